@@ -1,4 +1,4 @@
-"""Where a rank's time goes: computing, communicating, copying, idle and why. Sums to the span exactly."""
+"""Where each rank's time goes: computing, communicating, copying, and idle by cause; sums to its span."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Breakdown(Result, msgspec.Struct):
 
 
 class LaneTime(Result, msgspec.Struct):
-    """A stream, an engine or a host thread: how long it was at work, and between first and last."""
+    """How long a stream, an engine or a host thread worked, and idled between its first and last row."""
 
     lane: str
     rows: int
@@ -70,13 +70,13 @@ class RankTime(Result, msgspec.Struct):
 
 
 class TimeBreakdown(Result, msgspec.Struct):
-    """All ranks over one span."""
+    """The breakdowns of all ranks over one span."""
 
     span_ns: int
     ranks: list[RankTime]
 
     def table(self) -> Table:
-        """One row per rank, in ms."""
+        """One row per rank; times in ms."""
         rows = [_line(r.rank, r.breakdown, self.span_ns) for r in self.ranks]
         head = (
             "rank",
@@ -112,8 +112,9 @@ class RankBusy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """How long a rank worked, its idle stretches by cause, and its lanes.
 
     `covered` is where computation covers communication: waiting there is not exposed. `idle` counts
-    from the first work (`begin`) to the last (`finish`; both None without any); `head` is why the first
-    came no earlier. `low` and `high` are the first start and the last end of anything.
+    from the start of the first work (`begin`) to the end of the last (`finish`); both are None if the rank
+    does no work. `head` is why its first work did not start earlier. `low` and `high` are the first start
+    and the last end of any row.
     """
 
     rank: int
@@ -134,7 +135,7 @@ class RankBusy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 def busy_of(view: RankView, causes: Causes) -> RankBusy:
-    """The part of one rank."""
+    """How long one rank worked, and why it was idle."""
     compute, comm, copy = (view.busy(k) for k in (RowKind.COMPUTE, RowKind.COMM, RowKind.COPY))
     busy = compute | comm | copy
     gaps = busy.gaps(busy.low, busy.high)
@@ -162,7 +163,7 @@ def busy_of(view: RankView, causes: Causes) -> RankBusy:
 
 
 def span_of(parts: list[RankBusy]) -> tuple[int, int]:
-    """First start and last end over all ranks."""
+    """The first start and the last end over all ranks; (0, 0) if nothing ran."""
     timed = [p for p in parts if p.high >= p.low]
     return min((p.low for p in timed), default=0), max((p.high for p in timed), default=0)
 
@@ -180,7 +181,7 @@ def _idle_by_cause(view: RankView, causes: Causes, gaps: Intervals) -> dict[str,
 
 
 def _why(view: RankView, causes: Causes, rows: I64) -> I64:
-    """The number in IDLE_CAUSES of what held each row back."""
+    """For each row, what it waited for before it started, as an index into IDLE_CAUSES."""
     code = causes.start[rows]
     why = np.full(len(rows), IDLE_CAUSES.index("dependency"), np.int64)
     why[np.isin(code, _HOST) | view.on_host[rows]] = IDLE_CAUSES.index("host")
@@ -208,7 +209,7 @@ def _lanes(view: RankView) -> list[LaneTime]:
 
 
 def join_breakdown(parts: list[RankBusy], matched: Matched, span: tuple[int, int]) -> TimeBreakdown:
-    """All ranks' parts, with waiting for peers apart from moving data."""
+    """The breakdown of all ranks, with waiting for peers told apart from moving data."""
     waits = _Waits(matched)
     ranks = [RankTime(p.rank, _breakdown(p, waits, span), p.lanes) for p in parts]
     return TimeBreakdown(span[1] - span[0], ranks)
@@ -232,7 +233,7 @@ def _breakdown(part: RankBusy, waits: _Waits, span: tuple[int, int]) -> Breakdow
 
 
 def _whole_idle(part: RankBusy, span: tuple[int, int]) -> dict[str, int]:
-    """With what lies before the rank's first work and after its last."""
+    """Idle time by cause over the whole span, including before the rank's first work and after its last."""
     if part.begin is None or part.finish is None:
         return {part.head: span[1] - span[0]}
     idle = dict(part.idle)
@@ -243,9 +244,9 @@ def _whole_idle(part: RankBusy, span: tuple[int, int]) -> dict[str, int]:
 
 
 class _Waits:
-    """Exposed time in which all communication of a rank only waits: for peers, for messages.
+    """Computes the exposed time in which a rank only waits for peers or messages.
 
-    Calls are grouped by rank once, and ranks that are alike are counted once.
+    Calls are grouped by rank once; ranks that are alike share one computation.
     """
 
     def __init__(self, matched: Matched) -> None:
@@ -255,7 +256,7 @@ class _Waits:
         self._waits_of: dict[tuple[int, int], tuple[int, int]] = {}
 
     def of(self, part: RankBusy) -> tuple[int, int]:
-        """What a rank waits for peers, and for messages, in ns."""
+        """How long a rank waits for peers and for messages, in ns."""
         rank = self._matched.looked_at(part.rank)
         key = (rank, id(part.covered))
         if key not in self._waits_of:
@@ -275,7 +276,7 @@ def _exposed_waits(part: RankBusy, matched: Matched, mine: I64) -> tuple[int, in
 
 
 def breakdown(run: Run) -> TimeBreakdown:
-    """Time by rank and lane."""
+    """The time breakdown of a run by rank and lane."""
     parts: list[RankBusy] = []
     calls = AllCalls(run)
     for view in rank_views(run):

@@ -1,4 +1,8 @@
-"""Two sides compared: what is slower, faster, added, removed, and what explains the step's difference."""
+"""Two runs compared: what is slower, faster, added or removed, and what explains the difference of the step.
+
+Rows of the same rank are paired (`pair`), the change of the step is explained by exchanging times class by
+class (`exchanged`), and rules such as `step>3%` judge the result (`failures`).
+"""
 
 from __future__ import annotations
 
@@ -36,35 +40,34 @@ from chakrakit.trace.model import EdgeForm, EdgeKind
 from chakrakit.trace.placement import StepRows, seen_whole, slowest, slowest_periods
 from chakrakit.trace.sets import Run
 
-# Rows of the same rank in two runs, put side by side: which is which, and which takes longer.
-
+# --- rows of the same rank in two runs, paired -----------------------------------------------------
 
 _CHANGED_ROW = 0.05
-"""Single rows jitter: less than a twentieth either way counts as the same."""
+"""The share by which a row must differ to count as changed: single rows jitter by up to a twentieth."""
 
 
 class RowChange(IntEnum):
-    """How a row takes its time beside its twin."""
+    """How long a row takes compared with its twin in the other run."""
 
     SAME = 0
     SLOWER = 1
     FASTER = 2
     ALONE = 3
-    """It has no twin: it was added, or is gone on the other side."""
+    """It has no twin: it was added or removed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Paired:
-    """One side: for each row its twin on the other side (-1: none), and a RowChange."""
+    """For each row of one run, its twin in the other run (-1: none) and its RowChange."""
 
     twin: I64
     change: I8
 
 
 def pair(a: RankView, b: RankView) -> tuple[Paired, Paired]:
-    """Pairs the n-th row of a name and type in A with the n-th in B, by start; B is judged against A.
+    """Pairs the n-th row of a name and type in A with the n-th in B, counted by start.
 
-    Seen from A, SLOWER means that it takes longer in B, too: both twins say the same.
+    Both twins get the same RowChange: SLOWER means that the row takes longer in B.
     """
     sides = [_keys(v) for v in (a, b)]
     number = pa.concat_arrays([names for _, names in sides]).dictionary_encode().indices
@@ -80,7 +83,7 @@ def pair(a: RankView, b: RankView) -> tuple[Paired, Paired]:
 
 
 def _keys(view: RankView) -> tuple[I64, pa.Array]:
-    """Rows that ran in order of start, and what each is called."""
+    """The rows that ran, in order of start, and for each a text of its type and name."""
     rows = np.flatnonzero(view.ran & (view.kind != RowKind.NONE))
     rows = rows[np.lexsort((rows, view.start[rows]))]
     codes, texts = view.names
@@ -103,7 +106,7 @@ def _side(count: int, rows: I64, twin_rows: I64, change: I8) -> Paired:
     return Paired(twin, changes)
 
 
-# Why the same program takes longer in another run: its times exchanged class by class.
+# --- why the same program takes longer in another run: its times exchanged class by class -----------
 #
 # A critical path says what a run is made of. When one class of work becomes faster, the path moves to
 # other work, and the difference of two paths names both. What changed in the first place comes out by
@@ -111,14 +114,17 @@ def _side(count: int, rows: I64, twin_rows: I64, change: I8) -> Paired:
 
 
 _MOST_ROWS = 2_000_000
+"""Larger runs are not scheduled again: each class costs one schedule of all rows."""
 _MOST_CLASSES = 24
+"""Classes exchanged one by one; the rest goes by kind of work, since each costs one more schedule."""
 _ROUNDING_NS = 1
+"""Times of equal work may differ by this much: both runs round to whole nanoseconds."""
 _GAPS = (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD)
 
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """A run as a model, what each row is called, by the number of a text, and the ranks' steps."""
+    """A run as a model; `label` is each row's class of work as an index into `texts`; `steps` is by rank."""
 
     model: Model
     label: I32
@@ -127,7 +133,7 @@ class _Side:
     """None for a rank whose run is one step."""
 
     def step(self, own_ns: I64 | None = None) -> int:
-        """The usual step with the model's times or these, as `compare` takes it; without steps, the whole."""
+        """The usual step in ns with the model's own times or these; the whole run where it has no steps."""
         timed = self.model.schedule(own_ns)
         ranks = []
         for rows, first in zip(self.steps, self.model.offset.values(), strict=True):
@@ -138,9 +144,9 @@ class _Side:
 
 
 def exchanged(a: Run, b: Run) -> dict[str, float] | None:
-    """Shares of the change from A to B by class of work, largest first; they sum to 1.
+    """The share of each class of work in the change from A to B; shares sum to 1.
 
-    None where the runs are not of one program or too large; empty where they take as long as each other.
+    None where the runs differ in their program or are too large; empty where both take equally long.
     """
     if a.ranks != b.ranks or sum(len(a.body(r)) for r in a.ranks) > _MOST_ROWS:
         return None
@@ -173,14 +179,14 @@ def _side_of(run: Run) -> _Side:
 
 
 def _same_program(a: _Side, b: _Side) -> bool:
-    """Whether both have the same rows. Lanes and meetings may be in another order."""
+    """Whether both runs have the same rows; the order on lanes and in collectives may differ."""
     if a.model.rows != b.model.rows or a.texts != b.texts:
         return False
     return bool((a.label == b.label).all() and (a.model.kind == b.model.kind).all())
 
 
 def _lags(a: Model, b: Model) -> I64:
-    """The lags of A's edges with B's transfers and gaps of the host, where B has them."""
+    """The lags of A's edges, with transfers and gaps of the host taken from B where B has them."""
     lag = a.edges.lag.copy()
     both = np.flatnonzero((a.transfer[: a.rows] >= 0) & (b.transfer[: b.rows] >= 0))
     lag[a.transfer[both]] = b.edges.lag[b.transfer[both]]
@@ -193,7 +199,7 @@ def _lags(a: Model, b: Model) -> I64:
 
 
 def _gaps(model: Model) -> tuple[I64, I64]:
-    """The edges whose lag is the host's own time, and a key of each by which they are in order."""
+    """The edges whose lag is time of the host, sorted by a key that they have in both runs."""
     edges, gaps = model.edges, np.flatnonzero(np.isin(model.edges.kind, _GAPS))
     keys = (edges.src[gaps].astype(np.int64) * model.n + edges.dst[gaps]) * len(EdgeForm)
     keys += edges.form[gaps]
@@ -202,7 +208,7 @@ def _gaps(model: Model) -> tuple[I64, I64]:
 
 
 def _steps(a: _Side, b: _Side) -> dict[str, int]:
-    """What each class adds to the run when it takes B's times, those before it having them already."""
+    """How much longer A's step gets as one class after another takes B's times."""
     owner = _edge_owner(a.model)
     changes = np.zeros(len(a.texts) + 1)
     rows = a.model.rows
@@ -218,7 +224,7 @@ def _steps(a: _Side, b: _Side) -> dict[str, int]:
 
 
 def _exchange_groups(texts: list[str], order: list[int]) -> dict[str, list[int]]:
-    """Labels to exchange together: those that changed most one by one, the others by kind of work."""
+    """Labels to exchange together: those that changed most one by one, the rest by kind of work."""
     groups = {texts[code]: [code] for code in order[:_MOST_CLASSES]}
     for code in order[_MOST_CLASSES:]:
         groups.setdefault(f"{texts[code].partition(':')[0]}: others", []).append(code)
@@ -228,7 +234,7 @@ def _exchange_groups(texts: list[str], order: list[int]) -> dict[str, list[int]]
 def _exchange(
     a: _Side, other_own_ns: I64, lags: I64, owner: I64, groups: Mapping[str, list[int]]
 ) -> dict[str, int]:
-    """A's step, one group of rows after another given the `other` run's own times and lags."""
+    """By how much A's step changes as one group of rows after another gets the other run's times and lags."""
     model, rows = a.model, a.model.rows
     own_ns, original_lag = model.own.copy(), model.edges.lag.copy()
     out: dict[str, int] = {}
@@ -248,7 +254,7 @@ def _exchange(
 
 
 def _edge_owner(model: Model) -> I64:
-    """The row whose time each edge's lag is: a transfer's, the caller's of a gap; -1 for others."""
+    """For each edge, the row that its lag belongs to: a transfer's call, or a gap's caller; -1 for others."""
     owner = np.full(len(model.edges), -1, np.int64)
     gaps, _ = _gaps(model)
     owner[gaps] = model.holder[model.edges.dst[gaps]]
@@ -260,13 +266,14 @@ def _edge_owner(model: Model) -> I64:
 _UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _RULE = re.compile(r"^\s*(\w+)\s*([<>]=?)\s*([-+]?[\d.]+(?:e[-+]?\d+)?)\s*(%|ns|us|µs|ms|s)?\s*$")
 _CHANGED_SUM = 0.01
-"""Less than a hundredth either way counts as unchanged."""
+"""The share by which an operator's sum must differ to count as changed; sums jitter less than single rows."""
 _MOST_CAUSES = 100
+"""Causes listed one by one: more than anybody reads, few enough for a page; the rest is summed by kind."""
 _WORK = ("compute", "communication", "copy", "host")
 
 
 class StepChange(Result, msgspec.Struct):
-    """The usual step of both sides. `noise_ns` is how far steps of the same side lie apart."""
+    """The usual step of both sides. `noise_ns` is half of how far the steps of one side lie apart."""
 
     a_ns: int
     b_ns: int
@@ -279,7 +286,7 @@ class StepChange(Result, msgspec.Struct):
 
 
 class Explained(Result, msgspec.Struct):
-    """A part of the difference of the step: positive where B takes longer. All parts sum to it."""
+    """A part of the step's difference, positive where B takes longer; all parts sum to the difference."""
 
     what: str
     delta_ns: int
@@ -300,12 +307,12 @@ class Change(Result, msgspec.Struct):
 
 
 class Comparison(Result, msgspec.Struct, kw_only=True):
-    """Both sides. `metrics` are what `--fail-if` can ask for: {name: (a, b)}."""
+    """The comparison of B with A. `metrics` is what `--fail-if` can name: {name: (a, b)}."""
 
     step: StepChange
     explained: list[Explained]
     breakdown: list[Explained]
-    """The same difference by what ranks do on average; sums to it as well."""
+    """The same difference by what the mean rank does; these parts sum to it as well."""
     operators: list[Change]
     modules: list[Change]
     groups: list[Change]
@@ -314,12 +321,12 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
     broken: list[str] = []
     """Rules of `--fail-if` that B breaks."""
     warning: str = ""
-    """To be shown before everything else; empty where there is nothing to warn of."""
+    """A warning to show before everything else; empty if there is none."""
     serving: ServingChange | None = None
-    """Of two served streams: why B's requests take longer."""
+    """Why B's requests take longer or shorter; None unless both runs served requests."""
 
     def tables(self) -> list[Table]:
-        """For people: the explanation first."""
+        """The comparison as tables for people, the explanation first."""
         s = self.step
         sign = "" if s.significant else ", within the noise"
         title = (
@@ -366,7 +373,7 @@ def _change_table(title: str, changes: Iterable[Change]) -> Table:
 
 
 def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
-    """Compares B with A; several runs a side give the noise."""
+    """Compares B with A; several runs of a side show how large the noise is."""
     runs = [[s] if isinstance(s, Run) else list(s) for s in (a, b)]
     comparison = compare_analyses(*([analyze(r) for r in side] for side in runs))
     shares = exchanged(runs[0][0], runs[1][0])
@@ -376,7 +383,7 @@ def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
 
 
 def compare_analyses(a: list[Analysis], b: list[Analysis]) -> Comparison:
-    """The same from analyses at hand: the first of each side explains, all give the noise."""
+    """Compares analyses of B with those of A: the first of each side is explained, all show the noise."""
     first, second = a[0], b[0]
     step = _step(a, b)
     notes = _notes(first, second)
@@ -404,14 +411,14 @@ def _step(a: list[Analysis], b: list[Analysis]) -> StepChange:
 
 
 def step_periods(analysis: Analysis) -> list[int]:
-    """The slowest rank's period of each step, as far as it was seen whole; the run where it has none."""
+    """The slowest rank's period of each step that was recorded whole; the whole run where it has no steps."""
     if analysis.steps.found == "none":
         return [analysis.span_ns]
     return seen_whole(slowest_periods({s.step: s.period_ns} for s in analysis.steps.steps))
 
 
 def _path_shares(analysis: Analysis) -> dict[str, float]:
-    """What the critical path is made of, as shares of its length; work by operator, waits by name."""
+    """The parts of the critical path as shares of its length: work by operator, waits by kind."""
     total = max(analysis.critical_path.length_ns, 1)
     return _sums(
         (f"{kind}: {short(name)}" if kind in _WORK else kind, ns / total)
@@ -420,7 +427,7 @@ def _path_shares(analysis: Analysis) -> dict[str, float]:
 
 
 def _breakdown_shares(analysis: Analysis) -> dict[str, float]:
-    """The mean rank's time, as shares of the span."""
+    """What the mean rank does, as shares of the span."""
     ranks, total = max(len(analysis.ranks), 1), max(analysis.span_ns, 1)
     parts = ("compute_ns", "exposed_comm_ns", "exposed_copy_ns", "idle_ns")
     mean = {p: sum(getattr(r.breakdown, p) for r in analysis.ranks) / ranks for p in parts}
@@ -435,7 +442,7 @@ def _sums(items: Iterable[tuple[str, float]]) -> dict[str, float]:
 
 
 def _explained(a: dict[str, float], b: dict[str, float], step: StepChange) -> list[Explained]:
-    """Shares of each side's step; the parts are rounded so that they sum to the difference."""
+    """The step's difference by cause, from the causes' shares of each side's step; parts sum to it."""
     deltas = {k: b.get(k, 0.0) * step.b_ns - a.get(k, 0.0) * step.a_ns for k in {**a, **b}}
     order = sorted(deltas, key=lambda k: (-abs(deltas[k]), k))
     out = [Explained(k, round(deltas[k])) for k in order if round(deltas[k])]
@@ -448,7 +455,7 @@ def _explained(a: dict[str, float], b: dict[str, float], step: StepChange) -> li
 
 
 def _explained_by_exchange(shares: dict[str, float], step: StepChange) -> list[Explained]:
-    """The step's change by what changed, for two runs of one program."""
+    """The step's difference by class of work, from the shares that `exchanged` found."""
     out = [Explained(cause, round(share * step.delta_ns)) for cause, share in shares.items()]
     out = sorted((e for e in out if e.delta_ns), key=lambda e: (-abs(e.delta_ns), e.what))
     missing = step.delta_ns - sum(e.delta_ns for e in out)
@@ -471,7 +478,7 @@ def _section_changes(a: Analysis, b: Analysis, section: str) -> list[Change]:
 
 
 def _paired_changes(a: list[Spent], b: list[Spent], per_a: float, per_b: float) -> list[Change]:
-    """By name and kind, per step and rank."""
+    """Sums of both sides paired by name and kind, per step and rank."""
     by_key_a, by_key_b = ({(s.name, s.kind): s for s in side} for side in (a, b))
     out = []
     for key in {**by_key_a, **by_key_b}:
@@ -495,7 +502,7 @@ def _change_word(counts: tuple[float, float], times: tuple[float, float]) -> str
 
 
 def _groups(a: Analysis, b: Analysis) -> list[Change]:
-    """Collectives by type and group: transfer and waiting, per step."""
+    """Collectives paired by type and group: transfer and waiting, per step."""
     sides = []
     for x in (a, b):
         sums: dict[tuple[str, str], Spent] = {}
@@ -565,7 +572,7 @@ class Rule(Result, msgspec.Struct, frozen=True):
     unit: str
 
     def fails(self, result: Comparison) -> str:
-        """Why it fails, or nothing. A step within the noise does not fail."""
+        """Why B breaks the rule; empty if it does not. A step's change within the noise breaks none."""
         if self.metric not in result.metrics:
             raise ConfigError(f"no metric {self.metric!r}; {nearest(self.metric, result.metrics)}")
         a, b = result.metrics[self.metric]
@@ -585,7 +592,7 @@ class Rule(Result, msgspec.Struct, frozen=True):
 
 
 def parse_rule(text: str) -> Rule:
-    """A rule from a command line."""
+    """Reads a rule such as `step>3%` from a command line."""
     match = _RULE.match(text)
     if match is None:
         raise ConfigError(f"--fail-if {text!r}: write METRIC>LIMIT as in 'step>3%' or 'idle>2ms'")
@@ -594,5 +601,5 @@ def parse_rule(text: str) -> Rule:
 
 
 def failures(result: Comparison, rules: Iterable[str]) -> list[str]:
-    """What the rules say against B."""
+    """For each rule that B breaks, a sentence that says how."""
     return [why for text in rules if (why := parse_rule(text).fails(result))]

@@ -1,4 +1,4 @@
-"""The few sentences an engineer wants first, each with the figures it rests on."""
+"""The few sentences that an engineer wants first, each with its figures; and figures as texts with units."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from chakrakit.results import Result, counted
 from chakrakit.trace.memory import said_first
 
 _NOTABLE = 0.01
-"""Shares below a hundredth are not worth a sentence."""
+"""Shares below this get no sentence."""
 _STRETCHES = 3
+"""Stretches of ranks that a text names before it is cut: about what fits beside a bar."""
 
 
 class Answer(Result, msgspec.Struct, frozen=True):
-    """A question, its answer in a figure, and a sentence to it. `share` is of the span, 0 to 1."""
+    """A question, its answer as a figure, and a sentence about it. `share` is of the span, 0 to 1."""
 
     question: str
     figure: str
@@ -27,7 +28,7 @@ class Answer(Result, msgspec.Struct, frozen=True):
 
 
 def answers(analysis: Analysis) -> list[Answer]:
-    """What to say first, in order."""
+    """The answers for an analysis, the most important first."""
     first = (_served, _fits, _step, _bound, _exposed, _idle)
     parts = (*first, _helps, _late, _bubble, _memory, _use, _takes, _sure)
     return [answer for part in parts for answer in part(analysis)]
@@ -50,7 +51,7 @@ def _served(analysis: Analysis) -> Iterator[Answer]:
 
 
 def time_text(nanos: float) -> str:
-    """A time in the unit that suits it."""
+    """A time with a unit that suits it."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if abs(nanos) >= size:
             return f"{nanos / size:,.2f} {unit}"
@@ -58,7 +59,7 @@ def time_text(nanos: float) -> str:
 
 
 def size_text(count: float) -> str:
-    """Bytes in the unit that suits them."""
+    """Bytes with a unit that suits them."""
     for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if abs(count) >= size:
             return f"{count / size:,.2f} {unit}"
@@ -80,7 +81,7 @@ def ranks_text(ranks: Sequence[int]) -> str:
 
 
 def rate_text(tflops: float) -> str:
-    """Operations a second in the unit that suits them."""
+    """Operations per second with a unit that suits them."""
     for unit, size in (("PFLOP/s", 1e3), ("TFLOP/s", 1.0), ("GFLOP/s", 1e-3)):
         if tflops >= size:
             return f"{tflops / size:,.1f} {unit}"

@@ -12,13 +12,14 @@ from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.sets import Run
 
 SMALL_NS = 10_000
+"""Kernels shorter than this are small: the host takes about as long to launch one."""
 
 
 class Launches(Result, msgspec.Struct, kw_only=True):
-    """One rank. The delay is from the launch call's start to the kernel's; small is under 10 µs.
+    """The launches of one rank. A delay lasts from the start of the launch call to that of its kernel.
 
-    `queue` is how many kernels were launched and had not begun, by time: mean and most;
-    `starved_ns` how long none was.
+    `queue_mean` and `queue_most` are over the number of kernels that were launched and had not begun;
+    `starved_ns` is how long that was zero. Kernels under 10 µs are `small`.
     """
 
     rank: int
@@ -35,7 +36,7 @@ class Launches(Result, msgspec.Struct, kw_only=True):
 
 
 class LaunchTable(Result, msgspec.Struct):
-    """All ranks."""
+    """The launches of all ranks."""
 
     ranks: list[Launches]
 
@@ -69,7 +70,7 @@ class LaunchTable(Result, msgspec.Struct):
 
 
 def launches_of(view: RankView) -> Launches:
-    """The part of one rank."""
+    """The launches of one rank."""
     kernels = np.flatnonzero((view.kind == RowKind.COMPUTE) & ~view.on_host)
     took = view.duration[kernels]
     small = took < SMALL_NS
@@ -96,7 +97,7 @@ def launches_of(view: RankView) -> Launches:
 
 
 def _queue(launched: I64, begun: I64) -> tuple[float, int, int]:
-    """Mean, most and time at zero of how many were waiting, from the first launch to the last start."""
+    """How many kernels waited between the first launch and the last start: mean, most, and ns without any."""
     if not len(launched):
         return 0.0, 0, 0
     at = np.concatenate([launched, begun])
@@ -114,5 +115,5 @@ def _queue(launched: I64, begun: I64) -> tuple[float, int, int]:
 
 
 def launches(run: Run) -> LaunchTable:
-    """Launching by rank."""
+    """The launches of a run by rank."""
     return LaunchTable([launches_of(view) for view in rank_views(run)])

@@ -1,4 +1,7 @@
-"""Memory over time: what lives when, by kind, and who holds the peak; the account is the trace's own."""
+"""Memory over time: how much is alive when, by kind, and what holds the peak.
+
+It comes from the tensors that the trace names, from counters, or from the allocator's recorded history.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,18 @@ from chakrakit.trace.memory import Holder, allocations_of
 from chakrakit.trace.sets import Run
 
 _POINTS = 500
+"""Moments of a timeline in a result: about one for every two pixels of a chart 900 wide."""
 
 
 class Moment(Result, msgspec.Struct):
-    """Bytes alive from a moment on."""
+    """How many bytes are alive from a time on."""
 
     time_ns: int
     bytes: int
 
 
 class RankMemory(Result, msgspec.Struct, kw_only=True):
-    """One rank's device memory. `by_kind` is at the peak; `before_bytes` was there before the window."""
+    """The device memory of one rank. `by_kind` is at the peak; `before_bytes` is older than the trace."""
 
     rank: int
     peak_bytes: int
@@ -37,7 +41,7 @@ class RankMemory(Result, msgspec.Struct, kw_only=True):
 
 
 class Memory(Result, msgspec.Struct):
-    """All ranks. `peak_bytes` is the largest rank's; 0 where the trace names no tensors."""
+    """The memory of all ranks. `peak_bytes` is the largest rank's; 0 where the trace names no tensors."""
 
     peak_bytes: int
     peak_rank: int
@@ -45,7 +49,7 @@ class Memory(Result, msgspec.Struct):
     ranks: list[RankMemory]
 
     def table(self) -> Table:
-        """Who holds the peak."""
+        """One row per operator that holds memory at the peak."""
         top = next((r for r in self.ranks if r.rank == self.peak_rank), None)
         rows = [
             (
@@ -63,7 +67,7 @@ class Memory(Result, msgspec.Struct):
 
 
 def memory_of(view: RankView) -> RankMemory | None:
-    """The part of one rank; None where its trace says nothing about memory."""
+    """The memory of one rank; None where its trace has no account of memory."""
     allocations = allocations_of(view.trace, view.start, view.end)
     if allocations is None:
         return None
@@ -81,7 +85,7 @@ def memory_of(view: RankView) -> RankMemory | None:
 
 
 def thinned(at: I64, alive: I64) -> list[Moment]:
-    """At most some hundred moments: of each stretch the highest."""
+    """Bytes alive over time in at most _POINTS moments: of each stretch of time the highest."""
     if len(at) <= _POINTS:
         moments = np.arange(len(at))
     else:
@@ -93,7 +97,7 @@ def thinned(at: I64, alive: I64) -> list[Moment]:
 
 
 def join_memory(parts: list[RankMemory | None], run: Run | None = None) -> Memory:
-    """All ranks; what no trace accounts for is taken from what the run counted."""
+    """The memory of all ranks; where no trace accounts for it, the run's counters are used."""
     ranks = [p for p in parts if p is not None]
     if not ranks and run is not None:
         ranks = _counted(run)
@@ -104,7 +108,7 @@ def join_memory(parts: list[RankMemory | None], run: Run | None = None) -> Memor
 
 
 def _counted(run: Run) -> list[RankMemory]:
-    """From snapshots of how much was held."""
+    """The memory of ranks by the run's memory counters."""
     out = []
     for rank in run.ranks if "memory" in run.counters else ():
         for series in run.counters.series(rank):
@@ -131,18 +135,15 @@ def _counted(run: Run) -> list[RankMemory]:
 
 
 def memory(run: Run) -> Memory:
-    """Memory over time by rank."""
+    """The memory of a run over time, by rank."""
     return join_memory([memory_of(view) for view in rank_views(run)], run)
 
 
-# Memory as the allocator itself recorded it, where a run has its history.
-
-
 def with_history(memory: Memory, table: pa.Table) -> Memory:
-    """Peaks and timelines from the allocator's history; kinds and holders as the trace's tensors say.
+    """Replaces peaks and timelines by the allocator's history; kinds and holders stay those of the tensors.
 
-    `table` has the columns rank, time_ns and bytes: what was given out from that moment on. A history
-    without a moment says nothing.
+    `table` has the columns rank, time_ns and bytes: what was allocated from that time on. An empty history
+    changes nothing.
     """
     if not len(table):
         return memory

@@ -1,4 +1,4 @@
-"""What the time is spent on: operators, kernels, modules, and operators by the shapes they work on."""
+"""What the time is spent on, by operator, kernel, module and shapes; and the roofline of the operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECTIONS = ("operators", "kernels", "modules", "phases", "shapes")
 
 
 class Spent(Result, msgspec.Struct, kw_only=True):
-    """All nodes of one name: how many, their time, their work. Host time is the operator's own."""
+    """All nodes of one name: their number, time and work. `host_ns` is the operator's own host time."""
 
     name: str
     kind: str
@@ -35,7 +35,7 @@ class Spent(Result, msgspec.Struct, kw_only=True):
 
 
 class Operators(Result, msgspec.Struct):
-    """By operator, kernel, module, phase, and (operator, shapes); longest first, over all ranks."""
+    """Time over all ranks by operator, kernel, module, phase and (operator, shapes); longest first."""
 
     total_ns: int
     operators: list[Spent]
@@ -57,7 +57,7 @@ class Operators(Result, msgspec.Struct):
         return self._table("modules by device time", self.modules)
 
     def shape_table(self) -> Table:
-        """Every operator with every shapes it was called with."""
+        """One row for each operator and shapes that it was called with."""
         rows = [
             (short(s.name), s.shapes[:70], s.count, ms(s.time_ns), us(s.mean_ns), s.ops, s.bytes)
             for s in self.shapes
@@ -83,7 +83,7 @@ class Operators(Result, msgspec.Struct):
 
 @dataclass
 class RankOperators:
-    """Sums of one rank: key → [count, ns, ops, bytes, host ns]."""
+    """Sums of one rank; each maps a key to [count, ns, ops, bytes, host ns]."""
 
     total_ns: int
     operators: Totals = field(default_factory=dict)
@@ -97,7 +97,7 @@ _KINDS = [kind.name.lower() for kind in RowKind]
 
 
 class _Work(NamedTuple):
-    """Rows that work on a device, and what is added up of them."""
+    """The rows that work on a device, and the facts that are summed over them."""
 
     rows: I64
     kind: I64
@@ -106,7 +106,7 @@ class _Work(NamedTuple):
 
 
 def operators_of(view: RankView) -> RankOperators:
-    """The part of one rank."""
+    """The sums of one rank."""
     rows = np.flatnonzero(view.works_on_device)
     sizes = [view.trace.column(n, 0)[rows].astype(np.int64) for n in ("num_ops", "tensor_size")]
     work = _Work(rows, view.kind[rows].astype(np.int64), [_spent(view, rows), *sizes])
@@ -126,9 +126,9 @@ def operators_of(view: RankView) -> RankOperators:
 
 
 def _operators(view: RankView, work: I64) -> tuple[I64, I64, list[str]]:
-    """Of each row, the row that says what shapes it works on, its operator's name, and all names.
+    """For each row, the row with its shapes and the code of its operator's name; and the names of all codes.
 
-    A kernel of a graph was launched by no operator; its capture says in the node which one it is of.
+    No operator launched the kernels of a CUDA graph; the node itself names the operator that was captured.
     """
     codes, texts = view.names
     operator = view.operator[work].astype(np.int64)
@@ -147,7 +147,7 @@ def _spent(view: RankView, rows: I64) -> I64:
 def _sum(
     totals: Totals, work: _Work, counted: Mask, keys: list[tuple[NDArray[np.integer], list[str]]]
 ) -> None:
-    """Adds the chosen rows up by kind and the given texts."""
+    """Adds the counted rows to `totals`, by kind and by the texts of `keys`."""
     at = np.flatnonzero(counted)
     code = work.kind[at]
     for column, texts in keys:
@@ -167,14 +167,14 @@ def _sum(
 
 
 def _add(group: I64, values: I64, size: int) -> I64:
-    """Exact sums by group: floats would lose the last digits of large counts."""
+    """The sum of each group in whole numbers: floats would lose the last digits of large counts."""
     out = np.zeros(size, np.int64)
     np.add.at(out, group, values)
     return out
 
 
 def _add_host(out: RankOperators, view: RankView) -> None:
-    """The host's own time of operators, where the device does the work."""
+    """Adds the host's own time to operators, where a device does the work."""
     if not view.has_device:
         return
     rows = np.flatnonzero(view.on_host & view.ran & ~view.is_mark & ~view.is_comm)
@@ -190,7 +190,7 @@ def _add_host(out: RankOperators, view: RankView) -> None:
 
 
 def _own_host(view: RankView, rows: I64) -> I64:
-    """Self time: a row without what runs inside it; what ran on without it does not count."""
+    """The time of each host row without the rows inside it; rows that outlive it are not subtracted."""
     inside = np.zeros(len(view), np.int64)
     nested = np.flatnonzero((view.parent >= 0) & ~outlives_parent(view.trace))
     np.add.at(inside, view.parent[nested], view.duration[nested])
@@ -199,7 +199,7 @@ def _own_host(view: RankView, rows: I64) -> I64:
 
 
 def join_operators(parts: Iterable[RankOperators]) -> Operators:
-    """All ranks together."""
+    """The sums of all ranks as lists."""
     total = RankOperators(0)
     for part in parts:
         add_operators(total, part)
@@ -207,7 +207,7 @@ def join_operators(parts: Iterable[RankOperators]) -> Operators:
 
 
 def add_operators(total: RankOperators, part: RankOperators, ranks: int = 1) -> None:
-    """The sums of so many more ranks that are alike."""
+    """Adds the sums of `ranks` ranks that are alike to `total`."""
     total.total_ns += part.total_ns * ranks
     for name in _SECTIONS:
         _merge(getattr(total, name), getattr(part, name), ranks)
@@ -248,11 +248,11 @@ def operators(run: Run) -> Operators:
     return join_operators([operators_of(view) for view in rank_views(run)])
 
 
-# How well the device is used: operations per second against bytes moved, and the share of its peak.
+# --- roofline: operations per second against bytes moved, and the share of the device's peak --------
 
 
 class Point(Result, msgspec.Struct, kw_only=True):
-    """An operator on the roofline. `intensity` is operations per byte; `bound` what its peak is set by."""
+    """An operator on the roofline. `intensity` is operations per byte; `bound` is `compute` or `memory`."""
 
     name: str
     shapes: str
@@ -267,7 +267,7 @@ class Point(Result, msgspec.Struct, kw_only=True):
 
 
 class Roofline(Result, msgspec.Struct):
-    """Points by time, and the run as a whole. MFU needs the device's peak; 0 where it is not given."""
+    """The run as a whole, and its operators by time. `mfu` is 0 where the device's peak is not known."""
 
     ops: int
     tflops_per_rank: float
@@ -299,7 +299,7 @@ class Roofline(Result, msgspec.Struct):
 def roofline_of(
     operators: Operators, span: int, ranks: int, peak_tflops: float = 0.0, peak_gbps: float = 0.0
 ) -> Roofline:
-    """From sums over operators and shapes; peaks in TFLOP/s and GB/s of one device."""
+    """The roofline from the sums of all ranks; peaks are those of one device in TFLOP/s and GB/s."""
     source = (
         operators.shapes if any(s.ops or s.bytes for s in operators.shapes) else operators.operators
     )
@@ -337,6 +337,6 @@ def _point(spent: Spent, peak_tflops: float, peak_gbps: float) -> Point:
 
 
 def roofline(run: Run, peak_tflops: float = 0.0, peak_gbps: float = 0.0) -> Roofline:
-    """Roofline points and MFU of a run."""
+    """The roofline of a run; peaks are those of one device in TFLOP/s and GB/s."""
     low, high = run.span_ns
     return roofline_of(operators(run), high - low, len(run), peak_tflops, peak_gbps)

@@ -1,4 +1,4 @@
-"""The steps and requests of a Run that `chakra serve` wrote, as arrays."""
+"""Runs that `chakra serve` wrote: where requests spend time, and why they take longer in another run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chakrakit.results import Result, Spread, spread
 from chakrakit.trace.sets import Run
 
 FEATURES = ("steps", "decodes", "prompt tokens", "context")
-"""What the time of a step is a function of, near enough: a constant, and its three sizes."""
+"""What the time of a step depends on: a constant per step, and the three sizes of its batch."""
 
 
 def is_served(run: Run) -> bool:
@@ -25,7 +25,7 @@ def is_served(run: Run) -> bool:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EngineRows:
-    """One engine: its steps by their end, its requests by their number; times in milliseconds."""
+    """The steps of one engine, sorted by end, and its requests, sorted by number; times in milliseconds."""
 
     rank: int
     start: F64
@@ -42,12 +42,12 @@ class EngineRows:
     output: I64
 
     def own(self) -> F64:
-        """What each step takes by itself: no longer than since the end of the one before."""
+        """The time of each step; where it overlaps the step before, only what follows that step's end."""
         since = np.diff(self.end, prepend=-np.inf)
         return np.minimum(self.end - self.start, since)
 
     def sums(self, begin: F64, end: F64) -> tuple[F64, F64]:
-        """Of each stretch of time, the own time and the features of the steps that end in it."""
+        """For each stretch of time, the summed own time and features of the steps that end in it."""
         at = [np.searchsorted(self.end, when, side="right") for when in (begin, end)]
         own_ms = np.concatenate([[0.0], np.cumsum(self.own())])
         features = np.concatenate([np.zeros((1, len(FEATURES))), np.cumsum(self.features, axis=0)])
@@ -55,7 +55,7 @@ class EngineRows:
 
 
 def engine_rows(run: Run) -> list[EngineRows]:
-    """All engines; the run must be one that `is_served`."""
+    """The engines of a run; `is_served(run)` must be true."""
     return [_rows(view) for view in rank_views(run)]
 
 
@@ -100,13 +100,16 @@ def _rows(view: RankView) -> EngineRows:
     )
 
 
-# Where the requests of a served stream spend their time, and what their engines do meanwhile.
-
+# --- where requests spend their time, and what the engines do meanwhile -----------------------------
 
 _DRAWN_REQUESTS = 120
+"""Requests drawn one per lane: about three screens of them."""
 _LISTED_SLOWEST = 10
+"""Slowest requests that a result lists."""
 _DRAWN_MOMENTS = 400
+"""Moments of an engine's curves: about one for every two pixels of a chart 900 wide."""
 _FULL_CACHE = 0.95
+"""The share of its capacity from which a cache counts as full: a request needs several blocks."""
 
 
 class RequestFacts(Result, msgspec.Struct, frozen=True):
@@ -123,17 +126,17 @@ class RequestFacts(Result, msgspec.Struct, frozen=True):
 
 
 class Phase(Result, msgspec.Struct, frozen=True):
-    """A part of the mean request's time: in steps, between them, and what those steps held."""
+    """The prompt or output of the mean request: time in and between steps, and what the steps held."""
 
     ms: float
     steps_ms: float
     between_ms: float
     features: dict[str, float]
-    """Sums over the steps: how many, tokens that decode, prompt tokens, context."""
+    """Sums over the steps, by name in FEATURES."""
 
 
 class EngineFacts(Result, msgspec.Struct, frozen=True):
-    """One engine. Times are milliseconds."""
+    """What one engine did; times in milliseconds."""
 
     engine: int
     requests: int
@@ -147,13 +150,13 @@ class EngineFacts(Result, msgspec.Struct, frozen=True):
     cache_mean: float
     waiting_mean: float
     waits: dict[str, float]
-    """Of the time that requests wait in the queue, what stood in the way: shares that sum to 1."""
+    """What requests in the queue waited for, as shares of the waiting time that sum to 1."""
     over_time: list[tuple[float, int, int, int]]
     """(ms, tokens in the cache, requests in the batch, requests in the queue), thinned out."""
 
 
 class ServingFacts(Result, msgspec.Struct, frozen=True):
-    """A served stream. `parts` are those of the mean request and sum to the mean of `e2e_ms`."""
+    """The facts of a served stream. `parts` are those of the mean request and sum to the mean of `e2e_ms`."""
 
     requests: int
     ttft_ms: Spread
@@ -168,10 +171,10 @@ class ServingFacts(Result, msgspec.Struct, frozen=True):
     engines: list[EngineFacts]
     slowest: list[RequestFacts]
     shown: list[RequestFacts]
-    """Requests spread over the whole stream, to be drawn."""
+    """Requests spread over the whole stream, for drawing."""
 
     def tables(self) -> list[Table]:
-        """For people."""
+        """The facts as tables for people."""
         times = {
             "to the first token": self.ttft_ms,
             "per output token": self.tpot_ms,
@@ -241,7 +244,7 @@ class ServingFacts(Result, msgspec.Struct, frozen=True):
 
 
 def serving_facts(run: Run) -> ServingFacts | None:
-    """The facts, or None for a run of another kind."""
+    """The facts of a run that served requests; None for other runs."""
     if not is_served(run):
         return None
     engines = engine_rows(run)
@@ -296,7 +299,7 @@ def _phase(engines: list[EngineRows], begin: str, end: str) -> Phase:
 
 
 def _step_model(engines: list[EngineRows]) -> dict[str, float]:
-    """Features that would have to save time are left out, and the others fitted again."""
+    """Milliseconds of a step per feature, by least squares; features that would save time are dropped."""
     features = np.concatenate([e.features for e in engines])
     own_ms = np.concatenate([e.own() for e in engines])
     scale = np.maximum(features.max(axis=0, initial=1.0), 1.0)
@@ -336,7 +339,7 @@ def _engine(run: Run, e: EngineRows, origin: float) -> EngineFacts:
 
 
 def _series(run: Run, rank: int) -> F64:
-    """(ms, cache, batch, queue) from each moment on."""
+    """Rows of (ms, tokens in the cache, requests in the batch, requests in the queue) over time."""
     by_name = {s.name: s for s in run.counters.series(rank)}
     names = ("kv cache", "batch", "queue depth waiting")
     if any(name not in by_name for name in names):
@@ -345,7 +348,7 @@ def _series(run: Run, rank: int) -> F64:
 
 
 def _waits(series: F64, lasted: F64, limits: dict[str, Any]) -> dict[str, float]:
-    """What stood in the way of those that waited, by waiting time."""
+    """What waiting requests waited for, as shares of the waiting time."""
     waited = series[:, 3] * lasted
     if not waited.sum():
         return {}
@@ -362,12 +365,12 @@ def _waits(series: F64, lasted: F64, limits: dict[str, Any]) -> dict[str, float]
     return {name: float(v / waited.sum()) for name, v in shares.items() if v}
 
 
-# Why requests take longer under one configuration than under another.
+# --- why requests take longer in one run than in another --------------------------------------------
 #
 # The mean request's time is its time in the queue, its prompt and its output. The latter two are spent in
-# steps and between them. A step's time is near enough a linear function of what it holds: what A's steps
-# would take with B's batches tells apart what larger batches cost from what slower steps cost. The parts
-# sum to the whole difference.
+# steps and between them. A step's time is roughly a linear function of what it holds. What A's steps would
+# take with B's batches separates the cost of larger batches from that of slower steps. The parts sum to the
+# whole difference.
 
 
 _BATCH_WORDS = {
@@ -377,10 +380,11 @@ _BATCH_WORDS = {
     "context": ("longer contexts in its steps", "shorter contexts in its steps"),
 }
 _LEAST_MS = 1e-6
+"""A nanosecond, the resolution of times; smaller parts are rounding."""
 
 
 class Part(Result, msgspec.Struct, frozen=True):
-    """A part of the change of the mean request's time: positive where B takes longer."""
+    """A part of the change of the mean request's time, positive where B takes longer."""
 
     what: str
     delta_ms: float
@@ -397,7 +401,7 @@ class ServingChange(Result, msgspec.Struct, frozen=True):
     sentence: str
 
     def tables(self) -> list[Table]:
-        """For people: the explanation first."""
+        """The change as tables for people, the explanation first."""
         change = self.b_ms - self.a_ms
         whole = max(abs(change), 1e-12)
         title = f"request {self.a_ms:,.1f} → {self.b_ms:,.1f} ms on average: {self.sentence}"
@@ -429,7 +433,7 @@ def serving_change(a: ServingFacts | None, b: ServingFacts | None) -> ServingCha
 
 
 def _change_phase(name: str, a: Phase, b: Phase, model: dict[str, float]) -> list[Part]:
-    """The change of a phase: other batches at A's speed, the same batches at B's, and the gaps."""
+    """The change of a phase in three parts: other batches at A's speed, B's speed, and time between steps."""
     batches = {
         feature: model[feature] * (b.features[feature] - a.features[feature]) for feature in model
     }

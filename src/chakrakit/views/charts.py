@@ -1,4 +1,7 @@
-"""Small SVG charts for the report. They get figures and draw them; titles are shown on hovering."""
+"""HTML elements and small SVG charts for the report; titles of shapes appear on hovering.
+
+All text is escaped: names in a trace are untrusted.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,11 @@ from html import escape
 
 from chakrakit.insight import size_text, time_text
 
-# HTML and SVG as text, everything escaped: names in a trace are not to be trusted.
-
-
 VOID = frozenset({"meta", "br", "line", "rect", "circle", "path", "polyline"})
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that is markup, and is not escaped again."""
 
     __slots__ = ()
 
@@ -33,12 +33,12 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
 
 
 def join(*children: object) -> Markup:
-    """One after another; what is not markup is escaped."""
+    """The children one after another; those that are not Markup are escaped."""
     return Markup("".join(c if isinstance(c, Markup) else escape(_text(c)) for c in children))
 
 
 def _text(value: object) -> str:
-    """Numbers short; control characters, which no XML may hold, shown as pictures of themselves."""
+    """A value as text: floats with two digits, control characters (which XML forbids) as their symbols."""
     if isinstance(value, float):
         return f"{value:.2f}".rstrip("0").rstrip(".")
     return "".join(
@@ -47,6 +47,7 @@ def _text(value: object) -> str:
 
 
 WIDTH = 900
+"""Units across a chart; a page shows it at about that many pixels."""
 COLORS = {
     "compute": "#0072b2",
     "communication": "#e69f00",
@@ -73,7 +74,7 @@ COLORS = {
     "same": "#b8bec7",
     "alone": "#cc79a7",
 }
-"""Okabe and Ito's colours where they go around: people who see red and green alike tell them apart."""
+"""Mostly the colours of Okabe and Ito, which colour-blind people can tell apart."""
 _OTHER = "#999999"
 
 
@@ -83,7 +84,7 @@ def color(kind: str) -> str:
 
 
 def figure(title: str, caption: str, chart: Markup) -> Markup:
-    """A chart with its title, what it shows, and buttons to save it."""
+    """A chart with a title, a caption, and buttons that save it."""
     save = tag(
         "span",
         tag("button", "SVG", class_="save", data_kind="svg"),
@@ -94,7 +95,7 @@ def figure(title: str, caption: str, chart: Markup) -> Markup:
 
 
 def svg(height: float, *children: object, **more: object) -> Markup:
-    """A drawing of the charts' width."""
+    """An SVG element with the width of all charts."""
     return tag(
         "svg",
         *children,
@@ -108,19 +109,19 @@ def svg(height: float, *children: object, **more: object) -> Markup:
 
 
 def label(x: float, y: float, text: str, anchor: str = "start", **more: object) -> Markup:
-    """Text at a place."""
+    """Text at (x, y)."""
     return tag("text", text, x=x, y=y, text_anchor=anchor, class_="ink", **more)
 
 
 def box(x: float, y: float, width: float, height: float, fill: str, title: str) -> Markup:
-    """A filled rectangle that tells its title on hovering."""
+    """A filled rectangle that shows its title on hovering."""
     return tag(
         "rect", tag("title", title), x=x, y=y, width=max(width, 0.3), height=height, fill=fill
     )
 
 
 def legend(kinds: Sequence[str]) -> Markup:
-    """What the colours mean."""
+    """A legend of the colours of these kinds."""
     return tag(
         "p",
         *(tag("span", tag("i", style=f"background:{color(k)}"), k) for k in kinds),
@@ -129,7 +130,7 @@ def legend(kinds: Sequence[str]) -> Markup:
 
 
 def stacked(rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], total: float) -> Markup:
-    """One bar per row, made of parts that fill `total` together."""
+    """One bar per row, made of parts; `total` is as long as the chart is wide."""
     margin, height = (90 if all(len(name) < 14 for name, _ in rows) else 190), 20
     out = []
     for i, (name, parts) in enumerate(rows):
@@ -163,7 +164,7 @@ def lanes(
     start: float,
     end: float,
 ) -> Markup:
-    """A lane a name with pieces (lane, from, to, colour, title) on it, and a time axis; can be zoomed."""
+    """One lane per name with pieces (lane, from, to, colour, title), above a time axis; can be zoomed."""
     margin, height = 90, 26
     scale = (WIDTH - margin - 10) / max(end - start, 1)
     out = []
@@ -195,7 +196,7 @@ def lanes(
 
 
 def area(points: Sequence[tuple[float, float]], start: float, end: float) -> Markup:
-    """Bytes over time as steps, with the peak marked."""
+    """A step chart of bytes over time, with the peak marked."""
     margin, height, top = 90, 200, max((v for _, v in points), default=0) or 1
     scale = (WIDTH - margin - 10) / max(end - start, 1)
 
@@ -234,7 +235,7 @@ def area(points: Sequence[tuple[float, float]], start: float, end: float) -> Mar
 
 
 def heatmap(size: int, cells: Sequence[tuple[int, int, float, str]]) -> Markup:
-    """A square of (row, column) cells, darker for more."""
+    """A square of cells (row, column, value, title); larger values are darker."""
     side = min(36.0, 640 / max(size, 1))
     most = max((c[2] for c in cells), default=0) or 1
     out = [tag("rect", x=90, y=20, width=side * size, height=side * size, class_="track")]
@@ -259,7 +260,7 @@ def heatmap(size: int, cells: Sequence[tuple[int, int, float, str]]) -> Markup:
 def scatter(
     points: Sequence[tuple[float, float, float, str]], peak_tflops: float, peak_gbps: float
 ) -> Markup:
-    """Points (intensity, TFLOP/s, weight, title) on logarithmic axes, with the roof where it is known."""
+    """Points (intensity, TFLOP/s, weight, title) on logarithmic axes, with the roof if it is known."""
     positive = [p for p in points if p[0] > 0 and p[1] > 0]
     if not positive:
         return Markup("")

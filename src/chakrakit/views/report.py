@@ -1,4 +1,4 @@
-"""The report: one page about a run, complete in itself, with the answers first."""
+"""The report: one page about a run that works offline, the answers first; as HTML or Markdown."""
 
 from __future__ import annotations
 
@@ -30,16 +30,14 @@ from chakrakit.views.charts import Markup, join, tag
 from chakrakit.views.lines import Line, line_chart
 from chakrakit.views.page import cell_text, details, page, table_markup
 
-# A served stream in a report: what requests wait for, engines and requests over time, the cache.
-
-
 _MOST_ENGINES = 16
+"""Engines drawn as lines of one chart; there are eight colours, and more lines could not be told apart."""
 _PARTS = {"queued": "waiting", "prompt": "communication", "output": "compute"}
-"""The parts of a request, and the colours they are drawn in."""
+"""The parts of a request, and the kinds of time whose colours they have."""
 
 
 def serving_parts(a: Analysis) -> Iterator[Markup]:
-    """All of the section; nothing for a run that served no requests."""
+    """The section on requests and engines; empty for a run that served no requests."""
     serving = a.serving
     if serving is None:
         return
@@ -91,7 +89,7 @@ def _spans(r: RequestFacts) -> list[tuple[str, float, float]]:
 
 
 def _engines(serving: ServingFacts) -> Iterator[Markup]:
-    """Cache, batch and queue of each engine over time."""
+    """Charts of the cache, batch and queue of each engine over time."""
     drawn = [e for e in serving.engines if e.over_time][:_MOST_ENGINES]
     if not drawn:
         return
@@ -112,7 +110,7 @@ def _line(e: EngineFacts, column: int) -> Line:
 
 
 def serving_change_parts(change: ServingChange) -> Iterator[Markup]:
-    """Why the mean request takes longer or shorter than in the other run."""
+    """The section on why the mean request takes longer or shorter than in the other run."""
     yield tag(
         "p",
         f"The mean request takes {change.b_ms:,.1f} ms instead of {change.a_ms:,.1f}: {change.sentence}.",
@@ -135,14 +133,16 @@ def serving_change_parts(change: ServingChange) -> Iterator[Markup]:
 
 
 _BARS = 32
+"""Bars of a chart: with 20 units each they are as high as a screen."""
 _PIECES = 4000
+"""Pieces of the critical path that are drawn: four per unit of width; more only enlarge the page."""
 _NUMBERED = re.compile(r"\.\d+(?=\.|$)")
 
 
 def html_report(
     analysis: Analysis, facts: dict[str, str], comparison: Comparison | None = None
 ) -> str:
-    """The whole page. `facts` are lines about where the run comes from."""
+    """The report as an HTML page. `facts` are labels and texts that say where the run comes from."""
     title = analysis.name or "run"
     return page(
         title,
@@ -218,7 +218,7 @@ def _time(a: Analysis) -> Iterator[Markup]:
 
 
 def _alike(a: Analysis) -> list[tuple[list[int], RankTime]]:
-    """Ranks that spend their time in the same way, in order of the first of each."""
+    """Ranks with equal breakdowns, in order of the first rank of each, with its times."""
     by_breakdown: dict[bytes, tuple[list[int], RankTime]] = {}
     for r in a.ranks:
         by_breakdown.setdefault(msgspec.json.encode(r.breakdown), ([], r))[0].append(r.rank)
@@ -276,7 +276,7 @@ def _path(a: Analysis) -> Iterator[Markup]:
 
 
 def _families(times: Iterable[tuple[tuple[str, str], int]]) -> list[tuple[tuple[str, str], int]]:
-    """(kind, name) with their times, longest first; `layers.0.mlp`, `layers.1.mlp`, … are one."""
+    """Sums times by (kind, name), longest first; `layers.0.mlp`, `layers.1.mlp`, … count as one name."""
     sums: dict[tuple[str, str], int] = {}
     for (kind, name), ns in times:
         family = (kind, _NUMBERED.sub(".*", name))
@@ -289,7 +289,7 @@ def _with_share(part: float, whole: float) -> str:
 
 
 def _path_lanes(a: Analysis) -> Markup:
-    """Neighbouring pieces of the same kind are drawn as one where there are too many to see."""
+    """The critical path on one lane per rank; of too many pieces, short neighbours become one."""
     path = a.critical_path
     ranks = sorted({s.rank for s in path.segments})
     least = (path.end_ns - path.start_ns) / _PIECES if len(path.segments) > _PIECES else 0
@@ -392,7 +392,7 @@ def _storage(a: Analysis) -> Iterator[Markup]:
 
 
 def comparison_section(comparison: Comparison) -> Markup:
-    """What differs from another run, which is A, and what explains it."""
+    """The section on what differs from another run (A), and what explains it."""
     step = comparison.step
     noise = "" if step.significant else " The difference is within the noise."
     rows = [
@@ -438,13 +438,13 @@ SECTIONS: dict[str, tuple[str, Callable[[Analysis], Iterator[Markup]]]] = {
     "Memory": ("Memory", _memory),
     "Tables": ("All tables", _tables),
 }
-"""The parts of a page about a run by short name, in order: heading and maker of what stands below it."""
+"""The sections of a page about a run, in order: short name → heading and maker of its content."""
 
 
 def markdown_report(
     analysis: Analysis, facts: dict[str, str], comparison: Comparison | None = None
 ) -> str:
-    """The answers and all tables as Markdown."""
+    """The report as Markdown: the answers and all tables."""
     out = [
         f"# {_plain(analysis.name)}",
         " · ".join(_plain(f"{k} {v}".strip()) for k, v in facts.items()),
@@ -475,7 +475,7 @@ def _markdown_row(cells: tuple[str, ...] | list[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Markdown and HTML in names are shown, not obeyed."""
+    """Text on one line, with Markdown and HTML escaped."""
     flat = " ".join(text.split())
     for mark in "\\`*_|<>[]":
         flat = flat.replace(mark, {"<": "&lt;", ">": "&gt;"}.get(mark, "\\" + mark))

@@ -1,4 +1,4 @@
-"""A sweep on one page: the best points, curves, maps, Pareto fronts, and what failed."""
+"""A page about a sweep: the best points, curves, maps, Pareto fronts and failures; for serving, latencies."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ from chakrakit.views import charts, plots
 from chakrakit.views.charts import Markup, tag
 from chakrakit.views.lines import Line, line_chart
 from chakrakit.views.page import page, table_markup
-
-# A study that serves on one page: throughput against latency, and the best points.
-
 
 _LATENCY_TITLES = {
     "ttft_p99_ms": "Time to the first token",
@@ -40,7 +37,7 @@ _SERVED_COLUMNS = {
 
 
 def serving_sections(table: pa.Table) -> dict[str, list[Markup]]:
-    """Titles and contents."""
+    """The sections of a sweep that serves requests: title → content."""
     return {
         "Best by throughput per device": list(_best_served(table)),
         "Throughput against latency": list(_latency_fronts(table)),
@@ -69,7 +66,7 @@ def _latency_fronts(table: pa.Table) -> Iterator[Markup]:
             continue
 
         def place(row: PointRow, latency: str = latency_front.latency) -> tuple[float, float, str]:
-            parameters = ", ".join(f"{n} {row[n]}" for n in names)
+            parameters = _parameters_text(row, names)
             return row[findings.THROUGHPUT], row[latency], f"{parameters}: {row[latency]:,.1f} ms"
 
         points = {
@@ -103,14 +100,14 @@ _FIGURE_TITLES = {
 
 
 def write_sweep_report(name: str, table: str | Path, path: Path) -> Path:
-    """Writes the page about a sweep's Parquet table; returns where it is."""
+    """Writes the page about a sweep's Parquet table to `path` and returns that."""
     with replacing(path) as temporary:
         temporary.write_text(sweep_report(name, pq.read_table(table)), "utf-8")
     return path
 
 
 def sweep_report(name: str, table: pa.Table) -> str:
-    """The page as text."""
+    """The page about a sweep as HTML."""
     rows = table.to_pylist()
     finished = [r for r in rows if r["status"] == "done"]
     facts = {

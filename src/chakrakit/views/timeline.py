@@ -1,4 +1,4 @@
-"""What both timeline formats show: of every rank its tracks, arrows and counters."""
+"""Timelines of a run as files for Perfetto and Chrome: tracks, arrows and counters of every rank."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from chakrakit.trace.sets import SCHEMAS, Run, Series
 
 @dataclass(frozen=True)
 class TimelineOptions:
-    """What to show.
+    """What a timeline shows.
 
-    flows      arrows for dependencies between tracks, messages and collectives
-    memory     a counter of memory in use, where the trace says what is held
-    node_size  ranks in a machine; 0 where that is not known
-    window     (from, to) in ns: only rows that touch it
-    every_rank  draw every rank, also where one of many that are alike would do
+    flows       arrows for dependencies between tracks, messages and collectives
+    memory      a counter of memory in use, where the trace accounts for it
+    node_size   ranks per machine; 0 where that is not known
+    window      (from, to) in ns: only rows that touch it
+    every_rank  draw every rank, also where one could stand for many that are alike
     """
 
     flows: bool = True
@@ -49,12 +49,12 @@ class TimelineOptions:
 
 _MEMORY = SCHEMAS["memory"]
 MOST_RANKS = 64
-"""With more ranks than this, one is drawn for all that run the same program at the same times."""
+"""In runs with more ranks, one is drawn for all with the same program and times: viewers get slow."""
 
 
 @dataclass(frozen=True, eq=False)
 class RankTimeline:
-    """One rank, ready to be drawn; `ranks` is how many it stands for, itself included."""
+    """What is drawn of one rank; `ranks` is how many ranks it stands for, itself included."""
 
     view: RankView
     ranks: int
@@ -64,20 +64,20 @@ class RankTimeline:
 
     @property
     def label(self) -> str:
-        """What the rank is called."""
+        """The name of the rank on the timeline."""
         more = f" (1 of {self.ranks:,} alike)" if self.ranks > 1 else ""
         return f"rank {self.view.rank}{more}"
 
 
 def drawn_ranks(run: Run, options: TimelineOptions) -> list[tuple[int, ...]]:
-    """Ranks that are drawn, each first among those that it stands for."""
+    """For each drawn rank, the ranks it stands for; the drawn one is first."""
     if options.every_rank or len(run) <= MOST_RANKS:
         return [(rank,) for rank in run.ranks]
     return run.folds
 
 
 def rank_timelines(run: Run, options: TimelineOptions) -> Iterator[RankTimeline]:
-    """Every drawn rank in turn; arrows between ranks are matched first."""
+    """What is drawn of each rank, one rank at a time; communication of all ranks is matched first."""
     drawn = drawn_ranks(run, options)
     shared, free = _arrows(run, drawn, options.window) if options.flows else ({}, 1)
     for like in drawn:
@@ -94,17 +94,17 @@ def rank_timelines(run: Run, options: TimelineOptions) -> Iterator[RankTimeline]
 def _arrows(
     run: Run, drawn: list[tuple[int, ...]], window: tuple[int, int] | None
 ) -> tuple[dict[int, RankArrows], int]:
-    """Arrows between the ranks that are drawn, and the next number that is free for one."""
+    """Arrows between drawn ranks, by rank, and the next free id for an arrow."""
     matched = match_calls(run, drawn)
     drawn_calls = _touches(matched.start, matched.end, window)
     drawn_calls &= np.isin(matched.rank, [like[0] for like in drawn])
-    # The other end of a message may be on a rank that this one stands for: that is no arrow to itself.
+    # The other end of a message may be on a rank that this one stands for; it gets no arrow to itself.
     drawn_calls &= (matched.partner < 0) | (matched.rank[matched.partner] != matched.rank)
     return communication_arrows(matched, 1, drawn_calls), 2 * len(matched) + 2
 
 
 def _within(view: RankView, window: tuple[int, int] | None) -> RankView:
-    """Rows outside of the window count as not having run."""
+    """The view with rows outside of the window marked as not having run."""
     if window is None:
         return view
     out = ~_touches(view.start, view.end, window)
@@ -123,7 +123,7 @@ def _no_flows() -> RankArrows:
 
 
 def _counters(run: Run, view: RankView, options: TimelineOptions) -> list[Series]:
-    """Memory as the trace accounts for it, and every other figure over time that the run carries."""
+    """All counters of a rank; memory is taken from the trace's own account where it has one."""
     series = [s for s in run.counters.series(view.rank) if s.name != _MEMORY.name]
     if not options.memory:
         return series
@@ -133,13 +133,14 @@ def _counters(run: Run, view: RankView, options: TimelineOptions) -> list[Series
     return [*series, *(s for s in run.counters.series(view.rank) if s.name == _MEMORY.name)]
 
 
-# Chrome's JSON trace format: what chrome://tracing, Perfetto and Kineto's tools read.
+# --- Chrome's JSON trace format, which chrome://tracing, Perfetto and Kineto's tools read -----------
 #
 # Times are microseconds with three decimals, so that nanoseconds stay exact; every track is serial or
 # properly nested, as complete (X) events on one track must be.
 
 
 _BATCH = 50_000
+"""Events written at once: some 5 MB of text, so that memory stays small and writes are few."""
 
 
 def write_chrome(
@@ -172,16 +173,15 @@ def _head(stream: BinaryIO, line: RankTimeline) -> None:
         b",\n" + _event(ph="M", name="process_sort_index", pid=rank, args={"sort_index": rank})
     )
     for i, track in enumerate(line.tracks.tracks):
-        title = track.lane if not track.number else f"{track.lane} ({track.number + 1})"
         for record, args in (
-            ("thread_name", {"name": title}),
+            ("thread_name", {"name": _title(track)}),
             ("thread_sort_index", {"sort_index": i}),
         ):
             stream.write(b",\n" + _event(ph="M", name=record, pid=rank, tid=i, args=args))
 
 
 def _write(stream: BinaryIO, lines: Iterator[str]) -> None:
-    """In batches: one write per line would cost more than the line."""
+    """Writes events in batches: one write per event would cost more than the event."""
     batch: list[str] = []
     for text in lines:
         batch.append(text)
@@ -193,7 +193,7 @@ def _write(stream: BinaryIO, lines: Iterator[str]) -> None:
 
 
 def _micros(nanos: I64) -> list[str]:
-    """Exact: no float in between."""
+    """Nanoseconds as texts of microseconds, exact because no float is involved."""
     whole, rest = np.divmod(nanos, 1000)
     return [f"{a}.{b:03d}" for a, b in zip(whole.tolist(), rest.tolist(), strict=True)]
 
@@ -248,32 +248,35 @@ def _chrome_counters(line: RankTimeline) -> Iterator[str]:
             yield f'{{"ph":"C","name":{name},"pid":{pid},"ts":{at},"args":{{{unit}:{value:.15g}}}}}'
 
 
-# Perfetto's own format: nanosecond slices on a tree of tracks, arrows and counters.
+# --- Perfetto's own format: nanosecond slices on a tree of tracks, arrows and counters --------------
 #
 # The tree is cluster › node › rank › stream, thread or counter. Names are interned; packets are written
 # rank by rank, so that memory is bounded by the largest rank. Opens at ui.perfetto.dev.
 
 
+# Numbers of Perfetto's protocol, as in its trace_packet.proto, track_event.proto and track_descriptor.proto.
 _SEQUENCE = 1
+"""The id of the one writer whose packets these are; any number above 0."""
 _BEGIN, _END, _COUNTER = 1, 2, 4
 _CLEARED, _NEEDED = 1, 2
 _EXPLICIT = 3
-"""Children of a track are shown by their rank, not by name."""
+"""How a track orders its children: by `sibling_order_rank`, not by name."""
 _BYTES = 3
+"""The unit of a counter: UNIT_SIZE_BYTES of counter_descriptor.proto."""
 
 
 def _number(field: int, value: int) -> bytes:
-    """A field with a number; zero too, which the reader tells from absence."""
+    """A field with a number; written even if it is zero, because readers tell that from absence."""
     return varint(field << 3) + varint(value & (1 << 64) - 1)
 
 
 def _message(field: int, *parts: bytes) -> bytes:
-    """A field with bytes: a message made of its fields."""
+    """A field with bytes: a message that consists of these fields."""
     return field_bytes(field, b"".join(parts))
 
 
 def _text(field: int, value: str) -> bytes:
-    """A field with text; what is not valid Unicode is replaced."""
+    """A field with text; invalid Unicode is replaced."""
     return _message(field, value.encode("utf-8", "replace"))
 
 
@@ -295,7 +298,7 @@ class _Names:
         return out
 
     def packet(self) -> bytes:
-        """The names not written yet; nothing where there are none."""
+        """A packet with the names not written yet; empty if there are none."""
         if not self._fresh:
             return b""
         names = [_message(2, _number(1, i), _text(2, name)) for i, name in self._fresh]
@@ -323,7 +326,7 @@ def write_perfetto(
 
 
 class _Writer:
-    """Gives out track numbers and writes packets in the order readers need them."""
+    """Numbers tracks, and writes packets in the order that readers need."""
 
     def __init__(self, stream: BinaryIO, run: Run, options: TimelineOptions) -> None:
         self.stream, self.run, self.options = stream, run, options
@@ -332,7 +335,7 @@ class _Writer:
         self.nodes: dict[int, int] = {}
 
     def write(self) -> Exported:
-        """Everything, counted."""
+        """Writes the whole run; returns how many slices, arrows and folded ranks there are."""
         self.stream.write(_packet(_number(13, _CLEARED)))
         root = self._describe(0, self.run.card.name or "run", 0)
         counts = Exported(0, 0, 0)
@@ -352,7 +355,7 @@ class _Writer:
         return self.uuid
 
     def _node(self, root: int, rank: int) -> int:
-        """The machine a rank is in, where their size is known."""
+        """The track of the machine that a rank is in; the root where the size of machines is not known."""
         if not self.options.node_size:
             return root
         node = rank // self.options.node_size
@@ -413,7 +416,7 @@ def _title(track: Track) -> str:
 def _flow_columns(
     flows: RankArrows, rows: I64, order: Borders, count: int
 ) -> tuple[I64, I64, I64, I64]:
-    """Offsets and ids of the arrows that leave, and of those that stop, at each begin."""
+    """For each begin, offsets and ids of the arrows that leave there, and of those that stop there."""
     place = np.full(count, -1, np.int64)
     begins = np.flatnonzero(order.begins)
     place[rows[begins]] = begins
@@ -431,13 +434,10 @@ def _grouped(at: I64, ids: I64, selected: Mask, count: int) -> Iterator[I64]:
     yield ids[order]
 
 
-# A run's timeline as a file that other tools open.
-
-
 def timeline_format(
     path: str | os.PathLike[str], *, perfetto: bool = False, chrome: bool = False
 ) -> Literal["perfetto", "chrome"] | None:
-    """The format of a timeline: the one asked for, else by the path's suffix; None for another file."""
+    """The format of a timeline: the requested one, else by the path's suffix; None for other files."""
     if perfetto and chrome:
         raise ConfigError("choose one of --perfetto and --chrome")
     suffix = PurePath(os.fspath(path).removesuffix(".gz")).suffix

@@ -23,9 +23,9 @@ _ARROWS = (
 
 @dataclass(frozen=True, eq=False)
 class RankArrows:
-    """Where arrows touch one rank: at which row, which arrow, and whether it begins or stops there.
+    """The points where arrows touch one rank: the row, the arrow's id, and whether it begins or stops there.
 
-    An arrow's id is above 0 and its own over all ranks; it goes through its rows in order of start.
+    Ids are above 0 and unique over all ranks; an arrow passes its rows in order of start.
     """
 
     row: I64
@@ -35,7 +35,7 @@ class RankArrows:
 
 
 def dependency_arrows(view: RankView, lane: I32, first: int) -> tuple[RankArrows, int]:
-    """Dependencies between lanes of one rank; ids from `first` on, and the next one that is free.
+    """Arrows for dependencies between lanes of one rank, and the next free id; ids count from `first`.
 
     Arrows go forward in time: an edge whose target begins before its source is left out.
     """
@@ -51,9 +51,10 @@ def dependency_arrows(view: RankView, lane: I32, first: int) -> tuple[RankArrows
 
 
 def communication_arrows(matched: Matched, first: int, drawn: Mask) -> dict[int, RankArrows]:
-    """One arrow per collective through its members in order of arrival, one per message; by rank.
+    """Arrows between ranks, by rank: one through the members of each collective, one for each message.
 
-    Only calls that are `shown` count, and arrows that have two ends.
+    An arrow passes members in order of arrival. Calls that are not `drawn` are left out, and so are
+    arrows with a single end.
     """
     key = np.where(matched.collective, matched.instance, -1)
     messages = matched.partner >= 0
@@ -78,7 +79,7 @@ def communication_arrows(matched: Matched, first: int, drawn: Mask) -> dict[int,
 
 
 def joined_arrows(parts: list[RankArrows]) -> RankArrows:
-    """All arrows of a rank."""
+    """Several sets of arrows of one rank as one."""
     return RankArrows(
         *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(RankArrows))
     )

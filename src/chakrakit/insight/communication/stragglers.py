@@ -1,4 +1,4 @@
-"""Who makes others wait: ranks that come late, links and groups slower than their like."""
+"""Who makes others wait: ranks that come late, and links and groups slower than others of their kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chakrakit.trace.sets import Run
 
 
 class Straggler(Result, msgspec.Struct):
-    """A rank by the wait it causes: to collectives it came last to, and by messages sent late."""
+    """How long others waited for a rank: in collectives that it came to last, and for late messages."""
 
     rank: int
     caused_wait_ns: int
@@ -27,7 +27,7 @@ class Straggler(Result, msgspec.Struct):
     times_last: int
     collectives: int
     lateness_ns: float
-    """How far behind the first rank it came, on average."""
+    """How far behind the first rank it came to a collective, on average."""
 
 
 class SlowLink(Result, msgspec.Struct):
@@ -68,7 +68,7 @@ class Stragglers(Result, msgspec.Struct):
 
 
 def stragglers_of(matched: Matched) -> Stragglers:
-    """From matched calls."""
+    """Stragglers and slow links from matched calls."""
     return Stragglers(_ranks(matched), _links(matched))
 
 
@@ -92,7 +92,7 @@ def _ranks(matched: Matched) -> list[Straggler]:
 
 
 def _blame(matched: Matched) -> dict[int, tuple[int, int]]:
-    """For each rank how long others waited for it, and to how many collectives it came last."""
+    """For each rank, how long others waited for it, and how many collectives it came to last."""
     late = matched.collective & (matched.members > 1) & (matched.arrival > matched.first)
     if matched.alike is not None:
         return _blame_alike(matched, matched.alike, late)
@@ -106,7 +106,7 @@ def _blame(matched: Matched) -> dict[int, tuple[int, int]]:
 
 
 def _blame_alike(matched: Matched, alike: Alike, late: Mask) -> dict[int, tuple[int, int]]:
-    """The same where ranks and groups stand for others: each group has a last comer of its own."""
+    """As `_blame`, where ranks and groups stand for others: each of those groups has its own last rank."""
     caused: Counter[int] = Counter()
     times: Counter[int] = Counter()
     for comers in _last_comers(matched, alike, late):
@@ -125,7 +125,7 @@ def _blame_alike(matched: Matched, alike: Alike, late: Mask) -> dict[int, tuple[
 
 
 class _LastComers(NamedTuple):
-    """The parts that came last to collectives of a group, what the others waited, and how often."""
+    """The parts that came last to collectives of a group, how long the others waited, and how often."""
 
     group: int
     parts: I64
@@ -134,7 +134,7 @@ class _LastComers(NamedTuple):
 
 
 def _last_comers(matched: Matched, alike: Alike, late: Mask) -> list[_LastComers]:
-    """By group and the parts that came last to it at one time."""
+    """Waits summed by group and by the parts that came last to it together."""
     rows = np.flatnonzero(matched.collective)
     number = matched.instance[rows]
     wait = np.bincount(number, (matched.wait * matched.weight)[rows].astype(np.float64))
@@ -158,7 +158,7 @@ def _last_comers(matched: Matched, alike: Alike, late: Mask) -> list[_LastComers
 
 
 def _links(matched: Matched, least: float = 1.05) -> list[SlowLink]:
-    """Transfers compared with others of the same type, size and number of ranks."""
+    """Groups and pairs whose transfers take longer than others of the same type, size and number of ranks."""
     ends = matched.collective & (matched.last == np.arange(len(matched)))
     ends |= (matched.type == NodeType.COMM_RECV_NODE) & (matched.partner >= 0)
     rows = np.flatnonzero(ends & (matched.size > 0) & _complete(matched))
@@ -200,7 +200,7 @@ def _of_each(values: I64) -> list[I64]:
 
 
 def _complete(matched: Matched) -> Mask:
-    """Calls of which every rank was recorded: only there transfer is known apart from waiting."""
+    """Calls of which every rank was recorded: only there can transfer be told from waiting."""
     collective = matched.collective
     recorded = calls_per_instance(matched.instance[collective], matched.weight[collective])
     recorded = recorded[np.maximum(matched.instance, 0)]
@@ -209,14 +209,14 @@ def _complete(matched: Matched) -> Mask:
 
 
 def _several(like: I64, places: I64, copies: I64) -> Mask:
-    """Transfers that have their like at another place; a place that stands for others has."""
+    """Which transfers can be compared: others of the same kind took place elsewhere."""
     pairs, first = np.unique(np.stack([like, places]), axis=1, return_index=True)
     count = np.bincount(pairs[0], copies[first])
     return np.asarray(count[like] > 1)
 
 
 def _medians(like: I64, took: F64, copies: I64) -> F64:
-    """For each entry the median of its like, each counted as often as it has copies."""
+    """For each entry the median over its kind, every entry counted as often as it has copies."""
     order = np.lexsort((took, like))
     first = np.flatnonzero(np.r_[True, like[order][1:] != like[order][:-1]])
     sizes = np.diff(np.r_[first, len(like)])
@@ -231,7 +231,7 @@ def _medians(like: I64, took: F64, copies: I64) -> F64:
 
 
 def _where(matched: Matched, row: int) -> Iterator[tuple[int, str]]:
-    """The places of a transfer and of those it stands for, as a number and in words."""
+    """The places (group or pair) of a transfer and of those it stands for, as a number and in words."""
     if matched.collective[row]:
         for code in matched.groups_like(int(matched.group_code[row])):
             yield code, f"group {matched.group_names[code] or '(all)'}"

@@ -15,6 +15,7 @@ from chakrakit.trace.model import CollectiveType, NodeType, collective_name, col
 from chakrakit.trace.sets import Run
 
 _MOST_PAIRS = 4096
+"""Pairs of ranks that a result lists: all of 64 ranks (64²); those of thousands would fill it."""
 
 
 class CollectiveKind(Result, msgspec.Struct, kw_only=True):
@@ -62,7 +63,7 @@ class SizeBin(Result, msgspec.Struct):
 
 
 class Pair(Result, msgspec.Struct):
-    """What one rank sends another; collectives as a ring in the group's order would."""
+    """What one rank sends another; a collective counts as a ring in the order of its group."""
 
     src: int
     dst: int
@@ -79,7 +80,7 @@ class Communication(Result, msgspec.Struct):
     pairs: list[Pair]
     pairs_left_out: int
     slowest: list[dict[str, int | str]]
-    """Single collectives by the wait in them, worst first."""
+    """The single collectives in which ranks waited longest, worst first."""
 
     def table(self) -> Table:
         """One row per type, group and size."""
@@ -126,20 +127,20 @@ def _message_cells(m: MessageKind) -> tuple[Cell, ...]:
 
 
 def bus_factor(kind: int, members: int) -> float:
-    """What part of the size crosses each link of an ideal ring; 1 where nothing has to."""
+    """The share of the size that crosses each link of an ideal ring; 1 for a barrier and unknown kinds."""
     if members < 2 or kind not in set(CollectiveType) or kind == CollectiveType.BARRIER:
         return 1.0
     return library.bus_factor(collective_words(kind), members)
 
 
 def full_size(kind: I64, size: I64, members: I64) -> I64:
-    """The size bandwidth is counted by: an all-gather's input is one rank's share of it."""
+    """The size that bandwidth is computed from: for all-gather and gather, all members' input."""
     shares = np.isin(kind, (CollectiveType.ALL_GATHER, CollectiveType.GATHER))
     return np.where(shares, size * members, size)
 
 
 def communication_of(matched: Matched, groups: Groups, world: int) -> Communication:
-    """From matched calls."""
+    """The communication of a run from its matched calls."""
     pairs, more = _pairs(matched, groups, world)
     return Communication(
         _collectives(matched), _messages(matched), _sizes(matched), pairs, more, _slowest(matched)
@@ -147,7 +148,7 @@ def communication_of(matched: Matched, groups: Groups, world: int) -> Communicat
 
 
 class _Instances:
-    """One entry per collective: what its calls say together."""
+    """Reduces values of calls to one value per collective."""
 
     def __init__(self, matched: Matched) -> None:
         self.rows = np.flatnonzero(matched.collective)
@@ -211,13 +212,13 @@ def _collectives(matched: Matched) -> list[CollectiveKind]:
 
 
 def _parts(codes: I64) -> list[I64]:
-    """The entries of each number from 0 on."""
+    """For each code from 0 on, the entries that have it."""
     order = np.argsort(codes.reshape(-1), kind="stable")
     return np.split(order, np.cumsum(np.bincount(codes.reshape(-1)))[:-1]) if len(order) else []
 
 
 def _messages(matched: Matched) -> list[MessageKind]:
-    """By the receiving end; by the sending one where the receiver was not recorded."""
+    """Messages by pair and size, timed at the receiver, or at the sender where that is missing."""
     receives = matched.type == NodeType.COMM_RECV_NODE
     alone = (matched.type == NodeType.COMM_SEND_NODE) & (matched.partner < 0)
     rows = np.flatnonzero(receives | alone)
@@ -281,7 +282,7 @@ def _pairs(matched: Matched, groups: Groups, world: int) -> tuple[list[Pair], in
 
 
 def _sent(matched: Matched) -> list[I64]:
-    """(src, dst, bytes, messages) of what ranks send each other, and of what nobody recorded sends."""
+    """(src, dst, bytes, messages) of all messages, including received ones whose sender was not recorded."""
     sends = np.flatnonzero(
         (matched.type == NodeType.COMM_SEND_NODE)
         | ((matched.type == NodeType.COMM_RECV_NODE) & (matched.partner < 0))
@@ -337,7 +338,7 @@ def _slowest(matched: Matched, count: int = 10) -> list[dict[str, int | str]]:
 
 
 def _waited(matched: Matched, h: int, code: int, wait: int) -> dict[str, int | str]:
-    """A collective of the group of this number, by its first call here."""
+    """One collective as a dictionary; `h` is its first call, `code` its group."""
     return {
         "type": collective_name(int(matched.kind[h])) if matched.kind[h] >= 0 else "COLLECTIVE",
         "group": matched.group_names[code],

@@ -33,16 +33,13 @@ from chakrakit.results import Result
 from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.sets import Run, Times
 
-# What each event of a rank waited for, as the critical path walks it; of many ranks, read when needed.
-
-
 _MOST_LOADED = 2_000_000
-"""Rows of ranks whose events stay in memory, at some 100 bytes each, where not all of them do."""
+"""Rows whose events stay in memory where not all ranks fit: 200 MB at some 100 bytes each."""
 
 
 @dataclass(eq=False, kw_only=True)
 class RankEvents:
-    """What the walk needs of a rank."""
+    """The rows of one rank as the walk needs them: times, names, parents and causes."""
 
     rank: int
     start: I64
@@ -52,7 +49,7 @@ class RankEvents:
     name: I32
     texts: list[str]
     operator: I32
-    """The name's number of the operator each row belongs to."""
+    """The operator that each row belongs to, as an index into `texts`."""
     parent: I32
     background: Mask
     causes: Causes
@@ -64,7 +61,7 @@ class RankEvents:
 
 
 class LoadedEvents(Mapping[int, RankEvents]):
-    """Events of many ranks, each made when the walk comes to it; the last ones stay."""
+    """Events of many ranks, loaded when the walk reaches them; those used last stay in memory."""
 
     def __init__(self, ranks: Sequence[int], load: Callable[[int], RankEvents]) -> None:
         self._ranks, self._load = ranks, load
@@ -89,7 +86,7 @@ class LoadedEvents(Mapping[int, RankEvents]):
 
 
 def events_of(view: RankView, times: Times | None) -> RankEvents:
-    """The part of one rank."""
+    """The events of one rank; communication is called by its type and group."""
     codes, texts = view.names
     names, operator = codes.copy(), codes[view.operator].copy()
     texts = list(texts)
@@ -127,7 +124,7 @@ def events_of(view: RankView, times: Times | None) -> RankEvents:
 
 @dataclass(frozen=True)
 class RankEnd:
-    """A rank's last work: its row (-1: none) and when it ended; `rows` is how many the rank has."""
+    """A rank's last work: its row (-1: none) and when it ended; `rows` counts all rows of the rank."""
 
     rank: int
     row: int
@@ -136,7 +133,7 @@ class RankEnd:
 
 
 def end_of(events: RankEvents) -> RankEnd:
-    """The work of a rank that ends last; of equal ones what started last."""
+    """The work of a rank that ends last; of several that end together, the one that started last."""
     rows = np.flatnonzero(events.ran & ~events.background)
     if not len(rows):
         rows = np.flatnonzero(events.ran)
@@ -151,9 +148,9 @@ def end_of(events: RankEvents) -> RankEnd:
 
 UNEXPLAINED = "unexplained"
 BACKGROUND = "background"
-"""After the last work: only threads that poll still ran."""
+"""Time after the last work, in which only polling threads still ran."""
 LATE = "began later"
-"""Before a rank's first row: it, or its recording, began after another's."""
+"""Time before a rank's first row: the rank, or its recording, began after another one."""
 _WAITS: dict[int, str] = {
     EdgeKind.LAUNCH: "launch",
     EdgeKind.STREAM: "kernel gap",
@@ -179,7 +176,7 @@ BOUNDS: dict[str, tuple[str, ...]] = {
     "communication": ("communication",),
     "host": ("host", "launch", "synchronization"),
 }
-"""What bounds a run, and which parts of its critical path speak for that."""
+"""What can bound a run, and the parts of its critical path that count for each."""
 
 
 class Segment(Result, msgspec.Struct, frozen=True):
@@ -207,7 +204,7 @@ class CriticalPath(Result, msgspec.Struct, kw_only=True):
     unexplained_ns: int
     rank_changes: int
     attribution: dict[str, int]
-    """ns by what passed."""
+    """ns by kind of work or wait (`what` of the segments), longest first."""
     operators: list[tuple[str, str, int]]
     """(what, operator, ns), longest first."""
     by_rank: dict[int, int]
@@ -234,9 +231,10 @@ class CriticalPath(Result, msgspec.Struct, kw_only=True):
 def add_peers(
     events: Mapping[int, RankEvents], matched: Matched, stands_for: Mapping[int, int] | None = None
 ) -> None:
-    """Ends of collectives wait for the last rank to arrive, ends of messages for the other end.
+    """Adds waits for peers to the causes of events, in place.
 
-    `stands_for` maps ranks without events of their own to one with the same program and times.
+    The end of a collective waits for the last rank to arrive, the end of a message for its other end.
+    `stands_for` maps ranks without events to one with the same program and times.
     """
     if stands_for:
         _stand_in(events, stands_for)
@@ -262,7 +260,7 @@ def _representatives(ranks: I64, stands_for: Mapping[int, int]) -> I64:
 
 
 def _stand_in(events: Mapping[int, RankEvents], stands_for: Mapping[int, int]) -> None:
-    """What the run itself recorded may name any rank."""
+    """Replaces ranks in recorded causes by those that stand for them, in place."""
     for rank_events in events.values():
         rows = np.flatnonzero(rank_events.causes.start_rank >= 0)
         ranks = rank_events.causes.start_rank[rows].astype(np.int64)
@@ -270,7 +268,7 @@ def _stand_in(events: Mapping[int, RankEvents], stands_for: Mapping[int, int]) -
 
 
 def _inside_waits(events: RankEvents, rows: I64, wait: I64) -> None:
-    """A host collective's parts that began after the last arrival waited for that as well."""
+    """Marks rows inside a host collective that began after the last arrival as having waited for it."""
     arrived = np.full(len(events.start), -1, np.int64)
     arrived[rows] = events.start[rows] + wait
     parts = np.flatnonzero((events.parent >= 0) & events.ran)
@@ -291,13 +289,13 @@ def _inside_waits(events: RankEvents, rows: I64, wait: I64) -> None:
 
 
 _Event = tuple[int, int, bool]
-"""(rank, row, whether its end)."""
+"""(rank, row, True for the end of the row and False for its start)."""
 _Piece = tuple[int, int, str, int, int]
-"""(rank, row, what, from, to)."""
+"""(rank, row, kind of work or wait, from, to)."""
 
 
 class _Walk:
-    """Goes back in time; `pieces` are collected from the last to the first."""
+    """Walks from the end of a run back in time, and collects `pieces` from the last to the first."""
 
     def __init__(self, events: Mapping[int, RankEvents], span: tuple[int, int]) -> None:
         self.events = events
@@ -305,9 +303,9 @@ class _Walk:
         self.pieces: list[_Piece] = []
 
     def add(self, rank: int, row: int, activity: str, start: int) -> None:
-        """A stretch from `start` to the present moment, which becomes `start`.
+        """Adds the stretch from `start` to the walk's present time, which becomes `start`.
 
-        Nothing reaches back before the run began, though a cause and its lag may.
+        A stretch never begins before the run, even if its cause lies earlier.
         """
         start = max(start, self.begin)
         if start < self.time:
@@ -315,8 +313,8 @@ class _Walk:
             self.time = start
 
     def run(self, at: _Event, most: int) -> _Event:
-        """From an event to one that waited for nothing, which is returned, in at most so many steps."""
-        # Causes lie before their effects but for rounding; the bound is for circles that rounding makes.
+        """Walks from an event to one that waited for nothing, in at most `most` steps, and returns that."""
+        # Causes precede their effects except for rounding, which can close a circle: hence the bound.
         for _ in range(most):
             before = self._from_end(at) if at[2] else self._from_start(at)
             if before is None:
@@ -370,7 +368,7 @@ class _Walk:
 def walk(
     events: Mapping[int, RankEvents], ends: Iterable[RankEnd], span: tuple[int, int]
 ) -> CriticalPath:
-    """The path that ends with the last of the ranks' `ends`, of equal ones the first rank's."""
+    """The critical path that ends with the latest of `ends`; of equal ones, that of the first rank."""
     begin, end = span
     timed_ends = [e for e in ends if e.row >= 0]
     if not timed_ends:
@@ -391,7 +389,7 @@ def walk(
     rank, row, _ = walker.run((last.rank, last.row, True), 2 * sum(e.rows for e in timed_ends) + 2)
     rank_events = events[rank]
     first = int(rank_events.start[rank_events.ran].min())
-    # What nothing in a rank's recording can explain is only how long after the others it began.
+    # Time before the rank's first row only shows that its recording began after the others'.
     walker.add(rank, row, UNEXPLAINED, first)
     walker.add(rank, row, LATE, begin)
     return _assembled(events, walker.pieces[::-1], begin, end)

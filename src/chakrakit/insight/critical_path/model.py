@@ -1,8 +1,8 @@
 """A run as one graph that can be scheduled again: all ranks, their collectives and messages coupled.
 
 A collective ends on every rank a fixed transfer time after the last rank has come; a message its
-transfer time after both ends have begun. Everything else is the traces' own edges and, where they do
-not say it, the order of serial lanes. With unchanged durations the schedule gives back the run.
+transfer time after both ends have begun. All other constraints are the edges of the traces and, where those
+are missing, the order of serial lanes. With unchanged durations, scheduling the graph reproduces the run.
 """
 
 from __future__ import annotations
@@ -23,14 +23,12 @@ from chakrakit.trace.placement import implied_order
 from chakrakit.trace.sets import Run
 from chakrakit.trace.timing import Schedule, schedule
 
-# Arrays that grow as ranks come: one piece of memory each, whatever the number of ranks.
-
 
 class GrowingArray(Generic[Scalar]):
-    """Appends small arrays to a large one.
+    """One large array that small ones are appended to.
 
-    A list of them would cost as much again when it is joined, and what the small ones leave behind
-    when they go is of no use to large arrays.
+    A list of small arrays would need twice the memory while it is joined, and freeing them leaves holes too
+    small for large arrays.
     """
 
     def __init__(self, dtype: type[Scalar]) -> None:
@@ -41,7 +39,7 @@ class GrowingArray(Generic[Scalar]):
         return self._size
 
     def add(self, values: NDArray[Scalar]) -> None:
-        """Appends."""
+        """Appends an array."""
         size = self._size + len(values)
         if size > len(self._data):
             self._data.resize(max(size, len(self._data) * 9 // 8), refcheck=False)
@@ -49,7 +47,7 @@ class GrowingArray(Generic[Scalar]):
         self._size = size
 
     def take(self) -> NDArray[Scalar]:
-        """All of it; nothing is left here."""
+        """Returns the whole array; afterwards this object is empty."""
         contents, self._data = self._data, self._data[:0].copy()
         contents.resize(self._size, refcheck=False)
         self._size = 0
@@ -58,6 +56,7 @@ class GrowingArray(Generic[Scalar]):
 
 _HOST_EDGES = (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD)
 _LONG_AGO = -(2**62)
+"""Before any time in ns, with room to subtract another one from it without overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,18 +65,18 @@ class RankGraph:
 
     rank: int
     begin: int | None
-    """When its first row began; None where none ran."""
+    """When the rank's first row began; None where no row ran."""
     own: I64
     release: I64
-    """When rows that nothing holds back began; far in the past for others."""
+    """When each row without a predecessor began; _LONG_AGO for all others."""
     kind: I8
     holder: I32
-    """The host row around each row; at the top, the row itself."""
+    """The host row around each row; the row itself where there is none."""
     edges: Edges
 
 
 def graph_of(view: RankView) -> RankGraph:
-    """The part of one rank."""
+    """The rows and constraints of one rank."""
     edges = view.trace.edges
     edges = edges.where(view.ran[edges.src] & view.ran[edges.dst])
     if not (edges.kind == EdgeKind.STREAM).any():
@@ -99,9 +98,9 @@ def graph_of(view: RankView) -> RankGraph:
 
 
 def _lane_edges(view: RankView, edges: Edges) -> Edges:
-    """The order on lanes whose rows never overlap: streams, and engines that do one thing at a time.
+    """Edges for the order on lanes whose rows never overlap: streams, and serial engines.
 
-    Where an edge says the same already, it is enough.
+    Pairs of rows that an edge already orders get no second one.
     """
     before, after = view.lane_pairs
     serial = edges.where((edges.form == EdgeForm.FINISH_START) & (edges.lag >= 0))
@@ -111,9 +110,9 @@ def _lane_edges(view: RankView, edges: Edges) -> Edges:
 
 
 def _thread_edges(view: RankView) -> Edges:
-    """The order on host threads that no edge says, where the times agree with it.
+    """Edges for the order on host threads that the trace implies, where the times agree with it.
 
-    A simulator runs host rows that name no thread one at a time.
+    In a simulated run, host rows that name no thread ran one at a time.
     """
     host = view.on_host & view.ran
     if not host.any():
@@ -143,7 +142,7 @@ class RankGraphs:
         )
 
     def add(self, part: RankGraph) -> None:
-        """A rank's rows."""
+        """Appends the rows and edges of a rank."""
         shift = len(self.own)
         self.offset[part.rank] = shift
         if part.begin is not None:
@@ -155,7 +154,7 @@ class RankGraphs:
         self.add_edges(part.edges, shift)
 
     def add_edges(self, edges: Edges, shift: int = 0) -> None:
-        """Edges between rows of all ranks, or of one whose rows begin at `shift`."""
+        """Appends edges; those of one rank are shifted to where its rows begin."""
         self.src.add(edges.src + np.int32(shift))
         self.dst.add(edges.dst + np.int32(shift))
         self.edge_kind.add(edges.kind)
@@ -163,7 +162,7 @@ class RankGraphs:
         self.lag.add(edges.lag)
 
     def take_edges(self) -> Edges:
-        """All edges; nothing is left here. Which list they were in does not matter any more."""
+        """Returns all edges and empties the lists; whether an edge was control or data is not kept."""
         neither = np.broadcast_to(np.False_, len(self.src))
         return Edges(
             self.src.take(),
@@ -206,7 +205,7 @@ class Model:
         self.edges = graphs.take_edges()
 
     def _couple(self, matched: Matched, at: I64, transfer_of: I64, extra: int) -> None:
-        """Coupled calls end when the coupling lets them."""
+        """Lets coupled calls take no time of their own: their end is set by the coupling's transfer edge."""
         coupled = transfer_of >= 0
         self.own[at[coupled]] = 0
         messages = coupled & ~matched.collective
@@ -221,13 +220,13 @@ class Model:
         return np.array(first or [0], np.int64)[place] + matched.row
 
     def schedule(self, own_ns: I64 | None = None) -> Schedule:
-        """All rows again; with `own`, they take that long."""
+        """Schedules all rows; with `own_ns`, rows take that long instead of their own times."""
         times = self.own if own_ns is None else own_ns
         return schedule(self.n, self.edges, times, release=self.release)
 
     @cached_property
     def end(self) -> I64:
-        """When each row ends with nothing changed; of that schedule nothing else is kept."""
+        """When each row ends if nothing is changed."""
         return self.schedule().end
 
     @property
@@ -236,7 +235,7 @@ class Model:
         return int(self.end.max()) if self.n else 0
 
     def makespan_with(self, factors: F64) -> int:
-        """The same with every row's own time, transfer and host gap before it multiplied."""
+        """How long the run takes with each row's own time, transfer and host gap before it multiplied."""
         own_ns = np.rint(self.own * factors).astype(np.int64)
         numbers, by = self._scaled_edges(factors)
         lag = self.edges.lag
@@ -249,9 +248,10 @@ class Model:
         return int(end.max()) if self.n else 0
 
     def _scaled_edges(self, factors: F64) -> tuple[I64, F64]:
-        """Edges whose lag is time of a row, and that row's factor: transfers, and gaps of the host.
+        """The edges whose lag changes with these factors, and the factor of each.
 
-        The host's gap before a row is time of the row around it; at the top, of the row itself.
+        A transfer has the factor of its call. The host's gap before a row has the factor of the row around
+        it, or of the row itself where there is none.
         """
         rows = np.flatnonzero((self.transfer >= 0) & (factors != 1.0))
         gaps = np.flatnonzero(np.isin(self.edges.kind, _HOST_EDGES) & (self.edges.lag > 0))
@@ -262,10 +262,10 @@ class Model:
 
     @cached_property
     def slack(self) -> I64:
-        """How much later each row could end with the run taking no longer.
+        """How much later each row could end without the run taking longer.
 
-        The longest way from a row to the run's end is found by scheduling the graph backwards:
-        starts and ends change places, and with them the forms of edges.
+        The longest path from a row to the end of the run comes from scheduling the graph backwards: starts
+        and ends change places, and so do the forms of edges.
         """
         turned = np.array(
             [EdgeForm.FINISH_START, EdgeForm.FINISH_FINISH, EdgeForm.START_START], np.int8
@@ -283,10 +283,10 @@ class Model:
 
 
 def _couplings(matched: Matched, at: I64, first: int, present: Mask) -> tuple[int, Edges, I64]:
-    """Extra rows, the edges through them, and the number of the edge that carries each transfer.
+    """The number of extra rows, the edges through them, and the edge of each call's transfer.
 
-    A row stands for 'all have come': every member's start leads to it, and it to the end of every
-    member that has rows of its own.
+    An extra row means that all members have come: the start of every member leads to it, and it leads to the
+    end of every member that is present in the model.
     """
     transfer_edge = np.full(len(matched), -1, np.int64)
     joins = matched.collective & (matched.end >= matched.arrival)
@@ -327,6 +327,6 @@ def model_of(run: Run) -> Model:
 
 
 def per_rank(model: Model, values: NDArray[np.generic]) -> Mapping[int, NDArray[np.generic]]:
-    """One value per row of the model, as one array per rank."""
+    """Splits an array with one value per row of the model into one array per rank."""
     ends = [*list(model.offset.values())[1:], model.rows]
     return {r: values[a:b] for (r, a), b in zip(model.offset.items(), ends, strict=True)}

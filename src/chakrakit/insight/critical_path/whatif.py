@@ -1,4 +1,4 @@
-"""What would help: how much shorter the run is if a class of nodes were k times faster."""
+"""What would help: how much shorter a run would be if a class of nodes were k times as fast; and slack."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from chakrakit.trace.sets import Run
 
 CLASSES = {name: kind for kind, name in KIND_NAMES.items() if kind != RowKind.NONE}
 CRITICAL_NS = 1_000
-"""Rows with less slack count as critical: clocks are no finer."""
+"""Rows with at most this slack count as critical: recorders round times to a microsecond."""
 
 
 class Gain(Result, msgspec.Struct):
-    """What a class of nodes `factor` times as fast would save."""
+    """What the run would save if a class of nodes (`what`) were `factor` times as fast."""
 
     what: str
     factor: float
@@ -32,7 +32,7 @@ class Gain(Result, msgspec.Struct):
 
 
 class KindSlack(Result, msgspec.Struct):
-    """Slack of the rows of one kind."""
+    """How many rows of one kind are critical, and their median slack."""
 
     kind: str
     rows: int
@@ -62,7 +62,7 @@ class WhatIf(Result, msgspec.Struct):
         return Table.of("what would help", head, rows)
 
     def slack_table(self) -> Table:
-        """How many rows of each kind the run waits for, and how much room the others have."""
+        """One row per kind: how many nodes are critical, and the median slack."""
         rows = [
             (s.kind, s.rows, s.critical, percent(s.critical, s.rows), ms(s.median_ns))
             for s in self.slack
@@ -72,7 +72,7 @@ class WhatIf(Result, msgspec.Struct):
 
 @dataclass(eq=False)
 class RankNames:
-    """What rows can be selected by: their kind, their name, their operator's name and their group."""
+    """What the rows of one rank can be selected by: kind, name, operator's name and group."""
 
     rank: int
     kind: I8
@@ -84,22 +84,22 @@ class RankNames:
 
 
 def names_of(view: RankView) -> RankNames:
-    """The part of one rank."""
+    """What the rows of one rank can be selected by."""
     codes, texts = view.names
     group, groups = view.texts("pg_name")
     return RankNames(view.rank, view.kind, codes, codes[view.operator], texts, group, groups)
 
 
 def kinds_only(model: Model) -> RankNames:
-    """All rows of a model, to be selected by kind."""
+    """All rows of a model, selectable by their kind only."""
     none = np.zeros(0, np.int32)
     return RankNames(-1, model.kind, none, none, [], none, [])
 
 
 def select(names: RankNames, selector: str) -> Mask:
-    """Rows of a class: `compute`, `communication`, `copy`, `host`, `group:NAME`, or a pattern.
+    """The rows that a selector means: `compute`, `communication`, `copy`, `host`, `group:NAME` or a pattern.
 
-    A pattern takes device rows whose name, or whose operator's name, begins to match it.
+    A pattern is a regular expression for the beginning of a device row's name or of its operator's name.
     """
     if selector in CLASSES:
         return np.asarray(names.kind == CLASSES[selector])
@@ -109,13 +109,13 @@ def select(names: RankNames, selector: str) -> Mask:
     try:
         pattern = re.compile(selector)
     except re.error as error:
-        raise ConfigError(f"{selector!r} is no class and no pattern: {error}") from None
+        raise ConfigError(f"{selector!r} is neither a class nor a pattern: {error}") from None
     hit = np.array([bool(pattern.match(t)) for t in names.texts] or [False])
     return np.asarray((hit[names.name] | hit[names.operator]) & (names.kind <= RowKind.COPY))
 
 
 def gain(model: Model, names: list[RankNames], selector: str, factor: float) -> Gain:
-    """By scheduling everything again."""
+    """What the run saves if the selected rows are `factor` times as fast, by scheduling it again."""
     if not factor > 0:
         raise ConfigError(f"{selector} {factor} × faster: the factor should be above 0")
     selected = np.concatenate([select(n, selector) for n in names])
@@ -130,7 +130,7 @@ def gain(model: Model, names: list[RankNames], selector: str, factor: float) -> 
 
 
 def _selectable(names: list[RankNames]) -> list[str]:
-    """What could have been said: the classes that have nodes, groups, and names of device rows."""
+    """Everything that a selector can name: classes that have nodes, groups, and names of device rows."""
     kinds = {int(k) for n in names for k in np.unique(n.kind)}
     classes = [name for name, kind in CLASSES.items() if kind in kinds]
     groups = {f"group:{g}" for n in names for g in n.groups}
@@ -138,7 +138,7 @@ def _selectable(names: list[RankNames]) -> list[str]:
 
 
 def slack_summary(model: Model) -> list[KindSlack]:
-    """Slack by kind."""
+    """The slack of a model's rows by kind."""
     slack = model.slack[: model.rows]
     out = []
     for kind in (RowKind.COMPUTE, RowKind.COMM, RowKind.COPY, RowKind.HOST):
@@ -150,7 +150,7 @@ def slack_summary(model: Model) -> list[KindSlack]:
 
 
 def what_if(run: Run, faster: list[tuple[str, float]] | None = None) -> WhatIf:
-    """Gains of the given classes (by default every kind twice as fast) and slack."""
+    """The gains of these classes (by default, of every kind twice as fast) and the slack of a run."""
     graphs, calls, names = RankGraphs(), AllCalls(run), []
     for view in rank_views(run):
         graphs.add(graph_of(view))
@@ -168,7 +168,7 @@ def what_if_of(
     faster: list[tuple[str, float]] | None,
     slack: bool = True,
 ) -> WhatIf:
-    """From a model that is at hand."""
+    """The gains and, if wanted, the slack of a model."""
     if faster is None:
         kinds = {int(k) for k in np.unique(model.kind)}
         faster = [(selector, 2.0) for selector, kind in CLASSES.items() if kind in kinds]

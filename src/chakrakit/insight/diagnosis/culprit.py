@@ -1,4 +1,4 @@
-"""What slowed a job down or stopped it, named so that somebody can go and look at it."""
+"""Culprits: the ranks, links and stages that slow a job down or stop it; and how fast each rank computes."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ CulpritKind = Literal[
 
 
 class Culprit(Result, msgspec.Struct, frozen=True, kw_only=True):
-    """One finding. Fields that do not apply are None; the list in a result is worst first."""
+    """One cause of a slow or hanging job. Fields that do not apply are None; results list the worst first."""
 
     kind: CulpritKind
     rank: int | None = None
     link: str | None = None
     """A link as the machine names it, or `SRC-DST` in ranks where no machine is known."""
     stage: int | None = None
-    """Of a pipeline."""
+    """The stage of a pipeline."""
     collective: str | None = None
     """The collective it was seen in: name and number within its group."""
     since_step: int | None = None
@@ -51,24 +51,21 @@ class Culprit(Result, msgspec.Struct, frozen=True, kw_only=True):
     """The finding in words: what it costs, and what the step would be without it."""
 
 
-# How long a rank's own work takes in every step, without waiting for others.
-
-
 class RankPace(msgspec.Struct, frozen=True, eq=False):
-    """One rank's computation by step."""
+    """How long one rank computes in every step, without waiting for others."""
 
     rank: int
     step: I64
     """Numbers of the steps, ascending."""
     start_ns: I64
-    """When each began."""
+    """When each step began."""
     compute_ns: F64
     work: bytes
-    """The same for ranks that compute the same: what can be compared."""
+    """A digest of the rank's operations; ranks with equal digests can be compared."""
 
 
 def pace_of(view: RankView, steps: Sequence[Step]) -> RankPace:
-    """The part of one rank."""
+    """How long one rank computes in every step."""
     rows = np.flatnonzero((view.kind == RowKind.COMPUTE) & ~view.on_host)
     begins = np.array([s.start_ns for s in steps], np.int64)
     order = np.argsort(begins, kind="stable")
@@ -83,7 +80,7 @@ def pace_of(view: RankView, steps: Sequence[Step]) -> RankPace:
 
 
 def _work(view: RankView, rows: I64) -> bytes:
-    """A digest of which operations there are, and how many of each."""
+    """A digest of the names of these rows and of how often each occurs."""
     codes, texts = view.names
     used, counts = np.unique(codes[rows], return_counts=True)
     operations = sorted((texts[c], n) for c, n in zip(used.tolist(), counts.tolist(), strict=True))

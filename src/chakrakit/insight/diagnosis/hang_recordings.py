@@ -1,4 +1,4 @@
-"""Runs that hold communication alone, as recorders leave them, laid out on a board."""
+"""Recordings that hold only communication, read into a Board."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _UNEVEN = (
     CollectiveType.SCATTER,
     CollectiveType.REDUCE,
 )
-"""Collectives whose ranks may bring or get different amounts."""
+"""Collectives in which ranks may send or receive different amounts."""
 
 
 def is_recording(run: Run) -> bool:
-    """Whether a recorder of communication made this run: it holds calls and nothing else."""
+    """Whether a recorder of communication made this run, so that it holds only calls."""
     return "recorder" in run.card.settings
 
 
@@ -39,7 +39,7 @@ class _Program:
     state: I64
 
     def last(self) -> dict[int, int]:
-        """The highest number of each role."""
+        """The highest call number of each role."""
         out: dict[int, int] = {}
         for role in np.unique(self.role).tolist():
             out[role] = int(self.seq[self.role == role].max())
@@ -77,7 +77,7 @@ class _Codes:
 
 
 def _texts(trace: Trace, name: str, rows: I64) -> tuple[I64, list[str]]:
-    """A text column as codes and texts; absent is an empty text."""
+    """A text column of these rows as codes and texts; a missing text counts as an empty one."""
     if name not in trace.table.column_names:
         return np.zeros(len(rows), np.int64), [""]
     column = trace.table.column(name).take(rows).combine_chunks().fill_null("")
@@ -97,7 +97,7 @@ def _program(trace: Trace, calls: Calls, codes: _Codes) -> _Program:
 
 
 def board_of(run: Run) -> Board:
-    """The collective calls of all ranks."""
+    """The collective calls of all ranks of a run as a Board."""
     codes, communication = _Codes(), run.communication
     programs: dict[int, _Program] = {}
     parts: dict[str, list[I64]] = {

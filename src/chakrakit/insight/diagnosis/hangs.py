@@ -1,4 +1,7 @@
-"""Recorders of communication asked who hangs, who differs and who is slow."""
+"""From recorded communication: ranks that never arrive, ranks whose calls differ, and ranks that are slow.
+
+`hang_culprits` puts all of it together.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,18 @@ from chakrakit.arrays import F64, I64, Mask
 from chakrakit.insight.diagnosis.board import DONE, Board, CallSignature
 from chakrakit.insight.diagnosis.culprit import Culprit, CulpritKind
 
-# Who never arrived: collectives that some ranks wait in, and the ranks they wait for.
-
+# --- ranks that never arrive: collectives that some ranks wait in, and the ranks they wait for ------
 
 _FAR_BEHIND = 5
-"""Calls by which one rank alone may lag behind all others when recordings end at different moments."""
+"""One rank that lags behind all others by this many calls is missing; recordings that end at
+different moments explain fewer."""
 _MOST_RECORDED = 0.5
-"""A rank without a recording is missed only where most of its group have one."""
+"""A rank without a recording counts as dead only if more than this share of its group has one."""
 
 
 @dataclass(frozen=True)
 class Absence:
-    """A rank that a collective waits for, and which is not itself waiting for another.
+    """A rank that a collective waits for, and that does not itself wait in another one.
 
     `dead` says that there is no recording of the rank; `row` is a call of the collective on a rank
     that arrived, -1 where nothing waits.
@@ -44,10 +47,10 @@ class _Stuck:
 
 
 def find_absences(board: Board) -> list[Absence]:
-    """Root causes only: who waits elsewhere for somebody else is a victim.
+    """The ranks that collectives wait for, without those that themselves wait elsewhere: they are victims.
 
-    Recorders that do not say how far a call got may drop calls, so that nothing follows from those
-    that are not there.
+    Empty where the recorder does not say how far calls got: such recorders may drop calls, and a missing
+    call then proves nothing.
     """
     if not (board.state >= 0).any():
         return []
@@ -71,7 +74,7 @@ def _open(board: Board) -> Mask:
 
 
 def _stuck(board: Board) -> list[_Stuck]:
-    """For each group the lowest number that is open somewhere and that a member has not reached."""
+    """For each group, its first collective that some members wait in and others have not reached."""
     is_open = _open(board)
     waiting = np.flatnonzero(board.per_meeting(np.maximum, is_open.astype(np.int64)))
     out: dict[int, _Stuck] = {}
@@ -88,17 +91,20 @@ def _stuck(board: Board) -> list[_Stuck]:
 
 
 def _passed(board: Board, group: int, seq: int, ranks: I64) -> Mask:
-    """Ranks whose recording of the group goes on beyond a number: its ring dropped the call."""
+    """Which ranks recorded later calls of the group: their ring buffer dropped this one."""
     return np.array([board.last.get((group, r), -1) > seq for r in ranks.tolist()], np.bool_)
 
 
 def _first_open(board: Board) -> I64:
-    """Ranks that wait in a collective themselves."""
+    """Ranks that wait in a collective."""
     return np.unique(board.rank[_open(board)])
 
 
 def _circle(board: Board, stuck: list[_Stuck]) -> list[Absence]:
-    """All who are missed wait elsewhere: the fewest that break the circle entered it out of order."""
+    """Culprits where all missing ranks wait elsewhere, in a circle.
+
+    The smallest set of ranks whose arrival would break it is blamed; empty if that is most of a group.
+    """
     fewest = min(stuck, key=lambda s: (len(s.absent), int(board.start[s.row])))
     if len(fewest.absent) * 2 > len(board.members[fewest.group]):
         return []
@@ -106,7 +112,7 @@ def _circle(board: Board, stuck: list[_Stuck]) -> list[Absence]:
 
 
 def _never_recorded(board: Board) -> list[Absence]:
-    """Members without a recording, of groups of which most have one."""
+    """Ranks without a recording, in groups most of whose members have one."""
     out: dict[int, Absence] = {}
     for ranks in board.members:
         missing = np.setdiff1d(ranks, board.recorded)
@@ -117,7 +123,7 @@ def _never_recorded(board: Board) -> list[Absence]:
 
 
 def _far_behind(board: Board) -> list[Absence]:
-    """A rank whose recording of a group ends long before those of all others, which end together."""
+    """Ranks whose recording of a group ends long before those of all others, which end together."""
     out: list[Absence] = []
     recorded = set(board.recorded.tolist())
     for group, ranks in enumerate(board.members):
@@ -133,17 +139,17 @@ def _far_behind(board: Board) -> list[Absence]:
     return out
 
 
-# Calls that should be the same on all ranks of a group and are not: order, type, size, element type.
-
+# --- calls that should be the same on all ranks of a group and are not ------------------------------
 
 _MOST_MEETINGS = 20_000
-"""A group that has lost step differs in every meeting from there on; the first ones tell all."""
+"""Meetings looked at: once a group is out of step every later meeting differs, and adds nothing new."""
 _LOOK_AHEAD = 6
+"""Calls in which a swapped or skipped one shows; in more, repeated calls look like another order."""
 
 
 @dataclass(frozen=True)
 class CallDifference:
-    """The first call in which a rank differs from its group: `aspect` is order, type or size."""
+    """The first call in which a rank differs from its group; `aspect` is `order`, `type` or `size`."""
 
     aspect: str
     rank: int
@@ -151,7 +157,7 @@ class CallDifference:
 
 
 def find_differences(board: Board) -> list[CallDifference]:
-    """For each rank that differs from most of its group, the earliest such call in a group."""
+    """For each rank and group, the first call in which the rank differs from most of the group."""
     earliest: dict[tuple[int, int], CallDifference] = {}
     for meeting in _mixed(board):
         for row in _minority(board, meeting):
@@ -163,7 +169,7 @@ def find_differences(board: Board) -> list[CallDifference]:
 
 
 def _mixed(board: Board) -> list[int]:
-    """Meetings in which not all calls are the same, in order of time."""
+    """Meetings whose calls are not all the same, in order of time."""
     if not len(board):
         return []
     sign = board.sign
@@ -174,10 +180,10 @@ def _mixed(board: Board) -> list[int]:
 
 
 def _minority(board: Board, meeting: int) -> list[int]:
-    """The calls that differ from the most common one.
+    """The calls of a meeting that differ from its most common one.
 
-    Two against two are settled by what other groups of the same length do at the same number; where
-    that does not help either, the higher ranks are named.
+    A tie is settled by what other groups of the same size do at the same number; if that does not decide,
+    the higher ranks count as different.
     """
     rows = board.rows(meeting).tolist()
     count = Counter(board.signature(r) for r in rows)
@@ -201,7 +207,7 @@ def _first(board: Board, rows: list[int], facts: CallSignature) -> int:
 
 
 def _aspect(board: Board, meeting: int, row: int) -> str:
-    """Order, if the rank's next calls are its group's in another order; else what differs first."""
+    """What differs: order, if the rank's next calls are its group's in another order; else type or size."""
     mine, usual = board.signature(row), _usual(board, meeting)
     if _out_of_step(board, row):
         return "order"
@@ -215,7 +221,7 @@ def _usual(board: Board, meeting: int) -> CallSignature:
 
 
 def _out_of_step(board: Board, row: int) -> bool:
-    """Whether the same few calls follow on the rank and on a peer, but in another order."""
+    """Whether the rank's next few calls are those of a peer in another order, or shifted by one."""
     rank, group, seq = (int(a[row]) for a in (board.rank, board.group, board.seq))
     meeting = board.meeting_of(row)
     peers = [int(board.rank[r]) for r in board.rows(meeting) if board.rank[r] != rank]
@@ -249,27 +255,31 @@ def _coming(board: Board, rank: int, group: int, seq: int) -> list[CallSignature
     return [board.signature(int(r)) for r in rows]
 
 
-# Who is always late: ranks that stand alone among their peers in when they come or how long they stay.
-
+# --- ranks that are always late: few of them, and far from the others -------------------------------
+#
+# A late rank must meet all of the following conditions.
 
 _FEWEST_RANKS = 4
+"""Ranks of a group that can be compared: among fewer, one late rank moves the median itself."""
 _FEWEST_CALLS = 8
+"""Calls from which a median is taken: fewer are dominated by single hiccups."""
 _DEVIATIONS = 8.0
-"""Robust deviations (1.4826 × MAD over ranks) a rank must be off; jitter of thousands stays below 6."""
+"""It is off by this many robust deviations (1.4826 × MAD over ranks); jitter stays below 6."""
 _SHARE = 0.05
-"""And by this share of the time between calls."""
+"""It is off by this share of the time between calls."""
 _STEADY = 0.7
-"""And in this share of its calls."""
+"""It is late in this share of its calls."""
 _FEW = 0.05
-"""And with no more company than this share of the ranks: many late ones are a matter of placement."""
+"""No more than this share of the ranks is late: if many are, it is a matter of placement."""
 _NORMAL = 1.4826
+"""Standard deviations per median absolute deviation of normally distributed values: 1 / Φ⁻¹(3/4)."""
 _WINDOWS = (1.0, 0.5, 0.25)
-"""Shares of the recording that are looked at: a rank may have become slow only near its end."""
+"""Shares of the recording, counted from its end, that are judged: a rank may have become slow late."""
 
 
 @dataclass(frozen=True)
 class Late:
-    """A slow rank: how many times the usual it takes, since which call."""
+    """A slow rank: how many times as long as usual it takes, and the call since which it does."""
 
     rank: int
     factor: float
@@ -278,10 +288,10 @@ class Late:
 
 @dataclass(frozen=True, eq=False)
 class _Sheet:
-    """Meetings of one group in which everybody took part: one line per meeting, one column per rank.
+    """The complete meetings of one group: one line per meeting, one column per rank.
 
-    `came` is how far behind the median rank each one came; `stayed` how much shorter than the median
-    rank it stayed, which needs no common clock: who comes last waits for nobody.
+    `came` is how long after the median rank each rank came. `stayed` is how much shorter than the median rank
+    it stayed; this needs no common clock, because the rank that comes last does not wait.
     """
 
     ranks: I64
@@ -291,10 +301,9 @@ class _Sheet:
 
 
 def find_late(board: Board) -> list[Late]:
-    """Lone outliers, worst first.
+    """Slow ranks, worst first.
 
-    A rank counts only if it is late in all its groups, because those who wait for it are themselves
-    late elsewhere.
+    A rank counts only if it is late in all its groups, because ranks that wait for it are late elsewhere.
     """
     sheets = _sheets(board)
     period = _period(board)
@@ -310,7 +319,7 @@ def find_late(board: Board) -> list[Late]:
 
 
 def _sheets(board: Board) -> list[_Sheet]:
-    """The groups in which ranks can be compared."""
+    """One sheet for each group in which ranks can be compared."""
     if not len(board):
         return []
     first = board.order[board.bounds[:-1]]
@@ -389,7 +398,7 @@ def _late(
     recent = late[-max(_FEWEST_CALLS, int(share * len(late))) :]
     if recent.mean() < _STEADY:
         return None
-    # Where lateness outweighs punctuality most, it began.
+    # The lateness began with the call from which on late calls outweigh punctual ones most.
     worth = np.where(late, 1.0, -2.0)[::-1].cumsum()[::-1]
     return Late(rank, 1 + by / period if period else 1.0, int(rows[int(np.argmax(worth))]))
 
@@ -406,16 +415,15 @@ def _calls_of(sheets: list[_Sheet], measure: list[F64], rank: int, by: float) ->
     return joined[order], flags[order]
 
 
-# Ranks that make the calls of two groups in another order than others that are in both.
+# --- ranks that make the calls of two groups in another order than the other members of both --------
 
 
 def find_misordered(board: Board) -> list[int]:
-    """For each rank that differs from most, its first call that most make at another time.
+    """For each rank whose order differs from most, its first call that is out of order.
 
-    Two ranks of the same two groups that call them in opposite orders wait for each other, although
-    the calls of either group are numbered alike. Calls that not all ranks of both recorded, because a
-    ring dropped them or they were not made yet, say nothing. One against one is settled by the order
-    of other pairs of groups.
+    Two ranks of the same two groups that call them in opposite orders wait for each other, although the
+    calls of each group are numbered alike. Only calls that all common ranks recorded are compared: others may
+    have been dropped or not been made yet. A tie is settled by the order in other pairs of groups.
     """
     begins = np.searchsorted(board.rank, board.recorded)
     ends = np.searchsorted(board.rank, board.recorded, side="right")
@@ -437,7 +445,7 @@ def find_misordered(board: Board) -> list[int]:
 
 
 def _pairs(board: Board) -> dict[tuple[int, int], list[int]]:
-    """The recorded ranks of every two groups that have at least two of them in common."""
+    """For every two groups that share at least two recorded ranks, those ranks."""
     recorded = set(board.recorded.tolist())
     groups_of: dict[int, list[int]] = {}
     for group, members in enumerate(board.members):
@@ -458,7 +466,7 @@ def _of_groups(board: Board, rows: I64, groups: tuple[int, int]) -> I64:
 
 
 def _orders(board: Board, calls: list[I64]) -> list[I64]:
-    """The calls that all ranks made, rank by rank in the order of issue; none where all agree."""
+    """The calls that all ranks made, by rank in the order of issue; empty where all orders agree."""
     keys = [board.key[rows] for rows in calls]
     if all(np.array_equal(keys[0], key) for key in keys[1:]):
         return []
@@ -470,13 +478,13 @@ def _orders(board: Board, calls: list[I64]) -> list[I64]:
 
 
 def _shape(board: Board, rows: I64) -> bytes:
-    """An order without the names of its two groups, as like pairs of groups share it."""
+    """An order of calls without the names of its two groups, to compare it with other pairs of groups."""
     is_second = (board.group[rows] == board.group[rows].max()).astype(np.int64)
     return np.stack([is_second, board.seq[rows], board.nth[rows]]).tobytes()
 
 
 def _unusual(board: Board, orders: list[I64], usual: Counter[bytes]) -> list[int]:
-    """The first call out of order of each rank that differs from most."""
+    """For each rank whose order differs from the most common one, its first call out of order."""
     count = Counter(board.key[rows].tobytes() for rows in orders)
     most = max(
         orders, key=lambda rows: (count[board.key[rows].tobytes()], usual[_shape(board, rows)])

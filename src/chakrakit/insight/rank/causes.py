@@ -1,7 +1,7 @@
-"""What each start and each end waited for last, found from the times and the constraints on them.
+"""What each start and each end of a row waited for last, from times and constraints.
 
-A constraint that would have allowed an event at time t and no earlier explains it if nothing that
-came before the event allows it later. Runs that recorded what was waited for are taken at their word.
+The cause of an event is the constraint that allowed it last before it happened. Where a run recorded what was
+waited for, that is used instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NEVER = np.iinfo(np.int64).min
 
 
 class Cause(IntEnum):
-    """Why an event came no earlier. Numbers below 16 are the kinds of edges (EdgeKind)."""
+    """Why an event did not happen earlier. Numbers below 16 are the kinds of edges (EdgeKind)."""
 
     NOTHING = -1
     LANE = 16
@@ -42,9 +42,9 @@ class Cause(IntEnum):
 class Causes:
     """For each row, the cause of its start and of its end.
 
-    `…_row` is the row waited for (-1: none), `…_rank` its rank where that is another (-1: the same),
-    `…_at_end` whether its end was waited for, or its start, and `…_when` the time from which on the
-    cause allowed the event: what lies between that and the event is not explained.
+    `…_row` is the row waited for (-1: none), `…_rank` its rank if that is another one (-1: the same rank),
+    `…_at_end` is True if its end was waited for and False if its start was, and `…_when` is the time from
+    which the cause allowed the event: what passes between that and the event is unexplained.
     """
 
     start: I8
@@ -60,7 +60,7 @@ class Causes:
 
 
 def causes_of(view: RankView, times: Times | None = None) -> Causes:
-    """Causes within one rank; what peers cause is added when all ranks are known."""
+    """The causes within one rank; causes on other ranks are added once all ranks are read."""
     edges = view.trace.edges
     ran = view.ran
     edges = edges.where(ran[edges.src] & ran[edges.dst])
@@ -77,14 +77,14 @@ def causes_of(view: RankView, times: Times | None = None) -> Causes:
 
 @dataclass(eq=False)
 class _Best:
-    """The latest constraint of each row that does not come after the event: when, and which edge."""
+    """For each row, the last constraint that allowed its event: the time, and the edge (-1: none)."""
 
     when: I64
     edge: I64
 
 
 def allowed_at(start: I64, end: I64, edges: Edges) -> I64:
-    """When each edge lets its target's event happen."""
+    """The time from which each edge allows the event of its target."""
     base = np.where(edges.form == EdgeForm.START_START, start[edges.src], end[edges.src])
     return base + edges.lag
 
@@ -108,7 +108,7 @@ def _best(view: RankView, edges: Edges, eligible: Mask, event: I64) -> _Best:
 
 
 def _nearest(hit: Mask, lag: I64, first: I64, sizes: I64) -> I64:
-    """Of the edges that bind equally, the one with the least lag: it says most about why."""
+    """Of the edges that allow an event at the same time, the one with the least lag: it explains most."""
     far = np.iinfo(np.int64).max
     lags = np.where(hit, lag, far)
     least = np.minimum.reduceat(lags, first)
@@ -133,7 +133,7 @@ def _assemble(n: int, edges: Edges, starts: _Best, ends: _Best) -> Causes:
 
 
 def _own_work(view: RankView, causes: Causes, ends: _Best) -> None:
-    """A row's own time explains its end unless something else came later."""
+    """Makes a row's own work the cause of its end, unless an edge allowed the end later."""
     own_end = view.start + view.own
     own_binds = own_end >= ends.when
     causes.end[own_binds], causes.end_row[own_binds], causes.end_at_end[own_binds] = (
@@ -145,7 +145,7 @@ def _own_work(view: RankView, causes: Causes, ends: _Best) -> None:
 
 
 def _after_inside(view: RankView, causes: Causes) -> None:
-    """A host row with others inside ends after the last of them; the rest is its own time."""
+    """Makes the last row inside a host row the cause of its end; the rest is the host row's own time."""
     rows = np.flatnonzero(view.parent >= 0)
     if not len(rows):
         return
@@ -162,7 +162,7 @@ def _after_inside(view: RankView, causes: Causes) -> None:
 
 
 def _lane_order(view: RankView, causes: Causes, starts: _Best) -> None:
-    """The row before on a lane, where its end came later than all that edges say."""
+    """Makes the row before on a lane the cause of a start, where that ended later than edges demand."""
     before, after = view.lane_pairs
     freed = view.end[before]
     later = (freed > starts.when[after]) & (freed <= view.start[after] + view.tolerance_ns)

@@ -1,4 +1,4 @@
-"""The analysis of a run, made in a thread of its own when it is first wanted."""
+"""The analysis of a run, made in its own thread when it is first needed."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from chakrakit.views.app.lod import SliceLine
 
 @dataclass(frozen=True, eq=False)
 class AnalyzedRun:
-    """What the analysis gave, and the critical path as lines."""
+    """The analysis of a run, and its critical path as lines that can be drawn."""
 
     analysis: Analysis
     rows: RowFindings
 
     @cached_property
     def whats(self) -> list[str]:
-        """What the path's time passes with, most first: the codes of its lines."""
+        """The kinds of work and wait on the path, most first; lines have their places here as codes."""
         return list(self.analysis.critical_path.attribution)
 
     def longest(self, begin: int, end: int, most: int) -> tuple[list[Segment], int]:
-        """The path's longest segments between two moments, in order of time, and how many there are."""
+        """The longest segments of the path between two times, in order of time, and the number of all."""
         starts, ends = self._borders
         inside = np.flatnonzero((ends > begin) & (starts < end))
         order = np.argsort(starts[inside] - ends[inside], kind="stable")[:most]
@@ -67,7 +67,7 @@ class AnalyzedRun:
         return self.rows.stands_for.get(rank, rank)
 
     def path(self, rank: int) -> SliceLine | None:
-        """When the path is on a rank, in ns as the run has them; None if never."""
+        """When the path is on a rank, in ns of the run; None if it never is."""
         return self._lines.get(self.stand_in(rank))
 
     @cached_property
@@ -75,7 +75,7 @@ class AnalyzedRun:
         return {rank: np.unique(line.row) for rank, line in self._lines.items()}
 
     def on_path(self, rank: int, rows: I32) -> I64:
-        """Which of these rows the path goes through, as places in `rows`."""
+        """The places in `rows` of those that the path goes through."""
         path_rows = self._path_rows.get(self.stand_in(rank))
         return (
             np.flatnonzero(np.isin(rows, path_rows))
@@ -85,7 +85,7 @@ class AnalyzedRun:
 
 
 class BackgroundAnalysis:
-    """Starts the analysis when asked, says how far it is, and keeps what it found."""
+    """Runs the analysis in a thread, reports its progress, and keeps the result (`analyzed`)."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -96,14 +96,14 @@ class BackgroundAnalysis:
         self.analyzed: AnalyzedRun | None = None
 
     def start(self) -> None:
-        """Begins, once; returns at once."""
+        """Starts the analysis if it was not started before; does not wait for it."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, daemon=True)
                 self._thread.start()
 
     def wait(self) -> AnalyzedRun | None:
-        """Begins and waits until it is done; None if it failed, which `error` explains."""
+        """Starts the analysis and waits for it; returns None if it failed (see `error`)."""
         self.start()
         assert self._thread is not None
         self._thread.join()
@@ -111,7 +111,7 @@ class BackgroundAnalysis:
 
     def _work(self) -> None:
         try:
-            # A set of its own: bodies are read and forgotten while the other is drawn from.
+            # A separate set: it reads and forgets bodies while the page draws from the other one.
             run = self._run.select_ranks(self._run.ranks)
             assert isinstance(run, Run)
             self.analyzed = AnalyzedRun(*analyze_rows(run, self._step))
@@ -122,7 +122,7 @@ class BackgroundAnalysis:
                 "not enough memory to analyze this run; choose ranks (chakra analyze --ranks)"
             )
         except Exception as error:
-            # Whatever it was, the page must say so instead of waiting for ever.
+            # Whatever went wrong, the page must show it instead of waiting forever.
             self.error = f"the analysis failed: {type(error).__name__}: {error}"
             raise
 

@@ -1,4 +1,4 @@
-"""All about one node: what it is, when it ran, what it waited for, who it is tied to."""
+"""Everything about one node: what it is, when it ran, what it waited for, and what is around it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from chakrakit.views.app.findings import AnalyzedRun
 from chakrakit.views.app.shown_run import ShownRun
 
 MOST = 200
-"""Edges and peers beyond this are counted, not sent."""
+"""Edges and peers that an answer lists; all are counted. A list that long is searched, not read."""
 _VALUE = 2_000
-"""So are characters of a value."""
+"""Characters of a value that an answer shows: about a screen of text."""
 _CAUSES: dict[int, str] = {
     Cause.LANE: "the row before it on its lane",
     Cause.RECORDED: "what the run recorded",
@@ -28,7 +28,7 @@ _CAUSES: dict[int, str] = {
 
 
 def brief(side: ShownRun, rank: int, row: int) -> dict[str, Any]:
-    """Enough to name a row and to find it on the screen."""
+    """The name, times and place on the screen of a row."""
     lines = side.lines(rank)
     view = side.view(rank)
     return {
@@ -46,7 +46,7 @@ def brief(side: ShownRun, rank: int, row: int) -> dict[str, Any]:
 
 
 def describe(side: ShownRun, rank: int, row: int) -> dict[str, Any]:
-    """Everything the panel shows. What needs the analysis is there once that is done."""
+    """Everything that the panel shows of a row; parts that need the analysis are empty until it is done."""
     view = side.view(rank)
     node: Node = view.trace[row]
     parents, children = _edges(side, view, rank, row)
@@ -112,7 +112,7 @@ def _slack(analyzed: AnalyzedRun, rank: int, row: int) -> int | None:
 
 
 def _waits(side: ShownRun, analyzed: AnalyzedRun, rank: int, row: int) -> list[dict[str, Any]]:
-    """What its start and its end waited for last."""
+    """What the start and the end of a row waited for last."""
     causes: Causes | None = analyzed.rows.causes.get(analyzed.stand_in(rank))
     if causes is None:
         return []
@@ -125,7 +125,7 @@ def _waits(side: ShownRun, analyzed: AnalyzedRun, rank: int, row: int) -> list[d
             continue
         cause = _CAUSES.get(code) or f"{_article(EdgeKind(code).name.lower())} edge"
         wait: dict[str, Any] = {"event": event, "what": cause, "node": None}
-        # Of a rank that another stands for, who came last is known among its own peers only.
+        # If another rank stands for this one, causes name that rank's peers, not this one's.
         if cause_row >= 0 and (peer < 0 or analyzed.stand_in(rank) == rank):
             wait["node"] = brief(side, rank if peer < 0 else peer, cause_row)
         out.append(wait)
@@ -137,7 +137,7 @@ def _article(word: str) -> str:
 
 
 def _peers(side: ShownRun, analyzed: AnalyzedRun, rank: int, row: int) -> dict[str, Any] | None:
-    """The calls of other ranks that belong to this one's."""
+    """The calls of other ranks that meet in this call; None for a row that is not a call."""
     matched = analyzed.rows.matched
     meeting = matched.meeting(rank, row)
     if meeting is None:
@@ -162,7 +162,7 @@ def _peers(side: ShownRun, analyzed: AnalyzedRun, rank: int, row: int) -> dict[s
 
 
 def _call(side: ShownRun, matched: Matched, rank: int, i: int) -> dict[str, Any]:
-    """A call of another rank, which need not be read for this."""
+    """A call of another rank; that rank is not read."""
     start, end = int(matched.start[i]), int(matched.end[i])
     return {
         "rank": rank,
@@ -172,15 +172,14 @@ def _call(side: ShownRun, matched: Matched, rank: int, i: int) -> dict[str, Any]
     }
 
 
-# The graph around a node: what it needs and what needs it, a few edges away, from left to right.
-
+# --- the graph around a node: what it needs and what needs it, from left to right -------------------
 
 _COLUMN = 12
-"""Most nodes at one distance: those nearest in time; the others are counted."""
+"""Nodes in a column, the nearest in time; the others are counted. Twelve fit below each other."""
 
 
 def around(side: ShownRun, rank: int, row: int, hops: int) -> dict[str, Any]:
-    """Nodes with their columns (0 for the node itself), the edges between them, how many are left out."""
+    """The nodes up to `hops` edges away with their columns (0: the node itself), and their edges."""
     view = side.view(rank)
     column = {row: 0}
     hidden = 0
@@ -203,7 +202,7 @@ def around(side: ShownRun, rank: int, row: int, hops: int) -> dict[str, Any]:
 
 
 def _spread(column: dict[int, int], edges: list[dict[str, Any]]) -> None:
-    """Moves nodes outwards until every edge goes to the right; a circle of edges is left as it is."""
+    """Moves nodes outwards until every edge points to the right; cycles of edges stay as they are."""
     for _ in column:
         moved = False
         for a, b in ((edge["from"], edge["to"]) for edge in edges):
@@ -230,7 +229,7 @@ def _neighbours(graph: Graph, rows: I64, direction: int) -> I64:
 
 
 def _between(side: ShownRun, rank: int, rows: list[int]) -> list[dict[str, Any]]:
-    """Edges with both ends among the rows."""
+    """The edges between these rows."""
     edges = side.view(rank).trace.edges
     bounds = np.searchsorted(edges.dst, [[r, r + 1] for r in rows])
     numbers = np.concatenate([np.arange(a, b) for a, b in bounds.tolist()]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""One rank ready to be drawn at any zoom: one line per track and depth, and a strip of its device."""
+"""One rank, ready to be drawn at any zoom: one line per track and depth, and a strip of its device's work."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from chakrakit.trace.timing import Intervals
 from chakrakit.views.app.lod import SliceLine, Window
 
 _DEEPEST = 200
+"""Rows nested deeper than this are not drawn: each depth is a line on the screen and in every answer."""
 STRIP = (RowKind.COMPUTE, RowKind.COMM, RowKind.COPY)
-"""What a strip shows: computation, then what of communication and copies it does not cover."""
+"""What a strip shows: computation, then communication and copies that those before do not cover."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,7 @@ class TrackLines:
 
     @property
     def title(self) -> str:
-        """Its lane; further tracks of a lane are numbered."""
+        """The name of its lane; further tracks of a lane are numbered."""
         return self.track.lane + (f" ({self.track.number + 1})" if self.track.number else "")
 
 
@@ -47,16 +48,16 @@ class RankLines:
 
     @property
     def bytes(self) -> int:
-        """About how much memory this takes."""
+        """About how much memory this takes: 48 bytes a row."""
         return 48 * self.nodes
 
     def busy(self, window: Window) -> list[I64]:
-        """Of each part of the window, how many ns each of STRIP fills."""
+        """For each kind of STRIP, how many ns of each part of the window it fills."""
         a, b = window.borders[:-1], window.borders[1:]
         return [kind.share_of(a, b) for kind in self.strip]
 
     def row_at(self, track: int, depth: int, moment: int) -> int:
-        """The row nearest to a moment on a line."""
+        """The row of a line that is nearest to a time."""
         line = self.tracks[track].depths[depth]
         at = int(np.searchsorted(line.start, moment, side="right"))
         near = [i for i in (at - 1, at) if 0 <= i < len(line)]
@@ -65,14 +66,14 @@ class RankLines:
 
     @cached_property
     def short_names(self) -> list[str]:
-        """What fits beside a slice."""
+        """The names cut to what fits beside a slice."""
         from chakrakit.insight.rank import short
 
         return [short(name, 120) for name in self.names[1]]
 
 
 def lines_of(view: RankView, origin: int) -> RankLines:
-    """The lines of a rank; rows count as what their kinds say."""
+    """The lines of a rank; the code of a slice is its RowKind."""
     tracks = tracks_of(view)
     deep = int((tracks.depth >= _DEEPEST).sum())
     if deep:

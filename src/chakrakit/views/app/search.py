@@ -1,4 +1,4 @@
-"""Search over all ranks: by name, id or attribute; a stretch of ranks at a time."""
+"""Search over all ranks by name, id or attribute; each request searches as many ranks as a second allows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from chakrakit.views.app.node import brief
 from chakrakit.views.app.shown_run import ShownRun
 
 MOST = 200
+"""Hits that an answer lists: more than anybody clicks through; all are counted."""
 _SECONDS, _LONGEST = 1.0, 1.5
-"""After the first no further rank is begun; after the second the request ends."""
+"""Seconds after which no further rank is begun, and after which a request is answered at the latest."""
 _TERM = re.compile(r"^\s*([\w:.\-]+)\s*(>=|<=|!=|=|>|<|~)\s*(.*?)\s*$")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": pc.equal,
@@ -38,14 +39,14 @@ _TIMES: dict[str, Callable[[RankView], I64]] = {
     "start": lambda view: view.start,
 }
 _LATEST = 2.0**61
-"""Nanoseconds that no run gets to, and that can be added to when it began."""
+"""Nanoseconds beyond any run's times (73 years), small enough to add a run's begin to without overflow."""
 _UNITS = {"": 1, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
 
 
 def search(side: ShownRun, text: str, first: int) -> dict[str, Any]:
-    """Hits in folds of ranks from the `first` on, as many as a second allows; `next` goes on from there.
+    """Hits in folds of ranks from `first` on, as many as a second allows; `next` is where to continue.
 
-    It is the same again where a rank takes long, and is still being looked through. `text` is a part of a
+    `next` stays the same while a rank that takes long is still being searched. `text` is a part of a
     name, a node's id, or a comparison: `pg_name=1`, `comm_size>1000000`, `type=COMM_COLL`,
     `duration>2ms`, `name~^aten::mm$` (a regular expression).
     """
@@ -56,7 +57,9 @@ def search(side: ShownRun, text: str, first: int) -> dict[str, Any]:
     for fold in side.folds[first:]:
         look = partial(_looked, side, fold.first, matches)
         fold_hits = side.answer((text, fold.first), look, begun + _LONGEST - time.monotonic())
-        if fold_hits is None:  # it is looked through meanwhile, and there when asked for again
+        if (
+            fold_hits is None
+        ):  # the search of this rank goes on; its result is there on a later request
             break
         total += fold_hits[1]
         hits += fold_hits[0][: MOST - len(hits)]
@@ -67,7 +70,7 @@ def search(side: ShownRun, text: str, first: int) -> dict[str, Any]:
 
 
 def ask_again(side: ShownRun, first: int) -> dict[str, Any]:
-    """What a search gives that was not begun."""
+    """The answer of a search that was not begun: continue at `first`."""
     return _answer(side, [], 0, first)
 
 
@@ -135,7 +138,7 @@ def _by_text(key: str, sign: str, value: str) -> Callable[[RankView], Mask]:
         raise ConfigError(f"texts cannot be compared with {sign}; use =, != or ~")
 
     def hits(texts: list[str]) -> Mask:
-        """RE2 takes time in proportion to the text: a search is part of a link, and not to be trusted."""
+        """Which texts match. Expressions come from links and are untrusted: RE2 takes only linear time."""
         if sign != "~":
             return np.array([t == value for t in texts] + [False])
         try:
@@ -180,7 +183,7 @@ def _nanos(key: str, value: str) -> int:
 
 
 def _compared(view: RankView, key: str, sign: str, value: str) -> Mask:
-    """Rows whose column compares so; a value of another type than the column's fits no row."""
+    """Rows whose value in a column compares so; a value of another type than the column's matches no row."""
     name = key if key in ("id", "type") else column_name(key)
     table = view.trace.table
     if name not in table.column_names:

@@ -1,4 +1,4 @@
-"""The app's addresses. Everything is read-only, and nothing in a request names a file of the user's."""
+"""The HTTP interface of the app. It is read-only, and no request can name a file of the user's."""
 
 from __future__ import annotations
 
@@ -28,11 +28,9 @@ from chakrakit.views.app.session import AppSession
 from chakrakit.views.app.shown_run import ShownRun
 from chakrakit.views.app.window import rank_layout, rank_window
 
-# Who may talk to the server: a browser on this machine, showing the app's own page.
-#
-# A page from elsewhere can make a browser send requests to 127.0.0.1, under any name that its owner's
-# DNS gives that address. Such requests show by their Host, Origin or Sec-Fetch-Site; they get nothing.
-
+# Only the app's own page in a browser on this machine may use the server. Other pages can make a browser
+# send requests to 127.0.0.1, under any name that their owner's DNS gives that address. Their Host, Origin or
+# Sec-Fetch-Site gives such requests away, and they are refused.
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -49,7 +47,7 @@ _NAMES = ("127.0.0.1", "localhost")
 
 
 class RequestGuard:
-    """Wraps an app that listens on `port`; refuses foreign requests and adds headers to all answers."""
+    """Wraps an app that listens on `port`: refuses other sites' requests and adds headers to answers."""
 
     def __init__(self, app: ASGIApp, port: int) -> None:
         self._app = app
@@ -57,9 +55,9 @@ class RequestGuard:
         self._origins = {f"http://{host}" for host in self._hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answers one request."""
         if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})  # there are none: answered 403
+            await send({"type": "websocket.close", "code": 1008})  # the app has none
         if scope["type"] != "http":
             return
         why = self._refusal(scope)
@@ -73,7 +71,7 @@ class RequestGuard:
         if headers.get("origin", next(iter(self._origins))).lower() not in self._origins:
             return "the request comes from another site"
         site = headers.get("sec-fetch-site", "none")
-        # A link to the page may stand anywhere; what the page itself asks for may not be asked by others.
+        # Any site may link to the page; only the page itself may request the rest.
         opens = scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
         if site not in ("none", "same-origin") and not opens:
             return "the request comes from another site"
@@ -92,11 +90,13 @@ def _with_headers(send: Send) -> Send:
 
 
 _MOST_BUCKETS = 8_000
+"""Parts of a window: the pixels across an 8K screen; it bounds the size of an answer."""
 _MOST_HOPS = 4
+"""Edges away from a node that its surroundings reach: columns of nodes that fit beside each other."""
 _MOST_SEARCHES = 8
-"""At once: each takes its turn in the one thread that looks through ranks."""
+"""Searches at once; all take turns in the one thread that looks through ranks."""
 _SHARED = ("report.css", "report.js")
-"""Tabs look and act like parts of the report."""
+"""Files of the report that the app uses too: its tabs show sections of the report."""
 _KINDS = {
     ".html": "text/html",
     ".css": "text/css",
@@ -113,7 +113,7 @@ class Question:
         self._parameters = request.query_params
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A parameter as it is."""
+        """A parameter as text."""
         text = self._parameters.get(name, default)
         if text is None:
             raise ConfigError(f"the request lacks {name!r}")
@@ -131,7 +131,7 @@ class Question:
         return number
 
     def window(self) -> Window:
-        """`from` and `to` in ns since the run's begin, `width` parts."""
+        """The window `from` … `to`, in ns since the run's begin, in `width` parts."""
         begin = self.number("from", -(2**62), 2**62)
         end = self.number("to", -(2**62), 2**62)
         if end <= begin:
@@ -139,18 +139,18 @@ class Question:
         return Window(begin, end, self.number("width", 1, _MOST_BUCKETS))
 
     def side(self, session: AppSession) -> ShownRun:
-        """`side`: 0, or 1 for the other run."""
+        """The run of `side`: 0, or 1 for the run that it is compared with."""
         return session.sides[self.number("side", 0, len(session.sides), 0)]
 
     def place(self, session: AppSession) -> tuple[ShownRun, int]:
-        """`side` and `rank`."""
+        """The run of `side`, and `rank`."""
         side = self.side(session)
         rank = self.number("rank", 0, 2**31)
         side.key(rank)
         return side, rank
 
     def ranks(self, side: ShownRun) -> list[int]:
-        """`ranks`: numbers with commas, all of the run; what is no number is left out."""
+        """`ranks`: ranks of the run with commas between them; texts that are not numbers are ignored."""
         texts = self.text("ranks").split(",")[: len(side.run)]
         ranks = [int(r) for r in texts if r.isascii() and r.isdigit() and len(r) < 10]
         for rank in ranks:
@@ -158,7 +158,7 @@ class Question:
         return ranks
 
     def row(self, session: AppSession) -> tuple[ShownRun, int, int]:
-        """`side`, `rank` and `row`."""
+        """The run of `side`, `rank` and `row`."""
         side, rank = self.place(session)
         return side, rank, self.number("row", 0, len(side.view(rank)))
 
@@ -283,7 +283,7 @@ def _json(session: AppSession, answer: Answer) -> Callable[[Request], Response]:
 
 
 def _searching(session: AppSession) -> Callable[[Request], Awaitable[Response]]:
-    """Searches have threads of their own, and so never wait for others; one too many is told to ask again."""
+    """Answers searches in a pool of threads, so that nothing else waits; if all are busy, says so."""
     threads = ThreadPoolExecutor(_MOST_SEARCHES)
     running = 0
     begin, refuse = _json(session, _search), _json(session, _not_now)
@@ -302,7 +302,7 @@ def _searching(session: AppSession) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _perfetto(session: AppSession) -> Callable[[Request], Response]:
-    """The window and the ranks in it as a file for Perfetto; one at a time, since they may be large."""
+    """Answers with a window as a file for Perfetto; one at a time, because files may be large."""
     writing = threading.Lock()
 
     def respond(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""What the browser draws of one rank in a stretch of time."""
+"""What the browser draws of one rank in a window of time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from chakrakit.views.app.rank_lines import RankLines
 from chakrakit.views.app.shown_run import ShownRun
 
 _WHOLE_SHARE = 255
-"""Shares are sent as whole numbers up to this."""
+"""Shares are sent as whole numbers from 0 to this: one byte, as finely as a screen shows shades."""
 
 
 def rank_layout(side: ShownRun, rank: int) -> dict[str, Any]:
-    """What a rank has: its tracks and how deep they are; and who does the same."""
+    """The tracks of a rank and their depths, and the ranks that do the same."""
     lines = side.lines(rank)
     return {
         "ranks": side.alike(rank),
@@ -36,7 +36,7 @@ def rank_window(
 ) -> dict[str, Any]:
     """The strip of a rank, the lines of some of its tracks, and the critical path once it is known.
 
-    Times are ns since the window's begin. `code` says what rows count as instead of their kinds.
+    Times are ns since the window's begin. `code` is the class of each row; None takes the rows' kinds.
     """
     lines = side.lines(rank)
     analyzed = side.findings.analyzed
@@ -61,7 +61,7 @@ def _coded(line: SliceLine, code: I8 | None) -> SliceLine:
 
 
 class _Names:
-    """The names an answer needs, numbered as they come."""
+    """The names that an answer needs, numbered in order of first use."""
 
     def __init__(self, lines: RankLines) -> None:
         self._lines = lines
@@ -69,7 +69,7 @@ class _Names:
         self.texts: list[str] = []
 
     def of(self, rows: I32) -> list[int]:
-        """Numbers in `texts`."""
+        """The names of these rows as indices into `texts`."""
         codes = self._lines.names[0][rows].tolist()
         for code in codes:
             if code not in self._number:
@@ -98,7 +98,7 @@ def _line(
 
 
 def _shares(busy: I64, length: I64) -> list[int]:
-    """Of each part's length; never 0 for what is there."""
+    """The busy share of each part, from 0 to _WHOLE_SHARE; above 0 if it is busy at all."""
     share = np.ceil(np.minimum(busy / np.maximum(length, 1), 1) * _WHOLE_SHARE)
     shares: list[int] = share.astype(np.int64).tolist()
     return shares
