@@ -24,12 +24,12 @@ def board(*orders: list[tuple[int, int]]) -> Board:
     )  # fmt: skip
 
 
-def usual(own: int) -> list[tuple[int, int]]:
-    return [(WORLD, 1), (own, 1), (WORLD, 2), (own, 2)]
+def usual(group: int) -> list[tuple[int, int]]:
+    return [(WORLD, 1), (group, 1), (WORLD, 2), (group, 2)]
 
 
-def swapped(own: int) -> list[tuple[int, int]]:
-    return [(WORLD, 1), (own, 1), (own, 2), (WORLD, 2)]
+def swapped(group: int) -> list[tuple[int, int]]:
+    return [(WORLD, 1), (group, 1), (group, 2), (WORLD, 2)]
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def swapped(own: int) -> list[tuple[int, int]]:
 def test_ranks_that_call_two_groups_in_another_order(
     orders: list[list[tuple[int, int]]], culprits: list[int]
 ) -> None:
-    made = board(*orders)
+    calls = board(*orders)
 
-    assert [int(made.rank[row]) for row in find_misordered(made)] == culprits
+    assert [int(calls.rank[row]) for row in find_misordered(calls)] == culprits
 
 
 def test_the_first_call_out_of_order_is_named() -> None:
-    made = board(usual(LEFT), usual(LEFT), usual(RIGHT), swapped(RIGHT), usual(RIGHT))
+    calls = board(usual(LEFT), usual(LEFT), usual(RIGHT), swapped(RIGHT), usual(RIGHT))
 
-    (row,) = find_misordered(made)
+    (row,) = find_misordered(calls)
 
-    assert (made.group[row], made.seq[row]) == (RIGHT, 2)
+    assert (calls.group[row], calls.seq[row]) == (RIGHT, 2)

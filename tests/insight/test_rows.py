@@ -23,8 +23,8 @@ def test_requests_and_steps_have_their_times_and_sizes() -> None:
 
 def test_a_stretch_holds_the_steps_that_end_in_it() -> None:
     [rows] = engine_rows(served())
-    own, features = rows.sums(np.array([0.0, 10.0]), np.array([10.0, 30.0]))
-    assert own.tolist() == [10, 20]
+    own_ms, features = rows.sums(np.array([0.0, 10.0]), np.array([10.0, 30.0]))
+    assert own_ms.tolist() == [10, 20]
     assert features.tolist() == [[1, 2, 6, 6], [2, 4, 4, 18]]
 
 

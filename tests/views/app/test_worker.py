@@ -12,11 +12,11 @@ from chakrakit.views.app.shown_run import TaskThread
 
 
 def test_tasks_are_done_in_order_and_errors_given_to_who_asks():
-    worker, done = TaskThread(), []
-    first = worker.submit(lambda: done.append(1) or "first")
+    worker, finished = TaskThread(), []
+    first = worker.submit(lambda: finished.append(1) or "first")
     wrong = worker.submit(lambda: 1 // 0)
-    second = worker.submit(lambda: done.append(2) or "second")
-    assert (first.result(), second.result(), done) == ("first", "second", [1, 2])
+    second = worker.submit(lambda: finished.append(2) or "second")
+    assert (first.result(), second.result(), finished) == ("first", "second", [1, 2])
     with pytest.raises(ZeroDivisionError):
         wrong.result()
 
