@@ -35,7 +35,7 @@ def test_a_task_that_is_not_begun_can_be_cancelled():
 @pytest.mark.slow
 def test_the_program_ends_while_a_task_runs():
     program = (
-        "import time; from chakrakit.views.app import worker; "
-        "worker.Worker().submit(lambda: time.sleep(999))"
+        "import time; from chakrakit.views.app.shown_run import TaskThread; "
+        "TaskThread().submit(lambda: time.sleep(999))"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=120).returncode == 0
