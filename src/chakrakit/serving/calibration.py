@@ -45,11 +45,11 @@ class _File(msgspec.Struct):
 
 
 @cache
-def _known() -> dict[str, dict[str, Constants]]:
+def _fitted_systems() -> dict[str, dict[str, Constants]]:
     data = Path(__file__).with_name("constants.json").read_bytes()
     return msgspec.json.decode(data, type=_File).systems
 
 
 def constants_of(device: str, engine: str) -> Constants | None:
     """Those of an engine on a device, where they were fitted."""
-    return _known().get(device, {}).get(engine)
+    return _fitted_systems().get(device, {}).get(engine)

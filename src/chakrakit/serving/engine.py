@@ -156,7 +156,7 @@ class _Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     remote_gib: float = 0.0
     remote_gbps: float = 10.0
 
-    def _own(self) -> dict[str, Any]:
+    def _common_options(self) -> dict[str, Any]:
         names = (
             "host_ms",
             "host_per_request_ms",
@@ -227,7 +227,7 @@ class Vllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
             max_context=self.max_model_len,
             priorities=self.scheduling_policy == "priority",
             cache_dtype=_cache_type(self.kv_cache_dtype),
-            **self._own(),
+            **self._common_options(),
         )
 
 
@@ -282,7 +282,7 @@ class Sglang(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
             adapter_rank=self.max_lora_rank,
             max_context=self.context_length,
             cache_dtype=_cache_type(self.kv_cache_dtype),
-            **self._own(),
+            **self._common_options(),
         )
 
 
@@ -320,7 +320,7 @@ class Trtllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
             drafts=self.max_draft_len,
             max_context=self.max_seq_len,
             cache_dtype=_cache_type(self.kv_cache_dtype),
-            **self._own(),
+            **self._common_options(),
         )
 
 
@@ -377,7 +377,7 @@ class Transformers(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             mask_bandwidth=self.mask_bandwidth if self.use_cuda_graph else 0.0,
             host_per_token_ms=self.host_per_token_ms,
             serial_ms=0.0 if self.use_cuda_graph else TRANSFORMERS_SERIAL_MS,
-            **{**self._own(), "launch_ms": self._launch()},
+            **{**self._common_options(), "launch_ms": self._launch()},
         )
 
     def _launch(self) -> float:

@@ -12,12 +12,12 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.operators import WorkingType
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
-from chakrakit.serving.requests import Stream
+from chakrakit.serving.requests import RequestStream
 from chakrakit.serving.steps import times_on
 from chakrakit.workloads.description import Decoder, Plan, Step
 
 
-class Layout(msgspec.Struct, frozen=True, kw_only=True):
+class EngineLayout(msgspec.Struct, frozen=True, kw_only=True):
     """Degrees of one engine, and how many engines there are.
 
     With `prefill` and `decode` engines, prompts and outputs are served apart; their tensor-parallel
@@ -78,7 +78,7 @@ def serving_step(dtype: str, quantization: str = "") -> Step:
 # Requests that an engine could never serve are refused before anything runs, with the arithmetic.
 
 
-def check_feasible(stream: Stream, engine: EngineOptions, capacity: Capacity) -> None:
+def check_feasible(stream: RequestStream, engine: EngineOptions, capacity: Capacity) -> None:
     """Every request fits alone: in the cache, in the longest context, and in the token budget."""
     # The last token's keys and values are never needed; transformers may ask for one block more.
     most = stream.prompt + stream.output - 1
@@ -87,7 +87,7 @@ def check_feasible(stream: Stream, engine: EngineOptions, capacity: Capacity) ->
     worst = int(np.argmax(blocks))
     if blocks[worst] > capacity.blocks:
         raise ConfigError(
-            f"{_named(stream, worst)} can never fit: {stream.prompt[worst]:,} prompt and "
+            f"{_request_title(stream, worst)} can never fit: {stream.prompt[worst]:,} prompt and "
             f"{stream.output[worst]:,} output tokens need {blocks[worst]:,} blocks of "
             f"{engine.block_size}, and the cache has {capacity.blocks:,} ({capacity.explained()})"
         )
@@ -95,18 +95,18 @@ def check_feasible(stream: Stream, engine: EngineOptions, capacity: Capacity) ->
     if engine.max_context and int(total.max()) > engine.max_context:
         worst = int(np.argmax(total))
         raise ConfigError(
-            f"{_named(stream, worst)} has {total[worst]:,} tokens; "
+            f"{_request_title(stream, worst)} has {total[worst]:,} tokens; "
             f"the engine takes {engine.max_context:,} at most"
         )
     longest = int(np.argmax(stream.prompt))
     if not engine.chunked and int(stream.prompt[longest]) > engine.token_budget:
         raise ConfigError(
-            f"{_named(stream, longest)} has a prompt of {stream.prompt[longest]:,} tokens; "
+            f"{_request_title(stream, longest)} has a prompt of {stream.prompt[longest]:,} tokens; "
             f"without chunks the budget of {engine.token_budget:,} tokens per step is never enough"
         )
 
 
-def _named(stream: Stream, number: int) -> str:
+def _request_title(stream: RequestStream, number: int) -> str:
     name = stream.names[number] if stream.names else str(number)
     return f"request {name} (number {number + 1})"
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import chakrakit.core as core
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import PICO
-from chakrakit.serving.requests import Stream
+from chakrakit.serving.requests import RequestStream
 
 NAMES = ("admit", "batch", "preempt", "evict", "route", "place", "scale")
 
@@ -55,14 +55,14 @@ class EngineView(NamedTuple):
 
 
 @runtime_checkable
-class Policy(Protocol):
+class ServingPolicy(Protocol):
     """Anything with at least one of the methods above."""
 
 
 class _Eyes:
     """Views of a cluster as it is now."""
 
-    def __init__(self, cluster: Any, stream: Stream) -> None:
+    def __init__(self, cluster: Any, stream: RequestStream) -> None:
         self._cluster, self._stream = cluster, stream
 
     def request(self, number: int) -> RequestView:
@@ -91,18 +91,18 @@ class _Eyes:
         return [self.request(n) for n in numbers]
 
 
-def hooks_of(policy: Any, stream: Stream) -> Callable[[Any], core.ServingHooks]:
+def hooks_of(policy: Any, stream: RequestStream) -> Callable[[Any], core.ServingHooks]:
     """The policy's methods as functions of the core."""
     if not any(callable(getattr(policy, name, None)) for name in NAMES):
         raise ConfigError(f"policy {policy!r} has none of the methods {', '.join(NAMES)}")
 
     def hooks(cluster: Any) -> core.ServingHooks:
-        made = core.ServingHooks()
+        core_hooks = core.ServingHooks()
         for name, function in _functions(policy, _Eyes(cluster, stream)).items():
             if callable(getattr(policy, name, None)):
-                getattr(made, name)(function)
-        made.interval = _interval(policy)
-        return made
+                getattr(core_hooks, name)(function)
+        core_hooks.interval = _interval(policy)
+        return core_hooks
 
     return hooks
 
@@ -131,12 +131,12 @@ def _functions(policy: Any, see: _Eyes) -> dict[str, Any]:
 
 
 def _all(see: _Eyes) -> list[EngineView]:
-    found: list[EngineView] = []
+    engines: list[EngineView] = []
     while True:
         try:
-            found.append(see.engine(len(found)))
+            engines.append(see.engine(len(engines)))
         except IndexError:
-            return found
+            return engines
 
 
 # A policy by name: `FILE.py:CLASS`, or `package.module:CLASS`.
@@ -147,10 +147,10 @@ def policy_from(text: str) -> Any:
     place, _, name = text.rpartition(":")
     if not place or not name:
         raise ConfigError(f"--policy {text!r}: should look like FILE.py:CLASS")
-    made = getattr(_module(place, text), name, None)
-    if not callable(made):
+    policy_class = getattr(_module(place, text), name, None)
+    if not callable(policy_class):
         raise ConfigError(f"--policy {text!r}: {place} has no class {name}")
-    return made()
+    return policy_class()
 
 
 def _module(place: str, text: str) -> Any:

@@ -19,11 +19,11 @@ from chakrakit.serving.calibration import Constants, constants_of
 from chakrakit.serving.cluster import PoolSetup, Role, Router, Setup, run
 from chakrakit.serving.engine import EngineOptions, engine_from
 from chakrakit.serving.kvcache import Capacity, capacity_of
-from chakrakit.serving.plan import Handover, Layout, check_feasible, serving_step
+from chakrakit.serving.plan import EngineLayout, Handover, check_feasible, serving_step
 from chakrakit.serving.policies import hooks_of, policy_from
-from chakrakit.serving.requests import Stream, requests_from
+from chakrakit.serving.requests import RequestStream, requests_from
 from chakrakit.serving.results import (
-    Served,
+    ServedRun,
     ServeResult,
     ServiceLevel,
     expanded,
@@ -47,8 +47,8 @@ HOST_BANDWIDTH = 25e9
 """Bytes a second between a device and its host: PCIe 4.0 x16, 31.5 GB/s less what copies reach of it."""
 
 
-@dataclass(frozen=True)
-class Serving:
+@dataclass(frozen=True, kw_only=True)
+class ServingSession:
     """A stream, a model, a machine and an engine, resolved and checked; `run` serves the stream.
 
     Fields are those of `serve`.
@@ -56,9 +56,9 @@ class Serving:
 
     model: Decoder
     machine: Machine
-    stream: Stream
+    stream: RequestStream
     engine: EngineOptions
-    layout: Layout = field(default_factory=Layout)
+    layout: EngineLayout = field(default_factory=EngineLayout)
     layers: str | None = None
     kv_blocks: int | None = None
     compute: str = "auto"
@@ -103,8 +103,10 @@ class Serving:
         """Of measured layers where given, else of the operators."""
         if self.layers is not None:
             return MeasuredSteps(read_layers(self.layers), operators, self.machine).cost()
-        own = self.engine.name != "transformers"  # which leaves all-reduce to the library
-        steps = ModelledSteps(operators, self.machine, self.compute, self.constants, own)
+        own_all_reduce = (
+            self.engine.name != "transformers"
+        )  # which leaves all-reduce to the library
+        steps = ModelledSteps(operators, self.machine, self.compute, self.constants, own_all_reduce)
         return steps.cost(whole=self.engine.padding is not None)
 
     @cached_property
@@ -117,12 +119,12 @@ class Serving:
     @cached_property
     def options(self) -> EngineOptions:
         """The engine's, with its own times where they are known and the user gave none."""
-        own, engine = self.constants, self.engine
-        if own is None:
+        constants, engine = self.constants, self.engine
+        if constants is None:
             return engine
         names = ("serial_ms", "serial_per_request_ms", "frontend_ms")
-        known = {n: getattr(engine, n) or getattr(own, n) for n in names}
-        return msgspec.structs.replace(engine, **known)
+        times = {n: getattr(engine, n) or getattr(constants, n) for n in names}
+        return msgspec.structs.replace(engine, **times)
 
     def capacity(self, operators: StepOperators) -> Capacity:
         """The cache of one engine."""
@@ -209,7 +211,7 @@ class Serving:
             },
         }
 
-    def expanded(self, served: Served) -> TraceSet:
+    def expanded(self, served: ServedRun) -> TraceSet:
         """The recorded window as operators of every engine."""
         plans = []
         for pool, tp in zip(served.setup.pools, self._tps, strict=True):
@@ -240,12 +242,12 @@ class Serving:
 
     def served(
         self, level: ServiceLevel | None = None, may_miss: int | None = None, **recording: Any
-    ) -> Served:
+    ) -> ServedRun:
         """The stream served to its end, or until more requests than `may_miss` missed the level."""
         level = level or ServiceLevel()
         limits = (level.ttft, level.tpot, level.e2e)
         setup = replace(self.setup, level_ms=limits, may_miss=may_miss, **recording)
-        return Served(
+        return ServedRun(
             setup,
             run(setup),
             self.device,
@@ -269,7 +271,7 @@ def _limits(pool: PoolSetup) -> dict[str, Any]:
 def serving_of(
     model: str | Model,
     machine: str | Machine,
-    requests: str | Stream,
+    requests: str | RequestStream,
     engine: str | EngineOptions = "vllm",
     *,
     seed: int | None = None,
@@ -287,44 +289,44 @@ def serving_of(
     router: Router = "turn",
     faults: Sequence[tuple[float, int, float]] = (),
     **layout: int,
-) -> Serving:
+) -> ServingSession:
     """Texts and names resolved to what they mean."""
-    found = named(model) if isinstance(model, str) else model
-    if not isinstance(found, Decoder):
-        raise ConfigError(f"{found.name} is not a model over tokens; only those are served")
+    resolved = named(model) if isinstance(model, str) else model
+    if not isinstance(resolved, Decoder):
+        raise ConfigError(f"{resolved.name} is not a model over tokens; only those are served")
     stream = requests_from(requests, seed)
     if first is not None:
         stream = stream.first(first)
     if spread:
         stream = stream.spread(spread, seed or 0)
-    return Serving(
-        found,
-        load_machine(machine) if isinstance(machine, str) else machine,
-        stream.scaled(rate_scale, prompt_scale, output_scale),
-        engine_from(engine),
-        Layout(**layout),
-        None if layers is None else os.fspath(layers),
-        kv_blocks,
-        compute,
-        dtype,
-        quantization,
-        router,
-        faults,
-        policy_from(policy) if isinstance(policy, str) else policy,
-        seed or 0,
+    return ServingSession(
+        model=resolved,
+        machine=load_machine(machine) if isinstance(machine, str) else machine,
+        stream=stream.scaled(rate_scale, prompt_scale, output_scale),
+        engine=engine_from(engine),
+        layout=EngineLayout(**layout),
+        layers=None if layers is None else os.fspath(layers),
+        kv_blocks=kv_blocks,
+        compute=compute,
+        dtype=dtype,
+        quantization=quantization,
+        router=router,
+        faults=faults,
+        policy=policy_from(policy) if isinstance(policy, str) else policy,
+        seed=seed or 0,
     )
 
 
 def serve(
     model: str | Model,
     machine: str | Machine,
-    requests: str | Stream,
+    requests: str | RequestStream,
     engine: str | EngineOptions = "vllm",
     *,
     output: str | os.PathLike[str] | None = None,
     slo: str | None = None,
     expand: str | None = None,
-    asked: Mapping[str, Any] | None = None,
+    card_settings: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> ServeResult:
     """Serves a stream; `settings` are those of `serving_of`, and `chakrakit.serve` explains them all.
@@ -341,12 +343,14 @@ def serve(
         return serving.served(level).result()
     served = serving.served(level, record_steps=True)
     card = serving.card()
-    card["settings"] = {**(asked or {}), **card["settings"]}
+    card["settings"] = {**(card_settings or {}), **card["settings"]}
     write_run(served, Path(output), card)
     return served.result()
 
 
-def _write_expanded(serving: Serving, level: ServiceLevel, text: str, output: Path) -> ServeResult:
+def _write_expanded(
+    serving: ServingSession, level: ServiceLevel, text: str, output: Path
+) -> ServeResult:
     """Serves once to find the window, and again to record what is in it."""
     starts = serving.served(level, record_steps=True).outcome.steps["start"]
     window = window_of(text, len(starts))

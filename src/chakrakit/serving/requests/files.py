@@ -21,7 +21,7 @@ from chakrakit.configuration import decode_json
 from chakrakit.errors import ConfigError, FormatError, nearest
 from chakrakit.passes.base import split
 from chakrakit.serving.requests.processes import PROCESSES, generated
-from chakrakit.serving.requests.stream import Stream, stream_of
+from chakrakit.serving.requests.stream import RequestStream, stream_of
 from chakrakit.trace.files import check_columns, read_parquet, unpacked
 
 # JSON lines of requests: Mooncake's, LLMServingSim's (with sessions), and plain ones.
@@ -82,9 +82,9 @@ class _Rows:
         if session is not None:
             self.sessions[str(session)] = len(self.after) - 1
 
-    def wait(self, said: object, line: int) -> float:
+    def wait(self, nanoseconds: object, line: int) -> float:
         """Seconds that a tool takes."""
-        return self._number(said, "tool_duration_ns", line) * 1e-9
+        return self._number(nanoseconds, "tool_duration_ns", line) * 1e-9
 
     def _time(self, row: dict[str, Any], line: int) -> float:
         for name, scale in _TIMES.items():
@@ -94,14 +94,14 @@ class _Rows:
             f"line {line} has no arrival time: one of {', '.join(_TIMES)}", path=self.path
         )
 
-    def _length(self, row: dict[str, Any], names: Sequence[str], line: int, what: str) -> float:
+    def _length(self, row: dict[str, Any], names: Sequence[str], line: int, part: str) -> float:
         for name in names:
             if name in row:
                 return self._number(row[name], name, line)
-        if what == "prompt" and (tokens := next((row[n] for n in _TOKENS if n in row), None)):
+        if part == "prompt" and (tokens := next((row[n] for n in _TOKENS if n in row), None)):
             return float(len(self._tokens(tokens, line)))
         raise FormatError(
-            f"line {line} has no {what} length: one of {', '.join(names)}", path=self.path
+            f"line {line} has no {part} length: one of {', '.join(names)}", path=self.path
         )
 
     def _number(self, value: object, name: str, line: int) -> float:
@@ -158,7 +158,7 @@ def _chained(tokens: Sequence[int]) -> Iterator[int]:
         yield int.from_bytes(state.copy().digest(), "little")
 
 
-def read_json_lines(data: bytes, path: str) -> Stream:
+def read_json_lines(data: bytes, path: str) -> RequestStream:
     """A request, or a session of several, on each line."""
     rows = _Rows(path)
     lines = []
@@ -169,9 +169,9 @@ def read_json_lines(data: bytes, path: str) -> Stream:
     if not lines:
         raise FormatError("has no requests", path=path)
     times = np.array(rows.seconds)
-    own = np.array(rows.after) < 0
-    if times[own].min(initial=np.inf) > 1e8:  # dates
-        times = np.where(own, times - times[own].min(), times)
+    has_arrival = np.array(rows.after) < 0
+    if times[has_arrival].min(initial=np.inf) > 1e8:  # dates
+        times = np.where(has_arrival, times - times[has_arrival].min(), times)
     return stream_of(
         times,
         rows.prompt,
@@ -217,7 +217,7 @@ DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises of text that is no JSON, or is nested without end."""
 
 
-def read_requests(path: str | Path, seed: int = 0) -> Stream:
+def read_requests(path: str | Path, seed: int = 0) -> RequestStream:
     """The requests of a file."""
     file = Path(path)
     try:
@@ -237,7 +237,7 @@ def read_requests(path: str | Path, seed: int = 0) -> Stream:
     return _csv(data, str(path))
 
 
-def _json(data: bytes, path: str, seed: int) -> Stream:
+def _json(data: bytes, path: str, seed: int) -> RequestStream:
     """One document, or one on each line."""
     first, _, rest = data.strip().partition(b"\n")
     try:
@@ -251,30 +251,30 @@ def _json(data: bytes, path: str, seed: int) -> Stream:
     return read_json_lines(data, path)
 
 
-def _document(data: bytes, path: str, seed: int) -> Stream:
-    found = decode_json(data, object, path, "a file of requests, in JSON or JSON lines")
-    if isinstance(found, dict) and "input_lens" in found:
-        return _benchmark(found, path, seed)
-    rows = found.get("requests") if isinstance(found, dict) else found
+def _document(data: bytes, path: str, seed: int) -> RequestStream:
+    document = decode_json(data, object, path, "a file of requests, in JSON or JSON lines")
+    if isinstance(document, dict) and "input_lens" in document:
+        return _benchmark(document, path, seed)
+    rows = document.get("requests") if isinstance(document, dict) else document
     if isinstance(rows, list):
         return read_json_lines(b"\n".join(msgspec.json.encode(row) for row in rows), path)
     raise FormatError("has no `input_lens`, as the JSON of `vllm bench serve` does", path=path)
 
 
-def _benchmark(found: dict[str, Any], path: str, seed: int) -> Stream:
+def _benchmark(document: dict[str, Any], path: str, seed: int) -> RequestStream:
     """What `vllm bench serve --save-detailed` writes: lengths, and start times or a rate."""
-    prompt, output = found["input_lens"], found.get("output_lens")
+    prompt, output = document["input_lens"], document.get("output_lens")
     if not isinstance(prompt, list) or not isinstance(output, list) or len(prompt) != len(output):
         raise FormatError("`input_lens` and `output_lens` must be lists of one length", path=path)
     sizes = _floats(prompt, "input_lens", path), _floats(output, "output_lens", path)
-    starts = found.get("start_times")
+    starts = document.get("start_times")
     if isinstance(starts, list) and starts and len(starts) == len(prompt):
         times = _floats(starts, "start_times", path)
         order = np.argsort(times, kind="stable")
-        own = times[order] - times[order[0]]
-        return stream_of(own, sizes[0][order], sizes[1][order], where=path)
-    times = _paced(found.get("request_rate", "inf"), len(prompt), seed, path)
-    at_once = _at_once(found.get("max_concurrency"), path)
+        since_first = times[order] - times[order[0]]
+        return stream_of(since_first, sizes[0][order], sizes[1][order], where=path)
+    times = _paced(document.get("request_rate", "inf"), len(prompt), seed, path)
+    at_once = _at_once(document.get("max_concurrency"), path)
     return stream_of(times, *sizes, where=path, concurrency=at_once)
 
 
@@ -284,13 +284,13 @@ def _floats(values: list[Any], name: str, path: str) -> Any:
     return np.array([float(v) if abs(v) < _FILES_LARGEST else np.nan for v in values], np.float64)
 
 
-def _at_once(said: object, path: str) -> int:
+def _at_once(limit: object, path: str) -> int:
     """How many requests are under way at most; 0 for any number."""
-    if said is None:
+    if limit is None:
         return 0
-    if not isinstance(said, int) or not 0 <= said < 2**31 - 1:
-        raise FormatError(f"`max_concurrency` is {said!r:.40}; it should be 1 or more", path=path)
-    return said
+    if not isinstance(limit, int) or not 0 <= limit < 2**31 - 1:
+        raise FormatError(f"`max_concurrency` is {limit!r:.40}; it should be 1 or more", path=path)
+    return limit
 
 
 def _paced(rate: object, count: int, seed: int, path: str) -> Any:
@@ -310,8 +310,8 @@ def _paced(rate: object, count: int, seed: int, path: str) -> Any:
 
 _FILES_LARGEST = 1e300
 _LONGEST_NS = 10 * 365.25 * 86_400e9
-_FILES_TIMES = ("arrival_s", "timestamp", "arrival_time", "arrival")
-_FILES_PROMPTS = (
+_TABLE_TIMES = ("arrival_s", "timestamp", "arrival_time", "arrival")
+_TABLE_PROMPTS = (
     "prompt",
     "contexttokens",
     "request tokens",
@@ -319,7 +319,7 @@ _FILES_PROMPTS = (
     "input_length",
     "num_prefill_tokens",
 )
-_FILES_OUTPUTS = (
+_TABLE_OUTPUTS = (
     "output",
     "generatedtokens",
     "response tokens",
@@ -329,7 +329,7 @@ _FILES_OUTPUTS = (
 )
 
 
-def _csv(data: bytes, path: str) -> Stream:
+def _csv(data: bytes, path: str) -> RequestStream:
     return _table(csv_table(data, path), path, first_line=2)
 
 
@@ -344,26 +344,29 @@ def csv_table(data: bytes, path: str) -> pa.Table:
     return table
 
 
-def _parquet(data: bytes, path: str) -> Stream:
+def _parquet(data: bytes, path: str) -> RequestStream:
     return _table(read_parquet(io.BytesIO(data), path), path, first_line=1)
 
 
-def _column(table: pa.Table, names: tuple[str, ...], path: str, what: str) -> pa.ChunkedArray:
-    found = {c.strip().lower(): c for c in table.column_names}
+def _column(table: pa.Table, names: tuple[str, ...], path: str, meaning: str) -> pa.ChunkedArray:
+    spelling = {c.strip().lower(): c for c in table.column_names}
     for name in names:
-        if name in found:
-            return table.column(found[name])
+        if name in spelling:
+            return table.column(spelling[name])
     raise FormatError(
-        f"has no column for {what}: one of {', '.join(names)}; it has {', '.join(table.column_names)}",
+        f"has no column for {meaning}: one of {', '.join(names)}; it has {', '.join(table.column_names)}",
         path=path,
     )
 
 
-def _table(table: pa.Table, path: str, first_line: int) -> Stream:
-    times = _seconds(_column(table, _FILES_TIMES, path, "arrival times"), path)
+def _table(table: pa.Table, path: str, first_line: int) -> RequestStream:
+    times = _seconds(_column(table, _TABLE_TIMES, path, "arrival times"), path)
     prompt, output = (
-        _numbers(_column(table, names, path, what), path, what)
-        for names, what in ((_FILES_PROMPTS, "prompt lengths"), (_FILES_OUTPUTS, "output lengths"))
+        _numbers(_column(table, names, path, meaning), path, meaning)
+        for names, meaning in (
+            (_TABLE_PROMPTS, "prompt lengths"),
+            (_TABLE_OUTPUTS, "output lengths"),
+        )
     )
     notes: tuple[str, ...] = ()
     failed = output == 0
@@ -381,9 +384,12 @@ def _table(table: pa.Table, path: str, first_line: int) -> Stream:
     return stream_of(times, prompt, output, where=path, first_line=first_line, **more)
 
 
-def _identifiers(said: list[Any], path: str) -> list[list[int]]:
-    ids = [[] if own is None else own for own in said]
-    if not all(isinstance(own, list) and all(isinstance(i, int) for i in own) for own in ids):
+def _identifiers(lists: list[Any], path: str) -> list[list[int]]:
+    ids = [[] if prompt_ids is None else prompt_ids for prompt_ids in lists]
+    if not all(
+        isinstance(prompt_ids, list) and all(isinstance(i, int) for i in prompt_ids)
+        for prompt_ids in ids
+    ):
         raise FormatError("hash_ids must be lists of whole numbers", path=path)
     return ids
 
@@ -421,25 +427,25 @@ def _dates(column: pa.ChunkedArray, path: str) -> Any:
     return (stamps - stamps[0]).astype(np.int64) / 1e9
 
 
-def _numbers(column: pa.ChunkedArray, path: str, what: str) -> Any:
+def _numbers(column: pa.ChunkedArray, path: str, meaning: str) -> Any:
     try:
         return np.asarray(column.cast(pa.float64()).fill_null(float("nan")).to_numpy())
     except pa.ArrowException as error:
-        raise FormatError(f"{what}: {error}", path=path) from None
+        raise FormatError(f"{meaning}: {error}", path=path) from None
 
 
 # What `--requests` may be: a file, or a process as `name{field=value}`.
 
 
-def requests_from(text: str | Stream, seed: int | None = None) -> Stream:
+def requests_from(text: str | RequestStream, seed: int | None = None) -> RequestStream:
     """The stream that a text means. A seed given here wins over the text's own."""
-    if isinstance(text, Stream):
+    if isinstance(text, RequestStream):
         return text
     name = text.partition("{")[0].strip()
     if name not in PROCESSES or Path(text).is_file():
         if not Path(text).is_file():
-            known = ", ".join(f"{p}{{…}}" for p in PROCESSES)
-            raise ConfigError(f"--requests {text}: neither a file nor one of {known}")
+            processes = ", ".join(f"{p}{{…}}" for p in PROCESSES)
+            raise ConfigError(f"--requests {text}: neither a file nor one of {processes}")
         return read_requests(text, seed or 0)
     _, fields = split(text, "--requests")
     if seed is not None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import PS_PER_S
-from chakrakit.serving.requests.stream import MOST_SECONDS, Stream
+from chakrakit.serving.requests.stream import MOST_SECONDS, RequestStream
 
 # Lengths of prompts and outputs: a number, or a distribution to draw from.
 
@@ -30,14 +30,14 @@ from chakrakit.serving.requests.stream import MOST_SECONDS, Stream
 _ARITY = {"fixed": 1, "exponential": 1, "geometric": 1, "lognormal": 2, "uniform": 2}
 
 
-class Lengths(msgspec.Struct, frozen=True):
+class LengthDistribution(msgspec.Struct, frozen=True):
     """`fixed` MEAN, `exponential` MEAN, `geometric` MEAN, `lognormal` MEAN CV, `uniform` LOW HIGH."""
 
     kind: str
     values: tuple[float, ...]
 
     @classmethod
-    def parse(cls, text: str, what: str) -> Lengths:
+    def parse(cls, text: str, part: str) -> LengthDistribution:
         """From `512` or `lognormal:512:0.8`."""
         kind, *rest = str(text).split(":")
         if not rest:
@@ -48,11 +48,11 @@ class Lengths(msgspec.Struct, frozen=True):
             values = ()
         if _ARITY.get(kind) != len(values) or not all(0 < v < 1e9 for v in values):
             raise ConfigError(
-                f"{what} length {text!r}: give a number above 0, or lognormal:MEAN:CV, uniform:LOW:HIGH, "
+                f"{part} length {text!r}: give a number above 0, or lognormal:MEAN:CV, uniform:LOW:HIGH, "
                 "exponential:MEAN or geometric:MEAN"
             )
         if kind == "uniform" and values[0] > values[1]:
-            raise ConfigError(f"{what} length {text!r}: the lower bound is above the upper one")
+            raise ConfigError(f"{part} length {text!r}: the lower bound is above the upper one")
         return cls(kind, values)
 
     def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
@@ -77,10 +77,10 @@ _MOST = 20_000_000
 """Of anything that is drawn one by one, or named: requests, clients, parts of prompts; a gigabyte or two."""
 
 
-def refuse_more(count: int, what: str) -> None:
+def refuse_more(count: int, quantity: str) -> None:
     """A ConfigError where there would be more than can be drawn."""
     if count > _MOST:
-        raise ConfigError(f"requests: {what} is {count:,}; {_MOST:,} is the most")
+        raise ConfigError(f"requests: {quantity} is {count:,}; {_MOST:,} is the most")
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -198,14 +198,14 @@ def _gaps(rng: np.random.Generator, rate: float, cv: float, count: int) -> F64:
     return np.asarray(rng.gamma(1 / cv**2, cv**2 / rate, count))
 
 
-def generated(process: Process) -> Stream:
+def generated(process: Process) -> RequestStream:
     """The stream of a process."""
     process.check()
     rng = np.random.default_rng((process.seed, 19))
     sessions = -(-process.n // process.turns)
     times = process.arrivals(rng, sessions)
-    prompt = Lengths.parse(process.prompt, "prompt").draw(rng, process.n)
-    output = Lengths.parse(process.output, "output").draw(rng, process.n)
+    prompt = LengthDistribution.parse(process.prompt, "prompt").draw(rng, process.n)
+    output = LengthDistribution.parse(process.output, "output").draw(rng, process.n)
     number = np.arange(process.n)
     session, turn = number // process.turns, number % process.turns
     if process.turns > 1:
@@ -219,15 +219,15 @@ def generated(process: Process) -> Stream:
             f"shorter think, so that it comes before {MOST_SECONDS:,.0f} s"
         )
     ids, offsets = _ids(process, rng, prompt, session)
-    return Stream(
-        np.rint(seconds * PS_PER_S).astype(np.int64),
-        prompt,
-        output,
-        after.astype(np.int64),
-        rng.integers(0, process.priorities, process.n),
-        _adapters(process, rng),
-        offsets,
-        ids,
+    return RequestStream(
+        arrival_ps=np.rint(seconds * PS_PER_S).astype(np.int64),
+        prompt=prompt,
+        output=output,
+        after=after.astype(np.int64),
+        priority=rng.integers(0, process.priorities, process.n),
+        adapter=_adapters(process, rng),
+        offsets=offsets,
+        ids=ids,
         unit=UNIT,
         concurrency=process.at_once,
     )
@@ -235,9 +235,9 @@ def generated(process: Process) -> Stream:
 
 def _history(prompt: Any, output: Any, session: Any, turn: Any) -> NDArray[np.int64]:
     """A turn's prompt begins with everything said before in its session."""
-    said = np.cumsum(prompt + output) - (prompt + output)
+    tokens_before = np.cumsum(prompt + output) - (prompt + output)
     first = np.flatnonzero(turn == 0)
-    return np.asarray(prompt + said - said[first][session], np.int64)
+    return np.asarray(prompt + tokens_before - tokens_before[first][session], np.int64)
 
 
 def _adapters(process: Process, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -14,14 +14,14 @@ from chakrakit.arrays import F64, I64
 from chakrakit.machines.device import PICO, Device, Draw
 from chakrakit.machines.fabric import Site
 from chakrakit.results import Spread, spread
-from chakrakit.serving.cluster import Outcome, PoolSetup, Setup
+from chakrakit.serving.cluster import PoolSetup, ServingOutcome, Setup
 from chakrakit.serving.results.summary import (
     KvCache,
     PoolFigures,
     ServeResult,
     ServiceLevel,
     gap_spread,
-    met,
+    within_level,
 )
 from chakrakit.serving.steps import StepOperators
 
@@ -48,7 +48,7 @@ class EngineLoad:
 
 
 @dataclass(frozen=True)
-class Lengths:
+class RequestLengths:
     """Prompts and outputs of the requests that were served."""
 
     prompt: I64
@@ -63,7 +63,7 @@ class Lengths:
 
 
 def pool_joules(
-    load: EngineLoad, work: StepOperators, device: Device, lengths: Lengths, seconds: float
+    load: EngineLoad, work: StepOperators, device: Device, lengths: RequestLengths, seconds: float
 ) -> dict[str, float]:
     """Joules by class of work over a time; `idle` is what devices draw whatever they do."""
     rest = load.devices * seconds
@@ -74,31 +74,31 @@ def pool_joules(
         }
     draw = Draw(constants=device.dynamic)
     base = (device.idle_power + draw.clock_watts) * rest
-    found: dict[str, float] = {}
+    joules_by_class: dict[str, float] = {}
     for name, flops, moved, dtype in _work(load, work, lengths):
         each = device.dynamic.product(dtype)
         each *= device.dynamic.attention if name == "attention" else 1.0
         through = device.dynamic.memory_pj + device.dynamic.cache_pj
         joules = load.tp * (flops * each + moved * through) * PICO
-        found[name] = found.get(name, 0.0) + joules
+        joules_by_class[name] = joules_by_class.get(name, 0.0) + joules
     most = device.power * device.dynamic.limit_share * load.busy
-    spent = sum(found.values())
+    spent = sum(joules_by_class.values())
     share = min(1.0, max(0.0, most - base * load.busy / max(rest, PICO)) / max(spent, PICO))
-    return {**{name: share * j for name, j in found.items()}, IDLE: base}
+    return {**{name: share * j for name, j in joules_by_class.items()}, IDLE: base}
 
 
 def _work(
-    load: EngineLoad, work: StepOperators, lengths: Lengths
+    load: EngineLoad, work: StepOperators, lengths: RequestLengths
 ) -> Iterator[tuple[str, float, float, str]]:
     """Class, FLOPs, bytes and element type of one tensor-parallel rank's work over all steps."""
-    met = float(work.met(load.tokens / max(1, load.steps))) * load.steps
+    experts_met = float(work.experts_met(load.tokens / max(1, load.steps))) * load.steps
     for o in work.operators:
         if o.comm < 0:
             sums = (
                 load.steps * q.constant
                 + load.tokens * q.tokens
                 + load.sampled * q.sampled
-                + met * q.met
+                + experts_met * q.experts_met
                 for q in (o.flops, o.bytes)
             )
             flops, moved = (o.count * value for value in sums)
@@ -113,11 +113,11 @@ _MS = 1e-9
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedRun:
     """A finished run: how it was set up, what came out, and on which devices."""
 
     setup: Setup
-    outcome: Outcome
+    outcome: ServingOutcome
     device: Device
     devices_per_engine: tuple[int, ...]
     """By pool."""
@@ -149,7 +149,7 @@ class Served:
         """All figures."""
         o, served = self.outcome, self._latencies
         tokens, seconds = int(served.output.sum()), self._seconds
-        good = int(met(self.level, served.ttft, served.tpot, served.e2e).sum())
+        good = int(within_level(self.level, served.ttft, served.tpot, served.e2e).sum())
         pools = self._pools(seconds)
         return ServeResult(
             requests=len(self.setup.stream),
@@ -171,7 +171,7 @@ class Served:
             cache_hit_rate=self._total("hit_tokens") / max(1, self._total("asked_tokens")),
             steps=self._total("steps"),
             mean_batch=self._total("pieces") / max(1, self._total("steps")),
-            **self._costs(seconds, Lengths(served.prompt, served.output)),
+            **self._costs(seconds, RequestLengths(served.prompt, served.output)),
             devices=self._devices,
             pools=pools,
             step_times=self.setup.pools[0].cost.about,
@@ -193,13 +193,13 @@ class Served:
     @cached_property
     def _latencies(self) -> _Latencies:
         r, stream = self.outcome.requests, self.setup.stream
-        done = r["finish"] >= 0
+        finished = r["finish"] >= 0
         arrival, first, finish, begun = (
-            r[n][done] for n in ("arrival", "first", "finish", "scheduled")
+            r[n][finished] for n in ("arrival", "first", "finish", "scheduled")
         )
-        output = stream.output[done]
+        output = stream.output[finished]
         return _Latencies(
-            prompt=stream.prompt[done],
+            prompt=stream.prompt[finished],
             output=output,
             ttft=_ms(first - arrival),
             tpot=np.where(output > 1, _ms(finish - first) / np.maximum(output - 1, 1), 0.0),
@@ -233,9 +233,9 @@ class Served:
     def _notes(self) -> list[str]:
         stream = self.setup.stream
         notes = [*stream.notes, *(n for p in self.setup.pools for n in p.cost.notes)]
-        left = int((self.outcome.requests["finish"] < 0).sum())
-        if left:
-            notes.append(f"{left:,} requests were never served: a policy turned them away")
+        unserved = int((self.outcome.requests["finish"] < 0).sum())
+        if unserved:
+            notes.append(f"{unserved:,} requests were never served: a policy turned them away")
         if not self.device.power:
             notes.append(f"device {self.device.name} has no power, so energy is 0")
         return list(dict.fromkeys(notes))
@@ -243,16 +243,16 @@ class Served:
     # --- engines --------------------------------------------------------------------------------
 
     def _pools(self, seconds: float) -> list[PoolFigures]:
-        found, first = [], 0
+        figures, first = [], 0
         for pool, devices in zip(self.setup.pools, self.devices_per_engine, strict=True):
             totals = self.outcome.totals[first : first + pool.engines]
             first += pool.engines
-            found.append(_pool(pool, totals, devices, seconds))
-        return found
+            figures.append(_pool(pool, totals, devices, seconds))
+        return figures
 
-    def _energy(self, seconds: float, lengths: Lengths) -> dict[str, float]:
+    def _energy(self, seconds: float, lengths: RequestLengths) -> dict[str, float]:
         """Joules of all engines by class of work."""
-        found: dict[str, float] = {}
+        joules_by_class: dict[str, float] = {}
         first = 0
         for pool, devices, work in zip(
             self.setup.pools, self.devices_per_engine, self.work, strict=True
@@ -269,15 +269,15 @@ class Served:
                 busy=devices * sum(min(t["busy"] * PICO, seconds) for t in totals),
             )
             for name, joules in pool_joules(load, work, self.device, lengths, seconds).items():
-                found[name] = found.get(name, 0.0) + joules
-        return found
+                joules_by_class[name] = joules_by_class.get(name, 0.0) + joules
+        return joules_by_class
 
-    def _costs(self, seconds: float, lengths: Lengths) -> dict[str, Any]:
+    def _costs(self, seconds: float, lengths: RequestLengths) -> dict[str, Any]:
         """Energy and price, also per token, and what the energy comes to where the devices stand."""
         by_class = self._energy(seconds, lengths)
         energy, tokens = sum(by_class.values()), max(1, int(lengths.output.sum()))
         price = self._devices * seconds / 3600 * self.device.price_per_hour
-        found = {
+        figures = {
             "energy_joules": energy,
             "energy_by_class": by_class,
             "joules_per_token": energy / tokens,
@@ -285,9 +285,9 @@ class Served:
             "price_per_million_tokens": price / tokens * 1e6,
         }
         if self.site is None or not energy:
-            return found
+            return figures
         facility = self.site.facility_joules(energy, self._devices, seconds)
-        return found | {"facility_joules": facility, "carbon_kg": self.site.carbon_kg(facility)}
+        return figures | {"facility_joules": facility, "carbon_kg": self.site.carbon_kg(facility)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,7 +315,7 @@ def _pool(
     pool: PoolSetup, totals: list[dict[str, Any]], devices: int, seconds: float
 ) -> PoolFigures:
     steps = sum(int(t["steps"]) for t in totals)
-    kept = sum(float(t["block_time"]) for t in totals) * PICO / seconds / len(totals)
+    mean_blocks = sum(float(t["block_time"]) for t in totals) * PICO / seconds / len(totals)
     size = pool.options.block_size
     return PoolFigures(
         role=pool.role,
@@ -327,7 +327,7 @@ def _pool(
         mean_tokens=sum(t["tokens"] for t in totals) / max(1, steps),
         kv=KvCache(
             capacity_tokens=pool.capacity.tokens,
-            mean_tokens=kept * size,
+            mean_tokens=mean_blocks * size,
             peak_tokens=max(int(t["peak_blocks"]) for t in totals) * size,
             block_size=size,
             blocks=pool.capacity.blocks,

@@ -130,11 +130,11 @@ def gap_spread(totals: list[dict[str, Any]]) -> Spread:
         * 1e-9
     )
     upto = np.cumsum(counts)
-    found = [middle[np.searchsorted(upto, q * upto[-1])] for q in (0.5, 0.9, 0.99)]
-    return Spread(float((counts * middle).sum() / upto[-1]), *(float(f) for f in found))
+    percentiles = [middle[np.searchsorted(upto, q * upto[-1])] for q in (0.5, 0.9, 0.99)]
+    return Spread(float((counts * middle).sum() / upto[-1]), *(float(f) for f in percentiles))
 
 
-def met(level: ServiceLevel, ttft: F64, tpot: F64, e2e: F64) -> NDArray[np.bool_]:
+def within_level(level: ServiceLevel, ttft: F64, tpot: F64, e2e: F64) -> NDArray[np.bool_]:
     """Which requests are within a service level."""
     good = np.ones(len(ttft), np.bool_)
     for values, most in ((ttft, level.ttft), (tpot, level.tpot), (e2e, level.e2e)):

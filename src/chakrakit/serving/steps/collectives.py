@@ -36,7 +36,7 @@ class CollectiveTimes:
 
     def __init__(self, machine: Machine, own_all_reduce: bool) -> None:
         self._machine, self._own_all_reduce = machine, own_all_reduce
-        self._known: dict[tuple[int, int, tuple[int, ...]], float] = {}
+        self._seconds: dict[tuple[int, int, tuple[int, ...]], float] = {}
 
     def seconds(self, kind: int, sizes: F64, members: Sequence[int]) -> F64:
         """A collective of each of these sizes in bytes among some devices."""
@@ -48,27 +48,31 @@ class CollectiveTimes:
                 f"the plan needs device {max(group)}; {self._machine.name} has {self._machine.size} devices"
             )
         rungs = _ladder(float(sizes[sizes > 0].min()), float(sizes.max()))
-        times = [self._asked(kind, n, group) for n in rungs]
+        times = [self._rung_seconds(kind, n, group) for n in rungs]
         return np.where(sizes > 0, np.interp(sizes, rungs, times), 0.0)
 
-    def _asked(self, kind: int, size: int, members: tuple[int, ...]) -> float:
+    def _rung_seconds(self, kind: int, size: int, members: tuple[int, ...]) -> float:
         key = (kind, size, members)
-        if key not in self._known:
-            own = self._own(size, members) if kind == CollectiveType.ALL_REDUCE else None
-            self._known[key] = self._simulated(*key) if own is None else own
-        return self._known[key]
+        if key not in self._seconds:
+            engine_seconds = (
+                self._engine_all_reduce(size, members)
+                if kind == CollectiveType.ALL_REDUCE
+                else None
+            )
+            self._seconds[key] = self._simulated(*key) if engine_seconds is None else engine_seconds
+        return self._seconds[key]
 
     def _simulated(self, kind: int, size: int, members: tuple[int, ...]) -> float:
         return run(one_collective(kind, size, members), self._machine).makespan_ps * 1e-12
 
-    def _own(self, size: int, members: tuple[int, ...]) -> float | None:
+    def _engine_all_reduce(self, size: int, members: tuple[int, ...]) -> float | None:
         """The engine's own all-reduce; None where it calls the communication library."""
         if not self._own_all_reduce:
             return None
         library = self._machine.library
         if library is None:
             two = len(members) == 2 and size <= OWN_MOST
-            return self._sent(size, *members) if two else None
+            return self._message_rung(size, *members) if two else None
         if library.engine is None:
             return None
         seconds = engine_cost(
@@ -81,14 +85,14 @@ class CollectiveTimes:
         if src == dst or not (sizes > 0).any():
             return np.zeros(len(sizes))
         rungs = _ladder(float(sizes[sizes > 0].min()), float(sizes.max()))
-        times = [self._sent(n, src, dst) for n in rungs]
+        times = [self._message_rung(n, src, dst) for n in rungs]
         return np.where(sizes > 0, np.interp(sizes, rungs, times), 0.0)
 
-    def _sent(self, size: int, src: int, dst: int) -> float:
+    def _message_rung(self, size: int, src: int, dst: int) -> float:
         key = (MESSAGE, size, (src, dst))
-        if key not in self._known:
-            self._known[key] = run(_message(size, src, dst), self._machine).makespan_ps * 1e-12
-        return self._known[key]
+        if key not in self._seconds:
+            self._seconds[key] = run(_message(size, src, dst), self._machine).makespan_ps * 1e-12
+        return self._seconds[key]
 
 
 @lru_cache(maxsize=8)

@@ -38,10 +38,10 @@ def picoseconds(seconds: Seconds) -> Callable[[int], int]:
     """The same function as the core wants it."""
 
     def counted(n: int) -> int:
-        found = seconds(n)
-        if not 0 <= found < _LONGEST_S:
-            raise ConfigError(f"a step of {n:,} tokens or requests would take {found:g} s")
-        return round(found * 1e12)
+        step_seconds = seconds(n)
+        if not 0 <= step_seconds < _LONGEST_S:
+            raise ConfigError(f"a step of {n:,} tokens or requests would take {step_seconds:g} s")
+        return round(step_seconds * 1e12)
 
     return counted
 
@@ -52,13 +52,13 @@ _LONGEST_S = 1e6
 
 def in_pieces(times: Callable[[F64], F64], ahead: int) -> Seconds:
     """A function of one number from one of many, which is asked for `ahead` of them at a time."""
-    known: dict[int, F64] = {}
+    computed: dict[int, F64] = {}
 
     def seconds(n: int) -> float:
         piece, place = divmod(n, ahead)
-        if piece not in known:
-            known[piece] = times(np.arange(piece * ahead, (piece + 1) * ahead, dtype=np.float64))
-        return float(known[piece][place])
+        if piece not in computed:
+            computed[piece] = times(np.arange(piece * ahead, (piece + 1) * ahead, dtype=np.float64))
+        return float(computed[piece][place])
 
     return seconds
 

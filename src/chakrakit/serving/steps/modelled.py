@@ -19,7 +19,7 @@ from chakrakit.operators import Operation
 from chakrakit.serving.calibration import Constants
 from chakrakit.serving.steps.collectives import times_on
 from chakrakit.serving.steps.costing import StepCost, in_pieces, roofline_attention
-from chakrakit.serving.steps.operators import Operator, StepOperators
+from chakrakit.serving.steps.operators import StepOperator, StepOperators
 from chakrakit.workloads.description import Mesh
 from chakrakit.workloads.layers import BYTES
 
@@ -127,12 +127,12 @@ def separate_kernels(operators: StepOperators) -> list[tuple[int, float]]:
     model = operators.model
     size = model.head_dim or model.hidden // model.heads
     rotated = (model.heads + (model.kv_heads or model.heads)) * size / 2
-    kept = (model.kv_heads or model.heads) * size
+    stored = (model.kv_heads or model.heads) * size
     return [
         (2 * 4, 8.0 * model.hidden),
         (2 * 3, 8.0),
         (10, 4.0 * rotated),
-        (2, 4.0 * kept),
+        (2, 4.0 * stored),
         (2, 4.0 * model.heads * size),
     ]
 
@@ -182,9 +182,9 @@ class ModelledSteps:
         With `whole`, steps are padded as wholes, and cost what their padded shape costs.
         """
         together = self.operators.plan.dp > 1 and bool(self.operators.model.experts)
-        own = [o for o in self.operators.operators if not o.by_sampled]
-        shared = [o for o in own if together and o.routed]
-        dense = [o for o in own if not (together and o.routed)]
+        unsampled = [o for o in self.operators.operators if not o.by_sampled]
+        shared = [o for o in unsampled if together and o.routed]
+        dense = [o for o in unsampled if not (together and o.routed)]
         head = [o for o in self.operators.operators if o.by_sampled]
         dp, none = self.operators.plan.dp, np.zeros(1)
         ahead = 512 if self._profile is None else 1
@@ -210,9 +210,11 @@ class ModelledSteps:
 
         def seconds(queries: int, context: int) -> float:
             n = np.array([float(queries)])
-            own = self._sum(dense, n, 0 * n) + self._sum(head, 0 * n, n)
+            operator_seconds = self._sum(dense, n, 0 * n) + self._sum(head, 0 * n, n)
             small = sum(count * self._streamed(each * queries) for count, each in separate)
-            return float(own[0]) + layers * (attention.seconds(queries, context) + small)
+            return float(operator_seconds[0]) + layers * (
+                attention.seconds(queries, context) + small
+            )
 
         return seconds
 
@@ -221,15 +223,17 @@ class ModelledSteps:
         if self._profile is None:
             device = self.device
             return max(moved / device.memory_bandwidth, device.kernel_overhead)
-        found = self._profile.predict(Operation("elementwise", (max(1, round(moved)),), 0.0, moved))
-        return self.device.kernel_overhead if found is None else found.us * 1e-6
+        prediction = self._profile.predict(
+            Operation("elementwise", (max(1, round(moved)),), 0.0, moved)
+        )
+        return self.device.kernel_overhead if prediction is None else prediction.us * 1e-6
 
     def attention(self) -> core.ServingRoofline:
         """One kernel per layer at the roofline."""
         work, device = self.operators.attention, self.device
         shares = (device.compute_efficiency, device.memory_efficiency)
-        if (own := self.constants) is not None:
-            shares = (own.attention_compute_efficiency, own.attention_memory_efficiency)
+        if (constants := self.constants) is not None:
+            shares = (constants.attention_compute_efficiency, constants.attention_memory_efficiency)
         rate = device.peak_rate(work.dtype) * shares[0]
         model = self._profile.model("attention") if self._profile else None
         if model is not None:
@@ -243,38 +247,45 @@ class ModelledSteps:
             n * device.kernel_overhead,
         )
 
-    def _sum(self, operators: list[Operator], tokens: F64, sampled: F64) -> F64:
-        met = np.where(tokens > 0, self.operators.met(tokens), 0.0)
+    def _sum(self, operators: list[StepOperator], tokens: F64, sampled: F64) -> F64:
+        experts_met = np.where(tokens > 0, self.operators.experts_met(tokens), 0.0)
         total = np.zeros(len(tokens))
         for o in operators:
-            total += o.count * self._one(o, tokens, sampled, met)
+            total += o.count * self._operator_seconds(o, tokens, sampled, experts_met)
         return total
 
-    def _one(self, o: Operator, tokens: F64, sampled: F64, met: F64) -> F64:
+    def _operator_seconds(
+        self, o: StepOperator, tokens: F64, sampled: F64, experts_met: F64
+    ) -> F64:
         if o.comm >= 0:
             members = self._mesh.members(o.role)[0]
-            return self.collectives.seconds(o.comm, o.comm_size.at(tokens, sampled, met), members)
+            return self.collectives.seconds(
+                o.comm, o.comm_size.at(tokens, sampled, experts_met), members
+            )
         if o.op in ("send", "recv"):
             return np.zeros(len(tokens))
-        flops, moved = o.flops.at(tokens, sampled, met), o.bytes.at(tokens, sampled, met)
+        flops, moved = (
+            o.flops.at(tokens, sampled, experts_met),
+            o.bytes.at(tokens, sampled, experts_met),
+        )
         if self._profile is None:
             return roofline_seconds(
                 flops, moved, np.full(len(tokens), o.dtype, object), self.device
             )
-        rows = o.rows.at(tokens, sampled, met)
+        rows = o.rows.at(tokens, sampled, experts_met)
         each = zip(flops.tolist(), moved.tolist(), rows.tolist(), strict=True)
         return np.array([self._measured(o, f, b, round(m)) for f, b, m in each])
 
-    def _measured(self, o: Operator, flops: float, moved: float, rows: int) -> float:
+    def _measured(self, o: StepOperator, flops: float, moved: float, rows: int) -> float:
         assert self._profile is not None
         if o.op == "matmul":
             operation = Operation("gemm", (max(1, rows), o.inner, o.outer), flops, moved)
         else:
             operation = Operation("elementwise", (max(1, round(moved)),), 0.0, moved)
-        found = self._profile.predict(operation)
-        if found is None:
+        prediction = self._profile.predict(operation)
+        if prediction is None:
             raise ConfigError(f"profile {self.compute} has no operation like {o.name}")
-        return found.us * 1e-6
+        return prediction.us * 1e-6
 
     def _messages(self, tokens: F64) -> F64:
         """Messages between the stages of a pipeline, once for each step."""

@@ -60,22 +60,23 @@ class Disturbance:
 
     def check_ranks(self, ranks: Sequence[int]) -> None:
         """An error where a rank that is not among these is disturbed."""
-        known = set(ranks)
+        present = set(ranks)
         hit = [f.target for f in self.faults if isinstance(f.target, int)]
-        for option, named in (("--straggler", list(self.stragglers)), ("--fault", hit)):
-            for rank in named:
-                if rank not in known:
+        for option, disturbed in (("--straggler", list(self.stragglers)), ("--fault", hit)):
+            for rank in disturbed:
+                if rank not in present:
                     raise ConfigError(f"{option}: no rank {rank}; {nearest(rank, ranks)}")
 
     def of(self, ranks: Sequence[int]) -> Disturbance:
         """What disturbs these ranks, numbered from 0 in this order, and all links."""
-        own = {rank: i for i, rank in enumerate(ranks)}
-        faults = [f for f in self.faults if not isinstance(f.target, int) or f.target in own]
+        number = {rank: i for i, rank in enumerate(ranks)}
+        faults = [f for f in self.faults if not isinstance(f.target, int) or f.target in number]
         return replace(
             self,
-            stragglers={own[r]: by for r, by in self.stragglers.items() if r in own},
+            stragglers={number[r]: by for r, by in self.stragglers.items() if r in number},
             faults=[
-                replace(f, target=own[f.target]) if isinstance(f.target, int) else f for f in faults
+                replace(f, target=number[f.target]) if isinstance(f.target, int) else f
+                for f in faults
             ],
             drawn_as=tuple(ranks),
         )
@@ -95,23 +96,23 @@ class Disturbance:
             factor = factor * np.exp(self.jitter * draws)
         if (factor == 1.0).all():
             return durations
-        found = durations * factor
-        if found.max(initial=0.0) > HORIZON_PS:
-            raise too_long(f"an operation of rank {rank}", f"{found.max() / 1e12:g} s")
-        return np.rint(found).astype(np.int64)
+        disturbed = durations * factor
+        if disturbed.max(initial=0.0) > HORIZON_PS:
+            raise too_long(f"an operation of rank {rank}", f"{disturbed.max() / 1e12:g} s")
+        return np.rint(disturbed).astype(np.int64)
 
 
 def link_numbers(machine: Machine, ends: tuple[int | str, int | str]) -> list[int]:
     """The links between two vertices, both ways."""
     names = machine.vertex_names()
     number = {name: i for i, name in enumerate(names)}
-    found = []
+    vertices = []
     for end in ends:
         vertex = end if isinstance(end, int) else number.get(end, -1)
         if not 0 <= vertex < len(names):
             raise ConfigError(f"--fault: no vertex {end!r}; {nearest(end, names)}")
-        found.append(vertex)
-    a, b = found
+        vertices.append(vertex)
+    a, b = vertices
     links = machine.links
     both = ((links.src == a) & (links.dst == b)) | ((links.src == b) & (links.dst == a))
     if not both.any():

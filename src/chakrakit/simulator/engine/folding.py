@@ -61,10 +61,10 @@ def _ended_apart(first: I64, job_ended: I64) -> I64:
 
 
 def _split(
-    keys: tuple[Hashable, ...], found: Iterable[tuple[I64, list[I64]]]
+    keys: tuple[Hashable, ...], ends_by_class: Iterable[tuple[I64, list[I64]]]
 ) -> tuple[Hashable, ...]:
     """The keys, refined where members of a class have different ends in any of its instances."""
     number = np.zeros(len(keys), np.int64)
-    for members, ends in found:
+    for members, ends in ends_by_class:
         _, number[members] = np.unique(np.stack(ends), axis=1, return_inverse=True)
     return tuple(zip(keys, number.tolist(), strict=True))

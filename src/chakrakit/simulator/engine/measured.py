@@ -32,14 +32,14 @@ def as_measured(instances: Instances, programs: list[Program], book: TransferPla
         )
     after = np.zeros(len(start), np.int64)
     rows = np.flatnonzero(instances.of_row >= 0)
-    which = instances.of_row[rows]
+    instance = instances.of_row[rows]
     count = len(instances.needed)
     arrival = np.full(count, np.iinfo(np.int64).min)
-    np.maximum.at(arrival, which, start[rows])
-    early = end[rows] < arrival[which]
+    np.maximum.at(arrival, instance, start[rows])
+    early = end[rows] < arrival[instance]
     scale = _scale(programs)
     after[rows[early]] = -1 - _times(end[rows[early]] - start[rows[early]], scale[rows[early]])
-    rest, of = rows[~early], which[~early]
+    rest, of = rows[~early], instance[~early]
     lasts = _times(end[rest] - arrival[of], scale[rest])
     transfer = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(transfer, of, lasts)
@@ -52,8 +52,8 @@ def as_measured(instances: Instances, programs: list[Program], book: TransferPla
 def _scale(programs: list[Program]) -> F64:
     """How many times as long as recorded a row takes, which a pass may have changed beside its times."""
     duration = _concat([p.trace.duration_ns for p in programs])
-    own = _concat([p.trace.own_ns for p in programs])
-    return np.where(duration > 0, own / np.maximum(duration, 1), 1.0)
+    own_ns = _concat([p.trace.own_ns for p in programs])
+    return np.where(duration > 0, own_ns / np.maximum(duration, 1), 1.0)
 
 
 def _times(nanos: I64, scale: F64) -> I64:

@@ -62,10 +62,10 @@ class Membership:
             _check_members(name, self.traces.world_size)
         members = self.traces.groups.ranks_of(name, range(self.traces.world_size))
         if members is None:
-            known = ", ".join(repr(n) for n in list(self.traces.groups)[:6]) or "none"
+            existing = ", ".join(repr(n) for n in list(self.traces.groups)[:6]) or "none"
             rank = self.ranks[next(iter(users))]
             raise TraceError(
-                f"rank {rank} uses group {name!r}, which does not exist; there are {known}"
+                f"rank {rank} uses group {name!r}, which does not exist; there are {existing}"
             )
         _check_members(name, len(members))
         if len(set(members)) < len(members):
@@ -93,9 +93,9 @@ class Membership:
                 "the other members would wait for it"
             )
         if (present < 0).any() and not self.assume_missing:
-            gone = members[int(np.flatnonzero(present < 0)[0])]
+            missing = members[int(np.flatnonzero(present < 0)[0])]
             raise TraceError(
-                f"rank {gone} of group {name!r} was not recorded; --assume-missing symmetric lets it "
+                f"rank {missing} of group {name!r} was not recorded; --assume-missing symmetric lets it "
                 "stand in by arriving with the others"
             )
 
@@ -151,6 +151,6 @@ def why_folded(classes: Classes, attempt: int) -> str:
     if classes.factor == 1:
         return "no two ranks have the same body, durations, device, groups and peers"
     count = f"{len(classes.rank):,} ranks fall into {counted(classes.count, 'class', 'classes')}"
-    said = f"{count} of the same body, durations, device, groups and peers"
+    reason = f"{count} of the same body, durations, device, groups and peers"
     again = f"; split {attempt} times where equal groups ended apart" if attempt else ""
-    return f"{said}; all copies of every collective ended together{again}"
+    return f"{reason}; all copies of every collective ended together{again}"

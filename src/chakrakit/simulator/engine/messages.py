@@ -82,16 +82,18 @@ class MessageMatcher:
 
     def _check_agreement(self, sends: I64) -> None:
         """Both ends of a message give its size, or one of them leaves it open."""
-        other = self.matching.partner[sends]
-        sent, received = self.size[sends], self.size[other]
+        receives = self.matching.partner[sends]
+        sent_bytes, received_bytes = self.size[sends], self.size[receives]
         wrong = np.flatnonzero(
-            (sent < 0) | (received < 0) | ((sent != received) & (sent > 0) & (received > 0))
+            (sent_bytes < 0)
+            | (received_bytes < 0)
+            | ((sent_bytes != received_bytes) & (sent_bytes > 0) & (received_bytes > 0))
         )
         if len(wrong):
-            i, j = int(sends[wrong[0]]), int(other[wrong[0]])
-            own, peer = self.m.ranks[int(self.place[i])], int(self.peer[i])
+            i, j = int(sends[wrong[0]]), int(receives[wrong[0]])
+            rank, peer = self.m.ranks[int(self.place[i])], int(self.peer[i])
             raise TraceError(
-                f"{self._end(own, i)} sends {self.size[i]:,} bytes (tag {self.tag[i]}) that "
+                f"{self._end(rank, i)} sends {self.size[i]:,} bytes (tag {self.tag[i]}) that "
                 f"{self._end(peer, j)} receives as {self.size[j]:,}; "
                 "both ends must say the same, 0 or more"
             )
@@ -114,31 +116,31 @@ class MessageMatcher:
     def _message(self, sends: I64, partner: I64, lone: I64) -> Message:
         calls, count = np.r_[sends, lone], len(sends)
         self._check_sizes(calls)
-        own, other = self._copies(calls)
+        near_devices, far_devices = self._copies(calls)
         none = np.full(len(lone), -1, np.int64)
         return Message(
             np.r_[self.rows[sends], none],
             np.r_[np.where(partner >= 0, self.rows[partner], -1), self.rows[lone]],
             self.size[calls],
             self.tag[calls],
-            own[:count] + other[count:],
-            other[:count] + own[count:],
+            near_devices[:count] + far_devices[count:],
+            far_devices[:count] + near_devices[count:],
         )
 
     def _copies(self, calls: I64) -> tuple[list[I64], list[I64]]:
         """The devices of all copies of each message: the ranks' own, and those at the other end."""
-        own: list[I64] = []
-        other: list[I64] = []
-        known: dict[int, tuple[I64, I64, I64]] = {}
+        near_devices: list[I64] = []
+        far_devices: list[I64] = []
+        devices_of: dict[int, tuple[I64, I64, I64]] = {}
         for call in calls.tolist():
             place = int(self.place[call])
-            if place not in known:
-                known[place] = self._devices(place)
-            devices, peers, column = known[place]
+            if place not in devices_of:
+                devices_of[place] = self._devices(place)
+            devices, peers, column = devices_of[place]
             c = int(self.matching.classes.rank[place])
-            own.append(devices)
-            other.append(peers[:, column[call - int(self.matching.offset[c])]])
-        return own, other
+            near_devices.append(devices)
+            far_devices.append(peers[:, column[call - int(self.matching.offset[c])]])
+        return near_devices, far_devices
 
     def _devices(self, place: int) -> tuple[I64, I64, I64]:
         """The devices of all ranks of a class, those of their peers, and which peer each call has."""
@@ -168,8 +170,8 @@ def message_pace(
     bandwidth = machine.routes(src, dst).bandwidth(machine.links)
     away = machine.instance(src, 0) != machine.instance(dst, 0)
     keys, number = np.unique(np.stack([size, bandwidth, away]), axis=1, return_inverse=True)
-    found = [_message_cost(library, *k) for k in keys.T.tolist()]
-    stretch, wait = (np.array(c) for c in zip(*found, strict=True)) if found else ([], [])
+    paces = [_message_cost(library, *k) for k in keys.T.tolist()]
+    stretch, wait = (np.array(c) for c in zip(*paces, strict=True)) if paces else ([], [])
     at = number.reshape(-1)
     return np.asarray(stretch, np.float64)[at], np.asarray(wait, np.int64)[at]
 

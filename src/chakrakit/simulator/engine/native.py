@@ -53,7 +53,7 @@ from chakrakit.trace.sets import Card, TraceSet
 # What came out of a simulation, before anybody makes a result of it.
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Outcome:
     """What came out: arrays over the rows of the simulated classes, in picoseconds."""
 
@@ -192,9 +192,9 @@ class Simulation:
             return ranks
         if self.traces.missing_ranks:
             raise ConfigError("a placement is for all ranks, and some were not recorded")
-        known = dict(enumerate(placement))
+        device_by_rank = dict(enumerate(placement))
         for rank in ranks.tolist():
-            if not 0 <= known.get(rank, -1) < self.machine.size:
+            if not 0 <= device_by_rank.get(rank, -1) < self.machine.size:
                 raise ConfigError(
                     f"the placement leaves rank {rank} without one of {self.machine.size} devices; list a "
                     "device from 0 for every rank"
@@ -207,11 +207,11 @@ class Simulation:
 
     def _check_free(self, devices: I64) -> None:
         """An error where a rank is on a node that is a storage server."""
-        taken = devices[~np.isin(devices, self.machine.free_devices)]
-        if len(taken):
-            node = int(taken[0]) // self.machine.node_size
+        on_servers = devices[~np.isin(devices, self.machine.free_devices)]
+        if len(on_servers):
+            node = int(on_servers[0]) // self.machine.node_size
             raise ConfigError(
-                f"device {int(taken[0])} is in node {node}, which is a storage server; give "
+                f"device {int(on_servers[0])} is in node {node}, which is a storage server; give "
                 "--placement, or put the servers on other nodes"
             )
 
@@ -284,42 +284,42 @@ class Simulation:
             self._prepared = self._prepare(classes, splits, TransferPlans(self.machine, flow))
         _, classes, offset, instances, plans, links, routes, measured = self._prepared
         workload = self._workload(classes, offset, instances) | measured
-        found = core.sim_run(
+        arrays = core.sim_run(
             core.SimWorkload(**workload),
             core.SimPlans(**{k: v for k, v in plans.items() if k != "payload"}),
             core.SimTopology(**links),
             flow,
             self._pick(classes, offset),
         )
-        check_horizon(self.membership, classes, offset, found)
-        check_finished(self.membership, classes, offset, instances, found)
-        stored = stored_operations(instances, self.machine, found)
-        moved = link_bytes(plans, routes, found["job_runs"], len(self.machine.links))
+        check_horizon(self.membership, classes, offset, arrays)
+        check_finished(self.membership, classes, offset, instances, arrays)
+        stored = stored_operations(instances, self.machine, arrays)
+        moved = link_bytes(plans, routes, arrays["job_runs"], len(self.machine.links))
         costs = [self._costs_of(int(i)) for i in classes.first]
         outcome = Outcome(
-            self.membership,
-            classes,
-            why,
-            offset,
-            found["start"],
-            found["end"],
-            found["binding"],
-            found["reason"],
-            workload["duration"],
-            _concat([c.source for c in costs], np.int8),
-            _concat([c.error for c in costs], np.float64),
-            instances,
-            found["began"],
-            found["ended"],
-            moved,
-            found["full_rate"] * PS_PER_S,
-            found["full_since"],
-            int(found["events"]),
-            self.device_of,
-            splits,
-            stored,
+            membership=self.membership,
+            classes=classes,
+            why=why,
+            offset=offset,
+            start=arrays["start"],
+            end=arrays["end"],
+            binding=arrays["binding"],
+            reason=arrays["reason"],
+            durations=workload["duration"],
+            sources=_concat([c.source for c in costs], np.int8),
+            errors=_concat([c.error for c in costs], np.float64),
+            instances=instances,
+            began=arrays["began"],
+            ended=arrays["ended"],
+            link_bytes=moved,
+            full_rate=arrays["full_rate"] * PS_PER_S,
+            full_since=arrays["full_since"],
+            events=int(arrays["events"]),
+            device_of=self.device_of,
+            splits=splits,
+            stored=stored,
         )
-        return outcome, splits and splits.further(classes, instances, found["job_ended"])
+        return outcome, splits and splits.further(classes, instances, arrays["job_ended"])
 
     def _prepare(self, classes: Classes, splits: Splits | None, book: TransferPlans) -> _Prepared:
         matcher = self._matcher(classes, book)
@@ -339,17 +339,17 @@ class Simulation:
     def _matcher(self, classes: Classes, book: TransferPlans) -> Matcher:
         options = self.options
         return Matcher(
-            self.membership,
-            classes,
-            book,
-            self.shape_of,
-            self.device_of,
-            options.algorithms,
-            options.custom,
-            options.measured_collectives,
-            options.allow_empty or options.communication == "measured",
-            options.collectives,
-            options.jobs,
+            membership=self.membership,
+            classes=classes,
+            book=book,
+            shape_of=self.shape_of,
+            device_of=self.device_of,
+            algorithms=options.algorithms,
+            custom=options.custom,
+            fixed=options.measured_collectives,
+            empty=options.allow_empty or options.communication == "measured",
+            policy=options.collectives,
+            jobs=options.jobs,
         )
 
     # --- arrays for the core ------------------------------------------------------------------
@@ -461,15 +461,15 @@ class Simulation:
             return ReadyRow(rank, local, node.id, node.name, int(durations[c][local]))
 
         def pick(_lane: int, now: int, rows: list[int]) -> int:
-            chosen = policy.pick([ready_row(row) for row in rows], now)
-            if chosen is None:
+            index = policy.pick([ready_row(row) for row in rows], now)
+            if index is None:
                 return -1
-            if not 0 <= chosen < len(rows):
+            if not 0 <= index < len(rows):
                 raise ConfigError(
-                    f"{type(policy).__name__}.pick chose {chosen!r} of {len(rows)} ready rows; return an "
+                    f"{type(policy).__name__}.pick chose {index!r} of {len(rows)} ready rows; return an "
                     "index into the list, or None to wait"
                 )
-            return chosen
+            return index
 
         return pick
 

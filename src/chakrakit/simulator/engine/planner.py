@@ -150,7 +150,7 @@ class Planner:
     ) -> None:
         self.setting, self.group, self.devices, self.shape = setting, group, devices, shape
         self.crowd = crowd
-        self._known: dict[tuple[str, int, int, str], Planned] = {}
+        self._plans: dict[tuple[str, int, int, str], Planned] = {}
 
     def plan(self, call: Call) -> Planned:
         """The plans of a call."""
@@ -158,9 +158,9 @@ class Planner:
         if splits is not None:
             return self._uneven(splits)
         key = (call.collective, call.size, call.root, call.algorithm)
-        if key not in self._known:
-            self._known[key] = self._new_plan(call)
-        return self._known[key]
+        if key not in self._plans:
+            self._plans[key] = self._new_plan(call)
+        return self._plans[key]
 
     def _jobs(self, first: int) -> I64:
         return np.arange(first, first + len(self.devices))
@@ -194,8 +194,8 @@ class Planner:
         book, span = self.setting.book, self.shape.span
         assert span is not None
         name = "" if self._free(call) else self._choose(call, each)
-        found = library_call(library, call.collective, each, span, name)
-        if found is None:
+        library_choice = library_call(library, call.collective, each, span, name)
+        if library_choice is None:
             moves = self._moves(call, name, each)
             stretch, hop = 1 / library.simple.share, library.simple.hop_us * 1e-6
             first = book.add_at_pace(moves, self.devices, total, stretch, hop)
@@ -203,20 +203,22 @@ class Planner:
         node, n = book.machine.instance(self.devices[0], 0), len(self.devices[0])
         if call.collective in IN_CHUNKS:
             book.check_transfers(len(self.devices) * n * (n - 1))
-        moves = library_steps(found, call.collective, n, call.root, node)
-        first = book.add(moves, self.devices, total, found.cost)
-        return Planned(self._jobs(first), found.choice.algorithm, found.cost.fixed)
+        moves = library_steps(library_choice, call.collective, n, call.root, node)
+        first = book.add(moves, self.devices, total, library_choice.cost)
+        return Planned(
+            self._jobs(first), library_choice.choice.algorithm, library_choice.cost.fixed
+        )
 
     def _free(self, call: Call) -> bool:
         """Whether nobody but the library chooses."""
-        asked = call.algorithm or self.setting.algorithms.fixed.get(call.collective, "auto")
-        return asked in ("", "auto") and self.setting.policy is None
+        algorithm = call.algorithm or self.setting.algorithms.fixed.get(call.collective, "auto")
+        return algorithm in ("", "auto") and self.setting.policy is None
 
     def _choose(self, call: Call, size: float) -> str:
         """What the trace asks for; else what a policy does; else what was given, or looks fastest."""
         if call.algorithm:
-            asked = Algorithms({call.collective: call.algorithm})
-            return asked.choose(call.collective, size, self.shape)
+            requested = Algorithms({call.collective: call.algorithm})
+            return requested.choose(call.collective, size, self.shape)
         policy = self.setting.policy
         possible = [
             n
@@ -224,8 +226,8 @@ class Planner:
             if estimate(call.collective, n, size, self.shape) < math.inf
         ]
         if policy is None:
-            given = self.setting.algorithms.fixed.get(call.collective, "auto")
-            if given == "auto" and self.crowd.shares_links:
+            configured = self.setting.algorithms.fixed.get(call.collective, "auto")
+            if configured == "auto" and self.crowd.shares_links:
                 return self._fastest_together(call, size, possible)
             return self.setting.algorithms.choose(call.collective, size, self.shape)
         name = policy.choose(call.collective, self.shape.n, call.size, possible)
@@ -250,7 +252,7 @@ class Planner:
 
     def _splits(self, call: Call) -> list[list[float]] | None:
         """Bytes from each member to each, where every member's trace says."""
-        m, found = self.setting.membership, []
+        m, rows_of_splits = self.setting.membership, []
         for i in self.group.present.tolist():
             if i < 0:
                 return None
@@ -258,8 +260,8 @@ class Planner:
             splits = _splits_of(m.programs[m.body(i)].trace, row)
             if splits is None or len(splits) != len(self.group.members):
                 return None
-            found.append(splits)
-        return found
+            rows_of_splits.append(splits)
+        return rows_of_splits
 
     def _uneven(self, splits: list[list[float]]) -> Planned:
         self.setting.book.check_transfers(len(self.devices) * len(splits) ** 2)

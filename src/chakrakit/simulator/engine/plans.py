@@ -22,7 +22,7 @@ MOST_TRANSFERS = 60_000_000
 """Beyond this many transfers the plans would not fit in memory."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Family:
     """Arrays of one plan (steps, positions, bytes), and what differs between the copies."""
 
@@ -107,11 +107,13 @@ class TransferPlans:
     def _flowing(self, moves: CollectiveSteps, devices: I64, counts: list[F64]) -> float:
         """Seconds that the bytes of all steps flow, one step after another, in all groups at once."""
         routes, number, steps = self._laid(moves, devices)
-        which = number.reshape(len(devices), -1)
+        route_of = number.reshape(len(devices), -1)
         size = np.concatenate([*counts, np.zeros(0)])
         return sum(
             moves.steps[head].repeat
-            * self._busiest(routes, which[:, rows].reshape(-1), np.tile(size[rows], len(devices)))
+            * self._busiest(
+                routes, route_of[:, rows].reshape(-1), np.tile(size[rows], len(devices))
+            )
             for head, rows in steps.items()
         )
 
@@ -126,19 +128,21 @@ class TransferPlans:
         heads, numbers = _joined(moves)
         step_of = np.repeat(numbers, [len(s.src) for s in moves.steps])
         order = np.argsort(step_of, kind="stable")
-        wanted = np.array([numbers[head] for head in heads], np.int64)
-        first, last = (np.searchsorted(step_of[order], wanted, side) for side in ("left", "right"))
+        head_numbers = np.array([numbers[head] for head in heads], np.int64)
+        first, last = (
+            np.searchsorted(step_of[order], head_numbers, side) for side in ("left", "right")
+        )
         ends = zip(heads, first.tolist(), last.tolist(), strict=True)
         steps = {head: order[a:b] for head, a, b in ends}
         return self._routes(used), number.reshape(-1), steps
 
-    def _busiest(self, routes: Routes, which: I64, size: F64) -> float:
+    def _busiest(self, routes: Routes, route_of: I64, size: F64) -> float:
         """Seconds until the last of transfers over these routes has ended."""
         if not self.fair:
             most = np.zeros(len(routes))
-            np.maximum.at(most, which, size)
+            np.maximum.at(most, route_of, size)
             return float((most / routes.bandwidth(self.machine.links)).max(initial=0.0))
-        by_route = np.bincount(which, size, minlength=len(routes))
+        by_route = np.bincount(route_of, size, minlength=len(routes))
         each = np.repeat(by_route, np.diff(routes.offsets))
         load = np.bincount(routes.links, each, minlength=len(self.machine.links))
         return float((load / self.machine.links.bandwidth).max(initial=0.0))
@@ -165,16 +169,16 @@ class TransferPlans:
             or [wait]
         )
         family = _Family(
-            np.array([moves.steps[i].repeat for i in steps], np.int64),
-            [tuple(sorted({int(numbers[b]) for b in moves.after(i)})) for i in steps],
-            step_of,
-            keys,
-            np.concatenate([*counts, np.zeros(0)]),
-            (wait + waits if hop is None else waits + picoseconds(hop, "a step's overhead")).astype(
-                np.int64
-            ),
-            stretch,
-            hop is not None,
+            repeat=np.array([moves.steps[i].repeat for i in steps], np.int64),
+            after=[tuple(sorted({int(numbers[b]) for b in moves.after(i)})) for i in steps],
+            step_of=step_of,
+            keys=keys,
+            bytes=np.concatenate([*counts, np.zeros(0)]),
+            wait=(
+                wait + waits if hop is None else waits + picoseconds(hop, "a step's overhead")
+            ).astype(np.int64),
+            stretch=stretch,
+            hop=hop is not None,
         )
         self._families.append(family)
         self.count += copies
@@ -211,10 +215,10 @@ class TransferPlans:
     ) -> tuple[I64, I64]:
         """Ways to the switch and back; what comes back starts after the first bytes have gone up."""
         for copy, group in enumerate(devices):
-            found = self.machine.reduction_links(group)
-            if found is None:
+            reduction_links = self.machine.reduction_links(group)
+            if reduction_links is None:
                 raise ConfigError("in-switch reduction needs all members on one reducing switch")
-            up, down = found
+            up, down = reduction_links
             keys[copy, dst == SWITCH] = -1 - up[src[dst == SWITCH]]
             keys[copy, src == SWITCH] = -1 - down[dst[src == SWITCH]]
         latest = self.machine.links.latency[up].max() if len(devices) else 0.0
@@ -242,8 +246,10 @@ class TransferPlans:
         """Plans of one operation each, between a device and its server of a store."""
         self._check_time(float(size))
         machine, count = self.machine, len(devices)
-        which = np.full(count, store), devices, np.full(count, int(writes))
-        waits = machine.store_routes(*which).latency(machine.links) + machine.stores[store].latency
+        accesses = np.full(count, store), devices, np.full(count, int(writes))
+        waits = (
+            machine.store_routes(*accesses).latency(machine.links) + machine.stores[store].latency
+        )
         keys = (store * 2 + int(writes)) * machine.size + devices
         self._families.append(
             _MessageFamily(
@@ -262,7 +268,14 @@ class TransferPlans:
         wait = np.array([picoseconds(seconds, "a collective")], np.int64)
         none = np.zeros((copies, 1), np.int64)
         self._families.append(
-            _Family(np.ones(1, np.int64), [()], np.zeros(1, np.int64), none, np.zeros(1), wait)
+            _Family(
+                repeat=np.ones(1, np.int64),
+                after=[()],
+                step_of=np.zeros(1, np.int64),
+                keys=none,
+                bytes=np.zeros(1),
+                wait=wait,
+            )
         )
         self.count += copies
         return self.count - copies
@@ -287,10 +300,10 @@ class TransferPlans:
         size = self.machine.size
         links = -1 - keys[keys < 0]
         pairs = keys[(keys >= 0) & (keys < size**2)]
-        found = self.machine.routes(pairs // size, pairs % size)
+        routed_pairs = self.machine.routes(pairs // size, pairs % size)
         first = np.arange(len(links) + 1, dtype=np.int64)
-        offsets = np.concatenate([first, found.offsets[1:] + len(links)])
-        between = Routes(offsets, np.concatenate([links, found.links]))
+        offsets = np.concatenate([first, routed_pairs.offsets[1:] + len(links)])
+        between = Routes(offsets, np.concatenate([links, routed_pairs.links]))
         stored = keys[keys >= size**2] - size**2
         if not len(stored):
             return between
@@ -359,11 +372,11 @@ def _depth(moves: CollectiveSteps) -> int:
 def _message_arrays(family: _MessageFamily, routes: I64, latency: I64) -> dict[str, Any]:
     """One step of one transfer for each message."""
     count = len(family.keys)
-    one, none = np.ones(count, np.int64), np.zeros(0, np.int64)
+    ones, none = np.ones(count, np.int64), np.zeros(0, np.int64)
     return {
-        "steps": one,
-        "repeat": one,
-        "transfers": one,
+        "steps": ones,
+        "repeat": ones,
+        "transfers": ones,
         "afters": np.zeros(count, np.int64),
         "after": none,
         "route": routes,

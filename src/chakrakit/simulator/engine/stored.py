@@ -73,9 +73,18 @@ class StoredMatcher:
                 if self.measured
                 else self.book.add_stored(store, devices, writes, size)
             )
-            what = (STORE if writes else LOAD, name, i)
+            title = (STORE if writes else LOAD, name, i)
             jobs = np.arange(first, first + len(ranks))
-            instance = out.add(what, size, 1, jobs, -1, "direct", None, 0.0)
+            instance = out.add(
+                title=title,
+                size=size,
+                needed=1,
+                jobs=jobs,
+                group_class=-1,
+                algorithm="direct",
+                shape=None,
+                overhead=0.0,
+            )
             out.rank_class[instance] = c
             if not self.measured:
                 out.served[instance] = (self.book.machine.servers(store, devices), ranks)
@@ -113,7 +122,7 @@ def gate_arrays(instances: Instances, machine: Machine) -> dict[str, Any]:
 
 
 def stored_operations(
-    instances: Instances, machine: Machine, found: dict[str, Any]
+    instances: Instances, machine: Machine, arrays: dict[str, Any]
 ) -> StoredOperations | None:
     """What the servers did; an error where it was more than they can take."""
     if not instances.served:
@@ -122,36 +131,38 @@ def stored_operations(
     numbers = list(instances.served)
     jobs = np.concatenate([np.arange(first[i], first[i + 1]) for i in numbers])
     each = [len(instances.jobs[i]) for i in numbers]
-    done = StoredOperations(
+    operations = StoredOperations(
         np.concatenate([servers for servers, _ in instances.served.values()]),
         np.repeat([instances.what[i][0] == STORE for i in numbers], each),
         np.repeat(np.array([instances.size[i] for i in numbers], np.float64), each),
-        np.repeat(found["began"][numbers], each),
-        found["job_started"][jobs],
-        found["job_ended"][jobs],
+        np.repeat(arrays["began"][numbers], each),
+        arrays["job_started"][jobs],
+        arrays["job_ended"][jobs],
     )
-    _check(done, machine)
-    return done
+    _check(operations, machine)
+    return operations
 
 
 def most_at_once(since: I64, until: I64) -> int:
     """Of operations that do something from one time until another, the most at the same time."""
-    some = until > since
-    time = np.concatenate([since[some], until[some]])
-    change = np.repeat([1, -1], int(some.sum()))  # one that begins as another ends comes after it
+    lasting = until > since
+    time = np.concatenate([since[lasting], until[lasting]])
+    change = np.repeat(
+        [1, -1], int(lasting.sum())
+    )  # one that begins as another ends comes after it
     return int(np.cumsum(change[np.lexsort((change, time))]).max(initial=0))
 
 
-def _check(done: StoredOperations, machine: Machine) -> None:
+def _check(operations: StoredOperations, machine: Machine) -> None:
     for number, (store, server) in enumerate(machine.store_of_servers()):
-        mine = done.server == number
-        written = float(done.bytes[mine & done.writes].sum())
-        if store.capacity and written > store.capacity:
+        mine = operations.server == number
+        written_bytes = float(operations.bytes[mine & operations.writes].sum())
+        if store.capacity and written_bytes > store.capacity:
             raise ConfigError(
-                f"{written:,.0f} bytes are written to server {server} of {store.name!r}, which holds "
+                f"{written_bytes:,.0f} bytes are written to server {server} of {store.name!r}, which holds "
                 f"{store.capacity:,.0f}; give it a larger `capacity` or more servers"
             )
-        longest = most_at_once(done.arrived[mine], done.started[mine])
+        longest = most_at_once(operations.arrived[mine], operations.started[mine])
         if store.when_full == "refuse" and store.queue and longest > store.queue:
             raise TraceError(
                 f"{longest:,} operations wait at server {server} of {store.name!r}, whose queue takes "

@@ -62,14 +62,16 @@ def run_within_limits(
 
 def _waits(outcome: Outcome) -> dict[int, float]:
     """By the identity of a trace, the fewest seconds in which its device computes nothing."""
-    found: dict[int, float] = {}
+    seconds_by_trace: dict[int, float] = {}
     for c in range(outcome.classes.count):
         program, rows = outcome.program(c), outcome.rows(c)
         works = program.kind == COMPUTE
         busy = Intervals.of(outcome.start[rows][works], outcome.end[rows][works]).total
         rest = (outcome.makespan_ps - busy) * PICO
-        found[id(program.trace)] = min(rest, found.get(id(program.trace), rest))
-    return found
+        seconds_by_trace[id(program.trace)] = min(
+            rest, seconds_by_trace.get(id(program.trace), rest)
+        )
+    return seconds_by_trace
 
 
 def _busy(outcome: Outcome, c: int) -> float:
@@ -92,9 +94,9 @@ def energy_of(outcome: Outcome, machine: Machine, limit: PowerLimited) -> Energy
         program = outcome.program(c)
         if id(program) not in kinds:  # classes of ranks share programs
             kinds[id(program)] = coded(classes_of(program.trace))
-        found, clock = _of_class(outcome, c, device, limit, kinds[id(program)])
+        joules_by_kind, clock = _of_class(outcome, c, device, limit, kinds[id(program)])
         clocks += [clock] if clock else []
-        for name, joules in found.items():
+        for name, joules in joules_by_kind.items():
             total[name] = total.get(name, 0.0) + count * joules
     return Energy(total, min(clocks, default=None)) if total else None
 
@@ -121,9 +123,9 @@ def _of_class(
     joules = extra + seconds * share * base
     names, codes = kinds
     sums = np.bincount(codes[works], joules[works], minlength=len(names))
-    found = {names[k]: float(sums[k]) for k in np.unique(codes[works]).tolist()}
+    joules_by_kind = {names[k]: float(sums[k]) for k in np.unique(codes[works]).tolist()}
     return {
-        **dict(sorted(found.items())),
+        **dict(sorted(joules_by_kind.items())),
         IDLE: base * (makespan - busy),
     }, draw.clock_mhz if draw else None
 
@@ -134,8 +136,8 @@ def _extra(program: Program, device: Device, draw: Draw, seconds: F64) -> F64:
     moved = program.trace.column("comm_size", 0).astype(np.float64)
     # What is sent is read from memory, and what arrives is written to it.
     most = np.minimum(2 * moved, device.memory_bandwidth * seconds)
-    sent = np.where(program.kind == COMM, most, 0.0)
-    return draw.joules(activity) + sent * draw.constants.memory_pj * PICO
+    communicated = np.where(program.kind == COMM, most, 0.0)
+    return draw.joules(activity) + communicated * draw.constants.memory_pj * PICO
 
 
 def _device(outcome: Outcome, machine: Machine, c: int) -> Device:

@@ -70,15 +70,15 @@ def check_places(places: Sequence[Devices]) -> None:
 
 def read_job_placement(path: str, names: Sequence[str], sizes: Sequence[int]) -> list[Devices]:
     """A placement from its file: `{"job": [2, 3, 0, 1], …}`, the device of each rank of every job."""
-    what = f'a placement of jobs (write {{"{names[0]}": [0, 1], …}})'
-    found = read_json(path, dict[str, tuple[int, ...]], what)
+    description = f'a placement of jobs (write {{"{names[0]}": [0, 1], …}})'
+    devices_by_job = read_json(path, dict[str, tuple[int, ...]], description)
     for name, size in zip(names, sizes, strict=True):
-        given = len(found.get(name, ()))
-        if given != size:
+        count = len(devices_by_job.get(name, ()))
+        if count != size:
             raise FormatError(
-                f"job {name!r} has {size} ranks and the placement {given} devices for it", path=path
+                f"job {name!r} has {size} ranks and the placement {count} devices for it", path=path
             )
-    return [found[name] for name in names]
+    return [devices_by_job[name] for name in names]
 
 
 # Which jobs can meet on a link, given the devices each runs on.
@@ -100,11 +100,11 @@ def meeting(
         links = _reach(machine, devices) | _to_stores(machine, devices, stores[number])
         mine: tuple[int, ...] = (number,)
         apart = []
-        for others, theirs in parts:
+        for part, theirs in parts:
             if (links & theirs).any():
-                mine, links = (*others, *mine), links | theirs
+                mine, links = (*part, *mine), links | theirs
             else:
-                apart.append((others, theirs))
+                apart.append((part, theirs))
         parts = [*apart, (mine, links)]
     return sorted(tuple(sorted(numbers)) for numbers, _ in parts)
 
@@ -127,8 +127,8 @@ def _to_stores(machine: Machine, devices: Devices, names: Collection[str]) -> Ma
     for number, store in enumerate(machine.stores):
         if store.name in names:
             for writes in (0, 1):
-                which, way = np.full(len(mine), number), np.full(len(mine), writes)
-                out[machine.store_routes(which, mine, way).links] = True
+                store_of, way = np.full(len(mine), number), np.full(len(mine), writes)
+                out[machine.store_routes(store_of, mine, way).links] = True
     return out
 
 
@@ -148,9 +148,9 @@ class JoinedJobs:
         """One job's part of a run of all of them, under its own rank numbers."""
         job, first = self.jobs[number], self.first[number]
         timing = {rank: run.timing[first + rank] for rank in job.ranks}
-        kept = sorted(set(timing.values()))
-        place = {old: new for new, old in enumerate(kept)}
-        times = [_own_ranks(run.times[old], first) for old in kept] if run.times else None
+        used_times = sorted(set(timing.values()))
+        place = {old: new for new, old in enumerate(used_times)}
+        times = [_ranks_in_job(run.times[old], first) for old in used_times] if run.times else None
         card = job.card.replace(
             name=self.names[number],
             tool=run.card.tool,
@@ -170,7 +170,7 @@ class JoinedJobs:
         )
 
 
-def _own_ranks(times: Times, first: int) -> Times:
+def _ranks_in_job(times: Times, first: int) -> Times:
     if times.binding_rank is None:
         return times
     moved = np.where(times.binding_rank >= 0, times.binding_rank - first, -1).astype(np.int32)
@@ -295,11 +295,13 @@ class JobsSimulation(Facts):
 
     def runs(self, detail: Detail = "classes") -> dict[str, Run]:
         """A Run for every job."""
-        found: dict[str, Run] = {}
+        run_by_job: dict[str, Run] = {}
         for part in self.parts:
             run = part.together.run(detail)
-            found |= {name: part.joined.run_of(run, i) for i, name in enumerate(part.joined.names)}
-        return {job.name: found[job.name] for job in self.summary.jobs}
+            run_by_job |= {
+                name: part.joined.run_of(run, i) for i, name in enumerate(part.joined.names)
+            }
+        return {job.name: run_by_job[job.name] for job in self.summary.jobs}
 
 
 def simulate_jobs(
@@ -315,26 +317,26 @@ def simulate_jobs(
     Ranks in stragglers and faults are counted through all jobs, in order. Jobs that share no link come
     out exactly as alone, because they are simulated alone.
     """
-    made = load_machine(machine) if isinstance(machine, str) else machine
-    places = list(placement or place_jobs([len(t) for t in jobs.values()], made))
+    loaded = load_machine(machine) if isinstance(machine, str) else machine
+    places = list(placement or place_jobs([len(t) for t in jobs.values()], loaded))
     check_places(places)
-    chosen = options or SimulationOptions()
+    shared = options or SimulationOptions()
     firsts = np.cumsum([0, *(len(devices) for devices in places)]).tolist()
-    chosen.disturbance.check_ranks(range(firsts[-1]))
+    shared.disturbance.check_ranks(range(firsts[-1]))
 
     def run(numbers: tuple[int, ...]) -> tuple[JoinedJobs, Simulation]:
         joined = join_jobs({name: jobs[name] for name in (list(jobs)[i] for i in numbers)})
         ranks = [r for i in numbers for r in range(firsts[i], firsts[i + 1])]
-        own = replace(
-            chosen,
+        job_options = replace(
+            shared,
             placement=tuple(device for i in numbers for device in places[i]),
-            disturbance=chosen.disturbance.of(ranks),
+            disturbance=shared.disturbance.of(ranks),
             jobs=joined.first,
         )
-        return joined, simulate(joined.traces, made, compute=compute, options=own)
+        return joined, simulate(joined.traces, loaded, compute=compute, options=job_options)
 
     parts = []
-    for numbers in meeting(made, places, [_stores(traces) for traces in jobs.values()]):
+    for numbers in meeting(loaded, places, [_stores(traces) for traces in jobs.values()]):
         joined, together = run(numbers)
         alone = [run((i,))[1] for i in numbers] if len(numbers) > 1 else [together]
         parts.append(MeetingJobs(numbers, joined, together, tuple(alone)))
@@ -349,14 +351,16 @@ def _stores(traces: TraceSet) -> set[str]:
 
 def _summary(parts: Sequence[MeetingJobs], places: Sequence[Devices]) -> JobsSummary:
     jobs = {i: _job(part, k, places[i]) for part in parts for k, i in enumerate(part.numbers)}
-    some = parts[0].together.summary
+    first = parts[0].together.summary
     return JobsSummary(
         jobs=[jobs[i] for i in sorted(jobs)],
-        machine=some.machine,
-        network=some.network,
-        compute=some.compute,
+        machine=first.machine,
+        network=first.network,
+        compute=first.compute,
         makespan_ns=max(part.together.makespan_ns for part in parts),
-        shared_links=_shared([one.outcome.link_bytes for part in parts for one in part.alone]),
+        shared_links=_shared(
+            [simulation.outcome.link_bytes for part in parts for simulation in part.alone]
+        ),
     )
 
 

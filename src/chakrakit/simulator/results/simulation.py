@@ -38,20 +38,20 @@ _FAULT = re.compile(
 
 def split_fault(text: str) -> Fault:
     """`device:3@1e6=0.5`, `link:0-1@0=0`; the ends of a link are ranks or vertex names."""
-    found = _FAULT.match(text)
-    if found is None:
+    match = _FAULT.match(text)
+    if match is None:
         raise ConfigError(
             f"--fault {text!r}: write device:RANK@NS=FACTOR or link:FROM-TO@NS=FACTOR"
         )
     try:
-        at, factor = float(found["at"]), float(found["factor"])
+        at, factor = float(match["at"]), float(match["factor"])
     except ValueError:
         raise ConfigError(f"--fault {text!r}: NS and FACTOR should be numbers") from None
-    if found["kind"] == "device":
-        if not found["target"].isdigit():
-            raise ConfigError(f"--fault {text!r}: {found['target']!r} is no rank")
-        return Fault("device", int(found["target"]), at, factor)
-    ends = [int(e) if e.isdigit() else e for e in found["target"].split("-", 1)]
+    if match["kind"] == "device":
+        if not match["target"].isdigit():
+            raise ConfigError(f"--fault {text!r}: {match['target']!r} is no rank")
+        return Fault("device", int(match["target"]), at, factor)
+    ends = [int(e) if e.isdigit() else e for e in match["target"].split("-", 1)]
     if len(ends) != 2:
         raise ConfigError(f"--fault {text!r}: a link has two ends, as in 0-1")
     return Fault("link", (ends[0], ends[1]), at, factor)
@@ -64,8 +64,8 @@ def read_network_model(path: str) -> Fixed:
 
 def read_placement(path: str) -> tuple[int, ...]:
     """The device of each rank: a JSON list of numbers, by rank."""
-    what = "a placement (the device of each rank, as in [2, 3, 0, 1])"
-    return read_json(path, tuple[int, ...], what)
+    description = "a placement (the device of each rank, as in [2, 3, 0, 1])"
+    return read_json(path, tuple[int, ...], description)
 
 
 # A simulation's outcome as a Run: times by class, what each node waited for, and counters.
@@ -123,11 +123,11 @@ def _times(outcome: Outcome, c: int, why: bool) -> Times:
         return Times(start, end)
     binding = outcome.binding[rows]
     owner = np.searchsorted(outcome.offset, binding, "right") - 1
-    known = binding >= 0
-    row = np.where(known, binding - outcome.offset[np.maximum(owner, 0)], -1).astype(np.int32)
+    bound = binding >= 0
+    row = np.where(bound, binding - outcome.offset[np.maximum(owner, 0)], -1).astype(np.int32)
     ranks = np.array(outcome.membership.ranks, np.int64)[outcome.classes.first]
-    other = known & (owner != c)
-    rank = np.where(other, ranks[np.maximum(owner, 0)], -1).astype(np.int32)
+    elsewhere = bound & (owner != c)
+    rank = np.where(elsewhere, ranks[np.maximum(owner, 0)], -1).astype(np.int32)
     return Times(start, end, row, rank, outcome.reason[rows].copy())
 
 
@@ -143,16 +143,16 @@ def _unfolded(outcome: Outcome, times: list[Times]) -> tuple[list[Times], dict[i
         near |= set(outcome.membership.communication.peers(i).tolist())
         assert shared.binding_rank is not None
         moved = shared.binding_rank.copy()
-        for other in np.unique(moved[moved >= 0]).tolist():
-            moved[shared.binding_rank == other] = _alike(outcome, other, near)
+        for peer in np.unique(moved[moved >= 0]).tolist():
+            moved[shared.binding_rank == peer] = _alike(outcome, peer, near)
         out.append(Times(shared.start, shared.end, shared.binding_row, moved, shared.reason))
     return out, timing
 
 
 def _alike(outcome: Outcome, rank: int, near: set[int]) -> int:
     index = outcome.membership.index
-    wanted = outcome.classes.rank[index[rank]]
-    same = [r for r in sorted(near) if r in index and outcome.classes.rank[index[r]] == wanted]
+    rank_class = outcome.classes.rank[index[rank]]
+    same = [r for r in sorted(near) if r in index and outcome.classes.rank[index[r]] == rank_class]
     return same[0] if same else rank
 
 
@@ -179,24 +179,24 @@ def link_table(outcome: Outcome, machine: Machine) -> dict[str, Any]:
 def collective_table(outcome: Outcome) -> dict[str, Any]:
     """Every instance of the simulated classes: what, group, algorithm, last arrival and end."""
     instances = outcome.instances
-    kept = [i for i in range(len(instances.what)) if i not in instances.served]
-    what = [instances.what[i] for i in kept]
-    kinds, groups, seqs = zip(*what, strict=True) if what else ((), (), ())
+    numbers = [i for i in range(len(instances.what)) if i not in instances.served]
+    titles = [instances.what[i] for i in numbers]
+    kinds, groups, seqs = zip(*titles, strict=True) if titles else ((), (), ())
     return {
         "collective": pa.array(kinds, pa.string()),
         "group": pa.array(groups, pa.string()),
         "seq": pa.array(seqs, pa.int64()),
-        "algorithm": pa.array([instances.algorithm[i] for i in kept], pa.string()),
-        "comm_size": pa.array([instances.size[i] for i in kept], pa.int64()),
-        "copies": pa.array([len(instances.jobs[i]) for i in kept], pa.int64()),
-        "arrival_ns": outcome.began[kept] / 1000,
-        "end_ns": outcome.ended[kept] / 1000,
+        "algorithm": pa.array([instances.algorithm[i] for i in numbers], pa.string()),
+        "comm_size": pa.array([instances.size[i] for i in numbers], pa.int64()),
+        "copies": pa.array([len(instances.jobs[i]) for i in numbers], pa.int64()),
+        "arrival_ns": outcome.began[numbers] / 1000,
+        "end_ns": outcome.ended[numbers] / 1000,
     }
 
 
 def memory_table(outcome: Outcome) -> dict[str, Any] | None:
     """Bytes held over time, by the lowest rank of each class."""
-    ranks, times, held = [], [], []
+    ranks, times, sizes = [], [], []
     for c in range(outcome.classes.count):
         memory = class_memory(outcome, c)
         if memory is not None:
@@ -205,10 +205,10 @@ def memory_table(outcome: Outcome) -> dict[str, Any] | None:
             rank = outcome.membership.ranks[int(outcome.classes.first[c])]
             ranks.append(np.full(len(time), rank))
             times.append(time // 1000)
-            held.append(after)
+            sizes.append(after)
     if not ranks:
         return None
-    joined = (np.concatenate(part) for part in (ranks, times, held))
+    joined = (np.concatenate(part) for part in (ranks, times, sizes))
     return dict(zip(("rank", "time_ns", "bytes"), joined, strict=True))
 
 
@@ -248,19 +248,19 @@ def simulate(
     Without a machine all times must be measured: then none of its figures counts.
     """
     work = work_model(compute) if isinstance(compute, str) else compute
-    chosen = replace(options or SimulationOptions(), work=work)
+    resolved = replace(options or SimulationOptions(), work=work)
     if machine is None:
-        machine = _no_machine(traces, chosen)
-    made = load_machine(machine) if isinstance(machine, str) else machine
-    if work.name == "measured" or chosen.communication == "measured":
+        machine = _no_machine(traces, resolved)
+    loaded = load_machine(machine) if isinstance(machine, str) else machine
+    if work.name == "measured" or resolved.communication == "measured":
         traces = with_run_times(traces)
-    outcome, limit = run_within_limits(traces, made, chosen)
-    names = {"network": chosen.network, "compute": work.name, "machine": made.name}
+    outcome, limit = run_within_limits(traces, loaded, resolved)
+    names = {"network": resolved.network, "compute": work.name, "machine": loaded.name}
     return Simulation(
         outcome,
-        made,
-        summarize(outcome, made, names, energy_of(outcome, made, limit)),
-        {**_settings(chosen), **names, **_memory(made)},
+        loaded,
+        summarize(outcome, loaded, names, energy_of(outcome, loaded, limit)),
+        {**_settings(resolved), **names, **_memory(loaded)},
     )
 
 
@@ -283,8 +283,8 @@ def _memory(machine: Machine) -> dict[str, int]:
 
 def _settings(options: SimulationOptions) -> dict[str, Any]:
     """What was asked for and what came of it, for the card."""
-    found: dict[str, Any] = {"algorithms": dict(options.algorithms.fixed) or "auto"}
-    found |= options.settings
+    settings: dict[str, Any] = {"algorithms": dict(options.algorithms.fixed) or "auto"}
+    settings |= options.settings
     if options.placement is not None:
-        found["placement"] = list(options.placement)
-    return found
+        settings["placement"] = list(options.placement)
+    return settings

@@ -53,8 +53,8 @@ def history_peaks(outcome: Outcome) -> dict[int, int]:
     table = recorded_history(outcome)
     if table is None:
         return {}
-    found = table.group_by("rank").aggregate([("bytes", "max")]).to_pydict()
-    return dict(zip(found["rank"], found["bytes_max"], strict=True))
+    peaks = table.group_by("rank").aggregate([("bytes", "max")]).to_pydict()
+    return dict(zip(peaks["rank"], peaks["bytes_max"], strict=True))
 
 
 def history_table(outcome: Outcome) -> dict[str, I64] | None:
@@ -62,13 +62,13 @@ def history_table(outcome: Outcome) -> dict[str, I64] | None:
     table = recorded_history(outcome)
     if table is None or not len(table):
         return None
-    rank, time, held = (table.column(c).to_numpy() for c in ("rank", "time_ns", "bytes"))
+    rank, time, size = (table.column(c).to_numpy() for c in ("rank", "time_ns", "bytes"))
     moved = np.zeros(len(time), np.int64)
-    for one in np.unique(rank).tolist():
-        mine = rank == one
-        moved[mine] = _moved(outcome, one, time[mine])
+    for recorded_rank in np.unique(rank).tolist():
+        mine = rank == recorded_rank
+        moved[mine] = _moved(outcome, recorded_rank, time[mine])
     order = np.lexsort((np.arange(len(time)), moved, rank))
-    return {"rank": rank[order], "time_ns": moved[order], "bytes": held[order]}
+    return {"rank": rank[order], "time_ns": moved[order], "bytes": size[order]}
 
 
 def _moved(outcome: Outcome, rank: int, time: I64) -> I64:
@@ -86,18 +86,22 @@ def _moved(outcome: Outcome, rank: int, time: I64) -> I64:
 
 def server_uses(outcome: Outcome, machine: Machine) -> list[ServerUse]:
     """One entry for every server that was used."""
-    done = outcome.stored
-    if done is None:
+    operations = outcome.stored
+    if operations is None:
         return []
     servers = machine.store_of_servers()
-    found = ((n, *servers[n]) for n in np.unique(done.server).tolist())
-    return [_use(done, number, store.name, server) for number, store, server in found]
+    used = ((n, *servers[n]) for n in np.unique(operations.server).tolist())
+    return [_use(operations, number, store.name, server) for number, store, server in used]
 
 
-def _use(done: StoredOperations, number: int, store: str, server: int) -> ServerUse:
-    mine = done.server == number
-    writes, size = done.writes[mine], done.bytes[mine]
-    arrived, started, ended = done.arrived[mine], done.started[mine], done.ended[mine]
+def _use(operations: StoredOperations, number: int, store: str, server: int) -> ServerUse:
+    mine = operations.server == number
+    writes, size = operations.writes[mine], operations.bytes[mine]
+    arrived, started, ended = (
+        operations.arrived[mine],
+        operations.started[mine],
+        operations.ended[mine],
+    )
     waits = (started - arrived) / PS_PER_NS
     return ServerUse(
         store=store,
@@ -234,9 +238,9 @@ def summarize(
     recorded = history_peaks(outcome)
     ranks = []
     for rank, c in zip(membership.ranks, outcome.classes.rank.tolist(), strict=True):
-        own = classes[c][0]
-        peak = recorded.get(rank, own.peak_bytes)
-        ranks.append(msgspec.structs.replace(own, rank=rank, peak_bytes=peak))
+        summary = classes[c][0]
+        peak = recorded.get(rank, summary.peak_bytes)
+        ranks.append(msgspec.structs.replace(summary, rank=rank, peak_bytes=peak))
     makespan = outcome.makespan_ps / PS_PER_NS
     peaks = [m for _, m in classes if m is not None]
     highest = max(peaks, key=lambda m: m.peak_bytes) if peaks else None
@@ -275,8 +279,8 @@ def _step(outcome: Outcome) -> float:
         trace = outcome.program(c).trace
         rows = outcome.rows(c)
         works = on_device(trace) | is_communication(trace)
-        found = marked_steps(trace, outcome.start[rows], outcome.end[rows], works)
-        periods.append({s.number: s.period for s in found})
+        steps = marked_steps(trace, outcome.start[rows], outcome.end[rows], works)
+        periods.append({s.number: s.period for s in steps})
     return slowest(periods) / PS_PER_NS
 
 
@@ -389,13 +393,13 @@ def _energy(
     """The devices' energy, and what it comes to where they stand."""
     if energy is None or not makespan:
         return {}
-    found = {"energy_joules": energy.joules, "energy_by_class": energy.by_class}
+    device_figures = {"energy_joules": energy.joules, "energy_by_class": energy.by_class}
     if machine.site is None:
-        return {**found, "clock_mhz": energy.clock_mhz}
+        return {**device_figures, "clock_mhz": energy.clock_mhz}
     facility = machine.site.facility_joules(energy.joules, devices, makespan * 1e-9)
     carbon = machine.site.carbon_kg(facility)
-    told = {"facility_joules": facility, "carbon_kg": carbon, "clock_mhz": energy.clock_mhz}
-    return {**found, **told}
+    site_figures = {"facility_joules": facility, "carbon_kg": carbon, "clock_mhz": energy.clock_mhz}
+    return {**device_figures, **site_figures}
 
 
 def _tokens(outcome: Outcome) -> int:
@@ -416,22 +420,28 @@ _TOO_MUCH = (
 
 def collective_summaries(outcome: Outcome) -> list[CollectiveSummary]:
     """Achieved against ideal bandwidth, by kind."""
-    found: dict[tuple[str, str, int, int], list[int]] = {}
+    numbers_by_kind: dict[tuple[str, str, int, int], list[int]] = {}
     instances = outcome.instances
     for i, (kind, _, _) in enumerate(instances.what):
         if i in instances.served:
             continue
         shape = instances.shape[i]
         members = shape.n if shape else 2
-        found.setdefault((kind, instances.algorithm[i], members, instances.size[i]), []).append(i)
-    return [_collective(outcome, key, np.array(which)) for key, which in found.items()]
+        numbers_by_kind.setdefault(
+            (kind, instances.algorithm[i], members, instances.size[i]), []
+        ).append(i)
+    return [
+        _collective(outcome, key, np.array(numbers)) for key, numbers in numbers_by_kind.items()
+    ]
 
 
-def _collective(outcome: Outcome, key: tuple[str, str, int, int], which: Any) -> CollectiveSummary:
+def _collective(
+    outcome: Outcome, key: tuple[str, str, int, int], numbers: Any
+) -> CollectiveSummary:
     kind, algorithm, members, size = key
-    took = float((outcome.ended[which] - outcome.began[which]).mean()) / PS_PER_NS
+    took = float((outcome.ended[numbers] - outcome.began[numbers]).mean()) / PS_PER_NS
     total = size if kind == MESSAGE else data_bytes(kind, size, members)
-    shape = outcome.instances.shape[int(which[0])]
+    shape = outcome.instances.shape[int(numbers[0])]
     each = total / members if kind == "all-to-all" else total
     ideal = ideal_seconds(kind, each, shape) * 1e9 if shape else 0.0
     moved = moved_bytes(kind, each, members) if shape else float(size)
@@ -440,9 +450,9 @@ def _collective(outcome: Outcome, key: tuple[str, str, int, int], which: Any) ->
         algorithm=algorithm,
         members=members,
         size=size,
-        count=len(which),
+        count=len(numbers),
         mean_ns=took,
-        wait_ns=_wait(outcome, which),
+        wait_ns=_wait(outcome, numbers),
         gb_per_s=moved / took if took else 0.0,
         ideal_share=_over(ideal, took) if shape else None,
     )
@@ -452,10 +462,10 @@ def _over(part: float, whole: float) -> float:
     return part / whole if whole else 1.0
 
 
-def _wait(outcome: Outcome, which: Any) -> float:
+def _wait(outcome: Outcome, numbers: Any) -> float:
     """Mean time from the first arrival to the last."""
     of_row = outcome.instances.of_row
-    rows = np.flatnonzero(np.isin(of_row, which))
+    rows = np.flatnonzero(np.isin(of_row, numbers))
     first = np.full(len(outcome.began), np.iinfo(np.int64).max)
     np.minimum.at(first, of_row[rows], outcome.start[rows])
-    return float((outcome.began[which] - first[which]).mean() / PS_PER_NS)
+    return float((outcome.began[numbers] - first[numbers]).mean() / PS_PER_NS)
