@@ -1,4 +1,4 @@
-"""Serving: requests in, tokens out, down to operators and links."""
+"""Simulates serving: requests, engines and step times in; latencies, figures and a Run out."""
 
 from __future__ import annotations
 

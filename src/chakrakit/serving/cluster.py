@@ -1,4 +1,4 @@
-"""The narrow way into the C++ core: pools of engines and a stream in, arrays out."""
+"""The interface to the C++ core: takes pools of engines and a stream, and gives arrays."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Role = Literal["whole", "prefill", "decode"]
 Router = Literal["turn", "least", "prefix"]
 
 MASK_BYTES = 2
-"""An element of an attention mask in bf16."""
+"""Bytes of an element of an attention mask, in bf16."""
 
 
 @dataclass(frozen=True)
 class PoolSetup:
-    """Engines that are alike. `ranks` of them step together; `stages` are those of a pipeline."""
+    """A pool of equal engines. `ranks` of them step together; `stages` are those of a pipeline."""
 
     options: EngineOptions
     cost: StepCost
@@ -37,11 +37,11 @@ class PoolSetup:
     stages: int = 1
     role: Role = "whole"
     host_bandwidth: float = 0.0
-    """Bytes a second between a device and its host, for blocks that move."""
+    """Bytes per second between a device and its host, for blocks that move."""
     capture_seconds: float = 0.0
-    """Recording the graph of a padded shape."""
+    """Time to record the graph of a padded shape."""
     adapter_seconds: float = 0.0
-    """What each distinct adapter adds to a step."""
+    """Time that each distinct adapter adds to a step."""
 
 
 @dataclass(frozen=True)
@@ -56,21 +56,21 @@ class Setup:
     faults: Sequence[tuple[float, int, float]] = ()
     """(seconds, engine, seconds it is down)."""
     hooks: Callable[[Any], core.ServingHooks] | None = None
-    """Policies as functions, given the cluster they may ask."""
+    """Makes the policy's functions from the cluster they may look at."""
     record_steps: bool = False
     window: tuple[float, float] = (0.0, 0.0)
-    """Seconds in which steps also leave what they were made of."""
+    """The interval in seconds in which the pieces of steps are recorded too."""
     audit_every: int = 0
     seed: int = 0
     level_ms: tuple[float | None, float | None, float | None] = (None, None, None)
-    """Most to the first token, for each token after it, and in all, with `may_miss`."""
+    """The service level for `may_miss`: most ms to the first token, for each token after it, and in all."""
     may_miss: int | None = None
-    """Requests that may miss the level; one more, and the run is given up."""
+    """Requests that may miss the level; with one more, the run is given up."""
 
 
 @dataclass(frozen=True)
 class ServingOutcome:
-    """What came out, in picoseconds: requests, steps, their pieces, moves of caches, totals by engine."""
+    """The outcome, in picoseconds: requests, steps, their pieces, moves of caches, totals by engine."""
 
     requests: Columns
     steps: Columns
@@ -78,7 +78,7 @@ class ServingOutcome:
     moves: Columns
     totals: list[dict[str, Any]] = field(default_factory=list)
     given_up: bool = False
-    """Too many requests missed the service level, and the rest was not served."""
+    """Whether too many requests missed the service level, so that the rest was not served."""
 
 
 def run(setup: Setup) -> ServingOutcome:
@@ -105,7 +105,7 @@ def run(setup: Setup) -> ServingOutcome:
 
 
 class _Late:
-    """The cluster that policies ask, which exists only after they do."""
+    """Stands for the cluster that policies look at, which is created after them."""
 
     def __init__(self, holder: list[core.ServingCluster]) -> None:
         self._holder = holder
@@ -193,11 +193,12 @@ _TIME_OPTIONS = (
 
 
 _MANY_BLOCKS = 1_000_000
-"""More than large models leave room for; what tiny ones leave is cut to what the requests can fill."""
+"""Blocks that the core always keeps track of: more than large models leave room for. With tiny models, more
+are tracked only if the requests can fill them."""
 
 
 def _used_blocks(pool: PoolSetup, stream: RequestStream) -> int:
-    """Blocks that the core keeps track of: those there are, or twice what all requests together fill."""
+    """Blocks that the core keeps track of: all, or where that is less, twice what all requests fill."""
     tokens = int(stream.prompt.sum() + stream.output.sum())
     most = 2 * (tokens // pool.options.block_size + len(stream.prompt))
     return min(pool.capacity.blocks, max(most, _MANY_BLOCKS))
@@ -227,7 +228,7 @@ def _options(pool: PoolSetup, seed: int, stream: RequestStream) -> core.ServingO
 
 
 def _blocks(pool: PoolSetup, gib: float) -> int:
-    """Blocks of the pool's cache that fit in some memory."""
+    """Blocks of the pool's cache that fit in this many GiB."""
     return int(gib * 2**30 // (pool.capacity.bytes_per_token * pool.options.block_size))
 
 

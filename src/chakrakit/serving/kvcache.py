@@ -1,4 +1,4 @@
-"""How many blocks of keys and values fit on a device: memory less weights, activations and reserves."""
+"""The number of blocks of keys and values that fit on a device, from its memory and what else is in it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ RESERVE_BYTES = 1_400_000_000
 Llama-3.1-8B with vLLM on an RTX 4090: 41,408 tokens of cache where memory less weights would hold
 54,400; the difference of 1.7 GB less the activations counted here. One model on one card."""
 LOGIT_BYTES = 4
+"""Bytes of a logit: engines sample from fp32."""
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """The arithmetic, in bytes of one device. Where blocks were given, only they are known."""
+    """The cache of one device, and the arithmetic in bytes; with `fixed` blocks there is no arithmetic."""
 
     blocks: int
     block_size: int
@@ -36,7 +37,7 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
         return self.blocks * self.block_size
 
     def explained(self) -> str:
-        """The sum in words, for errors and reports."""
+        """The arithmetic in words, for errors and reports."""
         if self.fixed:
             return f"{self.blocks:,} blocks of {self.block_size} tokens, as given"
         parts = (
@@ -56,7 +57,7 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
 def capacity_of(
     engine: EngineOptions, operators: StepOperators, device: Device, kv_blocks: int | None = None
 ) -> Capacity:
-    """The cache of one device. Blocks given twice, or no room at all, are a ConfigError."""
+    """The cache of one device; a ConfigError if blocks are set twice, or if there is no room."""
     if kv_blocks is not None and engine.num_blocks:
         raise ConfigError(
             f"--kv-blocks {kv_blocks} against {engine.num_blocks} blocks of the engine's own option; give one"
@@ -92,7 +93,7 @@ def capacity_of(
 
 
 def _weights(engine: EngineOptions, operators: StepOperators, device: Device) -> float:
-    """Weights; an engine that takes a share of what is free counts them before the share."""
+    """Bytes of weights to subtract; an engine that uses a share of free memory subtracts them before."""
     weights = float(operators.weight_bytes)
     if engine.share_of_free:
         weights *= engine.memory_share

@@ -1,6 +1,6 @@
-"""Decisions that a policy may take over, and what it may look at.
+"""Policies: decisions of an engine that a user's object may take over, and what it may look at.
 
-A policy is an object with any of these methods; those it lacks stay with the engine.
+A policy is an object with any of these methods; the engine decides where one is missing.
 
     admit(request, engine) -> bool                   may this waiting request start now?
     batch(running, waiting, engine) -> [(request number, most tokens), …]    what a step works on, in order
@@ -28,7 +28,7 @@ NAMES = ("admit", "batch", "preempt", "evict", "route", "place", "scale")
 
 
 class RequestView(NamedTuple):
-    """A request as a policy sees it. Its output length is what no real engine knows."""
+    """A request as a policy sees it, with its output length, which a real engine does not know."""
 
     number: int
     prompt: int
@@ -43,7 +43,7 @@ class RequestView(NamedTuple):
 
 
 class EngineView(NamedTuple):
-    """An engine as a policy sees it. `matched` gives the prompt tokens of a request it has cached."""
+    """An engine as a policy sees it. `matched` gives the prompt tokens of a request that it has cached."""
 
     number: int
     free_blocks: int
@@ -60,7 +60,7 @@ class ServingPolicy(Protocol):
 
 
 class _Eyes:
-    """Views of a cluster as it is now."""
+    """Makes views of a cluster's current state."""
 
     def __init__(self, cluster: Any, stream: RequestStream) -> None:
         self._cluster, self._stream = cluster, stream
@@ -108,7 +108,7 @@ def hooks_of(policy: Any, stream: RequestStream) -> Callable[[Any], core.Serving
 
 
 def _interval(policy: Any) -> int:
-    """Picoseconds between two questions about the scale."""
+    """Picoseconds between two calls of the policy's `scale`."""
     seconds = float(getattr(policy, "interval_s", 1.0))
     if not 1e-6 <= seconds < 1e6:
         raise ConfigError(f"policy: interval_s is {seconds}; give seconds from 1e-6 to 1e6")
@@ -139,11 +139,8 @@ def _all(see: _Eyes) -> list[EngineView]:
             return engines
 
 
-# A policy by name: `FILE.py:CLASS`, or `package.module:CLASS`.
-
-
 def policy_from(text: str) -> Any:
-    """An instance of the class."""
+    """An instance of the policy class that `FILE.py:CLASS` or `package.module:CLASS` names."""
     place, _, name = text.rpartition(":")
     if not place or not name:
         raise ConfigError(f"--policy {text!r}: should look like FILE.py:CLASS")

@@ -1,4 +1,4 @@
-"""Serving a stream of requests with a model under a plan on a machine."""
+"""Serves a stream of requests with a model, an engine and a layout on a machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from chakrakit.workloads.description import Decoder, Model
 from chakrakit.workloads.models import named
 
 HOST_BANDWIDTH = 25e9
-"""Bytes a second between a device and its host: PCIe 4.0 x16, 31.5 GB/s less what copies reach of it."""
+"""Bytes per second between a device and its host: what copies reach of the 31.5 GB/s of PCIe 4.0 x16."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class ServingSession:
     policy: Any = None
     seed: int = 0
     costs: dict[tuple[int, ...], StepCost] = field(default_factory=dict, repr=False)
-    """Step times by plan. They depend on nothing that a search varies beside it, which shares them."""
+    """Step times by plan; a search shares them, as they depend on nothing else that it varies."""
 
     @cached_property
     def device(self) -> Device:
@@ -77,7 +77,7 @@ class ServingSession:
         return self.machine.device(0)
 
     def operators(self, tp: int) -> StepOperators:
-        """One engine's operators."""
+        """The operators of one engine's step."""
         plan = self.layout.plan(tp, self.model)
         if plan.tp * plan.pp * plan.dp > self.machine.size:
             raise ConfigError(
@@ -92,7 +92,7 @@ class ServingSession:
         )
 
     def cost(self, operators: StepOperators) -> StepCost:
-        """Step times under a plan, which are found out once."""
+        """Step times under a plan, computed once for each plan."""
         plan = operators.plan
         key = (plan.tp, plan.pp, plan.dp, plan.ep)
         if key not in self.costs:
@@ -100,7 +100,7 @@ class ServingSession:
         return self.costs[key]
 
     def _cost(self, operators: StepOperators) -> StepCost:
-        """Of measured layers where given, else of the operators."""
+        """Step times of measured layers where there are any, else of the operators."""
         if self.layers is not None:
             return MeasuredSteps(read_layers(self.layers), operators, self.machine).cost()
         own_all_reduce = (
@@ -111,14 +111,14 @@ class ServingSession:
 
     @cached_property
     def constants(self) -> Constants | None:
-        """Those of the engine on this device, unless measured layers or another way are given."""
+        """The fitted constants of the engine on this device; None with measured layers or `compute` set."""
         if self.layers is not None or self.compute != "auto":
             return None
         return constants_of(self.device.name, self.engine.name)
 
     @cached_property
     def options(self) -> EngineOptions:
-        """The engine's, with its own times where they are known and the user gave none."""
+        """The engine's options, with fitted times where the user set none."""
         constants, engine = self.constants, self.engine
         if constants is None:
             return engine
@@ -131,7 +131,7 @@ class ServingSession:
         return capacity_of(self.engine, operators, self.device, self.kv_blocks)
 
     def pool(self, role: Role, engines: int, tp: int) -> PoolSetup:
-        """Engines that are alike."""
+        """The setup of a pool of equal engines."""
         operators = self.operators(tp)
         capacity = self.capacity(operators)
         check_feasible(self.stream, self.engine, capacity)
@@ -153,7 +153,7 @@ class ServingSession:
         return (engine.capture_ms + engine.capture_ms_per_layer * self.model.layers) / 1e3
 
     def _adapter_seconds(self, operators: StepOperators) -> float:
-        """Reading one adapter's two factors for each matmul of every layer."""
+        """Seconds to read one adapter's two factors for each matmul of every layer."""
         if not self.engine.max_adapters:
             return 0.0
         matmuls = [
@@ -164,7 +164,7 @@ class ServingSession:
 
     @cached_property
     def setup(self) -> Setup:
-        """What the core runs."""
+        """The setup that the core runs."""
         layout = self.layout
         layout.check()
         if not layout.apart:
@@ -193,7 +193,7 @@ class ServingSession:
         )
 
     def card(self) -> dict[str, Any]:
-        """What a run says of how it was made."""
+        """The card of a run: how it was made."""
         return {
             "name": f"{self.model.name}-serving",
             "tool": "chakrakit serve",
@@ -212,7 +212,7 @@ class ServingSession:
         }
 
     def expanded(self, served: ServedRun) -> TraceSet:
-        """The recorded window as operators of every engine."""
+        """The recorded window as traces with the operators of every engine."""
         plans = []
         for pool, tp in zip(served.setup.pools, self._tps, strict=True):
             plan = self.layout.plan(tp, self.model)
@@ -231,7 +231,7 @@ class ServingSession:
 
     @property
     def devices(self) -> int:
-        """Of all engines."""
+        """The number of devices of all engines."""
         counts = (
             (self.layout.prefill, self.layout.decode)
             if self.layout.apart
@@ -259,7 +259,7 @@ class ServingSession:
 
 
 def _limits(pool: PoolSetup) -> dict[str, Any]:
-    """What bounds the steps of an engine."""
+    """The limits of an engine's steps, for the card."""
     return {
         "role": pool.role,
         "kv_capacity_tokens": pool.capacity.tokens,
@@ -290,7 +290,7 @@ def serving_of(
     faults: Sequence[tuple[float, int, float]] = (),
     **layout: int,
 ) -> ServingSession:
-    """Texts and names resolved to what they mean."""
+    """The session that these texts and names describe, checked."""
     resolved = named(model) if isinstance(model, str) else model
     if not isinstance(resolved, Decoder):
         raise ConfigError(f"{resolved.name} is not a model over tokens; only those are served")
@@ -331,7 +331,7 @@ def serve(
 ) -> ServeResult:
     """Serves a stream; `settings` are those of `serving_of`, and `chakrakit.serve` explains them all.
 
-    `asked` is what the card of the Run says of them beside what came of it.
+    `card_settings` are the user's settings, which the card of the Run holds too.
     """
     serving = serving_of(model, machine, requests, engine, **settings)
     level = ServiceLevel.parse(slo)

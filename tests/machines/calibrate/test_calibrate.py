@@ -103,7 +103,7 @@ def test_network_models_from_nccl_tests(tmp_path):
     assert model.seconds("all-reduce", 4, 8) is None
     assert model.fitted_on == ["all_reduce.log"]
     file.write_text("nothing")
-    with pytest.raises(FormatError, match="no nccl-tests log"):
+    with pytest.raises(FormatError, match="not a log of nccl-tests"):
         network_from_nccl_tests([file])
 
 

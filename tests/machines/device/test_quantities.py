@@ -46,7 +46,7 @@ def test_what_is_no_quantity_is_refused_with_its_place(text, said):
 
 def test_where_zero_would_stop_everything_it_is_refused_too():
     assert parse(0, "bandwidth", "here") == 0
-    with pytest.raises(ConfigError, match="would never let anything finish"):
+    with pytest.raises(ConfigError, match="nothing would ever finish"):
         positive(0, "bandwidth", "here")
 
 

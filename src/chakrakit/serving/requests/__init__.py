@@ -1,4 +1,4 @@
-"""Requests: streams from files or from processes."""
+"""Streams of requests, read from files or drawn from random processes."""
 
 from chakrakit.serving.requests.files import csv_table, read_requests, requests_from
 from chakrakit.serving.requests.processes import Process, generated

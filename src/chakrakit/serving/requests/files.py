@@ -1,4 +1,10 @@
-"""Files of requests, told apart by what they hold: CSV, JSON lines, a benchmark's JSON, Parquet."""
+"""Reads files of requests, recognized by their content: CSV, JSON lines, a benchmark's JSON, Parquet.
+
+JSON lines may be Mooncake's, LLMServingSim's (with sessions) or plain; fields are recognized by name.
+Mooncake has `timestamp` in ms, `input_length`, `output_length` and `hash_ids` of 512 tokens. LLMServingSim
+has `arrival_time_ns`, `input_toks`, `output_toks` and `block_ids` of 16 tokens, or the token ids themselves;
+a session has `sub_requests`, each with the time a tool takes before the next.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +30,7 @@ from chakrakit.serving.requests.processes import PROCESSES, generated
 from chakrakit.serving.requests.stream import RequestStream, stream_of
 from chakrakit.trace.files import check_columns, read_parquet, unpacked
 
-# JSON lines of requests: Mooncake's, LLMServingSim's (with sessions), and plain ones.
-#
-# Fields are known by name. Mooncake: timestamp in ms, input_length, output_length, hash_ids of 512 tokens.
-# LLMServingSim: arrival_time_ns, input_toks, output_toks, block_ids of 16 tokens, or the token ids
-# themselves; a session has sub_requests, each with the time a tool takes before the next.
+# --- JSON lines ---------------------------------------------------------------------------------
 
 
 _TIMES = {
@@ -45,13 +47,14 @@ _IDS = {"hash_ids": 512, "block_ids": 16}
 _TOKENS = ("input_tok_ids", "input_token_ids", "prompt_token_ids")
 _NAMES = ("id", "request_id")
 _LARGEST, _MOST_PRIORITY = 1e300, 2**31
+"""A larger number would overflow a float when scaled, or 32 bits, and is refused with its line."""
 TOKEN_UNIT = 16
-"""Tokens that one name stands for where a file has the tokens themselves."""
+"""Tokens that one id of content stands for where a file has the tokens themselves: a block of vLLM's."""
 
 
 @dataclass
 class _Rows:
-    """Columns as they grow, line by line."""
+    """The columns of a stream, filled line by line."""
 
     path: str
     seconds: list[float] = field(default_factory=list)
@@ -67,7 +70,7 @@ class _Rows:
     def add(
         self, row: dict[str, Any], line: int, after: int = -1, delay: float | None = None
     ) -> None:
-        """One request; in a session it waits for its predecessor and then `delay` seconds."""
+        """Adds a request; in a session it waits for its predecessor and then `delay` seconds."""
         session = row.get("session_id")
         if after < 0 and session is not None and str(session) in self.sessions:
             after = self.sessions[str(session)]
@@ -83,7 +86,7 @@ class _Rows:
             self.sessions[str(session)] = len(self.after) - 1
 
     def wait(self, nanoseconds: object, line: int) -> float:
-        """Seconds that a tool takes."""
+        """The seconds that a tool takes, from its nanoseconds."""
         return self._number(nanoseconds, "tool_duration_ns", line) * 1e-9
 
     def _time(self, row: dict[str, Any], line: int) -> float:
@@ -117,7 +120,7 @@ class _Rows:
         return value
 
     def _tokens(self, tokens: object, line: int) -> list[int]:
-        """Token ids, each of 32 bits and so never too large."""
+        """The token ids of a prompt, checked to fit in 32 bits."""
         if not isinstance(tokens, list) or not all(
             isinstance(t, int) and abs(t) < 2**32 for t in tokens
         ):
@@ -151,7 +154,7 @@ class _Rows:
 
 
 def _chained(tokens: Sequence[int]) -> Iterator[int]:
-    """A name for each full unit of tokens, which depends on everything before it."""
+    """An id for each full unit of tokens, which depends on all tokens before it too."""
     state = blake2b(digest_size=8)
     for start in range(0, len(tokens) - TOKEN_UNIT + 1, TOKEN_UNIT):
         state.update(np.array(tokens[start : start + TOKEN_UNIT], np.int64).tobytes())
@@ -159,7 +162,7 @@ def _chained(tokens: Sequence[int]) -> Iterator[int]:
 
 
 def read_json_lines(data: bytes, path: str) -> RequestStream:
-    """A request, or a session of several, on each line."""
+    """The stream of JSON lines, each of which is a request or a session of several."""
     rows = _Rows(path)
     lines = []
     for number, text in enumerate(data.split(b"\n"), 1):
@@ -211,14 +214,17 @@ def _line(rows: _Rows, row: dict[str, Any], number: int) -> None:
         rows.add({**shared, **part}, number, after=len(rows.after) - 1, delay=wait)
 
 
+# --- files of any format ------------------------------------------------------------------------
+
+
 DATES_FROM = 1e8
 """Seconds above this are dates (after 1973), not times since the start."""
 DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises of text that is no JSON, or is nested without end."""
+"""What msgspec raises for text that is not JSON, or is nested too deeply."""
 
 
 def read_requests(path: str | Path, seed: int = 0) -> RequestStream:
-    """The requests of a file."""
+    """The stream of a file, whose format is recognized by its content."""
     file = Path(path)
     try:
         data = file.read_bytes()
@@ -238,7 +244,7 @@ def read_requests(path: str | Path, seed: int = 0) -> RequestStream:
 
 
 def _json(data: bytes, path: str, seed: int) -> RequestStream:
-    """One document, or one on each line."""
+    """The stream of a JSON document, or of JSON lines."""
     first, _, rest = data.strip().partition(b"\n")
     try:
         document = msgspec.json.decode(first)
@@ -262,7 +268,7 @@ def _document(data: bytes, path: str, seed: int) -> RequestStream:
 
 
 def _benchmark(document: dict[str, Any], path: str, seed: int) -> RequestStream:
-    """What `vllm bench serve --save-detailed` writes: lengths, and start times or a rate."""
+    """The stream of what `vllm bench serve --save-detailed` writes: lengths, and start times or a rate."""
     prompt, output = document["input_lens"], document.get("output_lens")
     if not isinstance(prompt, list) or not isinstance(output, list) or len(prompt) != len(output):
         raise FormatError("`input_lens` and `output_lens` must be lists of one length", path=path)
@@ -281,11 +287,11 @@ def _benchmark(document: dict[str, Any], path: str, seed: int) -> RequestStream:
 def _floats(values: list[Any], name: str, path: str) -> Any:
     if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
         raise FormatError(f"`{name}` must be a list of numbers", path=path)
-    return np.array([float(v) if abs(v) < _FILES_LARGEST else np.nan for v in values], np.float64)
+    return np.array([float(v) if abs(v) < _LARGEST else np.nan for v in values], np.float64)
 
 
 def _at_once(limit: object, path: str) -> int:
-    """How many requests are under way at most; 0 for any number."""
+    """The most requests at the same time; 0 for no limit."""
     if limit is None:
         return 0
     if not isinstance(limit, int) or not 0 <= limit < 2**31 - 1:
@@ -294,7 +300,7 @@ def _at_once(limit: object, path: str) -> int:
 
 
 def _paced(rate: object, count: int, seed: int, path: str) -> Any:
-    """Arrivals at a rate: Poisson, as the benchmark itself draws them; all at once where it is inf."""
+    """Arrival times at a rate, Poisson as in the benchmark itself; all 0 for an infinite rate."""
     try:
         value = float(rate)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -308,8 +314,8 @@ def _paced(rate: object, count: int, seed: int, path: str) -> Any:
 
 # --- tables -------------------------------------------------------------------------------------
 
-_FILES_LARGEST = 1e300
 _LONGEST_NS = 10 * 365.25 * 86_400e9
+"""Ten years: dates further apart are a mistake in the file."""
 _TABLE_TIMES = ("arrival_s", "timestamp", "arrival_time", "arrival")
 _TABLE_PROMPTS = (
     "prompt",
@@ -334,7 +340,7 @@ def _csv(data: bytes, path: str) -> RequestStream:
 
 
 def csv_table(data: bytes, path: str) -> pa.Table:
-    """A CSV with one line of names, in UTF-8."""
+    """The table of a CSV in UTF-8, whose first line has the names of columns."""
     try:
         data.decode("utf-8")  # pyarrow does not check the names of columns
         table = csv.read_csv(io.BytesIO(data))
@@ -420,7 +426,7 @@ def _dates(column: pa.ChunkedArray, path: str) -> Any:
     except ValueError as error:
         raise FormatError(f"arrival times: {error}", path=path) from None
     if np.isnat(stamps).any():
-        raise FormatError("arrival times: some are no dates", path=path)
+        raise FormatError("arrival times: some are not dates", path=path)
     nanos = stamps.astype(np.int64).astype(np.float64)
     if np.ptp(nanos) > _LONGEST_NS:
         raise FormatError("arrival times: the dates are more than ten years apart", path=path)
@@ -434,11 +440,8 @@ def _numbers(column: pa.ChunkedArray, path: str, meaning: str) -> Any:
         raise FormatError(f"{meaning}: {error}", path=path) from None
 
 
-# What `--requests` may be: a file, or a process as `name{field=value}`.
-
-
 def requests_from(text: str | RequestStream, seed: int | None = None) -> RequestStream:
-    """The stream that a text means. A seed given here wins over the text's own."""
+    """The stream of a file or of a process `name{field=value}`; `seed` overrides that of the text."""
     if isinstance(text, RequestStream):
         return text
     name = text.partition("{")[0].strip()

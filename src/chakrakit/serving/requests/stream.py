@@ -1,6 +1,6 @@
-"""A stream of requests: when each arrives, how long its prompt and its output are, what it shares.
+"""A stream of requests: arrival times, lengths of prompts and outputs, and shared content.
 
-The model of requests knows no file format. Times are picoseconds, as everywhere in the simulators.
+It is independent of file formats. Times are picoseconds, as everywhere in the simulators.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from chakrakit.machines.device import PS_PER_S
 MOST_SECONDS = 2**62 / PS_PER_S
 """Later arrivals would not fit in 64 bits of picoseconds: 53 days."""
 MOST_TOKENS = 2**40
+"""Tokens of a prompt or output: far above any context, and sums over millions of requests fit 64 bits."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,7 +43,7 @@ class RequestStream:
     unit: int = 16
     concurrency: int = 0
     names: Sequence[str] | None = None
-    """What the file calls the requests; by default their numbers."""
+    """The names of requests in the file; by default their numbers."""
     notes: tuple[str, ...] = field(default=())
 
     def __len__(self) -> int:
@@ -108,7 +109,7 @@ def stream_of(
     first_line: int = 1,
     **more: Any,
 ) -> RequestStream:
-    """A checked stream. `where` and `first_line` say where an offending request stands."""
+    """A checked stream. Errors name the request's line in `where`, counted from `first_line`."""
     times = np.asarray(seconds, np.float64)
     after = np.asarray(more.pop("after", np.full(len(times), -1)), np.int64)
     check_lengths(prompt, "prompt", where, first_line)
@@ -131,7 +132,7 @@ def stream_of(
 
 
 def _identifiers(flat: list[int]) -> U64:
-    """Names of content as 64-bit numbers; larger and negative ones by their low 64 bits."""
+    """Ids of content as 64-bit numbers; of larger and negative ones the low 64 bits."""
     try:
         return np.array(flat, np.uint64) if flat else np.zeros(0, np.uint64)
     except (OverflowError, ValueError):
@@ -139,7 +140,7 @@ def _identifiers(flat: list[int]) -> U64:
 
 
 def check_lengths(values: Any, part: str, where: str, first_line: int) -> None:
-    """Lengths are whole numbers from 1 on."""
+    """Raises an error unless all lengths are whole numbers from 1 on."""
     array = np.asarray(values, np.float64)
     wrong = ~((array >= 1) & (array <= MOST_TOKENS) & (array == np.floor(array)))
     if wrong.any():

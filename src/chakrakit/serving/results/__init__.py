@@ -1,4 +1,4 @@
-"""Results: figures and tables of a run."""
+"""Results of serving: figures, tables, and the run as traces."""
 
 from chakrakit.serving.results.figures import ServedRun
 from chakrakit.serving.results.run import expanded, window_of, write_run

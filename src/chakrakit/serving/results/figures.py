@@ -1,4 +1,4 @@
-"""From what the core gives to the figures of a result, and to the table of requests."""
+"""Computes the figures of a result, its energy and the table of requests from the core's arrays."""
 
 from __future__ import annotations
 
@@ -25,17 +25,14 @@ from chakrakit.serving.results.summary import (
 )
 from chakrakit.serving.steps import StepOperators
 
-# What the devices of engines draw: by the work of their steps where the device says what work takes.
-
-
 IDLE = "idle"
 _CLASSES = {"matmul": "gemm"}
-"""What classes of work are called elsewhere."""
+"""The names of classes of work in other results, where they differ."""
 
 
 @dataclass(frozen=True)
 class EngineLoad:
-    """What the engines of a pool did in all."""
+    """The total work of the engines of a pool."""
 
     role: str
     devices: int
@@ -55,7 +52,7 @@ class RequestLengths:
     output: I64
 
     def attended(self, role: str) -> tuple[float, float]:
-        """Pairs of a query and a cached token, and cached tokens read, of requests in such a pool."""
+        """Pairs of query and cached token, and cached tokens that decoding reads, in a pool of this role."""
         prompt, output = self.prompt.astype(np.float64), self.output.astype(np.float64)
         prefill = float((prompt * (prompt + 1) / 2).sum()) if role != "decode" else 0.0
         decode = float((output * (prompt + output / 2)).sum()) if role != "prefill" else 0.0
@@ -65,7 +62,7 @@ class RequestLengths:
 def pool_joules(
     load: EngineLoad, work: StepOperators, device: Device, lengths: RequestLengths, seconds: float
 ) -> dict[str, float]:
-    """Joules by class of work over a time; `idle` is what devices draw whatever they do."""
+    """Joules by class of work over a time; `idle` is the energy that devices always take."""
     rest = load.devices * seconds
     if device.dynamic is None:
         return {
@@ -110,24 +107,25 @@ def _work(
 
 
 _MS = 1e-9
+"""Milliseconds in a picosecond."""
 
 
 @dataclass(frozen=True)
 class ServedRun:
-    """A finished run: how it was set up, what came out, and on which devices."""
+    """A finished run: its setup, its outcome and its devices."""
 
     setup: Setup
     outcome: ServingOutcome
     device: Device
     devices_per_engine: tuple[int, ...]
-    """By pool."""
+    """Devices of one engine, by pool."""
     work: tuple[StepOperators, ...]
     """The operators of a step, by pool."""
     site: Site | None = None
     level: ServiceLevel = field(default_factory=ServiceLevel)
 
     def requests_table(self) -> pa.Table:
-        """One row per request; times in seconds, nothing where it did not get there."""
+        """A table with one row per request; times in seconds, null where the request did not get there."""
         r, stream = self.outcome.requests, self.setup.stream
         names = stream.names or [str(i) for i in range(len(stream))]
         return pa.table(
@@ -146,7 +144,7 @@ class ServedRun:
         )
 
     def result(self) -> ServeResult:
-        """All figures."""
+        """All figures of the run."""
         o, served = self.outcome, self._latencies
         tokens, seconds = int(served.output.sum()), self._seconds
         good = int(within_level(self.level, served.ttft, served.tpot, served.e2e).sum())
@@ -182,7 +180,7 @@ class ServedRun:
         )
 
     def percentiles(self, share: float) -> tuple[float, float, float]:
-        """Milliseconds to the first token, per token and in all that this share of requests is within."""
+        """Milliseconds to the first token, per token and in all that this share of requests stays within."""
         served = self._latencies
         ttft, tpot, e2e = (
             float(np.quantile(times, share)) if len(times) else 0.0
@@ -273,7 +271,7 @@ class ServedRun:
         return joules_by_class
 
     def _costs(self, seconds: float, lengths: RequestLengths) -> dict[str, Any]:
-        """Energy and price, also per token, and what the energy comes to where the devices stand."""
+        """Energy and price, also per token, and the energy of the site with its carbon."""
         by_class = self._energy(seconds, lengths)
         energy, tokens = sum(by_class.values()), max(1, int(lengths.output.sum()))
         price = self._devices * seconds / 3600 * self.device.price_per_hour
@@ -292,7 +290,7 @@ class ServedRun:
 
 @dataclass(frozen=True, eq=False)
 class _Latencies:
-    """Of every request that was served: its lengths, and milliseconds from its arrival or per token."""
+    """Lengths and latencies (ms) of the requests that were served."""
 
     prompt: I64
     output: I64

@@ -1,7 +1,7 @@
-"""A served stream as a Run: one rank per engine with its steps, and the requests beside them.
+"""Converts a served stream to a Run, with one rank per engine, or a window of it to traces of operators.
 
-Steps lie on the engine's stream. A request is three host nodes on a lane of its own: waiting, its
-prompt until the first token, and its output. Cache, batch and queue over time are counters.
+In the Run, steps lie on the engine's stream. A request is three host nodes on a lane of its own: waiting,
+its prompt until the first token, and its output. Cache, batch and queue over time are counters.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def write_run(served: ServedRun, path: Path, card: dict[str, Any]) -> None:
 
 
 def engine_run(served: ServedRun, card: dict[str, Any]) -> Run:
-    """Engines as ranks."""
+    """The Run of a served stream, with engines as ranks."""
     count = sum(pool.engines for pool in served.setup.pools)
     bodies, times = [], {}
     for engine in range(count):
@@ -77,7 +77,7 @@ def _engine(served: ServedRun, engine: int) -> tuple[Trace, Times]:
 
 
 def lanes(start: I64, end: I64) -> I64:
-    """A lane for each interval, the fewest on which no two overlap; intervals are in order of their start."""
+    """A lane for each interval, on the fewest lanes without overlaps; intervals are sorted by start."""
     lane_of = np.zeros(len(start), np.int64)
     busy: list[tuple[int, int]] = []
     free: list[int] = []
@@ -91,14 +91,14 @@ def lanes(start: I64, end: I64) -> I64:
 
 
 def _only(values: I64, where: Mask) -> pa.Array:
-    """Values on some rows, nothing on the others."""
+    """A column with these values on the marked rows and null on the others."""
     full = np.zeros(len(where), np.int64)
     full[where] = values
     return pa.array(full, mask=~where)
 
 
 def _edges(steps: int, requests: int) -> Edges:
-    """Step after step; a request's three parts one after another."""
+    """Edges from step to step, and between a request's three parts."""
     chain = np.arange(max(steps - 1, 0))
     first = steps + np.arange(2 * requests)
     src = np.concatenate([chain, first]).astype(np.int32)
@@ -133,18 +133,18 @@ def _counters(served: ServedRun) -> dict[str, dict[str, I64]]:
     }
 
 
-# A step, or a window of a served stream, as operators: the traces of every engine in it.
+# --- a step or a window as operators ------------------------------------------------------------
 #
-# Steps follow each other without the gaps between them; what they compute, and the caches that move
-# between engines, are those of the run. The simulator then shares links among engines and caches.
+# Steps follow each other without the gaps between them. What they compute, and the caches that move
+# between engines, are those of the run; the simulator then shares links among engines and caches.
 
 
 MOST_STEPS = 2000
-"""Steps that one expansion may have; each is some ten operators a layer."""
+"""Steps of one expansion; each has about ten operators per layer, so that 80 layers make 1.6 million."""
 
 
 def window_of(text: str, served_steps: int) -> tuple[float, float] | int:
-    """`10:12` in seconds, or `step:N`."""
+    """The window of a text: seconds of `10:12`, or the number of `step:N`."""
     first, colon, last = text.partition(":")
     try:
         if first == "step" and colon:
@@ -179,7 +179,7 @@ def expanded(served: ServedRun, plans: list[Plan], model: Decoder, step: Step) -
 
 Columns = dict[str, I64]
 Places = dict[tuple[int, int], list[int]]
-"""(engine, request) → the places of its steps in the engine's iterations."""
+"""The places of a request's steps in the engine's iterations, by (engine, request)."""
 
 
 def _iterations(served: ServedRun, engines: int) -> tuple[list[list[Iteration]], Places]:
@@ -205,7 +205,7 @@ def _piece(pieces: Columns, i: int) -> Piece:
 
 
 def _moves(served: ServedRun, places: Places) -> list[CacheMove]:
-    """Moves whose both ends are in the window."""
+    """The cache moves with both ends in the window."""
     moves, prompt = served.outcome.moves, served.setup.stream.prompt
     cache_moves = []
     for request, source, target in zip(

@@ -1,8 +1,8 @@
-"""How long the collectives of a step take: asked of the simulator, on the machine, alone.
+"""The times of a step's collectives, simulated alone on the machine.
 
-The simulator is asked at sizes that are close together, four an octave, and times between two of them
-are linear: within one algorithm a collective's time is linear in its size. Serving engines have an
-all-reduce of their own for small sizes within a node, and that is what their steps are given.
+They are simulated at four sizes per octave and interpolated linearly between them, as a collective's time is
+linear in its size within one algorithm. Serving engines have an all-reduce of their own for small sizes
+within a node, which their steps use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from chakrakit.trace.model import CollectiveType, NodeType, Trace
 from chakrakit.trace.sets import Card, TraceSet
 
 STEPS_PER_OCTAVE = 4
+"""Simulated sizes per doubling: interpolation matters only where the algorithm changes in between."""
 SMALLEST = 256.0
+"""Bytes of the smallest simulated size; below it only latency counts, and times stay the same."""
 MESSAGE = -1
 """In place of a collective's kind."""
 OWN_MOST = 8 << 20
@@ -32,14 +34,14 @@ the limit of vLLM's kernel, which always does so between two."""
 
 
 class CollectiveTimes:
-    """Seconds of collectives on a machine. The simulator is asked once for each size of the ladder."""
+    """Seconds of collectives on a machine. Each size of the ladder is simulated once."""
 
     def __init__(self, machine: Machine, own_all_reduce: bool) -> None:
         self._machine, self._own_all_reduce = machine, own_all_reduce
         self._seconds: dict[tuple[int, int, tuple[int, ...]], float] = {}
 
     def seconds(self, kind: int, sizes: F64, members: Sequence[int]) -> F64:
-        """A collective of each of these sizes in bytes among some devices."""
+        """Seconds of a collective among these devices, for each of these sizes in bytes."""
         group = tuple(members)
         if len(group) < 2 or not (sizes > 0).any():
             return np.zeros(len(sizes))
@@ -81,7 +83,7 @@ class CollectiveTimes:
         return None if math.isinf(seconds) else seconds
 
     def message_seconds(self, sizes: F64, src: int, dst: int) -> F64:
-        """A message of each of these sizes between two devices."""
+        """Seconds of a message between two devices, for each of these sizes in bytes."""
         if src == dst or not (sizes > 0).any():
             return np.zeros(len(sizes))
         rungs = _ladder(float(sizes[sizes > 0].min()), float(sizes.max()))
@@ -97,19 +99,19 @@ class CollectiveTimes:
 
 @lru_cache(maxsize=8)
 def times_on(machine: Machine, own_all_reduce: bool = True) -> CollectiveTimes:
-    """The times of a machine, which remember what they were asked."""
+    """The times of a machine, which keep what was simulated already."""
     return CollectiveTimes(machine, own_all_reduce)
 
 
 def _ladder(smallest: float, largest: float) -> list[int]:
-    """Sizes to ask for, from at most the smallest to at least the largest."""
+    """The sizes to simulate, from at most the smallest to at least the largest."""
     low, high = (np.log2(max(n, SMALLEST)) * STEPS_PER_OCTAVE for n in (smallest, largest))
     steps = range(int(np.floor(low)), int(np.ceil(high)) + 2)
     return [round(2 ** (s / STEPS_PER_OCTAVE)) for s in steps]
 
 
 def _message(size: int, src: int, dst: int) -> TraceSet:
-    """A workload of one message."""
+    """A workload of one message from src to dst."""
     ends = ((NodeType.COMM_SEND_NODE, "send"), (NodeType.COMM_RECV_NODE, "recv"))
     bodies = [
         Trace.from_columns(

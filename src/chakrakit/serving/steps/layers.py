@@ -1,4 +1,4 @@
-"""Measured layers: tables of times of a model's layers on a device, told apart by their columns.
+"""Reads tables of measured times of a model's layers on a device, recognized by their columns.
 
     dense            layer, tokens, time_us
     per sequence     layer, sequences, time_us
@@ -6,7 +6,7 @@
     experts          [ep,] tokens, activated_experts, time_us
     skew             n, pc, t_mean_us, t_max_us, t_skew_us
 
-A folder's tables are taken together; a single file brings those that lie beside it.
+All tables of a folder are used together; a single file stands for the folder that it is in.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _KINDS: dict[str, Sequence[set[str]]] = {
     "per_sequence": ({"layer", "sequences", "time_us"},),
     "skew": ({"n", "pc", "t_mean_us", "t_max_us", "t_skew_us"},),
 }
-"""Kind of table → columns it must have; the first kind that fits is meant."""
+"""The columns that each kind of table must have; the first kind that fits is used."""
 
 
 @dataclass(frozen=True)
 class LayerCurve:
-    """Times by one number; linear between and beyond what was measured."""
+    """Measured times by one number; linear between and beyond the measured ones."""
 
     x: F64
     seconds: F64
@@ -90,7 +90,7 @@ def _add(layers: Layers, file: Path, needed: bool) -> None:
     if kind is None:
         if needed:
             raise FormatError(
-                f"is no table of layers; its columns are {', '.join(table.column_names)}",
+                f"is not a table of layers; its columns are {', '.join(table.column_names)}",
                 path=str(file),
             )
         layers.ignored.append(file.name)
@@ -115,7 +115,7 @@ def _table(file: Path) -> pa.Table:
 def _columns(
     table: pa.Table, file: Path, needed: Iterable[str], *, gaps: bool = False
 ) -> dict[str, F64]:
-    """The numeric columns. Those that are needed hold a number from 0 on in every row, or have `gaps`."""
+    """The numeric columns; `needed` ones must hold a number from 0 on in every row, except with `gaps`."""
     numeric = {}
     for name in table.column_names:
         column = table.column(name)

@@ -1,4 +1,7 @@
-"""Step times from measured layers: a sum over the model's layers, with collectives of the machine."""
+"""Step times from measured layers: their sum over the model, with simulated collectives.
+
+Attention is a grid of measured times, filled where nothing was measured, and corrected for unequal contexts.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,12 @@ from chakrakit.serving.steps.layers import Layers
 from chakrakit.serving.steps.operators import StepOperator, StepOperators
 from chakrakit.workloads.description import Mesh
 
-# Attention as measured: a grid of times filled where nothing was measured, and unequal contexts.
+# --- attention ----------------------------------------------------------------------------------
 
 
 CHUNK, HISTORY, DECODES, CONTEXT = range(4)
 MOST_CELLS = 1 << 24
+"""Cells of a grid: 128 MiB of times; tables of many unrelated sizes span a far larger grid than they fill."""
 _FILL_ORDER = (CONTEXT, HISTORY, DECODES, CHUNK)
 """Times are linear in contexts, so these are filled first."""
 
@@ -29,7 +33,7 @@ _FILL_ORDER = (CONTEXT, HISTORY, DECODES, CHUNK)
 def grid_attention(
     table: Mapping[str, F64], skew: Mapping[str, F64] | None, layers: int
 ) -> core.ServingGrid:
-    """What the core needs to time attention of `layers` layers."""
+    """The core's grid of attention times for `layers` layers."""
     axes, values = filled_grid(table)
     chunks, decodes, share = (
         (np.zeros(1), np.zeros(1), np.zeros(0)) if skew is None else shares(skew)
@@ -43,7 +47,7 @@ def grid_attention(
 
 
 def filled_grid(table: Mapping[str, F64]) -> tuple[list[F64], F64]:
-    """Axes and microseconds of a whole grid. Several measured grids may be mixed in one table."""
+    """The axes and the microseconds of a full grid; a table may mix several measured grids."""
     if "decode_q_len" in table:  # more tokens of a decode: another kernel, for drafts
         table = {n: v[table["decode_q_len"] == 1] for n, v in table.items()}
     columns = _axes_of(table)
@@ -76,7 +80,7 @@ def _axes_of(table: Mapping[str, F64]) -> list[F64]:
 
 
 def _spread_absent(axes: list[F64], values: F64) -> None:
-    """Without decodes their context does not matter, nor does history without a chunk."""
+    """Spreads times along axes without effect: context without decodes, and history without a chunk."""
     if axes[DECODES][0] == 0:
         means = _finite_mean(values[:, :, 0, :], axis=-1)
         values[:, :, 0, :] = means[:, :, None]
@@ -91,7 +95,7 @@ def _finite_mean(values: F64, axis: int) -> F64:
 
 
 def _fill(values: F64, axis_values: F64, axis: int) -> None:
-    """Along one axis, linear between and beyond the known values of each line."""
+    """Fills each line along one axis, linearly between and beyond its measured values."""
     lines = np.moveaxis(values, axis, -1)
     for place in np.ndindex(lines.shape[:-1]):
         line = lines[place]
@@ -108,9 +112,9 @@ def _fill(values: F64, axis_values: F64, axis: int) -> None:
 
 
 def shares(skew: Mapping[str, F64]) -> tuple[F64, F64, F64]:
-    """Where a batch of unequal contexts lies between all at the mean and all at the longest.
+    """How far the time of unequal contexts lies from that of all at the mean to that of all at the longest.
 
-    One share for each prompt size and number of decodes: the least-squares one over its rows.
+    There is one share for each prompt size and number of decodes, by least squares over its rows.
     """
     rise = skew["t_max_us"] - skew["t_mean_us"]
     real = skew["t_skew_us"] - skew["t_mean_us"]
@@ -151,7 +155,7 @@ class MeasuredSteps:
             )
 
     def cost(self) -> StepCost:
-        """All terms."""
+        """The step's time with all terms."""
         together = self.operators.plan.dp > 1 and self.with_experts > 0
         return StepCost(
             in_pieces(lambda n: self._dense(n, together), 512),
@@ -209,7 +213,7 @@ class MeasuredSteps:
     # --- experts --------------------------------------------------------------------------------
 
     def _experts(self, together: F64) -> F64:
-        """What ranks do together, by the tokens of all of them."""
+        """Seconds of the work that ranks do together, by the tokens of all of them."""
         each = together / self.operators.plan.dp
         total = self._expert_blocks(each)
         for operator in self._collectives(sampled=False):
@@ -218,10 +222,10 @@ class MeasuredSteps:
         return total
 
     def _expert_blocks(self, tokens: F64) -> F64:
-        """Blocks of experts, given the tokens of one attention rank.
+        """Seconds of the blocks of experts, from the tokens of one attention rank.
 
-        A rank's share of the token–expert pairs is what it would have with 1 / ep of all tokens; a table
-        with an `ep` column was measured with a rank's slice of the experts and takes all tokens.
+        A rank has as many token–expert pairs as with all experts and 1 / ep of all tokens; a table with an
+        `ep` column was measured with a rank's slice of the experts and is read at all tokens.
         """
         assert self.layers.experts is not None
         model, ep = self.operators.model, self.operators.plan.ep
@@ -232,7 +236,7 @@ class MeasuredSteps:
 
 
 def at_degree(table: dict[str, F64], ep: int) -> tuple[dict[str, F64], bool]:
-    """The rows measured at this degree, and whether they were measured with a slice of the experts."""
+    """The rows measured at the nearest degree, and whether they are of a slice of the experts."""
     if "ep" not in table:
         return table, False
     degrees = np.unique(table["ep"])
@@ -242,7 +246,7 @@ def at_degree(table: dict[str, F64], ep: int) -> tuple[dict[str, F64], bool]:
 
 
 def surface(table: dict[str, F64], tokens: F64, activated: F64) -> F64:
-    """Seconds, linear along experts at each measured number of tokens, then along tokens."""
+    """Seconds, interpolated along experts at each measured number of tokens, then along tokens."""
     sizes = np.unique(table["tokens"])
     columns = []
     for size in sizes.tolist():

@@ -1,8 +1,8 @@
 """The operators of one step of a model under a plan, as functions of how many tokens it has.
 
-An operator's work is linear in the step's tokens, in the tokens that are sampled and in the share of
-experts that are met. The operators are recorded at a few sizes, which gives the coefficients exactly;
-any step's operators are then arithmetic on arrays, and are those that `--expand` writes as a trace.
+An operator's work is linear in the step's tokens, in its sampled tokens and in the share of experts that
+tokens are routed to. Operators are recorded at a few sizes, which give the coefficients exactly; those of any
+step follow by arithmetic, and are the same that `--expand` writes as a trace.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ROWS = re.compile(r"\[\[(?:(\d+),)?(\d+),(\d+)\],\[(?:\d+,)?\d+,(\d+)\]\]")
 
 
 class RecordingPoint(NamedTuple):
-    """Where operators are recorded: tokens, sampled tokens, share of experts met."""
+    """A size at which operators are recorded: tokens, sampled tokens, share of experts used."""
 
     tokens: float
     sampled: float
@@ -42,7 +42,7 @@ class Linear(NamedTuple):
     experts_met: float
 
     def at(self, tokens: F64, sampled: F64, experts_met: F64) -> F64:
-        """Its value in steps of these sizes."""
+        """The quantity in steps of these sizes."""
         return (
             self.constant
             + self.tokens * tokens
@@ -53,7 +53,7 @@ class Linear(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class StepOperator:
-    """One operator of a step, and how often it runs in it."""
+    """One operator of a step; it runs `count` times in it."""
 
     name: str
     op: str
@@ -78,7 +78,7 @@ class StepOperator:
 
 @dataclass(frozen=True)
 class AttentionWork:
-    """Attention of all layers: FLOPs per query–key pair, bytes per new token and a cached one."""
+    """The work of attention: layers, FLOPs per query–key pair, bytes per new and per cached token."""
 
     layers: int
     flops_per_pair: float
@@ -99,7 +99,7 @@ class StepOperators:
         self.four_bits = four_bits
 
     def experts_met(self, tokens: F64 | float) -> F64:
-        """Share of the experts that evenly routed tokens of all expert-parallel ranks need."""
+        """The share of experts used by these tokens of every expert-parallel rank, evenly routed."""
         together = np.asarray(tokens, np.float64) * self.plan.ep
         return np.asarray(touched_experts(self.model, together), np.float64)
 
@@ -118,14 +118,14 @@ class StepOperators:
 
     @property
     def _unit(self) -> int:
-        """Tokens at which every cut comes out even."""
+        """A number of tokens that every degree and the experts divide."""
         return int(
             np.lcm.reduce([self.plan.tp, self.plan.cp, self.plan.ep, max(1, self.model.experts)])
         )
 
     @cached_property
     def operators(self) -> list[StepOperator]:
-        """All but attention itself."""
+        """All operators but attention itself."""
         n = self._unit
         base = RecordingPoint(4 * n, 4, 0.0)
         places = (
@@ -143,7 +143,7 @@ class StepOperators:
 
     @cached_property
     def attention(self) -> AttentionWork:
-        """Attention of all layers of one rank."""
+        """The work of attention on one rank, over all layers."""
         n = self._unit
         base, pair, two = (
             next(node for node in self._layer(tokens, pairs) if node.op == "attention")
@@ -163,7 +163,7 @@ class StepOperators:
 
     @cached_property
     def weight_bytes(self) -> int:
-        """Bytes of weights on the rank that holds most: the ranks of the first or the last stage."""
+        """Bytes of weights on the rank that holds most, in the first or the last stage."""
         stack = self._stack(RecordingPoint(self._unit, 1, 1.0))
         size = {
             name: sum(w.tensor.elements(stack.settings.degrees) for w in stack.block(name).weights)
@@ -191,7 +191,7 @@ class StepOperators:
 
 
 FOUR_BITS = 0.5625
-"""Bytes of a weight of four bits with a byte of scale for sixteen of them, next to one of eight bits."""
+"""Size of a 4-bit weight relative to an 8-bit one: half a byte, and a byte of scale for sixteen weights."""
 
 
 def _in_four_bits(o: StepOperator) -> StepOperator:

@@ -160,7 +160,7 @@ def read_config(
 
 
 def _is_empty(groups: str | Path) -> bool:
-    """Whether the path stands for no groups, as in ASTRA-sim: it contains `empty`, and no such file exists."""
+    """Whether the path stands for no groups, as in ASTRA-sim: it contains `empty` and is not a file."""
     return "empty" in str(groups) and not Path(groups).exists()
 
 

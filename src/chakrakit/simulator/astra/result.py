@@ -16,7 +16,6 @@ from chakrakit.errors import ConfigError
 from chakrakit.results import Facts, Result
 from chakrakit.simulator.astra.config import Config
 
-
 Backend = Literal["unaware", "aware"]
 
 

@@ -15,7 +15,6 @@ from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import NodeType
 from chakrakit.trace.sets import Run, Times, TraceSet
 
-
 _NAMES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
 _WAYS = {"Ring": ("clockwise", "anticlockwise"), "Switch": ("up", "down")}
 

@@ -47,7 +47,7 @@ def double_tree(n: int) -> tuple[BinaryTree, BinaryTree]:
 
 
 def in_order_tree(n: int) -> I64:
-    """The parents in a tree whose members are numbered in order: perfect on the left, the rest on the right."""
+    """The parents in a tree with members numbered in order: perfect on the left, the rest on the right."""
     parent = np.full(n, -1, np.int64)
     spans = [(0, n, -1)]
     while spans:

@@ -1,7 +1,7 @@
 """Chooses the algorithm of a collective: the requested one, or the fastest by an α-β estimate.
 
-Like the tables of communication libraries, the estimate depends on the size and on the group's shape: the worst
-latency α and the worst bandwidth of the routes an algorithm uses. It does not include other traffic.
+Like the tables of communication libraries, the estimate depends on the size and on the group's shape: the
+worst latency α and the worst bandwidth of the routes an algorithm uses. It does not include other traffic.
 """
 
 from __future__ import annotations

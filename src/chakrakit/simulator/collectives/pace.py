@@ -85,7 +85,7 @@ def _orders(node: I64) -> list[I64]:
 
 
 IN_CHUNKS = ("broadcast", "reduce")
-"""Collectives that pass around the ring in one chunk per member: transfers grow with the square of members."""
+"""Collectives that pass around the ring in one chunk per member, so that transfers grow quadratically."""
 
 
 def library_steps(

@@ -1,4 +1,4 @@
-"""Instances: every collective and message of the classes, matched, with the plans its copies run."""
+"""Instances: every matched collective and message of the rank classes, with the plans of all its copies."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from chakrakit.trace.model import collective_name
 
 MESSAGE = "message"
 _EVEN = [kind for kind, name in COLLECTIVES.items() if name != "all-to-all"]
-"""Of these nothing but the size says what moves."""
+"""Collectives in which the size alone determines what moves; an all-to-all may have uneven splits."""
 
 
 @dataclass
 class Instances:
-    """Growing columns, one entry per instance; `of_row` gives the instance of each simulated row."""
+    """Columns with one entry per instance; `of_row` gives the instance of each simulated row."""
 
     of_row: I32
     needed: list[int] = field(default_factory=list)
@@ -44,15 +44,15 @@ class Instances:
     """Collective (or message), group name, sequence number."""
     size: list[int] = field(default_factory=list)
     group_class: list[int] = field(default_factory=list)
-    """The class whose groups hold the copies, -1 for a message."""
+    """The class of groups that run the copies; -1 for a message."""
     rank_class: list[int] = field(default_factory=list)
-    """The class whose ranks, ascending, have the copies of a message; -1 for a collective."""
+    """The class of ranks that send the copies of a message, in ascending order; -1 for a collective."""
     algorithm: list[str] = field(default_factory=list)
     shape: list[Shape | None] = field(default_factory=list)
     overhead: list[float | None] = field(default_factory=list)
-    """Seconds before the first step, None for the machine's own overhead."""
+    """Seconds before the first step; None for the machine's overhead."""
     served: dict[int, tuple[I64, I64]] = field(default_factory=dict)
-    """Of a storage operation, for each copy the server and the place of its rank."""
+    """For each storage operation, the server and the place of the rank of every copy."""
     plain: list[I64] = field(default_factory=list)
     """Rows of collectives with a single member, which are local work."""
 
@@ -68,7 +68,7 @@ class Instances:
         shape: Shape | None,
         overhead: float | None = None,
     ) -> int:
-        """One more instance; returns its number."""
+        """Adds an instance and returns its number."""
         self.needed.append(needed)
         self.jobs.append(jobs)
         self.what.append(title)
@@ -90,7 +90,7 @@ class Instances:
         rank_class: I64,
         overhead: float | None,
     ) -> I64:
-        """Instances of messages; returns their numbers."""
+        """Adds instances of messages and returns their numbers."""
         first, count = len(self.needed), len(tag)
         self.needed += ((sends >= 0).astype(int) + (receives >= 0)).tolist()
         self.jobs += jobs
@@ -137,7 +137,7 @@ class Matcher:
         )
 
     def match(self) -> Instances:
-        """All of them: collectives by group, then messages by class."""
+        """All instances: collectives by group, then messages by class."""
         for number, calls in enumerate(self._by_group()):
             self._collectives(number, calls)
         self._messages()
@@ -195,7 +195,7 @@ class Matcher:
         return job, len(group.members), tuple(np.unique(group.role).tolist())
 
     def _participants(self, group: Group) -> list[int]:
-        """Each class in each role once, in the group's order."""
+        """Every pair of class and role in the group once, in the group's order."""
         recorded = group.present >= 0
         parts = self.classes.rank[group.present[recorded]] * self._roles + group.role[recorded]
         return list(dict.fromkeys(parts.tolist()))
@@ -235,13 +235,13 @@ class Matcher:
 
     @cached_property
     def _roots(self) -> I64:
-        """The member from or to which a call goes, as its rank means it; below 0 where none is named."""
+        """The root of each call, as its rank numbers it; below 0 where the call names none."""
         roots = [self.m.communication.ends(i)[0] for i in self.classes.first.tolist()]
         return np.concatenate([*roots, np.zeros(0, np.int64)])
 
     @cached_property
     def _algorithms(self) -> NDArray[Any]:
-        """The algorithm that each call asks for, "" where it leaves the choice."""
+        """The algorithm that each call requests; "" where it requests none."""
         parts: list[NDArray[Any]] = [np.zeros(0, object)]
         for i, calls in zip(self.classes.first.tolist(), self.matching.programs(), strict=True):
             trace = self.m.programs[self.m.body(i)].trace
@@ -249,7 +249,10 @@ class Matcher:
         return np.concatenate(parts)
 
     def _calls(self, group: Group, calls_by_instance: I64) -> Iterator[tuple[int, Call]]:
-        """The number of each collective and what its members agree on; most say the same and no root."""
+        """The number of each collective, and the call that its members agree on.
+
+        Collectives whose members plainly agree, and name no root, are not checked one by one.
+        """
         numbers = self._column["number"][calls_by_instance[:, 0]].tolist()
         kind, size = (
             self._column["kind"][calls_by_instance],
@@ -273,7 +276,7 @@ class Matcher:
                 yield seq, self._call(group, seq, calls_by_instance[i])
 
     def _call(self, group: Group, seq: int, calls: I64) -> Call:
-        """What the members agree on; sizes of an all-to-all may differ, and the largest counts."""
+        """The call that the members agree on; in an all-to-all sizes may differ, and the largest counts."""
         rows = self.rows[calls].tolist()
         types, sizes, roots = (
             column[calls].tolist()
@@ -285,7 +288,7 @@ class Matcher:
         kind = types[0]
         if kind not in COLLECTIVES:
             raise TraceError(
-                f"collective {seq} of group {name} has comm_type {kind}, which is no type of collective"
+                f"collective {seq} of group {name} has comm_type {kind}, which is not a type of collective"
             )
         agreement.agree_on_call(kind, sizes, roots, self.empty)
         if max(sizes) <= 0 and COLLECTIVES[kind] != "barrier" and not self.empty:
@@ -341,14 +344,14 @@ class Matcher:
 
 @dataclass(frozen=True)
 class _Said:
-    """What members say of one collective, row by row; where they disagree, two of them are named."""
+    """Checks that the members of one collective agree; where they do not, the error names two of them."""
 
     what: str
     names: RowNames
     rows: list[int]
 
     def agree(self, values: Sequence[object], statement: Callable[[int], str]) -> None:
-        """An error unless all values are equal; `said` puts what a member says into words."""
+        """Raises an error unless all values are equal; `statement(i)` describes the i-th in words."""
         if values.count(values[0]) == len(values):
             return
         differing = next(i for i, v in enumerate(values) if v != values[0])
@@ -358,7 +361,7 @@ class _Said:
         raise TraceError(f"{self.what} {first} and {second}; all members must say the same")
 
     def agree_on_call(self, kind: int, sizes: list[int], roots: list[int], empty: bool) -> None:
-        """Sizes, where members share one, and roots; 0 bytes and a root below 0 are not said."""
+        """Raises an error unless members agree on size and root; 0 bytes and a root below 0 leave it open."""
         if min(sizes) < 0:
             below = next(i for i, size in enumerate(sizes) if size < 0)
             node = self.names.node(self.rows[below])
@@ -372,7 +375,7 @@ class _Said:
             self.agree([r if r >= 0 else root for r in roots], lambda i: f"has the root {roots[i]}")
 
     def root_among(self, members: I64, roots: list[int], kind: int) -> int:
-        """The place of the root that is named among the members, and 0 where none is."""
+        """The root's place among the members; 0 where no call names a root."""
         at = next((i for i, root in enumerate(roots) if root >= 0), None)
         if kind not in ROOTED or at is None:
             return 0

@@ -1,4 +1,4 @@
-"""Plans of collectives: which algorithm each call uses, and its transfers for every copy of its group."""
+"""Plans of collectives: the algorithm of each call, and its transfers for every copy of its group."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from chakrakit.simulator.engine.plans import TransferPlans
 from chakrakit.trace.communication import Classes
 from chakrakit.trace.model import Trace
 
-# Policies: small classes asked at decision points. Without one, the fast path is untouched.
+# Policies: small classes that are called at decision points.
 #
 # A policy may have any of these methods:
 #
@@ -67,7 +67,7 @@ class DispatchPolicy(Protocol):
 
 @runtime_checkable
 class CollectivePolicy(Protocol):
-    """Chooses algorithms."""
+    """Chooses the algorithms of collectives."""
 
     def choose(self, collective: str, members: int, size: int, candidates: Sequence[str]) -> str:
         """One of the candidates."""
@@ -75,16 +75,16 @@ class CollectivePolicy(Protocol):
 
 
 Custom = Callable[[str, int, int], CollectiveSteps | None]
-"""Asked for (collective, members, size): a custom schedule, or None for the built-in choice."""
+"""Called with (collective, members, size); gives a custom schedule, or None for the built-in choice."""
 Fixed = Callable[[str, int, int], float | None]
-"""Asked for (collective, members, size): a measured time in seconds, or None for a simulated one."""
+"""Called with (collective, members, size); gives a measured time in seconds, or None to simulate it."""
 
 
 class Call(NamedTuple):
-    """A collective to plan: what it is, how large and from where.
+    """A collective to plan: its kind, size and root.
 
-    `rows` is, for an all-to-all, its row in each class's body. `algorithm` is what the trace asks for,
-    "" where it leaves the choice.
+    `rows` has the row of an all-to-all in each class's body. `algorithm` is the one that the trace
+    requests; "" where it requests none.
     """
 
     collective: str
@@ -104,7 +104,7 @@ class Crowd:
 
     @cached_property
     def shares_links(self) -> bool:
-        """Whether two of the groups meet on a link when everyone sends half way round its group."""
+        """Whether two of the groups share a link when every member sends half way around its group."""
         copies, n = self.devices.shape
         if copies == 1:
             return False
@@ -125,7 +125,7 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanSetting:
-    """What all planners of a simulation share."""
+    """The settings that all planners of a simulation share."""
 
     membership: Membership
     classes: Classes
@@ -135,14 +135,14 @@ class PlanSetting:
     fixed: Fixed | None = None
     policy: CollectivePolicy | None = None
     choices: dict[Hashable, str] = field(default_factory=dict)
-    """Algorithms found for groups that use the network together."""
+    """The algorithms chosen for groups that use the network together."""
 
 
 class Planner:
-    """Plans for one class of groups; equal calls share plans. Row g of `devices` holds the g-th copy's.
+    """Plans the calls of one class of groups; equal calls share plans. Row g of `devices` is the g-th copy.
 
-    `crowd` holds the devices of all groups of the same role and size, of whatever class: they do the same
-    at about the same time.
+    `crowd` holds the devices of all groups of the same role and size, whatever their class: they
+    communicate at about the same time.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Planner:
         )
 
     def _by_library(self, call: Call, total: float, each: float, library: Library) -> Planned:
-        """What the library of the machine does; what it lacks runs at the pace of its Simple protocol."""
+        """The plan of the machine's library; algorithms that it lacks run at its Simple protocol's pace."""
         book, span = self.setting.book, self.shape.span
         assert span is not None
         name = "" if self._free(call) else self._choose(call, each)
@@ -210,12 +210,12 @@ class Planner:
         )
 
     def _free(self, call: Call) -> bool:
-        """Whether nobody but the library chooses."""
+        """Whether the choice of the algorithm is left to the library."""
         algorithm = call.algorithm or self.setting.algorithms.fixed.get(call.collective, "auto")
         return algorithm in ("", "auto") and self.setting.policy is None
 
     def _choose(self, call: Call, size: float) -> str:
-        """What the trace asks for; else what a policy does; else what was given, or looks fastest."""
+        """The algorithm that the trace requests, else the policy's, else the configured or fastest one."""
         if call.algorithm:
             requested = Algorithms({call.collective: call.algorithm})
             return requested.choose(call.collective, size, self.shape)
@@ -238,7 +238,7 @@ class Planner:
         return name
 
     def _fastest_together(self, call: Call, size: float, possible: list[str]) -> str:
-        """The algorithm that takes least when all groups of the crowd use it at once."""
+        """The fastest algorithm when all groups of the crowd use it at once."""
         key = (self.crowd.name, self.shape, call.collective, call.size, call.root)
         if key not in self.setting.choices:
             book, n = self.setting.book, len(self.group.members)
@@ -251,7 +251,7 @@ class Planner:
         return self.setting.choices[key]
 
     def _splits(self, call: Call) -> list[list[float]] | None:
-        """Bytes from each member to each, where every member's trace says."""
+        """Bytes from each member to each other; None unless every member's trace has them."""
         m, rows_of_splits = self.setting.membership, []
         for i in self.group.present.tolist():
             if i < 0:

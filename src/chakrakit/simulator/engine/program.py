@@ -1,4 +1,4 @@
-"""Program: one body as the arrays a simulation needs, before ranks and machines come in."""
+"""Program: one body as the arrays a simulation needs, independent of ranks and machines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chakrakit.trace.placement import (
 PLAIN, COMPUTE, COMM, STORAGE = 0, 1, 2, 3
 ORDERED, POOL, QUEUE_ONLY = 0, 1, 2
 _HOST, _DEVICE = -1, -2
-"""Lanes of rows that name no thread and no stream."""
+"""Lanes of rows without a thread and a stream."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +52,9 @@ class Program:
     order: I64
     priority: I32
     share: I32
-    """Of the device, in millionths: what a compute row uses at most, what a communication row holds."""
+    """Millionths of the device: the most that a compute row uses, and what a communication row occupies."""
     waves: I64
-    """Rounds a compute row runs in; communication of a higher priority gets in between them."""
+    """Rounds of a compute row; communication of a higher priority can start between them."""
     launch_of: I32
     stored: Stored
 

@@ -1,7 +1,7 @@
 """Storage operations: reads and writes of ranks at the servers of a machine's stores.
 
-Each is an instance of one member. Every copy of it has a transfer of its own, between its rank's device and
-the server that its node uses, and waits at the server's gate while others are in flight.
+Each operation is an instance with one member. Every copy of it has its own transfer between its rank's device
+and the server that its node uses, and waits in the server's queue while others are in flight.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class StoredMatcher:
         book: TransferPlans,
         measured: bool = False,
     ) -> None:
-        """With `measured`, operations take the time the trace says, whatever stores the machine has."""
+        """With `measured`, operations take their recorded time, whatever stores the machine has."""
         self.measured = measured
         self.m, self.classes, self.device_of = membership, classes, device_of
         self.offset, self.book = offset, book
         self.names = {store.name: i for i, store in enumerate(book.machine.stores)}
 
     def match(self, out: Instances) -> None:
-        """Adds them, class by class in the order in which a rank issues them."""
+        """Adds the operations, class by class, in the order in which a rank issues them."""
         for c in range(self.classes.count):
             if len(self.m.programs[self.m.body(int(self.classes.first[c]))].stored.row):
                 self._class(c, out)
@@ -107,7 +107,7 @@ class StoredMatcher:
 
 
 def gate_arrays(instances: Instances, machine: Machine) -> dict[str, Any]:
-    """What the core needs to know of servers; nothing where no rank uses one."""
+    """The arrays that describe servers to the core; empty where no rank uses one."""
     none = {"job_gate": np.zeros(0, np.int32), "job_order": np.zeros(0, np.int64)}
     if not instances.served:
         return {**none, "gate_slots": np.zeros(0, np.int32)}
@@ -124,7 +124,7 @@ def gate_arrays(instances: Instances, machine: Machine) -> dict[str, Any]:
 def stored_operations(
     instances: Instances, machine: Machine, arrays: dict[str, Any]
 ) -> StoredOperations | None:
-    """What the servers did; an error where it was more than they can take."""
+    """The operations of all servers; an error where a server's capacity or queue was exceeded."""
     if not instances.served:
         return None
     first = _firsts(instances)
@@ -144,7 +144,7 @@ def stored_operations(
 
 
 def most_at_once(since: I64, until: I64) -> int:
-    """Of operations that do something from one time until another, the most at the same time."""
+    """The largest number of operations at the same time, each from since[i] until until[i]."""
     lasting = until > since
     time = np.concatenate([since[lasting], until[lasting]])
     change = np.repeat(

@@ -1,4 +1,4 @@
-"""When a simulation stops early: who waits for what, by rank, group and node."""
+"""Errors for simulations that stop early, with the rank, group and node that wait."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from chakrakit.simulator.engine.stored import LOAD, STORE
 from chakrakit.trace.communication import Classes
 
 _SHOWN = 4
+"""Waiting nodes that an error lists: enough to see a pattern, few enough to read."""
 
 
 def check_finished(
@@ -24,7 +25,7 @@ def check_finished(
     instances: Instances,
     arrays: dict[str, Any],
 ) -> None:
-    """A DeadlockError that names the waiting ranks, groups and nodes, unless every row has ended."""
+    """Raises a DeadlockError that names waiting ranks, groups and nodes, unless every row has ended."""
     if len(arrays["end"]) == 0 or arrays["end"].min() >= 0:
         return
     names = RowNames(membership, classes, offset)
@@ -42,11 +43,11 @@ def check_finished(
 def check_horizon(
     membership: Membership, classes: Classes, offset: I64, arrays: dict[str, Any]
 ) -> None:
-    """A TraceError that names the first row after the end of the clock, if there is one."""
+    """Raises a TraceError that names the first row beyond the clock's horizon, if there is one."""
     if arrays["beyond"] >= 0:
         node = RowNames(membership, classes, offset).node(int(arrays["beyond"]))
         raise TraceError(
-            f"the simulation goes on for more than {HORIZON_DAYS} days, which is all its clock has: "
+            f"the simulation lasts more than {HORIZON_DAYS} days, which is all its clock has: "
             f"{node} would still be at work; check the unit of durations and lags (ns), "
             "device_share, bandwidths, latencies and factors"
         )

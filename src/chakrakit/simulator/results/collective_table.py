@@ -1,4 +1,4 @@
-"""The table that nccl-tests would print, for any machine and placement of members."""
+"""Tables of collective times as nccl-tests print them, for any machine and placement of members."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ from chakrakit.trace.sets import TraceSet
 Kernels = Literal["library", "engine", "fastest"]
 _SPELLINGS = {"alltoall": "all-to-all", "allreduce": "all-reduce", "allgather": "all-gather"}
 MOST_SIZES = 10_000
+"""Rows of a table; on machines without a library each of them takes a simulation."""
 
 
 class CollectiveRow(Result, msgspec.Struct, kw_only=True):
@@ -61,7 +62,7 @@ class CollectiveTable(Result, msgspec.Struct, kw_only=True):
     rows: list[CollectiveRow]
 
     def picture(self) -> Curve:
-        """Bandwidth over size."""
+        """The curve of bus bandwidth over size."""
         name = self.rows[0].collective
         points = [(float(row.bytes), row.busbw_gbs) for row in self.rows]
         title = f"{name} of {self.members} on {self.machine}"
@@ -69,7 +70,7 @@ class CollectiveTable(Result, msgspec.Struct, kw_only=True):
 
 
 class ExpertExchange(msgspec.Struct, kw_only=True, frozen=True):
-    """What dispatch and combine need to know beside the tokens."""
+    """The parameters of dispatch and combine besides the tokens."""
 
     hidden: int
     topk: int
@@ -89,9 +90,10 @@ def time_collective(
     eager: bool = False,
     exchange: ExpertExchange | None = None,
 ) -> CollectiveTable:
-    """One row per size: bytes as nccl-tests count them, or tokens of each member for dispatch and combine.
+    """The times of a collective, one row per size.
 
-    Members are so many devices from 0 on, or these; `eager` engines launch kernels one by one.
+    Sizes are bytes as nccl-tests count them, or tokens of each member for dispatch and combine. `members`
+    is a number of devices from 0 on, or a list of devices; `eager` engines launch kernels one by one.
     """
     loaded = load_machine(machine) if isinstance(machine, str) else machine
     devices = _devices(loaded, members)
@@ -106,7 +108,7 @@ def time_collective(
 
 
 def parse_sizes(text: str) -> list[int]:
-    """`1KiB:1GiB` as every power of two times the first up to the last, or a list such as `4096,1MiB`."""
+    """The sizes of a text: `1KiB:1GiB` doubles from the first to the last; `4096,1MiB` is a list."""
     if ":" not in text:
         return [_size(part) for part in text.split(",")]
     first, _, last = text.partition(":")
@@ -117,7 +119,7 @@ def parse_sizes(text: str) -> list[int]:
 
 
 def parse_members(text: str) -> int | list[int]:
-    """`8` for eight devices from 0 on, or `0-3,8-11` for these."""
+    """The members of a text: `8` for eight devices from 0 on, or a list such as `0-3,8-11`."""
     if text.strip().isdigit():
         return int(text)
     try:
@@ -226,7 +228,7 @@ _TYPES = {name: CollectiveType(number) for number, name in reversed(COLLECTIVES.
 
 
 def _simulated(machine: Machine, devices: I64, collective: str, size: int) -> CollectiveRow:
-    """On a machine without a library: what latencies and bandwidths of its links give."""
+    """The row for a machine without a library, simulated from latencies and bandwidths of its links."""
     n = len(devices)
     trace = TraceBuilder()
     shard = max(1, size // n) if collective in ("all-gather", "gather") else size
@@ -249,7 +251,7 @@ def _expert_rows(
     constants = getattr(library, collective) if library is not None else None
     if constants is None:
         raise ConfigError(
-            f"{machine.name} has no library constants of {collective}; name a machine that has, such as "
+            f"{machine.name} has no library constants of {collective}; use a machine with some, such as "
             f"dgx-h100, or give `library.{collective}` in its file"
         )
     if exchange is None:

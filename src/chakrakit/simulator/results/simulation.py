@@ -1,4 +1,4 @@
-"""One call from names to a result: what the command line and scripts use."""
+"""`simulate`, from names to a result: options as text, the simulation, and the outcome as a Run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from chakrakit.simulator.results.summary import (
 from chakrakit.trace.placement import nested_ends
 from chakrakit.trace.sets import Run, Times, TraceSet, as_recorded, storage_table
 
-# The simulator's settings as words: KIND:TARGET@NS=FACTOR.
+# --- settings as text ---------------------------------------------------------------------------
 
 
 _FAULT = re.compile(
@@ -37,7 +37,10 @@ _FAULT = re.compile(
 
 
 def split_fault(text: str) -> Fault:
-    """`device:3@1e6=0.5`, `link:0-1@0=0`; the ends of a link are ranks or vertex names."""
+    """The fault of a text such as `device:3@1e6=0.5` or `link:0-1@0=0` (KIND:TARGET@NS=FACTOR).
+
+    The ends of a link are ranks or vertex names.
+    """
     match = _FAULT.match(text)
     if match is None:
         raise ConfigError(
@@ -49,7 +52,7 @@ def split_fault(text: str) -> Fault:
         raise ConfigError(f"--fault {text!r}: NS and FACTOR should be numbers") from None
     if match["kind"] == "device":
         if not match["target"].isdigit():
-            raise ConfigError(f"--fault {text!r}: {match['target']!r} is no rank")
+            raise ConfigError(f"--fault {text!r}: {match['target']!r} is not a rank")
         return Fault("device", int(match["target"]), at, factor)
     ends = [int(e) if e.isdigit() else e for e in match["target"].split("-", 1)]
     if len(ends) != 2:
@@ -58,22 +61,22 @@ def split_fault(text: str) -> Fault:
 
 
 def read_network_model(path: str) -> Fixed:
-    """A network model's file as what the simulator asks."""
+    """The function of a network model's file that gives the simulator measured times."""
     return read_json(path, NetworkModel, "a network model").seconds
 
 
 def read_placement(path: str) -> tuple[int, ...]:
-    """The device of each rank: a JSON list of numbers, by rank."""
+    """The device of each rank, from a JSON list of numbers."""
     description = "a placement (the device of each rank, as in [2, 3, 0, 1])"
     return read_json(path, tuple[int, ...], description)
 
 
-# A simulation's outcome as a Run: times by class, what each node waited for, and counters.
+# --- the outcome as a Run -----------------------------------------------------------------------
 
 
 Detail = Literal["summary", "classes", "full"]
-"""`summary`: times only; `classes`: also what each node waited for, as the class's first rank did;
-`full`: that for every rank by itself, which unfolds the run on disk where peers differ."""
+"""`summary` has times only; `classes` also what each node of a class's first rank waited for; `full` has that
+for every rank, which unfolds the run on disk where peers differ."""
 
 
 def to_run(
@@ -132,7 +135,7 @@ def _times(outcome: Outcome, c: int, why: bool) -> Times:
 
 
 def _unfolded(outcome: Outcome, times: list[Times]) -> tuple[list[Times], dict[int, int]]:
-    """Peers by their real rank: of those of the binding class, the one in the same group or pair."""
+    """Times of every rank, with peers by their real rank: the one in the same group or pair."""
     members = [set(g.members.tolist()) for g in outcome.membership.groups]
     out: list[Times] = []
     timing: dict[int, int] = {}
@@ -157,7 +160,7 @@ def _alike(outcome: Outcome, rank: int, near: set[int]) -> int:
 
 
 def link_table(outcome: Outcome, machine: Machine) -> dict[str, Any]:
-    """Every link that carried something: ends, bytes, time at full rate, share of the makespan."""
+    """Every link that carried data: ends, bytes, time at full rate, share of the makespan."""
     names = machine.vertex_names()
     used = np.flatnonzero(outcome.link_bytes > 0)
     links = machine.links
@@ -177,7 +180,7 @@ def link_table(outcome: Outcome, machine: Machine) -> dict[str, Any]:
 
 
 def collective_table(outcome: Outcome) -> dict[str, Any]:
-    """Every instance of the simulated classes: what, group, algorithm, last arrival and end."""
+    """Every collective and message of the simulated classes: group, algorithm, last arrival and end."""
     instances = outcome.instances
     numbers = [i for i in range(len(instances.what)) if i not in instances.served]
     titles = [instances.what[i] for i in numbers]
@@ -223,11 +226,11 @@ class Simulation(Facts):
 
     @property
     def makespan_ns(self) -> float:
-        """The last end."""
+        """The end of the last node."""
         return self.summary.makespan_ns
 
     def facts(self) -> SimulationSummary:
-        """What `--json` prints."""
+        """The summary that `--json` prints."""
         return self.summary
 
     def run(self, detail: Detail = "classes") -> Run:
@@ -243,9 +246,9 @@ def simulate(
     compute: str | WorkModel = "auto",
     options: SimulationOptions | None = None,
 ) -> Simulation:
-    """Runs traces on a machine, given as such, by name (`dgx-h100:4`) or as a file.
+    """Simulates traces on a machine: a Machine, a name (`dgx-h100:4`) or a file.
 
-    Without a machine all times must be measured: then none of its figures counts.
+    Without a machine all times must be measured ones.
     """
     work = work_model(compute) if isinstance(compute, str) else compute
     resolved = replace(options or SimulationOptions(), work=work)
@@ -265,7 +268,7 @@ def simulate(
 
 
 def _no_machine(traces: TraceSet, options: SimulationOptions) -> Machine:
-    """Room for all ranks and nothing else: no peak, memory, power or price to compare with."""
+    """A machine with a device for every rank, and no peak, memory, power or price."""
     if options.work.name != "measured" or options.communication != "measured":
         raise ConfigError(
             "say what to simulate on: --machine NAME_OR_FILE; only --compute measured with "
@@ -276,13 +279,13 @@ def _no_machine(traces: TraceSet, options: SimulationOptions) -> Machine:
 
 
 def _memory(machine: Machine) -> dict[str, int]:
-    """What the smallest device has, for those who look at the run later."""
+    """The memory of the smallest device, for the card of the run."""
     least = min(int(device.memory) for device in machine.devices)
     return {"device_memory_bytes": least} if least else {}
 
 
 def _settings(options: SimulationOptions) -> dict[str, Any]:
-    """What was asked for and what came of it, for the card."""
+    """The settings of the simulation, for the card of the run."""
     settings: dict[str, Any] = {"algorithms": dict(options.algorithms.fixed) or "auto"}
     settings |= options.settings
     if options.placement is not None:
