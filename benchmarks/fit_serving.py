@@ -33,7 +33,7 @@ from serving_silicon import (
 )
 
 from chakrakit.errors import ChakraError
-from chakrakit.serving import Layout
+from chakrakit.serving import EngineLayout
 from chakrakit.serving.calibration import Constants
 from chakrakit.serving.plan import serving_step
 from chakrakit.serving.steps import StepOperators, times_on
@@ -72,7 +72,7 @@ def case_of(row: dict[str, Any]) -> Case:
     device = place.devices[0]
     model = named(next(name for part, name in MODELS.items() if part in row["model_path"]))
     degrees = layout(row)
-    plan = Layout(**degrees).plan(degrees["tp"], model)
+    plan = EngineLayout(**degrees).plan(degrees["tp"], model)
     kind = quantization(row)
     operators = StepOperators(model, plan, serving_step("bf16", kind), kind == "fp4")
     mesh, together = Mesh(plan), times_on(place)
@@ -82,7 +82,7 @@ def case_of(row: dict[str, Any]) -> Case:
         at = (
             np.array([float(tokens)]),
             np.array([float(sampled)]),
-            operators.met(np.array([float(tokens)])),
+            operators.experts_met(np.array([float(tokens)])),
         )
         work, comm = [], 0.0
         for o in operators.operators:

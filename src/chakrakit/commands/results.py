@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from chakrakit.passes.base import Transformed
-    from chakrakit.serving import Serving
+    from chakrakit.serving import ServingSession
     from chakrakit.sources.pytorch.linking import LinkReport
     from chakrakit.studies.search import ScriptSearchResult, SearchResult, ServingSearchResult
     from chakrakit.trace.sets import Run, TraceSet
@@ -128,7 +128,7 @@ class FoundPlan(_Found):
 class FoundService(_Found):
     """The cheapest way to serve within a level: ready to serve, and how it compares with the others."""
 
-    serving: Serving
+    serving: ServingSession
     result: ServingSearchResult
 
 

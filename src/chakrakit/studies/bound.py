@@ -25,7 +25,7 @@ from chakrakit.machines.device import (
     Draw,
     WorkModel,
     activity_of,
-    held_back,
+    clock_within,
 )
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.collectives import Shape, shapes
@@ -110,7 +110,7 @@ class StagePower:
         work = self._times(self._kind_of[rows], times)
         waits = max(0.0, step_ps * PICO - float(work.seconds.sum()))
         idle, limit = self._device.idle_power, self._device.power
-        draw = held_back(self._constants, work, idle, limit, waits)
+        draw = clock_within(self._constants, work, idle, limit, waits)
         spare = max(limit * self._constants.limit_share - idle - draw.clock_watts, PICO)
         return draw, int(float(draw.joules(work).sum()) / spare / PICO)
 

@@ -23,7 +23,7 @@ def test_a_fault(text, fault):
     ("text", "problem"),
     [
         ("disk:3@0=1", "write device:RANK@NS=FACTOR"),
-        ("device:x@0=1", "'x' is no rank"),
+        ("device:x@0=1", "'x' is not a rank"),
         ("link:0@0=1", "a link has two ends"),
         ("device:1@e=1", "NS and FACTOR should be numbers"),
     ],

@@ -19,8 +19,8 @@ from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
 from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Bars, Result
-from chakrakit.serving import Layout, Serving, batch_limits, serving_of
-from chakrakit.serving.results import Served, ServiceLevel
+from chakrakit.serving import EngineLayout, ServingSession, batch_limits, serving_of
+from chakrakit.serving.results import ServedRun, ServiceLevel
 from chakrakit.studies.search.plan_search import machine_for
 from chakrakit.studies.search.searcher import Ranked
 from chakrakit.workloads.description import Decoder
@@ -37,7 +37,7 @@ AXES = ("tp", "pp", "ep", "batch_tokens", "batch_requests", "pools")
 class Candidate(msgspec.Struct, frozen=True):
     """One way: engines, and what a step of theirs may hold."""
 
-    layout: Layout
+    layout: EngineLayout
     batch_tokens: int
     batch_requests: int
     devices: int
@@ -53,29 +53,29 @@ class ServingSpace(msgspec.Struct, frozen=True):
     batch_requests: list[int]
     pools: list[str]
 
-    def layouts(self, devices: int) -> Iterator[Layout]:
+    def layouts(self, devices: int) -> Iterator[EngineLayout]:
         """Every layout that uses exactly so many devices."""
         if "together" in self.pools:
             yield from self._together(devices)
         if "apart" in self.pools:
             yield from self._apart(devices)
 
-    def _together(self, devices: int) -> Iterator[Layout]:
+    def _together(self, devices: int) -> Iterator[EngineLayout]:
         for tp in self.tp:
             for pp in self.pp:
                 for ep in self.ep:
                     engines, left = divmod(devices, tp * pp * ep)
                     if engines and not left:
-                        yield Layout(tp=tp, pp=pp, dp=ep, ep=ep, replicas=engines)
+                        yield EngineLayout(tp=tp, pp=pp, dp=ep, ep=ep, replicas=engines)
 
-    def _apart(self, devices: int) -> Iterator[Layout]:
+    def _apart(self, devices: int) -> Iterator[EngineLayout]:
         """Pools of one stage: prefill engines of one size, decode engines of another."""
         for before in self.tp:
             for after in self.tp:
                 for prefill in range(1, devices // before + 1):
                     decode, left = divmod(devices - prefill * before, after)
                     if decode and not left:
-                        yield Layout(
+                        yield EngineLayout(
                             prefill=prefill, decode=decode, prefill_tp=before, decode_tp=after
                         )
 
@@ -181,7 +181,7 @@ class ServingSearchResult(Ranked, msgspec.Struct, kw_only=True):
 
 @dataclass
 class _Search:
-    base: Serving
+    base: ServingSession
     level: ServiceLevel
     attain: float
     price: float
@@ -189,7 +189,7 @@ class _Search:
     given_up: int = 0
     over_memory: int = 0
 
-    def serving(self, candidate: Candidate) -> Serving:
+    def serving(self, candidate: Candidate) -> ServingSession:
         limits = {"token_budget": candidate.batch_tokens, "max_requests": candidate.batch_requests}
         engine = msgspec.structs.replace(self.base.engine, **limits)
         return replace(self.base, layout=candidate.layout, engine=engine)
@@ -210,7 +210,7 @@ class _Search:
         """What a candidate comes to when all requests are served, whatever they miss."""
         return self._result(candidate, self.serving(candidate).served(self.level))
 
-    def _result(self, candidate: Candidate, served: Served) -> ServingPlan:
+    def _result(self, candidate: Candidate, served: ServedRun) -> ServingPlan:
         done, at = served.result(), served.percentiles(self.attain)
         meets = not served.outcome.given_up and done.attained >= self.attain
         limits = (self.level.ttft, self.level.tpot, self.level.e2e)
@@ -251,7 +251,7 @@ def search_serving(
     runners: int = 5,
     progress: Progress = quiet,
     **settings: Any,
-) -> tuple[ServingSearchResult, Serving]:
+) -> tuple[ServingSearchResult, ServingSession]:
     """The cheapest way, what else there is, and the best way as something to serve with.
 
     One number in `gpus` is the most devices; several are those to choose from.
@@ -301,7 +301,7 @@ Tried = tuple[ServingPlan, Candidate]
 
 def _found(
     search: _Search, space: ServingSpace, counts: Sequence[int], runners: int, progress: Progress
-) -> tuple[tuple[ServingPlan, Serving], list[ServingPlan]]:
+) -> tuple[tuple[ServingPlan, ServingSession], list[ServingPlan]]:
     missed: list[Tried] = []
     done = 0
     for count in counts:
@@ -326,7 +326,7 @@ def _found(
 
 def _by_layout(tried: list[Tried]) -> list[Tried]:
     """The first of each layout, whatever its batch limits."""
-    seen: dict[Layout, Tried] = {}
+    seen: dict[EngineLayout, Tried] = {}
     for one in tried:
         seen.setdefault(one[1].layout, one)
     return list(seen.values())

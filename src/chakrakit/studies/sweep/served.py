@@ -14,7 +14,7 @@ import msgspec
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
-from chakrakit.serving import Layout, Serving, serving_of
+from chakrakit.serving import EngineLayout, ServingSession, serving_of
 from chakrakit.serving.results import ServiceLevel
 
 _NOT_HERE = ("machine", "policy", "faults", "layout")
@@ -29,7 +29,7 @@ class Served(msgspec.Struct, frozen=True):
     content: dict[str, str]
     """Hashes of the files that settings name: a point with another file's content is another point."""
 
-    def serving(self, machine: Machine) -> Serving:
+    def serving(self, machine: Machine) -> ServingSession:
         """Everything resolved and checked; a ConfigError says what cannot be."""
         given = {k: v for k, v in self.settings.items() if k != "slo"}
         made = serving_of(machine=machine, **given)
@@ -83,7 +83,7 @@ def is_served(plain: Mapping[str, Any]) -> bool:
 def setting_names() -> list[str]:
     """What may be set, and be an axis: the arguments of `chakrakit.serve`."""
     named = [n for n in inspect.signature(serving_of).parameters if n not in _NOT_HERE]
-    return [*named, *(f.name for f in msgspec.structs.fields(Layout)), "slo"]
+    return [*named, *(f.name for f in msgspec.structs.fields(EngineLayout)), "slo"]
 
 
 def served_of(plain: Mapping[str, Any], fields: Mapping[str, Any], folder: Path) -> Served:
