@@ -37,8 +37,8 @@ class TextTable:
 
     def numbers(self, values: Iterable[str]) -> NDArray[np.int32]:
         """The number of each text; new ones are added."""
-        known = self._number
-        return np.array([known.setdefault(v, len(known)) for v in values], np.int32)
+        number_of = self._number
+        return np.array([number_of.setdefault(v, len(number_of)) for v in values], np.int32)
 
     def number(self, value: str) -> int:
         """The number of one text."""
@@ -87,19 +87,19 @@ class Activities:
         for key in NUMBERS:
             part[key] = np.broadcast_to(self._whole(columns.get(key, -1), key), (n,))
         for key in TEXTS:
-            given = columns.get(key)
-            part[key] = np.zeros(n, np.int32) if given is None else self.texts.numbers(given)
+            column = columns.get(key)
+            part[key] = np.zeros(n, np.int32) if column is None else self.texts.numbers(column)
         first = self._length
         self._parts.append(part)
         self._length += n
         return first
 
-    def _whole(self, values: Numbers, what: str) -> NDArray[np.int64]:
+    def _whole(self, values: Numbers, column: str) -> NDArray[np.int64]:
         try:
             return np.asarray(values, np.int64)
         except (OverflowError, TypeError, ValueError):
             raise FormatError(
-                f"a number ({what}) does not fit into 64 bits; the file is damaged",
+                f"a number ({column}) does not fit into 64 bits; the file is damaged",
                 path=self.path or None,
             ) from None
 
@@ -107,10 +107,10 @@ class Activities:
         """A fact that only few events have."""
         self._facts.append((row, self.texts.number(key), self.texts.number(str(value))))
 
-    def leave_out(self, what: str, count: int = 1) -> None:
+    def leave_out(self, description: str, count: int = 1) -> None:
         """Events that are no part of the trace, counted by what they are."""
         if count:
-            self.left_out[what] += count
+            self.left_out[description] += count
 
     def kineto(
         self,

@@ -116,25 +116,25 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
     flight recorder dumps, NCCL Inspector's lines; plain or gzipped, told by their content. See
     `LinkOptions`. Returns the Run and a report of what was matched, inferred and left out.
     """
-    chosen = options or LinkOptions()
+    link_options = options or LinkOptions()
     files = [recognise(path) for path in _files([Path(p) for p in inputs])]
-    found, ignored = _sorted(files)
-    if not found:
+    by_format, ignored = _sorted(files)
+    if not by_format:
         raise FormatError(
             "no recording among the inputs; give files that PyTorch's profiler or flight recorder, "
             "Nsight Systems, rocprofv3 or NCCL Inspector wrote",
             path=", ".join(map(str, inputs)) or None,
         )
-    kind = _one_kind(found, ignored)
+    kind = _one_kind(by_format, ignored)
     if kind == Format.PYTORCH:
         sources = [file.pytorch for file in files if file.pytorch is not None]
-        run, report = link_found(pairs_of(sources, ignored), chosen)
+        run, report = link_found(pairs_of(sources, ignored), link_options)
     elif kind == Format.XPLANE:
-        run, report = _profiles(found[kind], found.get(Format.HLO, []), ignored, chosen)
+        run, report = _profiles(by_format[kind], by_format.get(Format.HLO, []), ignored, link_options)
     else:
-        run, report = _LINKERS[kind](found[kind], ignored, chosen)
-    if Format.SNAPSHOT in found:
-        run = _with_memory(run, found[Format.SNAPSHOT])
+        run, report = _LINKERS[kind](by_format[kind], ignored, link_options)
+    if Format.SNAPSHOT in by_format:
+        run = _with_memory(run, by_format[Format.SNAPSHOT])
     return run, report
 
 
@@ -143,9 +143,9 @@ def _with_memory(run: Run, paths: list[Path]) -> Run:
     histories = [
         (path, history) for path in paths for history in read_snapshot(read_bytes(path), str(path))
     ]
-    told = [rank_in_name(path) for path, _ in histories]
-    by_name = len(set(told)) == len(told) and set(told) <= set(run.ranks)
-    ranks = told if by_name else run.ranks
+    ranks_in_names = [rank_in_name(path) for path, _ in histories]
+    by_name = len(set(ranks_in_names)) == len(ranks_in_names) and set(ranks_in_names) <= set(run.ranks)
+    ranks = ranks_in_names if by_name else run.ranks
     if len(ranks) < len(histories):
         raise FormatError(
             f"{len(histories)} memory histories for {len(run.ranks)} ranks; give one for each rank",
@@ -171,14 +171,14 @@ def _files(inputs: Sequence[Path]) -> list[Path]:
 
 def _sorted(files: list[Recognised]) -> tuple[dict[Format, list[Path]], dict[str, str]]:
     """Files by format, and those that are passed over with the reason why."""
-    found: dict[Format, list[Path]] = {}
+    by_format: dict[Format, list[Path]] = {}
     ignored: dict[str, str] = {}
     for file in files:
         if file.format is None:
             ignored[str(file.path)] = "not a recording of a known kind"
         else:
-            found.setdefault(file.format, []).append(file.path)
-    return found, ignored
+            by_format.setdefault(file.format, []).append(file.path)
+    return by_format, ignored
 
 
 _FULLNESS = (
@@ -192,17 +192,17 @@ _FULLNESS = (
 """Of recordings of several kinds the fullest is linked."""
 
 
-def _one_kind(found: dict[Format, list[Path]], ignored: dict[str, str]) -> Format:
-    kind = next((k for k in _FULLNESS if k in found), None)
+def _one_kind(by_format: dict[Format, list[Path]], ignored: dict[str, str]) -> Format:
+    kind = next((k for k in _FULLNESS if k in by_format), None)
     if kind is None:
         raise FormatError(
             "HLO modules and memory snapshots have no times of operators; give the recording of a run too",
-            path=", ".join(str(p) for paths in found.values() for p in paths),
+            path=", ".join(str(p) for paths in by_format.values() for p in paths),
         )
     helps = {Format.SNAPSHOT} | ({Format.HLO} if kind == Format.XPLANE else set())
-    for other, paths in found.items():
-        if other != kind and other not in helps:
-            ignored |= {str(p): f"{other}: link it apart from {kind}" for p in paths}
+    for format, paths in by_format.items():
+        if format != kind and format not in helps:
+            ignored |= {str(p): f"{format}: link it apart from {kind}" for p in paths}
     return kind
 
 
@@ -253,9 +253,9 @@ def _activities(
     """Processes become ranks: as numbered, by their files' names where each has a number, else in order."""
     if not recorded:
         raise FormatError("no process in these recordings did anything; there is nothing to link")
-    told = [rank_in_name(path) for path, _ in recorded]
-    by_name = len(set(told)) == len(told) > 1 and min(told) >= 0
-    ranks = numbers or (told if by_name else range(len(recorded)))
+    ranks_in_names = [rank_in_name(path) for path, _ in recorded]
+    by_name = len(set(ranks_in_names)) == len(ranks_in_names) > 1 and min(ranks_in_names) >= 0
+    ranks = numbers or (ranks_in_names if by_name else range(len(recorded)))
     pairs = [
         Pair(rank, None, path, events=kineto)
         for rank, (path, kineto) in zip(ranks, recorded, strict=True)
@@ -267,8 +267,8 @@ def _dumps(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> 
     def recordings() -> Iterable[Recording]:
         for place, path in enumerate(paths):
             calls = read_dump(read_bytes(path), str(path))
-            told = calls.rank if calls.rank >= 0 else _last_number(path)
-            yield Recording(told if told >= 0 else place, str(path), calls)
+            rank = calls.rank if calls.rank >= 0 else _last_number(path)
+            yield Recording(rank if rank >= 0 else place, str(path), calls)
 
     return link_calls(recordings(), Format.FLIGHT_RECORDER, ignored)
 
@@ -280,35 +280,35 @@ def _last_number(path: Path) -> int:
 
 
 def _inspectors(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
-    found = {str(p): read_inspector(read_bytes(p), str(p)) for p in paths}
-    ranks = _inspected_ranks(found)
-    members = _members(found, ranks)
+    processes = {str(p): read_inspector(read_bytes(p), str(p)) for p in paths}
+    ranks = _inspected_ranks(processes)
+    members = _members(processes, ranks)
     recordings = [
-        Recording(ranks[path], path, _with_members(one.calls, members))
-        for path, one in found.items()
+        Recording(ranks[path], path, _with_members(inspected.calls, members))
+        for path, inspected in processes.items()
     ]
     return link_calls(recordings, Format.NCCL_INSPECTOR, ignored)
 
 
-def _inspected_ranks(found: dict[str, Inspected]) -> dict[str, int]:
+def _inspected_ranks(processes: dict[str, Inspected]) -> dict[str, int]:
     """A process' rank is its place in the largest communicator, where all are in one; else its order."""
     size: dict[str, int] = {}
-    for one in found.values():
-        size |= {name: ranks for name, (_, ranks) in one.places.items()}
+    for inspected in processes.values():
+        size |= {name: ranks for name, (_, ranks) in inspected.places.items()}
     largest = max(size, key=lambda name: size[name])
-    told = [one.places.get(largest, (-1, 0))[0] for one in found.values()]
-    if min(told) < 0 or len(set(told)) < len(told):
-        told = list(range(len(found)))
-    return dict(zip(found, told, strict=True))
+    numbers = [inspected.places.get(largest, (-1, 0))[0] for inspected in processes.values()]
+    if min(numbers) < 0 or len(set(numbers)) < len(numbers):
+        numbers = list(range(len(processes)))
+    return dict(zip(processes, numbers, strict=True))
 
 
-def _members(found: dict[str, Inspected], ranks: dict[str, int]) -> dict[str, tuple[int, ...]]:
+def _members(processes: dict[str, Inspected], ranks: dict[str, int]) -> dict[str, tuple[int, ...]]:
     """Who is in each communicator: known only by collecting all processes that name it."""
     places: dict[str, dict[int, int]] = {}
-    for path, one in found.items():
-        for name, (place, _) in one.places.items():
+    for path, inspected in processes.items():
+        for name, (place, _) in inspected.places.items():
             places.setdefault(name, {})[place] = ranks[path]
-    return {name: tuple(here[i] for i in sorted(here)) for name, here in places.items()}
+    return {name: tuple(rank_at[i] for i in sorted(rank_at)) for name, rank_at in places.items()}
 
 
 def _with_members(calls: Calls, members: dict[str, tuple[int, ...]]) -> Calls:

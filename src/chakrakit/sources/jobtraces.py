@@ -105,9 +105,9 @@ def read_operations(path: str | Path) -> Operations:
     if (length < 0).any():
         row = int(np.flatnonzero(length < 0)[0])
         raise FormatError(f"row {row} ends before it starts; leave the row out", path=where)
-    found = Operations(where, **numbers, start=start, end=start + length, code=_codes(table, where))
-    _check_workers(found)
-    return found
+    operations = Operations(where, **numbers, start=start, end=start + length, code=_codes(table, where))
+    _check_workers(operations)
+    return operations
 
 
 def _numbers(table: pa.Table, name: str, path: str) -> I64:
@@ -140,25 +140,25 @@ def _codes(table: pa.Table, path: str) -> I64:
     names = table["optype"].cast(pa.string())
     code = pc.index_in(names, pa.array(OPERATIONS))
     if code.null_count:
-        found = names.filter(pc.is_null(code)).cast(pa.binary())[0].as_py()
-        name = None if found is None else found.decode(errors="replace")
+        unknown_name = names.filter(pc.is_null(code)).cast(pa.binary())[0].as_py()
+        name = None if unknown_name is None else unknown_name.decode(errors="replace")
         raise FormatError(
             f"operation {name!r} is not known; there are {', '.join(OPERATIONS)}", path=path
         )
     return np.asarray(code, np.int64)
 
 
-def _check_workers(found: Operations) -> None:
+def _check_workers(operations: Operations) -> None:
     """One rank is one place in the job, and one operation is there once."""
-    place = found.dp_rank * found.stages + found.stage
-    pairs = np.unique(np.stack([found.rank, place]), axis=1)
+    place = operations.dp_rank * operations.stages + operations.stage
+    pairs = np.unique(np.stack([operations.rank, place]), axis=1)
     ranks, places = (np.unique(line) for line in pairs)
     if len(ranks) != pairs.shape[1] or len(places) != pairs.shape[1]:
-        raise FormatError("two ranks share a stage of one data-parallel replica", path=found.path)
-    keys = np.stack([found.rank, found.step, found.code, found.seq_id])
-    if np.unique(keys, axis=1).shape[1] != len(found):
+        raise FormatError("two ranks share a stage of one data-parallel replica", path=operations.path)
+    keys = np.stack([operations.rank, operations.step, operations.code, operations.seq_id])
+    if np.unique(keys, axis=1).shape[1] != len(operations):
         raise FormatError(
-            "an operation is there twice: same rank, step, type and seq_id", path=found.path
+            "an operation is there twice: same rank, step, type and seq_id", path=operations.path
         )
 
 
@@ -312,13 +312,13 @@ def _end_of_step(order: Order, worker: Worker, compute: list[Key]) -> None:
 
 def _overlapped(order: Order, worker: Worker, reduced: list[Key]) -> None:
     """Gradients of a chunk are reduced once its last backward is done."""
-    seen: set[int] = set()
+    reduced_chunks: set[int] = set()
     for key in reduced:
         chunk = worker.chunk[key]
         backward = [k for k in worker.of.get("backward-compute", []) if worker.chunk[k] == chunk]
-        if chunk not in seen and backward:
+        if chunk not in reduced_chunks and backward:
             order.after(max(backward, key=lambda k: worker.end[k]), key)
-        seen.add(chunk)
+        reduced_chunks.add(chunk)
 
 
 # A job trace as a Run: one rank per worker, steps one after another, dependencies as the job had them.
@@ -371,10 +371,10 @@ def _orders(operations: Operations) -> dict[int, Order]:
     """The order of every stage, from the first step of the first replica that has it."""
     out = {}
     for stage in np.unique(operations.stage).tolist():
-        here = operations.take(operations.stage == stage)
-        here = here.take(here.step == here.step.min())
-        here = here.take(here.dp_rank == here.dp_rank.min())
-        out[stage] = order_of(Worker(here, operations.stages, operations.chunks))
+        sample = operations.take(operations.stage == stage)
+        sample = sample.take(sample.step == sample.step.min())
+        sample = sample.take(sample.dp_rank == sample.dp_rank.min())
+        out[stage] = order_of(Worker(sample, operations.stages, operations.chunks))
     return out
 
 
@@ -391,12 +391,12 @@ def _step_begins(operations: Operations) -> dict[int, int]:
 def _groups(at: Mapping[tuple[int, int], int], stages: int) -> Groups:
     replicas = sorted({d for d, _ in at})
     present = sorted({s for _, s in at})
-    found = {f"stage {s}": [at[d, s] for d in replicas if (d, s) in at] for s in present}
+    members = {f"stage {s}": [at[d, s] for d in replicas if (d, s) in at] for s in present}
     for d in replicas:
         ends = {at[d, s]: None for s in (0, stages - 1) if (d, s) in at}
-        found[f"embedding {d}"] = list(ends)
-    found |= {f"tensor {rank}": [rank] for rank in sorted(at.values())}
-    return Groups({**found, "job": sorted(at.values())})
+        members[f"embedding {d}"] = list(ends)
+    members |= {f"tensor {rank}": [rank] for rank in sorted(at.values())}
+    return Groups({**members, "job": sorted(at.values())})
 
 
 def _trace(
@@ -426,8 +426,8 @@ def _trace(
     return Trace.from_columns(columns, _edges(mine, order))
 
 
-def _times(what: str, nanoseconds: I64) -> dict[str, I64]:
-    return {f"{what}_micros": nanoseconds // 1000, f"{what}_ns": nanoseconds}
+def _times(prefix: str, nanoseconds: I64) -> dict[str, I64]:
+    return {f"{prefix}_micros": nanoseconds // 1000, f"{prefix}_ns": nanoseconds}
 
 
 def _known(values: I64) -> list[int | None]:
@@ -450,7 +450,7 @@ def _communication(
         )
     }
     number = {s: n for n, s in enumerate(np.unique(mine.step).tolist())}
-    pairs = {(n, s): i for n, found in order.paired.items() for i, s in enumerate(found)}
+    pairs = {(n, s): i for n, seq_ids in order.paired.items() for i, s in enumerate(seq_ids)}
     for i, name in enumerate(names):
         if name not in _TYPES:
             continue
@@ -493,8 +493,8 @@ def _message(
     onward = (way == "forward") == (side == "send")
     stages = 1 + max(s for _, s in at)
     peer = (int(mine.stage[i]) + (1 if onward else -1)) % stages
-    own, other = int(mine.rank[i]), at.get((int(mine.dp_rank[i]), peer), int(mine.rank[i]))
-    ends = (own, other) if side == "send" else (other, own)
+    rank, peer_rank = int(mine.rank[i]), at.get((int(mine.dp_rank[i]), peer), int(mine.rank[i]))
+    ends = (rank, peer_rank) if side == "send" else (peer_rank, rank)
     nth = pairs.get((name, int(mine.seq_id[i])))
     kind = {"forward": 0, "backward": 1}[way]
     if nth is None:
@@ -513,14 +513,14 @@ def _edges(mine: Operations, order: Order) -> Edges:
     width = len(OPERATIONS) * _SLOT
     key = step.reshape(-1) * width + mine.code * _SLOT + mine.seq_id
     rows = np.argsort(key, kind="stable")
-    known = key[rows]
+    sorted_keys = key[rows]
     code = {name: n for n, name in enumerate(OPERATIONS)}
 
     def find(keys: list[tuple[str, int]]) -> I64:
-        wanted = np.array([code[name] * _SLOT + seq for name, seq in keys], np.int64)
-        every = np.arange(len(steps))[:, None] * width + wanted
-        place = np.minimum(np.searchsorted(known, every), len(known) - 1)
-        return np.where(known[place] == every, rows[place], -1).reshape(-1)
+        offsets = np.array([code[name] * _SLOT + seq for name, seq in keys], np.int64)
+        every = np.arange(len(steps))[:, None] * width + offsets
+        place = np.minimum(np.searchsorted(sorted_keys, every), len(sorted_keys) - 1)
+        return np.where(sorted_keys[place] == every, rows[place], -1).reshape(-1)
 
     if not order.edges:
         return Edges.of([], [], EdgeKind.INFERRED, EdgeForm.FINISH_START)

@@ -92,8 +92,8 @@ class Tables:
     def _rows(self, table: str, columns: tuple[str, ...], where: str) -> list[tuple[Any, ...]]:
         if table not in self._columns:
             return []
-        known = self._columns[table]
-        picked = ", ".join(f'"{c}"' if c in known else "null" for c in columns)
+        existing = self._columns[table]
+        picked = ", ".join(f'"{c}"' if c in existing else "null" for c in columns)
         return self._fetch(f'select {picked} from "{table}" {where}')
 
     def _numbers(self, table: str, columns: tuple[str, ...], where: str) -> dict[str, I64]:
@@ -106,12 +106,12 @@ class Tables:
     def whole(self, value: Any, table: str, missing: int = -1) -> int:
         """A cell of a table as a whole number of 64 bits; `missing` where the cell is empty."""
         try:
-            found = missing if value is None else int(value)
+            number = missing if value is None else int(value)
         except (TypeError, ValueError, OverflowError):
-            found = _MOST
-        if not -_MOST <= found < _MOST:
+            number = _MOST
+        if not -_MOST <= number < _MOST:
             raise FormatError(f"{str(value)[:40]!r} in {table} is no number", path=self.path)
-        return found
+        return number
 
     def has(self, table: str, column: str) -> bool:
         """Whether a table has a column."""
@@ -175,12 +175,12 @@ class Named:
 
 def named(text: str) -> Named:
     """Read PyTorch's own form of a range's text; any other text is a name."""
-    found = _OPERATOR.search(text)
-    if found is None:
+    marker = _OPERATOR.search(text)
+    if marker is None:
         return Named(text, False)
     sizes = _SIZES.search(text)
     return Named(
-        text[: found.start()],
+        text[: marker.start()],
         True,
         _int(_SEQUENCE.search(text)),
         _int(_NUMBER.search(text)),
@@ -223,12 +223,12 @@ class Payloads:
         columns = ("domainId", "schemaId", "idx", "type", "name", "offset")
         table = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
         whole = partial(tables.whole, table=table, missing=0)
-        seen: dict[tuple[int, int], dict[int, tuple[str, str, int]]] = {}
+        by_schema: dict[tuple[int, int], dict[int, tuple[str, str, int]]] = {}
         for domain, schema, idx, kind, name, offset in tables.rows(table, columns):
             form = _FIELDS.get(whole(kind), "")
             place = whole(domain), whole(schema)
-            seen.setdefault(place, {})[whole(idx)] = (str(name or ""), form, whole(offset))
-        return cls({key: [fields[i] for i in sorted(fields)] for key, fields in seen.items()})
+            by_schema.setdefault(place, {})[whole(idx)] = (str(name or ""), form, whole(offset))
+        return cls({key: [fields[i] for i in sorted(fields)] for key, fields in by_schema.items()})
 
     def facts(self, domain: int, text: Any, binary: Any) -> dict[str, Any]:
         """A range's payload by the names of its fields, from its JSON or its bytes."""
@@ -245,10 +245,10 @@ _HEAD = struct.Struct("<QQ")
 
 
 def _from_json(text: str) -> dict[str, Any]:
-    found = json_value(text)
-    while isinstance(found, list) and len(found) == 1:
-        found = found[0]
-    return found if isinstance(found, dict) else {}
+    payload = json_value(text)
+    while isinstance(payload, list) and len(payload) == 1:
+        payload = payload[0]
+    return payload if isinstance(payload, dict) else {}
 
 
 def _from_bytes(data: bytes, layout: list[tuple[str, str, int]]) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def _from_bytes(data: bytes, layout: list[tuple[str, str, int]]) -> dict[str, An
 
 def communication_facts(payload: Mapping[str, Any]) -> dict[str, str]:
     """NCCL's payload under the names that Kineto's records of communication use."""
-    said = {str(k).lower(): v for k, v in payload.items()}
+    by_key = {str(k).lower(): v for k, v in payload.items()}
     out: dict[str, str] = {}
     for key, name in (
         ("nccl communicator id", "Process Group Name"),
@@ -271,8 +271,8 @@ def communication_facts(payload: Mapping[str, Any]) -> dict[str, str]:
         ("no. of ranks", "Group size"),
         ("rank", "Group rank"),
     ):
-        if key in said:
-            out[name] = str(said[key])
+        if key in by_key:
+            out[name] = str(by_key[key])
     return out
 
 
@@ -531,7 +531,7 @@ class _Reader:
         )
         payloads = Payloads.of(self.tables)
         whole = partial(self.tables.whole, table="NVTX_EVENTS")
-        kept: list[tuple[int, int, int, str, dict[str, Any]]] = []
+        ranges: list[tuple[int, int, int, str, dict[str, Any]]] = []
         for (
             start,
             end,
@@ -541,8 +541,8 @@ class _Reader:
             text,
             text_id,
             domain,
-            said,
-            said_id,
+            json_inline,
+            json_id,
             binary,
         ) in self.tables.rows("NVTX_EVENTS", columns):
             if tid is None or (whole(tid) & _PROCESS) != self.process:
@@ -552,27 +552,27 @@ class _Reader:
                 self.activities.leave_out(why)
                 continue
             name = str(text) if text is not None else self.strings.get(whole(text_id), "")
-            json_text = said if said is not None else self.strings.get(whole(said_id))
+            json_text = json_inline if json_inline is not None else self.strings.get(whole(json_id))
             facts = payloads.facts(whole(domain or 0), json_text, binary)
-            kept.append((whole(start), whole(end), whole(tid) & 0xFFFFFF, name, facts))
-        self._add_ranges(kept)
+            ranges.append((whole(start), whole(end), whole(tid) & 0xFFFFFF, name, facts))
+        self._add_ranges(ranges)
 
-    def _add_ranges(self, kept: list[tuple[int, int, int, str, dict[str, Any]]]) -> None:
-        said = [named(k[3]) for k in kept]
+    def _add_ranges(self, ranges: list[tuple[int, int, int, str, dict[str, Any]]]) -> None:
+        labels = [named(k[3]) for k in ranges]
         kinds = np.array(
-            [Kind.OPERATOR if s.is_operator else Kind.ANNOTATION for s in said], np.int8
+            [Kind.OPERATOR if s.is_operator else Kind.ANNOTATION for s in labels], np.int8
         )
         first = self.activities.add(
             kinds,
-            [s.name for s in said],
-            [k[0] for k in kept],
-            [k[1] for k in kept],
+            [s.name for s in labels],
+            [k[0] for k in ranges],
+            [k[1] for k in ranges],
             pid=self.pid,
-            tid=[k[2] for k in kept],
-            sequence=[s.sequence for s in said],
-            in_dims=[s.sizes for s in said],
+            tid=[k[2] for k in ranges],
+            sequence=[s.sequence for s in labels],
+            in_dims=[s.sizes for s in labels],
         )
-        for i, (*_, facts) in enumerate(kept):
+        for i, (*_, facts) in enumerate(ranges):
             for key, value in communication_facts(facts).items():
                 self.activities.say(first + i, key, value)
 

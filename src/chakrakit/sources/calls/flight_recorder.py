@@ -71,9 +71,9 @@ def is_dump(head: bytes) -> bool:
     """Whether a file's first bytes are those of a dump: its keys stand in every one."""
     if head[:1] == MAGIC:
         return b"entries" in head or b"pg_config" in head or b"nccl_version" in head
-    found = re.search(rb'"(entries|pg_config|pg_status|comm_lib_version|nccl_version)"\s*:', head)
-    return found is not None and (
-        found[1] != b"entries" or b'"collective_seq_id"' in head or b'"profiling_name"' in head
+    key = re.search(rb'"(entries|pg_config|pg_status|comm_lib_version|nccl_version)"\s*:', head)
+    return key is not None and (
+        key[1] != b"entries" or b'"collective_seq_id"' in head or b'"profiling_name"' in head
     )
 
 
@@ -112,8 +112,8 @@ def _entries(text: bytes, path: str) -> _Entries:
         numbers, reals, codes, table, rest = core.read_records(
             text, "entries", list(_NUMBERS), ["duration_ms"], list(_TEXTS)
         )
-        known = ("version", "pg_config", "rank", "host_name")
-        said = {k: msgspec.json.decode(v) for k, v in rest.items() if k in known}
+        header_keys = ("version", "pg_config", "rank", "host_name")
+        header = {k: msgspec.json.decode(v) for k, v in rest.items() if k in header_keys}
     except core.FormatError as error:
         message, offset = error.args
         raise FormatError(
@@ -126,22 +126,22 @@ def _entries(text: bytes, path: str) -> _Entries:
         reals[0],
         {name: c.astype(np.int64) for name, c in zip(_TEXTS, codes, strict=True)},
         Texts(*table),
-        said,
+        header,
     )
 
 
-def _columns(said: _Entries, path: str) -> Calls:
-    groups = _Groups(said.rest.get("pg_config"), path)
-    numbers = said.numbers
+def _columns(entries: _Entries, path: str) -> Calls:
+    groups = _Groups(entries.rest.get("pg_config"), path)
+    numbers = entries.numbers
     message = numbers["is_p2p"] == 1
-    name, names = said.coded("profiling_name")
-    state, states = said.coded("state")
-    known = np.array([STATES.index(s) if s in STATES else -1 for s in states] or [-1], np.int64)
-    shapes, texts = _shapes(said)
+    name, names = entries.coded("profiling_name")
+    state, states = entries.coded("state")
+    state_numbers = np.array([STATES.index(s) if s in STATES else -1 for s in states] or [-1], np.int64)
+    shapes, texts = _shapes(entries)
     return Calls(
-        rank=_rank(said.rest.get("rank")),
-        host=str(said.rest.get("host_name") or ""),
-        group=groups.numbers(*said.coded("process_group")),
+        rank=_rank(entries.rest.get("rank")),
+        host=str(entries.rest.get("host_name") or ""),
+        group=groups.numbers(*entries.coded("process_group")),
         groups=groups.found,
         sequence=np.where(message, numbers["p2p_seq_id"], numbers["collective_seq_id"]),
         message=message,
@@ -150,9 +150,9 @@ def _columns(said: _Entries, path: str) -> Calls:
         created=numbers["time_created_ns"],
         started=numbers["time_discovered_started_ns"],
         completed=numbers["time_discovered_completed_ns"],
-        device_ns=_nanoseconds(said.took_ms),
+        device_ns=_nanoseconds(entries.took_ms),
         timeout_ns=np.minimum(numbers["timeout_ms"], 2**40) * 1_000_000,
-        state=known[state],
+        state=state_numbers[state],
         in_sizes=shapes["input_sizes"],
         out_sizes=shapes["output_sizes"],
         in_types=shapes["input_dtypes"],
@@ -161,18 +161,18 @@ def _columns(said: _Entries, path: str) -> Calls:
     )
 
 
-def _shapes(said: _Entries) -> tuple[dict[str, I64], list[Any]]:
+def _shapes(entries: _Entries) -> tuple[dict[str, I64], list[Any]]:
     """Shapes and types as numbers into one list of what they say."""
     names = ("input_sizes", "output_sizes", "input_dtypes", "output_dtypes")
-    used, codes = np.unique(np.stack([said.codes[n] for n in names]), return_inverse=True)
+    used, codes = np.unique(np.stack([entries.codes[n] for n in names]), return_inverse=True)
     codes = codes.reshape(len(names), -1).astype(np.int64)
-    return dict(zip(names, codes, strict=True)), [_plain(said.texts[n]) for n in used.tolist()]
+    return dict(zip(names, codes, strict=True)), [_plain(entries.texts[n]) for n in used.tolist()]
 
 
 def _nanoseconds(milliseconds: F64) -> I64:
     """From milliseconds; -1 for what is not there."""
-    known = np.abs(milliseconds) < _LONGEST_MS
-    return np.where(known, np.round(np.where(known, milliseconds, 0) * 1e6), -1).astype(np.int64)
+    recorded = np.abs(milliseconds) < _LONGEST_MS
+    return np.where(recorded, np.round(np.where(recorded, milliseconds, 0) * 1e6), -1).astype(np.int64)
 
 
 def _plain(text: str) -> Any:
@@ -182,8 +182,8 @@ def _plain(text: str) -> Any:
         return []
 
 
-def _rank(said: Any) -> int:
-    rank = whole(said, MAX_RANKS - 1)
+def _rank(recorded: Any) -> int:
+    rank = whole(recorded, MAX_RANKS - 1)
     return -1 if rank is None else max(rank, -1)
 
 
@@ -193,11 +193,11 @@ class _Groups:
     def __init__(self, config: Any, path: str) -> None:
         self.found: list[Group] = []
         self._number: dict[str, int] = {}
-        for key, said in config.items() if isinstance(config, Mapping) else ():
-            if isinstance(said, Mapping):
-                name = str(said.get("name", key))
-                members = _members(said.get("ranks"), name, path)
-                self._add(Group(name, str(said.get("desc", "")), members))
+        for key, settings in config.items() if isinstance(config, Mapping) else ():
+            if isinstance(settings, Mapping):
+                name = str(settings.get("name", key))
+                members = _members(settings.get("ranks"), name, path)
+                self._add(Group(name, str(settings.get("desc", "")), members))
 
     def _add(self, group: Group) -> int:
         self.found.append(group)
@@ -205,24 +205,24 @@ class _Groups:
 
     def numbers(self, codes: I64, texts: list[str]) -> I64:
         """The numbers of the groups that entries name, each as `[name, description]`."""
-        known: I64 = np.array([self._number_of(_plain(t)) for t in texts] or [0], np.int64)[codes]
-        return known
+        numbers: I64 = np.array([self._number_of(_plain(t)) for t in texts] or [0], np.int64)[codes]
+        return numbers
 
-    def _number_of(self, said: Any) -> int:
-        pair = said if isinstance(said, list | tuple) else [said]
+    def _number_of(self, label: Any) -> int:
+        pair = label if isinstance(label, list | tuple) else [label]
         name = str(pair[0]) if pair and pair[0] is not None else ""
-        known = self._number.get(name)
-        if known is not None:
-            return known
+        number = self._number.get(name)
+        if number is not None:
+            return number
         return self._add(Group(name, str(pair[1]) if len(pair) > 1 else "", ()))
 
 
-def _members(said: Any, group: str, path: str) -> tuple[int, ...]:
+def _members(ranks: Any, group: str, path: str) -> tuple[int, ...]:
     """Ranks as the recorder writes them: the text `[0, 1]`, or a list."""
     try:
-        if isinstance(said, str):
-            return _listed(said)
-        return _ranks(said) if isinstance(said, list | tuple) else ()
+        if isinstance(ranks, str):
+            return _listed(ranks)
+        return _ranks(ranks) if isinstance(ranks, list | tuple) else ()
     except ValueError as error:
         raise FormatError(f"process group {group!r} lists {error}", path=path or None) from None
 
@@ -237,8 +237,8 @@ def _ranks(listed: Iterable[object]) -> tuple[int, ...]:
     return tuple(map(_member, listed))
 
 
-def _member(said: object) -> int:
-    rank = whole(said, MAX_RANKS - 1)
+def _member(member: object) -> int:
+    rank = whole(member, MAX_RANKS - 1)
     if rank is None or rank < 0:
-        raise ValueError(f"{str(said)[:40]!r}, which is no rank; the dump is damaged")
+        raise ValueError(f"{str(member)[:40]!r}, which is no rank; the dump is damaged")
     return rank

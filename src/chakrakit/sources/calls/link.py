@@ -39,10 +39,10 @@ def link_calls(
     """
     ranks = _by_rank(recordings)
     names = _GroupNames()
-    told = {rank: names.of(rank, ranks[rank].calls.groups) for rank in sorted(ranks)}
+    group_names = {rank: names.of(rank, ranks[rank].calls.groups) for rank in sorted(ranks)}
     epoch = min(int(times(r.calls)[0].min()) for r in ranks.values() if len(r.calls))
     programs = _Programs()
-    bindings = {rank: programs.add(ranks[rank].calls, told[rank]) for rank in sorted(ranks)}
+    bindings = {rank: programs.add(ranks[rank].calls, group_names[rank]) for rank in sorted(ranks)}
     bodies = programs.bodies()
     measured = [Times(*node_times(ranks[rank].calls, epoch)) for rank in bindings]
     groups = names.groups()
@@ -117,12 +117,12 @@ class _Programs:
 
 def _roles(groups: list[Group]) -> list[str]:
     """What each group is to its rank: its description, numbered where several share one."""
-    seen: Counter[str] = Counter()
+    uses: Counter[str] = Counter()
     out = []
     for group in groups:
         role = group.description or group.name
-        seen[role] += 1
-        out.append(role if seen[role] == 1 else f"{role} {seen[role]}")
+        uses[role] += 1
+        out.append(role if uses[role] == 1 else f"{role} {uses[role]}")
     return out
 
 
@@ -144,8 +144,8 @@ class _GroupNames:
             return group.name
         key = group.name, group.ranks
         if key not in self._known:
-            taken = group.name in self._taken
-            name = f"{group.name}@{group.ranks[0]}" if taken else group.name
+            in_use = group.name in self._taken
+            name = f"{group.name}@{group.ranks[0]}" if in_use else group.name
             while name in self._taken:
                 name += "'"
             self._known[key], self._taken[name] = name, list(group.ranks)
@@ -153,9 +153,9 @@ class _GroupNames:
 
     def groups(self) -> dict[str, tuple[int, ...]]:
         """Members by name; of a group that no file describes, those who used it."""
-        told = {name: tuple(ranks) for name, ranks in self._taken.items()}
-        seen = {name: tuple(sorted(r)) for name, r in self._open.items() if name not in told}
-        return told | seen
+        described = {name: tuple(ranks) for name, ranks in self._taken.items()}
+        undescribed = {name: tuple(sorted(r)) for name, r in self._open.items() if name not in described}
+        return described | undescribed
 
 
 def _report(recording: Recording, body: Trace, measured: Times) -> RankReport:

@@ -151,8 +151,8 @@ class _Reader:
 
     def _record(self, line: _Line) -> None:
         if line.coll_perf is None and line.p2p_perf is None:
-            what = "proxy_trace" if line.proxy_trace is not None else "marker"
-            self.left_out[what] += 1
+            line_kind = "proxy_trace" if line.proxy_trace is not None else "marker"
+            self.left_out[line_kind] += 1
             return
         if not self.current:
             self.left_out["record before any communicator"] += 1
@@ -166,15 +166,15 @@ class _Reader:
 
     def _message(self, c: _Stamped) -> str:
         """As PyTorch names a message, so that both ends are read the same way."""
-        here = self.places[self.current][0]
+        rank_in_group = self.places[self.current][0]
         name = (c.p2p or c.coll or "Send").lower()
         arrow = "->" if "send" in name else "<-"
-        return f"{'send' if arrow == '->' else 'recv'} {here}{arrow}{c.p2p_peer}"
+        return f"{'send' if arrow == '->' else 'recv'} {rank_in_group}{arrow}{c.p2p_peer}"
 
     def _add(
-        self, name: str, number: int, size: int, took_us: float, said: _Stamped, message: bool
+        self, name: str, number: int, size: int, took_us: float, record: _Stamped, message: bool
     ) -> None:
-        stamps = said.event_trace_ts or _Stamps()
+        stamps = record.event_trace_ts or _Stamps()
         start = stamps.p2p_start if message else stamps.coll_start
         stop = stamps.p2p_stop if message else stamps.coll_stop
         rows = self.rows
@@ -232,8 +232,8 @@ def _placed(rows: _Rows) -> tuple[Any, Any, int]:
     start, end = np.array(rows.start, np.int64), np.array(rows.end, np.int64)
     took = np.maximum(np.array(rows.took, np.int64), 0)
     bare = start < 0
-    known = start[~bare]
-    base = int(known.max()) if len(known) else 0
+    stamped_starts = start[~bare]
+    base = int(stamped_starts.max()) if len(stamped_starts) else 0
     begun = base + np.cumsum(np.where(bare, took, 0)) - took
     start = np.where(bare, begun, start)
     end = np.where(bare | (end < start), start + took, end)

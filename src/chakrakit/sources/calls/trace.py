@@ -107,9 +107,9 @@ def _of_calls(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> p
     """A column that only calls have: null for what is between them."""
     wide = np.zeros((len(values), 2), values.dtype)
     wide[:, 1] = values
-    known = np.zeros((len(values), 2), np.bool_)
-    known[:, 1] = True if valid is None else valid
-    return pa.array(wide.reshape(-1), mask=~known.reshape(-1))
+    is_set = np.zeros((len(values), 2), np.bool_)
+    is_set[:, 1] = True if valid is None else valid
+    return pa.array(wide.reshape(-1), mask=~is_set.reshape(-1))
 
 
 def _named(calls: Calls) -> pa.DictionaryArray:
@@ -138,11 +138,11 @@ def _bytes(calls: Calls, sizes: I64, types: I64) -> I64:
     """Bytes of all tensors of each call; distinct pairs of shapes and types are few."""
     pairs = sizes * len(calls.texts) + types
     distinct, where = np.unique(pairs, return_inverse=True)
-    found = [
+    pair_bytes = [
         _total(calls.texts[p // len(calls.texts)], calls.texts[p % len(calls.texts)])
         for p in distinct.tolist()
     ]
-    total: I64 = np.array(found or [0], np.int64)[where.ravel()]
+    total: I64 = np.array(pair_bytes or [0], np.int64)[where.ravel()]
     return total
 
 
@@ -161,22 +161,22 @@ def _total(shapes: Any, types: Any) -> int:
     return min(total, 2**62)
 
 
-def _first_text(said: Any) -> str:
-    return str(said[0]).lower() if isinstance(said, list) and said else ""
+def _first_text(texts: Any) -> str:
+    return str(texts[0]).lower() if isinstance(texts, list) and texts else ""
 
 
 def _peers(calls: Calls, kinds: I64) -> dict[str, Any]:
     """Both ends of messages, as ranks: names such as `nccl:send 1->2` count within the group."""
-    chosen = np.flatnonzero((kinds == words.SEND) | (kinds == words.RECV))
-    if not len(chosen):
+    messages = np.flatnonzero((kinds == words.SEND) | (kinds == words.RECV))
+    if not len(messages):
         return {}
     ends = np.full((2, len(calls)), -1, np.int64)
-    for row in chosen.tolist():
+    for row in messages.tolist():
         ends[:, row] = _ends(calls, row, bool(kinds[row] == words.SEND))
-    known = ends[0] >= 0
+    has_ends = ends[0] >= 0
     tag = np.zeros(len(calls), np.int32)
     return {
-        name: _of_calls(values.astype(np.int32), known)
+        name: _of_calls(values.astype(np.int32), has_ends)
         for name, values in (("comm_src", ends[0]), ("comm_dst", ends[1]), ("comm_tag", tag))
     }
 
@@ -186,5 +186,5 @@ def _ends(calls: Calls, row: int, sends: bool) -> tuple[int, int]:
     if match is None:
         return -1, -1
     members = calls.groups[int(calls.group[row])].ranks
-    mine, other = (members[n] if n < len(members) else n for n in (int(match[1]), int(match[3])))
-    return (mine, other) if sends else (other, mine)
+    mine, peer = (members[n] if n < len(members) else n for n in (int(match[1]), int(match[3])))
+    return (mine, peer) if sends else (peer, mine)

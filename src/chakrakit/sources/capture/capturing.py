@@ -90,17 +90,17 @@ class capture:  # noqa: N801 - reads as a verb where it is used
 
     def _prepare_others(self) -> None:
         """Fork a process that waits here; asked for a rank, it forks one that goes on as that rank."""
-        ask, asked = os.pipe(), os.pipe()
+        ask, answer = os.pipe(), os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
         if os.fork():
             os.close(ask[0])
-            os.close(asked[1])
-            self._pipe = (asked[0], ask[1])
+            os.close(answer[1])
+            self._pipe = (answer[0], ask[1])
             return
         os.close(ask[1])
-        os.close(asked[0])
-        self._wait_for_requests(ask[0], asked[1])
+        os.close(answer[0])
+        self._wait_for_requests(ask[0], answer[1])
 
     def _wait_for_requests(self, source: int, target: int) -> None:
         from chakrakit.sources.capture.process import Request, silence
@@ -137,14 +137,14 @@ class capture:  # noqa: N801 - reads as a verb where it is used
 class _First:
     """Ranks of which rank 0 is recorded already."""
 
-    def __init__(self, first: Recording, others: Any) -> None:
-        self._first, self._others = first, others
+    def __init__(self, first: Recording, capture_rank: Any) -> None:
+        self._first, self._others = first, capture_rank
 
     def __call__(self, rank: int, full: bool) -> Recording:
         if rank == 0 and full:
             return self._first
-        made: Recording = self._others(rank, full)
-        return made
+        recording: Recording = self._others(rank, full)
+        return recording
 
 
 def capture_command(
@@ -220,16 +220,16 @@ def options_of(
     )
 
 
-def _device(wanted: str) -> tuple[str, int]:
+def _device(prefix: str) -> tuple[str, int]:
     """The name a script is told and its bytes of memory, by the start of a known device's name."""
-    if wanted.lower() in ("", "cpu"):
+    if prefix.lower() in ("", "cpu"):
         return "", 0
-    known = {p.name: load_machine(p.name).devices[0] for p in overview()}
-    for machine, device in known.items():
-        if device.name.startswith(wanted.lower()) or machine == wanted.lower():
+    device_of = {p.name: load_machine(p.name).devices[0] for p in overview()}
+    for machine, device in device_of.items():
+        if device.name.startswith(prefix.lower()) or machine == prefix.lower():
             return device.name, int(device.memory)
-    names = ", ".join(sorted({d.name for d in known.values()}))
-    raise ConfigError(f"no device {wanted!r}; there are {names}")
+    names = ", ".join(sorted({d.name for d in device_of.values()}))
+    raise ConfigError(f"no device {prefix!r}; there are {names}")
 
 
 def _window(steps: tuple[int, int] | str | None) -> tuple[int, int] | None:

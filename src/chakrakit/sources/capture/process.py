@@ -116,23 +116,23 @@ def finish(session: Session, failure: str, out: str) -> None:
 def recorded(session: Session, failure: str) -> Recording:
     """The session's recording, or a recording that says why there is none."""
     if not failure:
-        made = session.recording()
-        if made.steps:
-            return made
+        recording = session.recording()
+        if recording.steps:
+            return recording
         failure = _no_step(session)
     return Recording(rank=session.rank, world=session.options.ranks, failure=failure)
 
 
 def _no_step(session: Session) -> str:
-    done, window = session.reached, session.options.steps or (0, 1)
-    if done == 0:
+    steps, window = session.reached, session.options.steps or (0, 1)
+    if steps == 0:
         return (
             "the script ended without a step: no optimizer's step() was called. "
             "A step ends with the optimizer's"
         )
     return (
-        f"the script took {done} {'step' if done == 1 else 'steps'} and --steps {window[0]}:{window[1]} "
-        f"begins at step {window[0]}; ask for steps before {done}"
+        f"the script took {steps} {'step' if steps == 1 else 'steps'} and --steps {window[0]}:{window[1]} "
+        f"begins at step {window[0]}; ask for steps before {steps}"
     )
 
 
@@ -146,10 +146,10 @@ def failure_of(error: BaseException) -> str:
             if error.code in (None, 0)
             else f"the script ended itself with exit code {error.code}"
         )
-    own = [f for f in traceback.extract_tb(error.__traceback__) if not is_library(f.filename)]
-    line = f"{Path(own[-1].filename).name}:{own[-1].lineno}: " if own else ""
-    said = "".join(traceback.format_exception_only(error)).strip()
-    return f"{line}the script failed\n{said}"
+    script_frames = [f for f in traceback.extract_tb(error.__traceback__) if not is_library(f.filename)]
+    line = f"{Path(script_frames[-1].filename).name}:{script_frames[-1].lineno}: " if script_frames else ""
+    message = "".join(traceback.format_exception_only(error)).strip()
+    return f"{line}the script failed\n{message}"
 
 
 def silence(quiet: bool) -> None:

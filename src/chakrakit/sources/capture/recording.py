@@ -50,29 +50,29 @@ class Patches:
     def set(self, owner: Any, name: str, value: Any) -> Any:
         """Replace an attribute; returns what was there, None for what was not."""
         before = owner.__dict__.get(name, _ABSENT) if isinstance(owner, type) else _ABSENT
-        found = getattr(owner, name, None)
+        original = getattr(owner, name, None)
         if before is _ABSENT and not isinstance(owner, type):
             before = getattr(owner, name, _ABSENT)
         self._undo.append(lambda: _put_back(owner, name, before))
         setattr(owner, name, value)
-        return found
+        return original
 
     def wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """Replace a function by one made from it; nothing happens where there is none."""
-        found = getattr(owner, name, None)
-        if found is not None:
-            made = make(found)
-            made.__name__ = getattr(found, "__name__", name)  # some look functions up by their name
-            self.set(owner, name, made)
+        original = getattr(owner, name, None)
+        if original is not None:
+            wrapper = make(original)
+            wrapper.__name__ = getattr(original, "__name__", name)  # some look functions up by their name
+            self.set(owner, name, wrapper)
 
-    def replace(self, found: Any, made: Any) -> None:
+    def replace(self, original: Any, replacement: Any) -> None:
         """Replace a function or class under every name that a module, ours aside, imported it by."""
         for path, module in list(sys.modules.items()):
             if path.startswith(_PACKAGE):
                 continue
             for name, value in list(getattr(module, "__dict__", {}).items()):
-                if value is found:
-                    self.set(module, name, made)
+                if value is original:
+                    self.set(module, name, replacement)
 
     def stub(self, owner: Any, name: str, label: str, result: Any = None) -> None:
         """Replace a function by one that does nothing and is listed once called."""
@@ -112,12 +112,12 @@ def _put_back(owner: Any, name: str, before: Any) -> None:
 def script_line() -> str:
     """`file.py:12` of the innermost line that is neither PyTorch's, Python's nor ours."""
     frame = sys._getframe(1)
-    found: FrameType | None = frame
-    while found is not None:
-        name = found.f_code.co_filename
+    caller: FrameType | None = frame
+    while caller is not None:
+        name = caller.f_code.co_filename
         if not is_library(name):
-            return f"{Path(name).name}:{found.f_lineno}"
-        found = found.f_back
+            return f"{Path(name).name}:{caller.f_lineno}"
+        caller = caller.f_back
     return "the script"
 
 

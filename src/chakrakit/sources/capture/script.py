@@ -76,14 +76,14 @@ def _launched(arguments: list[str]) -> Script:
     from torch.distributed.run import get_args_parser
 
     try:
-        found, _ = get_args_parser().parse_known_args(arguments)
+        parsed, _ = get_args_parser().parse_known_args(arguments)
     except SystemExit:
         raise CaptureError("torchrun's options are not understood; leave torchrun out") from None
-    local = str(found.nproc_per_node)
-    kind = "module" if found.module else "script"
+    local = str(parsed.nproc_per_node)
+    kind = "module" if parsed.module else "script"
     return Script(
         kind,
-        found.training_script,
-        tuple(found.training_script_args),
+        parsed.training_script,
+        tuple(parsed.training_script_args),
         int(local) if local.isdigit() else 0,
     )

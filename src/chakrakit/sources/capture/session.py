@@ -60,11 +60,11 @@ class Session:
         self.patches = Patches()
         self.storages = Storages()
         self.where = Whereabouts()
-        known = KnownValues(self.patches)
-        self.recorder = Recorder(self.where, self.storages, known)
+        known_values = KnownValues(self.patches)
+        self.recorder = Recorder(self.where, self.storages, known_values)
         self.mail = Mail(mail or {})
         self.distributed = Distributed(self.patches, rank, options.ranks, self.recorder, self.mail)
-        self._values = Values(self.patches, known, options.values)
+        self._values = Values(self.patches, known_values, options.values)
         self._stack = ExitStack()
         self._window = options.steps or (1, 2)
         self._parameters = 0
@@ -158,8 +158,8 @@ class Session:
         self._begin(step + 1)
 
     def _count_parameters(self) -> int:
-        found = {id(p): p.numel() for root in self.where.roots.values() for p in root.parameters()}
-        return sum(found.values())
+        sizes = {id(p): p.numel() for root in self.where.roots.values() for p in root.parameters()}
+        return sum(sizes.values())
 
     @property
     def reached(self) -> int:
@@ -170,7 +170,7 @@ class Session:
 
     def recording(self) -> Recording:
         """Everything seen in the steps asked for."""
-        made = Recording(
+        recording = Recording(
             rank=self.rank,
             world=self.options.ranks,
             ops=self.recorder.ops,
@@ -183,18 +183,18 @@ class Session:
             warnings=list(self.patches.warnings),
             mail=self.mail.sent,
         )
-        made.first_digest = digest(made, Families(made.groups, made.world), 0)
-        made.steps = self._kept_steps()
-        made.ops = _of_steps(made.ops, set(made.steps))
-        made.peak_bytes = max((self._peaks[s] for s in made.steps), default=0)
-        made.start_bytes = self._starts[made.steps[0]] if made.steps else 0
-        return made
+        recording.first_digest = digest(recording, Families(recording.groups, recording.world), 0)
+        recording.steps = self._kept_steps()
+        recording.ops = _of_steps(recording.ops, set(recording.steps))
+        recording.peak_bytes = max((self._peaks[s] for s in recording.steps), default=0)
+        recording.start_bytes = self._starts[recording.steps[0]] if recording.steps else 0
+        return recording
 
     def _kept_steps(self) -> list[int]:
-        wanted = [s for s in self._peaks if self._window[0] <= s < self._window[1]]
-        if self.options.steps is None and not wanted:
+        in_window = [s for s in self._peaks if self._window[0] <= s < self._window[1]]
+        if self.options.steps is None and not in_window:
             return list(self._peaks)  # a script with a single step
-        return wanted
+        return in_window
 
 
 def _of_steps(ops: list[Op], steps: set[int]) -> list[Op]:

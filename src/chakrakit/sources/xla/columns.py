@@ -26,20 +26,20 @@ _CYCLES = re.compile(r"estimated_cycles\W+(\d+)")
 
 def body_of(program: Program, role: Callable[[Row], str], rank: int, peers: Peers) -> Trace:
     """The rows that a rank takes part in, as a Trace."""
-    kept: list[Row] = []
+    rows: list[Row] = []
     place: dict[int, int] = {}
     pairs: list[tuple[int, int]] = []
     for number, row in enumerate(program.rows):
         if row.pairs and peers[row.pairs][0 if row.type == NodeType.COMM_RECV_NODE else 1] is None:
             place[number] = place.get(number - 1, -1)
             continue
-        pairs += [(place[a], len(kept)) for a in row.after if place.get(a, -1) >= 0]
-        place[number] = len(kept)
-        kept.append(row)
+        pairs += [(place[a], len(rows)) for a in row.after if place.get(a, -1) >= 0]
+        place[number] = len(rows)
+        rows.append(row)
     both = np.array(sorted(set(pairs)), np.int32).reshape(-1, 2)
     edges = Edges.of(both[:, 0], both[:, 1], EdgeKind.TENSOR) if len(both) else None
     try:
-        columns = _columns(program.module, role, rank, kept, peers)
+        columns = _columns(program.module, role, rank, rows, peers)
     except (OverflowError, pa.ArrowInvalid):
         raise FormatError(
             f"{program.module.name}: work, sizes or ranks of an instruction do not fit into 64 bits"

@@ -21,13 +21,13 @@ class Message:
 
     def integer(self, number: int, default: int = 0) -> int:
         """The last value of a varint field."""
-        found = self._fields.get(number)
-        return found[-1] if found and isinstance(found[-1], int) else default
+        values = self._fields.get(number)
+        return values[-1] if values and isinstance(values[-1], int) else default
 
     def text(self, number: int) -> str:
         """The last value of a string field."""
-        found = self._fields.get(number)
-        last = found[-1] if found else b""
+        values = self._fields.get(number)
+        last = values[-1] if values else b""
         return last.decode("utf-8", "replace") if isinstance(last, bytes) else ""
 
     def messages(self, number: int) -> list[Message]:
@@ -36,8 +36,8 @@ class Message:
 
     def message(self, number: int) -> Message | None:
         """The last value of a message field."""
-        found = [v for v in self._fields.get(number, ()) if isinstance(v, bytes)]
-        return Message(found[-1]) if found else None
+        encoded = [v for v in self._fields.get(number, ()) if isinstance(v, bytes)]
+        return Message(encoded[-1]) if encoded else None
 
     def raw(self, number: int) -> list[bytes]:
         """All values of a length-delimited field, as they are."""
@@ -102,28 +102,28 @@ def _module(message: Message, allocated: int) -> Module:
     entry = message.text(2) or names.get(message.integer(6), "")
     if entry not in computations:
         raise FormatError(f"the entry computation {entry!r} is not in the module")
-    found = Module(message.text(1), computations, entry, 1, bool(order), allocated)
-    found.devices = _devices(message, found)
-    return found
+    module = Module(message.text(1), computations, entry, 1, bool(order), allocated)
+    module.devices = _devices(message, module)
+    return module
 
 
 def _devices(message: Message, module: Module) -> int:
     """From the device assignment, or the largest number that any group names."""
     assigned = message.message(15)
-    told = assigned.integer(1, 1) * assigned.integer(2, 1) if assigned is not None else 1
-    return max(told, devices_named(module))
+    assigned_devices = assigned.integer(1, 1) * assigned.integer(2, 1) if assigned is not None else 1
+    return max(assigned_devices, devices_named(module))
 
 
 def devices_named(module: Module) -> int:
     """One more than the largest device that groups and permutations name."""
-    named = [
+    devices = [
         d
         for c in module.computations.values()
         for i in c.instructions
         for group in (*i.groups, *i.pairs)
         for d in group
     ]
-    return max(named, default=0) + 1
+    return max(devices, default=0) + 1
 
 
 def _computation(message: Message, names: dict[int, str], order: list[int]) -> Computation:
@@ -158,9 +158,9 @@ def _instruction(m: Message, inside: dict[int, str], names: dict[int, str]) -> I
     )
 
 
-def _known(names: dict[int, str], number: int, what: str) -> str:
+def _known(names: dict[int, str], number: int, role: str) -> str:
     if number not in names:
-        raise FormatError(f"{what} {number} is not in the module")
+        raise FormatError(f"{role} {number} is not in the module")
     return names[number]
 
 
@@ -176,9 +176,9 @@ def _shape(m: Message | None) -> Shape:
 def _groups(m: Message) -> Groups:
     """Lists (49), a list of devices (87), the iota form (92), or axes of a mesh (93)."""
     listed, iota, mesh = m.message(87), m.message(92), m.message(93)
-    found = m.messages(49) or (listed.messages(1) if listed else [])
-    if found:
-        return tuple(tuple(g.integers(1)) for g in found)
+    lists = m.messages(49) or (listed.messages(1) if listed else [])
+    if lists:
+        return tuple(tuple(g.integers(1)) for g in lists)
     if mesh is not None:
         return _mesh(mesh)
     iota = iota or (listed.message(2) if listed else None)

@@ -93,16 +93,16 @@ def parse_groups(text: str) -> Groups:
     if match:
         shape, reshape, order = (_numbers(g or "") for g in match.groups())
         return iota_groups(shape, reshape, order)
-    found = _INNER.findall(text[1:-1])
-    return tuple(tuple(_numbers(g)) for g in found if g.strip())
+    lists = _INNER.findall(text[1:-1])
+    return tuple(tuple(_numbers(g)) for g in lists if g.strip())
 
 
 def parse_pairs(text: str) -> tuple[tuple[int, int], ...]:
     """`{{0,1},{1,2}}`: sources and targets."""
-    found = [tuple(_numbers(g)) for g in _INNER.findall(text.strip()[1:-1])]
-    if any(len(p) != 2 for p in found):
+    pairs = [tuple(_numbers(g)) for g in _INNER.findall(text.strip()[1:-1])]
+    if any(len(p) != 2 for p in pairs):
         raise FormatError(f"source_target_pairs {text[:80]!r} are not pairs")
-    return tuple((p[0], p[1]) for p in found)
+    return tuple((p[0], p[1]) for p in pairs)
 
 
 def _numbers(text: str) -> list[int]:

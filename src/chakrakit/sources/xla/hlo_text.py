@@ -43,13 +43,13 @@ def read_text(text: str) -> Module:
             entry = opened[2] if opened[1] else entry
         elif line.startswith("}"):
             current = None
-        elif current is not None and (found := _INSTRUCTION.match(line)):
+        elif current is not None and (match := _INSTRUCTION.match(line)):
             try:
-                current.instructions.append(_instruction(found[2], found[3]))
+                current.instructions.append(_instruction(match[2], match[3]))
             except (ValueError, IndexError) as error:
                 raise FormatError(f"line {number}: {str(error) or 'cannot be read'}") from None
-            if found[1]:
-                current.root = found[2]
+            if match[1]:
+                current.root = match[2]
     if entry not in computations:
         raise FormatError("no ENTRY computation; the text is not a whole HLO module")
     return _finished(head, computations, entry)
@@ -61,11 +61,11 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _finished(head: re.Match[str], computations: dict[str, Computation], entry: str) -> Module:
     module = Module(head[1], computations, entry, 1, "is_scheduled=true" in head[2])
-    told = 1
-    for what in ("replica_count", "num_partitions"):
-        found = re.search(rf"\b{what}=(\d+)", head[2])
-        told *= int(found[1]) if found else 1
-    module.devices = max(told, devices_named(module))
+    stated_devices = 1
+    for attribute in ("replica_count", "num_partitions"):
+        match = re.search(rf"\b{attribute}=(\d+)", head[2])
+        stated_devices *= int(match[1]) if match else 1
+    module.devices = max(stated_devices, devices_named(module))
     for computation in computations.values():
         if not computation.root and computation.instructions:
             computation.root = computation.instructions[-1].name
@@ -105,15 +105,15 @@ def _shape(text: str, at: int) -> tuple[Shape, int]:
     while text[at] == " ":
         at += 1
     if text[at] != "(":
-        found = _ARRAY.match(text, at)
-        if found is None:
+        array = _ARRAY.match(text, at)
+        if array is None:
             word = re.match(r"(token|opaque)\[\]", text[at:])
             if word is None:
                 raise ValueError(f"no shape in {text[at : at + 40]!r}")
             return Shape(word[1]), at + word.end()
-        dims = tuple(int(d.strip().lstrip("<=")) for d in found[2].split(",") if d.strip())
-        kind = found[1] if found[1] in BITS else "opaque"
-        return Shape(kind, dims), _after_layout(text, found.end())
+        dims = tuple(int(d.strip().lstrip("<=")) for d in array[2].split(",") if d.strip())
+        kind = array[1] if array[1] in BITS else "opaque"
+        return Shape(kind, dims), _after_layout(text, array.end())
     parts, at = [], at + 1
     while text[at] != ")":
         if text[at] in ", ":
@@ -180,13 +180,13 @@ def _operands(text: str) -> tuple[str, ...]:
 
 
 def _names(text: str) -> list[str]:
-    found = _NAME.findall(text)
-    return found or [n.strip() for n in text.strip("{}").split(",") if n.strip()]
+    names = _NAME.findall(text)
+    return names or [n.strip() for n in text.strip("{}").split(",") if n.strip()]
 
 
 def _metadata(text: str) -> str:
-    found = re.search(r'op_name="((?:[^"\\]|\\.)*)"', text)
-    return found[1] if found else ""
+    match = re.search(r'op_name="((?:[^"\\]|\\.)*)"', text)
+    return match[1] if match else ""
 
 
 def _braced(text: str) -> tuple[int, ...]:

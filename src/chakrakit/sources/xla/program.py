@@ -54,13 +54,13 @@ class Bound:
         for rank in range(self.devices):
             ends = self._ends(rank)
             key = tuple((s is None, d is None) for s, d in ends)
-            known = first.get(key)
-            peers = _renamed(known[1], ends, rank) if known else None
-            if known is None or peers is None:
-                first[key] = known = (len(bodies), dict(enumerate(_flat(ends, rank))))
+            shared = first.get(key)
+            peers = _renamed(shared[1], ends, rank) if shared else None
+            if shared is None or peers is None:
+                first[key] = shared = (len(bodies), dict(enumerate(_flat(ends, rank))))
                 bodies.append(self._body(rank, ends))
                 peers = {}
-            bindings[rank] = Binding(known[0], self._own_groups(rank), peers)
+            bindings[rank] = Binding(shared[0], self._own_groups(rank), peers)
         return TraceSet(bodies, bindings, Groups(self.groups), self.card)
 
     def _own_groups(self, rank: int) -> dict[str, str]:
@@ -73,18 +73,18 @@ class Bound:
 
     def _ends(self, rank: int) -> list[tuple[int | None, int | None]]:
         """For each distinct permutation, whom a rank hears from and whom it sends to."""
-        seen = dict.fromkeys(r.pairs for r in self.program.rows if r.pairs)
+        permutations = dict.fromkeys(r.pairs for r in self.program.rows if r.pairs)
         return [
             (
                 next((s for s, d in pairs if d == rank), None),
                 next((d for s, d in pairs if s == rank), None),
             )
-            for pairs in seen
+            for pairs in permutations
         ]
 
     def _body(self, rank: int, ends: list[tuple[int | None, int | None]]) -> Trace:
-        seen = list(dict.fromkeys(r.pairs for r in self.program.rows if r.pairs))
-        peers = dict(zip(seen, ends, strict=True))
+        permutations = list(dict.fromkeys(r.pairs for r in self.program.rows if r.pairs))
+        peers = dict(zip(permutations, ends, strict=True))
         return body_of(self.program, self.role, rank, peers)
 
 
@@ -97,7 +97,7 @@ def _renamed(
 ) -> dict[int, int] | None:
     """Who a body's peers are for another rank; None where one of them would have to be two."""
     out: dict[int, int] = {}
-    for place, own in enumerate(_flat(ends, rank)):
-        if first[place] >= 0 and out.setdefault(first[place], own) != own:
+    for place, peer in enumerate(_flat(ends, rank)):
+        if first[place] >= 0 and out.setdefault(first[place], peer) != peer:
             return None
     return out if len(first) > 1 else {}

@@ -49,8 +49,8 @@ def flops(module: Module, instruction: Instruction, inside: Computation) -> tupl
 
 
 def _of_called(module: Module, instruction: Instruction) -> tuple[int, int]:
-    found = [_of_computation(module, name) for name in instruction.called]
-    return sum(f[0] for f in found), sum(f[1] for f in found)
+    work = [_of_computation(module, name) for name in instruction.called]
+    return sum(f[0] for f in work), sum(f[1] for f in work)
 
 
 @lru_cache(1 << 12)
@@ -58,10 +58,10 @@ def _of_computation(module: Module, name: str) -> tuple[int, int]:
     """Work of everything in a computation; many fusions call the same one."""
     computation = module.computations.get(name) or Computation(name)
     try:
-        found = [flops(module, inner, computation) for inner in computation.instructions]
+        work = [flops(module, inner, computation) for inner in computation.instructions]
     except RecursionError:
         raise FormatError(f"{name}: fusions call themselves, or are nested too deep") from None
-    return sum(f[0] for f in found), sum(f[1] for f in found)
+    return sum(f[0] for f in work), sum(f[1] for f in work)
 
 
 def moved(instruction: Instruction, sizes: dict[str, int]) -> int:
@@ -170,14 +170,14 @@ class Unrolled:
         if i.opcode == "conditional":
             self.warnings.setdefault(f"{i.name}: of a conditional the first branch is taken")
             return self._run(self._computation(i.called[0]), operands[1:2] or operands, depth + 1)
-        found = _TRIPS.search(i.backend)
-        if found is None:
+        trip_count = _TRIPS.search(i.backend)
+        if trip_count is None:
             self.warnings.setdefault(
                 f"{i.name}: how often the loop runs is not known; once is taken"
             )
         state = operands[0] if operands else _Value()
         body = self._computation(self._body(i))
-        trips = int(found[1]) if found else 1
+        trips = int(trip_count[1]) if trip_count else 1
         self._check(
             trips * max(1, sum(opcode_work(x.opcode) is not Work.VIEW for x in body.instructions))
         )
@@ -238,7 +238,7 @@ class Unrolled:
 
 def memory_of(module: Module, steps: Sequence[Step]) -> tuple[list[int], list[int], int]:
     """Bytes each step allocates and frees, and the peak; arguments are held throughout."""
-    held = sum(i.shape.bytes for i in module.main.instructions if i.opcode == "parameter")
+    argument_bytes = sum(i.shape.bytes for i in module.main.instructions if i.opcode == "parameter")
     last = {a: n for n, step in enumerate(steps) for a in step.after}
     alloc, free = [0] * len(steps), [0] * len(steps)
     for number, step in enumerate(steps):
@@ -246,13 +246,13 @@ def memory_of(module: Module, steps: Sequence[Step]) -> tuple[list[int], list[in
         alloc[number] = size
         if number in last:
             free[last[number]] += size
-    peak = live = held
-    for made, gone in zip(alloc, free, strict=True):
-        live += made
+    peak = live = argument_bytes
+    for allocated, freed in zip(alloc, free, strict=True):
+        live += allocated
         peak = max(peak, live)
-        live -= gone
+        live -= freed
     if alloc:
-        alloc[0] += held
+        alloc[0] += argument_bytes
     return alloc, free, module.allocated or peak
 
 
@@ -311,12 +311,12 @@ def program_of(module: Module) -> Program:
 
 def _rows(step: Step, after: list[int], tags: dict[str, int]) -> list[Row]:
     """One node, or a send and a receive for a permutation."""
-    i, told = step.instruction, step.collective
-    if told is None:
+    i, collective = step.instruction, step.collective
+    if collective is None:
         return [Row(i.name, NodeType.COMP_NODE, step, after)]
-    base = re.sub("-(start|done)$", "", told.opcode)
+    base = re.sub("-(start|done)$", "", collective.opcode)
     stream = COMMUNICATION if step.kind == "start" else COMPUTE
-    size = _operand_bytes(told, step)
+    size = _operand_bytes(collective, step)
     if base != _PERMUTE:
         return [
             Row(
@@ -327,11 +327,11 @@ def _rows(step: Step, after: list[int], tags: dict[str, int]) -> list[Row]:
                 stream,
                 int(KINDS[base]),
                 size,
-                _result_bytes(told, step),
-                told.groups,
+                _result_bytes(collective, step),
+                collective.groups,
             )
         ]
-    tag = tags[told.name] = tags.get(told.name, len(tags))
+    tag = tags[collective.name] = tags.get(collective.name, len(tags))
     out = Row(
         f"{i.name}.send",
         NodeType.COMM_SEND_NODE,
@@ -340,26 +340,26 @@ def _rows(step: Step, after: list[int], tags: dict[str, int]) -> list[Row]:
         COMMUNICATION,
         -1,
         size,
-        pairs=told.pairs,
+        pairs=collective.pairs,
         tag=tag,
     )
     back = Row(
-        i.name, NodeType.COMM_RECV_NODE, step, after, RECEIVE, -1, size, pairs=told.pairs, tag=tag
+        i.name, NodeType.COMM_RECV_NODE, step, after, RECEIVE, -1, size, pairs=collective.pairs, tag=tag
     )
     return [out, back]
 
 
-def _operand_bytes(told: Instruction, step: Step) -> int:
+def _operand_bytes(collective: Instruction, step: Step) -> int:
     sizes = {x.name: x.shape.bytes for x in step.inside.instructions}
-    found = sum(sizes.get(o, 0) for o in told.operands)
-    if not found:  # operands are parameters of the computation it was wrapped in
-        found = sum(sizes.get(o, 0) for o in step.instruction.operands)
-    return found
+    size = sum(sizes.get(o, 0) for o in collective.operands)
+    if not size:  # operands are parameters of the computation it was wrapped in
+        size = sum(sizes.get(o, 0) for o in step.instruction.operands)
+    return size
 
 
-def _result_bytes(told: Instruction, step: Step) -> int:
+def _result_bytes(collective: Instruction, step: Step) -> int:
     """What comes out; a start's result holds its operands too."""
-    doubled = told.opcode.startswith(("all-gather", "collective-permute")) and step.kind == "start"
-    if doubled and told.shape.is_tuple and len(told.shape.parts) > 1:
-        return told.shape.parts[1].bytes
-    return told.shape.bytes
+    doubled = collective.opcode.startswith(("all-gather", "collective-permute")) and step.kind == "start"
+    if doubled and collective.shape.is_tuple and len(collective.shape.parts) > 1:
+        return collective.shape.parts[1].bytes
+    return collective.shape.bytes

@@ -124,7 +124,7 @@ _GRID = re.compile(r"grid:(\d+),(\d+),(\d+) block:(\d+),(\d+),(\d+)")
 def read_devices(data: bytes, path: str = "", modules: Iterable[Module] = ()) -> dict[int, Kineto]:
     """Each device's events by the device's number; `modules` help where the profile holds none."""
     planes = read_planes(data, path)
-    known = _Modules(planes, modules)
+    instructions = _Modules(planes, modules)
     work = _device_events(planes)
     if not work:
         raise FormatError(
@@ -136,7 +136,7 @@ def read_devices(data: bytes, path: str = "", modules: Iterable[Module] = ()) ->
     hosts = _host_lines(planes, work)
     main = _main_module(work)
     return {
-        device: _Device(device, lines, hosts.get(device, []), known, path).kineto(
+        device: _Device(device, lines, hosts.get(device, []), instructions, path).kineto(
             base, main, planes
         )
         for device, lines in sorted(work.items())
@@ -197,12 +197,12 @@ def _host_lines(planes: list[Plane], work: Mapping[int, Lines]) -> dict[int, Lin
     for plane in planes:
         if plane.name.startswith("/host:CPU"):
             for line in plane.lines():
-                seen = Counter(
+                launches = Counter(
                     owner[number]
                     for e in line[2]
                     if (number := _number(e, "correlation_id")) in owner
                 )
-                device = seen.most_common(1)[0][0] if seen else min(work)
+                device = launches.most_common(1)[0][0] if launches else min(work)
                 out.setdefault(device, []).append(line)
     return out
 
@@ -222,7 +222,7 @@ def _main_module(work: Mapping[int, Lines]) -> str:
 class _Modules:
     """Instructions by module and name, from the profile itself or from files beside it."""
 
-    def __init__(self, planes: list[Plane], given: Iterable[Module]) -> None:
+    def __init__(self, planes: list[Plane], modules: Iterable[Module]) -> None:
         self._raw: dict[str, bytes] = {}
         for plane in planes:
             if plane.name.startswith("/host:metadata"):
@@ -231,7 +231,7 @@ class _Modules:
                     if proto:
                         self._raw[name.partition("(")[0]] = proto
         self._known: dict[str, dict[str, Instruction]] = {
-            m.name: _instructions(m) for m in given if m.name not in self._raw
+            m.name: _instructions(m) for m in modules if m.name not in self._raw
         }
 
     def instruction(self, module: str, name: str) -> Instruction | None:
@@ -272,13 +272,13 @@ class _Device:
             else:
                 self.activities.leave_out(name or "line without a name", len(events))
         config = [{"pg_name": n, "ranks": r} for n, r in self.groups.items()]
-        found = self.activities.kineto(
+        kineto = self.activities.kineto(
             base,
             host_name="profile",
             distributed={"pg_config": config} if config else {},
             devices=[{"id": self.device, "name": self._device_name(planes)}],
         )
-        return replace(found, steps=self._steps(len(found), main))
+        return replace(kineto, steps=self._steps(len(kineto), main))
 
     def _device_name(self, planes: list[Plane]) -> str:
         for plane in planes:
@@ -290,19 +290,19 @@ class _Device:
 
     def _thread(self, number: int, name: str, events: list[Event]) -> None:
         """Calls into the device's runtime, and the program's own ranges; Python's frames are apart."""
-        kept = [e for e in events if (e.end > e.start and "hlo_op" not in e.stats) or _is_call(e)]
+        ranges = [e for e in events if (e.end > e.start and "hlo_op" not in e.stats) or _is_call(e)]
         self.activities.leave_out(
             "host events without duration", sum(e.end <= e.start for e in events)
         )
-        kinds = np.array([_host_kind(e) for e in kept], np.int8)
+        kinds = np.array([_host_kind(e) for e in ranges], np.int8)
         self.activities.add(
             kinds,
-            [e.name for e in kept],
-            [e.start for e in kept],
-            [e.end for e in kept],
+            [e.name for e in ranges],
+            [e.start for e in ranges],
+            [e.end for e in ranges],
             pid=0,
             tid=number,
-            correlation=[_number(e, "correlation_id") for e in kept],
+            correlation=[_number(e, "correlation_id") for e in ranges],
         )
 
     def _stream(self, stream: int, events: list[Event]) -> None:
@@ -414,8 +414,8 @@ def _bytes(event: Event) -> int:
 
 def _number(event: Event, name: str, missing: int = -1) -> int:
     """A stat that should be a whole number; `missing` where it is not there or is something else."""
-    found = whole(event.stats.get(name))
-    return missing if found is None else found
+    number = whole(event.stats.get(name))
+    return missing if number is None else number
 
 
 def _launched(event: Event, first: int) -> str:

@@ -130,9 +130,9 @@ def _texts(texts: Sequence[str], codes: Any, mask: Mask | None = None) -> pa.Arr
 
 def _arguments(recording: Recording, used: Any) -> dict[str, Any]:
     names = [
-        f"{side}_{what}"
+        f"{side}_{aspect}"
         for side in ("inputs", "outputs")
-        for what in ("shapes", "types", "strides")
+        for aspect in ("shapes", "types", "strides")
     ]
     return {
         name: _texts([str(getattr(s, name)) for s in recording.signatures], used)
@@ -173,8 +173,8 @@ def _communication(
         return {}
 
     def column(of: Callable[[Comm], Any], kind: pa.DataType) -> pa.Array:
-        told = [of(c) for c in recording.comms]
-        return pa.array([told[r] if r >= 0 else None for r in rows], kind)
+        of_comm = [of(c) for c in recording.comms]
+        return pa.array([of_comm[r] if r >= 0 else None for r in rows], kind)
 
     i64, i32, text = pa.int64(), pa.int32(), pa.string()
     mine = recording.rank
@@ -222,9 +222,9 @@ def _edges(recording: Recording, events: list[tuple[int, int]], host: Mask) -> E
         if host[i]:
             continue  # views and allocations run ahead and hold up nobody
         for storage in op.reads:
-            found = writer.get(storage, -1)
-            if found >= 0:
-                pairs.setdefault((found, i), int(EdgeKind.TENSOR))
+            last_writer = writer.get(storage, -1)
+            if last_writer >= 0:
+                pairs.setdefault((last_writer, i), int(EdgeKind.TENSOR))
         for storage in op.writes:
             writer[storage] = i
     for pair in events:

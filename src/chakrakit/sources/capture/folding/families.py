@@ -38,8 +38,8 @@ class Family:
 
     def group_of(self, rank: int) -> tuple[int, ...]:
         """The ranks of a rank's group; () for a rank that is in none."""
-        found = self.place.get(rank)
-        return () if found is None else self.groups[found[0]]
+        place = self.place.get(rank)
+        return () if place is None else self.groups[place[0]]
 
     def position(self, rank: int) -> int:
         """The place of a rank in its group, -1 for one that is in none."""
@@ -80,22 +80,22 @@ class Families:
         for family in self.listed:
             if family.role in ("", "undefined", "default_pg"):
                 family.role = "world" if family.size == self.world else f"group_of_{family.size}"
-        seen: Counter[str] = Counter()
+        uses: Counter[str] = Counter()
         for family in self.listed:
-            seen[family.role] += 1
-            if seen[family.role] > 1:
-                family.role = f"{family.role}_{seen[family.role]}"
+            uses[family.role] += 1
+            if uses[family.role] > 1:
+                family.role = f"{family.role}_{uses[family.role]}"
 
     def of_recorded(self, groups: Sequence[Group]) -> dict[str, Family]:
         """The family of every group name in one rank's program."""
-        found: dict[str, Family] = {}
+        family_of: dict[str, Family] = {}
         used: Counter[tuple[int, ...]] = Counter()
         for group in groups:
             homes = self._of_group.get(group.ranks) or self._fitting(group)
             if homes:
-                found[group.name] = homes[min(used[group.ranks], len(homes) - 1)]
+                family_of[group.name] = homes[min(used[group.ranks], len(homes) - 1)]
             used[group.ranks] += 1
-        return found
+        return family_of
 
     def _fitting(self, group: Group) -> list[Family]:
         """Families that have a group of these very ranks; it was made by another rank alone."""
@@ -137,14 +137,14 @@ def digest(recording: Recording, families: Families, step: int | None = None) ->
     homes = families.of_recorded(recording.groups)
     hashed = hashlib.sha256()
     # Plain values say where in a tensor a rank's own part begins: they differ and change nothing.
-    known = [
+    signatures = [
         msgspec.json.encode(msgspec.structs.replace(s, inputs_values=""))
         for s in recording.signatures
     ]
     for op in recording.ops:
         if step is not None and op.step != step:
             continue
-        hashed.update(known[op.signature])
+        hashed.update(signatures[op.signature])
         hashed.update(f"{recording.modules[op.module]}|{op.phase}|{op.micro_batch}".encode())
         if op.comm >= 0:
             hashed.update(_said(recording.comms[op.comm], homes, recording.rank))
@@ -157,7 +157,7 @@ def _said(comm: Comm, homes: dict[str, Family], rank: int) -> bytes:
     role = comm.group if family is None else family.role
     members = family.group_of(rank) if family is not None else ()
     position = family.position(rank) if family is not None else -1
-    told = (
+    facts = (
         role,
         relative_peer(comm, members, position),
         comm.kind,
@@ -168,4 +168,4 @@ def _said(comm: Comm, homes: dict[str, Family], rank: int) -> bytes:
         comm.in_splits,
         comm.out_splits,
     )
-    return msgspec.json.encode(told)
+    return msgspec.json.encode(facts)

@@ -58,8 +58,8 @@ class _Used:
     def __init__(self, recording: Recording, families: Families) -> None:
         self.recording = recording
         homes = families.of_recorded(recording.groups)
-        named = {c.group for c in recording.comms}
-        self.families: dict[str, Family] = {g: homes[g] for g in sorted(named) if g in homes}
+        group_names = {c.group for c in recording.comms}
+        self.families: dict[str, Family] = {g: homes[g] for g in sorted(group_names) if g in homes}
         self.roles = {g: f.role for g, f in self.families.items()}
         self._messages = [c for c in recording.comms if c.kind in (words.SEND, words.RECV)]
 
@@ -80,8 +80,8 @@ class _Used:
         """For each rank the body names, who that is for another rank."""
         if rank == self.recording.rank:
             return {}
-        found = {self.recording.rank: rank} if self._messages else {}
-        return found | dict(self._pairs(rank))
+        itself = {self.recording.rank: rank} if self._messages else {}
+        return itself | dict(self._pairs(rank))
 
     def _pairs(self, rank: int) -> Iterator[tuple[int, int]]:
         for comm in self._distinct():
@@ -90,8 +90,8 @@ class _Used:
                 yield now, self._counterpart(comm, rank)
 
     def _distinct(self) -> list[Comm]:
-        seen = {(c.group, c.peer, c.kind): c for c in self.recording.comms if c.peer >= 0}
-        return list(seen.values())
+        by_peer = {(c.group, c.peer, c.kind): c for c in self.recording.comms if c.peer >= 0}
+        return list(by_peer.values())
 
     def _counterpart(self, comm: Comm, rank: int) -> int:
         family = self.families[comm.group]
@@ -105,8 +105,8 @@ class _Used:
 
     def is_clear(self, rank: int) -> bool:
         """Whether one rank of the body never has to be two."""
-        found: dict[int, int] = {self.recording.rank: rank} if self._messages else {}
-        return all(found.setdefault(now, then) == then for now, then in self._pairs(rank))
+        counterpart_of: dict[int, int] = {self.recording.rank: rank} if self._messages else {}
+        return all(counterpart_of.setdefault(now, then) == then for now, then in self._pairs(rank))
 
 
 def _splittable(kinds: Sequence[Kind], families: Families) -> Iterator[Kind]:
@@ -171,24 +171,24 @@ class CaptureReport(Result, msgspec.Struct, frozen=True):
 
 def report_of(kinds: Sequence[Kind], families: Families, warnings: Sequence[str]) -> CaptureReport:
     """Figures of every kind; a collective is that of the first kind that has it."""
-    found: dict[tuple[str, str], CollectiveFigures] = {}
+    collectives: dict[tuple[str, str], CollectiveFigures] = {}
     for kind in kinds:
         for figures in _collectives(kind, families):
-            found.setdefault((figures.type, figures.group), figures)
-    told = [w for k in kinds for w in k.recording.warnings] + list(warnings)
+            collectives.setdefault((figures.type, figures.group), figures)
+    all_warnings = [w for k in kinds for w in k.recording.warnings] + list(warnings)
     return CaptureReport(
         sum(len(k.ranks) for k in kinds),
         [_figures(k) for k in kinds],
-        [found[key] for key in sorted(found)],
+        [collectives[key] for key in sorted(collectives)],
         sorted({s for k in kinds for s in k.recording.stubbed}),
-        list(dict.fromkeys(told)),
+        list(dict.fromkeys(all_warnings)),
     )
 
 
 def _figures(kind: Kind) -> KindFigures:
-    made = kind.recording
-    flops = sum(_model_flops(made.signatures[op.signature]) for op in made.ops)
-    return KindFigures(len(kind.ranks), len(made.ops), flops, made.parameters, made.peak_bytes)
+    recording = kind.recording
+    flops = sum(_model_flops(recording.signatures[op.signature]) for op in recording.ops)
+    return KindFigures(len(kind.ranks), len(recording.ops), flops, recording.parameters, recording.peak_bytes)
 
 
 def _model_flops(signature: Signature) -> int:
@@ -198,12 +198,12 @@ def _model_flops(signature: Signature) -> int:
 
 
 def _collectives(kind: Kind, families: Families) -> list[CollectiveFigures]:
-    made = kind.recording
-    homes = families.of_recorded(made.groups)
+    recording = kind.recording
+    homes = families.of_recorded(recording.groups)
     totals: dict[tuple[str, str], tuple[int, int]] = {}
-    for op in made.ops:
+    for op in recording.ops:
         if op.comm >= 0:
-            comm = made.comms[op.comm]
+            comm = recording.comms[op.comm]
             family = homes.get(comm.group)
             key = (collective_name(comm.kind), comm.group if family is None else family.role)
             count, size = totals.get(key, (0, 0))

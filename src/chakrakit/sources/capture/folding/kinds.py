@@ -66,8 +66,8 @@ class Search:
             classes.setdefault(key, []).append(rank)
         alike: dict[str, list[int]] = {}
         for ranks in classes.values():
-            for rank, found in self._of_class(ranks).items():
-                alike.setdefault(found, []).append(rank)
+            for rank, first_digest in self._of_class(ranks).items():
+                alike.setdefault(first_digest, []).append(rank)
         return [self._kind(ranks) for ranks in sorted(alike.values(), key=min)]
 
     def _kind(self, ranks: list[int]) -> Kind:
@@ -83,24 +83,24 @@ class Search:
         spread = any(a in self._messages for a in axes)
         if not spread and all(self._seen(r) == self._seen(ranks[0]) for r in samples):
             return dict.fromkeys(ranks, self._seen(ranks[0]))
-        found = self._by_rule(ranks, [a for a in axes if self._varies(a, ranks)])
+        digests = self._by_rule(ranks, [a for a in axes if self._varies(a, ranks)])
         for rank in samples:
-            if self._seen(rank) != found[rank]:
-                return self._one_by_one(ranks, found, rank)
-        return found
+            if self._seen(rank) != digests[rank]:
+                return self._one_by_one(ranks, digests, rank)
+        return digests
 
     def _axes(self, ranks: Sequence[int]) -> list[Family]:
         """Families whose places tell ranks apart, without those that another one already tells."""
-        seen: set[tuple[int, ...]] = set()
+        distinct: set[tuple[int, ...]] = set()
         out: list[Family] = []
         smaller = sorted(self.families.listed, key=lambda f: f.size)
         for family in smaller:
             places = tuple(family.position(r) for r in ranks)
-            if len(set(places)) < 2 or places in seen:
+            if len(set(places)) < 2 or places in distinct:
                 continue
             if family.size == self.world and out and family not in self._messages:
                 continue  # the world's order is that of the smaller groups together
-            seen.add(places)
+            distinct.add(places)
             out.append(family)
         return out
 
@@ -118,11 +118,11 @@ class Search:
     def _by_rule(self, ranks: Sequence[int], axes: Sequence[Family]) -> dict[int, str]:
         cuts = [self._segments(axis, ranks) for axis in axes]
         stands_for: dict[tuple[int, ...], int] = {}
-        found: dict[int, str] = {}
+        digests: dict[int, str] = {}
         for rank in ranks:
             key = tuple(cut[axis.position(rank)] for axis, cut in zip(axes, cuts, strict=True))
-            found[rank] = self._seen(stands_for.setdefault(key, rank))
-        return found
+            digests[rank] = self._seen(stands_for.setdefault(key, rank))
+        return digests
 
     def _segments(self, axis: Family, ranks: Sequence[int]) -> dict[int, int]:
         """The first place of the run of equal places that each place of the axis is in."""
@@ -155,14 +155,14 @@ class Search:
                 f"{_STEPS}"
             )
 
-    def _one_by_one(self, ranks: Sequence[int], found: dict[int, str], odd: int) -> dict[int, str]:
+    def _one_by_one(self, ranks: Sequence[int], by_rule: dict[int, str], odd: int) -> dict[int, str]:
         if len(ranks) <= MOST_ALONE:
             return {r: self._seen(r) for r in ranks}
         self.warnings.append(
             f"rank {odd} does not run the program its place suggests; it has a body of its own, and "
             "other such ranks may have been missed"
         )
-        return {**found, odd: self._seen(odd)}
+        return {**by_rule, odd: self._seen(odd)}
 
 
 def _samples(ranks: Sequence[int]) -> list[int]:
@@ -170,10 +170,10 @@ def _samples(ranks: Sequence[int]) -> list[int]:
     return sorted({ranks[-1], ranks[len(ranks) * 5 // 11]})
 
 
-def _spread(known: dict[int, int], size: int) -> dict[int, int]:
+def _spread(segments: dict[int, int], size: int) -> dict[int, int]:
     """Places that the class's own line does not have count with the place before them."""
     last, out = 0, {}
     for place in range(size):
-        last = known.get(place, last)
+        last = segments.get(place, last)
         out[place] = last
     return out

@@ -26,8 +26,8 @@ def read(name: str, args: Any, kwargs: Any, out: Any) -> Comm | None:
     group = next((g for g in map(_group, values) if g is not None), None)
     if space != "c10d":
         group = next((v for v in reversed(values) if isinstance(v, str)), group)
-    sent, received = _ends(space, kind, args, out)
-    comm = Comm(int(kind), group or "", _bytes(sent), _bytes(received), _dtype(sent or received))
+    inputs, outputs = _ends(space, kind, args, out)
+    comm = Comm(int(kind), group or "", _bytes(inputs), _bytes(outputs), _dtype(inputs or outputs))
     numbers = [v for v in values if type(v) is int]
     lists = [list(v) for v in values if _is_split(v)]
     if kind == _C.ALL_TO_ALL and len(lists) >= 2:
@@ -68,12 +68,12 @@ def _group(value: Any) -> str | None:
     return None
 
 
-def _bytes(found: list[torch.Tensor]) -> int:
-    return sum(t.numel() * t.element_size() for t in found)
+def _bytes(operands: list[torch.Tensor]) -> int:
+    return sum(t.numel() * t.element_size() for t in operands)
 
 
-def _dtype(found: list[torch.Tensor]) -> str:
-    return str(found[0].dtype).removeprefix("torch.") if found else ""
+def _dtype(operands: list[torch.Tensor]) -> str:
+    return str(operands[0].dtype).removeprefix("torch.") if operands else ""
 
 
 def _is_split(value: Any) -> bool:

@@ -97,8 +97,8 @@ class KnownValues:
 
     def get(self, tensor: torch.Tensor) -> Number | None:
         """The value, if known."""
-        found: Number | None = tensor.__dict__.get(_NAME)
-        return found
+        value: Number | None = tensor.__dict__.get(_NAME)
+        return value
 
     def note(self, name: str, args: Any, kwargs: Any, out: Any) -> None:
         """What follows for the results of an operator; in-place forms change their first argument."""
@@ -115,8 +115,8 @@ class KnownValues:
         """A collective that gives every element as some rank sent it: what all sent, all get."""
         if len(args) < 2 or not isinstance(args[1], (list, tuple, torch.Tensor)):
             return  # broadcast: what is there stays
-        sent = args[1][0] if isinstance(args[1], (list, tuple)) else args[1]
-        value = self.get(sent) if isinstance(sent, torch.Tensor) else None
+        source = args[1][0] if isinstance(args[1], (list, tuple)) else args[1]
+        value = self.get(source) if isinstance(source, torch.Tensor) else None
         for tensor in args[0] if isinstance(args[0], (list, tuple)) else (args[0],):
             if isinstance(tensor, torch.Tensor):
                 self._set(tensor, value)

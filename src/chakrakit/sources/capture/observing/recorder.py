@@ -38,9 +38,9 @@ def fits(func: Any, args: Any) -> bool:
     first = lists[0] if lists else []
     return all(
         not isinstance(t, DTensor) or (isinstance(f, DTensor) and t.placements == f.placements)
-        for found in lists
-        if len(found) == len(first)
-        for f, t in zip(first, found, strict=True)
+        for tensors in lists
+        if len(tensors) == len(first)
+        for f, t in zip(first, tensors, strict=True)
     )
 
 
@@ -52,8 +52,8 @@ def run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if getattr(func, "_schema", None) is not None and func._schema.name.endswith("_"):
         return args[0]
     return [
-        DTensor(made, like._spec, requires_grad=False) if isinstance(like, DTensor) else made
-        for made, like in zip(out, args[0], strict=True)
+        DTensor(shard, like._spec, requires_grad=False) if isinstance(like, DTensor) else shard
+        for shard, like in zip(out, args[0], strict=True)
     ]
 
 
@@ -80,9 +80,9 @@ class Recorder(TorchDispatchMode):
     not seen. Operators on subclasses (DTensor) are left to them and seen as what they come down to.
     """
 
-    def __init__(self, where: Whereabouts, storages: Storages, known: KnownValues) -> None:
+    def __init__(self, where: Whereabouts, storages: Storages, values: KnownValues) -> None:
         super().__init__()
-        self.where, self.storages, self.known = where, storages, known
+        self.where, self.storages, self.known = where, storages, values
         self.signatures = Signatures()
         self.ops: list[Op] = []
         self._freed_before = 0
@@ -181,15 +181,15 @@ class Recorder(TorchDispatchMode):
         self._note_freed()
         before = self.storages.live
         results = [] if out is None else communication.tensors(out)
-        made = [self.storages.number(t) for t in results]
-        on_device = self._place(read, made)
+        result_storages = [self.storages.number(t) for t in results]
+        on_device = self._place(read, result_storages)
         if "resize" in short:
             for tensor in communication.tensors(args)[:1]:
                 self.storages.resized(tensor)
         if not self.recording:
             self.storages.freed = 0
             return
-        writes = self._written(func, args, read, made)
+        writes = self._written(func, args, read, result_storages)
         comm = self._communication(space, name, args, kwargs, out)
         plain = _IN_BACKWARD.get(name, "") if self.where.phase == BACKWARD else ""
         self._add(
@@ -215,28 +215,28 @@ class Recorder(TorchDispatchMode):
         elif self.recording:
             self._freed_before += freed
 
-    def _place(self, read: list[int], made: list[int]) -> bool:
+    def _place(self, read: list[int], results: list[int]) -> bool:
         """Results of work on the device are on the device."""
         storages = self.storages
         if storages.everything:
             return True
         on_device = any(map(storages.on_device, read))
         if on_device:  # operators do not mix devices, scalars and index tensors aside
-            for number in (*made, *read):
+            for number in (*results, *read):
                 storages.mark(number)
-        return on_device or any(map(storages.on_device, made))
+        return on_device or any(map(storages.on_device, results))
 
-    def _written(self, func: Any, args: Any, read: list[int], made: list[int]) -> list[int]:
+    def _written(self, func: Any, args: Any, read: list[int], results: list[int]) -> list[int]:
         """New storages, and those of arguments that the schema says are changed."""
-        known = set(read)
-        written = [n for n in made if n not in known]
+        read_storages = set(read)
+        writes = [n for n in results if n not in read_storages]
         places = self._mutates.get(func)
         if places is None:
             places = self._mutates[func] = _changed(func)
         for place in places:
             if place < len(args):
-                written += [self.storages.number(t) for t in communication.tensors(args[place])]
-        return written
+                writes += [self.storages.number(t) for t in communication.tensors(args[place])]
+        return writes
 
     def _communication(self, space: str, name: str, args: Any, kwargs: Any, out: Any) -> int:
         if space not in SPACES:
@@ -255,7 +255,7 @@ class Recorder(TorchDispatchMode):
         writes: list[int],
         comm: int,
         is_host: bool,
-        taken: int,
+        allocated: int,
     ) -> None:
         where = self.where
         freed, self.storages.freed = self.storages.freed, 0
@@ -270,7 +270,7 @@ class Recorder(TorchDispatchMode):
                 writes,
                 comm,
                 -1,
-                max(taken, 0),
+                max(allocated, 0),
                 freed + early,
                 is_host,
                 where.micro_batch,
@@ -281,8 +281,8 @@ class Recorder(TorchDispatchMode):
         """The script waited for the communication of `op`."""
         if not self.recording or not 0 <= op < len(self.ops):
             return
-        made = self.ops[op].writes or self.ops[op].reads
-        self._add(self.signatures.number(name, (), {}, None, name), list(made), [], -1, False, 0)
+        completed = self.ops[op].writes or self.ops[op].reads
+        self._add(self.signatures.number(name, (), {}, None, name), list(completed), [], -1, False, 0)
         self.ops[-1].waits_for = op
 
 

@@ -38,8 +38,8 @@ class Storages:
         """The number of a tensor's storage."""
         storage = tensor.untyped_storage()
         key = storage._cdata
-        found = self._numbers.get(key)
-        return self._new(storage, key) if found is None else found
+        number = self._numbers.get(key)
+        return self._new(storage, key) if number is None else number
 
     def seen(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor's storage has a number already."""

@@ -148,12 +148,12 @@ def _kind(base: str, args: Any) -> torch.dtype:
 
 def _in_single(base: str, operator: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Operators that take the type of their result; of a half they make it in the same kernel."""
-    given = dict(zip((a.name for a in operator._schema.arguments), args, strict=False)) | kwargs
-    if _floating(args[:1]) and given.get("dtype") is None:
+    arguments = dict(zip((a.name for a in operator._schema.arguments), args, strict=False)) | kwargs
+    if _floating(args[:1]) and arguments.get("dtype") is None:
         if base in _FUSED and args[0].dtype is torch.float16:
-            return _FUSED[base](args[0], given["dim"], True)
-        given["dtype"] = torch.float32
-    return operator(**given)
+            return _FUSED[base](args[0], arguments["dim"], True)
+        arguments["dtype"] = torch.float32
+    return operator(**arguments)
 
 
 def _floating(value: Any) -> list[torch.Tensor]:

@@ -45,19 +45,19 @@ def _admitted() -> Iterator[None]:
 def _shapes() -> torch.library.Library:
     """What the operators return, for as long as the process lives: PyTorch does not say."""
     library = torch.library.Library("aten", "IMPL", "Meta")
-    for name, made in (
+    for name, meta in (
         ("batch_norm_stats", lambda x, eps: (_channels(x), _channels(x))),
         ("batch_norm_gather_stats_with_counts", lambda x, *_: (_channels(x), _channels(x))),
         ("batch_norm_elemt", lambda x, *_: torch.empty_like(x)),
         ("batch_norm_backward_reduce", _reduced),
         ("batch_norm_backward_elemt", lambda grad, x, *_: torch.empty_like(x)),
     ):
-        library.impl(name, made)
+        library.impl(name, meta)
     return library
 
 
-def _reduced(grad: Any, x: Any, mean: Any, invstd: Any, weight: Any, *wanted: bool) -> Any:
-    both, of_weight, of_bias = wanted
+def _reduced(grad: Any, x: Any, mean: Any, invstd: Any, weight: Any, *outputs: bool) -> Any:
+    both, of_weight, of_bias = outputs
     sums = (_channels(x), _channels(x)) if both else (None, None)
     kind = {} if weight is None else {"dtype": weight.dtype}
     return (

@@ -142,21 +142,21 @@ class Redirect(TorchFunctionMode):
         kwargs.pop("pin_memory", None)
         if func is torch.Tensor.cuda:
             return self._moved(args[0], args[0])
-        asked = is_cuda(kwargs.get("device"))
-        if asked:
+        to_gpu = is_cuda(kwargs.get("device"))
+        if to_gpu:
             kwargs["device"] = "cpu"
         if func is torch.Tensor.to and len(args) > 1 and is_cuda(args[1]):
-            args, asked = (args[0], "cpu", *args[2:]), True
+            args, to_gpu = (args[0], "cpu", *args[2:]), True
         out = func(*args, **kwargs)
-        if not asked:
+        if not to_gpu:
             return out
         return self._moved(args[0], out) if func is torch.Tensor.to else self._marked(out)
 
     def _moved(self, before: Any, after: Any) -> Any:
         """A copy, unless the tensor is there already."""
         local = getattr(after, "_local_tensor", after)
-        here = not self.storages.everything and self.storages.on_device(self.storages.number(local))
-        return after if here else self._marked(after.clone() if after is before else after)
+        on_device = not self.storages.everything and self.storages.on_device(self.storages.number(local))
+        return after if on_device else self._marked(after.clone() if after is before else after)
 
     def _marked(self, tensor: Any) -> Any:
         self.storages.only_device()
@@ -191,11 +191,11 @@ class Cuda:
             "manual_seed_all",
         ):  # torch.manual_seed calls them, listed or not
             patches.set(cuda, name, lambda *_, **__: None)
-        there = bool(self.present)
+        present = bool(self.present)
         answers: dict[str, Any] = {
-            "is_available": there,
-            "device_count": self.count if there else 0,
-            "is_initialized": there,
+            "is_available": present,
+            "device_count": self.count if present else 0,
+            "is_initialized": present,
             "current_device": self.local_rank,
             "is_bf16_supported": True,
             "get_device_name": self.present.upper() or "GPU",
@@ -212,8 +212,8 @@ class Cuda:
         patches.set(cuda, "set_device", self._set_device)
         self._install_memory()
         stream = Stream()
-        for name, made in (("Stream", Stream), ("Event", Event)):
-            patches.set(cuda, name, made)
+        for name, standin in (("Stream", Stream), ("Event", Event)):
+            patches.set(cuda, name, standin)
         for name in ("current_stream", "default_stream"):
             patches.set(cuda, name, lambda *_, **__: stream)
         for name in ("stream", "device", "device_of", "StreamContext"):
@@ -238,8 +238,8 @@ class Cuda:
     def _stats(self) -> dict[str, int]:
         live, peak = self.storages.live, self.storages.peak
         return {
-            f"{what}.all.{when}": value
-            for what in ("allocated_bytes", "reserved_bytes", "active_bytes")
+            f"{figure}.all.{when}": value
+            for figure in ("allocated_bytes", "reserved_bytes", "active_bytes")
             for when, value in (("current", live), ("peak", peak))
         }
 

@@ -50,8 +50,8 @@ class Later(torch.futures.Future[Any]):
         """Run the function, unless it has been."""
         if not super().done():
             self._source.wait()
-            made = self._callback(self._source)
-            self.set_result(made.wait() if isinstance(made, torch.futures.Future) else made)
+            result = self._callback(self._source)
+            self.set_result(result.wait() if isinstance(result, torch.futures.Future) else result)
         return super().value()
 
     value = wait
@@ -87,8 +87,8 @@ class Mail:
 
     def get(self, name: str) -> Any:
         """What somebody told, or None."""
-        found = self.sent.get(name) or self.received.get(name)
-        return None if found is None else pickle.loads(found)
+        pickled = self.sent.get(name) or self.received.get(name)
+        return None if pickled is None else pickle.loads(pickled)
 
     def names(self) -> list[str]:
         """Everything there is."""
@@ -168,12 +168,12 @@ class Distributed:
             if len(args) > 1:
                 kwargs.pop("backend")
             with _disable_current_modes():
-                made = plain(ranks, *args, **kwargs)
+                group = plain(ranks, *args, **kwargs)
             members = tuple(range(self.world)) if ranks is None else tuple(int(r) for r in ranks)
-            name = str(made.group_name) if isinstance(made, dist.ProcessGroup) else ""
+            name = str(group.group_name) if isinstance(group, dist.ProcessGroup) else ""
             label = str(kwargs.get("group_desc") or "")  # members alone could ask the group itself
             self.groups.append(Group(name, members, label.removeprefix("mesh_")))
-            return made
+            return group
 
         return new_group
 
@@ -219,9 +219,9 @@ class Distributed:
             "send_object_list",
             "recv_object_list",
         ):
-            found = getattr(self, f"_{name}")
+            standin = getattr(self, f"_{name}")
             for owner in (dist, c10d):
-                self.patches.set(owner, name, found)
+                self.patches.set(owner, name, standin)
 
     def _members(self, group: Any) -> int:
         return dist.get_world_size(group)
@@ -230,9 +230,9 @@ class Distributed:
         self, objects: list[Any], src: Any = None, *_: Any, **__: Any
     ) -> None:
         self.patches.note("torch.distributed.broadcast_object_list: objects of rank 0")
-        found = self._exchanged(list(objects))
-        if found is not None:
-            objects[:] = found
+        of_rank_0 = self._exchanged(list(objects))
+        if of_rank_0 is not None:
+            objects[:] = of_rank_0
 
     def _exchanged(self, mine: Any) -> Any:
         """Rank 0's objects of the same call; rank 0 is captured first."""
@@ -253,11 +253,11 @@ class Distributed:
         if gathered is not None:
             gathered[:] = [copy.deepcopy(mine) for _ in gathered]
 
-    def _scatter_object_list(self, out: list[Any], given: Any = None, *_: Any, **__: Any) -> None:
+    def _scatter_object_list(self, out: list[Any], objects: Any = None, *_: Any, **__: Any) -> None:
         self.patches.note("torch.distributed.scatter_object_list: objects of rank 0")
-        found = self._exchanged(list(given) if given else None)
-        if found:
-            out[0] = found[min(self.rank, len(found) - 1)]
+        of_rank_0 = self._exchanged(list(objects) if objects else None)
+        if of_rank_0:
+            out[0] = of_rank_0[min(self.rank, len(of_rank_0) - 1)]
 
     def _monitored_barrier(self, *_: Any, **__: Any) -> None:
         self.patches.note("torch.distributed.monitored_barrier")
@@ -277,25 +277,25 @@ class Distributed:
             before = recorder.last_comm
             work = plain(*args, **kwargs)
             if work is not None:
-                seen = recorder.recording and recorder.last_comm != before
-                given = tensors([*args[1:2], *kwargs.values()])
-                self._works[work] = _Issued(recorder.last_comm if seen else -1, given)
+                is_recorded = recorder.recording and recorder.last_comm != before
+                filled = tensors([*args[1:2], *kwargs.values()])
+                self._works[work] = _Issued(recorder.last_comm if is_recorded else -1, filled)
             return work
 
         return call
 
     def _wait(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-            found = self._works.pop(work, None)
-            if found is not None:
-                self.recorder.wait(found.op, "c10d::wait")
+            issued = self._works.pop(work, None)
+            if issued is not None:
+                self.recorder.wait(issued.op, "c10d::wait")
             return True
 
         return wait
 
     def _get_future(self, work: Any) -> Landed:
-        found = self._works.get(work)
-        return Landed([] if found is None else found.given)
+        issued = self._works.get(work)
+        return Landed([] if issued is None else issued.given)
 
 
 @dataclass(frozen=True)

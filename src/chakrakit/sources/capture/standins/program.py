@@ -124,8 +124,8 @@ def _apply(
         if parameter is None:
             continue
         with torch.no_grad():
-            made = fn(parameter)
-        self._parameters[name] = _changed(parameter, made)
+            moved = fn(parameter)
+        self._parameters[name] = _changed(parameter, moved)
         if parameter.grad is not None:
             with torch.no_grad():
                 parameter.grad = fn(parameter.grad)
@@ -135,22 +135,22 @@ def _apply(
     return self
 
 
-def _changed(parameter: Any, made: Any) -> Any:
+def _changed(parameter: Any, moved: Any) -> Any:
     """The parameter with other contents; a new one only where the old cannot hold them.
 
     One that came from the meta device, or is cut over ranks, cannot; what replaced it is remembered, for
     modules that share it.
     """
-    if made is parameter:
+    if moved is parameter:
         return parameter
-    fake = isinstance(parameter, FakeTensor) and isinstance(made, FakeTensor)
+    fake = isinstance(parameter, FakeTensor) and isinstance(moved, FakeTensor)
     if fake and parameter.fake_device.type != "meta":
-        parameter.data = made
-        parameter.fake_device = made.fake_device
+        parameter.data = moved
+        parameter.fake_device = moved.fake_device
         return parameter
-    known = parameter.__dict__.get(_REPLACED)
-    if known is not None and (known.device, known.dtype) == (made.device, made.dtype):
-        return known
-    new = torch.nn.Parameter(made, parameter.requires_grad)
+    replacement = parameter.__dict__.get(_REPLACED)
+    if replacement is not None and (replacement.device, replacement.dtype) == (moved.device, moved.dtype):
+        return replacement
+    new = torch.nn.Parameter(moved, parameter.requires_grad)
     parameter.__dict__[_REPLACED] = new
     return new

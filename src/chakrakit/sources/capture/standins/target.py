@@ -57,8 +57,8 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
         enable_gqa: bool = False,
     ) -> Any:
         if query.dim() != 4 or query.shape[-1] % 8 or query.shape[-1] > 256:
-            given = (query, key, value, attn_mask, dropout_p, is_causal)
-            return plain(*given, scale=scale, enable_gqa=enable_gqa)
+            arguments = (query, key, value, attn_mask, dropout_p, is_causal)
+            return plain(*arguments, scale=scale, enable_gqa=enable_gqa)
         if enable_gqa and key.shape[1] != query.shape[1]:
             times = query.shape[1] // key.shape[1]
             key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
@@ -123,9 +123,9 @@ def _rms_norm(recorder: Recorder) -> Callable[[Callable[..., Any]], Callable[...
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
             x, weight, rstd = ctx.saved_tensors
-            wanted = [ctx.needs_input_grad[0], ctx.needs_input_grad[2]]
-            made = torch.ops.aten._fused_rms_norm_backward(grad, x, ctx.shape, rstd, weight, wanted)
-            return made[0], None, made[1], None
+            needs_grad = [ctx.needs_input_grad[0], ctx.needs_input_grad[2]]
+            gradients = torch.ops.aten._fused_rms_norm_backward(grad, x, ctx.shape, rstd, weight, needs_grad)
+            return gradients[0], None, gradients[1], None
 
     def make(plain: Callable[..., Any]) -> Callable[..., Any]:
         def rms_norm(

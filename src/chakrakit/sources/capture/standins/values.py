@@ -25,9 +25,9 @@ class Placeholder(float):
 
     def __new__(cls, value: float, line: str) -> Placeholder:
         """A placeholder with this value, read at this line."""
-        made = super().__new__(cls, value)
-        made.line = line
-        return made
+        placeholder = super().__new__(cls, value)
+        placeholder.line = line
+        return placeholder
 
     def _decide(self, *_: object) -> bool:
         raise NeedsValue(
@@ -45,9 +45,9 @@ class Placeholder(float):
 def _arithmetic(name: str) -> Any:
     plain = getattr(float, name)
 
-    def calculate(self: Placeholder, *others: Any) -> Any:
+    def calculate(self: Placeholder, *operands: Any) -> Any:
         try:
-            result = plain(float(self), *(float(o) for o in others))
+            result = plain(float(self), *(float(o) for o in operands))
         except (ZeroDivisionError, OverflowError, ValueError, TypeError):
             result = 1.0
         return Placeholder(result, self.line) if isinstance(result, float) else result
@@ -84,8 +84,8 @@ class Values:
     from what is known of every element (`KnownValues`) are exact; the rest are placeholders.
     """
 
-    def __init__(self, patches: Patches, known: KnownValues, declared: Mapping[str, float]) -> None:
-        self.patches, self.known, self.declared = patches, known, declared
+    def __init__(self, patches: Patches, known_values: KnownValues, declared: Mapping[str, float]) -> None:
+        self.patches, self.known, self.declared = patches, known_values, declared
 
     def install(self) -> None:
         """Replace the ways a tensor's value is read."""
@@ -100,10 +100,10 @@ class Values:
             "__format__",
             "__repr__",
         ):
-            made = getattr(self, f"_{name.strip('_')}")
-            self.patches.wrap(torch.Tensor, name, made)
+            make = getattr(self, f"_{name.strip('_')}")
+            self.patches.wrap(torch.Tensor, name, make)
             if name in FakeTensor.__dict__:  # which reads its elements one by one
-                self.patches.wrap(FakeTensor, name, made)
+                self.patches.wrap(FakeTensor, name, make)
 
     def _item(self, plain: Any) -> Any:
         def item(tensor: torch.Tensor) -> Any:
@@ -181,9 +181,9 @@ class Values:
         if constant is not None and constant.numel() == 1:
             with unset_fake_temporarily():
                 return torch._C.TensorBase.item(constant)
-        found = self.known.get(tensor)
-        if found is not None:
-            return bool(found) if tensor.dtype is torch.bool else found
+        of_every_element = self.known.get(tensor)
+        if of_every_element is not None:
+            return bool(of_every_element) if tensor.dtype is torch.bool else of_every_element
         line = script_line()
         for key in (line, line.partition(":")[2]):
             if key in self.declared:
