@@ -22,7 +22,7 @@ from chakrakit.sources.pytorch.read import (
     Flows,
     Kind,
     Kineto,
-    Texts,
+    TextPool,
     check_times,
 )
 
@@ -44,12 +44,12 @@ class TextTable:
         """The number of one text."""
         return self._number.setdefault(value, len(self._number))
 
-    def texts(self) -> Texts:
+    def texts(self) -> TextPool:
         """All of them, laid end to end."""
         encoded = [s.encode("utf-8", "replace") for s in self._number]
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(e) for e in encoded], out=offsets[1:])
-        return Texts(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+        return TextPool(np.frombuffer(b"".join(encoded), np.uint8), offsets)
 
 
 @dataclass

@@ -16,10 +16,10 @@ import pyarrow as pa
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.parallel import spread
 from chakrakit.sources.calls import (
-    Calls,
-    Group,
+    CallRecording,
     Inspected,
-    Recording,
+    RecordedCalls,
+    RecordedGroup,
     is_dump,
     is_inspector,
     link_calls,
@@ -28,11 +28,11 @@ from chakrakit.sources.calls import (
 )
 from chakrakit.sources.nsys import is_export
 from chakrakit.sources.nsys import read_processes as read_nsys
-from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link_found, workers_for
+from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link_files, workers_for
 from chakrakit.sources.pytorch.read import (
-    Found,
     Kineto,
     Pair,
+    RankFiles,
     Source,
     identify_head,
     pairs_of,
@@ -128,9 +128,11 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
     kind = _one_kind(by_format, ignored)
     if kind == Format.PYTORCH:
         sources = [file.pytorch for file in files if file.pytorch is not None]
-        run, report = link_found(pairs_of(sources, ignored), link_options)
+        run, report = link_files(pairs_of(sources, ignored), link_options)
     elif kind == Format.XPLANE:
-        run, report = _profiles(by_format[kind], by_format.get(Format.HLO, []), ignored, link_options)
+        run, report = _profiles(
+            by_format[kind], by_format.get(Format.HLO, []), ignored, link_options
+        )
     else:
         run, report = _LINKERS[kind](by_format[kind], ignored, link_options)
     if Format.SNAPSHOT in by_format:
@@ -144,7 +146,9 @@ def _with_memory(run: Run, paths: list[Path]) -> Run:
         (path, history) for path in paths for history in read_snapshot(read_bytes(path), str(path))
     ]
     ranks_in_names = [rank_in_name(path) for path, _ in histories]
-    by_name = len(set(ranks_in_names)) == len(ranks_in_names) and set(ranks_in_names) <= set(run.ranks)
+    by_name = len(set(ranks_in_names)) == len(ranks_in_names) and set(ranks_in_names) <= set(
+        run.ranks
+    )
     ranks = ranks_in_names if by_name else run.ranks
     if len(ranks) < len(histories):
         raise FormatError(
@@ -260,15 +264,15 @@ def _activities(
         Pair(rank, None, path, events=kineto)
         for rank, (path, kineto) in zip(ranks, recorded, strict=True)
     ]
-    return link_found(Found(sorted(pairs, key=lambda p: p.rank), ignored), options)
+    return link_files(RankFiles(sorted(pairs, key=lambda p: p.rank), ignored), options)
 
 
 def _dumps(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
-    def recordings() -> Iterable[Recording]:
+    def recordings() -> Iterable[CallRecording]:
         for place, path in enumerate(paths):
             calls = read_dump(read_bytes(path), str(path))
             rank = calls.rank if calls.rank >= 0 else _last_number(path)
-            yield Recording(rank if rank >= 0 else place, str(path), calls)
+            yield CallRecording(rank if rank >= 0 else place, str(path), calls)
 
     return link_calls(recordings(), Format.FLIGHT_RECORDER, ignored)
 
@@ -284,7 +288,7 @@ def _inspectors(paths: list[Path], ignored: dict[str, str], options: LinkOptions
     ranks = _inspected_ranks(processes)
     members = _members(processes, ranks)
     recordings = [
-        Recording(ranks[path], path, _with_members(inspected.calls, members))
+        CallRecording(ranks[path], path, _with_members(inspected.calls, members))
         for path, inspected in processes.items()
     ]
     return link_calls(recordings, Format.NCCL_INSPECTOR, ignored)
@@ -311,8 +315,8 @@ def _members(processes: dict[str, Inspected], ranks: dict[str, int]) -> dict[str
     return {name: tuple(rank_at[i] for i in sorted(rank_at)) for name, rank_at in places.items()}
 
 
-def _with_members(calls: Calls, members: dict[str, tuple[int, ...]]) -> Calls:
-    groups = [Group(g.name, g.description, members.get(g.name, ())) for g in calls.groups]
+def _with_members(calls: RecordedCalls, members: dict[str, tuple[int, ...]]) -> RecordedCalls:
+    groups = [RecordedGroup(g.name, g.description, members.get(g.name, ())) for g in calls.groups]
     return replace(calls, groups=groups)
 
 

@@ -105,7 +105,9 @@ def read_operations(path: str | Path) -> Operations:
     if (length < 0).any():
         row = int(np.flatnonzero(length < 0)[0])
         raise FormatError(f"row {row} ends before it starts; leave the row out", path=where)
-    operations = Operations(where, **numbers, start=start, end=start + length, code=_codes(table, where))
+    operations = Operations(
+        where, **numbers, start=start, end=start + length, code=_codes(table, where)
+    )
     _check_workers(operations)
     return operations
 
@@ -154,7 +156,9 @@ def _check_workers(operations: Operations) -> None:
     pairs = np.unique(np.stack([operations.rank, place]), axis=1)
     ranks, places = (np.unique(line) for line in pairs)
     if len(ranks) != pairs.shape[1] or len(places) != pairs.shape[1]:
-        raise FormatError("two ranks share a stage of one data-parallel replica", path=operations.path)
+        raise FormatError(
+            "two ranks share a stage of one data-parallel replica", path=operations.path
+        )
     keys = np.stack([operations.rank, operations.step, operations.code, operations.seq_id])
     if np.unique(keys, axis=1).shape[1] != len(operations):
         raise FormatError(
@@ -419,8 +423,8 @@ def _trace(
         "step": mine.step,
         "stage": mine.stage,
         "dp_rank": mine.dp_rank,
-        "micro_batch": _known(mine.mb_id),
-        "chunk": _known(mine.mc),
+        "micro_batch": _or_none(mine.mb_id),
+        "chunk": _or_none(mine.mc),
         **_communication(mine, names, order, at),
     }
     return Trace.from_columns(columns, _edges(mine, order))
@@ -430,7 +434,7 @@ def _times(prefix: str, nanoseconds: I64) -> dict[str, I64]:
     return {f"{prefix}_micros": nanoseconds // 1000, f"{prefix}_ns": nanoseconds}
 
 
-def _known(values: I64) -> list[int | None]:
+def _or_none(values: I64) -> list[int | None]:
     return [v if v >= 0 else None for v in values.tolist()]
 
 

@@ -32,11 +32,11 @@ def is_export(head: bytes) -> bool:
     return head.startswith(_MAGIC)
 
 
-_KEPT = 2
+_MOST_ANSWERS = 2
 """Answers that are kept: what a process is asked about at a time is in one table or two."""
 
 
-class Tables:
+class NsysTables:
     """An open export. Tables are lazy and columns come and go with the version: ask by name.
 
     The last answers are kept, so that a table is read once where its processes are read in turn.
@@ -44,7 +44,7 @@ class Tables:
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection, self.path = connection, path
-        self._kept: dict[tuple[Any, ...], Any] = {}
+        self._answers: dict[tuple[Any, ...], Any] = {}
         rows = self._fetch(
             "select name, sql from sqlite_master where type = 'table' and sql not like '%virtual%'"
         )
@@ -82,11 +82,11 @@ class Tables:
 
     def _answer(self, read: Callable[..., Answer], *question: Any) -> Answer:
         key = read.__name__, *question
-        if key not in self._kept:
-            self._kept[key] = read(*question)
-            if len(self._kept) > _KEPT:
-                del self._kept[next(iter(self._kept))]
-        answer: Answer = self._kept[key]
+        if key not in self._answers:
+            self._answers[key] = read(*question)
+            if len(self._answers) > _MOST_ANSWERS:
+                del self._answers[next(iter(self._answers))]
+        answer: Answer = self._answers[key]
         return answer
 
     def _rows(self, table: str, columns: tuple[str, ...], where: str) -> list[tuple[Any, ...]]:
@@ -119,7 +119,7 @@ class Tables:
 
 
 @contextmanager
-def open_tables(path: Path) -> Iterator[Tables]:
+def open_tables(path: Path) -> Iterator[NsysTables]:
     """The tables of an export, plain or gzipped, opened for reading alone."""
     try:
         connection = _connect(path)
@@ -127,7 +127,7 @@ def open_tables(path: Path) -> Iterator[Tables]:
         raise FormatError(f"cannot be opened: {error}", path=str(path)) from None
     try:
         connection.execute("pragma trusted_schema = off")
-        tables = Tables(connection, str(path))
+        tables = NsysTables(connection, str(path))
         if _MARK not in tables and "StringIds" not in tables:
             raise FormatError(
                 "this SQLite file is no export of Nsight Systems: it has neither META_DATA_EXPORT nor "
@@ -163,7 +163,7 @@ PUSH_POP, START_END = (59, 70), (60, 71)
 
 
 @dataclass(frozen=True)
-class Named:
+class RangeLabel:
     """What a range's text says: PyTorch writes `aten::mm, seq = 5, op_id = 77, sizes = [[2, 3]]`."""
 
     name: str
@@ -173,13 +173,13 @@ class Named:
     sizes: str = ""
 
 
-def named(text: str) -> Named:
+def parse_range_text(text: str) -> RangeLabel:
     """Read PyTorch's own form of a range's text; any other text is a name."""
     marker = _OPERATOR.search(text)
     if marker is None:
-        return Named(text, False)
+        return RangeLabel(text, False)
     sizes = _SIZES.search(text)
-    return Named(
+    return RangeLabel(
         text[: marker.start()],
         True,
         _int(_SEQUENCE.search(text)),
@@ -218,7 +218,7 @@ class Payloads:
     layouts: dict[tuple[int, int], list[tuple[str, str, int]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tables: Tables) -> Payloads:
+    def of(cls, tables: NsysTables) -> Payloads:
         """The layouts an export lists."""
         columns = ("domainId", "schemaId", "idx", "type", "name", "offset")
         table = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
@@ -329,7 +329,7 @@ def read_processes(path: Path) -> list[Kineto]:
         return [reader.activities.kineto(**session) for reader in readers]
 
 
-def _processes(tables: Tables) -> list[int]:
+def _processes(tables: NsysTables) -> list[int]:
     """The processes with GPU work, or calls into CUDA where there is none, by device and number.
 
     A number is as the export writes it: the upper bits of every thread's number.
@@ -354,7 +354,7 @@ def _processes(tables: Tables) -> list[int]:
     return sorted(device, key=lambda number: (device[number], number))
 
 
-def _session(tables: Tables) -> dict[str, Any]:
+def _session(tables: NsysTables) -> dict[str, Any]:
     """What all processes of an export share."""
     return {
         "base_ns": _session_start(tables),
@@ -364,26 +364,26 @@ def _session(tables: Tables) -> dict[str, Any]:
     }
 
 
-def _session_start(tables: Tables) -> int:
+def _session_start(tables: NsysTables) -> int:
     table = "TARGET_INFO_SESSION_START_TIME"
     rows = tables.rows(table, ("utcEpochNs",))
     return tables.whole(rows[0][0], table, 0) if rows else 0
 
 
-def _host_name(tables: Tables) -> str:
+def _host_name(tables: NsysTables) -> str:
     rows = tables.rows("TARGET_INFO_SYSTEM_ENV", ("name", "value"), "where name = 'Hostname'")
     # Processes of one session share its clock, whether or not the host is named.
     return str(rows[0][1]) if rows else f"session {_session_start(tables)}"
 
 
-def _devices(tables: Tables) -> list[dict[str, Any]]:
+def _devices(tables: NsysTables) -> list[dict[str, Any]]:
     return [{"id": i, "name": str(n)} for i, n in tables.rows("TARGET_INFO_GPU", ("id", "name"))]
 
 
 class _Reader:
     """Fills `activities` with one process' rows, table by table."""
 
-    def __init__(self, tables: Tables, process: int) -> None:
+    def __init__(self, tables: NsysTables, process: int) -> None:
         self.tables, self.process = tables, process
         self.pid = (process >> 24) & 0xFFFFFF
         self.activities = Activities(tables.path)
@@ -558,7 +558,7 @@ class _Reader:
         self._add_ranges(ranges)
 
     def _add_ranges(self, ranges: list[tuple[int, int, int, str, dict[str, Any]]]) -> None:
-        labels = [named(k[3]) for k in ranges]
+        labels = [parse_range_text(k[3]) for k in ranges]
         kinds = np.array(
             [Kind.OPERATOR if s.is_operator else Kind.ANNOTATION for s in labels], np.int8
         )

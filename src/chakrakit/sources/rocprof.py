@@ -206,7 +206,9 @@ class _Reader:
     def _operation(self, record: _Record) -> str:
         kinds = self.process.strings.buffer_records
         operations = kinds[record.kind].operations if 0 <= record.kind < len(kinds) else []
-        return operations[record.operation] if 0 <= record.operation < len(operations) else "unknown"
+        return (
+            operations[record.operation] if 0 <= record.operation < len(operations) else "unknown"
+        )
 
     def _name(self, record: _Record) -> str:
         """A marker's message, or the function that was called."""

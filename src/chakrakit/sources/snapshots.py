@@ -60,7 +60,9 @@ def read_snapshot(data: bytes, path: str = "") -> list[History]:
         snapshot = msgspec.json.decode(text, type=_Snapshot, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"not a memory snapshot: {error}", path=path or None) from None
-    histories = [_history(snapshot, device, events) for device, events in enumerate(snapshot.device_traces)]
+    histories = [
+        _history(snapshot, device, events) for device, events in enumerate(snapshot.device_traces)
+    ]
     recorded = [h for h in histories if len(h.time)]
     if not recorded:
         raise FormatError(

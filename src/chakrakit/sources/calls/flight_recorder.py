@@ -14,8 +14,8 @@ import numpy as np
 import chakrakit.core as core
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import FormatError
-from chakrakit.sources.calls.record import STATES, Calls, Group
-from chakrakit.sources.pytorch.read import Texts, whole
+from chakrakit.sources.calls.record import STATES, RecordedCalls, RecordedGroup
+from chakrakit.sources.pytorch.read import TextPool, whole
 from chakrakit.trace.communication import MAX_RANKS
 
 MAGIC = b"\x80"
@@ -84,7 +84,7 @@ class _Entries:
     numbers: dict[str, I64]
     took_ms: F64
     codes: dict[str, I64]
-    texts: Texts
+    texts: TextPool
     rest: dict[str, Any]
 
     def coded(self, name: str) -> tuple[I64, list[str]]:
@@ -93,7 +93,7 @@ class _Entries:
         return codes.reshape(-1).astype(np.int64), [self.texts[n] for n in used.tolist()]
 
 
-def read_dump(data: bytes, path: str = "") -> Calls:
+def read_dump(data: bytes, path: str = "") -> RecordedCalls:
     """Columns of a dump's bytes (uncompressed)."""
     text = plain_json(data, _UNUSED, path) if data[:1] == MAGIC else data
     entries = _entries(text, path)
@@ -125,24 +125,26 @@ def _entries(text: bytes, path: str) -> _Entries:
         dict(zip(_NUMBERS, numbers, strict=True)),
         reals[0],
         {name: c.astype(np.int64) for name, c in zip(_TEXTS, codes, strict=True)},
-        Texts(*table),
+        TextPool(*table),
         header,
     )
 
 
-def _columns(entries: _Entries, path: str) -> Calls:
+def _columns(entries: _Entries, path: str) -> RecordedCalls:
     groups = _Groups(entries.rest.get("pg_config"), path)
     numbers = entries.numbers
     message = numbers["is_p2p"] == 1
     name, names = entries.coded("profiling_name")
     state, states = entries.coded("state")
-    state_numbers = np.array([STATES.index(s) if s in STATES else -1 for s in states] or [-1], np.int64)
+    state_numbers = np.array(
+        [STATES.index(s) if s in STATES else -1 for s in states] or [-1], np.int64
+    )
     shapes, texts = _shapes(entries)
-    return Calls(
+    return RecordedCalls(
         rank=_rank(entries.rest.get("rank")),
         host=str(entries.rest.get("host_name") or ""),
         group=groups.numbers(*entries.coded("process_group")),
-        groups=groups.found,
+        groups=groups.listed,
         sequence=np.where(message, numbers["p2p_seq_id"], numbers["collective_seq_id"]),
         message=message,
         name=name,
@@ -172,7 +174,9 @@ def _shapes(entries: _Entries) -> tuple[dict[str, I64], list[Any]]:
 def _nanoseconds(milliseconds: F64) -> I64:
     """From milliseconds; -1 for what is not there."""
     recorded = np.abs(milliseconds) < _LONGEST_MS
-    return np.where(recorded, np.round(np.where(recorded, milliseconds, 0) * 1e6), -1).astype(np.int64)
+    return np.where(recorded, np.round(np.where(recorded, milliseconds, 0) * 1e6), -1).astype(
+        np.int64
+    )
 
 
 def _plain(text: str) -> Any:
@@ -191,17 +195,17 @@ class _Groups:
     """Groups by name, from the configuration and from the entries that name others."""
 
     def __init__(self, config: Any, path: str) -> None:
-        self.found: list[Group] = []
+        self.listed: list[RecordedGroup] = []
         self._number: dict[str, int] = {}
         for key, settings in config.items() if isinstance(config, Mapping) else ():
             if isinstance(settings, Mapping):
                 name = str(settings.get("name", key))
                 members = _members(settings.get("ranks"), name, path)
-                self._add(Group(name, str(settings.get("desc", "")), members))
+                self._add(RecordedGroup(name, str(settings.get("desc", "")), members))
 
-    def _add(self, group: Group) -> int:
-        self.found.append(group)
-        return self._number.setdefault(group.name, len(self.found) - 1)
+    def _add(self, group: RecordedGroup) -> int:
+        self.listed.append(group)
+        return self._number.setdefault(group.name, len(self.listed) - 1)
 
     def numbers(self, codes: I64, texts: list[str]) -> I64:
         """The numbers of the groups that entries name, each as `[name, description]`."""
@@ -214,7 +218,7 @@ class _Groups:
         number = self._number.get(name)
         if number is not None:
             return number
-        return self._add(Group(name, str(pair[1]) if len(pair) > 1 else "", ()))
+        return self._add(RecordedGroup(name, str(pair[1]) if len(pair) > 1 else "", ()))
 
 
 def _members(ranks: Any, group: str, path: str) -> tuple[int, ...]:

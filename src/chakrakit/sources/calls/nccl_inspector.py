@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.calls.record import Calls, Group
+from chakrakit.sources.calls.record import RecordedCalls, RecordedGroup
 from chakrakit.sources.pytorch.read import Whole
 
 _MARK = re.compile(rb'"inspector_output_format_version"\s*:')
@@ -76,7 +76,7 @@ class Inspected:
     """
 
     places: dict[str, tuple[int, int]]
-    calls: Calls
+    calls: RecordedCalls
 
 
 @dataclass
@@ -197,11 +197,11 @@ class _Reader:
         size = np.array([place[s] for s in rows.size], np.int64)
         return Inspected(
             self.places,
-            Calls(
+            RecordedCalls(
                 rank=-1,
                 host=self.host,
                 group=np.array(rows.group, np.int64),
-                groups=[Group(name, "", ()) for name in self.order],
+                groups=[RecordedGroup(name, "", ()) for name in self.order],
                 sequence=np.array(rows.sequence, np.int64),
                 message=np.array(rows.message, np.bool_),
                 name=np.array([number[n] for n in rows.name], np.int64),

@@ -17,7 +17,7 @@ STATES = ("scheduled", "started", "completed")
 
 
 @dataclass(frozen=True)
-class Group:
+class RecordedGroup:
     """A process group as a rank knows it; `ranks` is empty where the recording does not say."""
 
     name: str
@@ -26,7 +26,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Calls:
+class RecordedCalls:
     """One rank's recorded calls in the order they were issued.
 
     Numbers that the recorder does not give are -1. Texts are numbers into a list: `group` into `groups`,
@@ -36,7 +36,7 @@ class Calls:
     rank: int
     host: str
     group: I64
-    groups: list[Group]
+    groups: list[RecordedGroup]
     sequence: I64
     message: NDArray[np.bool_]
     name: I64
@@ -58,7 +58,7 @@ class Calls:
     def __len__(self) -> int:
         return len(self.sequence)
 
-    def in_issue_order(self) -> Calls:
+    def in_issue_order(self) -> RecordedCalls:
         """The same with calls in the order the host issued them, which is that of most recorders."""
         issued = np.where(self.created >= 0, self.created, self.started)
         if len(self) < 2 or bool((issued[1:] >= issued[:-1]).all()):

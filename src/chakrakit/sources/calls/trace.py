@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I64
 from chakrakit.operators import find_type
-from chakrakit.sources.calls.record import STATES, Calls
+from chakrakit.sources.calls.record import STATES, RecordedCalls
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Metadata, NodeType, Trace
 
 _PEERS = re.compile(r"(?<!\d)(\d{1,9})\s*(->|<-)\s*(\d{1,9})(?!\d)")
 
 
-def times(calls: Calls) -> tuple[I64, I64]:
+def times(calls: RecordedCalls) -> tuple[I64, I64]:
     """When each call was issued and when it was over, on the rank's clock; equal where it never was.
 
     A call is issued when the host enqueues it. The recorder learns of its end by polling, unless the
@@ -32,7 +32,7 @@ def times(calls: Calls) -> tuple[I64, I64]:
     )
 
 
-def kinds_of(calls: Calls) -> I64:
+def kinds_of(calls: RecordedCalls) -> I64:
     """The CollectiveType of each call, or the word for a send, a receive or something else."""
     return np.array([words.kind_of(n) for n in calls.names] or [0], np.int64)[calls.name]
 
@@ -41,7 +41,7 @@ BETWEEN = "between calls"
 """Name of the nodes that stand for what a rank did between two calls."""
 
 
-def call_trace(calls: Calls, groups: list[str], follows: I64) -> Trace:
+def call_trace(calls: RecordedCalls, groups: list[str], follows: I64) -> Trace:
     """The program of a rank: for each call a node before it, for the time since the last, and its own.
 
     Times are not part of it: ranks that make the same calls share the program. `groups` are the
@@ -49,7 +49,7 @@ def call_trace(calls: Calls, groups: list[str], follows: I64) -> Trace:
     """
     kinds = kinds_of(calls)
     columns: dict[str, Any] = {
-        "name": _named(calls),
+        "name": _name_column(calls),
         "type": _types(kinds, calls),
         "is_cpu_op": np.arange(2 * len(calls)) % 2 == 0,
         "stream": _of_calls(calls.group),
@@ -66,7 +66,7 @@ def call_trace(calls: Calls, groups: list[str], follows: I64) -> Trace:
     return Trace.from_columns(columns, call_edges(calls, follows), Metadata.of("1.0.0"))
 
 
-def node_times(calls: Calls, epoch: int) -> tuple[I64, I64]:
+def node_times(calls: RecordedCalls, epoch: int) -> tuple[I64, I64]:
     """Start and end of the nodes of `call_trace`, counted from `epoch`; calls must be in issue order."""
     start, end = times(calls)
     both = np.empty((2, len(calls), 2), np.int64)
@@ -76,7 +76,7 @@ def node_times(calls: Calls, epoch: int) -> tuple[I64, I64]:
     return both[0].reshape(-1) - epoch, both[1].reshape(-1) - epoch
 
 
-def followers(calls: Calls) -> tuple[I64, NDArray[np.bool_]]:
+def followers(calls: RecordedCalls) -> tuple[I64, NDArray[np.bool_]]:
     """For each call but a group's first the one before it in its group, and whether that had ended."""
     start, end = times(calls)
     order = np.argsort(calls.group, kind="stable")
@@ -86,7 +86,7 @@ def followers(calls: Calls) -> tuple[I64, NDArray[np.bool_]]:
     return before, (before >= 0) & (end[before] <= start)
 
 
-def call_edges(calls: Calls, follows: I64) -> Edges:
+def call_edges(calls: RecordedCalls, follows: I64) -> Edges:
     """Calls in the order the host issued them, and each after the one before it in its group.
 
     Row 2i is what the rank did before its i-th call, row 2i + 1 the call.
@@ -112,7 +112,7 @@ def _of_calls(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> p
     return pa.array(wide.reshape(-1), mask=~is_set.reshape(-1))
 
 
-def _named(calls: Calls) -> pa.DictionaryArray:
+def _name_column(calls: RecordedCalls) -> pa.DictionaryArray:
     wide = np.full((len(calls), 2), len(calls.names), np.int32)
     wide[:, 1] = calls.name
     return pa.DictionaryArray.from_arrays(
@@ -126,7 +126,7 @@ def _texts(codes: I64, values: list[str]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(index, pa.array(values, pa.string()))
 
 
-def _types(kinds: I64, calls: Calls) -> NDArray[np.int32]:
+def _types(kinds: I64, calls: RecordedCalls) -> NDArray[np.int32]:
     out = np.full((len(calls), 2), NodeType.COMP_NODE, np.int32)
     out[:, 1] = NodeType.COMM_COLL_NODE
     out[kinds == words.SEND, 1] = NodeType.COMM_SEND_NODE
@@ -134,7 +134,7 @@ def _types(kinds: I64, calls: Calls) -> NDArray[np.int32]:
     return out.reshape(-1)
 
 
-def _bytes(calls: Calls, sizes: I64, types: I64) -> I64:
+def _bytes(calls: RecordedCalls, sizes: I64, types: I64) -> I64:
     """Bytes of all tensors of each call; distinct pairs of shapes and types are few."""
     pairs = sizes * len(calls.texts) + types
     distinct, where = np.unique(pairs, return_inverse=True)
@@ -165,7 +165,7 @@ def _first_text(texts: Any) -> str:
     return str(texts[0]).lower() if isinstance(texts, list) and texts else ""
 
 
-def _peers(calls: Calls, kinds: I64) -> dict[str, Any]:
+def _peers(calls: RecordedCalls, kinds: I64) -> dict[str, Any]:
     """Both ends of messages, as ranks: names such as `nccl:send 1->2` count within the group."""
     messages = np.flatnonzero((kinds == words.SEND) | (kinds == words.RECV))
     if not len(messages):
@@ -181,7 +181,7 @@ def _peers(calls: Calls, kinds: I64) -> dict[str, Any]:
     }
 
 
-def _ends(calls: Calls, row: int, sends: bool) -> tuple[int, int]:
+def _ends(calls: RecordedCalls, row: int, sends: bool) -> tuple[int, int]:
     match = _PEERS.search(calls.names[int(calls.name[row])])
     if match is None:
         return -1, -1

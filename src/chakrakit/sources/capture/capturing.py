@@ -51,7 +51,7 @@ class capture:  # noqa: N801 - reads as a verb where it is used
     def __enter__(self) -> capture:
         from chakrakit.sources.capture.session import Session
 
-        self._prepare_others()
+        self._fork_server()
         rank, mail = (0, {}) if self._request is None else (self._request.rank, self._request.mail)
         options = self._options if self._request is None else self._request.options
         self._session = Session(options, rank, mail)
@@ -88,7 +88,7 @@ class capture:  # noqa: N801 - reads as a verb where it is used
 
     # --- the same block as other ranks ----------------------------------------------------------
 
-    def _prepare_others(self) -> None:
+    def _fork_server(self) -> None:
         """Fork a process that waits here; asked for a rank, it forks one that goes on as that rank."""
         ask, answer = os.pipe(), os.pipe()
         sys.stdout.flush()
@@ -138,12 +138,12 @@ class _First:
     """Ranks of which rank 0 is recorded already."""
 
     def __init__(self, first: Recording, capture_rank: Any) -> None:
-        self._first, self._others = first, capture_rank
+        self._first, self._capture_rank = first, capture_rank
 
     def __call__(self, rank: int, full: bool) -> Recording:
         if rank == 0 and full:
             return self._first
-        recording: Recording = self._others(rank, full)
+        recording: Recording = self._capture_rank(rank, full)
         return recording
 
 
@@ -180,7 +180,7 @@ def capture_traces(
     script.check()
     options = options_of(ranks, device, steps, values or {}, script.local_size)
     card = Card(
-        name=Path(script.what).stem if script.kind == "script" else "capture",
+        name=Path(script.target).stem if script.kind == "script" else "capture",
         tool="chakra capture",
         source=[" ".join(command)],
         settings={"ranks": ranks, "device": device, "steps": str(steps or "")},

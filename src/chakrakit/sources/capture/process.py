@@ -146,8 +146,14 @@ def failure_of(error: BaseException) -> str:
             if error.code in (None, 0)
             else f"the script ended itself with exit code {error.code}"
         )
-    script_frames = [f for f in traceback.extract_tb(error.__traceback__) if not is_library(f.filename)]
-    line = f"{Path(script_frames[-1].filename).name}:{script_frames[-1].lineno}: " if script_frames else ""
+    script_frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if not is_library(f.filename)
+    ]
+    line = (
+        f"{Path(script_frames[-1].filename).name}:{script_frames[-1].lineno}: "
+        if script_frames
+        else ""
+    )
     message = "".join(traceback.format_exception_only(error)).strip()
     return f"{line}the script failed\n{message}"
 

@@ -62,7 +62,9 @@ class Patches:
         original = getattr(owner, name, None)
         if original is not None:
             wrapper = make(original)
-            wrapper.__name__ = getattr(original, "__name__", name)  # some look functions up by their name
+            wrapper.__name__ = getattr(
+                original, "__name__", name
+            )  # some look functions up by their name
             self.set(owner, name, wrapper)
 
     def replace(self, original: Any, replacement: Any) -> None:
@@ -130,7 +132,7 @@ def is_library(filename: str) -> bool:
     )
 
 
-class Signature(msgspec.Struct, frozen=True, array_like=True):
+class Signature(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """An operator on tensors of given shapes: everything that does not differ between its calls."""
 
     name: str
@@ -154,7 +156,7 @@ class Signature(msgspec.Struct, frozen=True, array_like=True):
     """Looks at memory differently or allocates: no kernel runs."""
 
 
-class Comm(msgspec.Struct, array_like=True):
+class CommCall(msgspec.Struct, array_like=True):
     """A collective or message. `kind` is a CollectiveType, or SEND or RECV of `sources.pytorch`."""
 
     kind: int
@@ -170,7 +172,7 @@ class Comm(msgspec.Struct, array_like=True):
     out_splits: list[int] = []
 
 
-class Op(msgspec.Struct, array_like=True):
+class Op(msgspec.Struct, kw_only=True, array_like=True):
     """One call. `reads` and `writes` are numbers of storages; `comm` is an index or -1."""
 
     signature: int
@@ -188,7 +190,7 @@ class Op(msgspec.Struct, array_like=True):
     micro_batch: int = -1
 
 
-class Group(msgspec.Struct, frozen=True, array_like=True):
+class CreatedGroup(msgspec.Struct, frozen=True, array_like=True):
     """A process group somebody made: every rank makes all of them, in the same order."""
 
     name: str
@@ -205,9 +207,9 @@ class Recording(msgspec.Struct, kw_only=True):
     world: int
     ops: list[Op] = []
     signatures: list[Signature] = []
-    comms: list[Comm] = []
+    comms: list[CommCall] = []
     modules: list[str] = []
-    groups: list[Group] = []
+    groups: list[CreatedGroup] = []
     steps: list[int] = []
     parameters: int = 0
     peak_bytes: int = 0

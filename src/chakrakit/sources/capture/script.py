@@ -17,30 +17,32 @@ _LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
 
 @dataclass(frozen=True)
 class Script:
-    """`kind` is script, module or code; `what` its path, name or text."""
+    """`kind` is script, module or code; `target` its path, name or text."""
 
     kind: str
-    what: str
+    target: str
     arguments: tuple[str, ...] = ()
     local_size: int = 0
     """Ranks on one host, where a launcher says so."""
 
     def check(self) -> None:
         """A CaptureError for a script that is not there."""
-        if self.kind == "script" and not Path(self.what).is_file():
-            raise CaptureError(f"{self.what}: there is no such script; give -- python SCRIPT ARGS")
+        if self.kind == "script" and not Path(self.target).is_file():
+            raise CaptureError(
+                f"{self.target}: there is no such script; give -- python SCRIPT ARGS"
+            )
 
     def run(self) -> None:
         """Run it as Python would."""
-        sys.argv = [self.what, *self.arguments]
+        sys.argv = [self.target, *self.arguments]
         if self.kind == "script":
-            sys.path[0] = str(Path(self.what).absolute().parent)
-            runpy.run_path(self.what, run_name="__main__")
+            sys.path[0] = str(Path(self.target).absolute().parent)
+            runpy.run_path(self.target, run_name="__main__")
         elif self.kind == "module":
             sys.path.insert(0, str(Path.cwd()))
-            runpy.run_module(self.what, run_name="__main__", alter_sys=True)
+            runpy.run_module(self.target, run_name="__main__", alter_sys=True)
         else:
-            exec(compile(self.what, "-c", "exec"), {"__name__": "__main__"})
+            exec(compile(self.target, "-c", "exec"), {"__name__": "__main__"})
 
 
 def script_of(command: Sequence[str]) -> Script:

@@ -47,9 +47,9 @@ def tensor_sizes(kineto: Kineto, event: int) -> tuple[list[int], str]:
 
 def plain_values(kineto: Kineto, event: int) -> list[Any]:
     """Numbers and lists of numbers among an event's arguments, in their order."""
-    said = (t for t in _texts(kineto, "in_values", event) if isinstance(t, str))
-    found = (json_value(text) for text in said)
-    return [v for v in found if v is not None]  # tensors, names and Python's True are none
+    printed = (t for t in _texts(kineto, "in_values", event) if isinstance(t, str))
+    values = (json_value(text) for text in printed)
+    return [v for v in values if v is not None]  # tensors, names and Python's True are none
 
 
 def _texts(kineto: Kineto, column: str, event: int) -> list[Any]:
@@ -120,26 +120,26 @@ class _Finder:
         self.marked = names.where(lambda s: s.startswith(GROUP_MARK))
         self.extras = [_Rows(line, x) for x in _extras(observer, kineto)]
         if kineto is not None:
-            said = kineto.extras.column("Collective name")
-            named = np.isin(line.event, np.fromiter(said, np.int64, len(said)))
-            self.kernel |= named & (line.lane >= 0)
+            named_events = kineto.extras.column("Collective name")
+            is_named = np.isin(line.event, np.fromiter(named_events, np.int64, len(named_events)))
+            self.kernel |= is_named & (line.lane >= 0)
 
     def find(self) -> list[Collective]:
         """One Collective per operator, per bare record and per bare kernel."""
         issuers = self._issuers()
         marks = self._by_issuer(issuers)
-        found = [self._collective(int(r), marks.get(int(r), {})) for r in issuers]
-        taken = {row for kinds in marks.values() for rows in kinds.values() for row in rows}
+        candidates = [self._collective(int(r), marks.get(int(r), {})) for r in issuers]
+        claimed = {row for kinds in marks.values() for rows in kinds.values() for row in rows}
         for row in np.flatnonzero(self.marker | self.kernel).tolist():
-            if row not in taken:
-                found.append(self._collective(row, {}))
-        kept = [c for c in found if c is not None and not self._is_batch(c, found)]
-        return sorted(kept, key=lambda c: (self.line.start[c.issuer], c.row))
+            if row not in claimed:
+                candidates.append(self._collective(row, {}))
+        collectives = [c for c in candidates if c is not None and not self._is_batch(c, candidates)]
+        return sorted(collectives, key=lambda c: (self.line.start[c.issuer], c.row))
 
-    def _is_batch(self, c: Collective, found: list[Collective | None]) -> bool:
+    def _is_batch(self, c: Collective, candidates: list[Collective | None]) -> bool:
         """One kernel for a batch of messages, each of which has an operator of its own."""
         alone = c.kind == words.UNKNOWN and c.row == c.issuer and bool(self.kernel[c.row])
-        messages = (m for m in found if m is not None and m.is_message)
+        messages = (m for m in candidates if m is not None and m.is_message)
         return (
             alone
             and "sendrecv" in c.raw.lower()
@@ -148,21 +148,21 @@ class _Finder:
 
     def _issuers(self) -> I64:
         """Outermost of each nest: operators, and parameter records that no operator is around."""
-        chosen = self.dispatched | self.parameters
+        is_issuer = self.dispatched | self.parameters
         above = nearest(self.line, self.dispatched)
-        chosen &= self.dispatched | (above < 0)
+        is_issuer &= self.dispatched | (above < 0)
         dispatched_inside = np.zeros(len(self.line), np.bool_)
         outer = nearest(self.line, self.functional)
-        inner = np.flatnonzero(chosen & (outer >= 0))
+        inner = np.flatnonzero(is_issuer & (outer >= 0))
         dispatched_inside[outer[inner]] = True
-        chosen |= self.functional & ~dispatched_inside
-        return np.flatnonzero(chosen)
+        is_issuer |= self.functional & ~dispatched_inside
+        return np.flatnonzero(is_issuer)
 
     def _by_issuer(self, issuers: I64) -> dict[int, dict[str, list[int]]]:
         """Issuer → the rows of each sort that belong to it."""
-        chosen = np.zeros(len(self.line), np.bool_)
-        chosen[issuers] = True
-        owner = nearest(self.line, chosen)
+        is_issuer = np.zeros(len(self.line), np.bool_)
+        is_issuer[issuers] = True
+        owner = nearest(self.line, is_issuer)
         out: dict[int, dict[str, list[int]]] = {}
         for sort, mask in (("parameters", self.parameters), ("kernel", self.kernel)):
             for row in np.flatnonzero(mask & (owner >= 0)).tolist():
@@ -181,8 +181,10 @@ class _Finder:
             return out | self._markers_in_order(beside, issuers)
         ordered = issuers[np.argsort(number[issuers], kind="stable")]
         place = np.searchsorted(number[ordered], number[beside]) - 1
-        found = (place >= 0) & (number[beside] > 0)
-        return out | dict(zip(beside[found].tolist(), ordered[place[found]].tolist(), strict=True))
+        has_owner = (place >= 0) & (number[beside] > 0)
+        return out | dict(
+            zip(beside[has_owner].tolist(), ordered[place[has_owner]].tolist(), strict=True)
+        )
 
     def _markers_in_order(self, marks: I64, issuers: I64) -> dict[int, int]:
         """Without numbers: to each record the earliest operator before it that has none yet."""
@@ -210,11 +212,11 @@ class _Finder:
         """Record-function ids by row; None where a row's is missing or stands for several."""
         number = np.zeros(len(self.line), np.int64)
         if self.observer is not None:
-            known = self.line.operator >= 0
-            number[known] = self.observer.rf_id[self.line.operator[known]]
+            recorded = self.line.operator >= 0
+            number[recorded] = self.observer.rf_id[self.line.operator[recorded]]
         elif self.kineto is not None:
-            known = self.line.event >= 0
-            number[known] = np.maximum(self.kineto.rf_id[self.line.event[known]], 0)
+            recorded = self.line.event >= 0
+            number[recorded] = np.maximum(self.kineto.rf_id[self.line.event[recorded]], 0)
         used = number[self.marker | self.dispatched]
         unique = len(np.unique(used)) == len(used) and (used > 0).all()
         return number if unique else None
@@ -225,29 +227,33 @@ class _Finder:
         if self.parameters[issuer] and not parameters:
             parameters = [issuer]
         facts = [self._facts(row) for row in (*parameters, *kernels, issuer)]
-        said = next((f["Collective name"] for f in facts if "Collective name" in f), "")
-        if said in ("wait", "init"):
+        collective_name = next((f["Collective name"] for f in facts if "Collective name" in f), "")
+        if collective_name in ("wait", "init"):
             return None
         longest = sorted(kernels, key=lambda r: int(self.line.duration[r]))
         row = (longest[-1:] or records[-1:] or parameters[-1:] or [issuer])[-1]
-        names = [said, self.names[issuer], *(self.names[r] for r in (*records, *kernels))]
+        names = [
+            collective_name,
+            self.names[issuer],
+            *(self.names[r] for r in (*records, *kernels)),
+        ]
         kind = next((k for k in map(words.kind_of, names) if k != words.UNKNOWN), words.UNKNOWN)
-        out = Collective(row, issuer, kind, said or self.names[row])
+        out = Collective(row, issuer, kind, collective_name or self.names[row])
         self._read_arguments(out)
         if self.observer is None:
             self._read_dimensions(out, records)
-        for given in reversed(facts):
-            _read_facts(out, given)
+        for row_facts in reversed(facts):
+            _read_facts(out, row_facts)
         if parameters:
             self._read_parameters(out, parameters[0])
         return out
 
     def _facts(self, row: int) -> dict[str, str]:
         """What the few-rows attributes say, under Kineto's names for them."""
-        found: dict[str, str] = {}
+        facts: dict[str, str] = {}
         for extras in self.extras:
-            found = {**extras.at(row), **found}
-        return found
+            facts = {**extras.at(row), **facts}
+        return facts
 
     def _arguments(self, row: int) -> list[Any]:
         if self.observer is None or self.line.operator[row] < 0:
@@ -274,8 +280,8 @@ class _Finder:
         """The same from Kineto alone; of a list of tensors only the back end's record knows sizes."""
         assert self.kineto is not None
         events = [int(self.line.event[r]) for r in (out.issuer, *records)]
-        found = [tensor_sizes(self.kineto, e) for e in events if e >= 0]
-        sizes, out.dtype = next((f for f in found if f[0]), ([], ""))
+        candidates = [tensor_sizes(self.kineto, e) for e in events if e >= 0]
+        sizes, out.dtype = next((f for f in candidates if f[0]), ([], ""))
         if sizes:
             out.in_bytes = sizes[1] if len(sizes) > 1 and _output_first(out) else sizes[0]
             out.out_bytes = sizes[0] if len(sizes) > 1 or not _output_first(out) else -1
@@ -383,8 +389,8 @@ def _read_facts(out: Collective, facts: dict[str, str]) -> None:
 
 
 def _numbers(text: str) -> list[int]:
-    found = json_list(text)  # long lists are abbreviated with dots, and then give nothing
-    return found if _is_split(found) else []
+    sizes = json_list(text)  # long lists are abbreviated with dots, and then give nothing
+    return sizes if _is_split(sizes) else []
 
 
 def _message_bytes(items: object, element: ElementType) -> int:
@@ -431,40 +437,42 @@ def _output_first(c: Collective) -> bool:
     )
 
 
-def assign_groups(found: list[Collective], groups: dict[str, tuple[int, ...]], rank: int) -> int:
+def assign_groups(
+    collectives: list[Collective], groups: dict[str, tuple[int, ...]], rank: int
+) -> int:
     """Give a group to collectives that name none, where only one can be meant; returns the rest.
 
     A gather or scatter says how many took part by how its sizes compare.
     """
     mine = {name: ranks for name, ranks in groups.items() if rank in ranks}
-    for i, c in enumerate(found):
+    for i, c in enumerate(collectives):
         if c.group is None:
-            sizes = told_size(c)
+            sizes = implied_group_size(c)
             fitting = [n for n, ranks in mine.items() if sizes is None or len(ranks) == sizes]
             if len(fitting) == 1:
-                found[i] = replace(c, group=fitting[0], inferred=len(mine) > 1)
-    return sum(c.group is None for c in found)
+                collectives[i] = replace(c, group=fitting[0], inferred=len(mine) > 1)
+    return sum(c.group is None for c in collectives)
 
 
-def told_size(c: Collective) -> int | None:
+def implied_group_size(c: Collective) -> int | None:
     """How many took part, as a gather's or scatter's sizes tell; None for all others."""
     small, large = sorted((max(c.in_bytes, 0), max(c.out_bytes, 0)))
     gathers = c.kind in (CollectiveType.ALL_GATHER, CollectiveType.REDUCE_SCATTER)
     return large // small if gathers and small > 0 and large % small == 0 else None
 
 
-def name_peers(found: list[Collective], groups: Mapping[str, Sequence[int]]) -> None:
+def name_peers(collectives: list[Collective], groups: Mapping[str, Sequence[int]]) -> None:
     """PyTorch names a message's peer by its place in the group; here it gets its rank."""
-    for c in found:
+    for c in collectives:
         members = groups.get(c.group or "", ())
         if c.is_message and 0 <= c.peer < len(members):
             c.peer = members[c.peer]
 
 
-def number_in_groups(found: list[Collective]) -> None:
+def number_in_groups(collectives: list[Collective]) -> None:
     """Where sequence numbers are missing or not unique, count a group's collectives as issued."""
     together: dict[tuple[str, bool, int, int], list[Collective]] = {}
-    for c in found:
+    for c in collectives:
         message = (c.kind, c.peer) if c.is_message else (0, 0)
         together.setdefault((c.group or "", c.is_message, *message), []).append(c)
     for same in together.values():

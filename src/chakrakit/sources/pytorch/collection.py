@@ -52,11 +52,11 @@ def check_raw(raw: Path) -> None:
     """A ChakraError where the folder holds what collecting did not write."""
     if raw.exists() and not raw.is_dir():
         raise ChakraError(f"{raw}: exists and is not a directory; give another -o, or move it")
-    here = sorted(f.name for f in raw.iterdir()) if raw.is_dir() else []
-    other = [name for name in here if not _WRITTEN.fullmatch(name)]
-    if other:
+    names = sorted(f.name for f in raw.iterdir()) if raw.is_dir() else []
+    foreign = [name for name in names if not _WRITTEN.fullmatch(name)]
+    if foreign:
         raise ChakraError(
-            f"{raw}: is where the recording goes, and has other things in it ({other[0]}); "
+            f"{raw}: is where the recording goes, and has other things in it ({foreign[0]}); "
             "give another -o, or move them"
         )
 
@@ -64,13 +64,13 @@ def check_raw(raw: Path) -> None:
 def recordings(raw: Path) -> list[Path]:
     """The recordings of all ranks, or an error where there is none."""
     names = ("et", "kineto", "capture")
-    found = sorted(p for name in names for p in raw.glob(f"{name}_*.json.gz"))
-    if not found:
+    paths = sorted(p for name in names for p in raw.glob(f"{name}_*.json.gz"))
+    if not paths:
         raise ConfigError(
             "nothing was recorded: the program ended before the first of the steps asked for, "
             "or took no optimizer step; give earlier --steps"
         )
-    return found
+    return paths
 
 
 def time_recordings(raw: Path) -> tuple[Path, ...]:
@@ -198,13 +198,13 @@ def collect_command(
     check_output(directory)
     settings = {"steps": window, "two_pass": two_pass, "stacks": stacks}
     failure = None
-    with contextlib.ExitStack() as held, fresh_directory(raw) as recorded:
+    with contextlib.ExitStack() as signals, fresh_directory(raw) as recorded:
         code = _recorded(command, {**settings, "directory": str(recorded)})
         _check_recorded(recorded, command, code)
         try:
             run, report = link_collected(recorded)
-            held.enter_context(uninterrupted())  # until the recording has followed the run
-            write(_said_from(run, report, recorded, raw), directory)
+            signals.enter_context(uninterrupted())  # until the recording has followed the run
+            write(_with_final_paths(run, report, recorded, raw), directory)
         except ChakraError as error:
             failure = str(error).replace(str(recorded), str(raw))
     if failure is not None:
@@ -223,15 +223,15 @@ def _window(text: str, two_pass: bool | None) -> tuple[tuple[int, int], bool]:
         first, last = parse_steps(text)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    wanted = last - first
-    least = 1 + wanted if two_pass else 1
+    count = last - first
+    least = 1 + count if two_pass else 1
     if first < least:
         raise ConfigError(
             f"--steps {text}: step 0 is over before it can be recorded"
             + (", and two passes need as many steps before these" if two_pass else "")
-            + f"; give --steps {least}:{least + wanted} or later"
+            + f"; give --steps {least}:{least + count} or later"
         )
-    return (first, last), first > wanted if two_pass is None else two_pass
+    return (first, last), first > count if two_pass is None else two_pass
 
 
 def _check_recorded(recorded: Path, command: Sequence[str], code: int) -> None:
@@ -252,19 +252,23 @@ def _recorded(command: Sequence[str], settings: dict[str, Any]) -> int:
         temporary.mkdir()
         (site / "sitecustomize.py").write_text(_SITE.format(path=str(FOLDER.absolute())))
         path = os.pathsep.join(p for p in (str(site), os.environ.get("PYTHONPATH", "")) if p)
-        own = {ENVIRONMENT: json.dumps(settings), "PYTHONPATH": path, "TMPDIR": str(temporary)}
-        return _run(command, {**os.environ, **own})
+        variables = {
+            ENVIRONMENT: json.dumps(settings),
+            "PYTHONPATH": path,
+            "TMPDIR": str(temporary),
+        }
+        return _run(command, {**os.environ, **variables})
 
 
-def _said_from(run: Run, report: LinkReport, recorded: Path, raw: Path) -> Run:
+def _with_final_paths(run: Run, report: LinkReport, recorded: Path, raw: Path) -> Run:
     """The run, whose card names the files by where they will be; so does the report."""
 
-    def there(files: Sequence[str]) -> list[str]:
+    def final_paths(files: Sequence[str]) -> list[str]:
         return [file.replace(str(recorded), str(raw)) for file in files]
 
     for linked in report.ranks:
-        linked.files = there(linked.files)
-    return run.with_card(run.card.replace(source=there(run.card.source)))
+        linked.files = final_paths(linked.files)
+    return run.with_card(run.card.replace(source=final_paths(run.card.source)))
 
 
 def _run(command: Sequence[str], env: dict[str, str]) -> int:

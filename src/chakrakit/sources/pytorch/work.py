@@ -114,9 +114,9 @@ def _from_dimensions(kineto: Kineto, event: I64) -> tuple[I64, I64]:
 def _kineto_call(name: str, dims: str, types: str, strides: str, values: str) -> Call:
     """Kineto's texts in the observer's words: `float` is a `Tensor(float)`, `"[1, 1]"` is a list."""
     kinds = [str(kind) for kind in json_list(types)] or ["float"] * len(json_list(dims))
-    named = [f"Tensor({kind})" if find_type(kind) else kind for kind in kinds]
-    told = [_plain(value) for value in json_list(values)]
-    return read_call(name, dims, _text(named), strides, _text(told))
+    typed = [f"Tensor({kind})" if find_type(kind) else kind for kind in kinds]
+    arguments = [_plain(value) for value in json_list(values)]
+    return read_call(name, dims, _text(typed), strides, _text(arguments))
 
 
 def _plain(value: Any) -> Any:
@@ -140,8 +140,8 @@ def _per_distinct(keys: Sequence[NDArray[Any]], ask: Callable[..., Cost]) -> tup
         _, mixed = np.unique(mixed * (int(number.max()) + 1) + number, return_inverse=True)
     _, first = np.unique(mixed, return_index=True)
     answers = [ask(*row) for row in table[first].tolist()]
-    found = np.array([(cost.ops, cost.bytes) for cost in answers], np.int64)[mixed]
-    return found[:, 0], found[:, 1]
+    work = np.array([(cost.ops, cost.bytes) for cost in answers], np.int64)[mixed]
+    return work[:, 0], work[:, 1]
 
 
 def _to_workers(line: Timeline, count: I64, moved: I64) -> tuple[I64, I64]:

@@ -13,7 +13,7 @@ from chakrakit.errors import FormatError
 from chakrakit.operators import dtype_name
 from chakrakit.sources.pytorch.read import whole
 from chakrakit.sources.xla.hlo import Module
-from chakrakit.sources.xla.rows import Program, Row, flops, moved
+from chakrakit.sources.xla.rows import HloProgram, ProgramRow, flops, moved
 from chakrakit.trace.model import EdgeKind, Edges, Metadata, NodeType, Trace
 
 VERSION = "chakrakit.xla.1"
@@ -24,9 +24,11 @@ Peers = Mapping[Pairs, Ends]
 _CYCLES = re.compile(r"estimated_cycles\W+(\d+)")
 
 
-def body_of(program: Program, role: Callable[[Row], str], rank: int, peers: Peers) -> Trace:
+def body_of(
+    program: HloProgram, role: Callable[[ProgramRow], str], rank: int, peers: Peers
+) -> Trace:
     """The rows that a rank takes part in, as a Trace."""
-    rows: list[Row] = []
+    rows: list[ProgramRow] = []
     place: dict[int, int] = {}
     pairs: list[tuple[int, int]] = []
     for number, row in enumerate(program.rows):
@@ -48,7 +50,11 @@ def body_of(program: Program, role: Callable[[Row], str], rank: int, peers: Peer
 
 
 def _columns(
-    module: Module, role: Callable[[Row], str], rank: int, rows: list[Row], peers: Peers
+    module: Module,
+    role: Callable[[ProgramRow], str],
+    rank: int,
+    rows: list[ProgramRow],
+    peers: Peers,
 ) -> dict[str, Any]:
     columns = {
         "name": pa.array([r.name for r in rows], pa.string()),
@@ -69,19 +75,19 @@ def _columns(
     }
 
 
-def _phase(row: Row) -> str:
+def _phase(row: ProgramRow) -> str:
     return "backward" if "transpose(" in row.step.instruction.op_name else "forward"
 
 
-def _computes(row: Row) -> bool:
+def _computes(row: ProgramRow) -> bool:
     return row.type == NodeType.COMP_NODE
 
 
-def _dtype(row: Row) -> str:
+def _dtype(row: ProgramRow) -> str:
     return dtype_name(row.step.instruction.shape.first.dtype)
 
 
-def _computation(module: Module, rows: list[Row]) -> dict[str, pa.Array]:
+def _computation(module: Module, rows: list[ProgramRow]) -> dict[str, pa.Array]:
     """Columns of rows that compute; nothing for the others."""
     work = [_work(module, r) if _computes(r) else (None, None, None) for r in rows]
     kinds = [_op_type(module, r) if _computes(r) else None for r in rows]
@@ -94,7 +100,9 @@ def _computation(module: Module, rows: list[Row]) -> dict[str, pa.Array]:
     }
 
 
-def _communication(role: Callable[[Row], str], rows: list[Row]) -> dict[str, pa.Array]:
+def _communication(
+    role: Callable[[ProgramRow], str], rows: list[ProgramRow]
+) -> dict[str, pa.Array]:
     """Columns of rows that communicate; those of a group are collectives' alone."""
     return {
         "comm_type": pa.array([r.kind if r.kind >= 0 else None for r in rows], pa.int64()),
@@ -105,7 +113,7 @@ def _communication(role: Callable[[Row], str], rows: list[Row]) -> dict[str, pa.
     }
 
 
-def _messages(rank: int, rows: list[Row], peers: Peers) -> dict[str, pa.Array]:
+def _messages(rank: int, rows: list[ProgramRow], peers: Peers) -> dict[str, pa.Array]:
     """Both ends of every message that this rank sends or receives, and its tag."""
     ends: list[tuple[int | None, int | None]] = []
     for row in rows:
@@ -122,7 +130,7 @@ def _messages(rank: int, rows: list[Row], peers: Peers) -> dict[str, pa.Array]:
     }
 
 
-def _work(module: Module, row: Row) -> tuple[int, int, int | None]:
+def _work(module: Module, row: ProgramRow) -> tuple[int, int, int | None]:
     if row.step.kind == "done":
         return 0, 0, None
     i = row.step.instruction
@@ -135,5 +143,5 @@ def _work(module: Module, row: Row) -> tuple[int, int, int | None]:
     )
 
 
-def _op_type(module: Module, row: Row) -> str:
+def _op_type(module: Module, row: ProgramRow) -> str:
     return "matmul" if flops(module, row.step.instruction, row.step.inside)[0] else "vector"

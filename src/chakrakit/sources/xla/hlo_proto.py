@@ -11,7 +11,7 @@ from chakrakit.trace.model import wire
 Value = int | bytes
 
 
-class Message:
+class WireMessage:
     """The fields of a message by number, in their order; numbers are ints, all else bytes."""
 
     def __init__(self, data: bytes) -> None:
@@ -30,14 +30,14 @@ class Message:
         last = values[-1] if values else b""
         return last.decode("utf-8", "replace") if isinstance(last, bytes) else ""
 
-    def messages(self, number: int) -> list[Message]:
+    def messages(self, number: int) -> list[WireMessage]:
         """All values of a message field."""
-        return [Message(v) for v in self._fields.get(number, ()) if isinstance(v, bytes)]
+        return [WireMessage(v) for v in self._fields.get(number, ()) if isinstance(v, bytes)]
 
-    def message(self, number: int) -> Message | None:
+    def message(self, number: int) -> WireMessage | None:
         """The last value of a message field."""
         encoded = [v for v in self._fields.get(number, ()) if isinstance(v, bytes)]
-        return Message(encoded[-1]) if encoded else None
+        return WireMessage(encoded[-1]) if encoded else None
 
     def raw(self, number: int) -> list[bytes]:
         """All values of a length-delimited field, as they are."""
@@ -71,7 +71,7 @@ _TYPES = {t.hlo_code: t.hlo for t in TYPES if t.hlo} | {13: "tuple", 14: "opaque
 
 def read_proto(data: bytes) -> Module:
     """A module; a FormatError says what is missing."""
-    whole = Message(data)
+    whole = WireMessage(data)
     if _is_module(whole):
         return _module(whole, 0)
     inner = whole.message(1)
@@ -80,7 +80,7 @@ def read_proto(data: bytes) -> Module:
     return _module(inner, _allocated(whole.message(3)))
 
 
-def _is_module(message: Message) -> bool:
+def _is_module(message: WireMessage) -> bool:
     """Whether computations with instructions are inside, and the one the module begins with."""
     try:
         listed = message.messages(3)
@@ -90,12 +90,12 @@ def _is_module(message: Message) -> bool:
         return False
 
 
-def _module(message: Message, allocated: int) -> Module:
+def _module(message: WireMessage, allocated: int) -> Module:
     listed = message.messages(3)
     names = {c.integer(5): c.text(1) for c in listed}
     order = {
         e.integer(1): s.integers(1)
-        for e in (message.message(7) or Message(b"")).messages(1)
+        for e in (message.message(7) or WireMessage(b"")).messages(1)
         if (s := e.message(2)) is not None
     }
     computations = {c.text(1): _computation(c, names, order.get(c.integer(5), [])) for c in listed}
@@ -107,10 +107,12 @@ def _module(message: Message, allocated: int) -> Module:
     return module
 
 
-def _devices(message: Message, module: Module) -> int:
+def _devices(message: WireMessage, module: Module) -> int:
     """From the device assignment, or the largest number that any group names."""
     assigned = message.message(15)
-    assigned_devices = assigned.integer(1, 1) * assigned.integer(2, 1) if assigned is not None else 1
+    assigned_devices = (
+        assigned.integer(1, 1) * assigned.integer(2, 1) if assigned is not None else 1
+    )
     return max(assigned_devices, devices_named(module))
 
 
@@ -126,7 +128,7 @@ def devices_named(module: Module) -> int:
     return max(devices, default=0) + 1
 
 
-def _computation(message: Message, names: dict[int, str], order: list[int]) -> Computation:
+def _computation(message: WireMessage, names: dict[int, str], order: list[int]) -> Computation:
     listed = {i.integer(35): i for i in message.messages(2)}
     inside = {number: i.text(1) for number, i in listed.items()}
     if set(order) != set(listed):
@@ -135,36 +137,36 @@ def _computation(message: Message, names: dict[int, str], order: list[int]) -> C
     return Computation(message.text(1), instructions, inside.get(message.integer(6), ""))
 
 
-def _instruction(m: Message, inside: dict[int, str], names: dict[int, str]) -> Instruction:
+def _instruction(m: WireMessage, inside: dict[int, str], names: dict[int, str]) -> Instruction:
     metadata, dot = m.message(7), m.message(30)
     convolution = m.message(16)
     return Instruction(
-        m.text(1),
-        m.text(2),
-        _shape(m.message(3)),
-        tuple(_known(inside, n, "operand") for n in m.integers(36)),
-        tuple(_known(names, n, "computation") for n in m.integers(38)),
-        metadata.text(2) if metadata else "",
-        m.integer(26, -1),
-        _groups(m),
-        tuple((p.integer(1), p.integer(2)) for p in m.messages(52)),
-        tuple(dot.integers(1)) if dot else (),
-        convolution.integer(4) if convolution else -1,
-        m.integer(9) if m.text(2) == "parameter" else -1,
-        m.integer(13) if m.text(2) == "get-tuple-element" else -1,
-        m.text(28),
-        tuple(_known(inside, n, "predecessor") for n in m.integers(37)),
-        m.text(43),
+        name=m.text(1),
+        opcode=m.text(2),
+        shape=_shape(m.message(3)),
+        operands=tuple(_name_of(inside, n, "operand") for n in m.integers(36)),
+        called=tuple(_name_of(names, n, "computation") for n in m.integers(38)),
+        op_name=metadata.text(2) if metadata else "",
+        channel=m.integer(26, -1),
+        groups=_groups(m),
+        pairs=tuple((p.integer(1), p.integer(2)) for p in m.messages(52)),
+        contracting=tuple(dot.integers(1)) if dot else (),
+        kernel_features=convolution.integer(4) if convolution else -1,
+        parameter=m.integer(9) if m.text(2) == "parameter" else -1,
+        index=m.integer(13) if m.text(2) == "get-tuple-element" else -1,
+        target=m.text(28),
+        after=tuple(_name_of(inside, n, "predecessor") for n in m.integers(37)),
+        backend=m.text(43),
     )
 
 
-def _known(names: dict[int, str], number: int, role: str) -> str:
+def _name_of(names: dict[int, str], number: int, role: str) -> str:
     if number not in names:
         raise FormatError(f"{role} {number} is not in the module")
     return names[number]
 
 
-def _shape(m: Message | None) -> Shape:
+def _shape(m: WireMessage | None) -> Shape:
     if m is None:
         return Shape()
     kind = _TYPES.get(m.integer(2), "opaque")
@@ -173,7 +175,7 @@ def _shape(m: Message | None) -> Shape:
     return Shape(kind, tuple(m.integers(3)))
 
 
-def _groups(m: Message) -> Groups:
+def _groups(m: WireMessage) -> Groups:
     """Lists (49), a list of devices (87), the iota form (92), or axes of a mesh (93)."""
     listed, iota, mesh = m.message(87), m.message(92), m.message(93)
     lists = m.messages(49) or (listed.messages(1) if listed else [])
@@ -187,7 +189,7 @@ def _groups(m: Message) -> Groups:
     return iota_groups((iota.integer(1), iota.integer(2)), iota.integers(3), iota.integers(4))
 
 
-def _mesh(m: Message) -> Groups:
+def _mesh(m: WireMessage) -> Groups:
     """A mesh's axes with their sizes, and which of them, or which parts of them, a group spans."""
     whole = m.message(1)
     sizes = [axis.integer(2, 1) for axis in whole.messages(1)] if whole else []
@@ -199,7 +201,7 @@ def _mesh(m: Message) -> Groups:
     return mesh_groups(sizes, axes, order)
 
 
-def _allocated(assignment: Message | None) -> int:
+def _allocated(assignment: WireMessage | None) -> int:
     """Bytes of all buffers but those of threads and constants."""
     if assignment is None:
         return 0

@@ -81,22 +81,22 @@ def _instruction(name: str, rest: str) -> Instruction:
     attributes = dict(_attributes(rest[end + 1 :]))
     opcode, inner = opened[1], rest[opened.end() : end]
     return Instruction(
-        name,
-        opcode,
-        shape,
-        () if opcode in ("parameter", "constant") else _operands(inner),
-        tuple(n for key in _CALLS if key in attributes for n in _names(attributes[key])),
-        _metadata(attributes.get("metadata", "")),
-        int(attributes.get("channel_id", -1)),
-        parse_groups(attributes.get("replica_groups", "{}")),
-        parse_pairs(attributes.get("source_target_pairs", "{}")),
-        _braced(attributes.get("lhs_contracting_dims", "")),
-        _features(attributes.get("dim_labels", "")),
-        int(inner) if opcode == "parameter" else -1,
-        int(attributes.get("index", -1)),
-        attributes.get("custom_call_target", "").strip('"'),
-        tuple(_names(attributes.get("control-predecessors", ""))),
-        attributes.get("backend_config", ""),
+        name=name,
+        opcode=opcode,
+        shape=shape,
+        operands=() if opcode in ("parameter", "constant") else _operands(inner),
+        called=tuple(n for key in _CALLS if key in attributes for n in _names(attributes[key])),
+        op_name=_metadata(attributes.get("metadata", "")),
+        channel=int(attributes.get("channel_id", -1)),
+        groups=parse_groups(attributes.get("replica_groups", "{}")),
+        pairs=parse_pairs(attributes.get("source_target_pairs", "{}")),
+        contracting=_braced(attributes.get("lhs_contracting_dims", "")),
+        kernel_features=_features(attributes.get("dim_labels", "")),
+        parameter=int(inner) if opcode == "parameter" else -1,
+        index=int(attributes.get("index", -1)),
+        target=attributes.get("custom_call_target", "").strip('"'),
+        after=tuple(_names(attributes.get("control-predecessors", ""))),
+        backend=attributes.get("backend_config", ""),
     )
 
 

@@ -23,7 +23,7 @@ from chakrakit.sources.capture.folding import CaptureReport, CollectiveFigures, 
 from chakrakit.sources.xla.hlo import Module
 from chakrakit.sources.xla.hlo_read import parse_hlo
 from chakrakit.sources.xla.program import Bound
-from chakrakit.sources.xla.rows import Program, flops, program_of
+from chakrakit.sources.xla.rows import HloProgram, flops, program_of
 from chakrakit.trace.model import CollectiveType, NodeType
 from chakrakit.trace.sets import Card, TraceSet
 from chakrakit.trace.storage import write
@@ -206,7 +206,7 @@ def _memory(compiled: Any) -> int:
         return 0  # a back end that does not say
 
 
-def _report(program: Program, bound: Bound, traces: TraceSet) -> CaptureReport:
+def _report(program: HloProgram, bound: Bound, traces: TraceSet) -> CaptureReport:
     dense = sum(
         flops(program.module, r.step.instruction, r.step.inside)[0]
         for r in program.rows
@@ -253,7 +253,7 @@ def capture_jax_command(
                 raise ConfigError(f"{name} has no {part!r}")
             fn = getattr(fn, part)
         if not shapes and not hasattr(fn, "compile"):
-            fn, arguments = _made(fn, grid)
+            fn, arguments = _called(fn, grid)
         else:
             arguments = list(shapes)
         traces, report = capture_jax(fn, *arguments, mesh=grid)
@@ -275,9 +275,15 @@ def _failing_in(name: str) -> Iterator[None]:
         program_frames = [
             f for f in frames if not f.filename.startswith(ours) and "-packages" not in f.filename
         ]
-        where = f"{Path(program_frames[-1].filename).name}:{program_frames[-1].lineno}" if program_frames else name
+        where = (
+            f"{Path(program_frames[-1].filename).name}:{program_frames[-1].lineno}"
+            if program_frames
+            else name
+        )
         message = str(error).strip().partition("\n")[0]
-        raise ConfigError(f"{where}: the program failed\n{type(error).__name__}: {message}") from None
+        raise ConfigError(
+            f"{where}: the program failed\n{type(error).__name__}: {message}"
+        ) from None
 
 
 def _imported(name: str) -> Any:
@@ -295,7 +301,7 @@ def _imported(name: str) -> Any:
         raise ConfigError(f"cannot import {name!r}: {error}") from None
 
 
-def _made(fn: Any, mesh: Any) -> tuple[Any, list[Any]]:
+def _called(fn: Any, mesh: Any) -> tuple[Any, list[Any]]:
     """A function without shapes makes what is captured: a jitted function and its arguments."""
     with _set_mesh(mesh):
         returned = fn(mesh) if inspect.signature(fn).parameters else fn()

@@ -7,7 +7,7 @@ from typing import Any
 
 from chakrakit.sources.xla.columns import body_of
 from chakrakit.sources.xla.hlo import Module
-from chakrakit.sources.xla.rows import Program, Row, program_of
+from chakrakit.sources.xla.rows import HloProgram, ProgramRow, program_of
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, TraceSet
@@ -21,7 +21,7 @@ def traces_of(module: Module, card: Card | None = None) -> TraceSet:
 class Bound:
     """Ranks of a program: which groups and peers each has, and which ranks share a body."""
 
-    def __init__(self, program: Program, card: Card) -> None:
+    def __init__(self, program: HloProgram, card: Card) -> None:
         self.program, self.card = program, card
         self.devices = program.module.devices
         self._roles: dict[tuple[tuple[int, ...], ...], str] = {}
@@ -42,7 +42,7 @@ class Bound:
         self._names[role] = names
         self.groups |= dict(zip(names, groups, strict=True))
 
-    def role(self, row: Row) -> str:
+    def role(self, row: ProgramRow) -> str:
         """What a row's group is called in every body."""
         return self._roles[self._whole(row.groups)]
 

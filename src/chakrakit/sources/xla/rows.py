@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
 
 from chakrakit.errors import FormatError
@@ -85,17 +85,17 @@ _COLLECTIVE = re.compile(
     r"^(all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|"
     r"collective-broadcast)(-start|-done)?$"
 )
-Source = frozenset[int]
-_NOBODY: Source = frozenset()
+RunNumbers = frozenset[int]
+_NOBODY: RunNumbers = frozenset()
 
 
 @dataclass(eq=False)
-class Step:
+class InstructionRun:
     """One instruction as it runs once. `after` are steps; `inside` is where its operands are found."""
 
     instruction: Instruction
     inside: Computation
-    after: Source
+    after: RunNumbers
     kind: str = "compute"
     """compute, collective, start or done."""
     collective: Instruction | None = None
@@ -106,11 +106,11 @@ class Step:
 class _Value:
     """Who made a value, and for a tuple who made its parts."""
 
-    made_by: Source = _NOBODY
+    made_by: RunNumbers = _NOBODY
     parts: list[_Value] = field(default_factory=list)
 
     @property
-    def all(self) -> Source:
+    def all(self) -> RunNumbers:
         return self.made_by.union(*(p.all for p in self.parts)) if self.parts else self.made_by
 
     def part(self, index: int) -> _Value:
@@ -126,7 +126,7 @@ class Unrolled:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.steps: list[Step] = []
+        self.steps: list[InstructionRun] = []
         self._runs = 0
         self.warnings: dict[str, None] = {}
         self._run(module.main, [_Value() for _ in module.main.instructions], 0)
@@ -211,7 +211,7 @@ class Unrolled:
         self._check(1)
         before = [*(o.all for o in operands), *(values[a].all for a in i.after if a in values)]
         kind, collective = self._kind(i)
-        self.steps.append(Step(i, inside, _NOBODY.union(*before), kind, collective))
+        self.steps.append(InstructionRun(i, inside, _NOBODY.union(*before), kind, collective))
         return _Value(frozenset((len(self.steps) - 1,)))
 
     def _kind(self, i: Instruction) -> tuple[str, Instruction | None]:
@@ -236,7 +236,7 @@ class Unrolled:
 # Memory of a scheduled module: results live from where they are made to where they are last read.
 
 
-def memory_of(module: Module, steps: Sequence[Step]) -> tuple[list[int], list[int], int]:
+def memory_of(module: Module, steps: Sequence[InstructionRun]) -> tuple[list[int], list[int], int]:
     """Bytes each step allocates and frees, and the peak; arguments are held throughout."""
     argument_bytes = sum(i.shape.bytes for i in module.main.instructions if i.opcode == "parameter")
     last = {a: n for n, step in enumerate(steps) for a in step.after}
@@ -263,13 +263,14 @@ COMPUTE, COMMUNICATION, RECEIVE = 0, 1, 2
 
 
 @dataclass(eq=False)
-class Row:
+class ProgramRow:
     """A node before it has a rank: what it is, and what it waits for."""
 
     name: str
     type: NodeType
-    step: Step
+    step: InstructionRun
     after: list[int]
+    _: KW_ONLY
     stream: int = COMPUTE
     kind: int = -1
     size: int = 0
@@ -282,19 +283,19 @@ class Row:
 
 
 @dataclass(eq=False)
-class Program:
+class HloProgram:
     """Rows of a module, the same for all devices but for messages that a device has no part in."""
 
     module: Module
-    rows: list[Row] = field(default_factory=list)
+    rows: list[ProgramRow] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     peak: int = 0
 
 
-def program_of(module: Module) -> Program:
+def program_of(module: Module) -> HloProgram:
     """The rows of a module."""
     unrolled = Unrolled(module)
-    out = Program(module, warnings=list(unrolled.warnings))
+    out = HloProgram(module, warnings=list(unrolled.warnings))
     alloc, free, out.peak = memory_of(module, unrolled.steps)
     last_of: dict[int, int] = {}
     tags: dict[str, int] = {}
@@ -309,47 +310,55 @@ def program_of(module: Module) -> Program:
     return out
 
 
-def _rows(step: Step, after: list[int], tags: dict[str, int]) -> list[Row]:
+def _rows(step: InstructionRun, after: list[int], tags: dict[str, int]) -> list[ProgramRow]:
     """One node, or a send and a receive for a permutation."""
     i, collective = step.instruction, step.collective
     if collective is None:
-        return [Row(i.name, NodeType.COMP_NODE, step, after)]
+        return [ProgramRow(name=i.name, type=NodeType.COMP_NODE, step=step, after=after)]
     base = re.sub("-(start|done)$", "", collective.opcode)
     stream = COMMUNICATION if step.kind == "start" else COMPUTE
     size = _operand_bytes(collective, step)
     if base != _PERMUTE:
         return [
-            Row(
-                i.name,
-                NodeType.COMM_COLL_NODE,
-                step,
-                after,
-                stream,
-                int(KINDS[base]),
-                size,
-                _result_bytes(collective, step),
-                collective.groups,
+            ProgramRow(
+                name=i.name,
+                type=NodeType.COMM_COLL_NODE,
+                step=step,
+                after=after,
+                stream=stream,
+                kind=int(KINDS[base]),
+                size=size,
+                out_size=_result_bytes(collective, step),
+                groups=collective.groups,
             )
         ]
     tag = tags[collective.name] = tags.get(collective.name, len(tags))
-    out = Row(
-        f"{i.name}.send",
-        NodeType.COMM_SEND_NODE,
-        step,
-        after,
-        COMMUNICATION,
-        -1,
-        size,
+    out = ProgramRow(
+        name=f"{i.name}.send",
+        type=NodeType.COMM_SEND_NODE,
+        step=step,
+        after=after,
+        stream=COMMUNICATION,
+        kind=-1,
+        size=size,
         pairs=collective.pairs,
         tag=tag,
     )
-    back = Row(
-        i.name, NodeType.COMM_RECV_NODE, step, after, RECEIVE, -1, size, pairs=collective.pairs, tag=tag
+    back = ProgramRow(
+        name=i.name,
+        type=NodeType.COMM_RECV_NODE,
+        step=step,
+        after=after,
+        stream=RECEIVE,
+        kind=-1,
+        size=size,
+        pairs=collective.pairs,
+        tag=tag,
     )
     return [out, back]
 
 
-def _operand_bytes(collective: Instruction, step: Step) -> int:
+def _operand_bytes(collective: Instruction, step: InstructionRun) -> int:
     sizes = {x.name: x.shape.bytes for x in step.inside.instructions}
     size = sum(sizes.get(o, 0) for o in collective.operands)
     if not size:  # operands are parameters of the computation it was wrapped in
@@ -357,9 +366,11 @@ def _operand_bytes(collective: Instruction, step: Step) -> int:
     return size
 
 
-def _result_bytes(collective: Instruction, step: Step) -> int:
+def _result_bytes(collective: Instruction, step: InstructionRun) -> int:
     """What comes out; a start's result holds its operands too."""
-    doubled = collective.opcode.startswith(("all-gather", "collective-permute")) and step.kind == "start"
+    doubled = (
+        collective.opcode.startswith(("all-gather", "collective-permute")) and step.kind == "start"
+    )
     if doubled and collective.shape.is_tuple and len(collective.shape.parts) > 1:
         return collective.shape.parts[1].bytes
     return collective.shape.bytes

@@ -10,14 +10,14 @@ from chakrakit.sources.capture.folding.folded import (
     fold,
     report_of,
 )
-from chakrakit.sources.capture.folding.kinds import Kind, Search
+from chakrakit.sources.capture.folding.kinds import RankKind, Search
 
 __all__ = [
     "CaptureReport",
     "CollectiveFigures",
     "Families",
-    "Kind",
     "KindFigures",
+    "RankKind",
     "Search",
     "digest",
     "fold",

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.sources.capture.recording import PHASES, Comm, Recording
+from chakrakit.sources.capture.recording import PHASES, CommCall, Recording
 from chakrakit.sources.pytorch import layer_of
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.model import CollectiveType, EdgeKind, Edges, Metadata, NodeType, Trace
@@ -83,7 +83,7 @@ _OPTIMIZER = PHASES.index("optimizer")
 
 
 def trace_of(
-    recording: Recording, role_of: Mapping[str, str], rank_of: Callable[[Comm], int]
+    recording: Recording, role_of: Mapping[str, str], rank_of: Callable[[CommCall], int]
 ) -> Trace:
     """The body; groups are named by role, peers by their rank."""
     ops = recording.ops
@@ -165,14 +165,14 @@ def _modules(recording: Recording) -> dict[str, Any]:
 
 
 def _communication(
-    recording: Recording, role_of: Mapping[str, str], rank_of: Callable[[Comm], int]
+    recording: Recording, role_of: Mapping[str, str], rank_of: Callable[[CommCall], int]
 ) -> dict[str, Any]:
     rows = [op.comm for op in recording.ops]
     talks = np.array([r >= 0 for r in rows], np.bool_)
     if not talks.any():
         return {}
 
-    def column(of: Callable[[Comm], Any], kind: pa.DataType) -> pa.Array:
+    def column(of: Callable[[CommCall], Any], kind: pa.DataType) -> pa.Array:
         of_comm = [of(c) for c in recording.comms]
         return pa.array([of_comm[r] if r >= 0 else None for r in rows], kind)
 
@@ -184,12 +184,12 @@ def _communication(
         "out_size": column(lambda c: c.out_bytes if c.kind >= 0 else None, i64),
         "comm_dtype": column(lambda c: c.dtype, text),
         "pg_name": column(lambda c: role_of.get(c.group, c.group) if c.kind >= 0 else None, text),
-        "comm_src": column(lambda c: mine if c.kind == words.SEND else _known(rank_of(c)), i32),
+        "comm_src": column(lambda c: mine if c.kind == words.SEND else _or_none(rank_of(c)), i32),
         "comm_dst": column(
             lambda c: (
                 mine
                 if c.kind == words.RECV
-                else _known(rank_of(c))
+                else _or_none(rank_of(c))
                 if c.kind == words.SEND
                 else None
             ),
@@ -202,7 +202,7 @@ def _communication(
     return {name: values for name, values in out.items() if values.null_count < len(values)}
 
 
-def _known(rank: int) -> int | None:
+def _or_none(rank: int) -> int | None:
     return None if rank < 0 else rank
 
 

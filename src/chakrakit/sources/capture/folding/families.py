@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import msgspec
 
-from chakrakit.sources.capture.recording import Comm, Group, Recording
+from chakrakit.sources.capture.recording import CommCall, CreatedGroup, Recording
 from chakrakit.sources.pytorch import names as words
 
 
@@ -32,7 +32,7 @@ class Family:
             self.place[rank] = (len(self.groups), position)
         self.groups.append(ranks)
 
-    def takes(self, group: Group) -> bool:
+    def takes(self, group: CreatedGroup) -> bool:
         """Whether a group can be a further one of this family."""
         return self.size == len(group.ranks) and not any(r in self.place for r in group.ranks)
 
@@ -53,7 +53,7 @@ class Families:
     rank's own group was made, its counterparts are the same pattern elsewhere in the world.
     """
 
-    def __init__(self, groups: Sequence[Group], world: int) -> None:
+    def __init__(self, groups: Sequence[CreatedGroup], world: int) -> None:
         self.world = world
         self.listed: list[Family] = []
         self._labels: list[str] = []
@@ -64,7 +64,7 @@ class Families:
             _complete(family, world)
         self._name()
 
-    def _home(self, group: Group) -> Family:
+    def _home(self, group: CreatedGroup) -> Family:
         for family, label in zip(reversed(self.listed), reversed(self._labels), strict=True):
             if label == group.label and family.takes(group):
                 family.add(group.ranks)
@@ -86,7 +86,7 @@ class Families:
             if uses[family.role] > 1:
                 family.role = f"{family.role}_{uses[family.role]}"
 
-    def of_recorded(self, groups: Sequence[Group]) -> dict[str, Family]:
+    def of_recorded(self, groups: Sequence[CreatedGroup]) -> dict[str, Family]:
         """The family of every group name in one rank's program."""
         family_of: dict[str, Family] = {}
         used: Counter[tuple[int, ...]] = Counter()
@@ -97,7 +97,7 @@ class Families:
             used[group.ranks] += 1
         return family_of
 
-    def _fitting(self, group: Group) -> list[Family]:
+    def _fitting(self, group: CreatedGroup) -> list[Family]:
         """Families that have a group of these very ranks; it was made by another rank alone."""
         return [f for f in self.listed if group.ranks and f.group_of(group.ranks[0]) == group.ranks]
 
@@ -125,7 +125,7 @@ def _complete(family: Family, world: int) -> None:
 # Digest: whether two ranks run the same program, their own groups and peers aside.
 
 
-def relative_peer(comm: Comm, members: tuple[int, ...], position: int) -> int:
+def relative_peer(comm: CommCall, members: tuple[int, ...], position: int) -> int:
     """How far ahead in the group a message's peer is, around the end; a root by its place."""
     if comm.kind in (words.SEND, words.RECV) and members:
         return (comm.peer - position) % len(members)
@@ -147,12 +147,12 @@ def digest(recording: Recording, families: Families, step: int | None = None) ->
         hashed.update(signatures[op.signature])
         hashed.update(f"{recording.modules[op.module]}|{op.phase}|{op.micro_batch}".encode())
         if op.comm >= 0:
-            hashed.update(_said(recording.comms[op.comm], homes, recording.rank))
+            hashed.update(_encoded(recording.comms[op.comm], homes, recording.rank))
     hashed.update(str(recording.parameters).encode())
     return hashed.hexdigest()
 
 
-def _said(comm: Comm, homes: dict[str, Family], rank: int) -> bytes:
+def _encoded(comm: CommCall, homes: dict[str, Family], rank: int) -> bytes:
     family = homes.get(comm.group)
     role = comm.group if family is None else family.role
     members = family.group_of(rank) if family is not None else ()

@@ -9,21 +9,21 @@ import msgspec
 from chakrakit.results import Result
 from chakrakit.sources.capture.folding.bodies import collective_name, trace_of
 from chakrakit.sources.capture.folding.families import Families, Family, relative_peer
-from chakrakit.sources.capture.folding.kinds import Kind
-from chakrakit.sources.capture.recording import Comm, Recording, Signature
+from chakrakit.sources.capture.folding.kinds import RankKind
+from chakrakit.sources.capture.recording import CommCall, Recording, Signature
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, TraceSet
 
 
-def fold(kinds: Sequence[Kind], families: Families, card: Card) -> TraceSet:
+def fold(kinds: Sequence[RankKind], families: Families, card: Card) -> TraceSet:
     """All ranks; a kind whose ranks cannot share a body's peers is split."""
     numbering = _Numbering(kinds, families)
     bodies: list[Trace] = []
     bindings: dict[int, Binding] = {}
     for kind in _splittable(kinds, families):
-        used = _Used(kind.recording, families)
+        used = _GroupUse(kind.recording, families)
         for rank in kind.ranks:
             bindings[rank] = Binding(len(bodies), numbering.names(used, rank), used.peers(rank))
         bodies.append(trace_of(kind.recording, used.roles, used.peer_now))
@@ -33,8 +33,8 @@ def fold(kinds: Sequence[Kind], families: Families, card: Card) -> TraceSet:
 class _Numbering:
     """Names of groups: numbers, in the order of families and of their groups."""
 
-    def __init__(self, kinds: Sequence[Kind], families: Families) -> None:
-        used = {f.role for k in kinds for f in _Used(k.recording, families).families.values()}
+    def __init__(self, kinds: Sequence[RankKind], families: Families) -> None:
+        used = {f.role for k in kinds for f in _GroupUse(k.recording, families).families.values()}
         self.groups: dict[str, tuple[int, ...]] = {}
         self._names: dict[str, list[str]] = {}
         for family in families.listed:
@@ -43,7 +43,7 @@ class _Numbering:
                 self.groups |= dict(zip(names, family.groups, strict=True))
                 self._names[family.role] = names
 
-    def names(self, used: _Used, rank: int) -> dict[str, str]:
+    def names(self, used: _GroupUse, rank: int) -> dict[str, str]:
         """A rank's own group for each role its body names."""
         return {
             f.role: self._names[f.role][f.place[rank][0]]
@@ -52,7 +52,7 @@ class _Numbering:
         }
 
 
-class _Used:
+class _GroupUse:
     """What a recording says of groups and peers, for the rank it was made of and for others."""
 
     def __init__(self, recording: Recording, families: Families) -> None:
@@ -63,7 +63,7 @@ class _Used:
         self.roles = {g: f.role for g, f in self.families.items()}
         self._messages = [c for c in recording.comms if c.kind in (words.SEND, words.RECV)]
 
-    def peer_now(self, comm: Comm) -> int:
+    def peer_now(self, comm: CommCall) -> int:
         """The rank of a message's peer or a collective's root; -1 where there is none."""
         members = self._members(comm, self.recording.rank)
         if not 0 <= comm.peer < len(members):
@@ -72,7 +72,7 @@ class _Used:
             return -1  # a root that is a peer too could not be told apart in a binding
         return members[comm.peer]
 
-    def _members(self, comm: Comm, rank: int) -> tuple[int, ...]:
+    def _members(self, comm: CommCall, rank: int) -> tuple[int, ...]:
         family = self.families.get(comm.group)
         return () if family is None else family.group_of(rank)
 
@@ -89,11 +89,11 @@ class _Used:
             if now >= 0:
                 yield now, self._counterpart(comm, rank)
 
-    def _distinct(self) -> list[Comm]:
+    def _distinct(self) -> list[CommCall]:
         by_peer = {(c.group, c.peer, c.kind): c for c in self.recording.comms if c.peer >= 0}
         return list(by_peer.values())
 
-    def _counterpart(self, comm: Comm, rank: int) -> int:
+    def _counterpart(self, comm: CommCall, rank: int) -> int:
         family = self.families[comm.group]
         members = family.group_of(rank)
         if comm.kind not in (words.SEND, words.RECV):
@@ -109,14 +109,14 @@ class _Used:
         return all(counterpart_of.setdefault(now, then) == then for now, then in self._pairs(rank))
 
 
-def _splittable(kinds: Sequence[Kind], families: Families) -> Iterator[Kind]:
+def _splittable(kinds: Sequence[RankKind], families: Families) -> Iterator[RankKind]:
     """Ranks whose peers a binding cannot name get a body of their own, with the peers in it."""
     for kind in kinds:
-        used = _Used(kind.recording, families)
+        used = _GroupUse(kind.recording, families)
         clear = [r for r in kind.ranks if used.is_clear(r)]
-        yield Kind(kind.recording, clear)
+        yield RankKind(kind.recording, clear)
         for rank in sorted(set(kind.ranks) - set(clear)):
-            yield Kind(_as_rank(kind.recording, families, rank), [rank])
+            yield RankKind(_as_rank(kind.recording, families, rank), [rank])
 
 
 def _as_rank(recording: Recording, families: Families, rank: int) -> Recording:
@@ -169,7 +169,9 @@ class CaptureReport(Result, msgspec.Struct, frozen=True):
     warnings: list[str]
 
 
-def report_of(kinds: Sequence[Kind], families: Families, warnings: Sequence[str]) -> CaptureReport:
+def report_of(
+    kinds: Sequence[RankKind], families: Families, warnings: Sequence[str]
+) -> CaptureReport:
     """Figures of every kind; a collective is that of the first kind that has it."""
     collectives: dict[tuple[str, str], CollectiveFigures] = {}
     for kind in kinds:
@@ -185,10 +187,12 @@ def report_of(kinds: Sequence[Kind], families: Families, warnings: Sequence[str]
     )
 
 
-def _figures(kind: Kind) -> KindFigures:
+def _figures(kind: RankKind) -> KindFigures:
     recording = kind.recording
     flops = sum(_model_flops(recording.signatures[op.signature]) for op in recording.ops)
-    return KindFigures(len(kind.ranks), len(recording.ops), flops, recording.parameters, recording.peak_bytes)
+    return KindFigures(
+        len(kind.ranks), len(recording.ops), flops, recording.parameters, recording.peak_bytes
+    )
 
 
 def _model_flops(signature: Signature) -> int:
@@ -197,7 +201,7 @@ def _model_flops(signature: Signature) -> int:
     return signature.flops * 4 // 5 if fused else signature.flops
 
 
-def _collectives(kind: Kind, families: Families) -> list[CollectiveFigures]:
+def _collectives(kind: RankKind, families: Families) -> list[CollectiveFigures]:
     recording = kind.recording
     homes = families.of_recorded(recording.groups)
     totals: dict[tuple[str, str], tuple[int, int]] = {}

@@ -19,7 +19,7 @@ _STEPS = "there and in similar places each rank not captured is taken to be like
 
 
 @dataclass(eq=False)
-class Kind:
+class RankKind:
     """Ranks with the same program, and the recording of one of them."""
 
     recording: Recording
@@ -46,7 +46,7 @@ class Search:
 
     # --- captures -------------------------------------------------------------------------------
 
-    def _seen(self, rank: int) -> str:
+    def _digest(self, rank: int) -> str:
         if rank not in self._digests:
             self._digests[rank] = self.capture(rank, False).first_digest
         return self._digests[rank]
@@ -58,7 +58,7 @@ class Search:
 
     # --- finding --------------------------------------------------------------------------------
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[RankKind]:
         """All kinds, in the order of their lowest ranks."""
         classes: dict[tuple[bool, ...], list[int]] = {}
         for rank in range(self.world):
@@ -70,22 +70,22 @@ class Search:
                 alike.setdefault(first_digest, []).append(rank)
         return [self._kind(ranks) for ranks in sorted(alike.values(), key=min)]
 
-    def _kind(self, ranks: list[int]) -> Kind:
+    def _kind(self, ranks: list[int]) -> RankKind:
         first = min(ranks)
         if first not in self._full:
             self._full[first] = self.capture(first, True)
-        return Kind(self._full[first], sorted(ranks))
+        return RankKind(self._full[first], sorted(ranks))
 
     def _of_class(self, ranks: Sequence[int]) -> dict[int, str]:
         """The digest of every rank, most of them by rule."""
         samples = _samples(ranks)
         axes = self._axes(ranks)
         spread = any(a in self._messages for a in axes)
-        if not spread and all(self._seen(r) == self._seen(ranks[0]) for r in samples):
-            return dict.fromkeys(ranks, self._seen(ranks[0]))
+        if not spread and all(self._digest(r) == self._digest(ranks[0]) for r in samples):
+            return dict.fromkeys(ranks, self._digest(ranks[0]))
         digests = self._by_rule(ranks, [a for a in axes if self._varies(a, ranks)])
         for rank in samples:
-            if self._seen(rank) != digests[rank]:
+            if self._digest(rank) != digests[rank]:
                 return self._one_by_one(ranks, digests, rank)
         return digests
 
@@ -112,8 +112,8 @@ class Search:
     def _varies(self, axis: Family, ranks: Sequence[int]) -> bool:
         line = self._line(axis, ranks)
         if axis in self._messages and len(line) <= MOST_ALONE:
-            return len({self._seen(r) for r in line}) > 1
-        return self._seen(line[0]) != self._seen(line[-1])
+            return len({self._digest(r) for r in line}) > 1
+        return self._digest(line[0]) != self._digest(line[-1])
 
     def _by_rule(self, ranks: Sequence[int], axes: Sequence[Family]) -> dict[int, str]:
         cuts = [self._segments(axis, ranks) for axis in axes]
@@ -121,7 +121,7 @@ class Search:
         digests: dict[int, str] = {}
         for rank in ranks:
             key = tuple(cut[axis.position(rank)] for axis, cut in zip(axes, cuts, strict=True))
-            digests[rank] = self._seen(stands_for.setdefault(key, rank))
+            digests[rank] = self._digest(stands_for.setdefault(key, rank))
         return digests
 
     def _segments(self, axis: Family, ranks: Sequence[int]) -> dict[int, int]:
@@ -136,9 +136,9 @@ class Search:
 
     def _changes(self, line: Sequence[int], low: int, high: int, halvings: int = 0) -> set[int]:
         """Indices where the program changes, by halving between places that differ."""
-        if high - low < 1 or self._seen(line[low]) == self._seen(line[high]):
+        if high - low < 1 or self._digest(line[low]) == self._digest(line[high]):
             inside = [i for i in range(low + 1, high) if line[i] in self._digests]
-            return {i for i in inside if self._seen(line[i]) != self._seen(line[i - 1])}
+            return {i for i in inside if self._digest(line[i]) != self._digest(line[i - 1])}
         if high - low == 1:
             return {high}
         if halvings == MOST_HALVINGS:
@@ -155,14 +155,16 @@ class Search:
                 f"{_STEPS}"
             )
 
-    def _one_by_one(self, ranks: Sequence[int], by_rule: dict[int, str], odd: int) -> dict[int, str]:
+    def _one_by_one(
+        self, ranks: Sequence[int], by_rule: dict[int, str], odd: int
+    ) -> dict[int, str]:
         if len(ranks) <= MOST_ALONE:
-            return {r: self._seen(r) for r in ranks}
+            return {r: self._digest(r) for r in ranks}
         self.warnings.append(
             f"rank {odd} does not run the program its place suggests; it has a body of its own, and "
             "other such ranks may have been missed"
         )
-        return {**by_rule, odd: self._seen(odd)}
+        return {**by_rule, odd: self._digest(odd)}
 
 
 def _samples(ranks: Sequence[int]) -> list[int]:

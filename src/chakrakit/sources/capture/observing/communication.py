@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from chakrakit.sources.capture.recording import Comm
+from chakrakit.sources.capture.recording import CommCall
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.model import CollectiveType
 
@@ -16,7 +16,7 @@ _OUTPUT_FIRST = (_C.ALL_GATHER, _C.REDUCE_SCATTER, _C.ALL_TO_ALL, _C.GATHER, _C.
 _ROOTED = (_C.BROADCAST, _C.REDUCE, _C.GATHER, _C.SCATTER)
 
 
-def read(name: str, args: Any, kwargs: Any, out: Any) -> Comm | None:
+def read(name: str, args: Any, kwargs: Any, out: Any) -> CommCall | None:
     """The communication of an operator; None for one that only waits or wraps."""
     space, _, short = name.partition("::")
     kind = _C.ALL_TO_ALL if short == "shard_dim_alltoall" else words.kind_of(short)
@@ -27,7 +27,9 @@ def read(name: str, args: Any, kwargs: Any, out: Any) -> Comm | None:
     if space != "c10d":
         group = next((v for v in reversed(values) if isinstance(v, str)), group)
     inputs, outputs = _ends(space, kind, args, out)
-    comm = Comm(int(kind), group or "", _bytes(inputs), _bytes(outputs), _dtype(inputs or outputs))
+    comm = CommCall(
+        int(kind), group or "", _bytes(inputs), _bytes(outputs), _dtype(inputs or outputs)
+    )
     numbers = [v for v in values if type(v) is int]
     lists = [list(v) for v in values if _is_split(v)]
     if kind == _C.ALL_TO_ALL and len(lists) >= 2:

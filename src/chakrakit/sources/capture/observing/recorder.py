@@ -21,7 +21,7 @@ from chakrakit.sources.capture.observing.known_values import KnownValues
 from chakrakit.sources.capture.observing.signatures import Signatures
 from chakrakit.sources.capture.observing.storages import Storages
 from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabouts
-from chakrakit.sources.capture.recording import Comm, NeedsValue, Op, script_line
+from chakrakit.sources.capture.recording import CommCall, NeedsValue, Op, script_line
 
 # Lists of sharded tensors taken apart here: element by element there is nothing to redistribute.
 #
@@ -82,11 +82,11 @@ class Recorder(TorchDispatchMode):
 
     def __init__(self, where: Whereabouts, storages: Storages, values: KnownValues) -> None:
         super().__init__()
-        self.where, self.storages, self.known = where, storages, values
+        self.where, self.storages, self.known_values = where, storages, values
         self.signatures = Signatures()
         self.ops: list[Op] = []
         self._freed_before = 0
-        self.comms: list[Comm] = []
+        self.comms: list[CommCall] = []
         self.recording = False
         self.last_comm = -1
         """The operator of the last communication; -1 while not recording."""
@@ -174,7 +174,7 @@ class Recorder(TorchDispatchMode):
     def _note(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> None:
         name = self.signatures.name(func)
         space, _, short = name.partition("::")
-        self.known.note(short, args, kwargs, out)
+        self.known_values.note(short, args, kwargs, out)
         read = [self.storages.number(t) for t in communication.tensors(args)]
         if kwargs:
             read += [self.storages.number(t) for t in communication.tensors(kwargs)]
@@ -189,7 +189,7 @@ class Recorder(TorchDispatchMode):
         if not self.recording:
             self.storages.freed = 0
             return
-        writes = self._written(func, args, read, result_storages)
+        writes = self._writes(func, args, read, result_storages)
         comm = self._communication(space, name, args, kwargs, out)
         plain = _IN_BACKWARD.get(name, "") if self.where.phase == BACKWARD else ""
         self._add(
@@ -226,7 +226,7 @@ class Recorder(TorchDispatchMode):
                 storages.mark(number)
         return on_device or any(map(storages.on_device, results))
 
-    def _written(self, func: Any, args: Any, read: list[int], results: list[int]) -> list[int]:
+    def _writes(self, func: Any, args: Any, read: list[int], results: list[int]) -> list[int]:
         """New storages, and those of arguments that the schema says are changed."""
         read_storages = set(read)
         writes = [n for n in results if n not in read_storages]
@@ -262,18 +262,18 @@ class Recorder(TorchDispatchMode):
         early, self._freed_before = self._freed_before, 0
         self.ops.append(
             Op(
-                signature,
-                where.module,
-                where.phase,
-                where.step,
-                read,
-                writes,
-                comm,
-                -1,
-                max(allocated, 0),
-                freed + early,
-                is_host,
-                where.micro_batch,
+                signature=signature,
+                module=where.module,
+                phase=where.phase,
+                step=where.step,
+                reads=read,
+                writes=writes,
+                comm=comm,
+                waits_for=-1,
+                alloc=max(allocated, 0),
+                free=freed + early,
+                is_host=is_host,
+                micro_batch=where.micro_batch,
             )
         )
 
@@ -282,7 +282,9 @@ class Recorder(TorchDispatchMode):
         if not self.recording or not 0 <= op < len(self.ops):
             return
         completed = self.ops[op].writes or self.ops[op].reads
-        self._add(self.signatures.number(name, (), {}, None, name), list(completed), [], -1, False, 0)
+        self._add(
+            self.signatures.number(name, (), {}, None, name), list(completed), [], -1, False, 0
+        )
         self.ops[-1].waits_for = op
 
 

@@ -74,7 +74,7 @@ class Results:
 
     def __init__(self) -> None:
         self._functional: dict[Any, bool] = {}
-        self._known: dict[Any, tuple[bool, list[_Made]]] = {}
+        self._forms: dict[Any, tuple[bool, list[_Form]]] = {}
 
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The operator's result, in the general way the first time."""
@@ -87,13 +87,13 @@ class Results:
         key = (func, _key(args, tensors), _key(kwargs, tensors)) if functional else None
         if key is None or key[1] is None or key[2] is None or not tensors:
             return func(*args, **kwargs)
-        earlier = self._known.get(key)
+        earlier = self._forms.get(key)
         mode = tensors[0].fake_mode
         if earlier is None:
             out = func(*args, **kwargs)
             forms = [_described(t) for t in (out if isinstance(out, tuple) else (out,))]
             if all(m is not None for m in forms):
-                self._known[key] = (isinstance(out, tuple), [m for m in forms if m is not None])
+                self._forms[key] = (isinstance(out, tuple), [m for m in forms if m is not None])
             return out
         with in_kernel_invocation_manager(mode):
             empty = [torch.empty_strided(*m[:2], dtype=m[2], device="meta") for m in earlier[1]]
@@ -101,7 +101,7 @@ class Results:
         return tuple(results) if earlier[0] else results[0]
 
 
-_Made = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, torch.device]
+_Form = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, torch.device]
 _PLAIN = (
     *(int, float, bool, str, type(None)),
     *(torch.dtype, torch.layout, torch.memory_format, torch.device),
@@ -149,7 +149,7 @@ def _key(value: Any, tensors: list[FakeTensor]) -> Any:
     return (type(value), value) if isinstance(value, _PLAIN) else None
 
 
-def _described(tensor: Any) -> _Made | None:
+def _described(tensor: Any) -> _Form | None:
     """Sizes, strides and type of a result that fills storage of its own; None for any other."""
     if type(tensor) is not FakeTensor or not fits((tensor,)) or tensor.layout is not torch.strided:
         return None

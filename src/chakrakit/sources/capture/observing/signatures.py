@@ -56,22 +56,26 @@ class Signatures:
         operator = operator_of(name)
         still = not operator.touches_memory or _is_view(func, args)
         result_operands = [t for r in results for t in _tensors(_operand(r))]
-        cost = Cost() if still else cost_of(Call(name, [_operand(a) for a in arguments], values, result_operands))
+        cost = (
+            Cost()
+            if still
+            else cost_of(Call(name, [_operand(a) for a in arguments], values, result_operands))
+        )
         return Signature(
-            name,
-            _text(inputs),
-            _text([_type(a) for a in arguments]),
-            _text([_stride(a) for a in arguments]),
-            _text(outputs),
-            _text([_type(r) for r in results]),
-            _text([_stride(r) for r in results]),
-            _text(values),
-            cost.flops,
-            cost.vector_ops,
-            cost.bytes,
-            _dtype(arguments, results),
-            operator.op_type,
-            still,
+            name=name,
+            inputs_shapes=_text(inputs),
+            inputs_types=_text([_type(a) for a in arguments]),
+            inputs_strides=_text([_stride(a) for a in arguments]),
+            outputs_shapes=_text(outputs),
+            outputs_types=_text([_type(r) for r in results]),
+            outputs_strides=_text([_stride(r) for r in results]),
+            inputs_values=_text(values),
+            flops=cost.flops,
+            vector_ops=cost.vector_ops,
+            moved=cost.bytes,
+            dtype=_dtype(arguments, results),
+            op_type=operator.op_type,
+            is_host=still,
         )
 
 

@@ -41,7 +41,7 @@ class Storages:
         number = self._numbers.get(key)
         return self._new(storage, key) if number is None else number
 
-    def seen(self, tensor: torch.Tensor) -> bool:
+    def has_number(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor's storage has a number already."""
         return tensor.untyped_storage()._cdata in self._numbers
 

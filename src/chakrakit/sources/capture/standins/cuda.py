@@ -155,7 +155,9 @@ class Redirect(TorchFunctionMode):
     def _moved(self, before: Any, after: Any) -> Any:
         """A copy, unless the tensor is there already."""
         local = getattr(after, "_local_tensor", after)
-        on_device = not self.storages.everything and self.storages.on_device(self.storages.number(local))
+        on_device = not self.storages.everything and self.storages.on_device(
+            self.storages.number(local)
+        )
         return after if on_device else self._marked(after.clone() if after is before else after)
 
     def _marked(self, tensor: Any) -> Any:

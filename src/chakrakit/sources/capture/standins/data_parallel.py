@@ -93,7 +93,9 @@ class _Bucket:
         self.indices = indices
         own_parameters = [parameters[i] for i in indices]
         self.buffer = torch.empty(
-            sum(p.numel() for p in own_parameters), dtype=own_parameters[0].dtype, device=own_parameters[0].device
+            sum(p.numel() for p in own_parameters),
+            dtype=own_parameters[0].dtype,
+            device=own_parameters[0].device,
         )
         self.views = self.cut(own_parameters, self.buffer)
         self.ready = 0

@@ -18,7 +18,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
 
 from chakrakit.sources.capture.observing import Recorder, tensors
-from chakrakit.sources.capture.recording import Group, Patches
+from chakrakit.sources.capture.recording import CreatedGroup, Patches
 
 # Futures of communication that nobody carries out; what follows them runs when it is waited for.
 
@@ -135,7 +135,7 @@ class Distributed:
     ) -> None:
         self.patches, self.rank, self.world, self.recorder = patches, rank, world, recorder
         self.mail = mail
-        self.groups: list[Group] = []
+        self.groups: list[CreatedGroup] = []
         self._objects = 0
         self._works: weakref.WeakKeyDictionary[Any, _Issued] = weakref.WeakKeyDictionary()
 
@@ -159,7 +159,7 @@ class Distributed:
         with _disable_current_modes():
             _PLAIN_INIT("fake", store=store, rank=self.rank, world_size=self.world)
         world = tuple(range(self.world))
-        self.groups.append(Group(str(c10d._get_default_group().group_name), world, "world"))
+        self.groups.append(CreatedGroup(str(c10d._get_default_group().group_name), world, "world"))
 
     def _logged(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         def new_group(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -172,7 +172,7 @@ class Distributed:
             members = tuple(range(self.world)) if ranks is None else tuple(int(r) for r in ranks)
             name = str(group.group_name) if isinstance(group, dist.ProcessGroup) else ""
             label = str(kwargs.get("group_desc") or "")  # members alone could ask the group itself
-            self.groups.append(Group(name, members, label.removeprefix("mesh_")))
+            self.groups.append(CreatedGroup(name, members, label.removeprefix("mesh_")))
             return group
 
         return new_group
@@ -295,7 +295,7 @@ class Distributed:
 
     def _get_future(self, work: Any) -> Landed:
         issued = self._works.get(work)
-        return Landed([] if issued is None else issued.given)
+        return Landed([] if issued is None else issued.tensors)
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ class _Issued:
     """The operator of a collective, and the tensors that it fills."""
 
     op: int
-    given: list[torch.Tensor]
+    tensors: list[torch.Tensor]
 
 
 _PLAIN_INIT = dist.init_process_group

@@ -39,7 +39,7 @@ def install(patches: Patches, where: Whereabouts, on_step: Callable[[], None]) -
     patches.set(torch.nn.Module, "_apply", _apply)
     patches.replace(_PLAIN_CHECKPOINT, _checkpoint(where)(_PLAIN_CHECKPOINT))
     steps = _Steps(where, on_step)
-    patches.wrap(torch.optim.Optimizer, "__init__", steps.made)
+    patches.wrap(torch.optim.Optimizer, "__init__", steps.wrap_init)
     return [
         module.register_module_forward_pre_hook(where.enter),
         module.register_module_forward_hook(where.leave, always_call=True),
@@ -57,16 +57,16 @@ class _Steps:
 
     def __init__(self, where: Whereabouts, on_step: Callable[[], None]) -> None:
         self.where, self.on_step = where, on_step
-        self._known: set[int] = set()
+        self._optimizers: set[int] = set()
         self._stepped: Counter[int] = Counter()
         self._phases: list[Any] = []
 
-    def made(self, plain: Callable[..., None]) -> Callable[..., None]:
+    def wrap_init(self, plain: Callable[..., None]) -> Callable[..., None]:
         """Wraps an optimizer's making: it is one that will step."""
 
         def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             plain(optimizer, *args, **kwargs)
-            self._known.add(id(optimizer))
+            self._optimizers.add(id(optimizer))
 
         return init
 
@@ -78,12 +78,12 @@ class _Steps:
     def end(self, optimizer: Any, *_: Any) -> None:
         self._phases.pop().__exit__(None, None, None)
         if self._phases:
-            self._known.discard(id(optimizer))
+            self._optimizers.discard(id(optimizer))
             return
         self._stepped[id(optimizer)] += 1
         if max(self._stepped.values()) > _MOST_TURNS:
-            self._known = set(self._stepped)
-        if self._known <= set(self._stepped):
+            self._optimizers = set(self._stepped)
+        if self._optimizers <= set(self._stepped):
             self._stepped.clear()
             self.on_step()
 
@@ -149,7 +149,10 @@ def _changed(parameter: Any, moved: Any) -> Any:
         parameter.fake_device = moved.fake_device
         return parameter
     replacement = parameter.__dict__.get(_REPLACED)
-    if replacement is not None and (replacement.device, replacement.dtype) == (moved.device, moved.dtype):
+    if replacement is not None and (replacement.device, replacement.dtype) == (
+        moved.device,
+        moved.dtype,
+    ):
         return replacement
     new = torch.nn.Parameter(moved, parameter.requires_grad)
     parameter.__dict__[_REPLACED] = new

@@ -106,7 +106,7 @@ def _install_network(patches: Patches) -> None:
             if self.family == getattr(socket, "AF_UNIX", None):
                 return plain(self, address, *args)
             raise ConfigError(
-                f"{script_line()}: the script connects to {_shown(address)}; a capture has no network. "
+                f"{script_line()}: the script connects to {_address_text(address)}; a capture has no network. "
                 "Leave that part out, for example by an option of the script"
             )
 
@@ -131,5 +131,5 @@ def _install_network(patches: Patches) -> None:
 _LOOK_UP = socket.getaddrinfo
 
 
-def _shown(address: Any) -> str:
+def _address_text(address: Any) -> str:
     return ":".join(map(str, address[:2])) if isinstance(address, tuple) else str(address)

@@ -124,7 +124,9 @@ def _rms_norm(recorder: Recorder) -> Callable[[Callable[..., Any]], Callable[...
         def backward(ctx: Any, grad: Any) -> Any:
             x, weight, rstd = ctx.saved_tensors
             needs_grad = [ctx.needs_input_grad[0], ctx.needs_input_grad[2]]
-            gradients = torch.ops.aten._fused_rms_norm_backward(grad, x, ctx.shape, rstd, weight, needs_grad)
+            gradients = torch.ops.aten._fused_rms_norm_backward(
+                grad, x, ctx.shape, rstd, weight, needs_grad
+            )
             return gradients[0], None, gradients[1], None
 
     def make(plain: Callable[..., Any]) -> Callable[..., Any]:

@@ -84,8 +84,10 @@ class Values:
     from what is known of every element (`KnownValues`) are exact; the rest are placeholders.
     """
 
-    def __init__(self, patches: Patches, known_values: KnownValues, declared: Mapping[str, float]) -> None:
-        self.patches, self.known, self.declared = patches, known_values, declared
+    def __init__(
+        self, patches: Patches, known_values: KnownValues, declared: Mapping[str, float]
+    ) -> None:
+        self.patches, self.known_values, self.declared = patches, known_values, declared
 
     def install(self) -> None:
         """Replace the ways a tensor's value is read."""
@@ -157,18 +159,18 @@ class Values:
         return number
 
     def _format(self, plain: Any) -> Any:
-        def shown(tensor: torch.Tensor, spec: str) -> str:
+        def formatted(tensor: torch.Tensor, spec: str) -> str:
             if _is_real(tensor):
                 return str(self._real(plain, tensor, spec))
             return format(float.__float__(self.value(tensor)), spec) if spec else _text(tensor)
 
-        return shown
+        return formatted
 
     def _repr(self, plain: Any) -> Any:
-        def shown(tensor: torch.Tensor, **kwargs: Any) -> str:
+        def formatted(tensor: torch.Tensor, **kwargs: Any) -> str:
             return str(self._real(plain, tensor, **kwargs)) if _is_real(tensor) else _text(tensor)
 
-        return shown
+        return formatted
 
     def _real(self, plain: Any, *args: Any, **kwargs: Any) -> Any:
         with unset_fake_temporarily():
@@ -181,7 +183,7 @@ class Values:
         if constant is not None and constant.numel() == 1:
             with unset_fake_temporarily():
                 return torch._C.TensorBase.item(constant)
-        of_every_element = self.known.get(tensor)
+        of_every_element = self.known_values.get(tensor)
         if of_every_element is not None:
             return bool(of_every_element) if tensor.dtype is torch.bool else of_every_element
         line = script_line()

@@ -76,6 +76,6 @@ def _latest(group: I64, ready: I64) -> Mask:
     order = np.lexsort((ready, group))
     last = np.ones(len(order), np.bool_)
     last[:-1] = group[order[1:]] != group[order[:-1]]
-    chosen = np.zeros(len(order), np.bool_)
-    chosen[order[last]] = True
-    return chosen
+    is_latest = np.zeros(len(order), np.bool_)
+    is_latest[order[last]] = True
+    return is_latest

@@ -53,10 +53,10 @@ def device_model(line: Timeline, kineto: Kineto) -> DeviceModel:
 
 def _launch_calls(line: Timeline, kineto: Kineto, rows: I64) -> I64:
     """By correlation; where a tracer gives none, the operator with the same External id."""
-    found = _same_number(line, kineto.correlation, line.is_host, rows)
+    by_correlation = _same_number(line, kineto.correlation, line.is_host, rows)
     operators = line.is_host & (line.kind == Kind.OPERATOR)
-    named = _same_number(line, kineto.external, operators, rows)
-    return np.where(found >= 0, found, named)
+    by_external_id = _same_number(line, kineto.external, operators, rows)
+    return np.where(by_correlation >= 0, by_correlation, by_external_id)
 
 
 def _same_number(line: Timeline, column: I64, candidates: Mask, rows: I64) -> I64:
@@ -184,23 +184,23 @@ class _Finder:
         threads = line.thread[records]
         self.records = {int(t): records[threads == t] for t in np.unique(threads)}
         self.open_records = records.tolist()
-        self.said = _said(kineto)
+        self.wait_facts = _wait_facts(kineto)
 
     def resolve(self, wait: int) -> tuple[int, int] | None:
         """(row recorded, row that waited) of a wait call, if both can be told."""
-        said = self.said.get(int(self.number[wait]), {})
-        stream = said.get("stream", -1)
-        record = self._record(wait, said, stream)
+        facts = self.wait_facts.get(int(self.number[wait]), {})
+        stream = facts.get("stream", -1)
+        record = self._record(wait, facts, stream)
         if record is None or stream not in self.by_stream:
             return None
         if record in self.open_records:
             self.open_records.remove(record)
-        source = self._last_before(record, said.get(_RECORD_STREAM, -1), stream)
+        source = self._last_before(record, facts.get(_RECORD_STREAM, -1), stream)
         later = self.by_stream[stream].first_after(int(self.line.start[wait]))
         return None if source is None or later is None else (source, later)
 
-    def _record(self, wait: int, said: dict[str, int], stream: int) -> int | None:
-        number = said.get(_RECORD_NUMBER, -1)
+    def _record(self, wait: int, facts: dict[str, int], stream: int) -> int | None:
+        number = facts.get(_RECORD_NUMBER, -1)
         if number >= 0:
             return self.record_of.get(number)
         when = self.line.start[wait]
@@ -214,13 +214,13 @@ class _Finder:
     def _last_before(self, record: int, stream: int, waiting: int) -> int | None:
         """The row launched last before the record on its stream; None if that is the waiting one."""
         if stream >= 0:
-            made = self.by_stream.get(stream)
+            launches = self.by_stream.get(stream)
         else:
-            made = self.by_thread.get(int(self.line.thread[record]))
-        place = made.before(int(self.line.start[record])) if made is not None else -1
-        if made is None or place < 0 or made.streams[place] == waiting:
+            launches = self.by_thread.get(int(self.line.thread[record]))
+        place = launches.before(int(self.line.start[record])) if launches is not None else -1
+        if launches is None or place < 0 or launches.streams[place] == waiting:
             return None
-        return int(made.rows[place])
+        return int(launches.rows[place])
 
 
 def _grouped(key: NDArray[Any], when: I64, rows: I64, streams: I64) -> dict[int, _Launches]:
@@ -231,7 +231,7 @@ def _grouped(key: NDArray[Any], when: I64, rows: I64, streams: I64) -> dict[int,
     return groups
 
 
-def _said(kineto: Kineto) -> dict[int, dict[str, int]]:
+def _wait_facts(kineto: Kineto) -> dict[int, dict[str, int]]:
     """Correlation number of a wait → what the device's tracer says about it."""
     rows = np.flatnonzero(kineto.kind == Kind.SYNC)
     out = {

@@ -19,14 +19,14 @@ class HostModel:
 
     Each row has at most one predecessor `before[row]` on its thread: its caller, if it is the first
     thing that one calls (a call edge, start→start), or else the last thing that ended before it (a
-    thread edge, finish→start). The lag of that edge is the host's own time in between. `own[row]` is
+    thread edge, finish→start). The lag of that edge is the host's own time in between. `own_ns[row]` is
     the row's own time, without what runs inside it and without waiting. Waiting is taken out of
-    `own` and `lag` by those who know what was waited for, and comes back through their edges.
+    `own_ns` and `lag` by those who know what was waited for, and comes back through their edges.
     """
 
     def __init__(self, line: Timeline) -> None:
         self.line = line
-        self.own = line.own_time()
+        self.own_ns = line.own_time()
         rows, before = line.thread_order()
         self.rows = rows
         self.before = np.full(len(line), -1, np.int64)
@@ -45,9 +45,9 @@ class HostModel:
 
     def copy(self) -> HostModel:
         """The same with times of its own to change."""
-        other = copy(self)
-        other.own, other.lag = self.own.copy(), self.lag.copy()
-        return other
+        duplicate = copy(self)
+        duplicate.own_ns, duplicate.lag = self.own_ns.copy(), self.lag.copy()
+        return duplicate
 
     def _base(self, rows: I64) -> I64:
         prior = self.before[rows]
@@ -86,7 +86,7 @@ class HostModel:
         inside = line.end[caller] > line.start[begin]
         self._call(caller, begin, inside)
         span = np.minimum(line.end[last], line.end[caller]) - line.start[begin]
-        self.own[caller[inside]] = np.maximum(self.own[caller[inside]] - span[inside], 0)
+        self.own_ns[caller[inside]] = np.maximum(self.own_ns[caller[inside]] - span[inside], 0)
         returns = resume >= 0
         self._resume(begin[returns], last[returns], final[returns], resume[returns])
         return len(begin)
@@ -121,18 +121,18 @@ class HostModel:
         end = self.line.end
         rest = np.maximum(end[rows] - end[causes], 0)
         self.extra.add(EdgeKind.SYNC, causes, rows, rest, EdgeForm.FINISH_FINISH)
-        np.minimum.at(self.own, rows, rest)
+        np.minimum.at(self.own_ns, rows, rest)
 
     def edges(self) -> EdgeList:
         """Call and thread edges with their lags, and what was added for waiting."""
         rows = self.rows[self.before[self.rows] >= 0]
         called = self.is_call[rows]
         out = EdgeList(list(self.extra.parts))
-        for kind, form, chosen in (
+        for kind, form, targets in (
             (EdgeKind.CALL, EdgeForm.START_START, rows[called]),
             (EdgeKind.THREAD, EdgeForm.FINISH_START, rows[~called]),
         ):
-            out.add(kind, self.before[chosen], chosen, self.lag[chosen], form)
+            out.add(kind, self.before[targets], targets, self.lag[targets], form)
         return out
 
 
@@ -148,7 +148,7 @@ def add_asynchronous(
     line: Timeline,
     names: RowNames,
     kineto: Kineto | None,
-    found: list[Collective],
+    collectives: list[Collective],
     host: HostModel,
     causes: Candidates,
 ) -> int:
@@ -159,7 +159,7 @@ def add_asynchronous(
     """
     pairs = [
         (c.issuer, c.row)
-        for c in found
+        for c in collectives
         if line.is_host[c.row] and c.row != c.issuer and _runs_beside(line, c)
     ]
     if not pairs:

@@ -114,9 +114,9 @@ class Overhead:
 
         Returns what was taken from each row: the graph's first kernels came that much later too.
         """
-        taken = np.minimum(self.graph_node_ns * nodes, (host.own * _MOST).astype(np.int64))
-        host.own -= taken
-        return taken
+        removed = np.minimum(self.graph_node_ns * nodes, (host.own_ns * _MOST).astype(np.int64))
+        host.own_ns -= removed
+        return removed
 
 
 def cost_spread(observed: bool) -> tuple[float, float]:
@@ -146,7 +146,7 @@ def cost_seen(launches: I64, operators: int, values: int) -> Overhead:
     )
 
 
-def fit(period: Callable[[float], float], wanted: float, now: float) -> float:
+def fit(period: Callable[[float], float], target: float, now: float) -> float:
     """The factor next to 1 under which `period`, which falls as it grows, comes closest to `wanted`.
 
     `now` is the period under 1.
@@ -156,18 +156,18 @@ def fit(period: Callable[[float], float], wanted: float, now: float) -> float:
     does that of a step which is as wanted already, but for what two runs differ by.
     """
     near = 1.0
-    if abs(now - wanted) <= _REPEATS * wanted:
+    if abs(now - target) <= _REPEATS * target:
         return near
-    far = _MOST_FACTOR if now > wanted else 0.0
+    far = _MOST_FACTOR if now > target else 0.0
     end = period(far)
-    reachable = max(wanted, end) if now > wanted else min(wanted, end)
+    reachable = max(target, end) if now > target else min(target, end)
     for _ in range(_HALVINGS):
-        if abs(now - reachable) <= _CLOSE * wanted:
+        if abs(now - reachable) <= _CLOSE * target:
             break
         middle = (near + far) / 2
-        found = period(middle)
-        if (found > reachable) == (now > reachable):
-            near, now = middle, found
+        halfway = period(middle)
+        if (halfway > reachable) == (now > reachable):
+            near, now = middle, halfway
         else:
             far = middle
     return near
@@ -177,10 +177,10 @@ def _shorten(host: HostModel, lags: Mask, owns: Mask, budget: int) -> float:
     """Scale these lags and own times so that `budget` ns go away in all."""
     lag_rows = np.flatnonzero(lags & (host.before >= 0) & (host.lag > 0))
     own_rows = np.flatnonzero(owns & host.line.is_host & host.line.is_leaf())
-    total = float(host.lag[lag_rows].sum() + host.own[own_rows].sum())
+    total = float(host.lag[lag_rows].sum() + host.own_ns[own_rows].sum())
     if total <= 0 or budget <= 0:
         return 0.0
     share = min(budget / total, _MOST)
     host.lag[lag_rows] -= (host.lag[lag_rows] * share).astype(np.int64)
-    host.own[own_rows] -= (host.own[own_rows] * share).astype(np.int64)
+    host.own_ns[own_rows] -= (host.own_ns[own_rows] * share).astype(np.int64)
     return total * share

@@ -30,8 +30,8 @@ from chakrakit.sources.pytorch.edges import (
 )
 from chakrakit.sources.pytorch.graphs import (
     Capture,
+    GraphRecording,
     Graphs,
-    Recorded,
     Replay,
     add_graph_causes,
     find_captures,
@@ -63,9 +63,9 @@ def tracer_time(kineto: Kineto, host: HostModel) -> I64:
     The records name no thread. The tracer works on the thread that makes a call, just before it: the
     next call, on any thread, whose gap before it holds the whole record.
     """
-    taken = np.zeros(len(host.line), np.int64)
-    line, chosen = host.line, kineto.texts.where(_ITS_OWN.__contains__)[kineto.name]
-    records = np.flatnonzero((kineto.kind == Kind.OVERHEAD) & chosen)
+    tracer_ns = np.zeros(len(host.line), np.int64)
+    line, by_tracer = host.line, kineto.texts.where(_ITS_OWN.__contains__)[kineto.name]
+    records = np.flatnonzero((kineto.kind == Kind.OVERHEAD) & by_tracer)
     calls = np.flatnonzero((line.kind == Kind.CALL) & (host.before >= 0) & (host.recorded_lag > 0))
     calls = calls[np.argsort(line.start[calls], kind="stable")]
     begin = line.start[calls] - host.recorded_lag[calls]
@@ -74,8 +74,8 @@ def tracer_time(kineto: Kineto, host: HostModel) -> I64:
         later = int(np.searchsorted(line.start[calls], end))
         holds = np.flatnonzero(begin[later:] <= start)
         if len(holds):
-            taken[calls[later + holds[0]]] += end - start
-    return np.minimum(taken, np.maximum(host.recorded_lag, 0))
+            tracer_ns[calls[later + holds[0]]] += end - start
+    return np.minimum(tracer_ns, np.maximum(host.recorded_lag, 0))
 
 
 # The one set of times of a rank that everything uses: as recorded, or as the program alone would take.
@@ -90,17 +90,17 @@ class ProgramTimes:
 
     start: I64
     end: I64
-    own: I64
+    own_ns: I64
 
 
-def recorded_times(host: HostModel, own: I64, whole: Mask) -> ProgramTimes:
+def recorded_times(host: HostModel, own_ns: I64, whole: Mask) -> ProgramTimes:
     """What was recorded; `whole` marks rows that take their full time whatever runs inside them."""
     line = host.line
-    return ProgramTimes(line.start, line.end, _own(host, line.start, line.end, own, whole))
+    return ProgramTimes(line.start, line.end, _own_times(host, line.start, line.end, own_ns, whole))
 
 
 def corrected_times(
-    host: HostModel, edges: Edges, own: I64, whole: Mask, polls: Mask
+    host: HostModel, edges: Edges, own_ns: I64, whole: Mask, polls: Mask
 ) -> tuple[ProgramTimes, Edges]:
     """Every row as early as the constraints allow, once recording's cost is out of them.
 
@@ -110,7 +110,7 @@ def corrected_times(
     lags of their edges.
     """
     line = host.line
-    bare = own.copy()
+    bare = own_ns.copy()
     callers = _Callers(host)
     bare[callers.rows[~whole[callers.rows]]] = 0
     timed = schedule(len(line), edges, bare)
@@ -120,7 +120,7 @@ def corrected_times(
     epoch = int(line.start.min()) if len(line) else 0
     start, end = timed.start + epoch, timed.end + epoch
     _place_ends(callers, start, end, whole)
-    return ProgramTimes(start, end, _own(host, start, end, own, whole)), edges
+    return ProgramTimes(start, end, _own_times(host, start, end, own_ns, whole)), edges
 
 
 def _moved_along(host: HostModel, edges: Edges, timed: Schedule, polls: Mask) -> Edges:
@@ -184,8 +184,8 @@ def _place_ends(callers: _Callers, start: I64, end: I64, whole: Mask) -> None:
         _share(waited, gap - work) * (new_gap - new_work) + _share(past - waited, work) * new_work
     )
     placed = end[last] + moved.astype(np.int64)
-    chosen = ~whole[rows]
-    end[rows[chosen]] = np.maximum(placed, end[rows])[chosen]
+    movable = ~whole[rows]
+    end[rows[movable]] = np.maximum(placed, end[rows])[movable]
     # Inner rows are later in the order of starts, so that going backwards each is done before its caller.
     for row in callers.inside[::-1].tolist():
         outer = line.parent[row]
@@ -196,7 +196,7 @@ def _share(part: I64, whole: I64) -> F64:
     return np.minimum(part / np.maximum(whole, 1), 1.0)
 
 
-def _own(host: HostModel, start: I64, end: I64, own: I64, whole: Mask) -> I64:
+def _own_times(host: HostModel, start: I64, end: I64, own_ns: I64, whole: Mask) -> I64:
     """Own times of all rows; callers' from the times, without what ran inside and without waiting."""
     line = host.line
     callers = _Callers(host)
@@ -204,15 +204,15 @@ def _own(host: HostModel, start: I64, end: I64, own: I64, whole: Mask) -> I64:
     outer = line.parent[inner]
     spent = np.zeros(len(line), np.int64)
     np.add.at(spent, outer, np.minimum(end[inner], end[outer]) - start[inner])
-    out = own.copy()
+    out = own_ns.copy()
     rows = callers.rows[~whole[callers.rows]]
-    out[rows] = np.minimum(end[rows] - start[rows] - spent[rows], own[rows])
+    out[rows] = np.minimum(end[rows] - start[rows] - spent[rows], own_ns[rows])
     _take_out_waiting(host, start, end, out, whole)
     out[rows] = np.maximum(out[rows], 0)
     return out
 
 
-def _take_out_waiting(host: HostModel, start: I64, end: I64, own: I64, whole: Mask) -> None:
+def _take_out_waiting(host: HostModel, start: I64, end: I64, own_ns: I64, whole: Mask) -> None:
     """Gaps before rows that their thread did not need itself: taken from the callers they lie in."""
     line = host.line
     rows = host.rows[host.before[host.rows] >= 0]
@@ -220,29 +220,29 @@ def _take_out_waiting(host: HostModel, start: I64, end: I64, own: I64, whole: Ma
     base = np.where(host.is_call[rows], start[before], end[before])
     waited = start[rows] - base - np.maximum(host.lag[rows], 0)
     for i in np.flatnonzero(waited > 0).tolist():
-        row, here = int(rows[i]), int(base[i])
-        until = here + int(waited[i])
+        row, since = int(rows[i]), int(base[i])
+        until = since + int(waited[i])
         inner = -1 if host.is_call[row] else int(before[i])
         while inner >= 0 and (outer := int(line.parent[inner])) != int(line.parent[row]):
             if outer < 0:
                 break
             stop = min(int(end[outer]), until)
-            own[outer] -= max(stop - here, 0) * (not whole[outer])
-            here, inner = max(here, stop), outer
+            own_ns[outer] -= max(stop - since, 0) * (not whole[outer])
+            since, inner = max(since, stop), outer
         caller = int(line.parent[row])
         if caller >= 0 and not whole[caller]:
-            own[caller] -= max(until - here, 0)
+            own_ns[caller] -= max(until - since, 0)
 
 
 _DEEPEST = 64
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Rank:
     """Everything known about one rank, rows in order of start.
 
     `line` is what was recorded; `times` are the rank's times, with what recording cost taken out
-    where that was asked for. `own` is the time a scheduler gives a row: for host rows without what
+    where that was asked for. `own_ns` is the time a scheduler gives a row: for host rows without what
     runs inside them and without waiting, for device rows what was measured.
     """
 
@@ -265,12 +265,12 @@ class Rank:
     graphs: Graphs = field(default_factory=Graphs)
 
     @property
-    def own(self) -> I64:
+    def own_ns(self) -> I64:
         """What a scheduler gives each row."""
-        return self.times.own
+        return self.times.own_ns
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RankParts:
     """A rank matched and its causes found, before anything is said about what recording cost.
 
@@ -315,11 +315,11 @@ class RankParts:
         single[[r.call for r in self.replays]] = False
         values = self.observer.values if self.observed and self.observer is not None else 0
         counts = int(operators.sum()), int(launches.sum()), int((calls & ~launches).sum())
-        seen = cost_seen(self.line.duration[single], counts[0], values)
-        both = [c.total_ns(*counts, self.observed) for c in (card, seen)]
+        estimate = cost_seen(self.line.duration[single], counts[0], values)
+        both = [c.total_ns(*counts, self.observed) for c in (card, estimate)]
         if both[0] >= both[1] or (both[0] and not launches.any()):
             return card
-        return replace(seen, step_ns=card.step_ns, graph_node_ns=card.graph_node_ns)
+        return replace(estimate, step_ns=card.step_ns, graph_node_ns=card.graph_node_ns)
 
     @cached_property
     def attribution(self) -> Attribution:
@@ -334,37 +334,37 @@ class RankParts:
         undilated = _undilate(overhead, host, self.device, self.observed, is_communication)
         started = _earlier(self.started, waited)
         sound = make_sound(line, Edges.concat([started, host.edges().edges(), *self.fixed]))
-        own = np.where(line.is_host, host.own, line.duration)
+        own_ns = np.where(line.is_host, host.own_ns, line.duration)
         # Communication takes its whole time, whatever copies its back end records inside it.
-        own[is_communication] = line.duration[is_communication]
+        own_ns[is_communication] = line.duration[is_communication]
         edges = sound.edges
         if overhead is None:
-            times = recorded_times(host, own, is_communication)
+            times = recorded_times(host, own_ns, is_communication)
         else:
-            times, edges = corrected_times(host, edges, own, is_communication, _polls(line))
+            times, edges = corrected_times(host, edges, own_ns, is_communication, _polls(line))
         return Rank(
-            self.rank,
-            self.observer,
-            self.kineto,
-            self.pairs,
-            line,
-            self.names,
-            self.collectives,
-            self.attribution,
-            self.device,
-            edges,
-            times,
-            sound,
-            self.waits,
-            self.counts.copy(),
-            undilated + float(waited.sum() + by_tracer) / 1e6,
+            rank=self.rank,
+            observer=self.observer,
+            kineto=self.kineto,
+            joined=self.pairs,
+            line=line,
+            names=self.names,
+            collectives=self.collectives,
+            attribution=self.attribution,
+            device=self.device,
+            edges=edges,
+            times=times,
+            sound=sound,
+            waits=self.waits,
+            counts=self.counts.copy(),
+            undilated_ms=undilated + float(waited.sum() + by_tracer) / 1e6,
         )
 
     def with_graphs(self, linked: Rank) -> Rank:
         """The rank with the rows of replayed graphs named."""
         if self.replays:
-            known = [*self.captures, *captures_of(linked)]
-            linked.graphs = name_rows(self.line, self.names, self.replays, known)
+            captures = [*self.captures, *captures_of(linked)]
+            linked.graphs = name_rows(self.line, self.names, self.replays, captures)
         return linked
 
 
@@ -396,36 +396,36 @@ def rank_parts(
     names = RowNames(line, observer, kineto)
     host = HostModel(line)
     device = device_model(line, kineto) if kineto is not None else _no_device()
-    found = find_collectives(line, names, observer, kineto)
+    collectives = find_collectives(line, names, observer, kineto)
     is_communication = np.zeros(len(line), np.bool_)
-    is_communication[[c.row for c in found]] = True
+    is_communication[[c.row for c in collectives]] = True
     causes, counts = start_causes(line, device), Counter[str]()
     waits, replays = Waits(), list[Replay]()
     if kineto is not None:
         waits, replays = _device_causes(line, names, kineto, device, host, causes, counts)
-    counts["communication_waits"] = add_asynchronous(line, names, kineto, found, host, causes)
+    counts["communication_waits"] = add_asynchronous(line, names, kineto, collectives, host, causes)
     host.recorded_lag = host.lag.copy()
     started, refuted = causes.decide()
     fixed, wrong = _fixed_edges(line, names, observer, kineto, is_communication)
     counts["refuted_edges"] = len(refuted) + wrong
     return RankParts(
-        rank,
-        observer,
-        kineto,
-        pairs,
-        joined is not None,
-        line,
-        names,
-        host,
-        device,
-        found,
-        is_communication,
-        waits,
-        replays,
-        started,
-        fixed,
-        counts,
-        captures,
+        rank=rank,
+        observer=observer,
+        kineto=kineto,
+        pairs=pairs,
+        twice=joined is not None,
+        line=line,
+        names=names,
+        host=host,
+        device=device,
+        collectives=collectives,
+        is_communication=is_communication,
+        waits=waits,
+        replays=replays,
+        started=started,
+        fixed=fixed,
+        counts=counts,
+        captures=captures,
     )
 
 
@@ -469,7 +469,9 @@ def captures_of(linked: Rank) -> list[Capture]:
         return []
     work = work_of_rows(linked.line, linked.names, linked.observer, linked.kineto)
     return find_captures(
-        Recorded(linked.line, linked.names, linked.kineto, linked.device, linked.attribution, *work)
+        GraphRecording(
+            linked.line, linked.names, linked.kineto, linked.device, linked.attribution, *work
+        )
     )
 
 
@@ -554,9 +556,9 @@ def _tracer_time(overhead: Overhead | None, host: HostModel, kineto: Kineto | No
     """Takes out what the tracer says it did for itself; returns the nanoseconds."""
     if overhead is None or kineto is None:
         return 0
-    taken = tracer_time(kineto, host)
-    host.lag -= np.minimum(taken, np.maximum(host.lag, 0))
-    return int(taken.sum())
+    tracer_ns = tracer_time(kineto, host)
+    host.lag -= np.minimum(tracer_ns, np.maximum(host.lag, 0))
+    return int(tracer_ns.sum())
 
 
 def _apart(line: Timeline, is_communication: Mask) -> Mask:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chakrakit.configuration import read_json
-from chakrakit.sources.pytorch.clocks import Recorded
+from chakrakit.sources.pytorch.clocks import RankCollectives
 from chakrakit.sources.pytorch.groups import Groups as RecordedGroups
 from chakrakit.sources.pytorch.linking.overhead import Overhead
 from chakrakit.sources.pytorch.linking.report import RankReport
@@ -58,8 +58,8 @@ def recording(
 def steps_of(trace: Trace) -> dict[int, int]:
     """Periods of a linked rank's steps, from the times in its nodes; none where it marks none."""
     works = on_device(trace) | is_communication(trace)
-    found = marked_steps(trace, trace.start_ns, trace.end_ns, works)
-    return {s.number: s.period for s in found}
+    steps = marked_steps(trace, trace.start_ns, trace.end_ns, works)
+    return {s.number: s.period for s in steps}
 
 
 def _periods(report: RankReport, keys: tuple[str, str]) -> dict[int, int]:
@@ -94,8 +94,8 @@ class RankCard(NamedTuple):
     @property
     def of_collector(self) -> dict[str, Any]:
         """What the collector wrote of this rank; nothing where the card is of all ranks, or another's."""
-        own = self.path is not None and self.path.name == f"card_{self.rank}.json"
-        return self.fields if own else {}
+        of_this_rank = self.path is not None and self.path.name == f"card_{self.rank}.json"
+        return self.fields if of_this_rank else {}
 
 
 def cards_of(pairs: Sequence[Pair]) -> list[RankCard]:
@@ -121,10 +121,10 @@ def _card_path(pair: Pair) -> Path | None:
 
 def overhead_of(card: RankCard) -> Overhead | None:
     """What the rank's card says of recording; None where it says nothing of it."""
-    said = card.fields.get("overhead")
-    said = said if isinstance(said, dict) else {}
-    amounts = {k: _whole(said[k]) for k in _AMOUNTS if k in said}
-    step = _whole(said.get("step_ns")) or _whole(_number(card.fields.get(_BARE_MS)) * 1e6)
+    fields = card.fields.get("overhead")
+    fields = fields if isinstance(fields, dict) else {}
+    amounts = {k: _whole(fields[k]) for k in _AMOUNTS if k in fields}
+    step = _whole(fields.get("step_ns")) or _whole(_number(card.fields.get(_BARE_MS)) * 1e6)
     if not amounts and not step:
         return None
     return Overhead(**amounts, step_ns=step, measured=bool(amounts))
@@ -142,13 +142,13 @@ def _whole(value: object) -> int:
 # What is known of one linked rank while the ranks are put together.
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LinkedRank:
     """What is known of one rank; from a worker, the trace stays on disk until it is asked for."""
 
     body: Body
     report: RankReport
-    recorded: Recorded
+    recorded: RankCollectives
     groups: RecordedGroups
     epoch: int
     base_ns: int
@@ -158,6 +158,6 @@ class LinkedRank:
 
 def list_of(linked: LinkedRank) -> list[Any]:
     """A rank's collectives, to be changed in place."""
-    found = linked.recorded.collectives
-    assert isinstance(found, list)
-    return found
+    collectives = linked.recorded.collectives
+    assert isinstance(collectives, list)
+    return collectives

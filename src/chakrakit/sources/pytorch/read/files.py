@@ -62,7 +62,7 @@ class Pair:
 
 
 @dataclass
-class Found:
+class RankFiles:
     """All pairs, and the files that were passed over with the reason why."""
 
     pairs: list[Pair]
@@ -117,7 +117,7 @@ def identify_head(path: Path, head: bytes) -> Source | None:
     return None
 
 
-def find_pairs(inputs: Iterable[Path]) -> Found:
+def find_pairs(inputs: Iterable[Path]) -> RankFiles:
     """Pairs by what is in the files: process, numbering and rank first, names only then."""
     sources, ignored = [], {}
     for path in _files(inputs):
@@ -134,16 +134,16 @@ def find_pairs(inputs: Iterable[Path]) -> Found:
     return pairs_of(sources, ignored)
 
 
-def pairs_of(sources: list[Source], ignored: dict[str, str]) -> Found:
+def pairs_of(sources: list[Source], ignored: dict[str, str]) -> RankFiles:
     """Which of these files are of one rank; adds to those that are passed over."""
-    found = Found([], ignored)
+    files = RankFiles([], ignored)
     observers = [s for s in sources if s.kind == _OBSERVER]
     kinetos = [s for s in sources if s.kind == _KINETO]
     contents = _contents(kinetos)
     captures = _captures_among(kinetos, contents)
-    _pair_up(observers, [s for s in kinetos if s not in captures], found)
-    found.pairs = [_completed(pair, captures, contents, found) for pair in found.pairs]
-    return found
+    _pair_up(observers, [s for s in kinetos if s not in captures], files)
+    files.pairs = [_completed(pair, captures, contents, files) for pair in files.pairs]
+    return files
 
 
 _CAPTURES = re.compile(rb"StreamBeginCapture")
@@ -151,8 +151,8 @@ _CAPTURES = re.compile(rb"StreamBeginCapture")
 
 def _contents(kinetos: list[Source]) -> dict[Path, bytes]:
     """All of the files where several may be of one rank, so that captures among them can be told."""
-    told = [s.rank for s in kinetos]
-    if len(kinetos) < 2 or (min(told) >= 0 and len(set(told)) == len(told)):
+    ranks = [s.rank for s in kinetos]
+    if len(kinetos) < 2 or (min(ranks) >= 0 and len(set(ranks)) == len(ranks)):
         return {}
     return {s.path: read_bytes(s.path) for s in kinetos}
 
@@ -164,12 +164,14 @@ def _captures_among(kinetos: list[Source], contents: Mapping[Path, bytes]) -> li
 
 
 def _completed(
-    pair: Pair, captures: list[Source], contents: Mapping[Path, bytes], found: Found
+    pair: Pair, captures: list[Source], contents: Mapping[Path, bytes], files: RankFiles
 ) -> Pair:
     """With captures that say they are of this rank, or that say nothing, and with what was read."""
-    own = tuple(s.path for s in captures if s.rank in (-1, pair.rank) or len(found.pairs) == 1)
-    files = [*pair.paths, *([pair.times] if pair.times else []), *own]
-    return replace(pair, captures=own, contents={f: contents[f] for f in files if f in contents})
+    of_rank = tuple(s.path for s in captures if s.rank in (-1, pair.rank) or len(files.pairs) == 1)
+    paths = [*pair.paths, *([pair.times] if pair.times else []), *of_rank]
+    return replace(
+        pair, captures=of_rank, contents={f: contents[f] for f in paths if f in contents}
+    )
 
 
 def _files(inputs: Iterable[Path]) -> list[Path]:
@@ -184,34 +186,34 @@ def _files(inputs: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(out))
 
 
-def _pair_up(observers: list[Source], kinetos: list[Source], found: Found) -> None:
+def _pair_up(observers: list[Source], kinetos: list[Source], files: RankFiles) -> None:
     partner: dict[int, int] = {}
-    taken: set[int] = set()
+    paired: set[int] = set()
     for _, i, j in sorted((-score, i, j) for score, i, j in _scores(observers, kinetos)):
-        if i not in partner and j not in taken:
+        if i not in partner and j not in paired:
             partner[i] = j
-            taken.add(j)
+            paired.add(j)
     pairs = [(o, kinetos[partner[i]] if i in partner else None) for i, o in enumerate(observers)]
-    left = [k for j, k in enumerate(kinetos) if j not in taken]
+    unpaired = [k for j, k in enumerate(kinetos) if j not in paired]
     if not observers:
-        _number_pairs([(None, k) for k in left], found)
+        _number_pairs([(None, k) for k in unpaired], files)
         return
     alone = [o for i, o in enumerate(observers) if i not in partner]
-    if alone and left:
-        _refuse(alone[0], left[0])
-    _number_pairs([*pairs], found)
-    _give_times(left, {o.path: o for o in observers}, found)
+    if alone and unpaired:
+        _refuse(alone[0], unpaired[0])
+    _number_pairs([*pairs], files)
+    _give_times(unpaired, {o.path: o for o in observers}, files)
 
 
-def _give_times(left: list[Source], observers: dict[Path, Source], found: Found) -> None:
+def _give_times(unpaired: list[Source], observers: dict[Path, Source], files: RankFiles) -> None:
     """Hand every Kineto file recorded without the observer to the rank whose second pass it is."""
-    for kineto in left:
-        owners = [p for p in found.pairs if _same_rank(p, observers, kineto, len(found.pairs))]
+    for kineto in unpaired:
+        owners = [p for p in files.pairs if _same_rank(p, observers, kineto, len(files.pairs))]
         if len(owners) == 1 and owners[0].times is None:
             pair = owners[0]
-            found.pairs[found.pairs.index(pair)] = replace(pair, times=kineto.path)
+            files.pairs[files.pairs.index(pair)] = replace(pair, times=kineto.path)
         else:
-            found.ignored[str(kineto.path)] = (
+            files.ignored[str(kineto.path)] = (
                 "no observer file belongs to it; --times takes it for times"
             )
 
@@ -245,8 +247,8 @@ def _scores(observers: list[Source], kinetos: list[Source]) -> Iterator[tuple[in
     for j, kineto in enumerate(kinetos):
         of_process.setdefault(kineto.pid, []).append(j)
     for i, observer in enumerate(observers):
-        known = [*of_process.get(observer.pid, ()), *of_process.get(-1, ())]
-        for j in set(known) if observer.pid != -1 else range(len(kinetos)):
+        same_process = [*of_process.get(observer.pid, ()), *of_process.get(-1, ())]
+        for j in set(same_process) if observer.pid != -1 else range(len(kinetos)):
             yield _score(observer, kinetos[j]), i, j
 
 
@@ -271,17 +273,17 @@ def rank_in_name(path: Path) -> int:
     return -1
 
 
-def _number_pairs(pairs: list[tuple[Source | None, Source | None]], found: Found) -> None:
-    taken: dict[int, Pair] = {}
+def _number_pairs(pairs: list[tuple[Source | None, Source | None]], rank_files: RankFiles) -> None:
+    by_rank: dict[int, Pair] = {}
     for observer, kineto in pairs:
         files = [s for s in (kineto, observer) if s is not None]
-        told = [s.rank for s in files if s.rank >= 0] or [
+        ranks = [s.rank for s in files if s.rank >= 0] or [
             n for s in files if (n := rank_in_name(s.path)) >= 0 and len(pairs) > 1
         ]
-        rank = told[0] if told else len(taken)
+        rank = ranks[0] if ranks else len(by_rank)
         pair = Pair(rank, observer.path if observer else None, kineto.path if kineto else None)
-        if rank in taken:
-            both = f"{taken[rank].paths[0]} and {pair.paths[0]}"
+        if rank in by_rank:
+            both = f"{by_rank[rank].paths[0]} and {pair.paths[0]}"
             raise FormatError(f"both say rank {rank}; link them one at a time", path=both)
-        taken[rank] = pair
-    found.pairs += [taken[r] for r in sorted(taken)]
+        by_rank[rank] = pair
+    rank_files.pairs += [by_rank[r] for r in sorted(by_rank)]

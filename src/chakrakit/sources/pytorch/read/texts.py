@@ -27,8 +27,8 @@ def columns_of(
         return read(data)
     except core.FormatError as error:
         message, offset = error.args
-        said = f"{message}; give the file written by {writer}"
-        raise FormatError(said, path=path or None, offset=offset) from None
+        problem = f"{message}; give the file written by {writer}"
+        raise FormatError(problem, path=path or None, offset=offset) from None
 
 
 # Values inside recordings, which anybody may have written: whole numbers that fit.
@@ -38,18 +38,18 @@ Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 """A field of a recording that is a number up to `LARGEST`, by which msgspec refuses others."""
 
 
-def whole(said: object, most: int = LARGEST) -> int | None:
+def whole(value: object, most: int = LARGEST) -> int | None:
     """A number between -`most` and `most`, also where it is written as text; None for all else."""
-    if isinstance(said, str | bytes):
+    if isinstance(value, str | bytes):
         try:
-            said = int(said)
+            value = int(value)
         except ValueError:
             return None
-    fits = isinstance(said, int) and not isinstance(said, bool) and -most <= said <= most
-    return said if fits and isinstance(said, int) else None
+    fits = isinstance(value, int) and not isinstance(value, bool) and -most <= value <= most
+    return value if fits and isinstance(value, int) else None
 
 
-class Texts:
+class TextPool:
     """Distinct strings, laid end to end; string 0 is the empty one.
 
     A column of text is an array of numbers into one `Texts`. Questions about text are asked of the

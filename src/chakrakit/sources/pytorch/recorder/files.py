@@ -18,8 +18,8 @@ def compress(path: Path) -> None:
     path.unlink()
 
 
-def write_json(path: Path, what: Any) -> None:
+def write_json(path: Path, content: Any) -> None:
     """Readable, and moved into place when whole."""
     part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(what, indent=1) + "\n")
+    part.write_text(json.dumps(content, indent=1) + "\n")
     part.replace(path)

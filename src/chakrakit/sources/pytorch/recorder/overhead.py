@@ -37,10 +37,10 @@ def probe(how: str | None, shapes: bool = False) -> dict[str, int]:
     """
     import torch
 
-    found = {"host": _timed(torch.ones(1), how, shapes)}
+    times = {"host": _timed(torch.ones(1), how, shapes)}
     if torch.cuda.is_available() and how != "observer":
-        found["device"] = _timed(torch.ones(1, device="cuda"), how, shapes)
-    return found
+        times["device"] = _timed(torch.ones(1, device="cuda"), how, shapes)
+    return times
 
 
 def _many(tensor: Any) -> None:
