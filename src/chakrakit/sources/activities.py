@@ -1,7 +1,7 @@
 """Any tracer's host and device events, gathered as the columns that Kineto's reader gives.
 
-What is matched, nested and ordered is decided once, for these columns; a reader of another format only
-says what its events are.
+Matching, nesting and ordering are decided once, on these columns; a reader of another format only has to
+add its events to an `Activities`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TextTable:
         return self._number.setdefault(value, len(self._number))
 
     def texts(self) -> TextPool:
-        """All of them, laid end to end."""
+        """All texts as one pool, in the order of their numbers."""
         encoded = [s.encode("utf-8", "replace") for s in self._number]
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(e) for e in encoded], out=offsets[1:])
@@ -74,7 +74,7 @@ class Activities:
         end: Numbers,
         **columns: Any,
     ) -> int:
-        """More events; `columns` are numbers by name, or lists of texts. Returns the first's row."""
+        """Add events; `columns` are numbers by name, or lists of texts. Returns the first event's row."""
         begin = self._whole(start, "start")
         n = len(begin)
         part: dict[str, NDArray[Any]] = {
@@ -104,11 +104,11 @@ class Activities:
             ) from None
 
     def say(self, row: int, key: str, value: object) -> None:
-        """A fact that only few events have."""
+        """Note a fact about one event, for facts that only few events have."""
         self._facts.append((row, self.texts.number(key), self.texts.number(str(value))))
 
     def leave_out(self, description: str, count: int = 1) -> None:
-        """Events that are no part of the trace, counted by what they are."""
+        """Count events that do not become part of the trace, by what they are."""
         if count:
             self.left_out[description] += count
 
@@ -122,7 +122,7 @@ class Activities:
         truncated: bool = False,
         dropped: int = 0,
     ) -> Kineto:
-        """All that was added."""
+        """Everything added so far, in the form that Kineto's reader gives."""
         names = ("kind", "name", "start", "end", *NUMBERS, *TEXTS)
         whole = {c: _joined([p[c] for p in self._parts], c) for c in names}
         facts = np.array(self._facts or np.zeros((0, 3)), np.int32).reshape(-1, 3).T

@@ -1,4 +1,7 @@
-"""What a file is, told by its first bytes and never by its name."""
+"""`link`: recordings of any kind in, one Run and a report out.
+
+What a file is follows from its first bytes, never from its name.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,8 @@ from chakrakit.sources.nsys import read_processes as read_nsys
 from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link_files, workers_for
 from chakrakit.sources.pytorch.read import (
     Kineto,
-    Pair,
     RankFiles,
+    RecordingPair,
     Source,
     identify_head,
     pairs_of,
@@ -73,7 +76,7 @@ _LATER: tuple[tuple[Format, Callable[[bytes], bool]], ...] = (
     (Format.XPLANE, is_xplane),
     (Format.HLO, is_hlo),
 )
-"""What could be mistaken for one of the others is asked about last."""
+"""Formats that could be mistaken for one of the others, so they are tested last."""
 
 
 class Recognised(NamedTuple):
@@ -81,13 +84,13 @@ class Recognised(NamedTuple):
 
     path: Path
     format: Format | None
-    """None for what is no recording."""
+    """None if the file is not a recording."""
     pytorch: Source | None = None
-    """What more they say of one of PyTorch's files."""
+    """For PyTorch's files, the process and rank that the first bytes name."""
 
 
 def recognise(path: Path) -> Recognised:
-    """Looks at a file's first bytes once."""
+    """The format of a file, from its first bytes."""
     try:
         head = read_head(path)
     except zlib.error:
@@ -101,9 +104,6 @@ def recognise(path: Path) -> Recognised:
     return Recognised(path, next((name for name, test in _LATER if test(head)), None))
 
 
-# `link`: recordings of any kind in, one Run and a report out.
-
-
 Linked = tuple[Run, LinkReport]
 Item = TypeVar("Item")
 
@@ -113,7 +113,7 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
 
     `inputs` are files and directories: PyTorch's observer and Kineto files, Nsight Systems' SQLite
     exports, rocprofv3's JSON, XLA's profiles (`xplane.pb`, with HLO modules beside them), PyTorch's
-    flight recorder dumps, NCCL Inspector's lines; plain or gzipped, told by their content. See
+    flight recorder dumps, NCCL Inspector's lines; plain or gzipped, recognised by their content. See
     `LinkOptions`. Returns the Run and a report of what was matched, inferred and left out.
     """
     link_options = options or LinkOptions()
@@ -141,7 +141,7 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
 
 
 def _with_memory(run: Run, paths: list[Path]) -> Run:
-    """Histories of the allocator join their ranks: by the number in a name, else in order."""
+    """The run with the allocator's histories as counters: of the rank in a file's name, else in order."""
     histories = [
         (path, history) for path in paths for history in read_snapshot(read_bytes(path), str(path))
     ]
@@ -193,7 +193,7 @@ _FULLNESS = (
     Format.FLIGHT_RECORDER,
     Format.NCCL_INSPECTOR,
 )
-"""Of recordings of several kinds the fullest is linked."""
+"""Formats by how much they record: of recordings of several formats, only those of the first are linked."""
 
 
 def _one_kind(by_format: dict[Format, list[Path]], ignored: dict[str, str]) -> Format:
@@ -225,7 +225,7 @@ def _rocprof_processes(path: Path) -> list[Kineto]:
 def _profiles(
     paths: list[Path], programs: list[Path], ignored: dict[str, str], options: LinkOptions
 ) -> Linked:
-    """Devices of all profiles; HLO files help where a profile holds no modules."""
+    """Link XLA's profiles, one rank per device; HLO files are used where a profile holds no modules."""
     modules = [parse_hlo(read_bytes(p), str(p)) for p in programs]
     numbered = _events(partial(_profiled_devices, modules=modules), paths, options)
     devices = [device for _, (device, _) in numbered]
@@ -240,7 +240,7 @@ def _profiled_devices(path: Path, modules: list[Module]) -> list[tuple[int, Kine
 def _events(
     read: Callable[[Path], list[Item]], paths: list[Path], options: LinkOptions
 ) -> list[tuple[Path, Item]]:
-    """What each file holds of every process or device in it; a file is read once for all of them."""
+    """Every process or device of every file, each with its file's path; a file is read once."""
     if options.times:
         raise ConfigError("--times goes with PyTorch's observer files; these recordings have times")
     workers = workers_for([path.stat().st_size for path in paths], options)
@@ -254,14 +254,14 @@ def _activities(
     options: LinkOptions,
     numbers: Sequence[int] | None = None,
 ) -> Linked:
-    """Processes become ranks: as numbered, by their files' names where each has a number, else in order."""
+    """Link processes as ranks: by `numbers`, else by the rank in each file's name, else in order."""
     if not recorded:
         raise FormatError("no process in these recordings did anything; there is nothing to link")
     ranks_in_names = [rank_in_name(path) for path, _ in recorded]
     by_name = len(set(ranks_in_names)) == len(ranks_in_names) > 1 and min(ranks_in_names) >= 0
     ranks = numbers or (ranks_in_names if by_name else range(len(recorded)))
     pairs = [
-        Pair(rank, None, path, events=kineto)
+        RecordingPair(rank, None, path, events=kineto)
         for rank, (path, kineto) in zip(ranks, recorded, strict=True)
     ]
     return link_files(RankFiles(sorted(pairs, key=lambda p: p.rank), ignored), options)
@@ -295,7 +295,7 @@ def _inspectors(paths: list[Path], ignored: dict[str, str], options: LinkOptions
 
 
 def _inspected_ranks(processes: dict[str, Inspected]) -> dict[str, int]:
-    """A process' rank is its place in the largest communicator, where all are in one; else its order."""
+    """A process' rank is its place in the largest communicator if all are in it, else its order."""
     size: dict[str, int] = {}
     for inspected in processes.values():
         size |= {name: ranks for name, (_, ranks) in inspected.places.items()}
@@ -307,7 +307,7 @@ def _inspected_ranks(processes: dict[str, Inspected]) -> dict[str, int]:
 
 
 def _members(processes: dict[str, Inspected], ranks: dict[str, int]) -> dict[str, tuple[int, ...]]:
-    """Who is in each communicator: known only by collecting all processes that name it."""
+    """The members of each communicator, collected from all processes that name it."""
     places: dict[str, dict[int, int]] = {}
     for path, inspected in processes.items():
         for name, (place, _) in inspected.places.items():

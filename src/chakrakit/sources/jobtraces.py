@@ -1,4 +1,4 @@
-"""The table of a job trace, read and checked."""
+"""Job traces: one table of a training job's operations as a Run, with the dependencies the job had."""
 
 from __future__ import annotations
 
@@ -69,17 +69,17 @@ class Operations:
 
     @property
     def chunks(self) -> int:
-        """How many model chunks per stage has."""
+        """How many model chunks each stage has."""
         return int(self.mc.max(initial=0)) + 1
 
     def take(self, rows: I64 | Mask) -> Operations:
-        """Some of them."""
+        """The operations in these rows."""
         arrays = {n: v[rows] for n, v in vars(self).items() if isinstance(v, np.ndarray)}
         return Operations(self.path, **arrays)
 
 
 def is_job_trace(path: str | Path) -> bool:
-    """Whether a file is such a table, by its columns."""
+    """Whether a file is a job trace, by its columns."""
     if not str(path).endswith(".parquet") or not Path(path).is_file():
         return False
     try:
@@ -134,7 +134,9 @@ def _nanoseconds(table: pa.Table, name: str, path: str) -> I64:
         raise FormatError(f"column {name!r} should hold seconds without gaps", path=path)
     values = np.asarray(column, np.float64)
     if not np.isfinite(values).all() or (np.abs(values) > _LONGEST).any():
-        raise FormatError(f"column {name!r} has times that cannot be", path=path)
+        raise FormatError(
+            f"column {name!r} has times that are infinite or longer than four months", path=path
+        )
     return np.rint(values * 1e9).astype(np.int64)
 
 
@@ -151,7 +153,7 @@ def _codes(table: pa.Table, path: str) -> I64:
 
 
 def _check_workers(operations: Operations) -> None:
-    """One rank is one place in the job, and one operation is there once."""
+    """Check that each rank has one place in the job and that each operation is listed once."""
     place = operations.dp_rank * operations.stages + operations.stage
     pairs = np.unique(np.stack([operations.rank, place]), axis=1)
     ranks, places = (np.unique(line) for line in pairs)
@@ -162,17 +164,17 @@ def _check_workers(operations: Operations) -> None:
     keys = np.stack([operations.rank, operations.step, operations.code, operations.seq_id])
     if np.unique(keys, axis=1).shape[1] != len(operations):
         raise FormatError(
-            "an operation is there twice: same rank, step, type and seq_id", path=operations.path
+            "an operation is listed twice: same rank, step, type and seq_id", path=operations.path
         )
 
 
 # What follows what on one worker of a training job.
 #
 # The order is taken from one step of one replica, since all follow the same schedule: compute in the
-# recorded order, each kind of message in order on a stream of its own, then what ends the step. A message
+# recorded order, each kind of message in order on a separate stream, then what ends the step. A message
 # belongs to one compute operation: the n-th receive precedes the n-th of its direction, the n-th send
 # follows it. With virtual stages, messages that have no other end (into the first, out of the last chunk)
-# are recorded all the same; they count, and wait for nobody.
+# are recorded all the same; they are kept, and wait for nothing.
 
 
 Key = tuple[str, int]
@@ -197,13 +199,13 @@ class Order:
         self.edges.append((first, then))
 
     def chain(self, keys: list[Key]) -> None:
-        """One after another."""
+        """Each of these starts after the one before it has ended."""
         for first, then in pairwise(keys):
             self.after(first, then)
 
 
 class Worker:
-    """One worker's operations in the step that all are taken after."""
+    """One worker's operations in the step whose order is used for all steps."""
 
     def __init__(self, operations: Operations, stages: int, chunks: int) -> None:
         self.stages, self.chunks = stages, chunks
@@ -242,7 +244,7 @@ def order_of(worker: Worker) -> Order:
 
 
 def _messages(order: Order, worker: Worker, way: str, side: str) -> None:
-    """A stream of messages and the compute operations they belong to."""
+    """Order messages of one kind among themselves and against the compute operations they belong to."""
     name = f"{way}-{side}"
     stream = worker.started(name)
     order.chain(stream)
@@ -263,7 +265,7 @@ def _messages(order: Order, worker: Worker, way: str, side: str) -> None:
 
 
 def _beside_the_step(worker: Worker, key: Key, compute: list[Key], side: str) -> bool:
-    """Messages recorded before the first or after the last compute that never carried anything."""
+    """Whether a message was recorded before the first or after the last compute: it carries nothing."""
     if not compute:
         return True
     if side == "recv":
@@ -279,7 +281,7 @@ def _has_peer(worker: Worker, compute: Key, way: str, side: str) -> bool:
 
 
 def _first_backward(order: Order, worker: Worker, compute: list[Key]) -> None:
-    """The first backward messages are issued while the last forward but one still runs."""
+    """Issue the first backward messages after the last forward but one."""
     first = next((i for i, key in enumerate(compute) if key[0] == "backward-compute"), 0)
     if first < 2:
         return
@@ -289,7 +291,7 @@ def _first_backward(order: Order, worker: Worker, compute: list[Key]) -> None:
 
 
 def _gathers(order: Order, worker: Worker) -> None:
-    """Parameters of a chunk are there before its first forward."""
+    """Gather a chunk's parameters before its first forward."""
     gathers = {worker.chunk[key]: key for key in worker.of.get("params-all-gather", [])}
     for chunk, key in gathers.items():
         forward = [k for k in worker.started("forward-compute") if worker.chunk[k] == chunk]
@@ -298,7 +300,7 @@ def _gathers(order: Order, worker: Worker) -> None:
 
 
 def _end_of_step(order: Order, worker: Worker, compute: list[Key]) -> None:
-    """gc, layer norms, embedding, gradients, clipping, optimizer; gradients may overlap backward."""
+    """Order the end of a step: gc, layer norms, embedding, gradients, clipping, optimizer."""
     reduced = worker.of.get("grads-reduce-scatter", [])
     separate = worker.of.get("separate-grads-all-reduce", [])
     tail = [key for name in ("gc", *_LAST) for key in worker.of.get(name, [])]
@@ -315,7 +317,7 @@ def _end_of_step(order: Order, worker: Worker, compute: list[Key]) -> None:
 
 
 def _overlapped(order: Order, worker: Worker, reduced: list[Key]) -> None:
-    """Gradients of a chunk are reduced once its last backward is done."""
+    """Reduce gradients of a chunk after its last backward, where that overlaps other chunks' backward."""
     reduced_chunks: set[int] = set()
     for key in reduced:
         chunk = worker.chunk[key]
@@ -325,9 +327,7 @@ def _overlapped(order: Order, worker: Worker, reduced: list[Key]) -> None:
         reduced_chunks.add(chunk)
 
 
-# A job trace as a Run: one rank per worker, steps one after another, dependencies as the job had them.
-
-
+# The Run: one rank per worker, steps one after another.
 _TYPES = {
     **{name: NodeType.COMM_SEND_NODE for name in MESSAGES if name.endswith("send")},
     **{name: NodeType.COMM_RECV_NODE for name in MESSAGES if name.endswith("recv")},
@@ -341,7 +341,7 @@ _REPLICAS = ("params-all-gather", "grads-reduce-scatter", "separate-grads-all-re
 """Collectives of the ranks that hold the same stage."""
 
 _SLOT = 1 << 20
-"""More than the operations of one type that a worker has in a step."""
+"""More than the operations of one type that a worker has in a step, so that keys built with it are unique."""
 
 
 def read_job_trace(path: str | Path) -> Run:
@@ -383,7 +383,7 @@ def _orders(operations: Operations) -> dict[int, Order]:
 
 
 def _step_begins(operations: Operations) -> dict[int, int]:
-    """When each step begins on a time line on which one follows another."""
+    """What to add to a step's times so that each step begins where the one before it ended."""
     begin, now = {}, 0
     for step in np.unique(operations.step).tolist():
         mine = operations.step == step
@@ -492,7 +492,7 @@ def _message(
     pairs: Mapping[tuple[str, int], int],
     at: Mapping[tuple[int, int], int],
 ) -> dict[str, Any]:
-    """Ends and tag; a message without another end gets a tag that nobody else has."""
+    """Ends and tag of a message; one without another end gets a tag that no other message has."""
     way, side = name.split("-")
     onward = (way == "forward") == (side == "send")
     stages = 1 + max(s for _, s in at)

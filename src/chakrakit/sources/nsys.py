@@ -1,4 +1,8 @@
-"""Tables of an Nsight Systems export, column by column; what an export does not have reads as empty."""
+"""Nsight Systems exports (SQLite): each process of each file as the columns that are linked.
+
+Tables and columns that an export does not have read as empty. NVTX ranges give PyTorch's operators, and
+NCCL's payloads what is communicated.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,7 @@ from chakrakit.trace.files import unpacked
 _MAGIC = b"SQLite format 3\0"
 _MARK = "META_DATA_EXPORT"
 _MOST = 1 << 63
+"""Numbers from -_MOST up to, not including, _MOST fit into 64 bits."""
 Answer = TypeVar("Answer")
 
 
@@ -33,7 +38,7 @@ def is_export(head: bytes) -> bool:
 
 
 _MOST_ANSWERS = 2
-"""Answers that are kept: what a process is asked about at a time is in one table or two."""
+"""Answers that are kept: reading one part of all processes uses one table or two."""
 
 
 class NsysTables:
@@ -77,7 +82,7 @@ class NsysTables:
         return self._answer(self._rows, table, tuple(columns), where)
 
     def numbers(self, table: str, columns: Sequence[str], where: str = "") -> dict[str, I64]:
-        """Numeric columns; -1 where there is none."""
+        """Numeric columns of a table; -1 for empty cells and absent columns."""
         return self._answer(self._numbers, table, tuple(columns), where)
 
     def _answer(self, read: Callable[..., Answer], *question: Any) -> Answer:
@@ -110,7 +115,9 @@ class NsysTables:
         except (TypeError, ValueError, OverflowError):
             number = _MOST
         if not -_MOST <= number < _MOST:
-            raise FormatError(f"{str(value)[:40]!r} in {table} is no number", path=self.path)
+            raise FormatError(
+                f"{str(value)[:40]!r} in {table} is not a whole number of 64 bits", path=self.path
+            )
         return number
 
     def has(self, table: str, column: str) -> bool:
@@ -130,7 +137,7 @@ def open_tables(path: Path) -> Iterator[NsysTables]:
         tables = NsysTables(connection, str(path))
         if _MARK not in tables and "StringIds" not in tables:
             raise FormatError(
-                "this SQLite file is no export of Nsight Systems: it has neither META_DATA_EXPORT nor "
+                "this SQLite file is not an export of Nsight Systems: it has neither META_DATA_EXPORT nor "
                 "StringIds",
                 path=str(path),
             )
@@ -150,9 +157,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-# NVTX ranges: PyTorch's operators among them, and what NCCL says in its payloads.
-
-
+# NVTX ranges: PyTorch's operators among them, and NCCL's payloads.
 _OPERATOR = re.compile(r", (?:op_id|seq|sizes|input_op_ids) = ")
 _SEQUENCE = re.compile(r", seq = (\d+)")
 _NUMBER = re.compile(r", op_id = (\d+)")
@@ -164,7 +169,7 @@ PUSH_POP, START_END = (59, 70), (60, 71)
 
 @dataclass(frozen=True)
 class RangeLabel:
-    """What a range's text says: PyTorch writes `aten::mm, seq = 5, op_id = 77, sizes = [[2, 3]]`."""
+    """The parts of a range's text: PyTorch writes `aten::mm, seq = 5, op_id = 77, sizes = [[2, 3]]`."""
 
     name: str
     is_operator: bool
@@ -276,9 +281,7 @@ def communication_facts(payload: Mapping[str, Any]) -> dict[str, str]:
     return out
 
 
-# Nsight Systems exports: each process of each file as the columns that are linked.
-
-
+# Processes of an export as Kineto columns.
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 _KERNEL, _MEMCPY, _MEMSET = _ACTIVITY + "KERNEL", _ACTIVITY + "MEMCPY", _ACTIVITY + "MEMSET"
 _RUNTIME, _SYNC, _GRAPH = (
@@ -312,7 +315,9 @@ _MEMORIES = {
 }
 _SYNCS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 _PROCESS = ~0xFFFFFF
+"""Mask of the process in a `globalTid`, whose lower 24 bits are the thread."""
 _NO_STREAM = 0xFFFFFFFF
+"""CUPTI_SYNCHRONIZATION_INVALID_VALUE: a synchronization of no single stream."""
 
 
 def read_processes(path: Path) -> list[Kineto]:
@@ -355,7 +360,7 @@ def _processes(tables: NsysTables) -> list[int]:
 
 
 def _session(tables: NsysTables) -> dict[str, Any]:
-    """What all processes of an export share."""
+    """Clock, host and devices, which all processes of an export share."""
     return {
         "base_ns": _session_start(tables),
         "host_name": _host_name(tables),
@@ -395,7 +400,7 @@ class _Reader:
             self.activities.leave_out("overhead", int(((rows & _PROCESS) == self.process).sum()))
 
     def _mine(self, table: str, columns: Sequence[str]) -> dict[str, I64]:
-        """A table's rows of this process; whole tables hold those of all."""
+        """A table's rows of this process; the table holds those of all processes."""
         by_thread = not self.tables.has(table, "globalPid")
         key = "globalTid" if by_thread else "globalPid"
         rows = self.tables.numbers(table, (*columns, key))
@@ -444,7 +449,7 @@ class _Reader:
         )
 
     def _graphs(self) -> None:
-        """Whole graphs, where the recording did not look inside them."""
+        """Graphs as one activity each, where their kernels were not recorded."""
         rows = self._mine(
             _GRAPH,
             ("start", "end", "deviceId", "streamId", "correlationId", "graphId", "graphExecId"),
@@ -505,7 +510,7 @@ class _Reader:
         self._name_records(rows, first)
 
     def _name_records(self, rows: dict[str, I64], first: int) -> None:
-        """Which record of its event each wait waits for, where the export lists records."""
+        """Note for each wait which record of its event it waits for, where the export lists records."""
         records = self._mine(_EVENT, ("correlationId", "streamId", "eventId", "eventSyncId"))
         by_sync = {int(s): i for i, s in enumerate(records["eventSyncId"].tolist()) if s > 0}
         for i, sync in enumerate(rows["eventSyncId"].tolist()):
@@ -590,7 +595,7 @@ _PARTS: tuple[Callable[[_Reader], None], ...] = (
 
 
 def _no_range(kind: Any, end: Any, tid: Any, end_tid: Any) -> str:
-    """Why an NVTX event is no range of one thread; empty for one that is."""
+    """Why an NVTX event is not a range of one thread; "" if it is one."""
     if kind not in (*PUSH_POP, *START_END):
         return "nvtx events without duration"
     if end is None:
@@ -601,7 +606,7 @@ def _no_range(kind: Any, end: Any, tid: Any, end_tid: Any) -> str:
 
 
 def _copy_name(kind: int, source: int, target: int) -> str:
-    """As Kineto writes it."""
+    """The name Kineto would give a copy."""
     ends = f"{_MEMORIES.get(source, 'Unknown')} -> {_MEMORIES.get(target, 'Unknown')}"
     return f"Memcpy {_COPIES.get(kind, 'Unknown')} ({ends})"
 

@@ -220,7 +220,7 @@ def _size(size: _Size) -> str:
 
 
 def _blocks(d: _Dispatch) -> str:
-    """rocprofv3 counts work items; launches are told in blocks elsewhere."""
+    """A launch's grid in blocks, as other tracers give it; rocprofv3 counts work items."""
     pairs = (
         (d.grid_size.x, d.workgroup_size.x),
         (d.grid_size.y, d.workgroup_size.y),

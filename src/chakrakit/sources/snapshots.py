@@ -74,7 +74,7 @@ def read_snapshot(data: bytes, path: str = "") -> list[History]:
 
 
 def _history(snapshot: _Snapshot, device: int, events: list[_Event]) -> History:
-    """Counted backwards from what is given out at the end: the ring forgets how it began."""
+    """A device's history, counted back from its end, since the ring buffer may have lost its beginning."""
     changes = [e for e in events if e.action in _CHANGE and e.time_us >= 0]
     left_out: dict[str, int] = {}
     for e in events:

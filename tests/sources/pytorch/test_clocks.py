@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.calls import RecordedCollective
 from chakrakit.sources.pytorch.clocks import RankCollectives, align_clocks
 from chakrakit.trace.model import CollectiveType as C
 
 
-def _call(group: str, sequence: int) -> Collective:
-    return Collective(0, 0, C.ALL_REDUCE, "x", group=group, sequence=sequence)
+def _call(group: str, sequence: int) -> RecordedCollective:
+    return RecordedCollective(0, 0, C.ALL_REDUCE, "x", group=group, sequence=sequence)
 
 
 def _on(host, shift, ends):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.calls import RecordedCollective
 from chakrakit.sources.pytorch.clocks import RankCollectives
 from chakrakit.sources.pytorch.groups import groups_of, infer_across_ranks
 from chakrakit.sources.pytorch.read import read_kineto
@@ -13,7 +13,7 @@ from chakrakit.trace.model import CollectiveType as C
 
 
 def _made(kind=C.ALL_REDUCE, size=8, out=-1):
-    return Collective(0, 0, kind, "x", in_bytes=size, out_bytes=out)
+    return RecordedCollective(0, 0, kind, "x", in_bytes=size, out_bytes=out)
 
 
 def test_ends_at_the_same_time_tell_the_group_across_ranks():
@@ -59,9 +59,9 @@ def test_groups_as_kineto_lists_them(recording):
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ([7], "'7' is listed among the process groups and is none"),
+        ([7], "'7' is listed among the process groups and is not one"),
         ([{"pg_name": "a", "ranks": "all"}], "ranks is 'all', not a list"),
-        ([{"pg_name": "a", "ranks": [0, -1]}], "lists '-1', which is no rank"),
+        ([{"pg_name": "a", "ranks": [0, -1]}], "lists '-1', which is not a rank"),
         ([{"pg_name": "a", "pg_size": 1 << 40}], "0 to 1,048,576 ranks"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.calls import RecordedCollective
 from chakrakit.sources.pytorch.clocks import RankCollectives, align_windows
 from chakrakit.trace.model import CollectiveType as C
 
@@ -13,7 +13,7 @@ ENDS = (100, 200, 300, 400)
 def _window(first, last, group="0"):
     """The calls of a window, numbered from 0, as a recording of that window has them."""
     calls = [
-        Collective(0, 0, kind, "x", group=group, sequence=n)
+        RecordedCollective(0, 0, kind, "x", group=group, sequence=n)
         for n, kind in enumerate(KINDS[first:last])
     ]
     return RankCollectives(calls, [0] * len(calls), list(ENDS[first:last]))

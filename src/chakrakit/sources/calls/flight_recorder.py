@@ -1,4 +1,7 @@
-"""Pickles read as data: dictionaries, lists, texts and numbers, and never anything that runs code."""
+"""PyTorch's flight recorder: one rank's dump, JSON or pickle, as columns of calls.
+
+Pickles are read as data, that is dictionaries, lists, texts and numbers; nothing in them runs code.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +43,9 @@ def plain_json(data: bytes, skip: Sequence[str] = (), path: str = "") -> bytes:
         ) from None
 
 
-# One rank's flight recorder dump, JSON or pickle, as columns.
-
-
 _KNOWN_VERSIONS = ("2",)
 _LONGEST_MS = 1e12
+"""Milliseconds, 31 years: as nanoseconds it still fits into 64 bits; longer ones are damage."""
 _NUMBERS = (
     "collective_seq_id",
     "p2p_seq_id",
@@ -68,7 +69,7 @@ _TEXTS = (
 
 
 def is_dump(head: bytes) -> bool:
-    """Whether a file's first bytes are those of a dump: its keys stand in every one."""
+    """Whether a file's first bytes hold keys that every dump has."""
     if head[:1] == MAGIC:
         return b"entries" in head or b"pg_config" in head or b"nccl_version" in head
     key = re.search(rb'"(entries|pg_config|pg_status|comm_lib_version|nccl_version)"\s*:', head)
@@ -94,13 +95,13 @@ class _Entries:
 
 
 def read_dump(data: bytes, path: str = "") -> RecordedCalls:
-    """Columns of a dump's bytes (uncompressed)."""
+    """The calls in a dump's bytes, which must be uncompressed."""
     text = plain_json(data, _UNUSED, path) if data[:1] == MAGIC else data
     entries = _entries(text, path)
     version = str(entries.rest.get("version") or "")
     if version.partition(".")[0] not in _KNOWN_VERSIONS:
         raise FormatError(
-            f"flight recorder version {version or '(none)'!r} is not known here; "
+            f"flight recorder version {version or '(none)'!r} is not supported; "
             "dumps of versions 2.x are read",
             path=path or None,
         )
@@ -164,7 +165,7 @@ def _columns(entries: _Entries, path: str) -> RecordedCalls:
 
 
 def _shapes(entries: _Entries) -> tuple[dict[str, I64], list[Any]]:
-    """Shapes and types as numbers into one list of what they say."""
+    """Shapes and types as numbers into one list of their decoded values."""
     names = ("input_sizes", "output_sizes", "input_dtypes", "output_dtypes")
     used, codes = np.unique(np.stack([entries.codes[n] for n in names]), return_inverse=True)
     codes = codes.reshape(len(names), -1).astype(np.int64)
@@ -172,7 +173,7 @@ def _shapes(entries: _Entries) -> tuple[dict[str, I64], list[Any]]:
 
 
 def _nanoseconds(milliseconds: F64) -> I64:
-    """From milliseconds; -1 for what is not there."""
+    """Milliseconds as nanoseconds; -1 where none was recorded."""
     recorded = np.abs(milliseconds) < _LONGEST_MS
     return np.where(recorded, np.round(np.where(recorded, milliseconds, 0) * 1e6), -1).astype(
         np.int64
@@ -192,7 +193,7 @@ def _rank(recorded: Any) -> int:
 
 
 class _Groups:
-    """Groups by name, from the configuration and from the entries that name others."""
+    """Groups by name: those of the configuration, then others that entries name."""
 
     def __init__(self, config: Any, path: str) -> None:
         self.listed: list[RecordedGroup] = []
@@ -233,7 +234,7 @@ def _members(ranks: Any, group: str, path: str) -> tuple[int, ...]:
 
 @lru_cache(4096)
 def _listed(text: str) -> tuple[int, ...]:
-    """Thousands of ranks write the same long list."""
+    """The ranks in a text; cached, since thousands of ranks write the same long list."""
     return _ranks(re.findall(r"-?\d+", text))
 
 
@@ -244,5 +245,5 @@ def _ranks(listed: Iterable[object]) -> tuple[int, ...]:
 def _member(member: object) -> int:
     rank = whole(member, MAX_RANKS - 1)
     if rank is None or rank < 0:
-        raise ValueError(f"{str(member)[:40]!r}, which is no rank; the dump is damaged")
+        raise ValueError(f"{str(member)[:40]!r}, which is not a rank; the dump is damaged")
     return rank

@@ -1,4 +1,4 @@
-"""Recordings of many ranks' calls put together: groups by their members, one clock, one Run."""
+"""Linking calls recorded on many ranks into one Run: groups are told apart by their members."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ class _Programs:
             self._first.append((calls, roles))
             self._follows.append(free)
         number = self._number[key]
-        # An order that holds on one rank and not on another is no part of their program.
+        # An order that holds on one rank and not on another does not belong to their program.
         self._follows[number] &= free
         return Binding(number, groups=dict(zip(roles, groups, strict=True)))
 
     def bodies(self) -> list[Trace]:
-        """The programs."""
+        """One trace for each program, in the order of their numbers."""
         return [
             call_trace(calls, roles, np.flatnonzero(follows))
             for (calls, roles), follows in zip(self._first, self._follows, strict=True)
@@ -116,7 +116,7 @@ class _Programs:
 
 
 def _roles(groups: list[RecordedGroup]) -> list[str]:
-    """What each group is to its rank: its description, numbered where several share one."""
+    """A role for each group of a rank: its description, numbered where several groups share one."""
     uses: Counter[str] = Counter()
     out = []
     for group in groups:
@@ -152,7 +152,7 @@ class _GroupNames:
         return self._names[key]
 
     def groups(self) -> dict[str, tuple[int, ...]]:
-        """Members by name; of a group that no file describes, those who used it."""
+        """Members by name; a group that no file describes has the ranks that used it."""
         described = {name: tuple(ranks) for name, ranks in self._members.items()}
         undescribed = {
             name: tuple(sorted(r)) for name, r in self._users.items() if name not in described

@@ -102,7 +102,7 @@ def read_inspector(data: bytes, path: str = "") -> Inspected:
             reader.take(line, number, last=number == len(lines))
     if not reader.places:
         raise FormatError(
-            "no record of NCCL Inspector in it; was anything larger than "
+            "it holds no record of NCCL Inspector; was anything larger than "
             "NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES communicated?",
             path=path or None,
         )
@@ -127,7 +127,7 @@ class _Reader:
                 self.left_out["line cut off"] += 1
                 return
             raise FormatError(
-                f"line {number} is no record of NCCL Inspector: {error}", path=self.path or None
+                f"line {number} is not a record of NCCL Inspector: {error}", path=self.path or None
             ) from None
         self._head(line)
         self._record(line)
@@ -145,7 +145,7 @@ class _Reader:
     def _check(self, version: Any) -> None:
         if version is not None and not _VERSION.match(str(version)):
             raise FormatError(
-                f"format version {version!r} of NCCL Inspector is not known here; versions 4.x are read",
+                f"format version {version!r} of NCCL Inspector is not supported; versions 4.x are read",
                 path=self.path or None,
             )
 
@@ -165,7 +165,7 @@ class _Reader:
             self._add(self._message(c), c.p2p_sn, c.p2p_msg_size_bytes, c.p2p_exec_time_us, c, True)
 
     def _message(self, c: _Stamped) -> str:
-        """As PyTorch names a message, so that both ends are read the same way."""
+        """The name PyTorch would give a message, so that both recorders' names are read the same way."""
         rank_in_group = self.places[self.current][0]
         name = (c.p2p or c.coll or "Send").lower()
         arrow = "->" if "send" in name else "<-"

@@ -19,7 +19,7 @@ _PEERS = re.compile(r"(?<!\d)(\d{1,9})\s*(->|<-)\s*(\d{1,9})(?!\d)")
 
 
 def times(calls: RecordedCalls) -> tuple[I64, I64]:
-    """When each call was issued and when it was over, on the rank's clock; equal where it never was.
+    """When each call was issued and when it ended, on the rank's clock; equal for a call that never ended.
 
     A call is issued when the host enqueues it. The recorder learns of its end by polling, unless the
     device's own time was recorded.
@@ -33,7 +33,7 @@ def times(calls: RecordedCalls) -> tuple[I64, I64]:
 
 
 def kinds_of(calls: RecordedCalls) -> I64:
-    """The CollectiveType of each call, or the word for a send, a receive or something else."""
+    """The CollectiveType of each call, or SEND, RECV or UNKNOWN of `sources.pytorch.names`."""
     return np.array([words.kind_of(n) for n in calls.names] or [0], np.int64)[calls.name]
 
 
@@ -42,7 +42,7 @@ BETWEEN = "between calls"
 
 
 def call_trace(calls: RecordedCalls, groups: list[str], follows: I64) -> Trace:
-    """The program of a rank: for each call a node before it, for the time since the last, and its own.
+    """The program of a rank: two nodes per call, one for the time since the last call and one for the call.
 
     Times are not part of it: ranks that make the same calls share the program. `groups` are the
     names to use, `follows` the calls that begin only after the one before in their group has ended.
@@ -77,7 +77,7 @@ def node_times(calls: RecordedCalls, epoch: int) -> tuple[I64, I64]:
 
 
 def followers(calls: RecordedCalls) -> tuple[I64, NDArray[np.bool_]]:
-    """For each call but a group's first the one before it in its group, and whether that had ended."""
+    """For each call the one before it in its group (-1 for the first), and whether that had ended."""
     start, end = times(calls)
     order = np.argsort(calls.group, kind="stable")
     same = calls.group[order[1:]] == calls.group[order[:-1]]
@@ -87,7 +87,7 @@ def followers(calls: RecordedCalls) -> tuple[I64, NDArray[np.bool_]]:
 
 
 def call_edges(calls: RecordedCalls, follows: I64) -> Edges:
-    """Calls in the order the host issued them, and each after the one before it in its group.
+    """Edges that keep calls in the order they were issued, and those in `follows` behind their predecessor.
 
     Row 2i is what the rank did before its i-th call, row 2i + 1 the call.
     """
@@ -104,7 +104,7 @@ def call_edges(calls: RecordedCalls, follows: I64) -> Edges:
 
 
 def _of_calls(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pa.Array:
-    """A column that only calls have: null for what is between them."""
+    """A column that only calls have; it is null for the nodes between calls."""
     wide = np.zeros((len(values), 2), values.dtype)
     wide[:, 1] = values
     is_set = np.zeros((len(values), 2), np.bool_)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class capture:  # noqa: N801 - reads as a verb where it is used
     """The surrounding program as one of `ranks` ranks; `chakrakit.capture` says how to use it.
 
-    The block runs here as rank 0 and ends after the last step asked for. It runs again, in processes of
-    their own, for further ranks, as many as it takes to know all kinds of them.
+    The block runs here as rank 0 and ends after the last step asked for. Forked processes then run it again
+    as other ranks, as many as are needed to find all kinds of ranks.
     """
 
     traces: TraceSet
@@ -89,7 +89,7 @@ class capture:  # noqa: N801 - reads as a verb where it is used
     # --- the same block as other ranks ----------------------------------------------------------
 
     def _fork_server(self) -> None:
-        """Fork a process that waits here; asked for a rank, it forks one that goes on as that rank."""
+        """Fork a process that waits for requests; each makes it fork a child that runs as that rank."""
         ask, answer = os.pipe(), os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -135,7 +135,7 @@ class capture:  # noqa: N801 - reads as a verb where it is used
 
 
 class _First:
-    """Ranks of which rank 0 is recorded already."""
+    """Captures ranks, except rank 0, whose recording exists already."""
 
     def __init__(self, first: Recording, capture_rank: Any) -> None:
         self._first, self._capture_rank = first, capture_rank
@@ -171,7 +171,7 @@ def capture_traces(
     steps: tuple[int, int] | str | None = None,
     values: Mapping[str, float] | None = None,
 ) -> tuple[TraceSet, CaptureReport]:
-    """The same without writing."""
+    """Capture a program unchanged and return its traces; see `capture_command`."""
     _require_torch()
     from chakrakit.sources.capture.process import Ranks, forked
     from chakrakit.sources.capture.script import script_of
@@ -204,7 +204,7 @@ def options_of(
     values: Mapping[str, float],
     local_size: int = 0,
 ) -> CaptureOptions:
-    """CaptureOptions in their types, or a ConfigError that says which is wrong."""
+    """The options as a CaptureOptions; a ConfigError names the one that is wrong."""
     from chakrakit.sources.capture.session import CaptureOptions
 
     if ranks < 1:
@@ -221,7 +221,7 @@ def options_of(
 
 
 def _device(prefix: str) -> tuple[str, int]:
-    """The name a script is told and its bytes of memory, by the start of a known device's name."""
+    """Name and memory in bytes of the device whose name begins like this, or of a machine's device."""
     if prefix.lower() in ("", "cpu"):
         return "", 0
     device_of = {p.name: load_machine(p.name).devices[0] for p in overview()}

@@ -1,4 +1,4 @@
-"""Ranks in processes of their own: forked from one that has imported everything, gone when recorded."""
+"""Captures ranks in separate processes, forked from one that has imported everything already."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chakrakit.trace.files import scratch
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A rank to capture; `mail` is what ranks captured before have told."""
+    """A rank to capture; `mail` holds what earlier captured ranks sent."""
 
     rank: int
     options: CaptureOptions
@@ -29,9 +29,9 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Ranks:
-    """Captures ranks by a function that runs a request in a process of its own.
+    """Captures ranks with a function that runs each request in a separate process.
 
-    Remembers what ranks told one another, and raises what a script failed with.
+    Keeps what ranks sent one another for later ranks, and raises what a script failed with.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Ranks:
         self.mail: dict[str, bytes] = {}
 
     def __call__(self, rank: int, full: bool) -> Recording:
-        """A rank's recording; not `full`: of its first step."""
+        """A rank's recording: of the steps asked for if `full`, else of its first step."""
         options = self.options if full else msgspec.structs.replace(self.options, steps=(0, 1))
         with scratch("chakra-capture") as folder:
             out = str(folder / "recording")
@@ -52,7 +52,7 @@ class Ranks:
         return recording
 
     def keep(self, recording: Recording) -> None:
-        """Take over what a rank told; raise what it failed with."""
+        """Keep what a rank sent; raise what it failed with."""
         self.mail.update(recording.mail)
         if recording.failure:
             where = f" (rank {recording.rank})" if recording.rank else ""
@@ -70,7 +70,7 @@ def _read(path: Path, rank: int, status: int) -> Recording:
 
 
 def forked(run: Callable[[], None]) -> Callable[[Request], int]:
-    """Runs a request in a child of this process; gives its exit status, negative for a signal."""
+    """A function that runs a request in a child process and returns its status, negative for a signal."""
 
     def run_request(request: Request) -> int:
         sys.stdout.flush()
@@ -137,7 +137,7 @@ def _no_step(session: Session) -> str:
 
 
 def failure_of(error: BaseException) -> str:
-    """An error in words: ours as they are, the script's with the line it came from."""
+    """An error as text: chakrakit's as they are, the script's with the line it came from."""
     if isinstance(error, ChakraError):
         return str(error)
     if isinstance(error, SystemExit):
@@ -159,7 +159,7 @@ def failure_of(error: BaseException) -> str:
 
 
 def silence(quiet: bool) -> None:
-    """Standard output belongs to the command: the script's goes to standard error, or nowhere."""
+    """Send the script's standard output to standard error, or with `quiet` both to nowhere."""
     sys.stdout.flush()
     target = os.open(os.devnull, os.O_WRONLY) if quiet else os.dup(2)
     os.dup2(target, 1)

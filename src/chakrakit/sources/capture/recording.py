@@ -1,4 +1,8 @@
-"""Recording: what one rank did, as plain data that crosses from the rank's process to ours."""
+"""Recording: what one rank did, as plain data that crosses from the rank's process to ours.
+
+Also here, since everything that records needs them: the errors of a capture, and `Patches`, which replaces
+attributes of PyTorch while a capture lasts.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,9 @@ import msgspec
 
 from chakrakit.errors import ConfigError
 
-# Why a capture cannot go on, in words for the person whose script it is.
-
 
 class CaptureError(ConfigError):
-    """A script that cannot be captured as it stands."""
+    """A script that cannot be captured unless it is changed; the text tells its author why."""
 
 
 class NeedsValue(CaptureError):  # noqa: N818 - reads as what it is
@@ -27,16 +29,13 @@ class Finished(BaseException):
     """Every step asked for is recorded: unwinds the script, past its own `except Exception`."""
 
 
-# Attributes replaced for the time of a capture, and what of the script's surroundings was stubbed.
-
-
 _ABSENT = object()
 _PACKAGE = __name__.partition(".")[0] + "."
 _OWN = str(Path(__file__).parents[2])
 
 
 class Patches:
-    """Replaced attributes, put back in reverse order; and notes for the report, each said once.
+    """Replaced attributes, put back in reverse order; and notes for the report, each listed once.
 
     `stubbed` lists what was called and did nothing or something else than usual, `warnings` what the
     reader of the trace has to know.
@@ -95,11 +94,11 @@ class Patches:
         self.warnings.setdefault(text)
 
     def on_undo(self, act: Callable[[], None]) -> None:
-        """Something else to take back."""
+        """Also call `act` when everything is undone."""
         self._undo.append(act)
 
     def undo(self) -> None:
-        """Everything as it was."""
+        """Put everything back as it was."""
         while self._undo:
             self._undo.pop()()
 
@@ -149,11 +148,11 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     vector_ops: int
     """Of everything else, one per element and pass."""
     moved: int
-    """Bytes an ideal kernel reads and writes."""
+    """Bytes that an ideal kernel reads and writes."""
     dtype: str
     op_type: str
     is_host: bool
-    """Looks at memory differently or allocates: no kernel runs."""
+    """Whether it only makes a view or allocates, so that no kernel runs."""
 
 
 class CommCall(msgspec.Struct, array_like=True):
@@ -173,7 +172,7 @@ class CommCall(msgspec.Struct, array_like=True):
 
 
 class Op(msgspec.Struct, kw_only=True, array_like=True):
-    """One call. `reads` and `writes` are numbers of storages; `comm` is an index or -1."""
+    """One call of an operator. `reads` and `writes` number storages; `comm` indexes `comms` or is -1."""
 
     signature: int
     module: int
@@ -191,10 +190,10 @@ class Op(msgspec.Struct, kw_only=True, array_like=True):
 
 
 class CreatedGroup(msgspec.Struct, frozen=True, array_like=True):
-    """A process group somebody made: every rank makes all of them, in the same order."""
+    """A process group that the program created; every rank creates all of them, in the same order."""
 
     name: str
-    """Empty where this rank is no member."""
+    """Empty if this rank is not a member."""
     ranks: tuple[int, ...]
     label: str
     """What the program calls it: a mesh dimension's name, a description, or ""."""
@@ -218,11 +217,11 @@ class Recording(msgspec.Struct, kw_only=True):
     stubbed: list[str] = []
     warnings: list[str] = []
     mail: dict[str, bytes] = {}
-    """What this rank told others in words; see `standins/mail.py`."""
+    """Objects this rank sent to others; see `standins.distributed.Mail`."""
     first_digest: str = ""
-    """What the rank did in its first step, as `folding/digest.py` hashes it."""
+    """Hash of what the rank did in its first step, by `folding.digest`."""
     failure: str = ""
-    """Why there is nothing here, in the words for the user."""
+    """Why nothing was recorded, as the user is to read it."""
     traceback: str = ""
     """The script's own error."""
 

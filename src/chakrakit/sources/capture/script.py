@@ -1,4 +1,4 @@
-"""A command line as what it runs: a script, a module or code, with its launcher taken away."""
+"""What a command line runs, apart from its launcher: a script, a module or code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Script:
     """Ranks on one host, where a launcher says so."""
 
     def check(self) -> None:
-        """A CaptureError for a script that is not there."""
+        """Raise a CaptureError if the script does not exist."""
         if self.kind == "script" and not Path(self.target).is_file():
             raise CaptureError(
                 f"{self.target}: there is no such script; give -- python SCRIPT ARGS"
@@ -74,7 +74,7 @@ def script_of(command: Sequence[str]) -> Script:
 
 
 def _launched(arguments: list[str]) -> Script:
-    """By torchrun's own parser, which knows which of its options take a value."""
+    """The script in torchrun's arguments, by torchrun's parser, which knows what options take a value."""
     from torch.distributed.run import get_args_parser
 
     try:

@@ -1,4 +1,4 @@
-"""Session: one rank of the program, run in this process with nothing allocated and nobody to talk to."""
+"""Session: one rank of the program, run in this process without memory for its tensors and without peers."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from chakrakit.sources.capture.standins import cuda as accelerator
 
 
 class CaptureOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What every rank of a capture is told."""
+    """Settings that all ranks of a capture share."""
 
     ranks: int
     steps: tuple[int, int] | None = None
     """First step and the one after the last; None: the second, or the first where there is only one."""
     device: str = ""
-    """Name of the GPU the script is to believe in; "": the script's own devices."""
+    """Name of the GPU that the script is shown; "" to leave the script its devices."""
     memory: int = 80 << 30
     local_size: int = 8
     """Ranks on one host, for LOCAL_RANK."""
     values: dict[str, float] = {}
-    """Values that decide, by `file.py:line`."""
+    """Declared values of tensors that the script decides by, by `file.py:line`."""
 
 
 class Session:
@@ -94,7 +94,7 @@ class Session:
         return kind is Finished
 
     def _variables(self) -> dict[str, str]:
-        """As torchrun sets them."""
+        """Environment variables as torchrun sets them."""
         local = min(self.options.local_size, self.options.ranks)
         return {
             "RANK": str(self.rank),
@@ -137,7 +137,7 @@ class Session:
     # --- steps ----------------------------------------------------------------------------------
 
     def _wants(self, step: int) -> bool:
-        """The first step is always recorded: ranks are compared by it."""
+        """Whether a step is recorded; the first one always is, since ranks are compared by it."""
         return step == 0 or self._window[0] <= step < self._window[1]
 
     def _begin(self, step: int) -> None:
@@ -198,7 +198,7 @@ class Session:
 
 
 def _of_steps(ops: list[Op], steps: set[int]) -> list[Op]:
-    """Operators of these steps; waits follow, and those for what was left out wait for nothing."""
+    """Operators of these steps, with waits renumbered; a wait for an operator that is left out becomes -1."""
     place = {i: n for n, i in enumerate(i for i, op in enumerate(ops) if op.step in steps)}
     for op in ops:
         op.waits_for = place.get(op.waits_for, -1)

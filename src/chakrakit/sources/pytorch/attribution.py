@@ -1,4 +1,7 @@
-"""Where in the program a row belongs: its step, its phase, its module and layer."""
+"""Where in the program a row belongs: its step, phase, module and layer.
+
+Also what serving engines write into the names of their steps: the batch.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,7 @@ from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
 from chakrakit.sources.pytorch.timeline import RowNames, Timeline, inherit, nearest
 from chakrakit.trace.model import nested
 
-# Serving engines' step annotations: what was in the batch of a step.
-
-
+# Step annotations of serving engines.
 _SUMS = r"sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)"
 _FULL = re.compile(rf"^execute_(\d+)_context_(\d+)\({_SUMS}\)_generation_(\d+)\({_SUMS}\)$")
 _OLD = re.compile(r"^execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)$")
@@ -22,7 +23,7 @@ _SGLANG = re.compile(r"^step\[(DECODE|EXTEND|MIXED|IDLE) bs=(\d+)(?: toks=(\d+))
 
 
 @dataclass(frozen=True)
-class Share:
+class BatchShare:
     """Requests of one phase in a step: their number, query tokens, keys, Σq² and Σq·k; -1 unknown."""
 
     requests: int = 0
@@ -37,11 +38,11 @@ class Batch:
     """A step's batch: tokens in all, requests in prefill (`context`) and in decode (`generation`)."""
 
     tokens: int
-    context: Share
-    generation: Share
+    context: BatchShare
+    generation: BatchShare
 
     def columns(self) -> dict[str, int]:
-        """As attributes of the node that stands for the step; unknown sums are left out."""
+        """Attributes for the node that stands for the step; unknown sums are left out."""
         out = {"batch_tokens": self.tokens}
         for name, share in (("context", self.context), ("generation", self.generation)):
             facts = {
@@ -56,26 +57,26 @@ class Batch:
 
 
 def read_batch(name: str) -> Batch | None:
-    """The batch an annotation's name tells of; None for any other name."""
+    """The batch that an annotation's name describes; None for any other name."""
     match = _FULL.match(name)
     if match:
         n = [int(x) for x in match.groups()]
-        return Batch(n[0], Share(*n[1:6]), Share(*n[6:11]))
+        return Batch(n[0], BatchShare(*n[1:6]), BatchShare(*n[6:11]))
     match = _OLD.match(name)
     if match:
         a, b, c, d = (int(x) for x in match.groups())
-        return Batch(b + d, Share(a, b), Share(c, d))
+        return Batch(b + d, BatchShare(a, b), BatchShare(c, d))
     match = _SGLANG.match(name)
     if match is None:
         return None
     size, tokens = int(match[2]), int(match[3] or match[2])
     if match[1] == "EXTEND":
-        return Batch(tokens, Share(size, tokens), Share())
-    return Batch(tokens, Share(), Share(size, tokens))
+        return Batch(tokens, BatchShare(size, tokens), BatchShare())
+    return Batch(tokens, BatchShare(), BatchShare(size, tokens))
 
 
 def batch_of(name: str) -> int | None:
-    """How many tokens a step's batch has, which engines pad to a captured size; None for other names."""
+    """Tokens in the batch of the step that a name annotates; None for other names."""
     batch = read_batch(name)
     return None if batch is None else batch.tokens
 
@@ -155,7 +156,7 @@ def _step(line: Timeline, row: int, number: int) -> StepRange:
 
 
 def _serving_steps(line: Timeline, names: RowNames) -> list[StepRange]:
-    """The outermost ranges that say what is in a batch, counted from 0."""
+    """The outermost ranges whose names describe a batch, counted from 0."""
     ranges = names.where(lambda name: read_batch(name) is not None) & line.is_host
     above = nearest(line, ranges)
     rows = np.flatnonzero(ranges)
@@ -179,7 +180,7 @@ def _event_steps(line: Timeline, steps: I64) -> I64:
 
 
 def _steps_of(line: Timeline, steps: list[StepRange], kineto: Kineto | None) -> I64:
-    """The step of each row: what the format says where the steps are its own, else by ranges."""
+    """The step of each row: as the format gives it where it numbers steps, else by the steps' ranges."""
     from_format = kineto is not None and all(s.thread < 0 for s in steps)
     if from_format and kineto is not None and kineto.steps is not None:
         return _event_steps(line, kineto.steps)
@@ -187,7 +188,7 @@ def _steps_of(line: Timeline, steps: list[StepRange], kineto: Kineto | None) -> 
 
 
 def _step_of(line: Timeline, steps: list[StepRange]) -> I64:
-    """By when a row began; a device row by when it was launched, so that late kernels stay."""
+    """The step in which a row began, or a device row was launched, so that late kernels stay in theirs."""
     out = np.full(len(line), -1, np.int64)
     device = line.lane >= 0
     launched = device & (line.parent >= 0)

@@ -1,4 +1,8 @@
-"""One clock for all ranks: what ends everywhere at once tells how far clocks are apart."""
+"""One clock for all ranks: collectives that end everywhere at once show how far clocks are apart.
+
+Recordings may also begin and end at different calls: `align_windows` finds which call of one rank is which of
+another.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.calls import RecordedCollective
 
 
 @dataclass(frozen=True)
 class RankCollectives:
     """A rank's collectives with their times, and where it was recorded."""
 
-    collectives: Sequence[Collective]
+    collectives: Sequence[RecordedCollective]
     start: Sequence[int]
     end: Sequence[int]
     host: str = ""
@@ -69,7 +73,7 @@ def _apart(
     reference: int,
     candidates: set[int],
 ) -> list[tuple[int, int]]:
-    """How far those of the others whose clocks can be compared with this rank's are behind it."""
+    """(rank, ns behind the reference) for the candidates whose clocks can be compared with its clock."""
     apart: dict[int, list[int]] = {}
     for end_on in ends.values() if candidates else ():
         if reference in end_on:
@@ -92,11 +96,8 @@ def _skew(
     return {"median": int(np.median(spread)), "largest": int(max(spread))}
 
 
-# Recordings that begin and end at different calls: which call of one rank is which of another.
-
-
 _FARTHEST = 64
-"""Calls by which the beginnings of two recordings may differ."""
+"""Calls by which the beginnings of two recordings may differ; every shift up to it is tried."""
 
 
 def align_windows(ranks: Mapping[int, RankCollectives], base_ns: Mapping[int, int]) -> int:

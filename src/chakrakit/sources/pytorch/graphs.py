@@ -1,4 +1,4 @@
-"""Graphs being captured: the launches that made a CUDA or HIP graph, with the operators they stand in.
+"""CUDA and HIP graphs: captures, whose launches name operators, and replays, whose kernels need them.
 
 A capture file holds launches without kernels. Their order is the order in which the graph's nodes were
 made, which is how a replay's kernels find their operators again.
@@ -30,7 +30,7 @@ _LABEL = re.compile(r"^capture_(\d+)_(\w+)$")
 
 @dataclass(frozen=True)
 class CapturedOperator:
-    """What a captured launch works for, as the file that captured it says."""
+    """The operator that a captured launch belongs to."""
 
     name: str
     shapes: str
@@ -101,7 +101,7 @@ def find_captures(recorded: GraphRecording) -> list[Capture]:
 
 
 def _ran(recorded: GraphRecording) -> Mask:
-    """Calls whose work is in the file: they were not part of a capture."""
+    """Calls whose kernels are in the file, so that they were not captured."""
     ran = np.zeros(len(recorded.line), np.bool_)
     call = recorded.device.call
     ran[call[call >= 0]] = True
@@ -109,7 +109,7 @@ def _ran(recorded: GraphRecording) -> Mask:
 
 
 def _outermost(line: Timeline, launches: I64) -> I64:
-    """A runtime's launch may hold the driver's: it counts once."""
+    """Launches without those inside others: a runtime's launch may contain the driver's."""
     inside = np.zeros(len(line), np.bool_)
     inside[launches] = True
     parent = line.parent[launches]
@@ -118,7 +118,7 @@ def _outermost(line: Timeline, launches: I64) -> I64:
 
 
 class _Describer:
-    """Says of launches what operator, shapes and module they belong to."""
+    """Finds the operator, shapes and module that captured launches belong to."""
 
     def __init__(self, recorded: GraphRecording) -> None:
         self.recorded = recorded
@@ -169,9 +169,7 @@ class _Describer:
         return module, int(attribution.layer[row]), int(attribution.phase[row])
 
 
-# Graphs being replayed: the device's rows of one launch, in the graph's own order, and their operators.
-
-
+# Replays: the device's rows of one launch of a graph, in the order of its nodes, and their operators.
 GRAPH_LAUNCH = r"^(cuda|hip|cu)GraphLaunch"
 _GENERATED = re.compile(r"^triton_")
 
@@ -242,8 +240,8 @@ def _fitting(
 ) -> Capture | None:
     """Of the captures with the replay's number of nodes, the one most alike.
 
-    Serving engines pad a batch to the next size they captured, so that of equals the smallest that
-    holds the batch is meant.
+    Serving engines pad a batch to the next size they captured, so that of several that fit equally
+    well the smallest that holds the batch is taken.
     """
     same = [c for c in captures if len(c) == len(replay.rows)]
     if not same:
@@ -258,13 +256,13 @@ def _fitting(
 
 
 def _alike(line: Timeline, names: RowNames, replay: Replay, capture: Capture) -> int:
-    """How many rows have the name of the code generated for them; -1 if the kinds of work differ."""
+    """How well a capture fits: rows named like their generated code; -1 if a copy would be a kernel."""
     hits = 0
     for row, kind, operator in zip(
         replay.rows.tolist(), capture.kinds, capture.operators, strict=True
     ):
         moves = line.kind[row] in (Kind.MEMCPY, Kind.MEMSET)
-        # A driver may do a copy or a fill with a kernel of its own, never a kernel with a copy.
+        # A driver may do a copy or a fill with a kernel, never a kernel with a copy.
         if moves and kind == Kind.KERNEL:
             return -1
         if _GENERATED.match(operator.name):

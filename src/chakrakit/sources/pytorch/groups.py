@@ -1,4 +1,4 @@
-"""Process groups: what the files say of them, and what can be told only by looking at all ranks."""
+"""Process groups: as the files describe them, and as inferred by comparing all ranks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.pytorch.calls import Collective, implied_group_size
+from chakrakit.sources.pytorch.calls import RecordedCollective, implied_group_size
 from chakrakit.sources.pytorch.clocks import RankCollectives
 from chakrakit.sources.pytorch.read import Kineto, Observer, whole
 from chakrakit.trace.communication import MAX_RANKS
@@ -28,7 +28,9 @@ def groups_of(observer: Observer | None, kineto: Kineto | None, world: int) -> G
     out: Groups = {}
     for group in descriptions:
         if not isinstance(group, dict):
-            raise FormatError(f"{str(group)[:40]!r} is listed among the process groups and is none")
+            raise FormatError(
+                f"{str(group)[:40]!r} is listed among the process groups and is not one"
+            )
         name = str(group.get("pg_name", ""))
         ranks = _members(group, name, world)
         if ranks:
@@ -37,7 +39,7 @@ def groups_of(observer: Observer | None, kineto: Kineto | None, world: int) -> G
 
 
 _MOST_RANKS = 1 << 20
-"""More than any job had; a file that says more would only fill memory."""
+"""A million ranks, more than any job; lists for a damaged file's larger number would fill memory."""
 
 
 def _members(group: dict[str, Any], name: str, world: int) -> tuple[int, ...]:
@@ -52,7 +54,9 @@ def _members(group: dict[str, Any], name: str, world: int) -> tuple[int, ...]:
 def _rank(member: object, group: str) -> int:
     rank = whole(member, MAX_RANKS - 1)
     if rank is None or rank < 0:
-        raise FormatError(f"process group {group!r} lists {str(member)[:40]!r}, which is no rank")
+        raise FormatError(
+            f"process group {group!r} lists {str(member)[:40]!r}, which is not a rank"
+        )
     return rank
 
 
@@ -122,7 +126,7 @@ def _assign_group(ranks: Mapping[int, RankCollectives], members: tuple[int, ...]
     count = 0
     for member in members:
         for i in _open(ranks[member]):
-            c: Collective = ranks[member].collectives[i]
+            c: RecordedCollective = ranks[member].collectives[i]
             c.group, c.inferred = name, True
             count += 1
     return count

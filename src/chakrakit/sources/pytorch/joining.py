@@ -1,4 +1,7 @@
-"""Which observer node is which Kineto event, and by which rule that was found."""
+"""Which observer node is which Kineto event, and by which rule they were paired.
+
+`align` lays two recordings of the same work side by side by the order of names.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,10 @@ import numpy as np
 from chakrakit.arrays import I32, I64, Mask
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer, TextPool
 
-# Two recordings of the same work laid side by side: which entry of one is which of the other.
-
-
 _LOOK_AHEAD = 256
+"""Entries searched on both sides after a difference; time and memory grow with its square."""
 _AGREE = 3
+"""Names in a row that must agree there; one or two agree by chance where operators repeat."""
 
 
 def align(first: I32, second: I32) -> tuple[I64, I64]:
@@ -86,7 +88,7 @@ class Join:
     """Event → observer row, where one row stands for several events (two passes); else derived."""
 
     def operators(self, events: int) -> I64:
-        """The observer row of each of so many events, -1 for none."""
+        """The observer row of each of this number of events, -1 for none."""
         if self.operator_of is not None:
             return self.operator_of
         out = np.full(events, -1, np.int64)

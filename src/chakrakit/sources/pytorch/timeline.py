@@ -16,14 +16,10 @@ from chakrakit.sources.pytorch.joining import Join
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
 from chakrakit.trace.model import nested
 
-# Communication by the host itself, such as gloo's: what of its record is the transfer.
-#
-# A back end that moves tensors of a device through the host records one range around everything: the
-# copy to the host, the transfer, the copy back. The copies are rows of their own, with calls of the
-# device's runtime inside. What is left between them is the transfer, and only that depends on other
-# ranks and on the network.
-
-
+# Transfers by the host itself, such as gloo's. A back end that moves tensors of a device through the host
+# records one range around everything: the copy to the host, the transfer, the copy back. The copies are
+# separate rows, with calls of the device's runtime inside. What remains between them is the transfer,
+# and only that depends on other ranks and on the network.
 _BACK_END = re.compile(r"^(gloo|mpi|ucc):\w+")
 
 
@@ -65,7 +61,7 @@ class Timeline:
     `event` and `operator` are the rows in Kineto and in the observer, -1 for none. Host rows have a
     `thread` (dense number), device rows a `lane`; the other is -1. `parent` is the row a host row
     runs inside of, or, for a device row, the row that launched it. `astray` marks host rows that
-    outlive what they began in: asynchronous work, which is no part of its thread's order.
+    outlive what they began in: asynchronous work, outside its thread's order.
     """
 
     event: I64
@@ -85,7 +81,7 @@ class Timeline:
 
     @property
     def duration(self) -> I64:
-        """Measured, with everything inside."""
+        """Measured durations, with everything inside the rows."""
         return self.end - self.start
 
     @property
@@ -212,7 +208,7 @@ def _nesting(thread: I32, start: I64, end: I64, kind: I8) -> tuple[I64, Mask]:
 
 
 def _nest_as_written(line: Timeline, observer: Observer) -> None:
-    """Without times, the observer's own parents are all there is."""
+    """Set parents as the observer wrote them, which is all there is without times."""
     row_of = np.full(len(observer), -1, np.int64)
     row_of[line.operator] = np.arange(len(line))
     ids = observer.id
@@ -220,9 +216,6 @@ def _nest_as_written(line: Timeline, observer: Observer) -> None:
     has_parent = ids[place] == observer.parent
     outer = np.where(has_parent, row_of[place], -1)[line.operator]
     line.parent[:] = np.where(outer == np.arange(len(line)), -1, outer)
-
-
-# What a row is called and what it inherits from the rows around it.
 
 
 class RowNames:
@@ -275,5 +268,5 @@ def inherit(line: Timeline, values: I64) -> I64:
 
 
 def nearest(line: Timeline, marked: Mask) -> I64:
-    """The nearest chosen row at or above each row; -1 for none."""
+    """The nearest marked row at or above each row; -1 for none."""
     return inherit(line, np.where(marked, np.arange(len(line)), -1))

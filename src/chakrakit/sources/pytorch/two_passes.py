@@ -1,4 +1,4 @@
-"""Two passes: times from a recording without the observer, structure from one with it."""
+"""Two passes: times from a recording without the observer, operators from one with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def align_passes(observer: Observer, times: Kineto) -> Join:
 
     Steps are laid side by side in order (the observer's last one serves for all that follow), and
     within a step threads are, by order and name; the number in a step's own name does not count.
-    What ran on another thread than it was begun on is then paired by name alone. An operator may so
+    What ran on another thread than it was begun on is then paired by name alone. An operator may thus
     stand for several events; `event_of` holds the first.
     """
     observed_names, timed_names = _common_names(observer, times)

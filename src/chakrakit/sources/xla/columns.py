@@ -1,4 +1,4 @@
-"""Columns of a rank's body, by the vocabulary."""
+"""The trace of one rank of an HLO program: its columns and edges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSION = "chakrakit.xla.1"
 Pairs = tuple[tuple[int, int], ...]
 Ends = tuple[int | None, int | None]
 Peers = Mapping[Pairs, Ends]
-"""For each permutation, whom a rank hears from and whom it sends to."""
+"""For each permutation, the device a rank receives from and the one it sends to."""
 _CYCLES = re.compile(r"estimated_cycles\W+(\d+)")
 
 
@@ -88,7 +88,7 @@ def _dtype(row: ProgramRow) -> str:
 
 
 def _computation(module: Module, rows: list[ProgramRow]) -> dict[str, pa.Array]:
-    """Columns of rows that compute; nothing for the others."""
+    """Columns that only rows that compute have."""
     work = [_work(module, r) if _computes(r) else (None, None, None) for r in rows]
     kinds = [_op_type(module, r) if _computes(r) else None for r in rows]
     return {
@@ -103,7 +103,7 @@ def _computation(module: Module, rows: list[ProgramRow]) -> dict[str, pa.Array]:
 def _communication(
     role: Callable[[ProgramRow], str], rows: list[ProgramRow]
 ) -> dict[str, pa.Array]:
-    """Columns of rows that communicate; those of a group are collectives' alone."""
+    """Columns that only rows that communicate have; only collectives have a group."""
     return {
         "comm_type": pa.array([r.kind if r.kind >= 0 else None for r in rows], pa.int64()),
         "comm_size": pa.array([None if _computes(r) else r.size for r in rows], pa.int64()),

@@ -1,4 +1,8 @@
-"""Protobuf's wire form, read field by field: enough for messages whose numbers are known."""
+"""HLO modules in protobuf's form: an HloProto (`.hlo.pb`) or an HloModuleProto.
+
+`WireMessage` reads any protobuf message by field numbers, without a schema; the numbers used here are those
+of XLA's hlo.proto and xla_data.proto.
+"""
 
 from __future__ import annotations
 
@@ -62,15 +66,12 @@ def _packed(data: bytes) -> list[int]:
     return out
 
 
-# HLO modules in protobuf's form: an HloProto (`.hlo.pb`) or an HloModuleProto.
-
-
 _TYPES = {t.hlo_code: t.hlo for t in TYPES if t.hlo} | {13: "tuple", 14: "opaque", 17: "token"}
 """PrimitiveType of xla_data.proto."""
 
 
 def read_proto(data: bytes) -> Module:
-    """A module; a FormatError says what is missing."""
+    """The module in some bytes; a FormatError says what is missing."""
     whole = WireMessage(data)
     if _is_module(whole):
         return _module(whole, 0)
@@ -81,7 +82,7 @@ def read_proto(data: bytes) -> Module:
 
 
 def _is_module(message: WireMessage) -> bool:
-    """Whether computations with instructions are inside, and the one the module begins with."""
+    """Whether a message is a module: it has computations with instructions and names its entry."""
     try:
         listed = message.messages(3)
         names = {c.text(1) for c in listed if c.messages(2)}
@@ -108,7 +109,7 @@ def _module(message: WireMessage, allocated: int) -> Module:
 
 
 def _devices(message: WireMessage, module: Module) -> int:
-    """From the device assignment, or the largest number that any group names."""
+    """How many devices a module is for: as its device assignment says, or as its groups name."""
     assigned = message.message(15)
     assigned_devices = (
         assigned.integer(1, 1) * assigned.integer(2, 1) if assigned is not None else 1
@@ -176,7 +177,7 @@ def _shape(m: WireMessage | None) -> Shape:
 
 
 def _groups(m: WireMessage) -> Groups:
-    """Lists (49), a list of devices (87), the iota form (92), or axes of a mesh (93)."""
+    """Replica groups: lists (field 49 or 87), the iota form (92), or axes of a mesh (93)."""
     listed, iota, mesh = m.message(87), m.message(92), m.message(93)
     lists = m.messages(49) or (listed.messages(1) if listed else [])
     if lists:
@@ -190,7 +191,7 @@ def _groups(m: WireMessage) -> Groups:
 
 
 def _mesh(m: WireMessage) -> Groups:
-    """A mesh's axes with their sizes, and which of them, or which parts of them, a group spans."""
+    """Groups from a mesh's axes, and the axes or parts of axes that a group spans."""
     whole = m.message(1)
     sizes = [axis.integer(2, 1) for axis in whole.messages(1)] if whole else []
     order = tuple(whole.integers(2)) if whole else ()
@@ -202,7 +203,7 @@ def _mesh(m: WireMessage) -> Groups:
 
 
 def _allocated(assignment: WireMessage | None) -> int:
-    """Bytes of all buffers but those of threads and constants."""
+    """Bytes of all buffers except thread-local ones and constants."""
     if assignment is None:
         return 0
     return sum(

@@ -30,7 +30,7 @@ _CALLS = (
 
 
 def read_text(text: str) -> Module:
-    """A module; a FormatError names the line that cannot be read."""
+    """The module in a text; a FormatError names the line that cannot be read."""
     head = _MODULE.search(text)
     if head is None:
         raise FormatError("no line starts with HloModule; this is not HLO text")
@@ -125,12 +125,12 @@ def _shape(text: str, at: int) -> tuple[Shape, int]:
 
 
 def _after_layout(text: str, at: int) -> int:
-    """Layouts with tiles hold parentheses and may nest; braces are what ends them."""
+    """The place after a layout in braces, which may hold other brackets; `at` if there is none."""
     return _closing(text, at) + 1 if at < len(text) and text[at] == "{" else at
 
 
 def _closing(text: str, at: int) -> int:
-    """The place of the bracket that closes the one here; strings are passed over."""
+    """The place of the bracket that closes the one at `at`; brackets in strings do not count."""
     depth, i = 0, at
     while i < len(text):
         character = text[i]
@@ -194,6 +194,6 @@ def _braced(text: str) -> tuple[int, ...]:
 
 
 def _features(labels: str) -> int:
-    """Of `b01f_01io->b01f`: where in the kernel the output features are."""
+    """The kernel's dimension of output features: 3 in `b01f_01io->b01f`."""
     kernel = labels.partition("->")[0].partition("_")[2]
     return kernel.find("o")

@@ -1,4 +1,7 @@
-"""Arguments without values: `f32[16,1024]`, cut over a mesh as in `f32[16,1024]@x,y`."""
+"""`capture_jax`: a JAX function compiled for a mesh of devices, and the compiled program as traces.
+
+Arguments are given without values: `f32[16,1024]`, or sharded over a mesh as in `f32[16,1024]@x,y`.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def _axes(text: str, mesh: Any) -> Any:
 
 
 def abstract(value: Any, mesh: Any) -> Any:
-    """Any way to say an argument: text, (shape, type), an array, a struct; nests of them."""
+    """An argument without values, from a text, a shape, an array or a struct, or a nest of them."""
     import jax
     import numpy as np
 
@@ -71,9 +74,6 @@ def abstract(value: Any, mesh: Any) -> Any:
     if isinstance(value, tuple) and value and all(type(d) is int for d in value):
         return jax.ShapeDtypeStruct(value, "float32")
     return jax.tree.map(one, value, is_leaf=lambda x: isinstance(x, str))
-
-
-# Meshes of devices by their shape, and as many devices as that takes.
 
 
 _NAMES = ("x", "y", "z", "w")
@@ -95,7 +95,7 @@ def parse_mesh(text: str) -> dict[str, int]:
 
 
 def make_mesh(axes: dict[str, int], topology: str = "") -> Any:
-    """A jax Mesh of that many devices: a TPU topology's, or those there are, or CPUs made for it."""
+    """A jax Mesh with these axes: of a TPU topology's devices, of those present, or of CPUs made for it."""
     count = math.prod(axes.values())
     devices = _topology(topology, count) if topology else _devices(count)
     import numpy as np
@@ -137,9 +137,6 @@ def _topology(name: str, count: int) -> list[Any]:
     return devices
 
 
-# `capture_jax`: a JAX function compiled for a mesh, and what it was compiled to as traces.
-
-
 def capture_jax(
     fn: Any, *shapes: Any, mesh: Any = "1", topology: str = ""
 ) -> tuple[TraceSet, CaptureReport]:
@@ -161,7 +158,7 @@ def capture_jax(
 
 
 def _compiled(fn: Any, shapes: Sequence[Any], mesh: Any) -> Module:
-    """The scheduled module, by way of its protobuf form."""
+    """The module that a function is compiled to, read from its protobuf form."""
     import jax
 
     with _set_mesh(mesh):
@@ -239,7 +236,7 @@ def capture_jax_command(
     mesh: str,
     topology: str = "",
 ) -> CaptureReport:
-    """`chakra capture --jax MODULE:FUNCTION --mesh 4x4 SHAPES`."""
+    """Capture as `chakra capture --jax MODULE:FUNCTION --mesh 4x4 SHAPES` does."""
     if find_spec("jax") is None:
         raise MissingExtra("capturing JAX programs", "jax")
     name, sign, function = target.partition(":")
@@ -264,7 +261,7 @@ def capture_jax_command(
 
 @contextmanager
 def _failing_in(name: str) -> Iterator[None]:
-    """Says in two lines, with a line of the user's, what failed in their program."""
+    """Turns an error of the user's program into two lines that name the line it came from."""
     try:
         yield
     except ChakraError:
@@ -302,7 +299,7 @@ def _imported(name: str) -> Any:
 
 
 def _called(fn: Any, mesh: Any) -> tuple[Any, list[Any]]:
-    """A function without shapes makes what is captured: a jitted function and its arguments."""
+    """Calls a function given without shapes, which must return a jitted function and its arguments."""
     with _set_mesh(mesh):
         returned = fn(mesh) if inspect.signature(fn).parameters else fn()
     if hasattr(returned, "compile") or hasattr(returned, "runtime_executable"):

@@ -1,4 +1,4 @@
-"""Devices as ranks: which groups and peers each has, and which of them share a body."""
+"""The devices of an HLO program as ranks: the groups and peers of each, and which ranks share a body."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def traces_of(module: Module, card: Card | None = None) -> TraceSet:
 
 
 class Bound:
-    """Ranks of a program: which groups and peers each has, and which ranks share a body."""
+    """A program with its ranks: the groups and peers of each, and which ranks share a body."""
 
     def __init__(self, program: HloProgram, card: Card) -> None:
         self.program, self.card = program, card
@@ -72,7 +72,7 @@ class Bound:
         return out
 
     def _ends(self, rank: int) -> list[tuple[int | None, int | None]]:
-        """For each distinct permutation, whom a rank hears from and whom it sends to."""
+        """For each distinct permutation, the device a rank receives from and the one it sends to."""
         permutations = dict.fromkeys(r.pairs for r in self.program.rows if r.pairs)
         return [
             (
@@ -95,7 +95,7 @@ def _flat(ends: Sequence[tuple[int | None, int | None]], rank: int) -> list[int]
 def _renamed(
     first: dict[int, int], ends: Sequence[tuple[int | None, int | None]], rank: int
 ) -> dict[int, int] | None:
-    """Who a body's peers are for another rank; None where one of them would have to be two."""
+    """For each peer in a body, the one `rank` has instead; None if one would stand for two."""
     out: dict[int, int] = {}
     for place, peer in enumerate(_flat(ends, rank)):
         if first[place] >= 0 and out.setdefault(first[place], peer) != peer:

@@ -1,4 +1,7 @@
-"""Rows: the nodes of a module before they belong to a rank."""
+"""A module as rows, its nodes before they belong to a rank: work, order, memory, communication.
+
+Calls are inlined, loops unrolled, and results followed through tuples (`Unrolled`).
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,13 @@ from chakrakit.sources.xla.hlo import Computation, Instruction, Module
 from chakrakit.trace.model import CollectiveType, NodeType
 
 # Work of HLO instructions: floating-point operations and bytes, counted as XLA's cost analysis does.
-
-
 _LIBRARY = re.compile(r"gemm|matmul", re.I)
 """Libraries' matrix products, as `__cublas$gemm`."""
 _CONTRACTED = re.compile(r"lhs_contracting_dimensions\W+\[([^\]]*)\]")
 
 
 def flops(module: Module, instruction: Instruction, inside: Computation) -> tuple[int, int]:
-    """(of dots and convolutions, of everything else) of one instruction with all that it calls."""
+    """FLOPs of one instruction with all that it calls: (of dots and convolutions, of everything else)."""
     if instruction.opcode == "fusion":
         return _of_called(module, instruction)
     shapes = {i.name: i.shape for i in inside.instructions}
@@ -67,7 +68,7 @@ def _of_computation(module: Module, name: str) -> tuple[int, int]:
 def moved(instruction: Instruction, sizes: dict[str, int]) -> int:
     """Bytes read and written: operands and result, each once.
 
-    A slice reads what it gives, and an update in place writes what it is given.
+    A slice reads as much as its result, and an update in place writes as much as the update.
     """
     if instruction.opcode in ("dynamic-slice", "slice", "gather"):
         return 2 * instruction.shape.bytes
@@ -76,10 +77,8 @@ def moved(instruction: Instruction, sizes: dict[str, int]) -> int:
     return instruction.shape.bytes + sum(sizes.get(o, 0) for o in instruction.operands)
 
 
-# A module as one list of steps: calls inlined, loops unrolled, results followed through tuples.
-
-
 MOST_STEPS = 5_000_000
+"""Instructions of one program once loops are unrolled; more would take gigabytes of rows."""
 _TRIPS = re.compile(r"known_trip_count\W+n\W+(\d+)")
 _COLLECTIVE = re.compile(
     r"^(all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|"
@@ -91,7 +90,7 @@ _NOBODY: RunNumbers = frozenset()
 
 @dataclass(eq=False)
 class InstructionRun:
-    """One instruction as it runs once. `after` are steps; `inside` is where its operands are found."""
+    """One run of an instruction. `after` numbers the runs before it; `inside` defines its operands."""
 
     instruction: Instruction
     inside: Computation
@@ -104,7 +103,7 @@ class InstructionRun:
 
 @dataclass(eq=False)
 class _Value:
-    """Who made a value, and for a tuple who made its parts."""
+    """The runs that made a value, and for a tuple those that made its parts."""
 
     made_by: RunNumbers = _NOBODY
     parts: list[_Value] = field(default_factory=list)
@@ -186,12 +185,12 @@ class Unrolled:
         return state
 
     def _check(self, more: int) -> None:
-        """Before a loop is repeated rather than after."""
+        """Refuse programs that are too long, before a loop is repeated rather than after."""
         if len(self.steps) + more > MOST_STEPS:
             raise FormatError(f"more than {MOST_STEPS:,} instructions once loops are unrolled")
 
     def _body(self, i: Instruction) -> str:
-        """The one of the two computations of a loop that does not give a truth value."""
+        """The loop's body: of its two computations the one that does not return a truth value."""
         for name in i.called:
             computation = self._computation(name)
             root = computation.by_name().get(computation.root)
@@ -233,11 +232,11 @@ class Unrolled:
         return None
 
 
-# Memory of a scheduled module: results live from where they are made to where they are last read.
-
-
 def memory_of(module: Module, steps: Sequence[InstructionRun]) -> tuple[list[int], list[int], int]:
-    """Bytes each step allocates and frees, and the peak; arguments are held throughout."""
+    """Bytes each step allocates and frees, and the peak.
+
+    Results live until they are last read, arguments throughout.
+    """
     argument_bytes = sum(i.shape.bytes for i in module.main.instructions if i.opcode == "parameter")
     last = {a: n for n, step in enumerate(steps) for a in step.after}
     alloc, free = [0] * len(steps), [0] * len(steps)
@@ -367,7 +366,7 @@ def _operand_bytes(collective: Instruction, step: InstructionRun) -> int:
 
 
 def _result_bytes(collective: Instruction, step: InstructionRun) -> int:
-    """What comes out; a start's result holds its operands too."""
+    """Bytes a collective gives; the result of a start holds its operands too, which do not count."""
     doubled = (
         collective.opcode.startswith(("all-gather", "collective-permute")) and step.kind == "start"
     )

@@ -1,4 +1,7 @@
-"""An `xplane.pb` as planes, lines and events, with the names that their numbers stand for."""
+"""JAX's and XLA's profiles (`xplane.pb`): each device of each file as the columns that are linked.
+
+A profile holds planes (hosts and devices), these lines (threads and streams), and these events.
+"""
 
 from __future__ import annotations
 
@@ -50,12 +53,12 @@ class Plane:
 
     @cached_property
     def stats(self) -> dict[str, Any]:
-        """What is said of the plane itself."""
+        """Stats of the plane itself."""
         return self._stats(self._message.messages(6))
 
     @cached_property
     def metadata(self) -> list[tuple[str, dict[str, Any]]]:
-        """Kinds of events with what is said of each: where modules are kept."""
+        """Kinds of events with their stats; profiles keep HLO modules there."""
         return [(m.text(2), self._stats(m.messages(5))) for m in self._events.values()]
 
     def lines(self) -> Iterator[tuple[str, int, list[ProfileEvent]]]:
@@ -113,9 +116,6 @@ def read_planes(data: bytes, path: str = "") -> list[Plane]:
         ) from None
 
 
-# JAX's and XLA's profiles: each device of each file as the columns that are linked.
-
-
 _DEVICE = re.compile(r"^/device:(?:GPU|TPU|CUSTOM)[^:]*:(\d{1,9})(?!\d)")
 _STREAM = re.compile(r"^Stream #(\d{1,18})(?!\d)")
 _OPERATIONS = ("XLA Ops", "Async XLA Ops")
@@ -124,7 +124,7 @@ _GRID = re.compile(r"grid:(\d+),(\d+),(\d+) block:(\d+),(\d+),(\d+)")
 
 
 def read_devices(data: bytes, path: str = "", modules: Iterable[Module] = ()) -> dict[int, Kineto]:
-    """Each device's events by the device's number; `modules` help where the profile holds none."""
+    """Each device's events by the device's number; `modules` are used where the profile holds none."""
     planes = read_planes(data, path)
     instructions = _Modules(planes, modules)
     work = _device_events(planes)
@@ -149,7 +149,7 @@ Lines = list[tuple[str, int, list[ProfileEvent]]]
 
 
 def _device_events(planes: list[Plane]) -> dict[int, Lines]:
-    """What ran on each device: streams of GPUs, operations of TPUs, on CPUs what threads say they ran."""
+    """The lines of each device: streams of GPUs, operations of TPUs, or HLO operations in threads of CPUs."""
     out: dict[int, Lines] = {}
     for plane in planes:
         match = _DEVICE.match(plane.name)
@@ -180,7 +180,7 @@ def _by_ordinal(events: list[ProfileEvent]) -> dict[int, list[ProfileEvent]]:
 
 
 def _base(planes: list[Plane]) -> int:
-    """When the profile's clock was 0; profiles count from their start."""
+    """When the profile began, in ns since 1970, which is 0 on its clock."""
     stats = next((p.stats for p in planes if p.name.startswith("Task Environment")), {})
     start = stats.get("profile_start_time", 0)
     return int(start) if isinstance(start, int) else 0
@@ -237,7 +237,7 @@ class _Modules:
         }
 
     def instruction(self, module: str, name: str) -> Instruction | None:
-        """What a kernel's instruction is; None where no module says so."""
+        """The instruction of a module by name; None if it is not known."""
         if module not in self._instructions:
             self._instructions[module] = self._parsed(module)
         return self._instructions[module].get(name)
@@ -291,7 +291,7 @@ class _Device:
         return "cpu"
 
     def _thread(self, number: int, name: str, events: list[ProfileEvent]) -> None:
-        """Calls into the device's runtime, and the program's own ranges; Python's frames are apart."""
+        """Add a thread's calls into the device's runtime, its ranges and its Python frames."""
         ranges = [e for e in events if (e.end > e.start and "hlo_op" not in e.stats) or _is_call(e)]
         self.activities.leave_out(
             "host events without duration", sum(e.end <= e.start for e in events)
@@ -344,7 +344,7 @@ class _Device:
         self._say_collective(row, instruction, shapes[0] if shapes else None)
 
     def _say_collective(self, row: int, instruction: Instruction, shape: Any) -> None:
-        """Group and size of a collective; the end of an asynchronous one moves nothing."""
+        """Note group and size of a collective; the end of an asynchronous one has none."""
         opcode = instruction.opcode.removesuffix("-start")
         if opcode not in HLO_COLLECTIVES:
             return

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.calls import RecordedCollective
 from chakrakit.sources.pytorch.clocks import RankCollectives
 from chakrakit.sources.pytorch.linking import InOut, RankReport
 from chakrakit.sources.pytorch.linking.step_facts import LinkedRank, RankCard, RankRecording
@@ -34,7 +34,7 @@ def linked_rank(tmp_path: Path) -> Callable[..., LinkedRank]:
     """Makes what is known of a rank from its calls and groups; its files are in `tmp_path`."""
 
     def make(
-        calls: Sequence[Collective] = (),
+        calls: Sequence[RecordedCollective] = (),
         groups: dict[str, tuple[int, ...]] | None = None,
         card: dict[str, Any] | None = None,
     ) -> LinkedRank:

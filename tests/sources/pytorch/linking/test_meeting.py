@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.sources.pytorch import names as words
-from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.calls import RecordedCollective
 from chakrakit.sources.pytorch.clocks import RankCollectives
 from chakrakit.sources.pytorch.linking.meeting import meet
 from chakrakit.trace.model import CollectiveType as C
@@ -18,7 +18,7 @@ def rank(compute, communication=1):
 
 
 def recorded(start, end, kind=C.ALL_REDUCE, peer=-1):
-    call = Collective(1, 1, kind, "x", group="0", sequence=0, peer=peer)
+    call = RecordedCollective(1, 1, kind, "x", group="0", sequence=0, peer=peer)
     return RankCollectives([call], [start], [end])
 
 

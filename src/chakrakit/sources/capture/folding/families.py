@@ -1,4 +1,8 @@
-"""Families: process groups that are each other's counterparts, and where a rank stands in them."""
+"""Families: process groups that are each other's counterparts, and the place of each rank in them.
+
+`digest` compares the programs of two ranks by family, so that ranks which differ only in the members of their
+groups have the same digest.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +31,13 @@ class Family:
     place: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, ranks: tuple[int, ...]) -> None:
-        """One more group."""
+        """Add a group."""
         for position, rank in enumerate(ranks):
             self.place[rank] = (len(self.groups), position)
         self.groups.append(ranks)
 
     def takes(self, group: CreatedGroup) -> bool:
-        """Whether a group can be a further one of this family."""
+        """Whether a group has this family's size and none of its ranks."""
         return self.size == len(group.ranks) and not any(r in self.place for r in group.ranks)
 
     def group_of(self, rank: int) -> tuple[int, ...]:
@@ -49,8 +53,8 @@ class Family:
 class Families:
     """The families of a program, from the groups in the order all ranks make them.
 
-    A group joins the latest family with the same label and size that has none of its ranks. Where only a
-    rank's own group was made, its counterparts are the same pattern elsewhere in the world.
+    A group joins the latest family with the same label and size that has none of its ranks. Where a
+    rank created only the group it is in, the others are assumed to repeat its pattern over the world.
     """
 
     def __init__(self, groups: Sequence[CreatedGroup], world: int) -> None:
@@ -98,7 +102,7 @@ class Families:
         return family_of
 
     def _fitting(self, group: CreatedGroup) -> list[Family]:
-        """Families that have a group of these very ranks; it was made by another rank alone."""
+        """Families with a group of exactly these ranks, for a group that only another rank created."""
         return [f for f in self.listed if group.ranks and f.group_of(group.ranks[0]) == group.ranks]
 
     def coordinates(self, rank: int) -> tuple[int, ...]:
@@ -107,7 +111,7 @@ class Families:
 
 
 def _complete(family: Family, world: int) -> None:
-    """Counterparts of a lone regular group: blocks of its extent, each with the same offsets."""
+    """Add counterparts of a family's only group, if its ranks are evenly spaced, by shifting it."""
     ranks = family.groups[0]
     if len(family.groups) > 1 or len(ranks) < 2 or family.size == world or world % family.size:
         return
@@ -122,11 +126,8 @@ def _complete(family: Family, world: int) -> None:
                 family.add(tuple(range(first, first + extent, stride)))
 
 
-# Digest: whether two ranks run the same program, their own groups and peers aside.
-
-
 def relative_peer(comm: CommCall, members: tuple[int, ...], position: int) -> int:
-    """How far ahead in the group a message's peer is, around the end; a root by its place."""
+    """A message's peer as its distance ahead in the group, modulo its size; a root as its place."""
     if comm.kind in (words.SEND, words.RECV) and members:
         return (comm.peer - position) % len(members)
     return comm.peer
@@ -136,7 +137,7 @@ def digest(recording: Recording, families: Families, step: int | None = None) ->
     """A hash of operators, modules, phases and communication, of one step or of all."""
     homes = families.of_recorded(recording.groups)
     hashed = hashlib.sha256()
-    # Plain values say where in a tensor a rank's own part begins: they differ and change nothing.
+    # Plain values say where in a tensor a rank's own part begins: they differ between ranks of one kind.
     signatures = [
         msgspec.json.encode(msgspec.structs.replace(s, inputs_values=""))
         for s in recording.signatures

@@ -1,4 +1,4 @@
-"""Kinds of ranks as a folded TraceSet: one body each, every rank bound to its own groups and peers."""
+"""Kinds of ranks as a TraceSet, with one body per kind and every rank bound to it; and the report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from chakrakit.trace.sets import Card, TraceSet
 
 
 def fold(kinds: Sequence[RankKind], families: Families, card: Card) -> TraceSet:
-    """All ranks; a kind whose ranks cannot share a body's peers is split."""
+    """The traces of all ranks; a kind whose ranks cannot share a body's peers is split."""
     numbering = _Numbering(kinds, families)
     bodies: list[Trace] = []
     bindings: dict[int, Binding] = {}
@@ -31,7 +31,7 @@ def fold(kinds: Sequence[RankKind], families: Families, card: Card) -> TraceSet:
 
 
 class _Numbering:
-    """Names of groups: numbers, in the order of families and of their groups."""
+    """Numbers the groups that are in use, in the order of families and of their groups."""
 
     def __init__(self, kinds: Sequence[RankKind], families: Families) -> None:
         used = {f.role for k in kinds for f in _GroupUse(k.recording, families).families.values()}
@@ -44,7 +44,7 @@ class _Numbering:
                 self._names[family.role] = names
 
     def names(self, used: _GroupUse, rank: int) -> dict[str, str]:
-        """A rank's own group for each role its body names."""
+        """The name of the group that a rank has for each role in its body."""
         return {
             f.role: self._names[f.role][f.place[rank][0]]
             for f in used.families.values()
@@ -53,7 +53,7 @@ class _Numbering:
 
 
 class _GroupUse:
-    """What a recording says of groups and peers, for the rank it was made of and for others."""
+    """The groups and peers that a recording uses, for the recorded rank and for others of its kind."""
 
     def __init__(self, recording: Recording, families: Families) -> None:
         self.recording = recording
@@ -69,7 +69,7 @@ class _GroupUse:
         if not 0 <= comm.peer < len(members):
             return -1
         if comm.kind not in (words.SEND, words.RECV) and self._messages:
-            return -1  # a root that is a peer too could not be told apart in a binding
+            return -1  # a root that is a peer too could not be distinguished in a binding
         return members[comm.peer]
 
     def _members(self, comm: CommCall, rank: int) -> tuple[int, ...]:
@@ -77,7 +77,7 @@ class _GroupUse:
         return () if family is None else family.group_of(rank)
 
     def peers(self, rank: int) -> dict[int, int]:
-        """For each rank the body names, who that is for another rank."""
+        """For each rank that the body names, the rank it stands for when `rank` runs the body."""
         if rank == self.recording.rank:
             return {}
         itself = {self.recording.rank: rank} if self._messages else {}
@@ -104,13 +104,13 @@ class _GroupUse:
         return members[(family.position(rank) + ahead) % len(members)]
 
     def is_clear(self, rank: int) -> bool:
-        """Whether one rank of the body never has to be two."""
+        """Whether no rank in the body would stand for two different ones when `rank` runs it."""
         counterpart_of: dict[int, int] = {self.recording.rank: rank} if self._messages else {}
         return all(counterpart_of.setdefault(now, then) == then for now, then in self._pairs(rank))
 
 
 def _splittable(kinds: Sequence[RankKind], families: Families) -> Iterator[RankKind]:
-    """Ranks whose peers a binding cannot name get a body of their own, with the peers in it."""
+    """The kinds; ranks whose peers a binding cannot name are split off, with their peers in the recording."""
     for kind in kinds:
         used = _GroupUse(kind.recording, families)
         clear = [r for r in kind.ranks if used.is_clear(r)]
@@ -120,7 +120,7 @@ def _splittable(kinds: Sequence[RankKind], families: Families) -> Iterator[RankK
 
 
 def _as_rank(recording: Recording, families: Families, rank: int) -> Recording:
-    """The recording as if it had been made of another rank of its kind."""
+    """The recording rewritten for another rank of its kind."""
     homes = families.of_recorded(recording.groups)
     comms = []
     for comm in recording.comms:
@@ -133,9 +133,6 @@ def _as_rank(recording: Recording, families: Families, rank: int) -> Recording:
             comm = msgspec.structs.replace(comm, peer=peer)
         comms.append(comm)
     return msgspec.structs.replace(recording, rank=rank, comms=comms)
-
-
-# What a capture amounts to, for people and for `--json`.
 
 
 class KindFigures(msgspec.Struct, frozen=True):
@@ -172,7 +169,7 @@ class CaptureReport(Result, msgspec.Struct, frozen=True):
 def report_of(
     kinds: Sequence[RankKind], families: Families, warnings: Sequence[str]
 ) -> CaptureReport:
-    """Figures of every kind; a collective is that of the first kind that has it."""
+    """Figures of every kind; those of a collective are from the first kind that has it."""
     collectives: dict[tuple[str, str], CollectiveFigures] = {}
     for kind in kinds:
         for figures in _collectives(kind, families):

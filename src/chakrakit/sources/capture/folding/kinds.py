@@ -1,4 +1,4 @@
-"""Kinds of ranks: which of them run the same program, found by capturing as few as possible."""
+"""Kinds of ranks: which ranks run the same program, found by capturing as few of them as possible."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from chakrakit.sources.pytorch import names as words
 Capture = Callable[[int, bool], Recording]
 """Captures a rank: all that was asked for, or only its first step, to compare."""
 MOST_ALONE = 64
-"""Up to so many ranks that follow no rule are captured one by one."""
+"""Up to this many ranks that follow no rule are captured one by one; each costs a run of the first step."""
 MOST_HALVINGS = 5
-"""How often an axis is halved: up to 33 places of it are captured, and stand for those after them."""
+"""How often an axis is halved: at most 33 of its places are captured and stand for those after them."""
 _STEPS = "there and in similar places each rank not captured is taken to be like the one before it"
 
 
@@ -29,10 +29,10 @@ class RankKind:
 class Search:
     """Finds the kinds.
 
-    Ranks that are in the same sorts of groups are looked at along one axis at a time, an axis being the
-    places in a family's groups. Where messages go along an axis every place is captured, in order, since
-    that is a pipeline; else the ends are compared and the axis halved as long as they differ. Two ranks,
-    the last and one in the middle, are captured to verify what was found, or to see that all are alike.
+    Ranks that are in groups of the same families are compared along one axis at a time; an axis is the
+    places in a family's groups. Where messages go along an axis, which makes it a pipeline, every place is
+    captured in order; otherwise the two ends are compared and the axis is halved as long as they differ. Two
+    ranks, the last and one in the middle, are captured to verify the result.
     """
 
     def __init__(self, capture: Capture, world: int) -> None:
@@ -90,7 +90,7 @@ class Search:
         return digests
 
     def _axes(self, ranks: Sequence[int]) -> list[Family]:
-        """Families whose places tell ranks apart, without those that another one already tells."""
+        """Families whose places differ between these ranks, without those that repeat another's places."""
         distinct: set[tuple[int, ...]] = set()
         out: list[Family] = []
         smaller = sorted(self.families.listed, key=lambda f: f.size)
@@ -125,7 +125,7 @@ class Search:
         return digests
 
     def _segments(self, axis: Family, ranks: Sequence[int]) -> dict[int, int]:
-        """The first place of the run of equal places that each place of the axis is in."""
+        """For each place of the axis, the first of the consecutive places that run the same program."""
         line = self._line(axis, ranks)
         starts = {0, *self._changes(line, 0, len(line) - 1)}
         out, start = {}, 0
@@ -148,7 +148,7 @@ class Search:
         return self._changes(line, low, middle, more) | self._changes(line, middle, high, more)
 
     def _warn_of_steps(self, low: int, high: int) -> None:
-        """Once, for the first of the stretches in which programs change more often than they are read."""
+        """Warn once that programs change more often along an axis than places of it are captured."""
         if not any(w.endswith(_STEPS) for w in self.warnings):
             self.warnings.append(
                 f"ranks {low} and {high} run different programs and those between them may too; "
@@ -161,19 +161,19 @@ class Search:
         if len(ranks) <= MOST_ALONE:
             return {r: self._digest(r) for r in ranks}
         self.warnings.append(
-            f"rank {odd} does not run the program its place suggests; it has a body of its own, and "
+            f"rank {odd} does not run the program its place suggests; it has a separate body, and "
             "other such ranks may have been missed"
         )
         return {**by_rule, odd: self._digest(odd)}
 
 
 def _samples(ranks: Sequence[int]) -> list[int]:
-    """The last rank, and one from the middle that is at no end of any power of two."""
+    """The last rank, and one near the middle; 5/11 of the way avoids the edges of groups of powers of two."""
     return sorted({ranks[-1], ranks[len(ranks) * 5 // 11]})
 
 
 def _spread(segments: dict[int, int], size: int) -> dict[int, int]:
-    """Places that the class's own line does not have count with the place before them."""
+    """Segments for all places; a place that the line lacks belongs to the segment of the place before it."""
     last, out = 0, {}
     for place in range(size):
         last = segments.get(place, last)

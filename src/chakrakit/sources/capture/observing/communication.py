@@ -1,4 +1,4 @@
-"""Which dispatched operators communicate, and what they say: group, sizes, peers, splits."""
+"""Which dispatched operators communicate, and their group, sizes, peers and splits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read(name: str, args: Any, kwargs: Any, out: Any) -> CommCall | None:
 
 
 def _ends(space: str, kind: int, args: Any, out: Any) -> tuple[list[Any], list[Any]]:
-    """Tensors that go in, and tensors that come out."""
+    """The tensors a communication sends and those it fills."""
     if space == "c10d" and kind in _OUTPUT_FIRST:
         return tensors(args[1]), tensors(args[0])
     if space == "c10d" or out is None:

@@ -1,4 +1,4 @@
-"""Recorder: sees every operator that PyTorch dispatches and writes it down."""
+"""Recorder: records every operator that PyTorch dispatches, with its storages and communication."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ from chakrakit.sources.capture.observing.storages import Storages
 from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabouts
 from chakrakit.sources.capture.recording import CommCall, NeedsValue, Op, script_line
 
-# Lists of sharded tensors taken apart here: element by element there is nothing to redistribute.
-#
-# DTensor works out a sharding for every element of a list, which takes seconds for an optimizer's.
+# Lists of sharded tensors are taken apart here: DTensor would work out a sharding for every element of a
+# list, which takes seconds for an optimizer's, and element by element there is nothing to redistribute.
 
 
 def fits(func: Any, args: Any) -> bool:
-    """Whether an operator treats lists of sharded tensors element by element, all cut the same."""
+    """Whether an operator works element by element on lists of tensors that are sharded alike."""
     if not by_elements(getattr(getattr(func, "_schema", None), "name", "")):
         return False
     lists = [
@@ -45,7 +44,7 @@ def fits(func: Any, args: Any) -> bool:
 
 
 def run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """The operator on the local shards; results are cut as the first list is."""
+    """Run the operator on the local shards; results are sharded like the first list."""
     out = func(*[_local(a) for a in args], **{k: _local(v) for k, v in kwargs.items()})
     if out is None:
         return None
@@ -70,14 +69,14 @@ _PROFILER = ("profiler::",)
 
 _ADD, _ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
 _IN_BACKWARD = {"aten::scatter": "aten::scatter_", "aten::index_put": "aten::_index_put_impl_"}
-"""What autograd calls for plain tensors where it calls something else for tensors like fake ones."""
+"""Operators that autograd calls for fake tensors, and those it calls for plain tensors instead."""
 
 
 class Recorder(TorchDispatchMode):
     """Records while `recording`; storages and known values are followed all the time.
 
-    Enter it after the fake-tensor mode: it is asked first, and what fake tensors do inside an operator is
-    not seen. Operators on subclasses (DTensor) are left to them and seen as what they come down to.
+    Enter it after the fake-tensor mode, so that it sees operators first and none of what fake tensors do
+    inside them. Operators on subclasses (DTensor) are left to these and recorded as what they dispatch.
     """
 
     def __init__(self, where: Whereabouts, storages: Storages, values: KnownValues) -> None:
@@ -126,7 +125,7 @@ class Recorder(TorchDispatchMode):
         return out
 
     def _accumulates(self, args: Any) -> bool:
-        """Whether autograd adds a gradient to one that nobody else has.
+        """Whether autograd adds a gradient to one that has no other owner.
 
         It then adds in place, except for tensors like fake ones. The storage is counted once for its
         tensor and once for looking at it.
@@ -208,7 +207,7 @@ class Recorder(TorchDispatchMode):
                 self._writer[number] = len(self.ops) - 1
 
     def _note_freed(self) -> None:
-        """What died since the last operator was given back when it ended, or before a step began."""
+        """Count what was freed since the last operator: with that operator, or before a step's first one."""
         freed, self.storages.freed = self.storages.freed, 0
         if self.recording and self.ops and self.ops[-1].step == self.where.step:
             self.ops[-1].free += freed
@@ -216,7 +215,7 @@ class Recorder(TorchDispatchMode):
             self._freed_before += freed
 
     def _place(self, read: list[int], results: list[int]) -> bool:
-        """Results of work on the device are on the device."""
+        """Mark results of work on the device as being there; returns whether the operator ran there."""
         storages = self.storages
         if storages.everything:
             return True
@@ -295,5 +294,7 @@ def _changed(func: Any) -> tuple[int, ...]:
     places = [i for i, a in enumerate(schema.arguments) if a.alias_info and a.alias_info.is_write]
     if schema.name.startswith("c10d::") and not places:
         kind = schema.name.partition("::")[2]
-        places = [] if kind == "send" else [0]  # most of c10d's schemas do not say what they change
+        places = (
+            [] if kind == "send" else [0]
+        )  # most of c10d's schemas do not list what they change
     return tuple(places)

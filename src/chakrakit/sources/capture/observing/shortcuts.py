@@ -58,7 +58,7 @@ def fits(args: Any) -> bool:
 
 
 def view(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """The view, as the fake-tensor mode would make it."""
+    """The view of a fake tensor, as the fake-tensor mode would make it."""
     tensor = args[0]
     mode = tensor.fake_mode
     with in_kernel_invocation_manager(mode):
@@ -67,7 +67,7 @@ def view(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 class Results:
-    """What functional operators gave before, by operator and arguments: sizes, strides and types.
+    """Results of functional operators by operator and arguments: sizes, strides and types of earlier ones.
 
     Only for operators that alias and change nothing, on fake tensors with nothing special about them.
     """
@@ -134,7 +134,7 @@ def _is_functional(func: Any) -> bool:
 
 
 def _key(value: Any, tensors: list[FakeTensor]) -> Any:
-    """What a result depends on; None where an argument is of no kind that is known here."""
+    """What a result depends on, as a key; None if an argument's type is not supported."""
     if isinstance(value, torch.Tensor):
         if not fits((value,)) or value.layout is not torch.strided:
             return None
@@ -150,7 +150,7 @@ def _key(value: Any, tensors: list[FakeTensor]) -> Any:
 
 
 def _described(tensor: Any) -> _Form | None:
-    """Sizes, strides and type of a result that fills storage of its own; None for any other."""
+    """Sizes, strides, type and device of a result that alone fills its storage; None for any other."""
     if type(tensor) is not FakeTensor or not fits((tensor,)) or tensor.layout is not torch.strided:
         return None
     dense = tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()

@@ -1,4 +1,4 @@
-"""Signatures: an operator's shapes, types and strides as texts, and the work they mean."""
+"""Signatures: an operator's shapes, types and strides as texts, and the work that follows from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Signatures:
         self._names: dict[Any, str] = {}
 
     def number(self, func: Any, args: Any, kwargs: Any, out: Any, name: str = "") -> int:
-        """The signature of a call."""
+        """The number of a call's signature; a new one is added."""
         tensors: list[torch.Tensor] = []
         key = (
             func,

@@ -1,6 +1,7 @@
 """torch.cuda on a machine that has none: the host stands in, and "cuda" is redirected to it.
 
 Streams and events exist and do nothing; memory statistics are those of the captured program.
+torch.accelerator, which names no device, answers as torch.cuda does (`install`).
 """
 
 from __future__ import annotations
@@ -15,9 +16,6 @@ from torch.overrides import TorchFunctionMode
 
 from chakrakit.sources.capture.observing import Storages
 from chakrakit.sources.capture.recording import Patches
-
-# torch.accelerator, which names no device: it answers as torch.cuda does.
-
 
 _SAME = (
     "is_available", "device_count", "current_stream", "synchronize", "empty_cache",
@@ -36,7 +34,7 @@ _OTHER = {
 
 
 def install(patches: Patches) -> None:
-    """Of torch.cuda's functions, as they have been replaced already."""
+    """Replace torch.accelerator's functions by those of torch.cuda, which must have been replaced before."""
     accelerator = torch.accelerator
     for name, of_cuda in {**{n: n for n in _SAME}, **_OTHER}.items():
         if hasattr(accelerator, name):
@@ -85,7 +83,7 @@ class Stream:
     wait_stream = synchronize = wait_event
 
     def query(self) -> bool:
-        """All is done."""
+        """True, since nothing is running."""
         return True
 
     def is_capturing(self) -> bool:
@@ -111,11 +109,11 @@ class Event:
     wait = synchronize = record
 
     def query(self) -> bool:
-        """It has."""
+        """True: the event has happened."""
         return True
 
     def elapsed_time(self, *_: Any) -> float:
-        """Milliseconds; nothing takes time here."""
+        """1.0 ms, so that scripts can divide by it; nothing is measured."""
         return 1.0
 
 
@@ -153,7 +151,7 @@ class Redirect(TorchFunctionMode):
         return self._moved(args[0], out) if func is torch.Tensor.to else self._marked(out)
 
     def _moved(self, before: Any, after: Any) -> Any:
-        """A copy, unless the tensor is there already."""
+        """The tensor on the device: a marked copy, unless it is there already."""
         local = getattr(after, "_local_tensor", after)
         on_device = not self.storages.everything and self.storages.on_device(
             self.storages.number(local)
@@ -169,7 +167,7 @@ class Redirect(TorchFunctionMode):
 
 
 class Cuda:
-    """torch.cuda as the script sees it. `present`: whether it is told that there are GPUs."""
+    """torch.cuda as the script sees it. `present` is the name of the GPUs it is shown, "" for none."""
 
     def __init__(
         self,

@@ -19,9 +19,11 @@ from torch.nn.parallel import distributed
 from chakrakit.sources.capture.recording import Patches
 
 MEBIBYTE = 1 << 20
+"""Bytes; PyTorch gives bucket sizes in these."""
 FIRST_BUCKET = MEBIBYTE
 """`dist._DEFAULT_FIRST_BUCKET_BYTES`."""
 _BROADCAST = 250 * MEBIBYTE
+"""`broadcast_bucket_size` of PyTorch's DistributedDataParallel."""
 _PLAIN: Any = distributed.DistributedDataParallel
 
 
@@ -51,7 +53,7 @@ def buckets_of(
 
 
 class GradBucket:
-    """What a communication hook is given."""
+    """A bucket as a communication hook sees it, with the methods of PyTorch's `GradBucket`."""
 
     def __init__(
         self,
@@ -84,7 +86,7 @@ class GradBucket:
         return self._facts[4]
 
     def set_buffer(self, buffer: torch.Tensor) -> None:
-        """Another buffer in its place."""
+        """Replace the buffer."""
         self._facts = (*self._facts[:2], buffer, *self._facts[3:])
 
 
@@ -111,7 +113,7 @@ class _Bucket:
 
 
 class DistributedDataParallel(_PLAIN):
-    """Stands in for PyTorch's, of which it is a subclass: other parts of PyTorch ask for its type."""
+    """Stands in for PyTorch's class; it is a subclass because other parts of PyTorch test for that type."""
 
     def __init__(
         self,
@@ -251,7 +253,7 @@ class DistributedDataParallel(_PLAIN):
             )
 
     def _finish(self) -> None:
-        """At the end of backward: what nobody used, then wait and give the gradients back."""
+        """End a backward pass: reduce buckets with unused parameters, wait, and copy the gradients back."""
         for index, (number, _) in sorted(self._place.items(), key=lambda item: item[1]):
             bucket = self._buckets[number]
             if (
@@ -292,9 +294,9 @@ class DistributedDataParallel(_PLAIN):
     # --- forward --------------------------------------------------------------------------------
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """The module's, after the buffers are rank 0's again.
+        """Run the module, after broadcasting rank 0's buffers.
 
-        Buffers are sent unless the forward before this one was one that reduces nothing.
+        Buffers are not sent if the forward before this one was without gradient synchronisation.
         """
         Join.notify_join_context(self)
         if torch.is_grad_enabled():
@@ -310,7 +312,7 @@ class DistributedDataParallel(_PLAIN):
         return out
 
     def _broadcast(self, tensors: list[torch.Tensor]) -> None:
-        """Coalesced by type, as `_broadcast_coalesced` does."""
+        """Broadcast tensors coalesced by type, as PyTorch's `_broadcast_coalesced` does."""
         with torch.no_grad():
             for indices in buckets_of(tensors, [_BROADCAST], in_order=False):
                 coalesced = [tensors[i] for i in indices]
@@ -326,7 +328,7 @@ class DistributedDataParallel(_PLAIN):
                     at += tensor.numel()
 
     def join_hook(self, **_: Any) -> JoinHook:
-        """Ranks that ran out of inputs would do nothing here: none does, see `install`."""
+        """A hook that does nothing, since no rank runs out of inputs before others; see `install`."""
         return JoinHook()
 
     def register_comm_hook(self, state: object, hook: Any) -> None:
@@ -338,7 +340,7 @@ class DistributedDataParallel(_PLAIN):
 
 
 def install(patches: Patches) -> None:
-    """Whoever asks for PyTorch's class gets the stand-in, also by a name imported before."""
+    """Replace PyTorch's class by the stand-in, also under names imported before."""
     patches.replace(_PLAIN, DistributedDataParallel)
     patches.wrap(Join, "_get_num_nonjoined_procs", lambda _: _joined(patches))
 

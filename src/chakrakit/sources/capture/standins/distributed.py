@@ -1,4 +1,7 @@
-"""torch.distributed without peers: fake process groups, meshes outside fake tensors, objects, waits."""
+"""torch.distributed without peers: fake process groups, meshes, object collectives, futures and waits.
+
+Objects that a rank would receive come from `Mail`: what earlier captured ranks sent.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,12 @@ from torch.utils._python_dispatch import _disable_current_modes
 from chakrakit.sources.capture.observing import Recorder, tensors
 from chakrakit.sources.capture.recording import CreatedGroup, Patches
 
-# Futures of communication that nobody carries out; what follows them runs when it is waited for.
-
 
 class Landed(torch.futures.Future[Any]):
-    """What a collective gave.
+    """The future of a collective, done at once.
 
-    On a GPU, functions that follow run on a stream of their own once the collective is done. Run at once,
-    they would stand between the operators that the program issues next; here they run when somebody waits.
+    On a GPU, functions that follow run on a separate stream once the collective is done. If they ran at
+    once, they would come between the operators issued next; here they run when they are waited for.
     """
 
     def __init__(self, value: Any) -> None:
@@ -35,19 +36,19 @@ class Landed(torch.futures.Future[Any]):
         self.set_result(value)
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
-        """A future of what the function makes of this one."""
+        """A future of the function's result, which runs when that is waited for."""
         return Later(self, callback)
 
 
 class Later(torch.futures.Future[Any]):
-    """What a function makes of another future, run once, when it is asked for."""
+    """The future of a function of another future; the function runs once, when this is waited for."""
 
     def __init__(self, source: Any, callback: Callable[[Any], Any]) -> None:
         super().__init__()
         self._source, self._callback = source, callback
 
     def wait(self) -> Any:
-        """Run the function, unless it has been."""
+        """The function's result; runs it the first time."""
         if not super().done():
             self._source.wait()
             result = self._callback(self._source)
@@ -61,11 +62,8 @@ class Later(torch.futures.Future[Any]):
         return True
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
-        """A future of what the function makes of this one."""
+        """A future of the function's result, which runs when that is waited for."""
         return Later(self, callback)
-
-
-# Mail: what one rank tells the others in words, kept from one capture to the next.
 
 
 class Mail:
@@ -79,19 +77,19 @@ class Mail:
         self.sent: dict[str, bytes] = {}
 
     def put(self, name: str, value: Any) -> None:
-        """Tell the ranks captured after this one; what cannot be pickled stays untold."""
+        """Send a value to the ranks captured after this one; one that cannot be pickled is not sent."""
         try:
             self.sent[name] = pickle.dumps(value)
         except (pickle.PicklingError, TypeError, AttributeError, RuntimeError):
             self.sent.pop(name, None)
 
     def get(self, name: str) -> Any:
-        """What somebody told, or None."""
+        """The value sent under a name, or None."""
         pickled = self.sent.get(name) or self.received.get(name)
         return None if pickled is None else pickle.loads(pickled)
 
     def names(self) -> list[str]:
-        """Everything there is."""
+        """All names under which values were sent."""
         return [*self.received, *self.sent]
 
 
@@ -124,7 +122,7 @@ _CALLS = (
 
 
 class Distributed:
-    """One rank of `world`, with everybody else imagined.
+    """One rank of `world`; the others do not exist.
 
     `groups` lists every process group in the order in which all ranks make them. Objects sent from rank 0
     reach the ranks captured after it by `mail`.
@@ -178,7 +176,7 @@ class Distributed:
         return new_group
 
     def _install_meshes(self) -> None:
-        """A mesh counts with real tensors: under fake ones nobody knows a rank's coordinates."""
+        """Make meshes compute with real tensors, since fake ones cannot give a rank's coordinates."""
 
         def outside(plain: Callable[..., Any]) -> Callable[..., Any]:
             def run(*args: Any, **kwargs: Any) -> Any:
@@ -235,7 +233,7 @@ class Distributed:
             objects[:] = of_rank_0
 
     def _exchanged(self, mine: Any) -> Any:
-        """Rank 0's objects of the same call; rank 0 is captured first."""
+        """Rank 0's objects in the same call; they are known because rank 0 is captured first."""
         name = f"objects {self._objects}"
         self._objects += 1
         if self.rank == 0:

@@ -51,7 +51,7 @@ def install(patches: Patches, mail: Mail, recorder: Recorder, where: Whereabouts
 
 
 def _meta_before(stage: int, before: int, mail: Mail, patches: Patches) -> Any:
-    """What the output of the stage before looks like, or else of the nearest one that is known."""
+    """Metadata of the output of stage `before`, or else of the nearest earlier stage that was captured."""
     captured_stages = [int(n.removeprefix(_STAGE)) for n in mail.names() if n.startswith(_STAGE)]
     best = max((n for n in captured_stages if n <= before), default=None)
     if best is None:
@@ -79,7 +79,7 @@ def _unrecorded(recorder: Recorder) -> Callable[[Callable[..., Any]], Callable[.
 
 
 def _numbered(where: Whereabouts) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The first argument of these is the number of the micro-batch."""
+    """Wraps functions whose first argument is the number of the micro-batch."""
 
     def make(plain: Callable[..., Any]) -> Callable[..., Any]:
         def run(self: Any, *args: Any, **kwargs: Any) -> Any:

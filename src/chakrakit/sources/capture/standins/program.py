@@ -14,6 +14,7 @@ from chakrakit.sources.capture.observing import BACKWARD, OPTIMIZER, RECOMPUTE, 
 from chakrakit.sources.capture.recording import Patches
 
 _MOST_TURNS = 2
+"""How often an optimizer may step before others are no longer waited for; see `_Steps`."""
 _REPLACED = "_chakra_replaced_by"
 _PLAIN_CHECKPOINT = checkpoint.checkpoint
 
@@ -49,10 +50,10 @@ def install(patches: Patches, where: Whereabouts, on_step: Callable[[], None]) -
 
 
 class _Steps:
-    """A step ends with the optimizer's; where there are several, when each of them has stepped.
+    """A step ends with the optimizer's step; with several optimizers, when each has stepped.
 
-    One that has not when another steps for the third time is not waited for: it may never step. Optimizers
-    inside others, which these call, are part of them.
+    An optimizer that has not stepped when another steps for the third time is not waited for: it may never
+    step. Optimizers that others call count as part of these.
     """
 
     def __init__(self, where: Whereabouts, on_step: Callable[[], None]) -> None:
@@ -62,7 +63,7 @@ class _Steps:
         self._phases: list[Any] = []
 
     def wrap_init(self, plain: Callable[..., None]) -> Callable[..., None]:
-        """Wraps an optimizer's making: it is one that will step."""
+        """Wraps an optimizer's constructor, so that its steps are expected."""
 
         def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             plain(optimizer, *args, **kwargs)
@@ -89,7 +90,7 @@ class _Steps:
 
 
 def _checkpoint(where: Whereabouts) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What a checkpointed function does during backward is done for the second time."""
+    """Counts what a checkpointed function does during backward as recomputation."""
 
     def make(plain: Callable[..., Any]) -> Callable[..., Any]:
         def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -114,8 +115,8 @@ def _apply(
 ) -> torch.nn.Module:
     """`Module._apply` that changes fake parameters in place.
 
-    The usual way swaps tensors, which fails for those that somebody holds a weak reference to, as
-    fake-tensor modes do.
+    The usual way swaps tensors, which fails for those with weak references, which
+    fake-tensor modes hold.
     """
     if recurse:
         for child in self.children():
@@ -136,10 +137,10 @@ def _apply(
 
 
 def _changed(parameter: Any, moved: Any) -> Any:
-    """The parameter with other contents; a new one only where the old cannot hold them.
+    """The parameter with new contents; a new parameter only where the old one cannot hold them.
 
-    One that came from the meta device, or is cut over ranks, cannot; what replaced it is remembered, for
-    modules that share it.
+    A parameter on the meta device or sharded over ranks cannot; its replacement is remembered for modules
+    that share it.
     """
     if moved is parameter:
         return parameter

@@ -1,7 +1,7 @@
 """Values that fake tensors do not have: placeholders for printing, errors where they decide something.
 
 `loss.item()` gives a number that can be printed, formatted and calculated with; comparing it, or asking
-whether a tensor is true, is a decision that nobody can make here: it needs a declared value.
+whether a tensor is true, is a decision that needs a declared value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TRUSTED = ("torch/optim", "torch/amp", "torch/nn/utils", "torch/distributed")
 
 
 class Placeholder(float):
-    """A number nobody knows. Arithmetic keeps it one; a comparison is refused with the script's line."""
+    """A number that was not computed. Arithmetic gives another placeholder, a comparison an error."""
 
     line: str
 
@@ -78,7 +78,7 @@ for _name in (
 
 
 class Values:
-    """What reading a tensor's value gives.
+    """Replaces the ways a tensor's value is read.
 
     `declared` maps `file.py:line` (or `line`) of the reading line to a value. Values that follow
     from what is known of every element (`KnownValues`) are exact; the rest are placeholders.

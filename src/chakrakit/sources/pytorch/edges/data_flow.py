@@ -1,4 +1,4 @@
-"""Who made what another reads: tensors from producer to consumer, forward to backward."""
+"""Data edges: from the operator that wrote a tensor to those that read it, and from forward to backward."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Actors:
 
 
 def actors(line: Timeline) -> Actors:
-    """For every row, what stands for it at either end of a tensor edge."""
+    """For every row, the rows that stand for it at either end of a tensor edge."""
     operators = (line.kind == Kind.OPERATOR) | (line.kind == Kind.ANNOTATION)
     owner = nearest(line, operators & line.is_host)
     first, last = np.arange(len(line)), np.arange(len(line))
@@ -61,7 +61,7 @@ def tensor_edges(
 
 
 def _is_device_library(name: str) -> bool:
-    """Whether a row is what the host says of communication that kernels do."""
+    """Whether a name is that of a host record of communication that kernels do."""
     return name == PARAMETERS or (is_record(name) and is_device_record(name))
 
 

@@ -1,4 +1,4 @@
-"""What ran on the device: who launched it, what it had to wait for, and who waited for it."""
+"""Device rows: the calls that launched them, and the streams and events they waited for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from chakrakit.trace.model import EdgeForm, EdgeKind
 _QUEUED_NS = 5_000
 """A launch this long before the stream is free has surely reached the device in time."""
 _DEFAULT_LATENCY_NS = 6_000
+"""From a launch's start to the kernel's on an idle stream; used only if a recording shows no such launch."""
 _DEFAULT_GAP_NS = 1_000
+"""Between two kernels queued on one stream; used only if a recording shows no such pair."""
 
 
 @dataclass(frozen=True)
@@ -117,9 +119,7 @@ def overlaps(line: Timeline, device: DeviceModel) -> int:
     return int((line.start[device.rows[follows]] < line.end[device.before[follows]]).sum())
 
 
-# Device events: what one stream recorded and another waited for.
-
-
+# Device events, which one stream records and another waits for.
 _RECORD = r"^(cuda|cu|hip)EventRecord"
 _WAIT = r"^(cuda|cu|hip)StreamWaitEvent"
 _RECORD_NUMBER = "wait_on_cuda_event_record_corr_id"
@@ -164,7 +164,7 @@ class _Launches:
 
 
 class _Finder:
-    """Looks up, for one wait after the other, what was recorded and who had to wait."""
+    """Finds for each wait, in order, the row whose end was recorded and the row that waited."""
 
     def __init__(
         self, line: Timeline, names: RowNames, kineto: Kineto, device: DeviceModel
@@ -187,7 +187,7 @@ class _Finder:
         self.wait_facts = _wait_facts(kineto)
 
     def resolve(self, wait: int) -> tuple[int, int] | None:
-        """(row recorded, row that waited) of a wait call, if both can be told."""
+        """(row recorded, row that waited) of a wait call, if both can be found."""
         facts = self.wait_facts.get(int(self.number[wait]), {})
         stream = facts.get("stream", -1)
         record = self._record(wait, facts, stream)
@@ -232,7 +232,7 @@ def _grouped(key: NDArray[Any], when: I64, rows: I64, streams: I64) -> dict[int,
 
 
 def _wait_facts(kineto: Kineto) -> dict[int, dict[str, int]]:
-    """Correlation number of a wait → what the device's tracer says about it."""
+    """Correlation number of a wait → stream, record and recording stream as the tracer gives them."""
     rows = np.flatnonzero(kineto.kind == Kind.SYNC)
     out = {
         int(kineto.correlation[r]): {"stream": int(kineto.stream[r]), "row": int(r)} for r in rows

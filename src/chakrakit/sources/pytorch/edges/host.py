@@ -1,4 +1,4 @@
-"""Order on host threads: who calls whom, who comes next, and how long the host itself needs."""
+"""Order on host threads: which row calls which, which comes next, and the host's time in between."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from copy import copy
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.calls import RecordedCollective
 from chakrakit.sources.pytorch.edges.candidates import TOLERANCE_NS, Candidates, EdgeList
 from chakrakit.sources.pytorch.read import Kineto
 from chakrakit.sources.pytorch.timeline import RowNames, Timeline
@@ -20,8 +20,8 @@ class HostModel:
     Each row has at most one predecessor `before[row]` on its thread: its caller, if it is the first
     thing that one calls (a call edge, start→start), or else the last thing that ended before it (a
     thread edge, finish→start). The lag of that edge is the host's own time in between. `own_ns[row]` is
-    the row's own time, without what runs inside it and without waiting. Waiting is taken out of
-    `own_ns` and `lag` by those who know what was waited for, and comes back through their edges.
+    the row's own time, without what runs inside it and without waiting. Code that
+    knows what a row waited for takes the waiting out of `own_ns` and `lag` and adds an edge instead.
     """
 
     def __init__(self, line: Timeline) -> None:
@@ -44,7 +44,7 @@ class HostModel:
         self._by_thread: dict[int, I64] = {}
 
     def copy(self) -> HostModel:
-        """The same with times of its own to change."""
+        """A copy whose times can be changed without changing this one's."""
         duplicate = copy(self)
         duplicate.own_ns, duplicate.lag = self.own_ns.copy(), self.lag.copy()
         return duplicate
@@ -137,18 +137,17 @@ class HostModel:
 
 
 # Communication that runs beside its caller on the host: gloo, MPI, UCC.
-
-
 _WAIT_NS = 20_000
 """A gap in which communication ended counts as waiting for it if it was open this long before."""
 _PICKED_UP_NS = 50_000
+"""An idle worker takes up what was issued within this; a longer delay means that it was busy."""
 
 
 def add_asynchronous(
     line: Timeline,
     names: RowNames,
     kineto: Kineto | None,
-    collectives: list[Collective],
+    collectives: list[RecordedCollective],
     host: HostModel,
     causes: Candidates,
 ) -> int:
@@ -186,7 +185,7 @@ def _parts(line: Timeline, host: HostModel, kineto: Kineto | None, rows: I64) ->
 
 
 def _launch(line: Timeline, host: HostModel, causes: Candidates, issuer: I64, first: I64) -> None:
-    """What began when it was issued did so because of that; what a busy worker began later did not."""
+    """Add launch edges: binding ones to what an idle worker took up at once, others to what began later."""
     before = host.before[first]
     follows = before >= 0
     idle = ~follows | (line.end[before] <= line.start[issuer] + _PICKED_UP_NS)
@@ -199,7 +198,7 @@ def _launch(line: Timeline, host: HostModel, causes: Candidates, issuer: I64, fi
     host.extra.add(EdgeKind.LAUNCH, issuer[~idle], first[~idle], lag, EdgeForm.START_START)
 
 
-def _runs_beside(line: Timeline, c: Collective) -> bool:
+def _runs_beside(line: Timeline, c: RecordedCollective) -> bool:
     return bool(line.thread[c.row] != line.thread[c.issuer] or line.astray[c.row])
 
 

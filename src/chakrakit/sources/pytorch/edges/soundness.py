@@ -35,7 +35,7 @@ class SoundGraph:
 
 
 def make_sound(line: Timeline, edges: Edges) -> SoundGraph:
-    """Anchor what nothing holds, merge doubles, break circles."""
+    """Give every row a cause, merge double edges, break circles."""
     rooted = Edges.concat([edges, _anchors(line, edges)])
     single, merged = _merge(rooted)
     acyclic, circular = _break_circles(len(line), single)
@@ -43,7 +43,7 @@ def make_sound(line: Timeline, edges: Edges) -> SoundGraph:
 
 
 def _anchors(line: Timeline, edges: Edges) -> Edges:
-    """Rows that nothing in the file explains start when they did, counted from the first row."""
+    """Edges from the first row to rows without a cause, which keep their measured starts."""
     has_cause = np.zeros(len(line), np.bool_)
     has_cause[edges.dst] = True
     free = np.flatnonzero(~has_cause)

@@ -22,7 +22,9 @@ _ONE_STREAM = r"^(cuda|cu|hip)StreamSynchronize$"
 _ONE_EVENT = r"^(cuda|cu|hip)EventSynchronize$"
 _COPY = r"[mM]emcpy"
 _BLOCKED_FACTOR = 10
+"""A launch this many times longer than the median may have been blocked by a full queue."""
 _BLOCKED_NS = 100_000
+"""And at least this long in ns, so that a short launch which is merely slow does not count."""
 
 
 @dataclass
@@ -48,7 +50,7 @@ def add_waits(line: Timeline, kineto: Kineto, device: DeviceModel, host: HostMod
 
 
 class _Lanes:
-    """Each lane's rows with the time their launch began, so that one can ask what was in flight."""
+    """Each lane's rows with the starts of their launches, to find what was in flight at a time."""
 
     def __init__(self, line: Timeline, device: DeviceModel) -> None:
         self.line = line
@@ -158,7 +160,7 @@ def _blocking_copies(line: Timeline, kineto: Kineto, device: DeviceModel, host: 
 
 
 def _full_queue(line: Timeline, device: DeviceModel, host: HostModel, waits: Waits) -> None:
-    """A launch cannot return before the device has begun the one 1,024 earlier."""
+    """Add waits for a full queue: a launch returns only once the device has begun the one 1,024 earlier."""
     order = np.argsort(_queue_times(line, device), kind="stable")
     rows, calls = device.rows[order], device.call[order]
     waits.queue_depth = depth = _queue_depth(line, rows, calls)

@@ -47,8 +47,8 @@ from chakrakit.sources.pytorch.linking.step_facts import (
 from chakrakit.sources.pytorch.read import (
     Kineto,
     Observer,
-    Pair,
     RankFiles,
+    RecordingPair,
     find_pairs,
     identify,
     read_kineto,
@@ -60,13 +60,11 @@ from chakrakit.trace.files import claimed
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, Run, recorded_step_of
 
-# Traces that workers linked, kept on disk until they are written: one rank is in memory at a time.
-
 
 class TraceSpool:
-    """A folder of this run alone, which goes when nothing refers to it any more.
+    """Traces that workers linked, kept on disk until they are written: one is in memory at a time.
 
-    Only its owner removes it: copies that workers get know the place and no more.
+    The folder is removed when nothing refers to the spool any more; workers' copies do not remove it.
     """
 
     def __init__(self, parent: Path | None = None) -> None:
@@ -81,7 +79,7 @@ class TraceSpool:
         return {"place": self.place}
 
     def put(self, rank: int, trace: Trace) -> None:
-        """Keeps a rank's trace."""
+        """Keep a rank's trace."""
         with (self.place / str(rank)).open("wb") as stream:
             pickle.dump(trace, stream, protocol=5)
 
@@ -92,11 +90,8 @@ class TraceSpool:
         return trace
 
 
-# The groups of all linked ranks: merged, inferred where files name none, and numbered.
-
-
 def merged_groups(ranks: Mapping[int, LinkedRank]) -> RecordedGroups:
-    """The groups that any rank knows; see `_add_unnamed` for where none does."""
+    """The groups that any rank knows; if no rank knows any, see `_add_unnamed`."""
     out: RecordedGroups = {}
     for linked in ranks.values():
         for name, members in linked.groups.items():
@@ -106,9 +101,9 @@ def merged_groups(ranks: Mapping[int, LinkedRank]) -> RecordedGroups:
 
 
 def _add_unnamed(ranks: Mapping[int, LinkedRank], groups: RecordedGroups) -> None:
-    """Where no file describes groups: those who communicate in one are in it; with none, all are in one."""
+    """Add groups if no file describes any: by the ranks that use each name, or else one of all ranks."""
     if groups:
-        return  # a name that is not among them is a mistake that validation tells
+        return  # a name that is not among them is a mistake that validation reports
     used: dict[str, set[int]] = {}
     for rank, linked in ranks.items():
         for c in list_of(linked):
@@ -154,10 +149,13 @@ def _ddp_groups(linked: LinkedRank) -> None:
 _PER_BYTE = 2.5
 """Most memory linking takes, as a multiple of the uncompressed files."""
 _WORTH_A_PROCESS = 64 << 20
+"""Uncompressed bytes from which starting processes takes less time than they save."""
 _COMPRESSION = 20
+"""How many times smaller gzip makes recordings; an estimate, used only to plan memory."""
 _JOINED = 0.5
+"""Share of the observer's operators that Kineto's file must hold; else they are of different runs."""
 _SAME = 0.9
-"""Share of the observer's operators that a second recording of the same program holds."""
+"""Share of the observer's operators that a second recording must hold to be of the same program."""
 
 
 @dataclass(frozen=True)
@@ -190,9 +188,9 @@ class LinkOptions:
 
 
 class _Parts(NamedTuple):
-    """What one rank is linked from."""
+    """The files, card and captures that one rank is linked from."""
 
-    pair: Pair
+    pair: RecordingPair
     card: RankCard
     captures: list[Capture]
 
@@ -240,7 +238,7 @@ def _take_times(files: RankFiles, options: LinkOptions) -> None:
 
 
 def _note_unused(files: RankFiles, ranks: Mapping[int, LinkedRank]) -> None:
-    """Cards that were read are not left out; second recordings of something else are."""
+    """Update the ignored files: not cards that were read, but second recordings that did not fit."""
     for pair in files.pairs:
         card = ranks[pair.rank].card
         if card.fields:
@@ -249,7 +247,7 @@ def _note_unused(files: RankFiles, ranks: Mapping[int, LinkedRank]) -> None:
             files.ignored[str(pair.times)] = "its operators are not those of the observer's file"
 
 
-def _times_by_rank(times: Sequence[Path], pairs: list[Pair]) -> dict[int, Path]:
+def _times_by_rank(times: Sequence[Path], pairs: list[RecordingPair]) -> dict[int, Path]:
     """Which times file is whose: by the rank inside, by process, else by order."""
     if not times:
         return {}
@@ -272,8 +270,8 @@ def _cost(options: LinkOptions, of_card: Overhead | None) -> Overhead | None:
     return of_card or Overhead()
 
 
-def _link_all(pairs: list[Pair], options: LinkOptions) -> dict[int, LinkedRank]:
-    """In this process, or on workers where that is asked for or worth it."""
+def _link_all(pairs: list[RecordingPair], options: LinkOptions) -> dict[int, LinkedRank]:
+    """Link all ranks, in this process or on workers if that is asked for or worth it."""
     sizes = [_size(p) for p in pairs]
     workers = workers_for(sizes, options)
     spool = None if workers is None else TraceSpool(options.spool)
@@ -290,7 +288,7 @@ def _link_all(pairs: list[Pair], options: LinkOptions) -> dict[int, LinkedRank]:
     return ranks
 
 
-def _captures(pairs: list[Pair]) -> dict[Path, list[Capture]]:
+def _captures(pairs: list[RecordingPair]) -> dict[Path, list[Capture]]:
     """Graphs as they were captured, by file; ranks may share one."""
     holder = {path: pair for pair in pairs for path in pair.captures}
     return {
@@ -300,7 +298,7 @@ def _captures(pairs: list[Pair]) -> dict[Path, list[Capture]]:
 
 
 def workers_for(sizes: list[int], options: LinkOptions) -> Workers | None:
-    """As many as memory and cores allow; a cluster has memory of its own."""
+    """Workers for files of these sizes: as many as memory and cores allow; None to link in this process."""
     room = max(1, int(options.memory_bytes / (_PER_BYTE * max(sizes, default=1) + 1)))
     if options.engine not in (None, "local"):
         return Workers(str(options.engine), options.jobs or None)
@@ -309,7 +307,7 @@ def workers_for(sizes: list[int], options: LinkOptions) -> Workers | None:
     return Workers("local", jobs) if worth_it or options.engine else None
 
 
-def _size(pair: Pair) -> int:
+def _size(pair: RecordingPair) -> int:
     """Uncompressed bytes, or a guess where the files are compressed."""
     paths = [*pair.paths, *([pair.times] if pair.times else [])]
     return sum(
@@ -373,8 +371,10 @@ def _read_and_link(sources: _Parts, options: LinkOptions) -> tuple[Rank, RankRec
     return linked, facts, [*map(str, pair.paths), *second]
 
 
-def _applies(cost: Overhead, options: LinkOptions, pair: Pair, kineto: Kineto | None) -> bool:
-    """The default model is of Kineto on hosts that launch work on a device; others need figures."""
+def _applies(
+    cost: Overhead, options: LinkOptions, pair: RecordingPair, kineto: Kineto | None
+) -> bool:
+    """Whether a cost can be taken out: the default model holds only for Kineto with a device."""
     if kineto is None:
         return False
     if cost.measured or cost.step_ns or options.undilate or options.overhead is not None:
@@ -382,7 +382,9 @@ def _applies(cost: Overhead, options: LinkOptions, pair: Pair, kineto: Kineto | 
     return pair.events is None and bool(kineto.is_device.any())
 
 
-def _read_pair(pair: Pair, required: bool) -> tuple[Observer | None, Kineto | None, Join | None]:
+def _read_pair(
+    pair: RecordingPair, required: bool
+) -> tuple[Observer | None, Kineto | None, Join | None]:
     """The files' contents, and how they belong together where that is not by their own numbers.
 
     A second recording that is `required` is used as it is; one that was only found beside the
@@ -414,7 +416,7 @@ def _same_program(observer: Observer, joined: Join) -> bool:
     return matched >= _SAME * int(observer.is_operator.sum())
 
 
-def _check_joined(linked: Rank, pair: Pair) -> None:
+def _check_joined(linked: Rank, pair: RecordingPair) -> None:
     if linked.observer is None or linked.kineto is None:
         return
     operators = int(linked.observer.is_operator.sum())
@@ -433,7 +435,7 @@ def _host(linked: Rank) -> str:
 
 
 def _collector(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
-    """What the collector's card of the first rank says of machine and versions; nothing without one."""
+    """Machine and versions from the collector's card of the first rank; {} without one."""
     fields = ranks[min(ranks)].card.of_collector
     names = ("torch", "python", "host", "device", "steps", "settings")
     facts = {k: fields[k] for k in names if k in fields}
@@ -463,7 +465,7 @@ def _run(ranks: Mapping[int, LinkedRank], clock: Clock, groups: RecordedGroups) 
 def _meeting_times(
     ranks: Mapping[int, LinkedRank], shift: Mapping[int, int]
 ) -> dict[int, tuple[I64, I64]]:
-    """Corrected times of all ranks together; recorded ones need none, since they were together."""
+    """Corrected times of all ranks together; {} if no times were corrected."""
     if len(ranks) < 2 or all(x.facts.cost is None for x in ranks.values()):
         return {}
     bodies = {r: x.body for r, x in ranks.items()}

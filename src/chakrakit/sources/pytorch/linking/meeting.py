@@ -78,7 +78,7 @@ def _shifted(edges: Edges, by: int) -> Edges:
 def _releases(
     parts: Sequence[Edges], rows: int, first: Mapping[int, int], begin: Mapping[int, int]
 ) -> I64:
-    """Rows that nothing holds back start with their rank."""
+    """Earliest start of each row: when its rank begins."""
     release = np.zeros(rows, np.int64)
     bounds = [*sorted(first.values()), rows]
     for (rank, a), b in zip(sorted(first.items()), bounds[1:], strict=True):
@@ -89,7 +89,7 @@ def _releases(
 def _calls(
     recorded: Mapping[int, RankCollectives], first: Mapping[int, int], shift: Mapping[int, int]
 ) -> list[list[_Call]]:
-    """Calls that belong together, of at least two ranks."""
+    """The calls of each collective or message that at least two ranks took part in."""
     together: dict[tuple[object, ...], list[_Call]] = {}
     for rank, of_rank in sorted(recorded.items()):
         nth: dict[tuple[object, ...], int] = {}
@@ -110,7 +110,7 @@ def _calls(
 def _scheduled(
     parts: list[Edges], own_ns: I64, release: I64, calls: list[list[_Call]]
 ) -> tuple[I64, I64] | None:
-    """All rows with each meeting as a row of its own; None where the meetings contradict the order."""
+    """Schedule all rows, with one more row per meeting; None if meetings contradict the order of rows."""
     rows = len(own_ns)
     own_ns = own_ns.copy()
     come: list[tuple[int, int]] = []

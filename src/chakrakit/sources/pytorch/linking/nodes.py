@@ -1,4 +1,4 @@
-"""A linked rank as a Trace: columns by the vocabulary, with exact oneof members."""
+"""A linked rank as a Trace: one column per attribute, in the types that the schema asks for."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I64, U64, Mask
 from chakrakit.sources.pytorch import names as words
 from chakrakit.sources.pytorch.attribution import PHASES, read_batch
-from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.calls import RecordedCollective
 from chakrakit.sources.pytorch.graphs import CapturedOperator
 from chakrakit.sources.pytorch.linking.rank import Rank
 from chakrakit.sources.pytorch.work import work_of_rows
 from chakrakit.trace.model import Metadata, NodeType, Trace
 
-# What captures and step annotations add to the nodes: operators of graph kernels, batches of steps.
-
-
 Columns = dict[str, Any]
 
 
 def add_graph_columns(linked: Rank, columns: Columns) -> None:
-    """Say of every replayed row what its capture knows, and of every serving step what was in it."""
+    """Add operators of replayed graphs, XLA's instructions, and batches of serving steps."""
     _add_operators(linked, columns)
     _add_instructions(linked, columns)
     _add_batches(linked, columns)
@@ -66,7 +63,7 @@ _INSTRUCTION = {
 
 
 def _add_instructions(linked: Rank, columns: Columns) -> None:
-    """What XLA says of its kernels: the instruction, its operands, and where in the program it is from."""
+    """Add XLA's facts about its kernels: the instruction, its operands, and its place in the program."""
     by_row = linked.kineto.extras.column("hlo_op") if linked.kineto is not None else {}
     if linked.kineto is None or not by_row:
         return
@@ -97,7 +94,7 @@ def _shared_work(linked: Rank, operators: dict[int, CapturedOperator]) -> dict[s
 
 
 def _overlaid(column: Any, length: int, rows: list[int], values: list[Any]) -> pa.Array:
-    """A column with these rows replaced where there is something to say."""
+    """A column with these rows replaced, except by None."""
     plain: list[Any] = [None] * length if column is None else pa.array(column).to_pylist()
     for row, value in zip(rows, values, strict=True):
         if value is not None:
@@ -107,7 +104,7 @@ def _overlaid(column: Any, length: int, rows: list[int], values: list[Any]) -> p
 
 
 def _add_batches(linked: Rank, columns: Columns) -> None:
-    """Serving engines say in a step's name what was in its batch."""
+    """Add the batches that serving engines describe in the names of their steps."""
     is_step = linked.names.where(lambda name: read_batch(name) is not None) & linked.line.is_host
     rows = np.flatnonzero(is_step).tolist()
     batches = [read_batch(linked.names[r]) for r in rows]
@@ -145,7 +142,7 @@ def _times(linked: Rank, epoch: int) -> Columns:
 
 
 def time_columns(trace: Trace, start: I64, end: I64) -> Columns:
-    """A linked trace's times moved: communication waits as long as it does, the host works as before."""
+    """Time columns for new starts and ends; own times of the host do not grow with them."""
     duration = end - start
     waits = trace.own_ns == trace.duration_ns
     own_ns = np.where(waits, duration, np.minimum(trace.own_ns, duration))
@@ -159,7 +156,7 @@ def time_columns(trace: Trace, start: I64, end: I64) -> Columns:
 
 
 def _whole_micros(nanos: I64) -> U64:
-    """Rounded so that sums over many rows stay right: what is cut off one is given to a later one."""
+    """Microseconds, rounded so that sums stay right: what one row loses a later one gets."""
     ends = np.cumsum(nanos) // 1000
     return np.diff(ends, prepend=0).astype(np.uint64)
 
@@ -283,8 +280,8 @@ def _types(linked: Rank) -> Columns:
     return {"type": kind}
 
 
-def communication_columns(length: int, me: int, collectives: list[Collective]) -> Columns:
-    """What is said of communication, once groups and sequence numbers are settled."""
+def communication_columns(length: int, me: int, collectives: list[RecordedCollective]) -> Columns:
+    """Columns of communication, once groups and sequence numbers are settled."""
     facts: dict[str, dict[int, Any]] = {
         "comm_type": {c.row: c.kind for c in collectives if c.kind >= 0},
         "comm_name": {c.row: c.raw for c in collectives if c.kind == words.UNKNOWN},

@@ -3,7 +3,7 @@
 The model: every operator, every launch and every other runtime call is slowed by a fixed amount
 while Kineto records, and every operator by another while the observer does. The amounts differ
 between programs and machines, so they are read off the recording (`cost_seen`). A card may have
-figures of its own, which the collector measures on one small operator in a loop: they are used
+other figures, which the collector measures on one small operator in a loop: they are used
 where they come to more. Device time is not touched: kernels take as long when recorded. Where the
 card says how long a step took before anything was recorded, all amounts are scaled to it.
 """
@@ -22,6 +22,7 @@ from chakrakit.sources.pytorch.read import Kind
 _OPERATOR_NS = 1_000
 """What Kineto costs per operator: the least of what eleven cards of collectors on H200s say."""
 _BARE_LAUNCH_NS = 5_000
+"""How long a launch takes on the host without a tracer; fitted together with `_TIMES_SEEN`."""
 _TIMES_SEEN = 5.25
 """What tracing costs the host per launch, as a multiple of what it adds to the recorded call itself.
 
@@ -49,10 +50,13 @@ that were not fitted, 3 of 20 lie outside without the observer (0.34 to 0.50), a
 _MOST = 0.85
 """No stretch of host time is ever shortened by more than this share of it."""
 _MOST_FACTOR = 4.0
+"""The largest factor that `fit` tries on an estimate; a step that needs more has another cause."""
 _CLOSE = 0.01
+"""Share of the step that `fit` may miss; two runs of one program differ by more, see `_REPEATS`."""
 _REPEATS = 0.03
 """Steps of one program, and so their kernels, differ this much between two runs of it."""
 _HALVINGS = 8
+"""Leaves 1/256 of the range of factors; each halving schedules the rank once."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +74,11 @@ class Overhead:
     kernel repeated cost 950 ns per node there.
     """
     step_ns: int = 0
-    """A step before anything was recorded; 0 where nobody timed it."""
+    """Duration of a step before anything was recorded; 0 if none was timed."""
     measured: bool = False
 
     def total_ns(self, operators: int, launches: int, calls: int, observed: bool) -> int:
-        """What it comes to for so many of each; `calls` are those that launch nothing."""
+        """The total for these numbers of each; `calls` are those that launch nothing."""
         per_operator = self.operator_ns + self.observer_ns * observed
         return per_operator * operators + self.launch_ns * launches + self.call_ns * calls
 

@@ -1,4 +1,4 @@
-"""One rank linked: from its two files to nodes, edges and what can be said about the matching."""
+"""One rank linked: from its two files to rows, edges, times, and counts of what was matched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
 from chakrakit.sources.pytorch.attribution import Attribution, attribute
-from chakrakit.sources.pytorch.calls import Collective, find_collectives
+from chakrakit.sources.pytorch.calls import RecordedCollective, find_collectives
 from chakrakit.sources.pytorch.edges import (
     Candidates,
     DeviceModel,
@@ -47,9 +47,6 @@ from chakrakit.sources.pytorch.work import work_of_rows
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.timing import Schedule, schedule
 
-# Time in which the device tracer worked for itself, as it says in its own records.
-
-
 _ITS_OWN = frozenset(("Activity Buffer Request", "Buffer Flush", "Instrumentation", "Resource"))
 """Kineto's names for what CUPTI does on behalf of tracing (CUpti_ActivityOverheadKind).
 
@@ -78,15 +75,13 @@ def tracer_time(kineto: Kineto, host: HostModel) -> I64:
     return np.minimum(tracer_ns, np.maximum(host.recorded_lag, 0))
 
 
-# The one set of times of a rank that everything uses: as recorded, or as the program alone would take.
-#
-# Both are consistent in themselves. A host row's own time holds neither what runs inside it nor any
-# waiting, and a host row ends after everything that ran inside it.
-
-
 @dataclass(frozen=True)
 class ProgramTimes:
-    """Start, end and own time of every row, in ns on the rank's clock."""
+    """Start, end and own time of every row, in ns on the rank's clock: recorded, or without recording's cost.
+
+    A host row's own time holds neither what runs inside it nor any waiting, and a host row ends after
+    everything that ran inside it.
+    """
 
     start: I64
     end: I64
@@ -94,7 +89,7 @@ class ProgramTimes:
 
 
 def recorded_times(host: HostModel, own_ns: I64, whole: Mask) -> ProgramTimes:
-    """What was recorded; `whole` marks rows that take their full time whatever runs inside them."""
+    """The recorded times; rows in `whole` keep their full time whatever runs inside them."""
     line = host.line
     return ProgramTimes(line.start, line.end, _own_times(host, line.start, line.end, own_ns, whole))
 
@@ -169,7 +164,7 @@ class _Callers:
 
 
 def _place_ends(callers: _Callers, start: I64, end: I64, whole: Mask) -> None:
-    """Move each caller's end as the gap moved in which it lies: first waiting, then the host's work."""
+    """Move each caller's end with the gap it lies in: first waiting, then the host's work."""
     host, line = callers.host, callers.host.line
     rows, last, after = callers.rows, callers.last, callers.next
     follows = after >= 0
@@ -213,7 +208,7 @@ def _own_times(host: HostModel, start: I64, end: I64, own_ns: I64, whole: Mask) 
 
 
 def _take_out_waiting(host: HostModel, start: I64, end: I64, own_ns: I64, whole: Mask) -> None:
-    """Gaps before rows that their thread did not need itself: taken from the callers they lie in."""
+    """Subtract gaps in which a thread only waited from the own times of the callers they lie in."""
     line = host.line
     rows = host.rows[host.before[host.rows] >= 0]
     before = host.before[rows]
@@ -235,6 +230,7 @@ def _take_out_waiting(host: HostModel, start: I64, end: I64, own_ns: I64, whole:
 
 
 _DEEPEST = 64
+"""Levels of nesting that are searched for rows inside communication; deeper ones count as outside."""
 
 
 @dataclass(kw_only=True)
@@ -252,7 +248,7 @@ class Rank:
     joined: Join
     line: Timeline
     names: RowNames
-    collectives: list[Collective]
+    collectives: list[RecordedCollective]
     attribution: Attribution
     device: DeviceModel
     edges: Edges
@@ -272,9 +268,9 @@ class Rank:
 
 @dataclass(kw_only=True)
 class RankParts:
-    """A rank matched and its causes found, before anything is said about what recording cost.
+    """A rank with its files matched and its causes found, before recording's cost is taken out.
 
-    All that does not depend on that cost is here, so that several amounts can be tried on one rank.
+    It holds everything that does not depend on that cost, so that several amounts can be tried.
     """
 
     rank: int
@@ -287,13 +283,13 @@ class RankParts:
     names: RowNames
     host: HostModel
     device: DeviceModel
-    collectives: list[Collective]
+    collectives: list[RecordedCollective]
     is_communication: Mask
     """Rows that are communication."""
     waits: Waits
     replays: list[Replay]
     started: Edges
-    """What rows start after, as recorded."""
+    """Edges to the starts of rows, as recorded."""
     fixed: list[Edges]
     """Edges that no cost of recording changes."""
     counts: Counter[str]
@@ -387,7 +383,7 @@ def rank_parts(
     joined: Join | None = None,
     captures: Sequence[Capture] = (),
 ) -> RankParts:
-    """What one rank's files say. `joined` overrides how they are paired.
+    """Match one rank's files and find its causes. `joined` overrides how the files are paired.
 
     `captures` name the rows of replayed graphs, beside those that were captured in the recording.
     """
@@ -515,7 +511,7 @@ def _forward_thread(line: Timeline, kineto: Kineto, worker: int) -> int:
 def _graph_overhead(
     overhead: Overhead | None, host: HostModel, replays: list[Replay], names: RowNames
 ) -> I64:
-    """What recording cost each launch of a graph; taken out of the host's time. Measured for CUDA alone."""
+    """Take recording's cost out of launches of graphs; returns it by row. It was measured for CUDA alone."""
     nodes = np.zeros(len(host.line), np.int64)
     for replay in replays:
         if names[replay.call].startswith("cu"):
@@ -573,7 +569,7 @@ def _apart(line: Timeline, is_communication: Mask) -> Mask:
 
 
 def _polls(line: Timeline) -> Mask:
-    """Rows of threads on which no operator runs: such as one that asks whether transfers are done."""
+    """Rows of threads on which no operator runs, such as one that polls whether transfers are done."""
     works = np.zeros(len(line.thread_names) + 1, np.bool_)
     works[line.thread[line.is_host & (line.kind != Kind.CALL)]] = True
     return np.asarray(line.is_host & ~works[line.thread])

@@ -1,4 +1,4 @@
-"""What linking found, matched, repaired, inferred and left out: per rank and in total."""
+"""The report of linking: what was matched, repaired, inferred and left out, per rank and in total."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from chakrakit.sources.pytorch.timeline import Timeline
 from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.sets import RecordedStep
 from chakrakit.trace.timing import Intervals, schedule
-
-# How long a step takes, measured and as scheduled.
 
 
 def step_periods(linked: Rank, start: I64, end: I64) -> list[dict[str, Any]]:
@@ -136,7 +134,7 @@ class LinkReport(Result, msgspec.Struct, kw_only=True):
     recorded_step_ns: int = 0
     corrected_step_ns: int = 0
     unprofiled_step_ns: int = 0
-    """0 where nobody timed the program without recording it."""
+    """0 if the program was not timed without recording it."""
     corrected: str = ""
     """How recording's cost was taken out; empty where it was not."""
     least_step_ns: int = 0
@@ -292,11 +290,11 @@ _NO_NODES = {
     Kind.PYTHON: "python_function",
     Kind.OVERHEAD: "overhead",
 }
-"""Events that are read for what they say about others."""
+"""Kinds of events that become no node but describe other events."""
 
 
 def _left_out(linked: Rank) -> dict[str, int]:
-    """Events of the device tracer's file that are no nodes, by what they are."""
+    """Events of the device tracer's file that are not nodes, counted by what they are."""
     if linked.kineto is None:
         return {}
     out = Counter(linked.kineto.left_out)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from chakrakit.sources.pytorch.read.files import (
-    Pair,
     RankFiles,
+    RecordingPair,
     Source,
     find_pairs,
     identify,
@@ -34,8 +34,8 @@ __all__ = [
     "Kind",
     "Kineto",
     "Observer",
-    "Pair",
     "RankFiles",
+    "RecordingPair",
     "Source",
     "TextPool",
     "Whole",

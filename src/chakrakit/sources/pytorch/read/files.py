@@ -1,4 +1,4 @@
-"""Finding what to link: which files there are, what each is, and which belong together."""
+"""Finds PyTorch's files: what each is, and which belong to the same rank."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from chakrakit.sources.pytorch.read.texts import whole
 from chakrakit.trace.files import GZIP, unpacked
 
 _HEAD = 1 << 16
+"""Bytes read to tell what a file is: 64 KiB hold the fields before the events and the first of these."""
 _OBSERVER, _KINETO = "observer", "kineto"
 _LARGEST = 1 << 31
-"""Processes and ranks are below this; a file that says more says nothing."""
+"""Processes and ranks are below this, as in 32-bit numbers; larger ones are ignored."""
 
 _CARD = re.compile(r"card_\d+\.json")
 """What a collector writes beside the files of a rank; the linker reads it with them."""
@@ -25,7 +26,7 @@ _CARD = re.compile(r"card_\d+\.json")
 
 @dataclass(frozen=True)
 class Source:
-    """One file as its first bytes show it; -1 for numbers they do not tell."""
+    """One file as its first bytes show it; -1 for numbers they do not hold."""
 
     path: Path
     kind: str
@@ -36,7 +37,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Pair:
+class RecordingPair:
     """Files of one rank; either may be missing."""
 
     rank: int
@@ -49,11 +50,11 @@ class Pair:
     times: Path | None = None
     """A second recording of the same program by Kineto alone, which slows the host less."""
     contents: Mapping[Path, bytes] = field(default_factory=dict)
-    """Files that had to be read to tell what they are."""
+    """Contents of files that had to be read to tell what they are."""
 
     @property
     def paths(self) -> list[Path]:
-        """Those of the first recording that are there."""
+        """The observer's and Kineto's files, without missing ones."""
         return [p for p in (self.observer, self.kineto) if p is not None]
 
     def content(self, path: Path) -> bytes:
@@ -63,9 +64,9 @@ class Pair:
 
 @dataclass
 class RankFiles:
-    """All pairs, and the files that were passed over with the reason why."""
+    """The files of all ranks, and those that were passed over with the reason why."""
 
-    pairs: list[Pair]
+    pairs: list[RecordingPair]
     ignored: dict[str, str] = field(default_factory=dict)
 
 
@@ -95,7 +96,7 @@ def _number(pattern: bytes, head: bytes) -> int:
 
 
 def identify(path: Path) -> Source | None:
-    """What a file is; None for something else."""
+    """What a file is; None if it is not one of PyTorch's."""
     try:
         return identify_head(path, read_head(path))
     except zlib.error:
@@ -103,7 +104,7 @@ def identify(path: Path) -> Source | None:
 
 
 def identify_head(path: Path, head: bytes) -> Source | None:
-    """What a file is, from its first bytes; None for something else."""
+    """What a file is, from its first bytes; None if it is not one of PyTorch's."""
     start = head.lstrip()[:1]
     if start not in (b"{", b"["):
         return None
@@ -150,7 +151,7 @@ _CAPTURES = re.compile(rb"StreamBeginCapture")
 
 
 def _contents(kinetos: list[Source]) -> dict[Path, bytes]:
-    """All of the files where several may be of one rank, so that captures among them can be told."""
+    """Contents of all files if several may be of one rank, to find captures among them; else {}."""
     ranks = [s.rank for s in kinetos]
     if len(kinetos) < 2 or (min(ranks) >= 0 and len(set(ranks)) == len(ranks)):
         return {}
@@ -164,9 +165,9 @@ def _captures_among(kinetos: list[Source], contents: Mapping[Path, bytes]) -> li
 
 
 def _completed(
-    pair: Pair, captures: list[Source], contents: Mapping[Path, bytes], files: RankFiles
-) -> Pair:
-    """With captures that say they are of this rank, or that say nothing, and with what was read."""
+    pair: RecordingPair, captures: list[Source], contents: Mapping[Path, bytes], files: RankFiles
+) -> RecordingPair:
+    """The pair with the captures of its rank, or of no stated rank, and with the contents already read."""
     of_rank = tuple(s.path for s in captures if s.rank in (-1, pair.rank) or len(files.pairs) == 1)
     paths = [*pair.paths, *([pair.times] if pair.times else []), *of_rank]
     return replace(
@@ -218,7 +219,9 @@ def _give_times(unpaired: list[Source], observers: dict[Path, Source], files: Ra
             )
 
 
-def _same_rank(pair: Pair, observers: dict[Path, Source], kineto: Source, ranks: int) -> bool:
+def _same_rank(
+    pair: RecordingPair, observers: dict[Path, Source], kineto: Source, ranks: int
+) -> bool:
     """By the rank written in the file, else by process, else by folder and number in the names."""
     if pair.observer is None or pair.kineto is None or kineto.numbered:
         return False
@@ -253,7 +256,7 @@ def _scores(observers: list[Source], kinetos: list[Source]) -> Iterator[tuple[in
 
 
 def _score(observer: Source, kineto: Source) -> int:
-    """How surely two files belong together that may."""
+    """How surely two files of compatible processes belong together."""
     names = (rank_in_name(observer.path), rank_in_name(kineto.path))
     score = 1 + 8 * (observer.pid == kineto.pid != -1) + 4 * kineto.numbered
     score += 2 * (observer.path.parent == kineto.path.parent)
@@ -262,7 +265,7 @@ def _score(observer: Source, kineto: Source) -> int:
 
 @lru_cache(1 << 16)
 def rank_in_name(path: Path) -> int:
-    """The rank a file's name or its folder's speaks of, or -1."""
+    """The rank in a file's name or its folder's, or -1."""
     for text in (path.name.split(".json")[0], path.parent.name):
         numbers = re.findall(r"(?:rank|[._-])[_-]?(\d+)(?![a-zA-Z])", text) or re.findall(
             r"^(\d+)$", text
@@ -274,14 +277,16 @@ def rank_in_name(path: Path) -> int:
 
 
 def _number_pairs(pairs: list[tuple[Source | None, Source | None]], rank_files: RankFiles) -> None:
-    by_rank: dict[int, Pair] = {}
+    by_rank: dict[int, RecordingPair] = {}
     for observer, kineto in pairs:
         files = [s for s in (kineto, observer) if s is not None]
         ranks = [s.rank for s in files if s.rank >= 0] or [
             n for s in files if (n := rank_in_name(s.path)) >= 0 and len(pairs) > 1
         ]
         rank = ranks[0] if ranks else len(by_rank)
-        pair = Pair(rank, observer.path if observer else None, kineto.path if kineto else None)
+        pair = RecordingPair(
+            rank, observer.path if observer else None, kineto.path if kineto else None
+        )
         if rank in by_rank:
             both = f"{by_rank[rank].paths[0]} and {pair.paths[0]}"
             raise FormatError(f"both say rank {rank}; link them one at a time", path=both)

@@ -28,7 +28,7 @@ class Kind(IntEnum):
     MEMCPY = 5
     MEMSET = 6
     SYNC = 7
-    """What the device's tracer says about a synchronization; the call itself is a CALL."""
+    """A tracer's record of a synchronization; the call itself is a CALL."""
     RANGE = 8
     """A user annotation projected onto the device."""
     PYTHON = 9
@@ -137,7 +137,7 @@ _LONGEST = 1 << 61
 
 
 def check_times(start: I64, duration: I64, base_ns: int, path: str) -> None:
-    """No event may lie where no clock gets to: sums of such times would wrap around."""
+    """Raise a FormatError for times outside any clock's range, whose sums would wrap around."""
     early, late = start < -_LONGEST, start > _LONGEST
     wrong = np.flatnonzero(early | late | (duration < 0) | (duration > _LONGEST))
     if len(wrong) or not 0 <= base_ns <= _LONGEST:

@@ -90,7 +90,7 @@ class Observer:
 
     @property
     def known_schema(self) -> bool:
-        """Whether this schema was known when this was written; newer ones are read all the same."""
+        """Whether the file's schema is one of KNOWN_SCHEMAS; newer ones are read all the same."""
         return self.schema.split("-")[0] in KNOWN_SCHEMAS
 
     @property
@@ -103,7 +103,7 @@ class Observer:
         return total
 
     def groups(self) -> list[dict[str, Any]]:
-        """What `process_group:init` says, from every such node; [] where it says nothing."""
+        """The process groups listed by all `process_group:init` nodes."""
         rows = np.flatnonzero(self.texts.where(lambda s: _GROUPS in s)[self.name])
         groups: list[dict[str, Any]] = []
         for row in rows:

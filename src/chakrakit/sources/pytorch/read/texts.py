@@ -1,4 +1,4 @@
-"""Strings that columns refer to by number, decoded only when somebody asks for one."""
+"""Strings that columns refer to by number, decoded when first used; and checks of values in recordings."""
 
 from __future__ import annotations
 
@@ -16,22 +16,17 @@ from chakrakit.arrays import I32, I64, U8, Mask
 from chakrakit.errors import FormatError
 from chakrakit.operators import LARGEST
 
-# A file that the core's readers refuse: where it is damaged, and which file was meant.
-
 
 def columns_of(
     read: Callable[[bytes], dict[str, Any]], data: bytes, path: str, writer: str
 ) -> dict[str, Any]:
-    """What a reader of the core makes of a file's bytes; its error says what should have written them."""
+    """The columns a reader of the core gives for a file's bytes; errors name what writes such files."""
     try:
         return read(data)
     except core.FormatError as error:
         message, offset = error.args
         problem = f"{message}; give the file written by {writer}"
         raise FormatError(problem, path=path or None, offset=offset) from None
-
-
-# Values inside recordings, which anybody may have written: whole numbers that fit.
 
 
 Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]

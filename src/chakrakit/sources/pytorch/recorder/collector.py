@@ -38,7 +38,9 @@ from .profiler import (
 from .settings import global_settings
 
 _BARE_STEPS = 8
+"""Steps timed before anything is recorded: enough to average over, and few enough to wait for."""
 _FEWEST_BARE_STEPS = 3
+"""With fewer than this one disturbed step would decide the average, so none is reported."""
 
 
 def parse_steps(text: str) -> tuple[int, int]:
@@ -111,7 +113,7 @@ class Collector:
         self.finish()
 
     def step(self) -> None:
-        """One step is over."""
+        """Tell the collector that a step has ended."""
         if self._recording is not None:
             self._settings = self._settings or global_settings()
             self._recording.end_step()
@@ -161,7 +163,7 @@ class Collector:
             self._bare_step_ns = (now - self._bare_began) // count
 
     def _settling(self) -> bool:
-        """Only while the observer records, whose times are slowed anyway."""
+        """Whether to wait after collectives: only while the observer records, which slows times anyway."""
         return self._recording is not None and self._recording.observer is not None
 
     def _end_recording(self) -> None:

@@ -39,6 +39,7 @@ _COLLECTIVES = (
     "all_gather_into_tensor_coalesced",
 )
 _WAIT_S = 0.001
+"""Seconds waited after each of gloo's collectives: longer slows steps, shorter risks a crash."""
 
 
 def _distributed() -> Any:

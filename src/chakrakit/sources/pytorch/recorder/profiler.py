@@ -32,13 +32,13 @@ def synchronize() -> None:
 
 
 def activities() -> list[Any]:
-    """All this build can record, host and device."""
+    """All activities that this build of PyTorch can record, of host and device."""
     profiler: Any = importlib.import_module("torch.profiler")
     return list(profiler.supported_activities())
 
 
 def sync_events() -> Any:
-    """Ask the device's tracer to say what synchronizations waited for, where it can."""
+    """A configuration that makes the tracer record what synchronizations waited for; None if it cannot."""
     import torch
 
     try:
@@ -57,7 +57,7 @@ def compress(path: Path) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Readable, and moved into place when whole."""
+    """Write a value as indented JSON, moved into place when whole."""
     part = path.with_name(path.name + ".part")
     part.write_text(json.dumps(content, indent=1) + "\n")
     part.replace(path)
@@ -184,7 +184,7 @@ def probe(how: str | None, shapes: bool = False) -> dict[str, int]:
 
 
 def _many(tensor: Any) -> None:
-    """Small enough that the device keeps up: what is timed is the host."""
+    """Run many operators small enough for the device to keep up, so that the host is what is timed."""
     for _ in range(_PROBE_OPERATORS):
         tensor.neg_()
     synchronize()
@@ -204,7 +204,7 @@ def _timed(tensor: Any, how: str | None, shapes: bool) -> int:
 
 
 def _probe(how: str | None, shapes: bool) -> Callable[[], None]:
-    """Start recording into nowhere; returns what stops it."""
+    """Start a recording that is thrown away; returns the function that stops it."""
     import torch.profiler as profiler
 
     if how is None:

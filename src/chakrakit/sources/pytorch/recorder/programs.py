@@ -1,4 +1,4 @@
-"""Recording programs that are not changed: a step ends with each optimizer step."""
+"""Records programs without changing them: a step ends with each optimizer step."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def global_settings() -> dict[str, Any]:
-    """What is set in this process now; a setting that this build does not have is left out."""
+    """The settings of this process now; those that this build does not have are left out."""
     import torch
 
     readers: dict[str, Callable[[], Any]] = {
