@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from chakrakit.sources.pytorch.recorder.recording import Recording
+from chakrakit.sources.pytorch.recorder.profiler import ProfilerWindow
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
@@ -19,7 +19,7 @@ def names(path):
 
 def test_both_files_hold_the_step_and_its_operators(tmp_path):
     kineto, observer = tmp_path / "kineto.json.gz", tmp_path / "et.json.gz"
-    recording = Recording(kineto, observer, shapes=True, stacks=False)
+    recording = ProfilerWindow(kineto, observer, shapes=True, stacks=False)
     recording.begin_step(7)
     torch.ones(2).neg()
     recording.end()
@@ -29,7 +29,7 @@ def test_both_files_hold_the_step_and_its_operators(tmp_path):
 
 
 def test_a_range_is_closed_once(tmp_path):
-    recording = Recording(tmp_path / "times.json.gz", None, shapes=True, stacks=False)
+    recording = ProfilerWindow(tmp_path / "times.json.gz", None, shapes=True, stacks=False)
     recording.begin_step(0)
     recording.end_step()
     recording.end_step()
