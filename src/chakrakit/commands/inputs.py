@@ -89,9 +89,9 @@ def workers_of(options: WorkerOptions) -> Workers | None:
     engine, jobs = options["engine"], options["jobs"]
     if engine is None and (jobs or 1) == 1:
         return None
-    chosen = Workers(engine or "local", jobs)
-    check_engine(chosen.engine)
-    return chosen
+    workers = Workers(engine or "local", jobs)
+    check_engine(workers.engine)
+    return workers
 
 
 def progress_of(options: ProgressOption) -> Progress:
@@ -105,10 +105,10 @@ def pairs_of(texts: Iterable[str]) -> dict[str, str]:
     """`["all-reduce=ring"]` as a mapping."""
     pairs = {}
     for text in texts:
-        left, sign, right = text.partition("=")
-        if not (left and sign and right):
+        key, sign, value = text.partition("=")
+        if not (key and sign and value):
             raise ValueError("write it as LEFT=RIGHT")
-        pairs[left] = right
+        pairs[key] = value
     return pairs
 
 

@@ -96,7 +96,7 @@ def progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda completed, total: bar.update(task, completed=completed, total=total)
 
 
 def print_recording(recording: RecordedStep | None) -> None:

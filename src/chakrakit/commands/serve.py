@@ -142,8 +142,8 @@ def serve(
     """
     from chakrakit.serving import serve as serve_stream
 
-    asked = settings_of(ServeOptions, options)
-    return serve_stream(model, machine, requests, engine, asked=asked, **options)
+    settings = settings_of(ServeOptions, options)
+    return serve_stream(model, machine, requests, engine, asked=settings, **options)
 
 
 @command_of(serve)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chakrakit.passes.anonymize_policy import STARTS, Policy
+from chakrakit.passes.anonymize_policy import STARTS, ColumnPolicy
 from chakrakit.passes.base import PASSES, Pass, map_bodies, with_run_times
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.memory import StatePart, model_state, with_model_state
@@ -49,15 +49,15 @@ class Pseudonyms:
     def groups(self, names: Iterable[str]) -> dict[str, str]:
         """Old name → new one, all different. Plain numbers, and "" for all ranks, stay."""
         names = set(names)
-        found = {n: n for n in names if not n or (n.isascii() and n.isdecimal())}
-        taken = {*found.values(), "0"}  # "0" means all ranks where nobody defines it
-        for name in sorted(names - found.keys(), key=self._number):
+        new_names = {n: n for n in names if not n or (n.isascii() and n.isdecimal())}
+        used_numbers = {*new_names.values(), "0"}  # "0" means all ranks where nobody defines it
+        for name in sorted(names - new_names.keys(), key=self._number):
             number = self._number(name) % _GROUP_NUMBERS
-            while str(number) in taken:
+            while str(number) in used_numbers:
                 number = (number + 1) % _GROUP_NUMBERS
-            found[name] = str(number)
-            taken.add(str(number))
-        return found
+            new_names[name] = str(number)
+            used_numbers.add(str(number))
+        return new_names
 
     def _number(self, text: str) -> int:
         digest = blake2b(text.encode(errors="surrogatepass"), digest_size=8, key=self._key).digest()
@@ -85,22 +85,22 @@ _LEFT = (
 """What no policy takes away, in words."""
 
 
-def report(policy: Policy, before: TraceSet, after: TraceSet) -> dict[str, Any]:
+def report(policy: ColumnPolicy, before: TraceSet, after: TraceSet) -> dict[str, Any]:
     """`columns`: what happened to each; `words`: the texts left as they were; `left`: the rest."""
-    values, left, words = Counter[str](), Counter[str](), set[str]()
+    values_before, values_after, words = Counter[str](), Counter[str](), set[str]()
     for number in range(before.body_count):
-        values.update(dict(_present(before.body_at(number))))
+        values_before.update(dict(_present(before.body_at(number))))
     for number in range(after.body_count):
-        left.update(dict(_present(after.body_at(number))))
+        values_after.update(dict(_present(after.body_at(number))))
         words |= set(_texts(policy, after.body_at(number)))
     columns = [
         {
             "column": c,
             "treatment": "dropped" if c == _RAW else policy.treatment(c),
             "values before": n,
-            "values left": left[c],
+            "values left": values_after[c],
         }
-        for c, n in sorted(values.items())
+        for c, n in sorted(values_before.items())
         if n
     ]
     return {"columns": columns, "words": sorted(words), "left": list(_LEFT)}
@@ -119,7 +119,7 @@ def _present(trace: Trace) -> Iterator[tuple[str, int]]:
     yield _RAW, raw
 
 
-def _texts(policy: Policy, trace: Trace) -> Iterator[str]:
+def _texts(policy: ColumnPolicy, trace: Trace) -> Iterator[str]:
     """Every distinct text of a body that was not renamed."""
     for column in trace.table.column_names:
         kind = trace.table.schema.field(column).type
@@ -156,7 +156,7 @@ class Anonymize(Pass):
     drop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        Policy.of(self.times, self.keep, self.drop)
+        ColumnPolicy.of(self.times, self.keep, self.drop)
 
     def __str__(self) -> str:
         """Without the key: the card travels with the traces."""
@@ -164,7 +164,7 @@ class Anonymize(Pass):
 
     def apply(self, traces: TraceSet) -> TraceSet:
         """The anonymized traces; a run stays one if its times do. Counters are dropped."""
-        policy = Policy.of(self.times, self.keep, self.drop)
+        policy = ColumnPolicy.of(self.times, self.keep, self.drop)
         if self.times != "exact" and isinstance(traces, Run) and traces.times is not None:
             traces = with_run_times(traces)
         names = Pseudonyms(self.key.encode() or secrets.token_bytes(32))
@@ -182,7 +182,7 @@ class Anonymize(Pass):
 
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
         """What is left, column by column, and every word that is no pseudonym."""
-        return report(Policy.of(self.times, self.keep, self.drop), before, after)
+        return report(ColumnPolicy.of(self.times, self.keep, self.drop), before, after)
 
 
 def _group_names(traces: TraceSet) -> set[str]:
@@ -192,22 +192,24 @@ def _group_names(traces: TraceSet) -> set[str]:
 
 def _own_names(traces: TraceSet) -> frozenset[str]:
     """Every name of an operator, kernel or module: none may stay, not even where it is a common word."""
-    found: set[str] = set()
+    texts_to_hide: set[str] = set()
     for number in range(traces.body_count):
         trace = traces.body_at(number)
         for column in {"name", "module"} & set(trace.table.column_names):
             texts = pc.unique(trace.table.column(column)).to_pylist()
             parts = (t.split(".") for t in texts if t and column == "module")
-            found.update((t for t in texts if t), *parts)
-    return frozenset(found)
+            texts_to_hide.update((t for t in texts if t), *parts)
+    return frozenset(texts_to_hide)
 
 
 def _bound(binding: Binding, groups: dict[str, str]) -> Binding:
-    own = {groups.get(role, role): groups.get(n, n) for role, n in binding.groups.items()}
-    return dataclasses.replace(binding, groups=own)
+    renamed_groups = {
+        groups.get(role, role): groups.get(n, n) for role, n in binding.groups.items()
+    }
+    return dataclasses.replace(binding, groups=renamed_groups)
 
 
-def _clock_base(traces: TraceSet, policy: Policy) -> int:
+def _clock_base(traces: TraceSet, policy: ColumnPolicy) -> int:
     """What is taken off every start, in ns, so that nobody learns when the recording was made.
 
     Whole microseconds, and one less than the first start: a node that has no start stays before it.
@@ -237,7 +239,7 @@ def _card(card: Card, is_run: bool) -> Card:
 class _Worker:
     """Changes one body after another in the same way."""
 
-    policy: Policy
+    policy: ColumnPolicy
     names: Pseudonyms
     groups: dict[str, str]
     secret: frozenset[str]
@@ -258,17 +260,17 @@ class _Worker:
             means = pa.array(edge_columns_that_mean_something(trace.table, column))
             data[column] = pc.if_else(means, data[column], None)
         data |= self._starts(trace, data)
-        made = self._with_state(trace, Trace.from_columns(data, None, _header(trace.metadata)))
+        rebuilt = self._with_state(trace, Trace.from_columns(data, None, _header(trace.metadata)))
         if "parent" in data:  # ids that no node has could say anything
-            made = made.with_parent(trace.parent)
-        return made if self.policy.times == "exact" else _in_issue_order(trace, made)
+            rebuilt = rebuilt.with_parent(trace.parent)
+        return rebuilt if self.policy.times == "exact" else _in_issue_order(trace, rebuilt)
 
-    def _with_state(self, trace: Trace, made: Trace) -> Trace:
+    def _with_state(self, trace: Trace, rebuilt: Trace) -> Trace:
         """Bytes that were held before, as one sum, if the bytes that nodes hold may stay."""
-        held = sum(part.bytes for part in model_state(trace))
-        if not held or self.policy.treatment("mem_alloc") != "kept":
-            return made
-        return with_model_state(made, [StatePart("other", held)])
+        state_bytes = sum(part.bytes for part in model_state(trace))
+        if not state_bytes or self.policy.treatment("mem_alloc") != "kept":
+            return rebuilt
+        return with_model_state(rebuilt, [StatePart("other", state_bytes)])
 
     def _renamed(self, column: str, values: pa.ChunkedArray) -> pa.Array:
         if column == "pg_name":
@@ -289,17 +291,17 @@ class _Worker:
 
     def _starts(self, trace: Trace, data: dict[str, Any]) -> dict[str, Any]:
         """Starts since the set's first; a node without one has none afterwards either."""
-        found: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         if "start_time_micros" in data:
             micros = trace.column("start_time_micros")
-            found["start_time_micros"] = np.where(
+            columns["start_time_micros"] = np.where(
                 micros > 0, micros - np.uint64(self.base // 1000), micros
             )
         if "start_time_ns" in data:
             nanos = trace.column("start_time_ns", 0)
             moved = np.where(nanos > 0, nanos - self.base, nanos)
-            found["start_time_ns"] = pa.array(moved, mask=~trace.has("start_time_ns"))
-        return found
+            columns["start_time_ns"] = pa.array(moved, mask=~trace.has("start_time_ns"))
+        return columns
 
 
 def _header(metadata: Metadata) -> Metadata:

@@ -87,7 +87,7 @@ _RENAMED = ("name", "pg_name", "module")
 
 
 @dataclass(frozen=True)
-class Policy:
+class ColumnPolicy:
     """How each column is treated. `keep` and `drop` name columns that are treated otherwise than usual."""
 
     times: TimePolicy
@@ -95,11 +95,11 @@ class Policy:
     drop: frozenset[str]
 
     @classmethod
-    def of(cls, times: TimePolicy, keep: Iterable[str], drop: Iterable[str]) -> Policy:
+    def of(cls, times: TimePolicy, keep: Iterable[str], drop: Iterable[str]) -> ColumnPolicy:
         """Checked: nobody drops what a trace cannot be without, or keeps and drops at once."""
         policy = cls(times, frozenset(keep), frozenset(drop))
-        known = {*FIELDS, *STARTS, *DURATIONS, *_RENAMED, *IO_COLUMNS, *by_name()}
-        _check_known(policy.drop, known)
+        columns = {*FIELDS, *STARTS, *DURATIONS, *_RENAMED, *IO_COLUMNS, *by_name()}
+        _check_known(policy.drop, columns)
         for column in sorted(policy.drop & {*FIELDS, *_RENAMED[:2], "edge_kinds"}):
             raise ConfigError(
                 f"drop: {column!r} cannot be dropped; a trace means nothing without it"
@@ -127,8 +127,8 @@ class Policy:
         return _WORDS[column](text) is not None
 
 
-def _check_known(names: Collection[str], known: Collection[str]) -> None:
+def _check_known(names: Collection[str], columns: Collection[str]) -> None:
     """A misspelt name would leave in what was to be dropped. Any name may be kept: it is the user's."""
-    for name in sorted(set(names) - set(known)):
-        hint = nearest(name, sorted(known))
+    for name in sorted(set(names) - set(columns)):
+        hint = nearest(name, sorted(columns))
         raise ConfigError(f"drop: no attribute {name!r} is ever kept; {hint}")

@@ -50,13 +50,13 @@ class Compact(Pass):
         if not goes.any():
             return trace
         edges = chain.without(goes)
-        kept = np.flatnonzero(~goes)
+        remaining = np.flatnonzero(~goes)
         place = np.full(len(trace), -1, np.int32)
-        place[kept] = np.arange(len(kept), dtype=np.int32)
+        place[remaining] = np.arange(len(remaining), dtype=np.int32)
         moved = Edges(
             place[edges.src], place[edges.dst], edges.kind, edges.form, edges.lag, edges.ctrl
         )
-        return trace.with_nesting().select(kept).with_edges(moved)
+        return trace.with_nesting().select(remaining).with_edges(moved)
 
     def _may_go(self, trace: Trace) -> Mask:
         host = on_host(trace) & trace.is_type(NodeType.COMP_NODE)

@@ -25,7 +25,7 @@ class TimedRows:
 
     start: I64
     end: I64
-    own: I64
+    own_ns: I64
     """Own time; less than the duration where a host row waits."""
     threaded: Mask
     """Host rows that are no communication: they share their thread."""
@@ -49,52 +49,52 @@ class Pieces:
 def cut(rows: TimedRows) -> Pieces:
     """All pieces of a rank; every row that ran has at least one."""
     at = _cut_times(rows)
-    found: list[tuple[int, int, int]] = []
+    pieces: list[tuple[int, int, int]] = []
     for row, start, end in _segments(rows):
-        found += _cut_segment(rows, row, start, end, at.get(row, ()))
+        pieces += _cut_segment(rows, row, start, end, at.get(row, ()))
     whole = np.flatnonzero(rows.ran & ~rows.threaded)
-    found += zip(whole.tolist(), rows.start[whole].tolist(), rows.end[whole].tolist(), strict=True)
-    found += _missing(rows, {row for row, _, _ in found})
-    table = np.array(sorted(found), np.int64).reshape(-1, 3)
+    pieces += zip(whole.tolist(), rows.start[whole].tolist(), rows.end[whole].tolist(), strict=True)
+    pieces += _missing(rows, {row for row, _, _ in pieces})
+    table = np.array(sorted(pieces), np.int64).reshape(-1, 3)
     return Pieces(table[:, 0], table[:, 1], table[:, 2])
 
 
-def _missing(rows: TimedRows, seen: set[int]) -> list[tuple[int, int, int]]:
+def _missing(rows: TimedRows, cut_rows: set[int]) -> list[tuple[int, int, int]]:
     """Threaded rows that callees fill entirely: one empty piece where they start."""
     return [
         (row, int(rows.start[row]), int(rows.start[row]))
         for row in np.flatnonzero(rows.ran & rows.threaded).tolist()
-        if row not in seen
+        if row not in cut_rows
     ]
 
 
 def _cut_times(rows: TimedRows) -> dict[int, list[int]]:
     """For each threaded row, the moments where something starts from it or it waits for something."""
-    found: dict[int, list[int]] = {}
+    times: dict[int, list[int]] = {}
     e = rows.edges
     starts = e.form == EdgeForm.START_START
     for row, lag in zip(e.src[starts].tolist(), e.lag[starts].tolist(), strict=True):
         if rows.threaded[row]:
-            found.setdefault(row, []).append(int(rows.start[row]) + lag)
+            times.setdefault(row, []).append(int(rows.start[row]) + lag)
     waits = (e.form == EdgeForm.FINISH_FINISH) & rows.ran[e.src]
     for source, row in zip(e.src[waits].tolist(), e.dst[waits].tolist(), strict=True):
         if rows.threaded[row]:
-            found.setdefault(row, []).append(int(rows.end[source]))
-    return found
+            times.setdefault(row, []).append(int(rows.end[source]))
+    return times
 
 
 def _segments(rows: TimedRows) -> list[tuple[int, int, int]]:
     """Each thread as what its innermost operator does at every moment: (row, from, to)."""
-    found: list[tuple[int, int, int]] = []
+    segments: list[tuple[int, int, int]] = []
     mine = np.flatnonzero(rows.ran & rows.threaded)
     order = mine[np.lexsort((mine, -rows.end[mine], rows.start[mine], rows.lane[mine]))]
     stack: list[list[int]] = []  # [row, end, how far its own segments go]
 
     def close(until: int) -> None:
         while stack and stack[-1][1] <= until:
-            row, end, done = stack.pop()
-            if end > done:
-                found.append((row, done, end))
+            row, end, covered = stack.pop()
+            if end > covered:
+                segments.append((row, covered, end))
             if stack:
                 stack[-1][2] = max(stack[-1][2], end)
 
@@ -108,11 +108,11 @@ def _segments(rows: TimedRows) -> list[tuple[int, int, int]]:
         if stack:
             end = min(end, stack[-1][1])
             if start > stack[-1][2]:
-                found.append((stack[-1][0], stack[-1][2], start))
+                segments.append((stack[-1][0], stack[-1][2], start))
             stack[-1][2] = max(stack[-1][2], start)
         stack.append([row, end, start])
     close(2**62)
-    return found
+    return segments
 
 
 def _cut_segment(
@@ -121,12 +121,12 @@ def _cut_segment(
     """A segment cut at the moments inside it; where its row waits, the wait is left out."""
     inside = sorted({t for t in at if start < t < end})
     bounds = [start, *inside, end]
-    waited = int(rows.end[row] - rows.start[row] - rows.own[row])
+    waited = int(rows.end[row] - rows.start[row] - rows.own_ns[row])
     whole = start == rows.start[row] and end == rows.end[row]
     if not (whole and waited > 0 and inside):
         return [(row, a, b) for a, b in itertools.pairwise(bounds)]
     last = bounds[-2]
-    worked = max(int(rows.own[row]) - (end - last), 0)  # before it began to wait
+    worked = max(int(rows.own_ns[row]) - (end - last), 0)  # before it began to wait
     first = [(row, start, min(start + worked, last))]
     return [*first, (row, last, end)]
 
@@ -160,8 +160,8 @@ def _parents(rows: TimedRows, pieces: Pieces) -> tuple[dict[int, set[int]], int]
     """For each piece the pieces that end before it starts and that it depends on."""
     first = np.searchsorted(pieces.row, np.arange(len(rows.start)))
     after = np.searchsorted(pieces.row, np.arange(len(rows.start)), side="right")
-    found: dict[int, set[int]] = defaultdict(set)
-    before = _order_on_lanes(rows, pieces, found)
+    parents: dict[int, set[int]] = defaultdict(set)
+    before = _order_on_lanes(rows, pieces, parents)
     dropped = 0
     e = rows.edges
     for u, v, form, lag in zip(
@@ -179,8 +179,8 @@ def _parents(rows: TimedRows, pieces: Pieces) -> tuple[dict[int, set[int]], int]
         if parent is None:
             dropped += int(pieces.end[int(after[u]) - 1] > limit)
         elif parent != child:
-            found[child].add(parent)
-    return found, dropped
+            parents[child].add(parent)
+    return parents, dropped
 
 
 def _target(pieces: Pieces, first: int, after: int, form: int, source_end: int) -> int:
@@ -195,15 +195,17 @@ def _target(pieces: Pieces, first: int, after: int, form: int, source_end: int) 
 
 def _source(pieces: Pieces, first: int, after: int, limit: int) -> int | None:
     """The last piece of a row that has ended by `limit`; None where none has."""
-    found = None
+    last = None
     for piece in range(first, after):
         if pieces.end[piece] > limit:
             break
-        found = piece
-    return found
+        last = piece
+    return last
 
 
-def _order_on_lanes(rows: TimedRows, pieces: Pieces, found: dict[int, set[int]]) -> dict[int, int]:
+def _order_on_lanes(
+    rows: TimedRows, pieces: Pieces, parents: dict[int, set[int]]
+) -> dict[int, int]:
     """Adds the order of each lane to `found`; gives the piece before each one."""
     lane = rows.lane[pieces.row]
     order = np.lexsort((pieces.end, pieces.start, lane))
@@ -211,7 +213,7 @@ def _order_on_lanes(rows: TimedRows, pieces: Pieces, found: dict[int, set[int]])
     for previous, piece in zip(order[:-1].tolist(), order[1:].tolist(), strict=True):
         if lane[previous] == lane[piece] >= 0 and pieces.end[previous] <= pieces.start[piece]:
             before[piece] = previous
-            found[piece].add(previous)
+            parents[piece].add(previous)
     return before
 
 
@@ -252,17 +254,19 @@ class _Places:
     ) -> None:
         waiting = [piece]
         while waiting:
-            one = waiting[-1]
-            later = [p for p in parents.get(one, ()) if self.of[p] < 0 and p not in waiting]
-            if self.of[one] < 0 and later:
+            current = waiting[-1]
+            later = [p for p in parents.get(current, ()) if self.of[p] < 0 and p not in waiting]
+            if self.of[current] < 0 and later:
                 waiting += later
                 continue
             waiting.pop()
-            if self.of[one] < 0:
-                known = sorted(int(self.of[p]) for p in parents.get(one, ()) if self.of[p] >= 0)
-                start, end = int(pieces.start[one]), int(pieces.end[one])
-                ready = nodes.after_gap(known, begin, start)
-                self.of[one] = nodes.add(int(pieces.row[one]), start, end, ready)
+            if self.of[current] < 0:
+                placed_parents = sorted(
+                    int(self.of[p]) for p in parents.get(current, ()) if self.of[p] >= 0
+                )
+                start, end = int(pieces.start[current]), int(pieces.end[current])
+                ready = nodes.after_gap(placed_parents, begin, start)
+                self.of[current] = nodes.add(int(pieces.row[current]), start, end, ready)
 
 
 def _with_gaps(

@@ -47,33 +47,33 @@ class NumberedGroups:
     @classmethod
     def of(cls, traces: TraceSet) -> NumberedGroups:
         """The groups of a set of traces among the ranks that are here, and one of all of them."""
-        here = set(traces.ranks)
-        known = {n: tuple(r for r in ranks if r in here) for n, ranks in traces.groups.items()}
-        known = {name: ranks for name, ranks in known.items() if ranks}
-        names = positive_names([*known, _NEW])
+        present = set(traces.ranks)
+        members = {n: tuple(r for r in ranks if r in present) for n, ranks in traces.groups.items()}
+        members = {name: ranks for name, ranks in members.items() if ranks}
+        names = positive_names([*members, _NEW])
         everyone = tuple(traces.ranks)
-        all_ranks = (names[n] for n, ranks in known.items() if tuple(ranks) == everyone)
+        all_ranks = (names[n] for n, ranks in members.items() if tuple(ranks) == everyone)
         world = next(all_ranks, names[_NEW])
-        groups = {names[n]: ranks for n, ranks in known.items()} | {world: everyone}
+        groups = {names[n]: ranks for n, ranks in members.items()} | {world: everyone}
         for name in WORLD:
             names.setdefault(name, world)
         return cls(names, Groups(groups), world)
 
     def binding(self, binding: Binding, body: int) -> Binding:
         """A rank's binding to its plain body, with the new names."""
-        own = {self.names.get(a, a): self.names.get(b, b) for a, b in binding.groups.items()}
-        return Binding(body, own, binding.peers, 1.0)
+        renamed = {self.names.get(a, a): self.names.get(b, b) for a, b in binding.groups.items()}
+        return Binding(body, renamed, binding.peers, 1.0)
 
-    def named(self, groups: pa.Array | None, collective: Mask) -> pa.Array:
+    def renamed(self, groups: pa.Array | None, collective: Mask) -> pa.Array:
         """The new name of each node's group; collectives without one are of all ranks."""
         if groups is None:
             return pa.array([self.world if c else None for c in collective], pa.string())
         coded = groups.cast(pa.string()).dictionary_encode()
         texts = pa.array([self.names.get(t, t) for t in coded.dictionary.to_pylist()], pa.string())
-        found = texts.take(coded.indices)
-        missing = pa.array(np.asarray(collective)) if len(found) else pa.array([], pa.bool_())
-        world = pa.array([self.world] * len(found), pa.string())
-        return pc.if_else(pc.and_(missing, pc.is_null(found)), world, found)
+        new_names = texts.take(coded.indices)
+        missing = pa.array(np.asarray(collective)) if len(new_names) else pa.array([], pa.bool_())
+        world = pa.array([self.world] * len(new_names), pa.string())
+        return pc.if_else(pc.and_(missing, pc.is_null(new_names)), world, new_names)
 
 
 # Collectives of one group follow each other: each one's node depends on the one before.
@@ -194,12 +194,12 @@ class Portable(Pass):
 
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
         """How many nodes there were and are, and what the plain reading gives."""
-        longest = max(plain_span_ns(after.trace(rank)) for rank in _some(after))
+        longest = max(plain_span_ns(after.trace(rank)) for rank in _first_ranks(after))
         low, high = _timed(before).span_ns
         return {"makespan_ns": high - low, "plain_makespan_ns": longest}
 
 
-def _some(traces: TraceSet) -> list[int]:
+def _first_ranks(traces: TraceSet) -> list[int]:
     firsts = {binding.body: rank for rank, binding in reversed(traces.bindings.items())}
     return sorted(firsts.values())
 
@@ -217,7 +217,7 @@ def _plain(run: Run, rank: int, begin: int, finish: int, groups: NumberedGroups)
     trace = run.body(rank)  # as the body names groups and peers; the binding stays
     rows = timed_rows(trace, *whole_ns(run.times_of(rank), run.tick_ps))
     graph = in_group_order(plain_graph(rows, begin, finish), trace)
-    return _written(trace, graph, begin, groups)
+    return _plain_trace(trace, graph, begin, groups)
 
 
 def timed_rows(trace: Trace, start: I64, end: I64) -> TimedRows:
@@ -227,10 +227,10 @@ def timed_rows(trace: Trace, start: I64, end: I64) -> TimedRows:
     idle = trace.is_type(NodeType.METADATA_NODE, NodeType.INVALID_NODE) & ~host
     ran = end >= np.maximum(start, 0)
     duration = end - start
-    own = np.asarray(trace.column("own_ns", -1), np.int64)
-    own = np.where(own >= 0, np.minimum(own, duration), duration)
+    own_ns = np.asarray(trace.column("own_ns", -1), np.int64)
+    own_ns = np.where(own_ns >= 0, np.minimum(own_ns, duration), duration)
     return TimedRows(
-        start, end, own, host & ~comm, _lanes(trace, host, comm), ran & ~idle, trace.edges
+        start, end, own_ns, host & ~comm, _lanes(trace, host, comm), ran & ~idle, trace.edges
     )
 
 
@@ -241,17 +241,17 @@ def _lanes(trace: Trace, host: Mask, comm: Mask) -> I64:
     return np.where(host & ~comm, threads, np.where(host, NO_LANE, lane))
 
 
-def _written(trace: Trace, graph: PlainGraph, begin: int, groups: NumberedGroups) -> Trace:
-    known = graph.row != GAP
-    rows = np.where(known, graph.row, 0)
-    take = pa.array(rows, mask=~known)
+def _plain_trace(trace: Trace, graph: PlainGraph, begin: int, groups: NumberedGroups) -> Trace:
+    from_row = graph.row != GAP
+    rows = np.where(from_row, graph.row, 0)
+    take = pa.array(rows, mask=~from_row)
     start, end = graph.start - begin, graph.end - begin
     micros = (end // 1000) - (start // 1000)
     names = trace.names.combine_chunks().cast(pa.string()).take(take).fill_null("gap")
-    comm = is_communication(trace)[rows] & known
+    comm = is_communication(trace)[rows] & from_row
     announced = trace.is_type(*COMMUNICATION)[rows] & ~comm  # by the host, before a kernel does it
-    types = np.where(known & ~announced, trace.types[rows], NodeType.COMP_NODE)
-    host = on_host(trace)[rows] | ~known
+    types = np.where(from_row & ~announced, trace.types[rows], NodeType.COMP_NODE)
+    host = on_host(trace)[rows] | ~from_row
     columns: dict[str, Any] = {
         "name": names,
         "type": types,
@@ -264,7 +264,9 @@ def _written(trace: Trace, graph: PlainGraph, begin: int, groups: NumberedGroups
         **_work(trace, graph, comm),
     }
     if "pg_name" in columns or comm.any():
-        columns["pg_name"] = groups.named(columns.get("pg_name"), types == NodeType.COMM_COLL_NODE)
+        columns["pg_name"] = groups.renamed(
+            columns.get("pg_name"), types == NodeType.COMM_COLL_NODE
+        )
     n = len(graph.src)
     edges = Edges(
         graph.src.astype(np.int32),

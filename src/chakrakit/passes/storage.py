@@ -53,16 +53,16 @@ class Storage(Pass):
         roots = np.setdiff1d(np.arange(rows), edges.dst)
         last = np.setdiff1d(np.arange(rows), edges.src[ends_before])
         kinds = []
-        made = [edges]
+        edge_parts = [edges]
         if self.load:
             kinds.append(("load data", NodeType.MEM_LOAD_NODE, self.load, self.source))
-            made += [_after(np.full(len(roots), rows), roots)] if self.wait else []
+            edge_parts += [_after(np.full(len(roots), rows), roots)] if self.wait else []
         if self.save:
             place = rows + len(kinds)
             kinds.append(("save checkpoint", NodeType.MEM_STORE_NODE, self.save, self.target))
-            made += [_after(last, np.full(len(last), place))] if self.wait else []
+            edge_parts += [_after(last, np.full(len(last), place))] if self.wait else []
         both = Trace.concat([trace, _nodes(trace, kinds)])
-        return both.with_edges(_joined(made))
+        return both.with_edges(_joined(edge_parts))
 
 
 def _nodes(trace: Trace, kinds: list[tuple[str, NodeType, int, str]]) -> Trace:

@@ -41,7 +41,7 @@ from chakrakit.simulator.results import simulate
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.storage import write_with_requests
 from chakrakit.workloads.description import Decoder, Model
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 HOST_BANDWIDTH = 25e9
 """Bytes a second between a device and its host: PCIe 4.0 x16, 31.5 GB/s less what copies reach of it."""
@@ -289,7 +289,7 @@ def serving_of(
     **layout: int,
 ) -> Serving:
     """Texts and names resolved to what they mean."""
-    found = named(model) if isinstance(model, str) else model
+    found = model_named(model) if isinstance(model, str) else model
     if not isinstance(found, Decoder):
         raise ConfigError(f"{found.name} is not a model over tokens; only those are served")
     stream = requests_from(requests, seed)

@@ -34,7 +34,7 @@ from chakrakit.studies.pipeline_bound import StageKinds, pipeline_starts
 from chakrakit.studies.task_rows import TaskRows
 from chakrakit.trace.model import Graph, Trace
 from chakrakit.workloads.description import Workload
-from chakrakit.workloads.program import Layout, model_state, trace_of
+from chakrakit.workloads.program import WorkloadLayout, model_state, trace_of
 
 # How long a collective or message takes when nothing else is on the machine: no run has it shorter.
 
@@ -65,9 +65,9 @@ class IsolatedTimes:
     def _run(self, kind: int, size: int, members: tuple[int, ...]) -> _IsolatedTime:
         key = (kind, size, members)
         if key not in self._runs:
-            done = run(one_collective(kind, size, members), self._machine)
-            busy = done.link_bytes / self._machine.links.bandwidth * 1e12
-            self._runs[key] = _IsolatedTime(done.makespan_ps, busy)
+            outcome = run(one_collective(kind, size, members), self._machine)
+            busy = outcome.link_bytes / self._machine.links.bandwidth * 1e12
+            self._runs[key] = _IsolatedTime(outcome.makespan_ps, busy)
         return self._runs[key]
 
     def _distinct(self, groups: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
@@ -146,7 +146,7 @@ Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Bound:
+class PlanBound:
     """Times in picoseconds. `compute_ps` is summed over all ranks."""
 
     step_ps: int
@@ -167,7 +167,7 @@ class Bounds:
         """Bytes that the fullest rank needs; the same as the dry run says."""
         return self._plan(workload).memory
 
-    def of(self, workload: Workload) -> Bound:
+    def of(self, workload: Workload) -> PlanBound:
         """The bound of a workload that can be."""
         return self._plan(workload).bound()
 
@@ -180,7 +180,7 @@ class Bounds:
 
 class _Plan:
     def __init__(self, workload: Workload, bounds: Bounds) -> None:
-        self.bounds, self.layout = bounds, Layout(workload)
+        self.bounds, self.layout = bounds, WorkloadLayout(workload)
         self.kinds = StageKinds(self.layout)
 
     @cached_property
@@ -206,30 +206,33 @@ class _Plan:
     @cached_property
     def _holding(self) -> list[tuple[dict[Key, int], dict[Key, int]]]:
         """For each kind of stage, what tasks leave held, and the most while they run."""
-        found = []
+        holding = []
         for stage in self.kinds.stages:
             net: dict[Key, int] = {}
             peak: dict[Key, int] = {}
             for key, template in stage.templates.items():
                 alloc, free = template.columns["alloc"], template.columns["free"]
-                held = np.cumsum(alloc - free)
-                net[key] = int(held[-1]) if len(held) else 0
-                peak[key] = int((held + free).max(initial=0))
-            found.append((net, peak))
-        return found
+                held_bytes = np.cumsum(alloc - free)
+                net[key] = int(held_bytes[-1]) if len(held_bytes) else 0
+                peak[key] = int((held_bytes + free).max(initial=0))
+            holding.append((net, peak))
+        return holding
 
     @cached_property
     def _state(self) -> list[int]:
-        return [sum(p.bytes for p in model_state(self.layout, s.held())) for s in self.kinds.stages]
+        return [
+            sum(p.bytes for p in model_state(self.layout, s.held_weights()))
+            for s in self.kinds.stages
+        ]
 
     # --- time ---------------------------------------------------------------------------------
 
-    def bound(self) -> Bound:
+    def bound(self) -> PlanBound:
         weights = np.where(self.rows.is_compute, self._durations(), self._alone())
         step, (busy, compute) = self._step(weights), self._busy(weights)
         least = max(step, busy, self._crowded())
         limited = self._limited(weights, least)
-        return Bound(max(least, limited), compute, self.memory)
+        return PlanBound(max(least, limited), compute, self.memory)
 
     def _step(self, weights: I64) -> int:
         """Through the pipeline, given the picoseconds of each row; messages are the pipeline's own."""
@@ -265,18 +268,18 @@ class _Plan:
 
     def _durations(self) -> I64:
         book = self.layout.book
-        found, inverse = self.rows.distinct()
+        operations, inverse = self.rows.distinct()
         keys = [
             (book.ops.texts[op], book.dtypes.texts[dtype], book.shapes.texts[shapes], *sizes)
-            for op, dtype, shapes, *sizes in found.tolist()
+            for op, dtype, shapes, *sizes in operations.tolist()
         ]
-        known = self.bounds.durations
-        if any(key not in known for key in keys):
+        duration_of = self.bounds.durations
+        if any(key not in duration_of for key in keys):
             first = np.unique(inverse, return_index=True)[1]
             trace = trace_of(self.rows.program(first), book, {}, 0, "")
             kinds = [self.bounds.work.costs(trace, d).ps for d in self.bounds.machine.devices]
-            known |= dict(zip(keys, np.minimum.reduce(kinds).tolist(), strict=True))
-        return np.array([known[key] for key in keys], np.int64)[inverse]
+            duration_of |= dict(zip(keys, np.minimum.reduce(kinds).tolist(), strict=True))
+        return np.array([duration_of[key] for key in keys], np.int64)[inverse]
 
     def _alone(self) -> I64:
         out = np.zeros(len(self.rows), np.int64)

@@ -36,11 +36,12 @@ class Odd(Pass):
 
 
 @pytest.fixture(autouse=True)
-def _known(monkeypatch):
+def _odd_is_a_pass(monkeypatch):
+    pass_class = registry.pass_class
     monkeypatch.setitem(registry.PASSES, "odd", "odd:Odd")
     monkeypatch.setattr(
         "chakrakit.passes.base.registry.pass_class",
-        lambda name: Odd if name == "odd" else registry.pass_class(name),
+        lambda name: Odd if name == "odd" else pass_class(name),
     )
 
 

@@ -56,12 +56,12 @@ def split(spec: str, option: str = "--pass") -> tuple[str, dict[str, Any]]:
 
     `option` is where the text was given, for errors.
     """
-    found = _SPEC.fullmatch(spec)
-    if found is None:
+    match = _SPEC.fullmatch(spec)
+    if match is None:
         raise ConfigError(
             f"{option} {spec!r}: should look like name or name{{field=value, field=[a, b]}}"
         )
-    name, inside = found.groups()
+    name, inside = match.groups()
     return name, dict(_field(part, spec, option) for part in _parts(inside or "", spec, option))
 
 
@@ -136,12 +136,12 @@ class Pass(ABC):
 
     def __str__(self) -> str:
         """As the command line spells it; fields at their defaults are left out."""
-        given = {
+        changed_fields = {
             field.name: value
             for field in dataclasses.fields(self)  # type: ignore[arg-type]
             if (value := getattr(self, field.name)) != default_of(field)
         }
-        return spelled(self.name, given)
+        return spelled(self.name, changed_fields)
 
 
 def default_of(field: dataclasses.Field[Any]) -> object:
@@ -170,7 +170,10 @@ def narrow(traces: TraceSet, change: Change) -> TraceSet:
     if traces.times is None:
         return run
     first = {number: rank for rank, number in reversed(traces.timing.items())}
-    times = [_kept(traces, run, first[i]) if i in first else t for i, t in enumerate(traces.times)]
+    times = [
+        _times_of_remaining(traces, run, first[i]) if i in first else t
+        for i, t in enumerate(traces.times)
+    ]
     return Run(
         bodies,
         run.bindings,
@@ -190,7 +193,7 @@ def _changed(traces: TraceSet, number: int, change: Change) -> Trace:
     return change(traces.body_at(number))
 
 
-def _kept(before: Run, after: Run, rank: int) -> Times:
+def _times_of_remaining(before: Run, after: Run, rank: int) -> Times:
     """The times of the nodes that are still there. What each waited for may not be."""
     old, new = before.body(rank).ids, after.body(rank).ids
     order = np.argsort(old, kind="stable")

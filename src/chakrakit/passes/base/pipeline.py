@@ -46,10 +46,14 @@ def transform(traces: TraceSet, passes: Sequence[Pass]) -> tuple[TraceSet, Trans
     """The traces after all passes, and what each did."""
     before, size, applied = traces, size_of(traces), []
     first = size
-    for one in passes:
-        after = before | one
+    for applied_pass in passes:
+        after = before | applied_pass
         size = size_of(after)
-        applied.append(Applied(str(one), one.preserves, size, one.explain(before, after)))
+        applied.append(
+            Applied(
+                str(applied_pass), applied_pass.preserves, size, applied_pass.explain(before, after)
+            )
+        )
         before = after
     return before, Transformed(
         first, size, list(before.card.passes), applied, _times(traces, before)

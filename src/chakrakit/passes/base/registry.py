@@ -36,9 +36,9 @@ def pass_class(name: str) -> type[Pass]:
     """The class of a pass; a ConfigError names the nearest there is."""
     if name not in PASSES:
         raise ConfigError(f"no pass {name!r}; {nearest(name, PASSES)}")
-    module, _, made = PASSES[name].partition(":")
-    found: type[Pass] = getattr(import_module(f"chakrakit.passes.{module}"), made)
-    return found
+    module, _, class_name = PASSES[name].partition(":")
+    pass_type: type[Pass] = getattr(import_module(f"chakrakit.passes.{module}"), class_name)
+    return pass_type
 
 
 # The passes there are, for people and programs that choose one.
@@ -73,9 +73,9 @@ def list_passes() -> PassList:
 
 
 def _listed(kind: type[Pass]) -> ListedPass:
-    what = (kind.__doc__ or "").strip().splitlines()[0]
+    summary = (kind.__doc__ or "").strip().splitlines()[0]
     fields = {f.name: _described(f) for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    return ListedPass(kind.name, what, fields, kind.preserves)
+    return ListedPass(kind.name, summary, fields, kind.preserves)
 
 
 def _described(field: dataclasses.Field[Any]) -> str:
@@ -98,12 +98,12 @@ def parse(spec: str) -> Pass:
 
 def read_passes(path: str | Path) -> list[Pass]:
     """A YAML list of passes: `- compact`, `- edit{scale=2}` or `- edit: {scale: 2}`."""
-    found = decode_yaml(read_text_file(path), str(path), typed=False)
-    if not isinstance(found, list):
+    entries = decode_yaml(read_text_file(path), str(path), typed=False)
+    if not isinstance(entries, list):
         raise ConfigError(f"{path}: should be a list of passes, such as '- compact'")
-    if len(found) > _MOST:
-        raise ConfigError(f"{path}: has {len(found):,} passes; {_MOST} is the most")
-    return [_entry(entry, f"{path}: pass {i}") for i, entry in enumerate(found, 1)]
+    if len(entries) > _MOST:
+        raise ConfigError(f"{path}: has {len(entries):,} passes; {_MOST} is the most")
+    return [_entry(entry, f"{path}: pass {i}") for i, entry in enumerate(entries, 1)]
 
 
 def _entry(entry: Any, place: str) -> Pass:
@@ -129,7 +129,7 @@ def make(name: str, fields: Mapping[str, Any], place: str) -> Pass:
     """A pass from plain values, which may all be text."""
     try:
         kind = pass_class(name)
-        _known(kind, fields)
+        _check_fields(kind, fields)
         _one_of(kind, fields)
         return msgspec.convert(_spec_listed(kind, fields), kind, strict=False)
     except ConfigError as error:
@@ -157,7 +157,7 @@ def _one_of(kind: type[Pass], fields: Mapping[str, Any]) -> None:
             )
 
 
-def _known(kind: type[Pass], fields: Mapping[str, Any]) -> None:
+def _check_fields(kind: type[Pass], fields: Mapping[str, Any]) -> None:
     names = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for field in fields:
         if field not in names:

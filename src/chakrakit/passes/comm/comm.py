@@ -14,7 +14,7 @@ from chakrakit.machines.device import Quantity, parse, positive
 from chakrakit.passes.base import Pass, with_bodies, with_run_times
 from chakrakit.passes.comm.buckets import bucket, fuse, split
 from chakrakit.passes.comm.compress import Codec, compress
-from chakrakit.passes.comm.job import Choice, Job
+from chakrakit.passes.comm.job import CallFilter, CommJob
 from chakrakit.passes.comm.meeting import check_runs
 from chakrakit.passes.comm.overlap import offload, serialize, shift
 from chakrakit.passes.comm.rewrite import is_comm
@@ -122,15 +122,15 @@ class Comm(Pass):
         _check_positive(self)
         self._choice()
 
-    def _choice(self) -> Choice:
+    def _choice(self) -> CallFilter:
         least = parse(self.min_size, "bytes", "comm: min_size") or UNKNOWN
-        return Choice(self.groups, self.types, self.phases, least)
+        return CallFilter(self.groups, self.types, self.phases, least)
 
     def apply(self, traces: TraceSet) -> TraceSet:
         """The changed traces, which must be timed again."""
         if isinstance(traces, Run) and traces.times is not None:
             traces = with_run_times(traces)
-        job = Job(traces, self._choice())
+        job = CommJob(traces, self._choice())
         _ACTIONS[self.action][2](self, job)
         after = job.result()
         if self.action in _MAY_DEADLOCK:
@@ -154,7 +154,7 @@ class Comm(Pass):
         return Codec(self.ratio or 1, encode, decode, self.stream)
 
 
-_Run = Callable[[Comm, Job], None]
+_Run = Callable[[Comm, CommJob], None]
 _ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...], _Run]] = {
     "algorithm": (("algorithm",), (), lambda o, job: set_algorithm(job, o.algorithm or "auto")),
     "split-all-reduce": ((), (), lambda _, job: split_all_reduce(job)),

@@ -13,8 +13,8 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
-from chakrakit.passes.comm.channels import Channel
-from chakrakit.passes.comm.job import Job
+from chakrakit.passes.comm.channels import BodyChannel
+from chakrakit.passes.comm.job import CommJob
 from chakrakit.passes.comm.rewrite import Rewrite, data_kind
 from chakrakit.trace.model import CollectiveType, EdgeKind
 from chakrakit.trace.placement import has_edges, issue_order, lane_of, on_host, stream_lane
@@ -50,32 +50,32 @@ class Codec:
     one for decoders, so that neither waits behind the other. None: on the communication's own."""
 
 
-def compress(job: Job, codec: Codec) -> None:
+def compress(job: CommJob, codec: Codec) -> None:
     """Each call moves `1/ratio` of its bytes, after an encoder and before a decoder."""
     work: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
-    for channel, chosen in job.chosen(COMPRESSIBLE):
+    for channel, indices in job.selected_calls(COMPRESSIBLE):
         for side in channel.sides:
-            bytes_of = _work(job, channel, chosen, side.is_send)
-            work[side.body].update(zip(side.rows[chosen].tolist(), bytes_of, strict=True))
+            bytes_of = _work(job, channel, indices, side.is_send)
+            work[side.body].update(zip(side.rows[indices].tolist(), bytes_of, strict=True))
     for body, calls in work.items():
         job.edit(body, partial(_compressed, codec, calls))
 
 
-def _work(job: Job, channel: Channel, chosen: I64, is_send: bool) -> list[tuple[int, int]]:
+def _work(job: CommJob, channel: BodyChannel, calls: I64, is_send: bool) -> list[tuple[int, int]]:
     """Bytes each call encodes and decodes: its input, its output; of a message one of the two."""
-    found = []
+    coded_bytes = []
     for kind, size in zip(
-        channel.types[chosen].tolist(), channel.sizes[chosen].tolist(), strict=True
+        channel.types[calls].tolist(), channel.sizes[calls].tolist(), strict=True
     ):
         if kind in _GATHERS:
-            found.append((size, size * job.members(channel)))
+            coded_bytes.append((size, size * job.members(channel)))
         elif kind in _SCATTERS:
-            found.append((size, -(-size // job.members(channel))))
+            coded_bytes.append((size, -(-size // job.members(channel))))
         elif kind < 0:
-            found.append((size, 0) if is_send else (0, size))
+            coded_bytes.append((size, 0) if is_send else (0, size))
         else:
-            found.append((size, size))
-    return found
+            coded_bytes.append((size, size))
+    return coded_bytes
 
 
 def _compressed(codec: Codec, work: Mapping[int, tuple[int, int]], rewrite: Rewrite) -> None:
@@ -119,10 +119,10 @@ class _Streams:
                 "streams, or none to run codecs on the communication's own"
             )
 
-    def add(self, row: int, what: str, seconds: float, before: bool) -> int:
+    def add(self, row: int, codec_name: str, seconds: float, before: bool) -> int:
         """An encoder or decoder of a communication; a host's runs on the communication's thread."""
         nanos = round(seconds * 1e9)
-        columns: dict[str, Any] = {"name": f"{self.rewrite.name(row)}.{what}"}
+        columns: dict[str, Any] = {"name": f"{self.rewrite.name(row)}.{codec_name}"}
         columns |= {
             "num_ops": 0,  # its time is given; some simulators ask every compute node for these
             "tensor_size": 0,

@@ -8,7 +8,7 @@ import numpy as np
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import ConfigError
-from chakrakit.passes.comm.job import TYPES, Job
+from chakrakit.passes.comm.job import TYPES, CommJob
 from chakrakit.passes.comm.rewrite import Rewrite, highest_before, is_comm, turn_edges, waits
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
 from chakrakit.trace.placement import NO_LANE, has_edges, issue_order, lane_of, on_host, stream_lane
@@ -18,14 +18,14 @@ _ISSUE = [int(k) for k in (EdgeKind.CTRL, EdgeKind.LAUNCH, EdgeKind.CALL, EdgeKi
 """Edges that say when work is issued, not what it reads."""
 
 
-def shift(job: Job, calls: int) -> None:
+def shift(job: CommJob, calls: int) -> None:
     """Each call is issued when the one `calls` before it (below 0: after it) was; data is still awaited.
 
     The first ones wait for data alone; where calls are delayed, the last ones stay.
     """
-    for channel, chosen in job.chosen(ANY, sized=False):
+    for channel, indices in job.selected_calls(ANY, sized=False):
         for side in channel.sides:
-            job.edit(side.body, partial(_shifted, side.rows[chosen], calls))
+            job.edit(side.body, partial(_shifted, side.rows[indices], calls))
 
 
 def _shifted(rows: I64, calls: int, rewrite: Rewrite) -> None:
@@ -41,7 +41,7 @@ def _shifted(rows: I64, calls: int, rewrite: Rewrite) -> None:
             rewrite.repeat_edges(mine[int(rows[model])] if model >= 0 else [], row)
 
 
-def serialize(job: Job) -> None:
+def serialize(job: CommJob) -> None:
     """What is computed after a call is ready waits for its end, so that nothing of it is hidden.
 
     A receive is left as it is: it is ready from the start, and only its readers wait for it.
@@ -78,7 +78,7 @@ def _last_awaited(body: Trace, order: I64) -> I64:
 # Offload: communication on another stream, so that what does not read it need not wait for it.
 
 
-def offload(job: Job, stream: int) -> None:
+def offload(job: CommJob, stream: int) -> None:
     """Calls move to a stream, in the order of their issue.
 
     They still wait for what was before them on their old stream. What came after them there no longer
@@ -112,9 +112,9 @@ def _read(body: Trace) -> Mask:
     """Rows that somebody waits for, other than for their turn."""
     edges = body.edges
     reads = (edges.kind != EdgeKind.STREAM) & ~turn_edges(body)
-    found = np.zeros(len(body), np.bool_)
-    found[edges.src[reads]] = True
-    return found
+    is_read = np.zeros(len(body), np.bool_)
+    is_read[edges.src[reads]] = True
+    return is_read
 
 
 def _leave(rewrite: Rewrite, lane: I64, moved: Mask, read: Mask, by_edges: bool) -> None:

@@ -56,11 +56,11 @@ def _with_others(values: pa.Array, edits: list[tuple[int, Any]]) -> pa.Array:
 
 def _with_numbers(values: pa.Array, edits: list[tuple[int, Any]]) -> pa.Array:
     has = values.is_valid().to_numpy(zero_copy_only=False).copy()
-    found = values.fill_null(0).to_numpy(zero_copy_only=False).copy()
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False).copy()
     rows = [row for row, _ in edits]
     has[rows] = [value is not None for _, value in edits]
-    found[rows] = [0 if value is None else value for _, value in edits]
-    return pa.array(found, values.type, mask=~has)
+    numbers[rows] = [0 if value is None else value for _, value in edits]
+    return pa.array(numbers, values.type, mask=~has)
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -103,8 +103,8 @@ def highest_before(events: int, src: I64, dst: I64, marks: I64) -> I64:
     marked = np.flatnonzero(marks)
     graph = Graph(events + 1, np.r_[src, np.full(len(marked), events)], np.r_[dst, dst[marked]])
     lags = np.r_[np.zeros(len(src), np.int64), marks[marked]]
-    found, _ = graph.longest_path(np.zeros(events + 1, np.int64), lags)
-    return found[:events]
+    distance, _ = graph.longest_path(np.zeros(events + 1, np.int64), lags)
+    return distance[:events]
 
 
 # The kinds of edges that say of new work what the body's own edges say of its work.
@@ -157,11 +157,11 @@ class Rewrite:
     last: I64 = field(init=False)
     turn_first: I64 = field(init=False)
     turn_last: I64 = field(init=False)
-    held: I64 = field(init=False)
+    finish_last: I64 = field(init=False)
     """Where finish→finish edges arrive."""
 
     def __post_init__(self) -> None:
-        self.first, self.last, self.turn_first, self.turn_last, self.held = (
+        self.first, self.last, self.turn_first, self.turn_last, self.finish_last = (
             np.arange(len(self.body)) for _ in range(5)
         )
         self._goes = np.zeros(len(self.body), np.bool_)
@@ -176,8 +176,8 @@ class Rewrite:
     def set(self, column: str, rows: int | Sequence[int], values: Any) -> None:
         """New values of an attribute in these rows; None removes it there."""
         where = [rows] if isinstance(rows, int) else rows
-        given = values if isinstance(values, list) else [values] * len(where)
-        self._values.setdefault(column, {}).update(zip(where, given, strict=True))
+        new_values = values if isinstance(values, list) else [values] * len(where)
+        self._values.setdefault(column, {}).update(zip(where, new_values, strict=True))
         if column == "comm_size" and "unsharded" in self.body.table.column_names:
             self.set("unsharded", where, None)  # what was said of the old size
 
@@ -193,8 +193,8 @@ class Rewrite:
 
     def name(self, row: int) -> str:
         """The name a row has in the body."""
-        found: str = self.body.names[row].as_py()
-        return found
+        name: str = self.body.names[row].as_py()
+        return name
 
     def number(self, column: str, row: int) -> int | None:
         """What an attribute of the body is in a row; None where the row does not have it."""
@@ -234,25 +234,27 @@ class Rewrite:
     def absorb(self, row: int, into: int) -> None:
         """The row goes; whoever waited for it waits for the other one, which waits for all it did."""
         self._goes[row] = True
-        for ends in (self.first, self.last, self.turn_first, self.turn_last, self.held):
+        for ends in (self.first, self.last, self.turn_first, self.turn_last, self.finish_last):
             ends[row] = into
 
     def end_with(self, row: int, last: int) -> None:
         """The row goes on until another communication ends."""
-        self.last[row] = self.turn_last[row] = self.held[row] = last
+        self.last[row] = self.turn_last[row] = self.finish_last[row] = last
 
     # --- the new body ---------------------------------------------------------------------------
 
     def build(self) -> Trace:
         """The body with all that was done to it."""
-        kept = np.flatnonzero(~self._goes)
-        order, ids = self._arranged(kept)
+        remaining = np.flatnonzero(~self._goes)
+        order, ids = self._arranged(remaining)
         place = np.full(len(self.body) + len(self._added), -1, np.int64)
         place[order] = np.arange(len(order))
-        made = self._edited(order, place)
-        made = made.with_columns({"id": ids}).with_edges(self._wired(place))
+        rebuilt = self._edited(order, place)
+        rebuilt = rebuilt.with_columns({"id": ids}).with_edges(self._wired(place))
         return (
-            made.with_parent(self._parents(order, place)) if (self.body.parent >= 0).any() else made
+            rebuilt.with_parent(self._parents(order, place))
+            if (self.body.parent >= 0).any()
+            else rebuilt
         )
 
     def _parents(self, order: I64, place: I64) -> I32:
@@ -261,13 +263,13 @@ class Rewrite:
         outer = self.body.parent[like[order]]
         return np.where(outer >= 0, place[self.first[outer]], -1).astype(np.int32)
 
-    def _arranged(self, kept: I64) -> tuple[I64, U64]:
+    def _arranged(self, remaining: I64) -> tuple[I64, U64]:
         """Rows in their new order in the file, and their ids: later ones move up to make room."""
         new = np.arange(len(self._added)) + len(self.body)
-        rows = np.r_[kept, new]
-        beside = np.r_[kept, np.array([a.like for a in self._added], np.int64)]
+        rows = np.r_[remaining, new]
+        beside = np.r_[remaining, np.array([a.like for a in self._added], np.int64)]
         offset = np.r_[
-            np.zeros(len(kept), np.int64), np.array([a.offset for a in self._added], np.int64)
+            np.zeros(len(remaining), np.int64), np.array([a.offset for a in self._added], np.int64)
         ]
         order = np.lexsort((offset, beside))
         ids = self.body.ids[beside]
@@ -323,7 +325,7 @@ class Rewrite:
         turn = turn_edges(self.body)
         from_end, to_end = edges.form != EdgeForm.START_START, edges.form == EdgeForm.FINISH_FINISH
         src = np.where(from_end, self.last[edges.src], self.first[edges.src])
-        dst = np.where(to_end, self.held[edges.dst], self.first[edges.dst])
+        dst = np.where(to_end, self.finish_last[edges.dst], self.first[edges.dst])
         src = np.where(turn, self.turn_last[edges.src], src)
         dst = np.where(turn, self.turn_first[edges.dst], dst)
         touched = (src != edges.src) | (dst != edges.dst)
@@ -355,9 +357,9 @@ def _once(edges: Edges, touched: Mask) -> Edges:
     ends = np.stack([edges.src, edges.dst, edges.form])[:, order]
     new = np.r_[True, (ends[:, 1:] != ends[:, :-1]).any(axis=0)][: len(edges)]
     run = np.cumsum(new) - 1
-    made = np.bincount(run, touched[order], minlength=1) > 0
+    changed = np.bincount(run, touched[order], minlength=1) > 0
     stays = np.zeros(len(edges), np.bool_)
-    stays[order] = new | ~made[run]
+    stays[order] = new | ~changed[run]
     return edges.where(stays)
 
 
@@ -388,6 +390,6 @@ def cut(size: int, parts: int, each: int) -> list[int]:
 def add_up(rewrite: Rewrite, into: int, rows: Sequence[int], *columns: str) -> None:
     """The sums of some rows' attributes, where any of them has one, in one of them."""
     for column in columns:
-        found = [n for row in rows if (n := rewrite.number(column, row)) is not None]
-        if found:
-            rewrite.set(column, into, sum(found))
+        numbers = [n for row in rows if (n := rewrite.number(column, row)) is not None]
+        if numbers:
+            rewrite.set(column, into, sum(numbers))

@@ -157,7 +157,7 @@ def has_rule(use: Use) -> bool:
     return not use.types - SHARDS - _WHOLE
 
 
-def role_of(names: Collection[str], use: Use, given: bool) -> Role:
+def role_of(names: Collection[str], use: Use, declared: bool) -> Role:
     """The role of a group that programs know under these names; `given` if the user says it is data.
 
     Without a telling name, data parallelism is known by sums that are all of gradients, after the
@@ -167,7 +167,7 @@ def role_of(names: Collection[str], use: Use, given: bool) -> Role:
     if not has_rule(use):
         return Role.MODEL if set(names) <= _MODEL else Role.UNCLEAR
     data = Role.SHARDED if use.types & SHARDS else Role.DATA
-    if given or set(names) <= _DATA:
+    if declared or set(names) <= _DATA:
         return data
     if set(names) <= _MODEL:
         return Role.MODEL
@@ -187,17 +187,17 @@ def uses_in(trace: Trace) -> dict[str, Use]:
     small = trace.column("comm_size", 0)[rows] <= _FEW_BYTES
     phases = texts_of(trace, "phase")[rows]
     matters = np.isin(types, list(SUMS)) & ~small
-    found = {}
+    uses = {}
     for name in dict.fromkeys(names.tolist()):
         mine = names == name
-        found[name] = Use(
+        uses[name] = Use(
             frozenset(types[mine].tolist()),
             bool((phases[mine & matters] == "forward").any()),
             bool((phases[mine & matters] != "").all()),
             bool((types[mine & matters] == CollectiveType.ALL_REDUCE).any()),
             bool(small[mine].all()),
         )
-    return found
+    return uses
 
 
 class GroupRoles:
@@ -216,12 +216,12 @@ class GroupRoles:
     @cached_property
     def users(self) -> dict[str, frozenset[tuple[int, str]]]:
         """Group → the (body, name in it) of those who use it."""
-        found: dict[str, set[tuple[int, str]]] = {}
+        users_of_group: dict[str, set[tuple[int, str]]] = {}
         for binding in self._traces.bindings.values():
             for name in self.in_body[binding.body]:
                 group = self.group(binding.groups.get(name, name))
-                found.setdefault(group, set()).add((binding.body, name))
-        return {group: frozenset(users) for group, users in found.items()}
+                users_of_group.setdefault(group, set()).add((binding.body, name))
+        return {group: frozenset(users) for group, users in users_of_group.items()}
 
     def group(self, name: str) -> str:
         """The one name of a group; "" for all ranks."""
@@ -241,15 +241,15 @@ class GroupRoles:
     @cached_property
     def roles(self) -> dict[str, Role]:
         """Of every group in use. Groups with the same users have the same role."""
-        known: dict[frozenset[tuple[int, str]], Role] = {}
-        given = {self.use(g) for g in self.users if self._over & {g, *self.names(g)}}
+        role_of_users: dict[frozenset[tuple[int, str]], Role] = {}
+        declared_uses = {self.use(g) for g in self.users if self._over & {g, *self.names(g)}}
         for group, users in self.users.items():
-            if users not in known:
+            if users not in role_of_users:
                 use = self.use(group)
-                known[users] = role_of(self.names(group), use, use in given)
-        return {group: known[users] for group, users in self.users.items()}
+                role_of_users[users] = role_of(self.names(group), use, use in declared_uses)
+        return {group: role_of_users[users] for group, users in self.users.items()}
 
-    def shown(self, group: str) -> str:
+    def described(self, group: str) -> str:
         """A group for a message: its name, what programs call it, what is done in it."""
         if group == "":
             return f"all ranks ({self.use(group)})"
@@ -271,18 +271,18 @@ def peers_in(trace: Trace) -> list[int]:
     """The ranks that a body's messages name, its own among them, in order of appearance."""
     rows = trace.is_type(NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
     ends = [trace.column(end, -1)[rows].astype(np.int64) for end in ("comm_src", "comm_dst")]
-    named = np.stack(ends, axis=1).ravel()
-    return [rank for rank in dict.fromkeys(named.tolist()) if rank >= 0]
+    ranks = np.stack(ends, axis=1).ravel()
+    return [rank for rank in dict.fromkeys(ranks.tolist()) if rank >= 0]
 
 
 def roots_in(trace: Trace) -> dict[int, set[str]]:
     """The ranks that a body's collectives name as their roots, and the groups they are the roots of."""
     rows = np.flatnonzero(trace.is_type(NodeType.COMM_COLL_NODE) & trace.has("comm_src"))
-    found: dict[int, set[str]] = {}
+    groups_of_root: dict[int, set[str]] = {}
     roots = trace.column("comm_src", -1)[rows].tolist()
     for root, group in zip(roots, group_names(trace, rows).to_pylist(), strict=True):
-        found.setdefault(root, set()).add(group)
-    return found
+        groups_of_root.setdefault(root, set()).add(group)
+    return groups_of_root
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,19 +298,21 @@ class _Site:
 
     def blockers(self, axis: Axis, lies: Mapping[str, GroupPosition]) -> list[str]:
         """What stands against an axis, in words."""
-        found = []
+        blockers = []
         for group in self.groups:
             role, lie = self.roles.roles[group], lies[group]
             if lie is GroupPosition.ASKEW or (
                 lie is GroupPosition.ACROSS and role not in _MAY_CROSS
             ):
-                found.append(
-                    f"{self.roles.shown(group)} spans {lie.value}, and its role is {role.value}"
+                blockers.append(
+                    f"{self.roles.described(group)} spans {lie.value}, and its role is {role.value}"
                 )
-        for own, peer in self.messages:
-            if axis.replica(own) != axis.replica(peer):
-                found.append(f"rank {own} exchanges messages with rank {peer} of another replica")
-        return found
+        for sender, peer in self.messages:
+            if axis.replica(sender) != axis.replica(peer):
+                blockers.append(
+                    f"rank {sender} exchanges messages with rank {peer} of another replica"
+                )
+        return blockers
 
 
 class DataAxis:
@@ -331,7 +333,7 @@ class DataAxis:
         self.peers = {b: peers_in(traces.body_at(b)) for b in self.roles.in_body}
         self.roots = {b: roots_in(traces.body_at(b)) for b in self.roles.in_body}
         self._check_given(over)
-        self.axis = self._found(set(over))
+        self.axis = self._find_axis(set(over))
         self._check_all()
 
     @cached_property
@@ -363,24 +365,26 @@ class DataAxis:
         ]
 
     def _check_given(self, over: Collection[str]) -> None:
-        known = set(self.roles.users) | {n for g in self.roles.users for n in self.roles.names(g)}
+        group_names = set(self.roles.users) | {
+            n for g in self.roles.users for n in self.roles.names(g)
+        }
         for name in over:
-            if name not in known:
+            if name not in group_names:
                 raise TraceError(
                     f"over: no program uses a group {name!r}; there are "
-                    f"{', '.join(repr(k) for k in sorted(known)[:16])}"
+                    f"{', '.join(repr(k) for k in sorted(group_names)[:16])}"
                 )
 
-    def _found(self, over: set[str]) -> Axis:
+    def _find_axis(self, over: set[str]) -> Axis:
         site = self._site()
-        wanted = {g for g in site.groups if over & {g, *self.roles.names(g)}}
+        required = {g for g in site.groups if over & {g, *self.roles.names(g)}}
         fitting: list[tuple[Axis, frozenset[str]]] = []
         blocked: list[list[str]] = []
         for axis in axes(self.traces.world_size):
             lies = site.lies(axis)
             across = {g for g, lie in lies.items() if lie is GroupPosition.ACROSS}
             replicas = frozenset(g for g in across if self.roles.roles[g] in _REPLICAS)
-            if replicas and wanted <= across:
+            if replicas and required <= across:
                 blockers = site.blockers(axis, lies)
                 blocked += [blockers] if blockers else []
                 fitting += [] if blockers else [(axis, replicas)]
@@ -394,22 +398,24 @@ class DataAxis:
         """Shards stay if they can, then most replicas; two different answers are none."""
         self._refuse_lone()
 
-        def score(one: tuple[Axis, frozenset[str]]) -> tuple[bool, int]:
-            return any(self.roles.roles[g] is Role.SHARDED for g in one[1]), -one[0].size
+        def score(candidate: tuple[Axis, frozenset[str]]) -> tuple[bool, int]:
+            return any(self.roles.roles[g] is Role.SHARDED for g in candidate[1]), -candidate[
+                0
+            ].size
 
         least = min(map(score, fitting))
-        found = [one for one in fitting if score(one) == least]
-        if len({groups for _, groups in found}) > 1:
-            names = " or ".join(self.roles.shown(min(groups)) for _, groups in found[:2])
+        best = [candidate for candidate in fitting if score(candidate) == least]
+        if len({groups for _, groups in best}) > 1:
+            names = " or ".join(self.roles.described(min(groups)) for _, groups in best[:2])
             raise TraceError(f"the replicas may be those of {names}; say which with over=[NAME]")
-        return max((axis for axis, _ in found), key=lambda a: a.stride)
+        return max((axis for axis, _ in best), key=lambda a: a.stride)
 
     def _refuse_lone(self) -> None:
         """Groups of one rank are what is left of an axis along which there is one replica."""
         for group, role in self.roles.roles.items():
             if role in _REPLICAS and len(self.members(group)) == 1:
                 raise TraceError(
-                    f"{self.roles.shown(group)} has one rank: there is one replica, and nothing "
+                    f"{self.roles.described(group)} has one rank: there is one replica, and nothing "
                     "tells which ranks more of them would have"
                 )
 
@@ -429,9 +435,7 @@ class DataAxis:
             return f"cannot scale: {min(blocked, key=len)[0]}"
         unclear = [g for g, role in self.roles.roles.items() if role is Role.UNCLEAR]
         if unclear:
-            return (
-                f"the role of {self.roles.shown(unclear[0])} is unclear; {self._cure(unclear[0])}"
-            )
+            return f"the role of {self.roles.described(unclear[0])} is unclear; {self._cure(unclear[0])}"
         return "no group is data parallel, so that there are no replicas to add or take away"
 
     def _cure(self, group: str) -> str:
@@ -445,6 +449,6 @@ class DataAxis:
             return
         groups = {g: self.members(g) for g in self.roles.users}
         site = _Site(self.roles, groups, self.messages(self.traces.ranks))
-        found = site.blockers(self.axis, self.lies)
-        if found:
-            raise TraceError(f"cannot scale: {found[0]}")
+        blockers = site.blockers(self.axis, self.lies)
+        if blockers:
+            raise TraceError(f"cannot scale: {blockers[0]}")

@@ -58,21 +58,21 @@ class Resharded:
         shares.of("own_ns", rows, "", before, after)
         elements = self._elements(trace)
         for name in ("num_ops", "tensor_size"):
-            known = (
+            by_elements = (
                 rows & (elements[0] > 0) & (_values(trace, name) % np.maximum(elements[0], 1) == 0)
             )
-            shares.of(name, rows & ~known, "", before, after)
+            shares.of(name, rows & ~by_elements, "", before, after)
             shares.put(
-                name, known, _values(trace, name) // np.maximum(elements[0], 1) * elements[1]
+                name, by_elements, _values(trace, name) // np.maximum(elements[0], 1) * elements[1]
             )
 
     def _elements(self, trace: Trace) -> I64:
         """Elements that each node updates before and after, by its `shards`; 0 where it has none."""
-        found = np.zeros((2, len(trace)), np.int64)
+        counts = np.zeros((2, len(trace)), np.int64)
         texts, codes = coded(texts_of(trace, "shards"))
         for number, text in enumerate(texts):
-            found[:, codes == number] = np.array(self._shares_in(text)).reshape(2, 1)
-        return found
+            counts[:, codes == number] = np.array(self._shares_in(text)).reshape(2, 1)
+        return counts
 
     def _shares_in(self, text: str) -> tuple[int, int]:
         """What `dp 4096,4096 edp 512` comes to before and after; 0 for what is not such a text."""
@@ -118,9 +118,9 @@ class _Shares:
         if not len(at):
             return
         values = self._columns.setdefault(name, _values(self.trace, name).copy())
-        told = self._told(whole_in, at, values[at], before, after)
-        values[at[told >= 0]] = told[told >= 0]
-        for row in at[told < 0].tolist():
+        new_shares = self._shares_of_whole(whole_in, at, values[at], before, after)
+        values[at[new_shares >= 0]] = new_shares[new_shares >= 0]
+        for row in at[new_shares < 0].tolist():
             whole = self._wholes.pop((row, name), int(values[row]) * int(before[row]))
             if whole >= 2**63:
                 raise TraceError(
@@ -136,7 +136,7 @@ class _Shares:
         if rows.any():
             self._columns.setdefault(name, _values(self.trace, name).copy())[rows] = values[rows]
 
-    def _told(self, column: str, at: I64, shares: I64, before: I64, after: I64) -> I64:
+    def _shares_of_whole(self, column: str, at: I64, shares: I64, before: I64, after: I64) -> I64:
         """New shares of a whole that the row tells; -1 where the old share is not one of it."""
         if not column:
             return np.full(len(at), -1, np.int64)
@@ -148,18 +148,18 @@ class _Shares:
 
     def applied(self) -> Trace:
         """The trace with all of it."""
-        own = self._columns.pop("own_ns", None)
-        trace = self.trace if own is None else with_own_ns(self.trace, own)
+        own_ns = self._columns.pop("own_ns", None)
+        trace = self.trace if own_ns is None else with_own_ns(self.trace, own_ns)
         columns: dict[str, object] = {
             name: pa.array(values, mask=~trace.has(name))
             for name, values in self._columns.items()
             if name in trace.table.column_names
         }
         if self._wholes or WHOLE in trace.table.column_names:
-            columns[WHOLE] = self._kept()
+            columns[WHOLE] = self._wholes_column()
         return trace.with_columns(columns)
 
-    def _kept(self) -> pa.Array | None:
+    def _wholes_column(self) -> pa.Array | None:
         if not self._wholes:
             return None
         lists: list[list[int] | None] = [None] * len(self.trace)
@@ -172,18 +172,18 @@ def _wholes(trace: Trace) -> dict[tuple[int, str], int]:
     """(row, column) → the whole that an earlier scaling kept."""
     if WHOLE not in trace.table.column_names:
         return {}
-    kept = enumerate(trace.table.column(WHOLE).to_pylist())
+    wholes_of_rows = enumerate(trace.table.column(WHOLE).to_pylist())
     return {
         (row, name): whole
-        for row, wholes in kept
+        for row, wholes in wholes_of_rows
         for name, whole in zip(KEPT, wholes or (), strict=False)
         if whole
     }
 
 
 def _values(trace: Trace, name: str) -> I64:
-    found: I64 = trace.own_ns if name == "own_ns" else trace.column(name, 0).astype(np.int64)
-    return found
+    values: I64 = trace.own_ns if name == "own_ns" else trace.column(name, 0).astype(np.int64)
+    return values
 
 
 def _element_sizes(trace: Trace, rows: I64) -> I64:

@@ -20,7 +20,7 @@ from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Decoder, Plan, Step
 from chakrakit.workloads.generate import cache_bytes, touched_experts
-from chakrakit.workloads.layers import BYTES, Core, Node, Stack, Tokens, stack_of
+from chakrakit.workloads.layers import BYTES, BlockNode, Core, Stack, Tokens, stack_of
 
 _ROWS = re.compile(r"\[\[(?:(\d+),)?(\d+),(\d+)\],\[(?:\d+,)?\d+,(\d+)\]\]")
 
@@ -103,7 +103,7 @@ class StepOperators:
         tokens = Tokens(1, int(at.tokens), core, ("cp",), int(at.sampled), self.step.dispatch_dtype)
         return stack_of(self.model, self.plan, self.step, tokens, at.met)
 
-    def _nodes(self, at: Point) -> Iterator[tuple[Node, int]]:
+    def _nodes(self, at: Point) -> Iterator[tuple[BlockNode, int]]:
         stack = self._stack(at)
         counts = {"embedding": 1, "head": 1}
         counts |= {name: stack.rows.count(name) for name in ("dense", "moe")}
@@ -152,7 +152,7 @@ class StepOperators:
             one.dtype,
         )
 
-    def _layer(self, tokens: int, pairs: int) -> list[Node]:
+    def _layer(self, tokens: int, pairs: int) -> list[BlockNode]:
         stack = self._stack(Point(tokens, 1, 1.0), pairs)
         return stack.block(stack.rows[0]).forward
 
@@ -195,7 +195,7 @@ def _in_four_bits(o: Operator) -> Operator:
     return replace(o, bytes=weights, dtype="fp4")
 
 
-def _operator(nodes: list[Node], count: int, places: tuple[Point, ...]) -> Operator:
+def _operator(nodes: list[BlockNode], count: int, places: tuple[Point, ...]) -> Operator:
     base = nodes[0]
     shape = _ROWS.fullmatch(base.shapes)
     rows = [_rows(node) for node in nodes]
@@ -216,7 +216,7 @@ def _operator(nodes: list[Node], count: int, places: tuple[Point, ...]) -> Opera
     )
 
 
-def _rows(node: Node) -> float:
+def _rows(node: BlockNode) -> float:
     found = _ROWS.fullmatch(node.shapes)
     return float(int(found[1] or 1) * int(found[2])) if found else 0.0
 

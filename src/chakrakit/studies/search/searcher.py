@@ -145,14 +145,14 @@ def why(step_ns: float, parts: Mapping[str, float], best: Mapping[str, float]) -
     whole = sum(best.values())
     names = dict.fromkeys((*parts, *best))
     change = {n: parts.get(n, 0.0) - best.get(n, 0.0) for n in names}
-    told = [
+    differences = [
         f"{n} {'+' if d > 0 else '−'}{abs(d) / 1e6:,.1f} ms"
         for n, d in sorted(change.items(), key=lambda item: -item[1])
         if abs(d) > _NOTABLE * whole
     ]
     slower = 100 * (step_ns / whole - 1)
     head = f"{slower:.1f} % longer" if slower >= 0 else f"{-slower:.1f} % shorter"
-    return f"{head}: {', '.join(told)}" if told else f"{head}; no part differs much"
+    return f"{head}: {', '.join(differences)}" if differences else f"{head}; no part differs much"
 
 
 # What every search gives: the best, and the others after it.
@@ -223,7 +223,7 @@ class Searcher:
         room = min(device.memory for device in machine.devices)
         self.room = room or float("inf")
         self._alone: dict[tuple[str, int], tuple[int, int]] = {}
-        self.done: list[Evaluated] = []
+        self.evaluated: list[Evaluated] = []
         self.over: list[tuple[float, Workload]] = []
 
     def least(self, workload: Workload) -> float:
@@ -259,26 +259,26 @@ class Searcher:
 
     def bound(self, workload: Workload) -> float:
         """The objective below which no simulation of it comes."""
-        found = self.bounds.of(workload)
-        return self.objective.least(workload.plan.world, found.step_ps, found.compute_ps)
+        bound = self.bounds.of(workload)
+        return self.objective.least(workload.plan.world, bound.step_ps, bound.compute_ps)
 
     def ranking(self) -> list[Evaluated]:
         """The simulated plans that fit, best first; of equals the one found first."""
-        return sorted((e for e in self.done if e.result.fits), key=lambda e: e.result.value)
+        return sorted((e for e in self.evaluated if e.result.fits), key=lambda e: e.result.value)
 
     def limit(self) -> float:
         """What a plan must be below to be better than all so far."""
-        return min((e.result.value for e in self.done if e.result.fits), default=float("inf"))
+        return min((e.result.value for e in self.evaluated if e.result.fits), default=float("inf"))
 
     def evaluate(self, workload: Workload) -> Evaluated:
         """Simulates a plan."""
-        done = simulate(generate(workload), self.machine, compute=self.work)
-        one = Evaluated(workload, self._result(workload, done))
-        self.done.append(one)
-        return one
+        simulation = simulate(generate(workload), self.machine, compute=self.work)
+        evaluated = Evaluated(workload, self._result(workload, simulation))
+        self.evaluated.append(evaluated)
+        return evaluated
 
-    def _result(self, workload: Workload, done: Simulation) -> PlanResult:
-        plan, summary = workload.plan, done.summary
+    def _result(self, workload: Workload, simulation: Simulation) -> PlanResult:
+        plan, summary = workload.plan, simulation.summary
         need = self.bounds.memory(workload)
         return PlanResult(
             gpus=plan.world,
@@ -297,5 +297,5 @@ class Searcher:
             mfu=summary.mfu,
             memory_bytes=need,
             fits=need <= self.room,
-            parts=parts_of(done.outcome),
+            parts=parts_of(simulation.outcome),
         )

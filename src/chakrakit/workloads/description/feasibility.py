@@ -75,14 +75,14 @@ def too_much(w: Workload) -> Iterator[str]:
 def _numbers(part: Model | Step) -> Iterator[str]:
     for name in part.__struct_fields__:
         value = getattr(part, name)
-        for one in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(one, float) and not abs(one) < _LARGEST:
-                yield f"{name} is {one}; it must be a number below {_LARGEST:,}"
-            if not isinstance(one, int):
+        for number in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(number, float) and not abs(number) < _LARGEST:
+                yield f"{name} is {number}; it must be a number below {_LARGEST:,}"
+            if not isinstance(number, int):
                 continue
             least = 1 if name in _POSITIVE else 0
-            if not least <= one <= _LARGEST:
-                yield f"{name} is {one:,}; it must be {least} or more, and at most {_LARGEST:,}"
+            if not least <= number <= _LARGEST:
+                yield f"{name} is {number:,}; it must be {least} or more, and at most {_LARGEST:,}"
 
 
 def _degrees(plan: Plan) -> Iterator[str]:
@@ -159,8 +159,8 @@ def _ints(part: Plan | Step, names: Iterable[str]) -> dict[str, int]:
 def _fitting(limit: int, *numbers: int) -> str:
     """The degrees up to a limit that divide all numbers."""
     tried = range(1, min(limit, _TRIED) + 1)
-    found = [str(d) for d in tried if all(n % d == 0 for n in numbers)]
-    return ", ".join(found[:12]) + (", …" if len(found) > 12 else "")
+    divisors = [str(d) for d in tried if all(n % d == 0 for n in numbers)]
+    return ", ".join(divisors[:12]) + (", …" if len(divisors) > 12 else "")
 
 
 def _order(plan: Plan) -> Iterator[str]:
@@ -174,10 +174,10 @@ def _batches(plan: Plan, step: Step) -> Iterator[str]:
     if step.kind == "train" and step.global_batch % each:
         low = max(step.global_batch // each, 1) * each
         share, rest = divmod(step.global_batch, plan.dp)
-        other = f", or micro_batch {_fitting(share, share)}" if share and not rest else ""
+        alternative = f", or micro_batch {_fitting(share, share)}" if share and not rest else ""
         yield (
             f"global_batch {step.global_batch} is not a multiple of dp × micro_batch = {plan.dp} × "
-            f"{step.micro_batch}; use global_batch {low} or {low + each}{other}"
+            f"{step.micro_batch}; use global_batch {low} or {low + each}{alternative}"
         )
 
 
@@ -191,11 +191,11 @@ def _heads(model: Model, plan: Plan) -> Iterator[str]:
     if isinstance(model, Decoder) and not model.kv_lora:
         counts["kv_heads"] = model.kv_heads or model.heads
     cut = plan.tp * (plan.cp if plan.context == "ulysses" else 1)
-    what = f"tp × cp (ulysses) {plan.tp} × {plan.cp}" if cut > plan.tp else f"tp {plan.tp}"
+    degree = f"tp × cp (ulysses) {plan.tp} × {plan.cp}" if cut > plan.tp else f"tp {plan.tp}"
     for name, count in counts.items():
         if count % cut:
             fits = _fitting(count, *counts.values())
-            yield f"{what} does not divide {model.name}'s {count} {name}; use {fits}"
+            yield f"{degree} does not divide {model.name}'s {count} {name}; use {fits}"
     ffn = model.ffn or 4 * model.hidden
     if ffn % plan.tp or model.hidden % plan.tp:
         yield f"tp {plan.tp} does not divide hidden {model.hidden} and ffn {ffn}; use " + _fitting(

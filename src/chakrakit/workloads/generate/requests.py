@@ -78,7 +78,7 @@ def _problem(requests: core.ServingRequests, options: core.ServingOptions) -> co
 
 
 @dataclass(frozen=True)
-class Piece:
+class RequestPiece:
     """Tokens of one request in one iteration."""
 
     request: int
@@ -102,7 +102,7 @@ class Piece:
 class Iteration:
     """One pass of the model."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[RequestPiece, ...]
 
     @property
     def tokens(self) -> int:
@@ -146,15 +146,15 @@ def iterations(step: Step, replica: int, count: int) -> list[Iteration]:
 
 def prefills(lengths: Sequence[int], size: int) -> list[Iteration]:
     """Whole prompts, so many in a pass."""
-    pieces = [Piece(request, n, 0, True) for request, n in enumerate(lengths)]
+    pieces = [RequestPiece(request, n, 0, True) for request, n in enumerate(lengths)]
     return [Iteration(tuple(pieces[i : i + size])) for i in range(0, len(pieces), size)]
 
 
 def decodes(cached: Sequence[int], count: int) -> list[Iteration]:
     """One more token for every request in each of `count` passes."""
     return [
-        Iteration(tuple(Piece(r, 1, n + done, True) for r, n in enumerate(cached)))
-        for done in range(count)
+        Iteration(tuple(RequestPiece(r, 1, n + generated, True) for r, n in enumerate(cached)))
+        for generated in range(count)
     ]
 
 
@@ -166,5 +166,7 @@ def _continuous(lengths: list[int], step: Step) -> Iterator[Iteration]:
         *(batches[n].tolist() for n in ("step", "request", "tokens", "context", "gives")),
         strict=True,
     )
-    for _, own in groupby(rows, key=lambda row: row[0]):
-        yield Iteration(tuple(Piece(r, new, cached, gives > 0) for _, r, new, cached, gives in own))
+    for _, step_rows in groupby(rows, key=lambda row: row[0]):
+        yield Iteration(
+            tuple(RequestPiece(r, new, cached, gives > 0) for _, r, new, cached, gives in step_rows)
+        )

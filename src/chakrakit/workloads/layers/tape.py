@@ -20,7 +20,7 @@ INPUT = -1
 
 
 @dataclass(eq=False)
-class Node:
+class BlockNode:
     """One node of a block's forward or backward list. Sizes are what one rank has, in bytes.
 
     `deps` are places in the same list or INPUT; `saved` are places in the forward list that a
@@ -56,7 +56,7 @@ class Node:
     inner: int = 0
     """The part of `alloc` that only this node's own backward needs: scores."""
 
-    def again(self, **changes: Any) -> Node:
+    def again(self, **changes: Any) -> BlockNode:
         """A node of the same cost elsewhere: it waits for nothing and holds nothing yet."""
         fresh: dict[str, Any] = {"deps": [], "saved": [], "alloc": 0, "free": 0, "inner": 0}
         return replace(self, **{**fresh, **changes})
@@ -104,8 +104,8 @@ class Block:
     """What a tape recorded: forward and backward nodes of one micro-batch, and the weights."""
 
     name: str
-    forward: list[Node]
-    backward: list[Node]
+    forward: list[BlockNode]
+    backward: list[BlockNode]
     weights: list[Weight]
     input_bytes: int
     forward_end: int
@@ -133,8 +133,8 @@ class Tape:
         self.name = name
         self.settings = settings
         self.degrees = settings.degrees
-        self.forward: list[Node] = []
-        self.backward: list[Node] = []
+        self.forward: list[BlockNode] = []
+        self.backward: list[BlockNode] = []
         self.weights: list[Weight] = []
         self._ops: list[_Op] = []
         self._saved: dict[int, Tensor] = {}
@@ -156,14 +156,14 @@ class Tape:
         self.weights.append(weight)
         return weight
 
-    def emit(self, node: Node, inputs: Iterable[Tensor]) -> int:
+    def emit(self, node: BlockNode, inputs: Iterable[Tensor]) -> int:
         """Adds a forward node that reads these tensors; returns its place."""
         node.deps = sorted({t.node for t in inputs})
         self.forward.append(node)
         return len(self.forward) - 1
 
     def emit_backward(
-        self, node: Node, grads: Iterable[Tensor] = (), reads: Iterable[Tensor] = ()
+        self, node: BlockNode, grads: Iterable[Tensor] = (), reads: Iterable[Tensor] = ()
     ) -> int:
         """Adds a backward node that waits for gradients and reads what forward made."""
         node.deps = sorted({g.node for g in grads} | set(node.deps))
@@ -226,9 +226,11 @@ class Tape:
 
     def _collective(
         self, name: str, kind: CollectiveType, axis: str, size: int, out_size: int
-    ) -> Node:
+    ) -> BlockNode:
         label = f"{name}.{kind.name.lower()}_{axis}"
-        return Node(label, "collective", comm=kind, comm_size=size, out_size=out_size, role=axis)
+        return BlockNode(
+            label, "collective", comm=kind, comm_size=size, out_size=out_size, role=axis
+        )
 
     def regather(self, tensor: Tensor, name: str) -> int:
         """For backward: the place where a tensor kept cut is gathered again; -1 if it was kept whole."""
