@@ -40,10 +40,10 @@ def test_nodes_are_meant_by_id(trace):
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"phases": ("forwrd",)}, "phases: 'forwrd' is no node's; did you mean 'forward'"),
-        ({"steps": (7,)}, "steps: 7 is no node's; there are 0, 1"),
-        ({"names": ("layers", "mm")}, "names: 'mm' is no node's"),
-        ({"nodes": (99,)}, "nodes: 99 is no node's"),
+        ({"phases": ("forwrd",)}, "phases: no node has 'forwrd'; did you mean 'forward'"),
+        ({"steps": (7,)}, "steps: no node has 7; there are 0, 1"),
+        ({"names": ("layers", "mm")}, "names: no node has 'mm'"),
+        ({"nodes": (99,)}, "nodes: no node has 99"),
     ],
 )
 def test_a_word_that_means_no_node_is_refused_with_the_nearest(trace, fields, problem):

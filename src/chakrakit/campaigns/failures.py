@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-# How long until something happens, drawn from a distribution.
+# --- random lengths of time ---------------------------------------------------------------------
 
 
 class Duration(Protocol):

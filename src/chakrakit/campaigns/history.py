@@ -19,7 +19,7 @@ import msgspec
 from chakrakit.campaigns.failures import FailureProcess, FailureSource, Scope
 from chakrakit.campaigns.plan import CampaignPlan
 
-# What one history came to.
+# --- the outcome --------------------------------------------------------------------------------
 
 
 class HistoryOutcome(msgspec.Struct):

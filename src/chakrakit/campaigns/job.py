@@ -1,4 +1,4 @@
-"""Failures from a log: a CSV file with one row per failure."""
+"""A job file as a campaign that can be run: failures (also from a log), checkpoint stores, policies."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ def _number(place: str, name: str, text: str | None) -> float:
     return value
 
 
-# Checkpoints given by size: how long a store takes to write and to read them.
+# --- checkpoints given by size ------------------------------------------------------------------
 
 
 _LONGEST = 365 * 86_400.0
-"""Seconds; no job waits longer for one checkpoint."""
+"""A year in seconds: a store that takes longer for one checkpoint is a mistake in the job file."""
 
 
 class CheckpointStore:
@@ -178,7 +178,7 @@ def _store(policy: dict[str, Any], stores: dict[str, CheckpointStore]) -> Checkp
     return stores[name]
 
 
-# A job file, checked line by line, as a Job that can be run.
+# --- the job file -------------------------------------------------------------------------------
 
 
 HOUR, DAY = 3600.0, 86400.0
@@ -264,7 +264,7 @@ def _part_of_message(kind: type[msgspec.Struct], message: str) -> type[msgspec.S
 
 
 def _check_numbers(lines: Document, value: Any, place: Place) -> None:
-    """YAML has numbers that are none."""
+    """Refuses YAML's .inf and .nan, which are not usable numbers."""
     if isinstance(value, dict):
         for key, item in value.items():
             _check_numbers(lines, item, (*place, str(key)))
@@ -276,7 +276,7 @@ def _check_numbers(lines: Document, value: Any, place: Place) -> None:
 
 
 def _at(lines: Document, place: Place, function: Any, *arguments: Any) -> Any:
-    """What a function gives, its errors with the line of a place."""
+    """Calls a function; adds the line of a place in the file to its errors."""
     try:
         return function(*arguments)
     except ChakraError as error:

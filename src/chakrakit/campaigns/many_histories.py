@@ -1,4 +1,4 @@
-"""Many histories of one job, here or on workers, and what they come to."""
+"""Runs many histories of one job, here or on workers, and sums them up; tries what changes would give."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from chakrakit.campaigns.result import (
 from chakrakit.errors import ConfigError
 from chakrakit.parallel import Workers, check_engine, spread
 
-# What one change would give: more spares, faster detection and restarts, other intervals.
+# --- what a change would give: more spares, faster detection and restarts, other intervals -------
 
 
 HISTORIES = 100
-"""Run again for every change, with the chance of the first ones, so that only the change differs."""
+"""Histories run again for every change, with the seeds of the first ones, so that only the change differs."""
 
 
 def sensitivity(job: CampaignJob, outcomes: Sequence[HistoryOutcome], seed: int) -> list[Change]:
@@ -82,11 +82,11 @@ def _days(after: HistoryOutcome, before: HistoryOutcome, plan: CampaignPlan) -> 
 
 
 PIECE = 250
-"""Histories that one worker runs before it reports."""
+"""Histories that one worker runs before it reports: enough that sending them back costs little."""
 
 
 MANY = 1000
-"""From so many histories on, starting workers pays."""
+"""With fewer histories than this, starting workers takes longer than running them here."""
 MOST = 1_000_000
 """Outcomes are kept until the last is there; a mean of so many is sure to a thousandth of their spread."""
 

@@ -21,7 +21,7 @@ from chakrakit.trace.communication import Binding
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.sets import Card, Run
 
-NS = 1e9
+NS = 1e9  # nanoseconds per second
 MOST_ROWS = 400_000
 """More rows than this in all, and ranks whose node failed show their own state alone."""
 

@@ -45,7 +45,7 @@ def ranks_of(text: str) -> Sequence[int]:
 
 
 class AnalysisSettings(TypedDict, total=False):
-    """What an analysis and a page about it may be told."""
+    """Options that an analysis and a page about it share."""
 
     faster: Annotated[
         Mapping[str, float] | Iterable[str],

@@ -1,4 +1,4 @@
-"""`simulate --astra`: a workload as ASTRA-sim runs it. Nothing of the native simulator is imported for it."""
+"""`simulate --astra`: a workload as ASTRA-sim runs it, without importing the native simulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands take alike: traces as paths or objects, workers by name, pairs and lists as words."""
+"""Inputs that commands share: traces as paths or objects, workers by name, pairs and lists as text."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def workers_of(options: WorkerOptions) -> Workers | None:
 
 
 def progress_of(options: ProgressOption) -> Progress:
-    """What is told how far the work has come: nobody, where nobody asks."""
+    """Returns the function to call with the progress; one that does nothing where none was given."""
     from chakrakit.parallel import quiet
 
     return options["progress"] or quiet
@@ -113,7 +113,7 @@ def pairs_of(texts: Iterable[str]) -> dict[str, str]:
 
 
 def mapping_of(pairs: Pairs) -> Mapping[Any, Any]:
-    """Pairs whose words are parsed; none are an empty tuple."""
+    """Returns pairs that were parsed to a mapping; no pairs, an empty tuple, become an empty one."""
     return pairs if isinstance(pairs, Mapping) else {}
 
 

@@ -1,4 +1,4 @@
-"""Options, each said in one line: what a command takes in Python, on the command line and on a card.
+"""Options, each declared once: what a command takes in Python, on the command line and on a card.
 
 A command's options are the fields of a `TypedDict`, its arguments the parameters of its function:
 
@@ -48,7 +48,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Option:
-    """What is said of an option beside its name and type.
+    """An option's help, default and spelling, beside its name and type.
 
     A `bool` is a switch: `--name` where it is false by default, else `--name/--no-name`. An option whose
     default is `()` may be given several times. A `Literal` lists its choices; numbers are numbers; all
@@ -66,7 +66,7 @@ class Option:
     """The heading under which `--help` lists it."""
     parse: Callable[[Any], Any] | None = None
     """Makes a value of text, or of all texts where it may be given several times. It raises a ValueError that
-    says what to give; values that are no text are left alone."""
+    says what to give; values other than text are left alone."""
     joined: bool = False
     """Whether several values are one word on the command line, with commas."""
     least: int | None = None
@@ -172,7 +172,7 @@ class Parameter(NamedTuple):
             raise ConfigError(f"{self.flag} {value}: give {limits}")
 
 
-# --- reading them -------------------------------------------------------------------------------
+# --- reading declarations -----------------------------------------------------------------------
 
 
 def fields_of(struct: type) -> list[Parameter]:
@@ -292,7 +292,7 @@ def _bound(
 
 
 _SECTION = re.compile(r"^(Returns|Examples|Notes)\n---", re.MULTILINE)
-_WIDTH = 96
+_WIDTH = 96  # columns of a docstring: what `help()` shows beside its indentation in 100 columns
 
 
 def _documented(text: str, parameters: list[Parameter]) -> str:
@@ -336,11 +336,11 @@ def in_python(text: str, parameters: Iterable[Parameter]) -> str:
     return "`".join(p if i % 2 else _FLAG.sub(in_backticks, p) for i, p in enumerate(parts))
 
 
-# --- what becomes of them -----------------------------------------------------------------------
+# --- passing options on -------------------------------------------------------------------------
 
 
 def picked(kind: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the options those that a struct or function of another room takes under the same name."""
+    """Returns the options that a struct or function of another room takes under the same name."""
     return {n: options[n] for n in inspect.signature(kind).parameters if n in options}
 
 
@@ -354,7 +354,7 @@ def changed(struct: type, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(struct: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a card says of a run: the options that were asked for, in plain values."""
+    """Returns what a run's card records: options that differ from their defaults, as plain values."""
     card_names = {p.name for p in fields_of(struct) if p.option.on_card}
     non_defaults = changed(struct, options)
     return {name: _plain(value) for name, value in non_defaults.items() if name in card_names}

@@ -100,7 +100,7 @@ def progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
 
 
 def print_recording(recording: RecordedStep | None) -> None:
-    """What concerns every figure that follows: a warning first, then the steps that are known."""
+    """Prints what concerns every figure that follows: warnings first, then the recorded steps."""
     if recording is None:
         return
     for line in recording.lines():

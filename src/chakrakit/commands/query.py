@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from chakrakit.commands.inputs import Traces
     from chakrakit.commands.results import QueryResult
 
-SHOWN_ROWS = 100
+SHOWN_ROWS = 100  # about two screens; more would scroll the first rows away
 RECORDS = 10
 """Rows that are shown one below the other, where a table of them would be too wide."""
 

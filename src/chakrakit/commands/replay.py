@@ -14,7 +14,7 @@ from chakrakit.commands.output import Json, console, print_json, print_recording
 if TYPE_CHECKING:
     from chakrakit.replayer import RankResult, ReplayReport
 
-_SHOWN = 12
+_SHOWN = 12  # rows of stand-ins that fit one screen with the other tables; --json has all
 
 
 class ReplaySettings(TypedDict, total=False):

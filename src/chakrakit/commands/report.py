@@ -78,7 +78,7 @@ def report(
 
 
 def _page_of(md: bool) -> str:
-    """Where a page goes unless it is said."""
+    """Returns the file that a page goes to by default."""
     return "report.md" if md else "report.html"
 
 

@@ -1,4 +1,4 @@
-"""What functions give back beyond the structs of other rooms: objects to go on with, and their facts."""
+"""Results of public functions that hold objects to go on with, such as traces, beside their facts."""
 
 from __future__ import annotations
 

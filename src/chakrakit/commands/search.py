@@ -202,7 +202,7 @@ class ServeChosen(ServiceSearchOptions, total=False):
 
 
 AXES = tuple(p.name for struct in (ModelAxes, PlanAxes, ServiceAxes) for p in fields_of(struct))
-"""What a search chooses, and may be told to choose from."""
+"""The axes of all searches; the user may limit each to some values."""
 
 
 def _common(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -347,13 +347,13 @@ def search(
 
 
 def _places(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords that are no option: places in a script's command."""
+    """Returns the keywords that are not options: places in a script's command."""
     options_of_all = {p.name for p in fields_of(SearchOptions)}
     return {name: value for name, value in options.items() if name not in options_of_all}
 
 
 def _refuse(settings: Mapping[str, Any], struct: type, purpose: str) -> None:
-    """What another search is told would be dropped in silence."""
+    """Refuses options of another search, which would be dropped in silence."""
     for parameter in fields_of(struct):
         if parameter.name in settings:
             raise ConfigError(f"{parameter.flag} is for {purpose}")

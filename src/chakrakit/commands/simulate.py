@@ -249,7 +249,7 @@ def simulate(
 
 
 def _refuse(struct: type, options: Mapping[str, Any], purpose: str, alternative: str) -> None:
-    """Options of the other simulator would be dropped in silence."""
+    """Refuses options of the other simulator, which would be dropped in silence."""
     for name in changed(struct, options):
         flag = next(p.flag for p in fields_of(struct) if p.name == name)
         raise ConfigError(f"{flag} is for {purpose}; leave it out with {alternative}")

@@ -82,13 +82,16 @@ _WORDS: dict[str, Callable[[str], object]] = {
     "dtype": find_type,
     "comm_dtype": find_type,
 }
-"""Text that says no more than the vocabulary does; any other value in these columns is renamed."""
+"""Column → test for texts that are words of the vocabulary and may stay; any other text in it is renamed."""
 _RENAMED = ("name", "pg_name", "module")
 
 
 @dataclass(frozen=True)
 class ColumnPolicy:
-    """How each column is treated. `keep` and `drop` name columns that are treated otherwise than usual."""
+    """How each column is treated.
+
+    `keep` and `drop` name columns that are kept or dropped against the default.
+    """
 
     times: TimePolicy
     keep: frozenset[str]
@@ -96,7 +99,10 @@ class ColumnPolicy:
 
     @classmethod
     def of(cls, times: TimePolicy, keep: Iterable[str], drop: Iterable[str]) -> ColumnPolicy:
-        """Checked: nobody drops what a trace cannot be without, or keeps and drops at once."""
+        """Builds a policy.
+
+        Refuses to drop a column that every trace needs, or one that is also to be kept.
+        """
         policy = cls(times, frozenset(keep), frozenset(drop))
         columns = {*FIELDS, *STARTS, *DURATIONS, *_RENAMED, *IO_COLUMNS, *by_name()}
         _check_known(policy.drop, columns)
@@ -109,7 +115,10 @@ class ColumnPolicy:
         return policy
 
     def treatment(self, column: str) -> Treatment:
-        """What happens to a column; an attribute that has a field's name has a column `attr:NAME`."""
+        """Returns what happens to a column.
+
+        An attribute with the name of a field has the column `attr:NAME`.
+        """
         if column in self.drop:
             return "dropped"
         if column in self.keep or column in FIELDS:
@@ -128,7 +137,7 @@ class ColumnPolicy:
 
 
 def _check_known(names: Collection[str], columns: Collection[str]) -> None:
-    """A misspelt name would leave in what was to be dropped. Any name may be kept: it is the user's."""
+    """Refuses to drop an unknown column: a misspelt name would leave in what was to be dropped."""
     for name in sorted(set(names) - set(columns)):
         hint = nearest(name, sorted(columns))
         raise ConfigError(f"drop: no attribute {name!r} is ever kept; {hint}")

@@ -1,4 +1,4 @@
-"""Compact: host nodes that only pass time on are folded into the lag of one edge."""
+"""Compact: replaces host nodes that only pass time on by the lag of one edge."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace, ne
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 
-_USER_SCOPE = 7
+_USER_SCOPE = 7  # PyTorch's RecordScope::USER_SCOPE, which annotations have
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Compact(Pass):
         return {"factor": round(nodes[0] / max(nodes[1], 1), 3)}
 
     def compacted(self, trace: Trace) -> Trace:
-        """One body."""
+        """Returns one body without its mergeable nodes."""
         chain = _Chain(trace)
         goes = chain.mergeable & self._may_go(trace)
         if not goes.any():
@@ -88,7 +88,7 @@ class _Chain:
         self.mergeable = (into == 1) & (out == 1) & (self.entry >= 0) & has
 
     def without(self, goes: Mask) -> Edges:
-        """All edges with the chains through these rows drawn together."""
+        """Returns all edges, with each chain through removed rows replaced by one edge."""
         edges = self.edges
         lag, root = self._collapsed(goes)
         after = np.flatnonzero(goes[edges.src] & ~goes[edges.dst])
@@ -104,9 +104,9 @@ class _Chain:
         return Edges.concat([edges.where(~goes[edges.src] & ~goes[edges.dst]), new])
 
     def _collapsed(self, goes: Mask) -> tuple[I64, I64]:
-        """For each row that goes: time from its chain's base to where it is left, and chain's first.
+        """Returns for each removed row the time since its chain's start, and the chain's first row.
 
-        By doubling: every pass doubles how far back a row looks, so long chains take few passes.
+        Every pass doubles how far back a row looks, so long chains take few passes.
         """
         nobody = len(goes)
         rows = np.flatnonzero(goes)

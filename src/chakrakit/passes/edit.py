@@ -1,4 +1,4 @@
-"""Edit: time added to, or scaled in, chosen work, on the device or on the host."""
+"""Edit: adds time to selected work, or scales it, on the device or on the host; reports times by class."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from chakrakit.trace.model import EdgeKind, Trace
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 
-# Calls: the outermost of chosen nodes, with all that runs inside them on host and device.
+# --- calls: selected nodes with all that runs inside them ---------------------------------------
 
 
 class SelectedCalls:
-    """What chosen nodes stand for.
+    """The calls that selected nodes stand for.
 
-    A chosen host node that is not inside another one is a call: to it belong the host nodes that run
-    inside it and the device nodes they launch. A chosen device node outside all calls is one by itself.
-    `call[row]` is the row of the call a node belongs to, -1 for none.
+    A selected host node that is not inside another one is a call: to it belong the host nodes that run
+    inside it and the device nodes they launch. A selected device node outside all calls is a call by
+    itself. `call[row]` is the row of the call that a node belongs to, -1 for none.
     """
 
     def __init__(self, trace: Trace, selected: Mask) -> None:
@@ -50,7 +50,7 @@ class SelectedCalls:
         self._start = trace.start_ns
 
     def last(self, among: Mask) -> I64:
-        """Of each call the row that begins last among some."""
+        """Returns for each call the row that begins last among the rows of a mask."""
         rows = np.flatnonzero(among & (self.call >= 0))
         rows = rows[np.lexsort((rows, self._start[rows], self.call[rows]))]
         final = np.ones(len(rows), np.bool_)
@@ -59,9 +59,9 @@ class SelectedCalls:
 
 
 def _outermost(selected: Mask, parent: I32) -> I64:
-    """For each row the outermost chosen row that it is, or is inside of; -1 for none.
+    """Returns for each row the outermost selected row that it is, or is inside of; -1 for none.
 
-    By doubling: every round looks twice as far outwards.
+    Every round looks twice as far outwards.
     """
     rows = np.arange(len(selected))
     outermost = np.where(selected, rows, -1)
@@ -72,11 +72,11 @@ def _outermost(selected: Mask, parent: I32) -> I64:
     return np.where(outermost[up] >= 0, outermost[up], outermost)
 
 
-# By how much the time of each class of work changed between two sets of traces.
+# --- the report ---------------------------------------------------------------------------------
 
 
 def by_class(before: TraceSet, after: TraceSet) -> list[dict[str, Any]]:
-    """One row per class, largest first: nodes, and nanoseconds of all ranks before and after.
+    """Compares the time of each class of work, largest first: nodes, nanoseconds of all ranks.
 
     Times are those of the nodes themselves, as if each ran alone; communication is left out, since
     only a network knows its times.
@@ -141,12 +141,12 @@ class Edit(Pass):
             raise ConfigError("edit changes nothing; give scale=FACTOR or add_us=MICROSECONDS")
 
     def apply(self, traces: TraceSet) -> TraceSet:
-        """The edited traces. Nothing to edit is an error."""
+        """Returns the edited traces; selecting nothing is an error."""
         traces = with_run_times(traces)
         replace(self._selection, classes=self.classes).refuse_absent(traces)
         rows_of_bodies = [self._rows_to_edit(traces.body_at(i)) for i in range(traces.body_count)]
         if not any(len(edited_rows.rows) for edited_rows in rows_of_bodies):
-            raise TraceError(f"{self}: no {self.on} node is meant; {_hint(traces, self.on)}")
+            raise TraceError(f"{self}: no {self.on} node is selected; {_hint(traces, self.on)}")
         bodies = [
             partial(self._edited, traces, i, edited_rows)
             for i, edited_rows in enumerate(rows_of_bodies)
@@ -159,7 +159,7 @@ class Edit(Pass):
 
     @property
     def _selection(self) -> NodeSelection:
-        """By all that says which calls are meant; a class says which of their nodes."""
+        """The fields that select calls; `classes` then narrows their nodes."""
         return NodeSelection(
             names=self.names, modules=self.modules, phases=self.phases, nodes=self.nodes
         )
@@ -186,7 +186,10 @@ class Edit(Pass):
         return edited if self.on == "device" else self._gaps(edited, target)
 
     def _gaps(self, trace: Trace, target: _EditedRows) -> Trace:
-        """The host's gap before a row is time of the row around it; at the top, of the row itself."""
+        """Scales host gaps.
+
+        The gap before a row belongs to its parent, at the top level to the row itself.
+        """
         edges = trace.edges
         selected = np.zeros(len(trace), np.bool_)
         selected[target.rows] = True
@@ -201,7 +204,7 @@ class Edit(Pass):
 
 @dataclass(frozen=True, eq=False)
 class _EditedRows:
-    """Of a body: the rows to scale, and the last of each call."""
+    """The rows of a body to scale, and the last row of each call, which gets the added time."""
 
     rows: I64
     last: I64

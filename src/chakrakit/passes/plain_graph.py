@@ -1,4 +1,10 @@
-"""Plain graph: pieces with dependencies that all mean "starts after the end of", and gaps as nodes."""
+"""Plain graph: a rank's rows in pieces whose dependencies all mean "starts after the end of"; gaps are nodes.
+
+A plain reader knows one rule: a node starts when all it depends on has ended. A host operator breaks it:
+what it calls starts inside it, kernels start while it still runs, and it waits for others before it ends.
+So host threads become chains of pieces, each of one operator's own work, cut where something starts from
+them or where they wait; device rows and communication stay whole.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +17,6 @@ import numpy as np
 from chakrakit.arrays import I64, Mask
 from chakrakit.trace.model import EdgeForm, Edges
 
-# Pieces: the rows of a rank cut so that each piece runs from one moment to another and nothing else.
-#
-# A plain reader knows one rule: a node starts when all it depends on has ended. A host operator breaks it:
-# what it calls starts inside it, kernels start while it still runs, and it waits for others before it ends.
-# So host threads become chains of pieces, each of one operator's own work, cut where something starts from
-# them or where they wait; device rows and communication stay whole.
-
 
 @dataclass(frozen=True, eq=False)
 class TimedRows:
@@ -26,9 +25,9 @@ class TimedRows:
     start: I64
     end: I64
     own_ns: I64
-    """Own time; less than the duration where a host row waits."""
+    """Own time in ns; less than the duration where a host row waits."""
     threaded: Mask
-    """Host rows that are no communication: they share their thread."""
+    """Host rows other than communication, which share their thread."""
     lane: I64
     ran: Mask
     edges: Edges
@@ -36,7 +35,7 @@ class TimedRows:
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Parallel arrays, by row and then by start."""
+    """Pieces as parallel arrays, sorted by row and then by start."""
 
     row: I64
     start: I64
@@ -47,7 +46,7 @@ class Pieces:
 
 
 def cut(rows: TimedRows) -> Pieces:
-    """All pieces of a rank; every row that ran has at least one."""
+    """Returns all pieces of a rank; every row that ran has at least one."""
     at = _cut_times(rows)
     pieces: list[tuple[int, int, int]] = []
     for row, start, end in _segments(rows):
@@ -60,7 +59,7 @@ def cut(rows: TimedRows) -> Pieces:
 
 
 def _missing(rows: TimedRows, cut_rows: set[int]) -> list[tuple[int, int, int]]:
-    """Threaded rows that callees fill entirely: one empty piece where they start."""
+    """Returns one empty piece for each threaded row that its callees fill entirely."""
     return [
         (row, int(rows.start[row]), int(rows.start[row]))
         for row in np.flatnonzero(rows.ran & rows.threaded).tolist()
@@ -69,7 +68,7 @@ def _missing(rows: TimedRows, cut_rows: set[int]) -> list[tuple[int, int, int]]:
 
 
 def _cut_times(rows: TimedRows) -> dict[int, list[int]]:
-    """For each threaded row, the moments where something starts from it or it waits for something."""
+    """Returns for each threaded row the times where something starts from it or it waits for something."""
     times: dict[int, list[int]] = {}
     e = rows.edges
     starts = e.form == EdgeForm.START_START
@@ -84,7 +83,7 @@ def _cut_times(rows: TimedRows) -> dict[int, list[int]]:
 
 
 def _segments(rows: TimedRows) -> list[tuple[int, int, int]]:
-    """Each thread as what its innermost operator does at every moment: (row, from, to)."""
+    """Cuts each thread into (row, from, to), where row is the innermost operator that runs at the time."""
     segments: list[tuple[int, int, int]] = []
     mine = np.flatnonzero(rows.ran & rows.threaded)
     order = mine[np.lexsort((mine, -rows.end[mine], rows.start[mine], rows.lane[mine]))]
@@ -118,7 +117,7 @@ def _segments(rows: TimedRows) -> list[tuple[int, int, int]]:
 def _cut_segment(
     rows: TimedRows, row: int, start: int, end: int, at: list[int] | tuple[()]
 ) -> list[tuple[int, int, int]]:
-    """A segment cut at the moments inside it; where its row waits, the wait is left out."""
+    """Cuts a segment at the times inside it; where its row waits, the wait is left out."""
     inside = sorted({t for t in at if start < t < end})
     bounds = [start, *inside, end]
     waited = int(rows.end[row] - rows.start[row] - rows.own_ns[row])
@@ -132,12 +131,12 @@ def _cut_segment(
 
 
 GAP = -1
-"""The row of a gap: a time in which the rank waits for nothing that the trace knows."""
+"""The row of a gap: a time in which the rank waits for nothing that the trace records."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlainGraph:
-    """Nodes in an order that dependencies follow, with times in ns and edges between places in it."""
+    """Nodes in topological order, with times in ns and edges between their places in that order."""
 
     row: I64
     """The row each node is a piece of, or GAP."""
@@ -146,18 +145,18 @@ class PlainGraph:
     src: I64
     dst: I64
     dropped: int
-    """Dependencies that the times contradict even so."""
+    """How many dependencies the times contradict."""
 
 
 def plain_graph(rows: TimedRows, begin: int, finish: int) -> PlainGraph:
-    """The rank as a plain graph whose longest path runs from `begin` to `finish`."""
+    """Returns the rank as a plain graph whose longest path runs from `begin` to `finish`."""
     pieces = cut(rows)
     parents, dropped = _parents(rows, pieces)
     return _with_gaps(pieces, parents, begin, finish, dropped)
 
 
 def _parents(rows: TimedRows, pieces: Pieces) -> tuple[dict[int, set[int]], int]:
-    """For each piece the pieces that end before it starts and that it depends on."""
+    """Returns the pieces that each piece depends on, and how many edges the times contradict."""
     first = np.searchsorted(pieces.row, np.arange(len(rows.start)))
     after = np.searchsorted(pieces.row, np.arange(len(rows.start)), side="right")
     parents: dict[int, set[int]] = defaultdict(set)
@@ -184,7 +183,7 @@ def _parents(rows: TimedRows, pieces: Pieces) -> tuple[dict[int, set[int]], int]
 
 
 def _target(pieces: Pieces, first: int, after: int, form: int, source_end: int) -> int:
-    """The piece an edge leads to: the first, or the one that goes on after the wait."""
+    """Returns the piece an edge leads to: a row's first, or the one that goes on after the wait."""
     if form == EdgeForm.FINISH_FINISH:
         for piece in range(first, after):
             if pieces.start[piece] >= source_end:
@@ -194,7 +193,7 @@ def _target(pieces: Pieces, first: int, after: int, form: int, source_end: int) 
 
 
 def _source(pieces: Pieces, first: int, after: int, limit: int) -> int | None:
-    """The last piece of a row that has ended by `limit`; None where none has."""
+    """Returns the last piece of a row that has ended by `limit`, or None."""
     last = None
     for piece in range(first, after):
         if pieces.end[piece] > limit:
@@ -206,7 +205,7 @@ def _source(pieces: Pieces, first: int, after: int, limit: int) -> int | None:
 def _order_on_lanes(
     rows: TimedRows, pieces: Pieces, parents: dict[int, set[int]]
 ) -> dict[int, int]:
-    """Adds the order of each lane to `found`; gives the piece before each one."""
+    """Adds the order of each lane to `parents`; returns the piece before each piece."""
     lane = rows.lane[pieces.row]
     order = np.lexsort((pieces.end, pieces.start, lane))
     before: dict[int, int] = {}
@@ -218,7 +217,7 @@ def _order_on_lanes(
 
 
 class _Nodes:
-    """Nodes and edges as they are put together."""
+    """Collects nodes and edges."""
 
     def __init__(self) -> None:
         self.row: list[int] = []
@@ -235,7 +234,7 @@ class _Nodes:
         return number
 
     def after_gap(self, parents: list[int], begin: int, until: int) -> list[int]:
-        """The parents, and a gap where all of them have ended before `until`."""
+        """Returns the parents, and a new gap node if all of them end before `until`."""
         ready = max((self.end[p] for p in parents), default=begin)
         if ready >= until:
             return parents
@@ -244,7 +243,7 @@ class _Nodes:
 
 
 class _Places:
-    """Which node each piece has become; parents that start and end at the same moment are put first."""
+    """Which node each piece has become; of pieces at the same time, parents become nodes first."""
 
     def __init__(self, count: int) -> None:
         self.of = np.full(count, -1, np.int64)

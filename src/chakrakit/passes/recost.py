@@ -42,14 +42,14 @@ from chakrakit.trace.model import COMMUNICATION, NodeType, Trace
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import PS_PER_NS, TraceSet
 
-# How much longer each node takes on one device than on another, by their rooflines.
+# --- times on one device over those on another, by their rooflines ------------------------------
 
 
 def device_ratios(trace: Trace, new: Texts, source: Device, target: Device) -> F64:
-    """Time on `target` in the element types `new` over time on `source` in the trace's own, a row.
+    """Returns each row's time on `target` in the element types `new` over that on `source` as recorded.
 
-    All kernels of an operator share its work. A kernel of which nothing is known takes the ratio of
-    one of its name; what is left, and the host, keeps its time.
+    All kernels of an operator share its work. A kernel whose work is unknown takes the ratio of
+    one with its name; all other rows, and the host's, keep their time.
     """
     flops, moved = _work(trace)
     device = ~on_host(trace) & trace.is_type(
@@ -81,7 +81,7 @@ def _work(trace: Trace) -> tuple[F64, F64]:
 
 
 def _growth(old: Texts, new: Texts) -> F64:
-    """How many times as many bytes the same elements take."""
+    """Returns the bytes of a new element over those of the old one, for each row."""
     pairs = zip(old.tolist(), new.tolist(), strict=True)
     return np.array(
         [
@@ -95,17 +95,17 @@ def _or_bf16(dtypes: Texts) -> Texts:
     return np.where(dtypes == "", "bf16", dtypes).astype(object)
 
 
-# Element types of nodes, and nodes in another precision: bytes change, operations do not.
+# --- other element types: bytes change, operations do not ---------------------------------------
 
 
 FLOATS = tuple(t.name for t in TYPES if t.kind == "float")
-"""Element types that can stand for each other; whole numbers stay what they are."""
+"""Element types that can replace each other; integers are never converted."""
 _TENSOR = re.compile(r"(?:Tensor|GenericList\[Tensor)\(([^()]+)")
 _SIZES = ("comm_size", "out_size")
 
 
 def with_dtypes(trace: Trace) -> Trace:
-    """The trace with the element type of every device compute node that can be known."""
+    """Returns the trace with an element type for every device compute node whose inputs tell it."""
     dtypes = texts_of(trace, "dtype")
     rows = np.flatnonzero((dtypes == "") & is_compute(classes_of(trace)))
     launchers = Launchers(trace)
@@ -118,7 +118,7 @@ def with_dtypes(trace: Trace) -> Trace:
 
 
 def without_guesses(changed: Trace, typed: Trace, trace: Trace) -> Trace:
-    """What was changed in a trace with known element types, without those that were only guessed."""
+    """Returns `changed` without the element types that `with_dtypes` derived and nothing changed since."""
     new, typed_dtypes, recorded = (texts_of(body, "dtype") for body in (changed, typed, trace))
     dtypes = np.where(new == typed_dtypes, recorded, new)
     return (
@@ -127,14 +127,17 @@ def without_guesses(changed: Trace, typed: Trace, trace: Trace) -> Trace:
 
 
 def in_precision(trace: Trace, dtypes: Mapping[str, str]) -> Trace:
-    """The trace with classes of work in other element types (class → type, `communication` among them)."""
+    """Returns the trace with classes of work in other element types (class → type).
+
+    `communication` is a class too.
+    """
     for name, dtype in dtypes.items():
         trace = _converted(trace, of_classes(trace, (name,)), dtype)
     return trace
 
 
 def _converted(trace: Trace, rows: Mask, dtype: str) -> Trace:
-    """Rows that say an element type of which this can take the place, with it."""
+    """Converts the rows that have a floating-point element type to another, with their sizes."""
     comm = trace.is_type(*COMMUNICATION)
     for side, column, sizes in (
         (rows & comm, "comm_dtype", _SIZES),
@@ -159,10 +162,10 @@ def _converted(trace: Trace, rows: Mask, dtype: str) -> Trace:
 
 
 def _memory_columns(trace: Trace, ratio: F64) -> dict[str, object]:
-    """Bytes that nodes take and release: those of a node follow its element type.
+    """Returns the bytes that nodes allocate and free, which follow their element types.
 
-    What is released was taken by another node, which the trace does not name; where all that took as many
-    bytes changed alike, it was one of them.
+    What is freed was allocated by another node, which the trace does not name; where all nodes that allocated
+    as many bytes changed alike, it was one of them.
     """
     if "mem_alloc" not in trace.table.column_names:
         return {}
@@ -230,7 +233,7 @@ class Recost(Pass):
                 raise ConfigError(f"scale: {name}: {factor}; it should be 0 or more, and finite")
 
     def apply(self, traces: TraceSet) -> TraceSet:
-        """The traces with their new times."""
+        """Returns the traces with their new times."""
         traces = with_run_times(traces)
         self._check_classes(traces)
         if self.machine or self.dtypes:
@@ -246,7 +249,7 @@ class Recost(Pass):
         return {"classes": by_class(before, after), "communication_bytes": sizes}
 
     def _check_classes(self, traces: TraceSet) -> None:
-        """A class that no node has, or of which none says its element type, is a mistake."""
+        """Refuses a class that no node has, or whose nodes do not say their element type."""
         for name in {**self.dtypes, **self.scale}:
             if not _sides(traces, name):
                 present = sorted({str(c) for body in _bodies(traces) for c in classes_of(body)})
@@ -271,7 +274,7 @@ def _bodies(traces: TraceSet) -> Iterator[Trace]:
 
 
 def _sides(traces: TraceSet, name: str) -> list[Literal["device", "host"]]:
-    """Where nodes of a class run."""
+    """Returns the sides, device and host, on which nodes of a class run."""
     host_masks = [on_host(body)[of_classes(body, (name,))] for body in _bodies(traces)]
     sides: list[Literal["device", "host"]] = []
     sides += ["device"] if any((~host).any() for host in host_masks) else []
@@ -279,7 +282,7 @@ def _sides(traces: TraceSet, name: str) -> list[Literal["device", "host"]]:
 
 
 def _refuse_times(traces: TraceSet, classes: list[str]) -> None:
-    """Work in another precision takes another time, which only a device can tell."""
+    """Refuses to convert traces with times unless a machine is given, because times change with precision."""
     if any(body.own_ns[of_classes(body, classes)].any() for body in _bodies(traces)):
         raise ConfigError(
             "dtypes: these traces have times, which change with precision as a device tells; "
@@ -331,7 +334,7 @@ def _work_model(name: str) -> WorkModel:
 
 
 def _comm_bytes(traces: TraceSet) -> int:
-    """Bytes of all messages and collectives of all ranks, as each rank gives them in."""
+    """Sums `comm_size` over all messages and collectives of all ranks."""
     ranks = Counter(binding.body for binding in traces.bindings.values())
     sizes = {body: traces.body_at(body).column("comm_size", 0) for body in ranks}
     return sum(int(sizes[body].sum()) * count for body, count in ranks.items())

@@ -1,4 +1,4 @@
-"""Select: some ranks, and of their nodes those of steps, phases, groups, modules, a time or a place."""
+"""Select: keeps some ranks, and of their nodes those of steps, phases, groups, modules, or a time window."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Graph, NodeType, Tr
 from chakrakit.trace.placement import NO_LANE, implied_order, issue_order, lane_of
 from chakrakit.trace.sets import PS_PER_NS, Run, Times, TraceSet
 
-# Some rows of a trace, with the order that rows left out in between gave them.
-
+# --- rows of one trace --------------------------------------------------------------------------
 
 _FS, _SS, _FF = (
     int(f) for f in (EdgeForm.FINISH_START, EdgeForm.START_START, EdgeForm.FINISH_FINISH)
 )
 Anchors = dict[tuple[int, bool], int]
-"""(lane, whether an end or a start is meant) → the kept row there that comes last."""
+"""(lane, whether it is an end rather than a start) → the last remaining row on that lane."""
 
 
 def with_bridging_edges(trace: Trace, remaining: Mask) -> Trace:
-    """The kept rows. Where one had to wait for another through rows left out, it still does.
+    """Returns the remaining rows. Where one had to wait for another through removed rows, it still does.
 
     What the rows left out took is gone: a bridge is an edge without a lag. Of rows on one stream or
     thread the last is enough, since they wait for each other.
@@ -46,7 +45,7 @@ def with_bridging_edges(trace: Trace, remaining: Mask) -> Trace:
 
 
 class _Bridges:
-    """Walks the rows left out in an order in which each comes after all it waits for."""
+    """Finds which remaining rows wait for each other through removed ones, in topological order."""
 
     def __init__(self, trace: Trace, remaining: Mask) -> None:
         self.remaining = remaining
@@ -73,7 +72,7 @@ class _Bridges:
         )
 
     def _constraints(self, trace: Trace) -> tuple[Edges, Graph]:
-        """The edges, and the order of streams and threads where no edges say it."""
+        """Returns the edges, with edges for the order of streams and threads where the trace has none."""
         lanes = Edges.of(*implied_order(trace), EdgeKind.STREAM)
         both = Edges.concat([trace.edges, lanes])
         graph = Graph(len(trace), both.src, both.dst)
@@ -81,7 +80,7 @@ class _Bridges:
         return (both, graph) if graph.is_acyclic else (trace.edges, trace.graph)
 
     def bridges(self) -> Iterator[tuple[int, int, int]]:
-        """(source, target, form) of every bridge."""
+        """Yields (source, target, form) of every bridge."""
         into: dict[tuple[int, int], Anchors] = {}
         for src, dst, form in self.edges:
             anchors = self._from(src, form)
@@ -96,7 +95,7 @@ class _Bridges:
                     yield src, dst, _FF if ends else _FS if finish else _SS
 
     def _from(self, src: int, form: int) -> Anchors:
-        """What is over before the target of an edge may go on."""
+        """Returns the remaining rows that must be over before the target of an edge may go on."""
         if self.remaining[src]:
             # A caller's end says little: what it calls is over later. Its start is in its thread's order.
             finish = form != _SS and not self.calls[src]
@@ -127,11 +126,11 @@ def _lanes(trace: Trace) -> I64:
     return np.where(lane == NO_LANE, -1 - np.arange(len(trace)), lane)
 
 
-# A set of traces with some rows of each rank; ranks that stay alike go on sharing a body.
+# --- rows of a set of traces --------------------------------------------------------------------
 
 
 def with_rows(traces: TraceSet, rows_of_rank: Mapping[int, Mask]) -> TraceSet:
-    """The same ranks with these rows; a run stays one."""
+    """Returns the same ranks with these rows; ranks that stay alike share a body, and a run stays a run."""
     if all(mask.all() for mask in {id(mask): mask for mask in rows_of_rank.values()}.values()):
         return traces
     masks = {id(mask): mask.tobytes() for mask in rows_of_rank.values()}  # ranks alike share one
@@ -165,11 +164,11 @@ def _body(traces: TraceSet, number: int, remaining: Mask) -> Trace:
     return with_bridging_edges(traces.body_at(number), remaining)
 
 
-# Communication kept whole: what one rank does not keep, the ranks it communicates with do not either.
+# --- whole communication ------------------------------------------------------------------------
 
 
 def whole_communication(traces: TraceSet, rows_of_rank: Mapping[int, Mask]) -> dict[int, Mask]:
-    """Rows to keep by rank, without collectives and messages of which a part is not kept."""
+    """Returns each rank's rows without collectives and messages of which another rank loses a part."""
     whole_rows = {rank: mask.copy() for rank, mask in rows_of_rank.items()}
     calls, messages = traces.collectives.calls, traces.collectives.messages
     _drop_partial(whole_rows, calls, calls["instance"].to_numpy())
@@ -178,7 +177,7 @@ def whole_communication(traces: TraceSet, rows_of_rank: Mapping[int, Mask]) -> d
 
 
 def _drop_partial(rows_of_rank: Mapping[int, Mask], table: pa.Table, number: I64) -> None:
-    """Drops all rows of a number if one of them is not kept."""
+    """Removes all rows that share a number if one of them is already removed."""
     if not table.num_rows:
         return
     rank, row = table["rank"].to_numpy(), table["row"].to_numpy()
@@ -226,7 +225,7 @@ class Select(Pass):
             raise ConfigError(f"hops={self.hops}; it should be 0 or more")
 
     def apply(self, traces: TraceSet) -> TraceSet:
-        """The chosen ranks with the chosen nodes; nothing left is an error."""
+        """Returns the selected ranks with the selected nodes; selecting nothing is an error."""
         if self.ranks:
             traces = traces.select_ranks(self._chosen_ranks(traces))
         self._selection.refuse_absent(traces)
@@ -271,7 +270,7 @@ class Select(Pass):
                 raise ConfigError(f"groups: no {name!r}; {nearest(name, sorted(group_texts))}")
 
     def _nodes(self, traces: TraceSet) -> dict[int, Mask]:
-        """Rank → rows that the fields other than time mean; ranks alike share one mask."""
+        """Returns the rows of each rank that all fields but the window select; ranks alike share one mask."""
         masks: dict[tuple[int, frozenset[str]], Mask] = {}
         rows_of_rank = {}
         for rank, binding in traces.bindings.items():
@@ -282,7 +281,7 @@ class Select(Pass):
         return rows_of_rank
 
     def _names_in_body(self, binding: Binding) -> frozenset[str]:
-        """What the rank's body calls the groups that are meant."""
+        """Returns the names by which a rank's body calls the selected groups."""
         body_names = {name for name, group in binding.groups.items() if group in self.groups}
         return frozenset(body_names | set(self.groups)) if self.groups else frozenset()
 
@@ -325,7 +324,7 @@ def _ranges(ranks: tuple[int | str, ...]) -> list[range]:
 
 
 def _near(trace: Trace, node: int, hops: int) -> Mask:
-    """Rows at most so many edges from a node, in either direction; none if it is not there."""
+    """Returns the rows at most `hops` edges from a node, in either direction; none if the node is absent."""
     near = trace.ids == np.uint64(max(node, 0))
     for _ in range(hops):
         edges = trace.edges
@@ -339,7 +338,7 @@ def _near(trace: Trace, node: int, hops: int) -> Mask:
 
 
 def _closed(traces: TraceSet) -> TraceSet:
-    """The same ranks in groups of those that are here."""
+    """Returns the same traces with groups limited to the ranks that are present."""
     present = set(traces.ranks)
     groups = {n: [r for r in ranks if r in present] for n, ranks in traces.groups.items()}
     return traces.with_groups(Groups({n: ranks for n, ranks in groups.items() if ranks}))

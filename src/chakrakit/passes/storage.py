@@ -1,4 +1,4 @@
-"""Storage: what a rank reads before its work and writes after it, as nodes that name a store."""
+"""Storage: adds nodes that read data from a store before a rank's work and write a checkpoint after it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Storage(Pass):
             )
 
     def apply(self, traces: TraceSet) -> TraceSet:
-        """The traces with one or two more nodes in every body."""
+        """Returns the traces with one or two more nodes in every body."""
         return map_bodies(with_run_times(traces), self._added)
 
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:

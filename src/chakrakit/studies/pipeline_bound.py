@@ -1,4 +1,4 @@
-"""The stages of a pipeline that differ: the ones in the middle are mostly all alike."""
+"""Kinds of pipeline stages, most of which are alike, and when the last task of each stage can start."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def _signature(layout: WorkloadLayout, stage: int) -> Hashable:
     return tuple(chunks), tasks[-1].kind, tasks[-1].chunk, stage in layout.mesh.ends
 
 
-# Cells in the order of a pipeline's schedule: when the last one of each stage can start.
+# --- when the last task of each stage can start -------------------------------------------------
 
 
 Message = Callable[[int, int, int], int]
-"""Time of so many bytes from one stage to another."""
+"""(bytes, source stage, target stage) → time of the message in picoseconds."""
 
 
 def pipeline_starts(kinds: StageKinds, rows: TaskRows, spans: I64, message: Message) -> list[int]:

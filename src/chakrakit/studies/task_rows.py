@@ -23,7 +23,7 @@ from chakrakit.workloads.program import (
 )
 
 BEFORE_INPUT, MAIN, AFTER_OUTPUT = range(3)
-"""Segments of a task: what runs without its message, from its use to the output, and what is left."""
+"""Segments of a task: before its input is used, from there to its output, and after the output."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,15 @@ from chakrakit.workloads.layers import (
     sharded,
 )
 
-UNIT = Unit(10, "dp", 4, "bf16", "fp32", reshard=True, scatter=True)
+UNIT = Unit(
+    elements=10,
+    role="dp",
+    ranks=4,
+    param_dtype="bf16",
+    grad_dtype="fp32",
+    reshard=True,
+    scatter=True,
+)
 
 
 def block() -> Block:

@@ -1,4 +1,4 @@
-"""What several passes ask of nodes: own times, phase, module, class of work, and which nodes are meant."""
+"""What several passes need of nodes: texts, class of work, which ones a user selects, and own times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from chakrakit.trace.sets import Run, TraceSet
 
 
 def texts_of(trace: Trace, column: str) -> Texts:
-    """A text column, "" where a node has none; what was launched belongs where its launcher does."""
+    """Returns a text column, "" where a node has none; a launched kernel takes its launcher's text."""
     if column not in trace.table.column_names:
         return np.full(len(trace), "", object)
     values = trace.table.column(column).cast(pa.string()).fill_null("")
@@ -40,7 +40,7 @@ def names_of(trace: Trace) -> Texts:
 
 
 def modules_of(trace: Trace) -> Texts:
-    """The module path of each node: as recorded, else what generated names begin with."""
+    """Returns the module path of each node: as recorded, or taken from the names that generators give."""
     modules = texts_of(trace, "module")
     generated = (modules == "") & (trace.has("op_type") | trace.has("layer"))
     names = names_of(trace)[generated]
@@ -49,19 +49,19 @@ def modules_of(trace: Trace) -> Texts:
 
 
 def coded(texts: Texts) -> tuple[list[str], I64]:
-    """The distinct texts, and the number of each row's."""
+    """Returns the distinct texts, and for each row the number of its text among them."""
     encoded = pa.array(texts, pa.string()).dictionary_encode()
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
 
 
 def where(texts: Texts, test: Callable[[str], object]) -> Mask:
-    """Rows whose text passes a test, which is asked once for each distinct one."""
+    """Returns the rows whose text passes a test, which is called once per distinct text."""
     distinct, codes = coded(texts)
     return np.array([bool(test(text)) for text in distinct] or [False], np.bool_)[codes]
 
 
 def begins_to_match(texts: Texts, patterns: Sequence[str], field: str) -> Mask:
-    """Rows whose text begins to match one of the patterns."""
+    """Returns the rows whose text matches one of the regular expressions from its beginning."""
     try:
         tests = [re.compile(pattern) for pattern in patterns]
     except re.error as error:
@@ -69,21 +69,21 @@ def begins_to_match(texts: Texts, patterns: Sequence[str], field: str) -> Mask:
     return where(texts, lambda text: text and any(test.match(text) for test in tests))
 
 
-# The class of work a node does: gemm, attention, elementwise, communication, host, ….
+# --- the class of work a node does: gemm, attention, elementwise, communication, host, … --------
 
 
 _COPY = re.compile(r"^mem(cpy|set)\b", re.IGNORECASE)
 _OP_TYPES = {"matmul": "gemm", "vector": "elementwise"}
-"""What generators call the classes that profiles are made in."""
+"""Generators' words for kinds of work → the classes that profiles use."""
 COMPUTE = "compute"
-"""All device compute, whatever its class."""
+"""The word that selects all device compute, whatever its class."""
 _NOT_COMPUTE = ("host", "communication", "copy", "none")
 
 
 def classes_of(trace: Trace) -> Texts:
-    """One class per node; metadata is `none`.
+    """Returns one class per node; metadata nodes have the class `none`.
 
-    A kernel of which nothing is known has the class of others of its name, or is `other`.
+    A kernel whose work is unknown takes the class of others with its name, or else `other`.
     """
     classes: Texts = np.full(len(trace), "none", object)
     host = on_host(trace)
@@ -105,7 +105,7 @@ def classes_of(trace: Trace) -> Texts:
 
 
 def same_name(names: Texts, values: NDArray[Any], has_value: Mask) -> NDArray[Any]:
-    """Values, where one is not known that of the first node of the same name of which it is."""
+    """Fills missing values with that of the first node of the same name that has one."""
     if has_value.all():
         return values
     value_of_name = dict(zip(names[has_value][::-1], values[has_value][::-1], strict=True))
@@ -116,16 +116,19 @@ def same_name(names: Texts, values: NDArray[Any], has_value: Mask) -> NDArray[An
 
 
 def is_compute(classes: Texts) -> Mask:
-    """Rows of any class of device compute."""
+    """Returns the rows whose class is one of device compute."""
     return where(classes, lambda name: name not in _NOT_COMPUTE)
 
 
-# Which nodes are meant: by name, class, module, phase, step or id. What is not given means all.
+# --- which nodes a user selects -----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class NodeSelection:
-    """Nodes that every given list means. Names and modules are expressions that a text begins to match."""
+    """Selects nodes by all lists that are not empty.
+
+    Names and modules are regular expressions, matched from the beginning.
+    """
 
     names: Sequence[str] = ()
     classes: Sequence[str] = ()
@@ -135,7 +138,7 @@ class NodeSelection:
     nodes: Sequence[int] = ()
 
     def rows(self, trace: Trace) -> Mask:
-        """Which rows of a trace are meant."""
+        """Returns which rows of a trace are selected."""
         mask = np.ones(len(trace), np.bool_)
         if self.names:
             mask &= begins_to_match(names_of(trace), self.names, "names")
@@ -152,7 +155,7 @@ class NodeSelection:
         return mask
 
     def refuse_absent(self, traces: TraceSet) -> None:
-        """A ConfigError for a word that means no node of any rank, with the nearest that do."""
+        """Raises a ConfigError, with the nearest words, for a word that selects no node of any rank."""
         words_of_field = {f.name: getattr(self, f.name) for f in fields(self)}
         missing = {(field, word) for field, words in words_of_field.items() for word in words}
         present_words: dict[str, set[object]] = {field: set() for field in words_of_field}
@@ -167,12 +170,12 @@ class NodeSelection:
                 present_words[field] |= _words(body, field)
         field, word = min(missing, key=str)
         raise ConfigError(
-            f"{field}: {word!r} is no node's; {nearest(word, sorted(present_words[field], key=str))}"
+            f"{field}: no node has {word!r}; {nearest(word, sorted(present_words[field], key=str))}"
         )
 
 
 def _words(trace: Trace, field: str) -> set[object]:
-    """What nodes could have been chosen by; ids are too many to list."""
+    """Returns the words that would select nodes; of ids, which are many, the lowest and the highest."""
     if field == "steps":
         return set(trace.step[trace.step >= 0].tolist())
     if field == "nodes":
@@ -183,22 +186,22 @@ def _words(trace: Trace, field: str) -> set[object]:
 
 
 def of_classes(trace: Trace, classes: Sequence[str]) -> Mask:
-    """Rows of some classes; `compute` is every class of device compute."""
+    """Returns the rows of these classes; `compute` stands for every class of device compute."""
     class_of_row, class_names = classes_of(trace), set(classes)
     return where(class_of_row, class_names.__contains__) | (
         is_compute(class_of_row) & (COMPUTE in class_names)
     )
 
 
-# Times in nodes: what a pass reads and writes when it changes how long work takes.
+# --- times in nodes -----------------------------------------------------------------------------
 
 
 def with_own_ns(trace: Trace, own_ns: I64) -> Trace:
-    """The trace with these times of its nodes' own work.
+    """Returns the trace with these own times of its nodes.
 
-    A host row of a recording keeps its duration, which holds what ran inside it, and communication
-    that was timed the one that holds waiting for peers; their own time is an attribute beside it.
-    Every other row's duration is its own time.
+    A recorded host row keeps its duration, which includes what ran inside it, and timed communication keeps
+    the duration that includes waiting for peers; their own time is a separate attribute. Every other row's
+    duration is set to its own time.
     """
     changed = own_ns != trace.own_ns
     if not changed.any():
@@ -220,7 +223,7 @@ def with_own_ns(trace: Trace, own_ns: I64) -> Trace:
 
 
 def _micros(trace: Trace, own_ns: I64, changed: Mask) -> U64:
-    """For tools that know whole microseconds only, as the trace had them."""
+    """Returns durations in whole microseconds, rounded in the way in which the trace was rounded."""
     recorded = trace.column("duration_micros")
     if (recorded == _spread(trace.own_ns)).all():
         return _spread(own_ns)
@@ -229,14 +232,14 @@ def _micros(trace: Trace, own_ns: I64, changed: Mask) -> U64:
 
 
 def _spread(nanos: I64) -> U64:
-    """As linked traces have them: what is cut off one row is given to a later one."""
+    """Rounds down to microseconds; what one row loses, a later one gets, as in linked traces."""
     return np.diff(np.cumsum(nanos) // 1000, prepend=0).astype(np.uint64)
 
 
 def with_run_times(traces: TraceSet) -> TraceSet:
-    """The same ranks, every time in the nodes: a run's own times, and what a rank's scale makes of them.
+    """Returns the same ranks with a run's times, multiplied by each rank's scale, written into the nodes.
 
-    Ranks share a body where they shared one with the same times and scale.
+    Ranks still share a body where they shared one with the same times and scale.
     """
     timing = traces.timing if isinstance(traces, Run) and traces.times is not None else {}
     if not timing and all(b.scale == 1.0 for b in traces.bindings.values()):

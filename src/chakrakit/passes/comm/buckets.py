@@ -1,4 +1,4 @@
-"""Messages of another size: small calls fused, large ones cut, gradients put into new buckets."""
+"""Changes the size of messages: fuses small calls, cuts large ones, puts gradients into new buckets."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from chakrakit.passes.comm.rewrite import Rewrite, add_up, cut, element_size, or
 from chakrakit.trace.placement import on_host
 
 CUTTABLE = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "message")
-"""What can be cut and fused without knowing which rank gets which part."""
+"""Types of communication that can be cut and fused without knowing which rank gets which part."""
 _GRADIENTS = ("all-reduce", "reduce-scatter")
 _GRADIENT_PHASES = ("sync", "weight")
 
 
 def fuse(job: CommJob, size: float) -> None:
-    """Neighboring calls of one kind become one of up to `size` bytes, where nothing stands between."""
+    """Fuses neighboring calls of one kind, up to `size` bytes, where no other work must come between."""
     _fuse(job, list(job.selected_calls(CUTTABLE)), size)
 
 
 def split(job: CommJob, size: float, parts: int) -> None:
-    """Calls of more than `size` bytes are cut evenly, or all into so many `parts`."""
+    """Cuts calls of more than `size` bytes evenly, or all calls into `parts` pieces."""
     for channel, calls in job.selected_calls(CUTTABLE):
         _split(job, channel, calls, size, parts)
 
 
 def bucket(job: CommJob, size: float) -> None:
-    """Gradients in buckets of up to `size` bytes: small ones fused, larger ones cut.
+    """Puts gradients into buckets of up to `size` bytes: small ones are fused, larger ones cut.
 
     A bucket starts when the last of what is in it is ready, as it did before; whoever waited for one of
     its gradients waits for the whole bucket.
@@ -46,7 +46,7 @@ def bucket(job: CommJob, size: float) -> None:
 
 
 def _phases(job: CommJob) -> tuple[str, ...]:
-    """Where the set says which calls reduce gradients, those; else all but the forward pass's."""
+    """Returns the phases that reduce gradients, or all but the forward pass where traces do not say."""
     if any(True for _ in job.selected_calls(_GRADIENTS, _GRADIENT_PHASES)):
         return _GRADIENT_PHASES
     return ("", "backward", "optimizer", "other", *_GRADIENT_PHASES)
@@ -58,7 +58,7 @@ def _phases(job: CommJob) -> tuple[str, ...]:
 def _fuse(
     job: CommJob, calls_of_channels: Sequence[tuple[BodyChannel, I64]], limit: float
 ) -> list[I64]:
-    """Notes what is fused; returns the calls of each channel that are in a bucket with others."""
+    """Notes what to fuse; returns for each channel the calls that are in a bucket with others."""
     meeting = Meeting(job.traces, job.channels)
     if calls_of_channels and meeting.has_circle():
         raise TraceError(
@@ -78,7 +78,10 @@ def _fuse(
 def _buckets(
     job: CommJob, channel: BodyChannel, indices: I64, limit: float, meeting: Meeting
 ) -> list[I64]:
-    """Runs of neighboring calls, closed before they exceed the limit or something stands between."""
+    """Groups neighboring calls.
+
+    A group ends before it exceeds the limit or where other work must come between.
+    """
     last_awaited = meeting.held_back(channel, indices)
     kinds = _kinds(job, channel, indices)
     runs: list[list[int]] = []
@@ -99,7 +102,7 @@ def _buckets(
 
 
 def _kinds(job: CommJob, channel: BodyChannel, indices: I64) -> list[tuple[object, ...]]:
-    """What calls must have in common to be one: types, algorithm and ends, on every side."""
+    """Returns what calls must have in common to be fused: types, algorithm and ends, on every side."""
     columns: list[Sequence[object]] = [channel.types[indices].tolist()]
     for side in channel.sides:
         for name, default in (
@@ -113,7 +116,7 @@ def _kinds(job: CommJob, channel: BodyChannel, indices: I64) -> list[tuple[objec
 
 
 def _fused(buckets: Sequence[I64], rewrite: Rewrite) -> None:
-    """The last call of a bucket carries it: it is issued when all of it is ready."""
+    """Makes the last call of each bucket carry all of it, since it is issued when everything is ready."""
     body = rewrite.body
     for rows in (b.tolist() for b in buckets):
         last = rows[-1]
@@ -125,14 +128,14 @@ def _fused(buckets: Sequence[I64], rewrite: Rewrite) -> None:
 
 
 _MOST_PIECES = 1_000_000
-"""Of one group's calls; each becomes a node of every body that takes part."""
+"""The most pieces that one group's calls may become: each is a node in every body that takes part."""
 
 
 # --- cutting ------------------------------------------------------------------------------------
 
 
 def _split(job: CommJob, channel: BodyChannel, calls: I64, size: float, parts: int = 0) -> None:
-    """Notes into how many pieces each call is cut: no more than it has elements."""
+    """Notes into how many pieces each call is cut: at most as many as it has elements."""
     piece_counts = parts or np.ceil(channel.sizes[calls] / size).astype(np.int64)
     body, rows = job.traces.body_at(channel.sides[0].body), channel.sides[0].rows[calls]
     element_bytes = np.array([element_size(body, row) for row in rows.tolist()], np.int64)

@@ -1,4 +1,4 @@
-"""Channels: calls of all bodies that meet, side by side. What is done to one side is done to all.
+"""Channels: calls of several bodies that meet. What is done to the calls of one body is done to those of all.
 
 Ranks that share a body do the same, so a channel joins bodies, not ranks: the calls of every (body, group
 name) that some group brings together, or the messages between two bodies with one tag. A folded set of
@@ -29,7 +29,7 @@ MESSAGE = -2
 
 @dataclass(frozen=True, eq=False)
 class BodyCalls:
-    """The calls of one body, in the order in which they meet those of the other sides."""
+    """The calls of one body in a channel, in the order in which they meet those of the other bodies."""
 
     body: int
     rows: I64
@@ -63,7 +63,7 @@ def channels_of(traces: TraceSet) -> list[BodyChannel]:
 
 
 def _check_apart(communication: Communication) -> None:
-    """A body must be one program, or its calls would be changed twice."""
+    """Refuses a body that is several programs, because its calls would be changed twice."""
     calls_of_body: dict[int, Calls] = {}
     for body, calls in zip(communication.body, communication.programs, strict=True):
         first = calls_of_body.setdefault(body, calls)
@@ -100,7 +100,7 @@ def _collectives(communication: Communication) -> list[BodyChannel]:
 def _channel(
     communication: Communication, sides: Sequence[_Caller], groups: Sequence[str]
 ) -> BodyChannel:
-    """The calls of these sides, which meet in these groups."""
+    """Builds the channel of these callers, which meet in these groups."""
     world = range(communication.world_size)
     sizes = {len(communication.known.ranks_of(g, world) or ()) for g in groups}
     called = f"group {groups[0]!r}" if groups[0] else "the group of all ranks"
@@ -142,7 +142,7 @@ def _check_calls(name: str, calls: Sequence[tuple[Calls, I64]]) -> None:
 # --- messages -----------------------------------------------------------------------------------
 
 _End = tuple[int, bool, int]
-"""Program, whether it sends, and the peer in the body's own numbers."""
+"""A program, whether it sends, and the peer as the body numbers it."""
 
 
 def _messages(communication: Communication) -> list[BodyChannel]:
@@ -196,7 +196,7 @@ def _message_channel(
 
 
 def _joined(users: Mapping[Place, set[End]]) -> list[tuple[list[End], list[Place]]]:
-    """Sides that meet somewhere, directly or through others, with the places where they do."""
+    """Groups sides that meet, directly or through others, and lists the places where they do."""
     parent: dict[End, End] = {}
 
     def root(side: End) -> End:

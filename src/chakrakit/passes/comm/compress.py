@@ -1,4 +1,4 @@
-"""Compression: fewer bytes on the wire for the time a codec takes before and after."""
+"""Compression: calls move fewer bytes, and an encoder before and a decoder after each take time."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Codec:
     encode: float
     decode: float
     stream: int | None
-    """The first of the streams codecs run on: for each stream of communication one for encoders and
-    one for decoders, so that neither waits behind the other. None: on the communication's own."""
+    """The first of the streams that codecs run on: for each stream of communication one for encoders and
+    one for decoders, so that neither waits behind the other. None: the communication's own stream."""
 
 
 def compress(job: CommJob, codec: Codec) -> None:
-    """Each call moves `1/ratio` of its bytes, after an encoder and before a decoder."""
+    """Makes each call move `1/ratio` of its bytes, after an encoder and before a decoder."""
     work: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
     for channel, indices in job.selected_calls(COMPRESSIBLE):
         for side in channel.sides:
@@ -62,7 +62,10 @@ def compress(job: CommJob, codec: Codec) -> None:
 
 
 def _work(job: CommJob, channel: BodyChannel, calls: I64, is_send: bool) -> list[tuple[int, int]]:
-    """Bytes each call encodes and decodes: its input, its output; of a message one of the two."""
+    """Returns the bytes that each call encodes (its input) and decodes (its output).
+
+    A message does one of the two.
+    """
     coded_bytes = []
     for kind, size in zip(
         channel.types[calls].tolist(), channel.sizes[calls].tolist(), strict=True
@@ -99,7 +102,7 @@ def _compressed(codec: Codec, work: Mapping[int, tuple[int, int]], rewrite: Rewr
 
 
 class _Streams:
-    """Puts codecs on their streams. Streams ordered by edges get edges for the newcomers too."""
+    """Adds codecs to their streams. Where edges give the order of a stream, codecs get such edges too."""
 
     def __init__(self, codec: Codec, rows: list[int], rewrite: Rewrite) -> None:
         self.codec, self.rewrite = codec, rewrite
@@ -112,7 +115,7 @@ class _Streams:
             self._check_free(codec.stream, codec.stream + 2 * len(self.number))
 
     def _check_free(self, first: int, end: int) -> None:
-        """Codecs would stand in the order of whatever else is on their stream."""
+        """Refuses streams in use: codecs would wait for whatever else runs there."""
         if np.isin(self.lane, stream_lane(np.arange(first, end))).any():
             raise ConfigError(
                 f"stream: some of {first}..{end - 1} are in use; give the first of {end - first} free "
@@ -120,7 +123,10 @@ class _Streams:
             )
 
     def add(self, row: int, codec_name: str, seconds: float, before: bool) -> int:
-        """An encoder or decoder of a communication; a host's runs on the communication's thread."""
+        """Adds an encoder or decoder for a call and returns its row.
+
+        On the host it runs on the call's thread.
+        """
         nanos = round(seconds * 1e9)
         columns: dict[str, Any] = {"name": f"{self.rewrite.name(row)}.{codec_name}"}
         columns |= {

@@ -1,4 +1,4 @@
-"""Job: the calls that were chosen, and what is to be done to each body."""
+"""CommJob: the calls that an action applies to, and the changes it makes to each body."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ TYPES: dict[str, tuple[int, ...]] = {
     "scatter": (CollectiveType.SCATTER,),
     "message": (MESSAGE,),
 }
-"""What can be chosen by name; a barrier has nothing to change."""
+"""Name → collective types. There is no barrier among them: it moves no data that could be changed."""
 
 
 @dataclass(frozen=True)
 class CallFilter:
-    """Which calls: an empty tuple stands for all."""
+    """Which calls an action applies to; an empty tuple stands for all."""
 
     groups: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class CallFilter:
 
 @dataclass
 class CommJob:
-    """One action on one set. `edit` notes what a body needs; `result` is the changed set."""
+    """One action on one set of traces. `edit` notes a change to a body; `result` is the changed set."""
 
     traces: TraceSet
     choice: CallFilter
@@ -73,7 +73,7 @@ class CommJob:
     def selected_calls(
         self, types: Sequence[str], phases: Sequence[str] = (), sized: bool = True
     ) -> Iterator[tuple[BodyChannel, I64]]:
-        """Channels with their chosen calls; `types` is what the action can do, or what is meant.
+        """Yields each channel with the numbers of its selected calls; `types` are those the action supports.
 
         `sized` leaves out calls that do not say how many bytes they move.
         """
@@ -94,7 +94,7 @@ class CommJob:
                 yield channel, np.flatnonzero(mask)
 
     def rows(self, types: Sequence[str]) -> dict[int, I64]:
-        """The chosen calls of each body, whatever channel they are in and whatever they say of bytes."""
+        """Returns the selected calls of each body over all channels, also those without a number of bytes."""
         rows_of_body: dict[int, list[I64]] = defaultdict(list)
         for channel, calls in self.selected_calls(types, sized=False):
             for side in channel.sides:
@@ -102,7 +102,7 @@ class CommJob:
         return {body: np.unique(np.concatenate(parts)) for body, parts in rows_of_body.items()}
 
     def _in_phase(self, channel: BodyChannel, phases: Sequence[str]) -> Mask:
-        """Calls that some side issues in one of these phases: all sides must do the same."""
+        """Returns the calls that any side issues in one of these phases: all sides must change alike."""
         if not phases:
             return np.ones(len(channel), np.bool_)
         masks = [np.isin(self.column(s, "phase", ""), phases) for s in channel.sides]
@@ -114,7 +114,7 @@ class CommJob:
         return self.traces.body_at(side.body).column(name, default)[side.rows]
 
     def members(self, channel: BodyChannel) -> int:
-        """How many ranks each of its groups has; a TraceError where they differ."""
+        """Returns how many ranks each of the channel's groups has; a TraceError where they differ."""
         if not channel.ranks:
             raise TraceError(
                 f"{channel.name} and the groups like it have different numbers of ranks, so their "
@@ -127,7 +127,10 @@ class CommJob:
         self._edits[body].append(edit)
 
     def renumber(self, channel: BodyChannel, parts: I64) -> I64 | None:
-        """Makes room among recorded numbers for calls that become several; the first number of each."""
+        """Makes room in the recorded sequence for calls that become several.
+
+        Returns the first number of each call.
+        """
         if channel.seqs is None:
             return None
         new: I64 = channel.seqs + np.cumsum(parts - 1) - (parts - 1)
@@ -136,7 +139,7 @@ class CommJob:
         return new
 
     def result(self) -> TraceSet:
-        """The set with the noted changes, each body changed when it is first used."""
+        """Returns the set with the noted changes; each body is changed when it is first used."""
         bodies: list[Body] = [
             partial(self._changed, n) if n in self._edits else partial(self.traces.body_at, n)
             for n in range(self.traces.body_count)

@@ -1,4 +1,4 @@
-"""Another algorithm; all-reduce into reduce-scatter and all-gather, and back."""
+"""Sets the algorithm of collectives; turns all-reduces into reduce-scatters and all-gathers, and back."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from chakrakit.trace.model import CollectiveType
 
 _SCATTERS = (CollectiveType.REDUCE_SCATTER, CollectiveType.REDUCE_SCATTER_BLOCK)
 _LARGEST_ELEMENT = 16
-"""Bytes by which a shard may be filled up."""
+"""Bytes of the largest element type (complex128): a shard is padded by less than one element."""
 
 
 def set_algorithm(job: CommJob, name: str) -> None:
-    """Calls ask for an algorithm by the simulator's name; `auto` leaves the choice to it again."""
+    """Makes calls ask for an algorithm by the simulator's name for it.
+
+    `auto` leaves the choice to the simulator.
+    """
     for body, rows in job.rows(tuple(t for t in TYPES if t != "message")).items():
         job.edit(body, partial(_with_algorithm, rows.tolist(), None if name == "auto" else name))
 
@@ -28,7 +31,7 @@ def _with_algorithm(rows: list[int], name: str | None, rewrite: Rewrite) -> None
 
 
 def split_all_reduce(job: CommJob) -> None:
-    """Each all-reduce becomes a reduce-scatter of the same input and an all-gather of its output."""
+    """Replaces each all-reduce by a reduce-scatter of the same input and an all-gather of its output."""
     for channel, calls in job.selected_calls(("all-reduce",)):
         ranks = job.members(channel)
         parts = np.ones(len(channel), np.int64)
@@ -66,7 +69,7 @@ def _split(rows: I64, sizes: I64, ranks: int, seqs: I64 | None, rewrite: Rewrite
 
 
 def join_all_reduce(job: CommJob) -> None:
-    """A reduce-scatter and the all-gather of its output, with nothing between them, become one."""
+    """Joins a reduce-scatter and the all-gather that directly follows it into one all-reduce."""
     for channel, calls in job.selected_calls(("reduce-scatter", "all-gather")):
         pairs = _pairs(job, channel, calls)
         for side in channel.sides:
@@ -74,7 +77,7 @@ def join_all_reduce(job: CommJob) -> None:
 
 
 def _pairs(job: CommJob, channel: BodyChannel, calls: I64) -> I64:
-    """Neighboring (reduce-scatter, all-gather) in which the second waits for the first alone."""
+    """Returns neighboring (reduce-scatter, all-gather) pairs whose second call waits for the first alone."""
     ranks, pairs = job.members(channel), []
     for a, b in zip(calls[:-1].tolist(), calls[1:].tolist(), strict=True):
         kinds = channel.types[a] in _SCATTERS and channel.types[b] == CollectiveType.ALL_GATHER
@@ -85,7 +88,7 @@ def _pairs(job: CommJob, channel: BodyChannel, calls: I64) -> I64:
 
 
 def _only_between(job: CommJob, channel: BodyChannel, a: int, b: int) -> bool:
-    """Whether on every side the second call has its dependencies on the first, and no others."""
+    """Whether on every side the second call depends on the first and on nothing else."""
     for side in channel.sides:
         edges = job.traces.body_at(side.body).edges
         sources = edges.src[edges.dst == side.rows[b]]

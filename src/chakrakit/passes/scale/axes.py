@@ -1,4 +1,4 @@
-"""The axes of the ranks, found from the roles of their groups; which of them is the data-parallel one."""
+"""Finds the axis along which ranks hold replicas of one model, from the roles of their groups."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Axis:
         return site % self.stride + self.stride * (replica + self.size * (site // self.stride))
 
     def lie(self, ranks: I64) -> GroupPosition:
-        """How these ranks lie on the axis."""
+        """Returns whether these ranks are within one replica, across all, or neither."""
         replicas = np.asarray(self.replica(ranks))
         if len(ranks) == 0 or replicas.min() == replicas.max():
             return GroupPosition.WITHIN
@@ -69,7 +69,7 @@ class Axis:
 
 
 def axes(world: int) -> Iterator[Axis]:
-    """Every way to cut the ranks into two replicas or more, most replicas first."""
+    """Yields every way to cut the ranks into two replicas or more, most replicas first."""
     small = [d for d in range(1, isqrt(world) + 1) if world % d == 0]
     divisors = sorted({*small, *(world // d for d in small)})
     for size in reversed(divisors[1:]):
@@ -77,7 +77,7 @@ def axes(world: int) -> Iterator[Axis]:
 
 
 def interleaving(places: Sequence[tuple[int, int]]) -> int | None:
-    """How a list of all (item, replica) is ordered: by (item // L, replica, item % L), for some L.
+    """Returns L if a list of all (item, replica) is ordered by (item // L, replica, item % L).
 
     L of 1 has the replicas next to each other, L of all items one replica after another. None where
     no L gives the order.
@@ -92,7 +92,7 @@ def interleaving(places: Sequence[tuple[int, int]]) -> int | None:
 
 
 def interleaved(items: int, replicas: int, length: int) -> list[tuple[int, int]]:
-    """All (item, replica) in the order that `interleaving` tells."""
+    """Returns all (item, replica) ordered by (item // length, replica, item % length)."""
     return [
         (high + low, replica)
         for high in range(0, items, length)
@@ -101,19 +101,19 @@ def interleaved(items: int, replicas: int, length: int) -> list[tuple[int, int]]
     ]
 
 
-# What groups are for, replicas of a model or parts of one: told by their names or by what they do.
+# --- roles of groups ----------------------------------------------------------------------------
 
 
 _T = CollectiveType
 SUMS = {_T.ALL_REDUCE, _T.REDUCE, _T.REDUCE_SCATTER, _T.REDUCE_SCATTER_BLOCK}
 SHARDS = {_T.ALL_GATHER, _T.REDUCE_SCATTER, _T.REDUCE_SCATTER_BLOCK}
-"""Collectives with a side that each member has its part of."""
+"""Collectives whose input or output is spread over the members, a part each."""
 _WHOLE = {_T.ALL_REDUCE, _T.REDUCE, _T.BROADCAST, _T.BARRIER}
 """Collectives whose size for a member does not depend on how many there are."""
 _DATA = {"dp", "edp", "replica", "shard", "copy", "copy_edp"}
 _MODEL = {"tp", "cp", "ep", "mp", "embedding"}
 _FEW_BYTES = 64
-"""Losses, norms and flags: sums of so little say nothing of what a group is for."""
+"""Sums of up to 64 bytes are losses, norms and flags, which do not show what a group is for."""
 
 
 class Role(Enum):
@@ -153,7 +153,7 @@ class Use:
 
 
 def has_rule(use: Use) -> bool:
-    """Whether it is known how sizes change with the number of ranks, if these are replicas."""
+    """Whether it is known how sizes change with the number of replicas."""
     return not use.types - SHARDS - _WHOLE
 
 
@@ -258,13 +258,13 @@ class GroupRoles:
         return f"group {group!r}{role} ({self.use(group)})"
 
 
-# The axis along which a set of traces holds replicas of one model, found from its groups and messages.
+# --- the data-parallel axis ---------------------------------------------------------------------
 
 
 _REPLICAS = {Role.DATA, Role.SHARDED}
 _MAY_CROSS = {*_REPLICAS, Role.SMALL}
 MOST_RANKS = 2**24
-"""Every rank has an entry of its own, so that a wrong number must not fill the memory."""
+"""The most ranks after scaling. Every rank has an entry in memory, so a mistyped number must not fill it."""
 
 
 def peers_in(trace: Trace) -> list[int]:
@@ -287,7 +287,7 @@ def roots_in(trace: Trace) -> dict[int, set[str]]:
 
 @dataclass(frozen=True, eq=False)
 class _Site:
-    """What an axis must not cut: groups, one of each kind, and messages, of one rank per body."""
+    """What an axis must not cut: one group of each kind, and the messages of one rank per body."""
 
     roles: GroupRoles
     groups: Mapping[str, I64]
@@ -297,7 +297,7 @@ class _Site:
         return {group: axis.lie(ranks) for group, ranks in self.groups.items()}
 
     def blockers(self, axis: Axis, lies: Mapping[str, GroupPosition]) -> list[str]:
-        """What stands against an axis, in words."""
+        """Says in words which groups and messages rule out an axis."""
         blockers = []
         for group in self.groups:
             role, lie = self.roles.roles[group], lies[group]
@@ -316,9 +316,9 @@ class _Site:
 
 
 class DataAxis:
-    """Finds the axis; `axis` is it, or a TraceError says which group or message stands against it.
+    """Finds the data-parallel axis (`axis`); a TraceError says which group or message rules it out.
 
-    Of several axes the one that leaves shards as they are is taken (replicas of a sharded model are
+    Of several possible axes it takes one that leaves shards as they are (replicas of a sharded model are
     added, not shards), then the one with most replicas.
     """
 
@@ -395,7 +395,7 @@ class DataAxis:
         raise TraceError(self._why(blocked))
 
     def _best(self, fitting: list[tuple[Axis, frozenset[str]]]) -> Axis:
-        """Shards stay if they can, then most replicas; two different answers are none."""
+        """Prefers axes that keep shards, then most replicas; refuses to choose between different groups."""
         self._refuse_lone()
 
         def score(candidate: tuple[Axis, frozenset[str]]) -> tuple[bool, int]:
@@ -411,7 +411,7 @@ class DataAxis:
         return max((axis for axis, _ in best), key=lambda a: a.stride)
 
     def _refuse_lone(self) -> None:
-        """Groups of one rank are what is left of an axis along which there is one replica."""
+        """Refuses data-parallel groups of one rank: nothing says which ranks other replicas would have."""
         for group, role in self.roles.roles.items():
             if role in _REPLICAS and len(self.members(group)) == 1:
                 raise TraceError(
@@ -420,7 +420,7 @@ class DataAxis:
                 )
 
     def _is_one_replica(self) -> bool:
-        """Whether groups of one rank each are all there is of data parallelism."""
+        """Whether all data-parallel groups have one rank."""
         replicas = [g for g, role in self.roles.roles.items() if role in _REPLICAS]
         return bool(replicas) and all(len(self.members(g)) == 1 for g in replicas)
 
@@ -444,7 +444,7 @@ class DataAxis:
         return f"if it is data parallel, say so with over=[{group or 'NAME'}]"
 
     def _check_all(self) -> None:
-        """What the samples promised, for every group and message."""
+        """Checks every group and message against the axis, which was found from samples."""
         if self.axis.size == 1:
             return
         groups = {g: self.members(g) for g in self.roles.users}

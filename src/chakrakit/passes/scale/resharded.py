@@ -1,4 +1,4 @@
-"""A body whose shards are of another number: sizes of collectives, and work on the shards themselves."""
+"""Changes a body to another number of shards: sizes of collectives, and the optimizer's work on its shard."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from chakrakit.trace.model import CollectiveType, NodeType, Trace
 _SCATTERS = [int(CollectiveType.REDUCE_SCATTER), int(CollectiveType.REDUCE_SCATTER_BLOCK)]
 WHOLE = "unsharded"
 KEPT = ("comm_size", "out_size", "num_ops", "tensor_size", "own_ns")
-"""What a list in `unsharded` has, in this order; 0 where there is no need."""
+"""The columns whose wholes a list in `unsharded` holds, in this order; 0 where the whole follows from the
+share."""
 
 
 @dataclass(frozen=True)
 class Resharded:
-    """Changes bodies: groups go from some number of ranks to another, and with them all shards.
+    """Changes the number of ranks of groups in a body, and with it all shards.
 
     What is gathered or scattered stays whole; a member's part is a share of its elements, rounded up.
     An optimizer works on shards, and its work and time go down as their number goes up. Where the
@@ -52,7 +53,7 @@ class Resharded:
         return shares.applied()
 
     def _optimizers(self, trace: Trace, shares: _Shares) -> None:
-        """By the weights a node says it updates; else all it does goes with the number of replicas."""
+        """Scales optimizer nodes by the weights they say they update, or else by the number of replicas."""
         rows = _optimizer(trace)
         before, after = (np.full(len(trace), n, np.int64) for n in self.replicas)
         shares.of("own_ns", rows, "", before, after)
@@ -75,7 +76,7 @@ class Resharded:
         return counts
 
     def _shares_in(self, text: str) -> tuple[int, int]:
-        """What `dp 4096,4096 edp 512` comes to before and after; 0 for what is not such a text."""
+        """Sums the shares in a text like `dp 4096,4096 edp 512` before and after; 0 for any other text."""
         words = text.split()
         total = [0, 0]
         for group, weights in zip(words[::2], words[1::2], strict=False):
@@ -113,7 +114,7 @@ class _Shares:
         self._wholes = _wholes(trace)
 
     def of(self, name: str, rows: Mask, whole_in: str, before: I64, after: I64) -> None:
-        """Gives rows their new share of a whole that a column has, that was kept, or that all shares make."""
+        """Gives rows their new share of a whole: from a column, from `unsharded`, or all shares together."""
         at = np.flatnonzero(rows)
         if not len(at):
             return
@@ -137,7 +138,10 @@ class _Shares:
             self._columns.setdefault(name, _values(self.trace, name).copy())[rows] = values[rows]
 
     def _shares_of_whole(self, column: str, at: I64, shares: I64, before: I64, after: I64) -> I64:
-        """New shares of a whole that the row tells; -1 where the old share is not one of it."""
+        """Returns new shares of the whole in another column.
+
+        -1 where the old share does not follow from that whole.
+        """
         if not column:
             return np.full(len(at), -1, np.int64)
         whole = _values(self.trace, column)[at]
@@ -147,7 +151,7 @@ class _Shares:
         return np.where(sound, -(-elements // after[at]) * each, -1)
 
     def applied(self) -> Trace:
-        """The trace with all of it."""
+        """Returns the trace with all collected values."""
         own_ns = self._columns.pop("own_ns", None)
         trace = self.trace if own_ns is None else with_own_ns(self.trace, own_ns)
         columns: dict[str, object] = {

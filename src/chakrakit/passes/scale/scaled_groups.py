@@ -1,4 +1,4 @@
-"""Groups along an axis whose number of replicas changes: who is in them, and what they are called."""
+"""The members and names of groups after the number of replicas along an axis changes."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ from chakrakit.studies.search.space import space_of, workloads
 from chakrakit.workloads.description import Model, Step, Workload
 
 MOST = 20_000
-"""Combinations up to which all are looked at."""
+"""The most combinations of an exhaustive search, each of which gets at least a lower bound."""
 _BEYOND = 30
-"""How many plans that do not fit are looked at, to tell what memory costs."""
+"""How many plans that just do not fit get a bound, to say what more memory would give."""
 
 Method = Literal["auto", "exhaustive", "optuna"]
 
@@ -77,7 +77,7 @@ def search(
 ) -> tuple[SearchResult, Workload]:
     """The best plan, what else there is, and the best plan's workload.
 
-    `given` fixes axes of the space (`{"tp": [8]}`). Exhaustive search is exact; `optuna` samples, and
+    `fixed` fixes axes of the space (`{"tp": [8]}`). Exhaustive search is exact; `optuna` samples, and
     is what `auto` takes where there are more than 20,000 combinations.
     """
     if step.kind != "train":
@@ -120,7 +120,7 @@ def machine_for(name: str, ranks: int) -> str:
 
 
 _TOLD = 16
-"""Plans taken between two counts of those left."""
+"""Plans between two counts of those that may still win; one count costs as much as a bound."""
 
 
 def exhaust(searcher: Searcher, plans: Iterable[Workload], runners: int, progress: Progress) -> int:
@@ -177,7 +177,7 @@ def _beyond(searcher: Searcher, best: Evaluated) -> list[PlanResult]:
 
 def _nothing_fits(searcher: Searcher) -> str:
     if not searcher.over:
-        return "no plan can be; check gpus, batch and the axes given against `chakra generate`"
+        return "no plan is feasible; check gpus, batch and the axes given against `chakra generate`"
     need, workload = min(searcher.over, key=lambda entry: entry[0])
     plan = workload.plan
     return (

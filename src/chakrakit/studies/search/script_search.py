@@ -123,10 +123,10 @@ def search_script(
     runners: int = 5,
     progress: Progress = quiet,
 ) -> tuple[ScriptSearchResult, TraceSet]:
-    """The best flags, what else there is, and the best one's traces.
+    """Returns the best flags with the runners-up, and the traces of the best ones.
 
-    `given` has values for the places in the command: `{"tp": [1, 2]}` for `python train.py --tp {tp}`.
-    Nothing is known of a script before it is captured, so that every combination is.
+    `flags` has values for the places in the command: `{"tp": [1, 2]}` for `python train.py --tp {tp}`.
+    Nothing is known of a script before it is captured, so every combination is captured.
     """
     if not gpus or min(gpus) < 1:
         raise ConfigError("gpus should be one or more numbers of 1 or more, as in 64 or 64,128")

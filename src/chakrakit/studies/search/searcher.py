@@ -1,4 +1,4 @@
-"""Bounds and simulations of plans on one machine, and what came of each."""
+"""Bounds and simulations of plans on one machine: the objective, where a step's time goes, and rankings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from chakrakit.trace.timing import Intervals
 from chakrakit.workloads.description import Plan, Workload
 from chakrakit.workloads.generate import generate
 
-# What a search makes small: the time, the energy or the price of a step.
+# --- the objective: time, energy or price of a step ---------------------------------------------
 
 
 Name = Literal["step", "energy", "price"]
@@ -30,7 +30,7 @@ Name = Literal["step", "energy", "price"]
 
 @dataclass(frozen=True)
 class Objective:
-    """What is to be small, seconds, joules or money: of a simulated step, and at least of any other."""
+    """What a search minimizes (seconds, joules or money): values of simulated steps, and lower bounds."""
 
     name: Name
     busy_watts: float
@@ -40,7 +40,7 @@ class Objective:
     price_per_hour: float
 
     def least(self, gpus: int, step_ps: float, compute_ps: float) -> float:
-        """Below every step of at least this time and this computation, which is summed over the devices."""
+        """Returns a lower bound for steps of at least this time and this computation, summed over devices."""
         seconds, busy = step_ps * PICO, compute_ps * PICO
         if self.name == "energy":
             return busy * self.busy_watts + (gpus * seconds - busy) * self.idle_watts
@@ -90,12 +90,12 @@ def _least_watts(device: Device) -> tuple[float, float]:
     return watts, watts
 
 
-# Where the step of a simulated plan goes, in parts that add up to it, as means over all ranks.
+# --- where the time of a step goes, as means over all ranks -------------------------------------
 
 
 BUBBLE = "bubble"
 _NOTABLE = 0.002
-"""Differences below this share of the step are not told."""
+"""Differences below 0.2 % of the step are not mentioned: the step itself is printed to 0.1 %."""
 
 
 def parts_of(outcome: Outcome) -> dict[str, float]:
@@ -155,7 +155,7 @@ def why(step_ns: float, parts: Mapping[str, float], best: Mapping[str, float]) -
     return f"{head}: {', '.join(differences)}" if differences else f"{head}; no part differs much"
 
 
-# What every search gives: the best, and the others after it.
+# --- rankings -----------------------------------------------------------------------------------
 
 
 class Ranked(Result):

@@ -1,4 +1,4 @@
-"""The plans to choose from: every combination of degrees, batches and methods that can be."""
+"""The plans to choose from: every feasible combination of degrees, batches and methods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chakrakit.workloads.description import SCHEDULES, Model, Plan, Step, Worklo
 from chakrakit.workloads.program import WorkloadLayout
 
 LONG = 16384
-"""Tokens from which on sequences are worth cutting: below, cp is 1 unless it is asked for."""
+"""Shorter sequences are not cut (cp is 1) unless the user asks, which keeps the space small."""
 _SCHEDULES = ("1f1b", "interleaved/2", "interleaved/4", "zb-h1")
 
 
@@ -86,7 +86,7 @@ def space_of(
 
 
 def workloads(space: Space, model: Model, step: Step) -> Iterator[Workload]:
-    """Every combination that can be, once."""
+    """Yields every feasible combination once."""
     for choice in itertools.product(*space.axes().values()):
         workload = workload_of(dict(zip(space.axes(), choice, strict=True)), space, model, step)
         if workload is not None:
@@ -96,7 +96,7 @@ def workloads(space: Space, model: Model, step: Step) -> Iterator[Workload]:
 def workload_of(
     choice: Mapping[str, Any], space: Space, model: Model, step: Step
 ) -> Workload | None:
-    """The workload of one combination; None if it cannot be, or is another one under another name."""
+    """Returns the workload of one combination; None if it is infeasible or equal to another one."""
     ways = choice["tp"] * choice["pp"] * choice["cp"]
     if choice["gpus"] % ways or (choice["pp"] == 1 and choice["schedule"] != space.schedule[0]):
         return None
@@ -128,11 +128,11 @@ def workload_of(
     return workload
 
 
-# Searching a space too large to look at all of it, with Optuna.
+# --- sampling a large space with Optuna ---------------------------------------------------------
 
 
 _WORSE = 10.0
-"""How much worse than the best a plan counts that cannot be, or does not fit."""
+"""A plan that does not fit counts as ten times its lower bound, so that the sampler avoids its neighbours."""
 
 
 def sample(

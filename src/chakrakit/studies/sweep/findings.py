@@ -14,7 +14,7 @@ from chakrakit.results import Result
 PointRow = dict[str, Any]
 """A row of the table: parameters and figures by column."""
 
-_MAPS = 6
+_MAPS = 6  # maps of a page: pairs of four parameters; more parameters would fill it with maps
 
 
 class SweepCurve(Result, msgspec.Struct, frozen=True):
@@ -133,7 +133,7 @@ def front(rows: Sequence[PointRow], first: str, second: str) -> list[PointRow]:
     return unbeaten
 
 
-# What the table of a study that serves shows: best points, and throughput against latency.
+# --- studies that serve: best points, and throughput against latency ----------------------------
 
 
 LATENCIES = ("ttft_p99_ms", "tpot_p99_ms", "e2e_p99_ms")

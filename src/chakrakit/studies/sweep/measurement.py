@@ -19,7 +19,7 @@ from chakrakit.trace.storage import read, write
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.generate import dry_run, generated
 
-# Traces of a workload, made once and shared by all points that need them, through a folder.
+# --- traces, made once and shared by all points through a folder --------------------------------
 
 
 def traces_of(workload: Workload | CapturedWorkload, cache: Path | None) -> TraceSet:

@@ -25,7 +25,7 @@ from chakrakit.workloads.description import Workload
 from chakrakit.workloads.generate import generated
 from chakrakit.workloads.models import from_plain, model_named
 
-# A workload that is captured: a script's command line with places for what the axes say.
+# --- captured workloads: a command line with places for the values of axes ----------------------
 
 
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -77,9 +77,10 @@ def captured_of(plain: Mapping[str, Any], fields: Mapping[str, Any]) -> Captured
         raise ConfigError(f"workload: {error}") from None
 
 
-MOST_POINTS = 1_000_000
+MOST_POINTS = 1_000_000  # all points are checked and held in memory before the first one runs
 _SMALL = 100
-"""Cells and layers that a point costs whatever it is: what is fixed about a simulation."""
+"""What every point costs beside its micro-batches × layers, in the same unit: the fixed part of a
+simulation."""
 
 
 class StudyPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +98,7 @@ class StudyPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PointGrid(msgspec.Struct, frozen=True):
-    """The points in the order of the study, and how many combinations could not be."""
+    """The points in the order of the study, and how many combinations are infeasible."""
 
     points: list[StudyPoint]
     skipped: int
@@ -110,7 +111,7 @@ def content_key(*parts: Any) -> str:
 
 
 def grid(study: Study) -> PointGrid:
-    """All points; a ConfigError names the line of what cannot be, and the cure."""
+    """Returns all points; a ConfigError names the line of an infeasible one, and the cure."""
     points: list[StudyPoint] = []
     skipped = 0
     settings_key = _settings_key(study.text.simulate)
@@ -148,12 +149,14 @@ def grid(study: Study) -> PointGrid:
                 )
             )
     if not points:
-        raise study.lines.error(("axes",), "no combination can be; `impossible: refuse` says why")
+        raise study.lines.error(
+            ("axes",), "no combination is feasible; `impossible: refuse` says why"
+        )
     return PointGrid(points, skipped)
 
 
 class _ImpossibleError(Exception):
-    """A combination that cannot be: what is to be said where it is refused."""
+    """An infeasible combination; its message says why."""
 
     def __init__(self, error: ConfigError) -> None:
         super().__init__(str(error))
@@ -226,7 +229,7 @@ def _set(study: Study, plain: dict[str, Any], name: str, value: Any, places: lis
         place = next((p for p in places if p[1] == name), ("axes",))
         raise study.lines.error(
             place[:2],
-            f"axis {name!r} is no field of a workload; write model, model.X, plan.X or step.X",
+            f"axis {name!r} is not a field of a workload; write model, model.X, plan.X or step.X",
         )
     plain[last] = value
 

@@ -112,7 +112,7 @@ def _cut_torn_line(file: int) -> None:
         os.ftruncate(file, complete)
 
 
-# The tidy table of a study: one row per point, its parameters first.
+# --- the table of a study: one row per point, its parameters first ------------------------------
 
 
 _TYPES: dict[Any, pa.DataType] = {

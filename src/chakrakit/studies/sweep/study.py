@@ -31,7 +31,7 @@ from chakrakit.machines.device import work_model
 from chakrakit.machines.fabric import Machine
 from chakrakit.studies.sweep.served import is_served
 
-# A machine as a study names it: by name, by file, or as another one with some figures changed.
+# --- machines of a study: by name, by file, or a changed copy of another one --------------------
 
 
 class MachineChoice(msgspec.Struct, frozen=True, dict=True):

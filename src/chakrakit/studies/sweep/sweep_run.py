@@ -32,7 +32,7 @@ class SweepResult(Result, msgspec.Struct, kw_only=True):
     reused: int
     """Of the points, those that an earlier sweep had finished."""
     skipped: int
-    """Combinations that cannot be, left out as the study asks."""
+    """Infeasible combinations, left out as the study asks."""
     table: str
 
 

@@ -58,7 +58,7 @@ class Mesh:
         return len(self._groups(role)[1][0])
 
     def group_of(self, role: str) -> I64:
-        """For every rank the number of its group of this role; -1 for ranks in none."""
+        """Returns for every rank the number of its group of this role; -1 for ranks in none."""
         return self._groups(role)[0]
 
     def members(self, role: str) -> list[list[int]]:
@@ -83,7 +83,7 @@ class Mesh:
         return group, [ranks[a:b] for a, b in itertools.pairwise(bounds)]
 
     def _key(self, role: str) -> I64:
-        """A number that ranks of one group share and others do not; -1 for ranks in no group."""
+        """Returns a number that the ranks of one group share; -1 for ranks in no group."""
         c, plan = self.coordinates, self.plan
         if role == "world":
             return np.zeros(self.size, np.int64)
@@ -109,7 +109,7 @@ class Mesh:
         return inner[role]
 
     def _place(self, role: str) -> I64:
-        """The order within a group."""
+        """Returns the key by which ranks are ordered within a group."""
         axis_of_role = {
             "tp": "tp",
             "cp": "cp",
@@ -128,7 +128,7 @@ class Mesh:
         return np.flatnonzero(self.coordinates["pp"] == stage)
 
     def peers(self, ranks: I64, role: str) -> I64:
-        """For each rank its peer: `pp:STAGE`, `cp_next`, `cp_prev`, or `rank:N` wherever that is."""
+        """Returns each rank's peer: `pp:STAGE`, `cp_next`, `cp_prev`, or rank N for `rank:N`."""
         if role.startswith("rank:"):
             return np.full(len(ranks), int(role[5:]))
         c = {axis: self.coordinates[axis][ranks].copy() for axis in ("tp", "cp", "dp", "pp")}

@@ -1,4 +1,4 @@
-"""Steps that serving engines ran, as traces: every engine's own iterations, and caches that move.
+"""Traces of the steps that serving engines ran: each engine's iterations, and caches that move between them.
 
 Engines lie one after another on the ranks. A cache that moves is a message from each rank that made a
 part of it to each that needs it; it leaves after the step that completed it, and the step that first
@@ -20,7 +20,7 @@ from chakrakit.workloads.generate.requests import Iteration
 from chakrakit.workloads.generate.serving import InferencePrograms, cache_shares, serving_class
 
 FIRST_TAG = 1_000_000
-"""Tags of caches begin here; those of the pipelines are below."""
+"""Tags of caches begin here, above those of pipelines, which count iterations and stages."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class SteppedEngines(InferencePrograms):
 
     @cached_property
     def classes(self) -> list[RankClass]:
-        """Every rank by itself where caches move; ranks of a stage together where not."""
+        """One class per rank where caches move, else one per stage."""
         return [
             rank_class for number in range(len(self.engines)) for rank_class in self._engine(number)
         ]

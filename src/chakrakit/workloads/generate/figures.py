@@ -1,4 +1,7 @@
-"""What a workload amounts to, before anything is written: parameters, FLOPs, memory, bytes, bubble."""
+"""Figures of a workload before anything is written: parameters, FLOPs, memory, bytes, bubble.
+
+List of models.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class Communication(Result, msgspec.Struct, frozen=True):
     bytes: int
 
 
-class ClassFigures(Result, msgspec.Struct, frozen=True):
+class ClassFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What each rank of a class does. `flops` counts matrix work, `vector_ops` everything else."""
 
     rank_class: str
@@ -50,8 +53,8 @@ class Replicated(Result, msgspec.Struct, frozen=True):
     """FLOPs over all ranks beyond doing it once."""
 
 
-class Figures(Result, msgspec.Struct, frozen=True):
-    """The dry run."""
+class Figures(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """What a dry run of `chakra generate` prints."""
 
     model: str
     parameters: int
@@ -71,7 +74,7 @@ class Figures(Result, msgspec.Struct, frozen=True):
 
 
 def parameters(workload: Workload) -> tuple[int, int]:
-    """All parameters, and those one token meets (embedding tables aside from the rows it reads count)."""
+    """Returns all parameters, and those that one token uses; embedding tables count in full."""
     alone = workload.replace(plan=type(workload.plan)())
     stack = WorkloadLayout(alone).stack
     total = active = 0
@@ -92,30 +95,30 @@ def dry_run(programs: Generated) -> Figures:
     total, active = parameters(programs.workload)
     per_rank = [_class_figures(c) for c in programs.classes]
     return Figures(
-        programs.workload.model.name,
-        total,
-        active,
-        programs.size,
-        programs.passes,
-        programs.tokens,
-        sum(c.flops * c.ranks for c in per_rank),
-        replicated(programs),
-        bubble_fraction(programs),
-        per_rank,
+        model=programs.workload.model.name,
+        parameters=total,
+        active_parameters=active,
+        ranks=programs.size,
+        micro_batches=programs.passes,
+        tokens=programs.tokens,
+        flops_total=sum(c.flops * c.ranks for c in per_rank),
+        replicated=replicated(programs),
+        bubble_fraction=bubble_fraction(programs),
+        per_rank=per_rank,
     )
 
 
 def _class_figures(rank_class: RankClass) -> ClassFigures:
     columns = rank_class.program.columns
     return ClassFigures(
-        rank_class.name,
-        len(rank_class.ranks),
-        int(rank_class.ranks[0]) + rank_class.mesh.first,
-        len(rank_class.program),
-        int(columns["flops"].sum()),
-        int(columns["vector_ops"].sum()),
-        memory(rank_class.layout, rank_class.program),
-        communication(rank_class),
+        rank_class=rank_class.name,
+        ranks=len(rank_class.ranks),
+        first_rank=int(rank_class.ranks[0]) + rank_class.mesh.first,
+        nodes=len(rank_class.program),
+        flops=int(columns["flops"].sum()),
+        vector_ops=int(columns["vector_ops"].sum()),
+        memory=memory(rank_class.layout, rank_class.program),
+        comm=communication(rank_class),
     )
 
 
@@ -155,7 +158,7 @@ def replicated(programs: Generated) -> list[Replicated]:
 
 
 def bubble_fraction(programs: Generated) -> float:
-    """Idle part of the slowest stage's time, tasks lasting as long as their FLOPs and nothing else."""
+    """Returns the idle share of the slowest stage's time, if tasks take time in proportion to their FLOPs."""
     layout = programs.layout
     if programs.workload.plan.pp == 1 or programs.workload.step.kind != "train":
         return 0.0
@@ -202,7 +205,7 @@ def _sources(
     stage: int,
     task: PipelineTask,
 ) -> list[tuple[int, PipelineTask]]:
-    """The tasks a task waits for; of two that cannot both be there, both."""
+    """Returns the tasks that a task waits for, also alternatives (B, I) of which only one exists."""
     kind, m, chunk = task
     piece = plan.pieces[stage][chunk]
     if kind == "W":
@@ -238,7 +241,7 @@ def refuse_over_capacity(figures: Figures, capacity: int, machine: str) -> None:
         )
 
 
-# What there is in the catalog, with the parameters of each model.
+# --- the catalog of models ----------------------------------------------------------------------
 
 
 class ModelRow(Result, msgspec.Struct, frozen=True):

@@ -42,7 +42,7 @@ def cache_bytes(model: Decoder, plan: Plan, step: Step) -> int:
 
 
 def touched_experts(model: Decoder, tokens: int) -> float:
-    """Part of the experts that at least one of some evenly routed tokens needs."""
+    """Returns the expected share of experts that at least one of `tokens` evenly routed tokens uses."""
     return 1 - (1 - model.top_k / model.experts) ** tokens if model.experts else 1.0
 
 
@@ -71,7 +71,7 @@ class ReplicaIterations:
 
     @cached_property
     def layouts(self) -> list[WorkloadLayout]:
-        """A layout an iteration, each with its own blocks."""
+        """One layout per iteration, each with its own blocks."""
         return [self._layout(i) for i in self.passes]
 
     def _layout(self, iteration: Iteration) -> WorkloadLayout:
@@ -99,7 +99,7 @@ class ReplicaIterations:
         )
 
     def cache_changes(self, number: int) -> tuple[int, int]:
-        """Tokens that iteration adds to the cache, and that it releases as their requests end."""
+        """Returns the tokens that an iteration adds to the cache, and those it frees because requests end."""
         later = {p.request for iteration in self.passes[number + 1 :] for p in iteration.pieces}
         last_pieces = [p for p in self.passes[number].pieces if p.request not in later]
         return self.passes[number].tokens, sum(p.cached + p.new for p in last_pieces)

@@ -1,4 +1,4 @@
-"""The programs of a workload: one body for each distinct program, every rank bound to its own."""
+"""The programs of a workload: one body per distinct program, and every rank's binding to its body."""
 
 from __future__ import annotations
 

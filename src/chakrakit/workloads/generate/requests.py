@@ -17,14 +17,16 @@ import chakrakit.core as core
 from chakrakit.workloads.description import Step
 from chakrakit.workloads.program import document_lengths
 
-# What a serving engine puts into each pass when all requests are there from the start.
+# --- continuous batching, when all requests are there from the start ----------------------------
 #
 # The engine is the one that `serve` runs, in the compiled core, with steps that all take the same time and
 # a cache that never runs out: what is left is its continuous batching.
 
 
 Columns = dict[str, np.ndarray]
-_ALWAYS = 2**62
+_ALWAYS = (
+    2**62
+)  # picoseconds: later than every event of a simulation, and no overflow when added to
 
 
 def continuous_batches(
@@ -159,7 +161,7 @@ def decodes(cached: Sequence[int], count: int) -> list[Iteration]:
 
 
 def _continuous(lengths: list[int], step: Step) -> Iterator[Iteration]:
-    """Decodes first, then as much of waiting prompts as the token budget leaves; then the next."""
+    """Yields iterations of continuous batching: decodes, then as much of prompts as the budget allows."""
     room = min(step.concurrency or len(lengths), len(lengths))
     batches = continuous_batches(lengths, step.new_tokens, step.token_budget, room)
     rows = zip(

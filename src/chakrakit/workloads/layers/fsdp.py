@@ -10,7 +10,7 @@ from chakrakit.workloads.layers.sharding import BYTES, Degrees
 from chakrakit.workloads.layers.tape import Block, BlockNode, Weight
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Unit:
     """What is gathered at once: elements this rank needs, the group that shares them, and when."""
 

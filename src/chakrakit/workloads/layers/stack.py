@@ -27,7 +27,7 @@ from chakrakit.workloads.layers.families import Build
 from chakrakit.workloads.layers.layers import Tokens, decoder_layer, embedding, head
 from chakrakit.workloads.layers.tape import INPUT, Block, BlockNode, Settings, Tape
 
-# Tensor-parallel collectives beside the products that read or make their data.
+# --- tensor-parallel collectives beside the products that read or make their data ---------------
 #
 # Recipes of Megatron-Core (`tp_comm_overlap`) cut both into pieces and exchange one piece while another is
 # multiplied. Here a collective and its product start together, and what comes after waits for both: the time
@@ -70,13 +70,13 @@ def _replaced(deps: Iterable[int], old: Iterable[int], new: Iterable[int]) -> li
 
 
 def _wait_too(nodes: list[BlockNode], before: list[list[int]], place: int, more: list[int]) -> None:
-    """Who waited for a node waits for these too."""
+    """Makes nodes that waited for a node wait for more nodes as well."""
     for node, deps in zip(nodes, before, strict=True):
         if place in deps:
             node.deps = sorted({*node.deps, *more})
 
 
-# Activation recompute: forward nodes done again in backward instead of keeping what they made.
+# --- recomputation: forward nodes run again in backward, so that their results need not be kept --
 
 
 def recomputed(block: Block, how: str) -> Block:
@@ -203,17 +203,17 @@ class Stack:
 
 
 def settings_of(plan: Plan, step: Step, touched: float = 1.0) -> Settings:
-    """What tapes must know."""
+    """Returns the settings of tapes under a plan and a step."""
     degrees = {"tp": plan.tp, "cp": plan.cp, "ep": plan.ep}
     return Settings(
-        degrees,
-        step.dtype,
-        step.matmul_dtype,
-        step.kind == "train",
-        plan.save_gathered,
-        plan.shared_reduce,
-        touched,
-        plan.tp_overlap,
+        degrees=degrees,
+        dtype=step.dtype,
+        matmul_dtype=step.matmul_dtype,
+        training=step.kind == "train",
+        save_gathered=plan.save_gathered,
+        shared_reduce=plan.shared_reduce,
+        touched=touched,
+        tp_overlap=plan.tp_overlap,
     )
 
 

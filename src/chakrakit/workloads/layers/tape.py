@@ -9,7 +9,7 @@ brought to the cutting of the tensor they belong to by the same rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, TypeAlias
 
 from chakrakit.trace.model import CollectiveType
@@ -57,7 +57,7 @@ class BlockNode:
     """The part of `alloc` that only this node's own backward needs: scores."""
 
     def again(self, **changes: Any) -> BlockNode:
-        """A node of the same cost elsewhere: it waits for nothing and holds nothing yet."""
+        """Returns a node of the same cost without dependencies and without memory of its own."""
         fresh: dict[str, Any] = {"deps": [], "saved": [], "alloc": 0, "free": 0, "inner": 0}
         return replace(self, **{**fresh, **changes})
 
@@ -89,6 +89,7 @@ class Settings:
     """What a tape must know about plan and step."""
 
     degrees: Degrees
+    _: KW_ONLY
     dtype: str = "bf16"
     matmul_dtype: str = ""
     training: bool = True
@@ -123,7 +124,7 @@ class _Op:
     output: Tensor
     backward: Callable[[Tensor], Grads]
     passes: bool
-    """Hands gradients on as they are, open sums and all: what a change of cutting does."""
+    """Whether gradients pass through unchanged, unreduced sums included, as in a change of sharding."""
 
 
 class Tape:
@@ -180,7 +181,10 @@ class Tape:
         return output
 
     def keep(self, node: int, *tensors: Tensor, dtype: str = "") -> int:
-        """Keeps tensors for backward, each once; charges the node that first asks; returns the bytes."""
+        """Keeps tensors for backward, each once; the node that first asks allocates them.
+
+        Returns the bytes.
+        """
         if not self.settings.training:
             return 0
         total = 0
@@ -200,7 +204,10 @@ class Tape:
         return tensor.gathered_from
 
     def reshard(self, have: Tensor, want: Tensor, name: str = "", routed: bool = False) -> Tensor:
-        """The tensor cut as wanted, with the collectives that needs; made once for all who want it so."""
+        """Returns `have` sharded like `want`, with the collectives this takes.
+
+        Every caller shares one result.
+        """
         key = (id(have), tuple(d.axes for d in want.dims), want.partial)
         if key not in self._cuts:
             same = [d.axes for d in have.dims] == [d.axes for d in want.dims]

@@ -199,14 +199,14 @@ class WorkloadLayout:
     def _unit(self, count: int, expert: bool, reshard: bool) -> Unit:
         step, role = self.workload.step, self.sync_role(expert)
         return Unit(
-            count,
-            role,
-            self.mesh.degree(role),
-            step.dtype,
-            step.grad_dtype or "fp32",
-            reshard,
-            self.sync_each,
-            expert,
+            elements=count,
+            role=role,
+            ranks=self.mesh.degree(role),
+            param_dtype=step.dtype,
+            grad_dtype=step.grad_dtype or "fp32",
+            reshard=reshard,
+            scatter=self.sync_each,
+            expert=expert,
         )
 
     @property

@@ -1,4 +1,4 @@
-"""The end of a step: gradients reduced, clipped, applied; parameters handed round again."""
+"""The end of a step: gradients are reduced, clipped and applied, and sharded parameters gathered again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chakrakit.workloads.description import Step
 from chakrakit.workloads.layers import BYTES, BlockNode
 from chakrakit.workloads.program.layout import HeldWeight, WorkloadLayout
 
-# Bytes of an optimizer: what it keeps for each parameter, and what an update moves.
+# --- bytes of an optimizer ----------------------------------------------------------------------
 
 
 def optimizer_state(step: Step) -> int:
@@ -188,7 +188,7 @@ def _bucket_bytes(end: _StepEnd) -> float:
 
 
 def _reduce_over_tp(end: _StepEnd, weights: Sequence[HeldWeight]) -> None:
-    """Weights every tp rank has, whose tokens tp cuts: one all-reduce for all of them."""
+    """Reduces gradients of weights that every tp rank has while tp cuts their tokens, in one all-reduce."""
     plan = end.layout.workload.plan
     mine = [h for h in weights if "tp" in h.weight.partial]
     if plan.tp > 1 and mine:
@@ -222,7 +222,7 @@ def _is_tied(layout: WorkloadLayout) -> bool:
 
 
 def _reduce_loss(end: _StepEnd, weights: Sequence[HeldWeight]) -> None:
-    """The loss of all data ranks, for people to see, once the last block is through."""
+    """Averages the loss over data-parallel ranks, for logging, after the last block."""
     layout = end.layout
     reports_loss = layout.workload.step.loss_reduce and end.stage == layout.mesh.ends[1]
     if reports_loss and end.ranks("dp") > 1:

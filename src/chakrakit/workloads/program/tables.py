@@ -132,7 +132,7 @@ def _values(n: BlockNode, book: TextTables, phase: str) -> tuple[int, ...]:
 
 
 def picked(table: NodeColumns, rows: Mask) -> tuple[NodeColumns, I64]:
-    """Some rows with the dependencies among them, and for each old row its new place (or -1)."""
+    """Returns some rows with the dependencies among them, and the new place of each old row (or -1)."""
     place = np.where(rows, np.cumsum(rows) - 1, -1)
     dependencies = place[table.deps]
     saved = np.stack([table.saved[:, 0], place[table.saved[:, 1]]], axis=1)

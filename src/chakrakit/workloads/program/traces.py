@@ -18,7 +18,7 @@ from chakrakit.workloads.program.program import StageProgram
 from chakrakit.workloads.program.step_end import optimizer_state
 from chakrakit.workloads.program.tables import PHASES, TextTables
 
-# What a rank holds: model state by kind, and activations as the program holds and frees them.
+# --- memory of a rank ---------------------------------------------------------------------------
 
 
 def model_state(layout: WorkloadLayout, weights: Sequence[HeldWeight]) -> list[StatePart]:
