@@ -38,7 +38,7 @@ from chakrakit.serving.calibration import Constants
 from chakrakit.serving.plan import serving_step
 from chakrakit.serving.steps import StepOperators, times_on
 from chakrakit.workloads.description import Mesh
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 NAMES = Constants.__struct_fields__
 LOW = np.array([0.2, 0.3, 0.5, 0.05, 0.3, 0.0, 0.0, 0.0])
@@ -70,7 +70,7 @@ def case_of(row: dict[str, Any]) -> Case:
     """The operators of a decoding step and of one with a prompt, at a row's sizes."""
     place = machine(MACHINES[row["system"]])
     device = place.devices[0]
-    model = named(next(name for part, name in MODELS.items() if part in row["model_path"]))
+    model = model_named(next(name for part, name in MODELS.items() if part in row["model_path"]))
     degrees = layout(row)
     plan = EngineLayout(**degrees).plan(degrees["tp"], model)
     kind = quantization(row)

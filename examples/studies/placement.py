@@ -45,7 +45,7 @@ from chakrakit.simulator.engine import Outcome, SimulationOptions, run
 from chakrakit.simulator.results import to_run
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 Path = tuple[int, ...]
 """The device of each place; ranks take the places in order."""
@@ -95,14 +95,14 @@ class Choice:
 
 def denoising(plan: Plan) -> TraceSet:
     """The forward pass of one of Wan 2.1's forty blocks, for a video with and without its prompt."""
-    model = msgspec.structs.replace(named("wan2.1-14b"), layers=1, height=96)
+    model = msgspec.structs.replace(model_named("wan2.1-14b"), layers=1, height=96)
     step = Step(global_batch=2, micro_batch=2 // plan.dp)
     return generate(Workload(model=model, plan=plan, step=step)) | Select(phases=("forward",))
 
 
 def training(plan: Plan) -> TraceSet:
     """A training step of four of Llama 3.1 8B's layers; a pipeline gets four micro-batches."""
-    model = msgspec.structs.replace(named("llama3.1-8b"), layers=4)
+    model = msgspec.structs.replace(model_named("llama3.1-8b"), layers=4)
     step = Step(seq=2048, global_batch=plan.dp * plan.pp)
     return generate(Workload(model=model, plan=plan, step=step))
 

@@ -5,9 +5,9 @@ import pytest
 from chakrakit.errors import ConfigError
 from chakrakit.serving import EngineLayout
 from chakrakit.serving.plan import serving_step
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
-DENSE, SPARSE = named("llama-3.1-8b"), named("mixtral-8x7b")
+DENSE, SPARSE = model_named("llama-3.1-8b"), model_named("mixtral-8x7b")
 
 
 def test_ranks_step_together_only_where_there_are_experts():

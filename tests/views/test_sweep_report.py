@@ -53,9 +53,9 @@ def test_curves_take_the_best_at_each_value_and_throughput_over_ranks() -> None:
     )
     scaling, step = charted
     assert scaling.over == "ranks"
-    assert scaling.curves == [findings.Curve("m", [(1.0, 100.0), (2.0, 160.0)])]
+    assert scaling.curves == [findings.SweepCurve("m", [(1.0, 100.0), (2.0, 160.0)])]
     assert scaling.ideal == [(1.0, 100.0), (2.0, 200.0)]
-    assert step.curves == [findings.Curve("m", [(1.0, 8e6), (2.0, 5e6)])]
+    assert step.curves == [findings.SweepCurve("m", [(1.0, 8e6), (2.0, 5e6)])]
 
 
 def test_a_map_has_the_best_of_each_pair_and_nothing_where_nothing_fits() -> None:

@@ -41,7 +41,7 @@ from chakrakit.simulator.results import simulate
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.storage import write_with_requests
 from chakrakit.workloads.description import Decoder, Model
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 HOST_BANDWIDTH = 25e9
 """Bytes per second between a device and its host: what copies reach of the 31.5 GB/s of PCIe 4.0 x16."""
@@ -291,7 +291,7 @@ def serving_of(
     **layout: int,
 ) -> ServingSession:
     """The session that these texts and names describe, checked."""
-    resolved = named(model) if isinstance(model, str) else model
+    resolved = model_named(model) if isinstance(model, str) else model
     if not isinstance(resolved, Decoder):
         raise ConfigError(f"{resolved.name} is not a model over tokens; only those are served")
     stream = requests_from(requests, seed)

@@ -10,9 +10,9 @@ from chakrakit.serving.engine import engine_from
 from chakrakit.serving.kvcache import Capacity, capacity_of
 from chakrakit.serving.plan import serving_step
 from chakrakit.serving.steps import StepOperators
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
-MODEL = named("llama-3.1-8b")
+MODEL = model_named("llama-3.1-8b")
 DEVICE = ck.load_machine("dgx-h100").device(0)
 OPERATORS = StepOperators(MODEL, EngineLayout().plan(1, MODEL), serving_step("bf16"), False)
 

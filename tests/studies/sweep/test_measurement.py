@@ -6,9 +6,9 @@ import pytest
 
 from chakrakit.simulator.results import RankSummary, simulate
 from chakrakit.studies.sweep import mean, measure
-from chakrakit.studies.sweep.measurement import Row
-from chakrakit.studies.sweep.points import Point
-from chakrakit.studies.sweep.study import MachineChoice, Settings
+from chakrakit.studies.sweep.measurement import SimulatedRow
+from chakrakit.studies.sweep.points import StudyPoint
+from chakrakit.studies.sweep.study import MachineChoice, StudySettings
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
 from chakrakit.workloads.generate import generate
 
@@ -23,14 +23,14 @@ CONTENT = {
 }
 
 
-def measured(*passes: str) -> Row:
+def measured(*passes: str) -> SimulatedRow:
     return measure(
-        Point(
+        StudyPoint(
             parameters={},
             workload=WORKLOAD,
             machine=MachineChoice("small", CONTENT),
             passes=passes,
-            settings=Settings(compute="roofline"),
+            settings=StudySettings(compute="roofline"),
             key="k",
             weight=1,
         )

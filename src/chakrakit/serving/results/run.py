@@ -22,7 +22,13 @@ from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.sets import Card, Run, Times, TraceSet, run_of
 from chakrakit.trace.storage import write_with_requests
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.generate import CacheMove, EngineSteps, Iteration, Piece, SteppedEngines
+from chakrakit.workloads.generate import (
+    CacheMove,
+    EngineSteps,
+    Iteration,
+    RequestPiece,
+    SteppedEngines,
+)
 
 KINDS = np.array(["decode", "prefill", "mixed"], object)
 PARTS = ("queued", "prompt", "output")
@@ -199,9 +205,9 @@ def _iterations(served: ServedRun, engines: int) -> tuple[list[list[Iteration]],
     return by_engine, places
 
 
-def _piece(pieces: Columns, i: int) -> Piece:
+def _piece(pieces: Columns, i: int) -> RequestPiece:
     request, tokens, context = (int(pieces[n][i]) for n in ("request", "tokens", "context"))
-    return Piece(request, tokens, context, bool(pieces["gives"][i]))
+    return RequestPiece(request, tokens, context, bool(pieces["gives"][i]))
 
 
 def _moves(served: ServedRun, places: Places) -> list[CacheMove]:

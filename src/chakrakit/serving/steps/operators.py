@@ -20,7 +20,7 @@ from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Decoder, Plan, Step
 from chakrakit.workloads.generate import cache_bytes, touched_experts
-from chakrakit.workloads.layers import BYTES, Core, Node, Stack, Tokens, stack_of
+from chakrakit.workloads.layers import BYTES, BlockNode, Core, Stack, Tokens, stack_of
 
 _ROWS = re.compile(r"\[\[(?:(\d+),)?(\d+),(\d+)\],\[(?:\d+,)?\d+,(\d+)\]\]")
 
@@ -108,7 +108,7 @@ class StepOperators:
         tokens = Tokens(1, int(at.tokens), core, ("cp",), int(at.sampled), self.step.dispatch_dtype)
         return stack_of(self.model, self.plan, self.step, tokens, at.experts_met)
 
-    def _nodes(self, at: RecordingPoint) -> Iterator[tuple[Node, int]]:
+    def _nodes(self, at: RecordingPoint) -> Iterator[tuple[BlockNode, int]]:
         stack = self._stack(at)
         counts = {"embedding": 1, "head": 1}
         counts |= {name: stack.rows.count(name) for name in ("dense", "moe")}
@@ -157,7 +157,7 @@ class StepOperators:
             base.dtype,
         )
 
-    def _layer(self, tokens: int, pairs: int) -> list[Node]:
+    def _layer(self, tokens: int, pairs: int) -> list[BlockNode]:
         stack = self._stack(RecordingPoint(tokens, 1, 1.0), pairs)
         return stack.block(stack.rows[0]).forward
 
@@ -202,7 +202,9 @@ def _in_four_bits(o: StepOperator) -> StepOperator:
     return replace(o, bytes=weights, dtype="fp4")
 
 
-def _operator(nodes: list[Node], count: int, places: tuple[RecordingPoint, ...]) -> StepOperator:
+def _operator(
+    nodes: list[BlockNode], count: int, places: tuple[RecordingPoint, ...]
+) -> StepOperator:
     base = nodes[0]
     shape = _ROWS.fullmatch(base.shapes)
     rows = [_rows(node) for node in nodes]
@@ -223,7 +225,7 @@ def _operator(nodes: list[Node], count: int, places: tuple[RecordingPoint, ...])
     )
 
 
-def _rows(node: Node) -> float:
+def _rows(node: BlockNode) -> float:
     shape = _ROWS.fullmatch(node.shapes)
     return float(int(shape[1] or 1) * int(shape[2])) if shape else 0.0
 
