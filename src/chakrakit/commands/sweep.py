@@ -33,6 +33,7 @@ class SweepOptions(ProgressOption, total=False):
         int | None, Option("Points at once; by default one per core.", None, metavar="N")
     ]
     retry: Annotated[bool, Option("Run points that failed again.", False)]
+    allow_programs: Annotated[bool, Option("Run the program that a study captures.", False)]
 
 
 @public(SweepOptions)

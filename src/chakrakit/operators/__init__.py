@@ -60,7 +60,7 @@ from chakrakit.operators.formulas import (
     product_flops,
 )
 from chakrakit.operators.hlo import HLO_COLLECTIVES, opcode_work
-from chakrakit.operators.names import COMPOSITE, REFUSED, REPLAYED
+from chakrakit.operators.names import ALLOCATIONS, COPIES, INDEXING, VIEWS
 from chakrakit.operators.products import gemm_operation
 from chakrakit.operators.streaming import STREAMS, streamed
 from chakrakit.operators.table import (
@@ -78,15 +78,15 @@ from chakrakit.operators.table import (
 
 __all__ = [
     "ADAM",
-    "COMPOSITE",
+    "ALLOCATIONS",
+    "COPIES",
     "GELU",
     "HLO_COLLECTIVES",
+    "INDEXING",
     "LARGEST",
     "LAYER_NORM",
     "NORM",
     "PARAMETERS",
-    "REFUSED",
-    "REPLAYED",
     "SGD",
     "SILU",
     "SOFTMAX",
@@ -95,6 +95,7 @@ __all__ = [
     "SWIGLU",
     "TABLED",
     "TYPES",
+    "VIEWS",
     "ArgumentTexts",
     "Call",
     "Cost",

@@ -9,7 +9,7 @@ Functions and items travel pickled; on a cluster, chakrakit and the files an ite
 
 from __future__ import annotations
 
-from chakrakit.parallel.local import end_with_parent
+from chakrakit.parallel.local import KEEPER, end_with_parent
 from chakrakit.parallel.outcome import Outcome, cores
 from chakrakit.parallel.workers import (
     ATTEMPTS,
@@ -23,6 +23,7 @@ from chakrakit.parallel.workers import (
 
 __all__ = [
     "ATTEMPTS",
+    "KEEPER",
     "Outcome",
     "Progress",
     "Workers",

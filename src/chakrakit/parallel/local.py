@@ -9,10 +9,17 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from chakrakit.parallel.outcome import Outcome, attempt, text_of
 from chakrakit.start_up import keep_pandas_out
+
+# Processes that end when the one that started them is gone, however it went.
+
+
+KEEPER = Path(__file__).with_name("keeper.py")
+"""A script that runs a program and ends all that it started together with whoever asked for it."""
 
 _PARENT_DEATH = 1
 """Linux's PR_SET_PDEATHSIG."""

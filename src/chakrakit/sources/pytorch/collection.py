@@ -6,12 +6,11 @@ import contextlib
 import json
 import os
 import re
-import signal
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import msgspec
 
 from chakrakit.configuration import read_json
 from chakrakit.errors import ChakraError, ConfigError, MissingExtra
-from chakrakit.parallel import end_with_parent
+from chakrakit.parallel import KEEPER
 from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link
 from chakrakit.sources.pytorch.recorder import (
     ENVIRONMENT,
@@ -270,17 +269,14 @@ def _with_final_paths(run: Run, report: LinkReport, recorded: Path, raw: Path) -
 
 
 def _run(command: Sequence[str], env: dict[str, str]) -> int:
-    try:
-        with subprocess.Popen(
-            list(command),
-            env=env,
-            stdout=sys.stderr,
-            preexec_fn=partial(end_with_parent, signal.SIGTERM),
-        ) as process:
-            return _waited(process)
-    except OSError as error:
-        why = error.strerror or error
-        raise ConfigError(f"cannot run {command[0]}: {why}; give the program after --") from None
+    """The program's exit code; all that it started ends with this process."""
+    if shutil.which(command[0]) is None:
+        raise ConfigError(
+            f"cannot run {command[0]}: No such file, or not a program; give the program after --"
+        )
+    kept = [sys.executable, "-I", "-S", str(KEEPER), *command]
+    with subprocess.Popen(kept, env=env, stdout=sys.stderr) as process:
+        return _waited(process)
 
 
 _PATIENCE_S = 10.0
@@ -288,7 +284,7 @@ _PATIENCE_S = 10.0
 
 
 def _waited(process: subprocess.Popen[bytes]) -> int:
-    """The exit code; when interrupted, ends the launcher, which ends its ranks, or kills it."""
+    """The exit code. The keeper that is told to end ends all that the program started."""
     try:
         return process.wait()
     except BaseException:

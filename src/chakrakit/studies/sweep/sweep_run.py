@@ -12,7 +12,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.parallel import Outcome, Progress, check_engine, each, quiet
 from chakrakit.results import Result
 from chakrakit.studies.sweep.measurement import SimulatedRow, measure
-from chakrakit.studies.sweep.points import PointGrid, StudyPoint, grid
+from chakrakit.studies.sweep.points import PointGrid, StudyPoint, grid, is_captured
 from chakrakit.studies.sweep.served import ServedRow
 from chakrakit.studies.sweep.store import POINTS, FinishedPoint, PointStore, table_of, write_table
 from chakrakit.studies.sweep.study import Study
@@ -43,14 +43,18 @@ def sweep(
     engine: str = "local",
     jobs: int | None = None,
     retry: bool = False,
+    allow_programs: bool = False,
     progress: Progress = quiet,
 ) -> SweepResult:
     """Runs what is left of a study, in any number of sittings; `retry` runs failed points again too.
 
-    All points are checked before the first one runs. Each is kept the moment it is finished, so that
+    A study that captures names a program, which runs only if `allow_programs` says so. All points
+    are checked before the first one runs. Each is kept the moment it is finished, so that
     nothing but the points that were running is lost when this is stopped, however that happens.
     """
     check_engine(engine)
+    if not allow_programs:
+        _refuse_programs(study)
     point_grid = grid(study)
     place = Path(folder)
     _refuse_others(place)
@@ -70,6 +74,17 @@ def sweep(
             progress(finished_weight := finished_weight + point.weight, total)
         write_table(table_of(point_grid.points, finished), place / _TABLE)
     return _result(point_grid, finished, reused, place)
+
+
+def _refuse_programs(study: Study) -> None:
+    """A study is a file, which may come from anybody; a program that it names would run as this user."""
+    if is_captured(study.text.workload):
+        command = str(study.text.workload["capture"])[:200]
+        raise study.lines.error(
+            ("workload", "capture"),
+            f"the study would run the program {command!r}; if it may, give --allow-programs "
+            "(allow_programs=True in Python)",
+        )
 
 
 def _refuse_others(place: Path) -> None:

@@ -25,6 +25,13 @@ _ALWAYS = set(columns.FIELD_TYPES) - set(columns.IO_COLUMNS)
 _PlainLayout = tuple[Annotated[int, msgspec.Meta(ge=0, le=3)], list[tuple[str | None, int]]]
 
 
+class _Unfinished(pq.ParquetWriter):  # type: ignore[misc]
+    """Writes no end when it is let go of before it was closed: what went wrong closed its stream, too."""
+
+    def __del__(self) -> None:
+        """Not pyarrow's, which closes."""
+
+
 class ParquetWriter:
     """Writes pieces of a trace as one Parquet file.
 
@@ -46,7 +53,7 @@ class ParquetWriter:
             self._metadata = piece.metadata
             self._schema = _schema(piece.table.schema)
             self._types = dict(zip(self._schema.names, self._schema.types, strict=True))
-            self._writer = pq.ParquetWriter(self._stream, self._schema, compression="zstd")
+            self._writer = _Unfinished(self._stream, self._schema, compression="zstd")
         with_column, without_column = self._split_attributes(piece.table.schema)
         if without_column:
             piece = et.recast(piece, with_column)

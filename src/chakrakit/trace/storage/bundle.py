@@ -165,15 +165,36 @@ def _damage(file: BundlePath) -> list[Problem]:
 
 
 def extract_bundle(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """The bundle's files into a new directory, which every command opens as well."""
+    """The bundle's files into a new directory, which every command opens as well.
+
+    A directory that has them all already is left as it is: an extraction that was interrupted at its very
+    end, when all was in place, can be repeated.
+    """
     folder = open_bundle(_bundle(path))
     if Path(target).exists():
+        if _is_extracted(folder, Path(target)):
+            return
         raise ChakraError(f"{target}: exists already; give a new name")
     with fresh_directory(Path(target)) as place:
         for file in folder.walk():
             (place / file.inner).parent.mkdir(parents=True, exist_ok=True)
             with file.open() as source, (place / file.inner).open("xb") as copy:
                 shutil.copyfileobj(source, copy, 1 << 20)
+
+
+def _is_extracted(folder: BundlePath, target: Path) -> bool:
+    """Whether a directory has the bundle's files and nothing else."""
+    files = {file.inner: file for file in folder.walk()}
+    there = {p.relative_to(target).as_posix() for p in target.rglob("*") if not p.is_dir()}
+    return there == files.keys() and all(_same(files[n], target / n) for n in files)
+
+
+def _same(file: BundlePath, copy: Path) -> bool:
+    with file.open() as source, copy.open("rb") as other:
+        while piece := source.read(1 << 20):
+            if piece != other.read(1 << 20):
+                return False
+        return not other.read(1)
 
 
 def _bundle(path: str | os.PathLike[str]) -> Path:

@@ -2,6 +2,10 @@
 
 Each has a rule: when values will do, and how to make some that do. A value that is out of bounds ends a
 device with an assertion, or is followed without a check; a mask with another count gives another shape.
+
+An index that is known to be in range in every iteration is used as it is computed; any other is taken from
+a tensor that the runner made itself. Only what follows from the operators themselves counts, never what was
+seen once.
 """
 
 from __future__ import annotations
@@ -11,10 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .refusal import Given, count
-
+Given = dict[str, Any]
+"""Arguments of a call by name, with the real tensors."""
 Shapes = list[list[int] | None]
 """Recorded shapes of the results; None for those that nobody keeps."""
+
+
+def count(tensor: Any) -> int:
+    """Elements of a tensor."""
+    return int(tensor.numel())
 
 
 @dataclass(frozen=True)
@@ -134,13 +143,6 @@ def true_in(torch: Any, wanted: int) -> Want:
     return Want(holds, make)
 
 
-def _between_0_and_1(torch: Any) -> Want:
-    def holds(tensor: Any) -> bool:
-        return bool(((tensor >= 0) & (tensor <= 1)).all())
-
-    return Want(holds, lambda t: torch.full(tuple(t.shape), 0.5, dtype=t.dtype))
-
-
 def _shares(torch: Any) -> Want:
     def holds(tensor: Any) -> bool:
         fine = bool((torch.isfinite(tensor) & (tensor >= 0)).all())
@@ -171,10 +173,6 @@ def _along(argument: str = "index") -> Rule:
     return rule
 
 
-def _elements(torch: Any, given: Given, made: Shapes) -> Wants:
-    return {("index", -1): index_below(torch, count(given["self"]), wraps=True)}
-
-
 def _targets(torch: Any, given: Given, made: Shapes) -> Wants:
     scores = given["self"]
     classes = int(scores.shape[1] if scores.dim() > 1 else scores.shape[0])
@@ -199,7 +197,7 @@ def _indices(torch: Any, given: Given, made: Shapes) -> Wants:
         if tensor is None:
             dim += 1
         elif tensor.dtype in (torch.bool, torch.uint8):
-            wanted = _counted(given, made, dim)
+            wanted = _chosen(given, made, dim)
             if wanted >= 0:
                 found["indices", place] = true_in(torch, min(wanted, count(tensor)))
             dim += tensor.dim()
@@ -210,7 +208,7 @@ def _indices(torch: Any, given: Given, made: Shapes) -> Wants:
     return found
 
 
-def _counted(given: Given, made: Shapes, dim: int) -> int:
+def _chosen(given: Given, made: Shapes, dim: int) -> int:
     """How many a mask must choose: as the result or the values to put say; -1 if nobody says."""
     values = given.get("values")
     if values is not None:
@@ -228,38 +226,6 @@ def _first(made: Shapes) -> list[int]:
 def _nonzero(torch: Any, given: Given, made: Shapes) -> Wants:
     shape = _first(made)
     return {("self", -1): true_in(torch, min(shape[0], count(given["self"])))} if shape else {}
-
-
-def _selected(torch: Any, given: Given, made: Shapes) -> Wants:
-    shape = _first(made)
-    return {("mask", -1): true_in(torch, min(shape[0], count(given["mask"])))} if shape else {}
-
-
-def _scattered_by_mask(torch: Any, given: Given, made: Shapes) -> Wants:
-    most = min(count(given["source"]), count(given["mask"]))
-    want = true_in(torch, most)
-
-    def fits(tensor: Any) -> bool:
-        return int(torch.count_nonzero(tensor)) <= most
-
-    return {("mask", -1): Want(fits, want.make)}
-
-
-def _repeated(torch: Any, given: Given, made: Shapes) -> Wants:
-    if not _first(made):
-        return {}
-    total = _first(made)[0]
-
-    def holds(tensor: Any) -> bool:
-        return bool((tensor >= 0).all()) and int(tensor.sum()) == total
-
-    def make(tensor: Any) -> Any:
-        size = max(count(tensor), 1)
-        each = torch.full((size,), total // size, dtype=tensor.dtype)
-        each[: total % size] += 1
-        return each.view(tuple(tensor.shape))
-
-    return {("repeats", -1): Want(holds, make)}
 
 
 def _bins(torch: Any, given: Given, made: Shapes) -> Wants:
@@ -333,77 +299,172 @@ def _packed(query: str, key: str) -> Rule:
     return rule
 
 
-_FLASH = _packed("cum_seq_q", "cum_seq_k")
-_EFFICIENT = _packed("cu_seqlens_q", "cu_seqlens_k")
-
+_INDEXED = """ index_select gather scatter scatter_ scatter_add scatter_add_ scatter_reduce index_add
+           index_add_ index_copy index_copy_ """
+_LOSSES = "nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward"
 _RULES: dict[str, Rule] = {
     "embedding": _rows("indices", "weight"),
-    "embedding_renorm": _rows("indices", "self"),
-    "embedding_renorm_": _rows("indices", "self"),
     "embedding_dense_backward": _number("indices", "num_weights"),
     "_embedding_bag": _bags,
-    "_embedding_bag_forward_only": _bags,
     "_embedding_bag_dense_backward": _bags_backward,
-    **dict.fromkeys(
-        [
-            "index_select",
-            "gather",
-            "scatter",
-            "scatter_",
-            "scatter_add",
-            "scatter_add_",
-            "scatter_reduce",
-            "scatter_reduce_",
-            "index_add",
-            "index_add_",
-            "index_copy",
-            "index_copy_",
-            "index_fill",
-            "index_fill_",
-            "index_reduce",
-            "index_reduce_",
-        ],
-        _along(),
-    ),
-    **dict.fromkeys(
-        [
-            "index",
-            "index_put",
-            "index_put_",
-            "_index_put_impl_",
-            "_unsafe_index",
-            "_unsafe_index_put",
-        ],
-        _indices,
-    ),
-    **dict.fromkeys(["take", "put", "put_"], _elements),
-    **dict.fromkeys(
-        ["nll_loss_forward", "nll_loss_backward", "nll_loss2d_forward", "nll_loss2d_backward"],
-        _targets,
-    ),
+    **dict.fromkeys(_INDEXED.split(), _along()),
+    **dict.fromkeys(["index", "index_put_", "_index_put_impl_"], _indices),
+    **dict.fromkeys(_LOSSES.split(), _targets),
     "max_pool2d_with_indices_backward": _plane(2),
-    "max_pool3d_with_indices_backward": _plane(3),
-    "adaptive_max_pool2d_backward": _plane(2),
-    "adaptive_max_pool3d_backward": _plane(3),
     "nonzero": _nonzero,
-    "masked_select": _selected,
-    "masked_scatter": _scattered_by_mask,
-    "masked_scatter_": _scattered_by_mask,
-    "repeat_interleave": _repeated,
     "bincount": _bins,
     "_unique2": _distinct,
     "_grouped_mm": _segments,
-    "_scaled_grouped_mm": _segments,
-    "_scaled_grouped_mm_v2": _segments,
-    "_flash_attention_forward": _FLASH,
-    "_flash_attention_backward": _FLASH,
-    "_efficient_attention_forward": _EFFICIENT,
-    "_efficient_attention_backward": _EFFICIENT,
+    "_flash_attention_forward": _packed("cum_seq_q", "cum_seq_k"),
+    **dict.fromkeys(
+        ["_efficient_attention_forward", "_efficient_attention_backward"],
+        _packed("cu_seqlens_q", "cu_seqlens_k"),
+    ),
     "multinomial": lambda torch, given, made: {("self", -1): _shares(torch)},
-    "binary_cross_entropy": lambda torch, given, made: {
-        (name, -1): _between_0_and_1(torch) for name in ("self", "target")
-    },
-    "bernoulli": lambda torch, given, made: {("self", -1): _between_0_and_1(torch)},
-    "bernoulli_": lambda torch, given, made: {("p", -1): _between_0_and_1(torch)},
 }
 """Operator → what its arguments must hold."""
+
+
+# --- what is known of integers that operators make -------------------------------------------------
+
+Range = tuple[int, int]
+"""Lowest and highest value."""
+
+_COPIES_TEXT = """ clone _to_copy cat stack gather index index_select repeat expand contiguous flip
+               constant_pad_nd _unsafe_view alias where masked_fill """
+_COPIES = frozenset(_COPIES_TEXT.split())
+"""Operators whose integers are all among those they were given, or numbers among their arguments."""
+
+
+class Ranges:
+    """Storage → the range of its integers, as far as it is known at this step."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._known: dict[int, Range] = {}
+
+    def of(self, tensor: Any) -> Range | None:
+        """What a tensor's values lie between."""
+        return self._known.get(_key(tensor))
+
+    def put(self, tensor: Any, found: Range | None) -> None:
+        """A storage was made or filled by the runner itself."""
+        if found is None:
+            self._known.pop(_key(tensor), None)
+        else:
+            self._known[_key(tensor)] = found
+
+    def after(self, name: str, given: Given, written: list[Any], results: list[Any]) -> None:
+        """A call was made: what it wrote is unknown, what it made may be known."""
+        rule = _MAKERS.get(name)
+        made = rule(given) if rule is not None else {}
+        copied = self._copied(given) if name in _COPIES else None
+        inside = {_key(t) for t in _tensors(self._torch, list(given.values()))}
+        for tensor in written:
+            self._known.pop(_key(tensor), None)
+        for place, tensor in enumerate(results):
+            if isinstance(tensor, self._torch.Tensor) and _key(tensor) not in inside:
+                integers = not (tensor.is_floating_point() or tensor.is_complex())
+                self.put(tensor, made.get(place, copied) if integers else None)
+
+    def _copied(self, given: Given) -> Range | None:
+        """The hull of all integers among the arguments that values can come from."""
+        found: list[Range] = []
+        for name, value in given.items():
+            if name in ("index", "indices", "condition", "mask"):
+                continue
+            for tensor in _tensors(self._torch, [value]):
+                known = self.of(tensor)
+                if known is None:
+                    return None
+                found.append(known)
+            if name in ("value",) and isinstance(value, int | float):
+                found.append((int(value), int(value)))
+        return (min(f[0] for f in found), max(f[1] for f in found)) if found else None
+
+
+def _key(tensor: Any) -> int:
+    return int(tensor.untyped_storage().data_ptr())
+
+
+def _tensors(torch: Any, values: list[Any]) -> list[Any]:
+    flat: list[Any] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            flat.append(value)
+        elif isinstance(value, list | tuple):
+            flat += _tensors(torch, list(value))
+    return flat
+
+
+def _place_along(result: int) -> Callable[[Given], dict[int, Range]]:
+    """Places along `dim`; of all elements where no dimension is given."""
+
+    def rule(given: Given) -> dict[int, Range]:
+        tensor, dim = given["self"], given.get("dim", -1)
+        if not isinstance(dim, int) or not tensor.dim():
+            return {result: (0, max(count(tensor) - 1, 0))}
+        return {result: (0, max(tensor.shape[dim] - 1, 0))}
+
+    return rule
+
+
+def _place_in_plane(given: Given) -> dict[int, Range]:
+    return {1: (0, max(math.prod(int(n) for n in given["self"].shape[-2:]) - 1, 0))}
+
+
+def _counted(given: Given) -> dict[int, Range]:
+    start, end, step = given.get("start", 0), given.get("end", 0), given.get("step", 1)
+    if not all(type(v) is int for v in (start, end, step)) or not step:
+        return {}
+    last = max(len(range(start, end, step)) - 1, 0)
+    return {0: (min(start, start + last * step), max(start, start + last * step))}
+
+
+def _drawn(given: Given) -> dict[int, Range]:
+    return {0: (int(given.get("low", 0)), max(int(given["high"]) - 1, 0))}
+
+
+def _constant(value: int) -> Callable[[Given], dict[int, Range]]:
+    return lambda given: {0: (value, value)}
+
+
+def _filled(given: Given) -> dict[int, Range]:
+    value = given.get("fill_value")
+    return {0: (value, value)} if type(value) is int else {}
+
+
+def _remainder(given: Given) -> dict[int, Range]:
+    other = given.get("other")
+    return {0: (0, other - 1)} if type(other) is int and other > 0 else {}
+
+
+def _clamped(given: Given) -> dict[int, Range]:
+    low, high = given.get("min"), given.get("max")
+    return {0: (low, high)} if type(low) is int and type(high) is int and low <= high else {}
+
+
+_MAKERS: dict[str, Callable[[Given], dict[int, Range]]] = {
+    "topk": _place_along(1),
+    "sort": _place_along(1),
+    "max": _place_along(1),
+    "argmax": _place_along(0),
+    "argsort": _place_along(0),
+    "nonzero": lambda given: {0: (0, max([*given["self"].shape, 1]) - 1)},
+    "multinomial": lambda given: {0: (0, max(given["self"].shape[-1] - 1, 0))},
+    "randperm": lambda given: {0: (0, max(int(given["n"]) - 1, 0))},
+    "arange": _counted,
+    "randint": _drawn,
+    "zeros": _constant(0),
+    "zeros_like": _constant(0),
+    "new_zeros": _constant(0),
+    "ones": _constant(1),
+    "ones_like": _constant(1),
+    "full": _filled,
+    "full_like": _filled,
+    "remainder": _remainder,
+    "clamp": _clamped,
+    "max_pool2d_with_indices": _place_in_plane,
+    "_embedding_bag": lambda given: {1: (0, max(count(given["offsets"]) - 1, 0))},
+}
+"""Operator → the range of its integer results, by place among them."""
