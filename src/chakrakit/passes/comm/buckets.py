@@ -95,12 +95,14 @@ def _buckets(job: Job, channel: Channel, indices: I64, limit: float, meeting: Me
 
 
 def _kinds(job: Job, channel: Channel, indices: I64) -> list[tuple[object, ...]]:
-    """What calls must have in common to be one: types, algorithm and ends, on every side."""
+    """What calls must have in common to be one: types, algorithm, rank on links and ends, on every side."""
     columns: list[Sequence[object]] = [channel.types[indices].tolist()]
     for side in channel.sides:
         for name, default in (
             ("comm_dtype", ""),
             ("comm_algorithm", ""),
+            ("link_priority", 0),
+            ("link_weight", 1),
             ("comm_src", -1),
             ("comm_dst", -1),
         ):

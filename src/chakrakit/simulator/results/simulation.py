@@ -32,16 +32,17 @@ from chakrakit.trace.sets import Run, Times, TraceSet, as_recorded, storage_tabl
 
 
 _FAULT = re.compile(
-    r"(?P<kind>device|link):(?P<target>[^@]+)@(?P<at>[0-9.eE+]+)=(?P<factor>[0-9.eE+-]+)$"
+    r"(?P<kind>device|link|store):(?P<target>[^@]+)@(?P<at>[0-9.eE+]+)=(?P<factor>[0-9.eE+-]+)$"
 )
 
 
 def split_fault(text: str) -> Fault:
-    """`device:3@1e6=0.5`, `link:0-1@0=0`; the ends of a link are ranks or vertex names."""
+    """`device:3@1e6=0.5`, `link:0-1@0=0` (ends are ranks or vertex names), `store:disk@0=0.5`."""
     found = _FAULT.match(text)
     if found is None:
         raise ConfigError(
-            f"--fault {text!r}: write device:RANK@NS=FACTOR or link:FROM-TO@NS=FACTOR"
+            f"--fault {text!r}: write device:RANK@NS=FACTOR, link:FROM-TO@NS=FACTOR or "
+            "store:NAME@NS=FACTOR"
         )
     try:
         at, factor = float(found["at"]), float(found["factor"])
@@ -51,6 +52,8 @@ def split_fault(text: str) -> Fault:
         if not found["target"].isdigit():
             raise ConfigError(f"--fault {text!r}: {found['target']!r} is no rank")
         return Fault("device", int(found["target"]), at, factor)
+    if found["kind"] == "store":
+        return Fault("store", found["target"], at, factor)
     ends = [int(e) if e.isdigit() else e for e in found["target"].split("-", 1)]
     if len(ends) != 2:
         raise ConfigError(f"--fault {text!r}: a link has two ends, as in 0-1")
