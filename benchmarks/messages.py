@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+import chakrakit.core as core
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.machines import parse_machine
 from chakrakit.simulator.engine import run
@@ -23,10 +24,10 @@ HOSTS, ARITY = 1_024, [32, 32]
 BANDWIDTH, LATENCY = 12.5e9, 1e-6
 
 
-def machine():
-    """Two levels of switches, ways up chosen by hash."""
+def machine(routing: str = "hash"):
+    """Two levels of switches; ways up chosen by hash, or by the destination as in SimGrid (`modulo`)."""
     level = {"topology": "fat-tree", "arity": ARITY, "bandwidth": BANDWIDTH, "latency": LATENCY}
-    return parse_machine({"network": [level]}, "fat tree")
+    return parse_machine({"network": [{**level, "routing": routing}]}, "fat tree")
 
 
 def pairs(count: int):
@@ -45,6 +46,24 @@ def traces(src, dst, size) -> TraceSet:
     return TraceSet([b.build() for b in bodies], None, Groups({"": range(HOSTS)}))
 
 
+def lengths(count: int):
+    """The same kind of messages with 4 KiB to 4 MiB each, so that they end one by one."""
+    rng = np.random.default_rng(1)
+    src = rng.integers(0, HOSTS, count)
+    dst = (src + rng.integers(1, HOSTS, count)) % HOSTS
+    return src, dst, rng.integers(1 << 12, 1 << 22, count)
+
+
+def in_turn(src, dst, size) -> TraceSet:
+    """Each host sends its messages one after another: about a thousand are under way at any time."""
+    bodies = [TraceBuilder() for _ in range(HOSTS)]
+    before: list[list[int]] = [[] for _ in range(HOSTS)]
+    for tag, (a, b, n) in enumerate(zip(src.tolist(), dst.tolist(), size.tolist(), strict=True)):
+        before[a] = [bodies[a].send("s", a, b, n, tag=tag, deps=before[a])]
+        bodies[b].recv("r", a, b, n, tag=tag)
+    return TraceSet([b.build() for b in bodies], None, Groups({"": range(HOSTS)}))
+
+
 def all_to_all() -> TraceSet:
     """64 KiB from everyone to everyone."""
     t = TraceBuilder()
@@ -52,16 +71,32 @@ def all_to_all() -> TraceSet:
     return TraceSet([t.build()], {r: Binding(0) for r in range(HOSTS)}, Groups({"": range(HOSTS)}))
 
 
-def timed(what: str, workload: TraceSet) -> None:
-    """CPU seconds of a simulation."""
+def timed(what: str, workload: TraceSet, routing: str = "hash") -> None:
+    """CPU seconds of a simulation, and those of them that the engine and its network take."""
+    inside: list[float] = []
+    engine = core.sim_run
+
+    def engine_timed(*arguments):
+        begun = time.process_time()
+        try:
+            return engine(*arguments)
+        finally:
+            inside.append(time.process_time() - begun)
+
+    core.sim_run = engine_timed
     begun = time.process_time()
-    outcome = run(workload, machine())
+    outcome = run(workload, machine(routing))
     took = time.process_time() - begun
-    print(f"{what:36} {took:7.2f} s CPU  ends at {outcome.makespan_ps * 1e-9:10.4f} ms", flush=True)
+    core.sim_run = engine
+    print(
+        f"{what:36} {took:7.2f} s CPU ({sum(inside):.2f} in the engine)  ends at "
+        f"{outcome.makespan_ps * 1e-9:10.4f} ms",
+        flush=True,
+    )
 
 
-def simgrid(src, dst, size) -> None:
-    """The same messages in SimGrid, whose fat tree picks ways by the destination."""
+def simgrid(order: str, src, dst, size) -> None:
+    """The same messages in SimGrid, whose fat tree picks ways by the destination; `at-once` or `in-turn`."""
     compiler = shutil.which("g++")
     folder = Path(tempfile.mkdtemp())
     source = Path(__file__).with_name("simgrid_messages.cpp")
@@ -77,7 +112,7 @@ def simgrid(src, dst, size) -> None:
     if compiler is None or subprocess.run(command, capture_output=True, check=False).returncode:
         print("SimGrid is not installed (libsimgrid-dev)")
         return
-    lines = [f"{HOSTS} {ARITY[0]} {ARITY[1]} {BANDWIDTH} {LATENCY}"]
+    lines = [f"{order} {HOSTS} {ARITY[0]} {ARITY[1]} {BANDWIDTH} {LATENCY}"]
     lines += [f"{a} {b} {n}" for a, b, n in zip(src, dst, size, strict=True)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
@@ -98,7 +133,13 @@ def main(count: int = 100_000) -> None:
     """All of it."""
     ends = pairs(count)
     timed(f"{count:,} random messages", traces(*ends))
-    simgrid(*ends)
+    few = min(count, 5_000)  # SimGrid takes minutes for more of them at once
+    timed(f"{few:,} of them", traces(*(column[:few] for column in ends)))
+    simgrid("at-once", *(column[:few] for column in ends))
+    for some in (count // 5, count):
+        chains = lengths(some)
+        timed(f"{some:,} messages, each host's in turn", in_turn(*chains), "modulo")
+        simgrid("in-turn", *chains)
     timed("hashed all-to-all of 1,024", all_to_all())
 
 

@@ -433,6 +433,8 @@ class SimWorkload:
         job_gate: _I32,
         job_order: _I64,
         gate_slots: _I32,
+        job_priority: _I32,
+        job_weight: _I32,
         fault_time: _I64,
         fault_is_link: _I8,
         fault_target: _I32,
@@ -451,7 +453,7 @@ def sim_run(
     pick: Callable[[int, int, list[int]], int] | None,
 ) -> dict[str, Any]: ...
 def sim_fair_rates(
-    capacity: NDArray[np.float64], offsets: _I64, links: _I32
+    capacity: NDArray[np.float64], offsets: _I64, links: _I32, priority: _I32, weight: _I32
 ) -> NDArray[np.float64]: ...
 
 # --- views ----------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
-#include <map>
+#include <algorithm>
+#include <cmath>
+#include <memory>
 #include <random>
 
 #include "core/sim/fairness.hpp"
@@ -29,7 +31,7 @@ std::vector<Time> ends(Network& network, const std::vector<std::pair<Time, int32
             network.step(now, finished);
             for (int32_t job : finished) ended[job] = now;
             more = next < jobs.size() && jobs[next].first == now;
-            if (more) network.start(static_cast<int32_t>(next), jobs[next].second, now), ++next;
+            if (more) network.start(static_cast<int32_t>(next), jobs[next].second, {}, now), ++next;
         }
         network.settle(now);
     }
@@ -42,17 +44,98 @@ std::vector<Time> ends(const Fabric& fabric, const std::vector<std::pair<Time, i
     return ends(network, jobs, scale_at, link, factor);
 }
 
-std::vector<double> fair(std::vector<double> capacity, std::vector<std::vector<int32_t>> flows) {
-    Sharing sharing;
-    sharing.clear();
-    sharing.capacity = capacity;
-    for (const auto& links : flows) {
-        sharing.links.insert(sharing.links.end(), links.begin(), links.end());
-        sharing.offsets.push_back(static_cast<int64_t>(sharing.links.size()));
-    }
-    sharing.solve();
-    return sharing.rate;
+using Ranks = std::vector<Rank>;
+
+// The rates of flows over links that all start together; without ranks all are alike.
+std::vector<double> fair(const std::vector<double>& capacity,
+                         const std::vector<std::vector<int32_t>>& flows, const Ranks& ranks = {}) {
+    Fabric f(capacity, flows, {});
+    Fairness fairness(f.topology);
+    for (size_t i = 0; i < flows.size(); ++i)
+        fairness.add(static_cast<int32_t>(i), 0, ranks.empty() ? Rank{} : ranks[i]);
+    fairness.settle();
+    std::vector<double> rates;
+    for (size_t i = 0; i < flows.size(); ++i) rates.push_back(fairness.rate(static_cast<int>(i)));
+    return rates;
 }
+
+// Flows that come and go on random links: every time their rates must be those of a fresh start.
+class Churn {
+   public:
+    Churn(unsigned seed, int classes, int weights)
+        : random_(seed), classes_(classes), weights_(weights), fabric_(links(), routes(), {}) {}
+
+    // How far any rate was from that of a fresh start, as a part of it.
+    double worst(int changes) {
+        Fairness fairness(fabric_.topology);
+        double worst = 0;
+        for (int i = 0; i < changes; ++i) {
+            change(fairness);
+            fairness.settle();
+            worst = std::max(worst, distance(fairness));
+        }
+        return worst;
+    }
+
+   private:
+    struct Live {
+        int32_t flow, route;
+        Rank rank;
+    };
+
+    int32_t below(size_t limit) { return static_cast<int32_t>(random_() % limit); }
+    std::vector<double> links() {
+        std::vector<double> bandwidth(20);
+        for (double& b : bandwidth) b = below(2) ? 12.5 : 1 + below(5);
+        return bandwidth;
+    }
+    std::vector<std::vector<int32_t>> routes() {
+        std::vector<std::vector<int32_t>> all(40);
+        for (auto& route : all) {
+            route = {below(5), 5 + below(5), 10 + below(5), 15 + below(5)};
+            route.resize(1 + static_cast<size_t>(below(4)));
+        }
+        return all;
+    }
+    void change(Fairness& fairness) {
+        if (below(25) == 0) {
+            int32_t link = below(20);
+            fabric_.topology.bandwidth[static_cast<size_t>(link)] = 5 * below(3);
+            fairness.set_bandwidth(link, fabric_.topology.bandwidth[static_cast<size_t>(link)]);
+        }
+        for (int32_t n = 1 + below(3); n > 0; --n) {
+            auto priority = static_cast<uint8_t>(below(static_cast<size_t>(classes_)));
+            auto weight = static_cast<uint16_t>(1 + below(static_cast<size_t>(weights_)));
+            int32_t route = below(40);
+            live_.push_back(
+                {fairness.add(route, 0, {priority, weight}), route, {priority, weight}});
+        }
+        fairness.settle();
+        for (int32_t n = below(4); n > 0 && live_.size() > 20; --n) {
+            auto which = live_.begin() + below(live_.size());
+            fairness.remove(which->flow);
+            live_.erase(which);
+        }
+    }
+    double distance(const Fairness& fairness) {
+        Fairness fresh(fabric_.topology);
+        std::vector<int32_t> flows;
+        for (const Live& l : live_) flows.push_back(fresh.add(l.route, 0, l.rank));
+        fresh.settle();
+        double most = 0;
+        for (size_t i = 0; i < live_.size(); ++i) {
+            double expected = fresh.rate(flows[i]);
+            double difference = std::abs(fairness.rate(live_[i].flow) - expected);
+            most = std::max(most, difference > 0 ? difference / std::max(expected, 1e-9) : 0.0);
+        }
+        return most;
+    }
+
+    std::mt19937 random_;
+    int classes_, weights_;
+    Fabric fabric_;
+    std::vector<Live> live_;
+};
 
 }  // namespace
 
@@ -88,6 +171,38 @@ STORY("a link without bandwidth gives its flows nothing") {
     EXPECT(fair({0, 4}, {{0, 1}, {1}}), {0, 4});
 }
 
+STORY("a heavier flow gets as many times the share of a lighter one") {
+    EXPECT(fair({12}, {{0}, {0}, {0}}, {{0, 1}, {0, 2}, {0, 3}}), {2, 4, 6});
+    // Link 1 holds the second flow to 1; what it leaves is shared 1 : 3.
+    EXPECT(fair({9, 1}, {{0}, {0, 1}, {0}}, {{0, 1}, {0, 9}, {0, 3}}), {2, 1, 6});
+}
+
+STORY("a lower class gets what the classes above it leave") {
+    EXPECT(fair({12, 5}, {{0}, {0, 1}, {0}}, {{0}, {1}, {0}}), {3.5, 5, 3.5});
+    EXPECT(fair({12}, {{0}, {0}, {0}}, {{2}, {1}, {0}}), {12, 0, 0});
+    // A weight counts within its class alone.
+    EXPECT(fair({12}, {{0}, {0}}, {{1, 1}, {0, 100}}), {12, 0});
+}
+
+STORY("rates are the same whether flows came and went or all of them start now") {
+    for (auto [classes, weights] : {std::pair{1, 1}, {1, 7}, {3, 1}, {3, 7}})
+        for (unsigned seed = 0; seed < 10; ++seed)
+            EXPECT(Churn(seed, classes, weights).worst(100) < 1e-9, true);
+}
+
+STORY("a change reaches the flows that it can move, and no others") {
+    // Flows 0 and 1 share link 0; flow 1 is held by link 1, so that flow 0 alone gains when 2 goes.
+    Fabric f({10, 1, 8}, {{0}, {0, 1}, {0, 2}, {2}}, {});
+    Fairness fairness(f.topology);
+    for (int32_t route = 0; route < 4; ++route) fairness.add(route, 0);
+    fairness.settle();
+    EXPECT(fairness.rate(0), 5), EXPECT(fairness.rate(2), 4), EXPECT(fairness.rate(3), 4);
+    fairness.remove(3);
+    fairness.settle();
+    EXPECT(fairness.changed(), {0, 2});
+    EXPECT(fairness.rate(0), 4.5), EXPECT(fairness.rate(2), 4.5), EXPECT(fairness.rate(1), 1);
+}
+
 STORY("analytical transfers never meet: delay, then bytes over the narrowest link") {
     Fabric f({2, 1}, {{0, 1}, {0}}, {{{{{0, 100, 5}}}}, {{{{1, 100, 5}}}}});
     EXPECT(ends<Analytical>(f, {{0, 0}, {0, 0}, {7, 1}}), {105, 105, 62});
@@ -120,6 +235,25 @@ STORY("a link scaled on the way changes what is left of a flow, and what comes l
     EXPECT(ends<Flows>(f, {{0, 0}, {300, 0}}, 50, 0, 0.5), {150, 500});
     EXPECT(ends<Analytical>(f, {{0, 0}, {300, 0}}, 50, 0, 0.5), {100, 500});
     EXPECT(ends<Flows>(f, {{0, 0}}, 50, 0, 0), {-1});
+}
+
+STORY("what a failed link stopped goes on when the link recovers") {
+    Fabric f({1}, {{0}}, {{{{{0, 100}}}}});
+    for (bool flows : {true, false}) {
+        std::unique_ptr<Network> network;
+        if (flows)
+            network = std::make_unique<Flows>(f.topology, f.plans);
+        else
+            network = std::make_unique<Analytical>(f.topology, f.plans);
+        std::vector<int32_t> finished;
+        network->scale_link(0, 0, 0);
+        network->start(0, 0, {}, 5);
+        network->step(5, finished), network->settle(5);
+        EXPECT(network->next_time(), kNever);
+        network->scale_link(0, 0.5, 40);
+        network->step(40, finished), network->settle(40);
+        EXPECT(network->next_time(), 240);
+    }
 }
 
 STORY("what is skipped over ends as if every round had been simulated") {

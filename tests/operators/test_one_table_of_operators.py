@@ -14,7 +14,10 @@ from chakrakit.operators import ALLOCATIONS, COPIES, INDEXING, TABLED, VIEWS
 
 SOURCE = Path(chakrakit.__file__).parent
 HOME = SOURCE / "operators"
+LIST = Path(chakrakit.__file__).parent / "replayer" / "runner" / "operators.txt"
+REPLAYED = {line.split()[0] for line in LIST.read_text().splitlines() if not line.startswith("#")}
 KNOWN = VIEWS | ALLOCATIONS | COPIES | INDEXING | TABLED
+KNOWN |= {name.removeprefix("aten::").partition(".")[0] for name in REPLAYED}
 FEW = 3
 """A choice between two operators is a rule; three that stand together are a table."""
 LIKELY = 0.5

@@ -18,14 +18,17 @@ from chakrakit.configuration import Document, read_document
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Device, DeviceText, Quantity, parse, positive, read_device
 from chakrakit.machines.fabric import (
+    GROUP_COSTS,
     AnyGraph,
     Dimension,
     Dragonfly,
     Fabric,
     Full,
+    GroupCost,
     Joins,
     Links,
     Machine,
+    MessageCost,
     Ring,
     Site,
     Software,
@@ -37,6 +40,7 @@ from chakrakit.machines.fabric import (
     lone_port,
 )
 from chakrakit.machines.library import Library
+from chakrakit.machines.schedule import ChangeOverTime, read_schedule
 
 # --- limits, checked from the description before anything is built ------------------------------
 
@@ -116,6 +120,8 @@ class StoreText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The nodes that are the servers of a remote store."""
     distance: int = 1
     """How many nodes away the memory of a peer store is."""
+    schedule: list[ChangeOverTime] = []
+    """How its bandwidth changes over time."""
 
 
 def read_stores(texts: Mapping[str, StoreText], machine: Machine, where: str) -> tuple[Store, ...]:
@@ -155,6 +161,7 @@ def _store(name: str, text: StoreText, machine: Machine, where: str) -> Store:
         capacity=parse(text.capacity, "bytes", f"{where}.capacity"),
         at=_servers(text, machine, where),
         distance=_distance(text, machine, where),
+        schedule=read_schedule(text.schedule, f"{where}.schedule"),
     )
 
 
@@ -207,6 +214,28 @@ class DimensionText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     uplinks: list[int] = []
     routing: Literal["hash", "modulo"] = "hash"
     reduction: bool = False
+    messages: MessagesText | None = None
+    schedule: list[ChangeOverTime] = []
+    """How the bandwidth of its links changes over time."""
+
+
+class MessagesText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a message costs at a port besides its bytes, see `machines.fabric.MessageCost`."""
+
+    overhead: Quantity = 0
+    gap: Quantity = 0
+    size: Quantity = 0
+    queue_pairs: int = 0
+    queue_pair_gap: Quantity = 0
+
+
+class GroupsText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What setting up a group costs, see `machines.fabric.GroupCost`."""
+
+    create: Quantity = 0
+    member: Quantity = 0
+    shrink: Quantity | None = None
+    reuse: Quantity = 0
 
 
 class SoftwareText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -215,6 +244,7 @@ class SoftwareText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     collective_overhead: Quantity = 0
     step_overhead: Quantity = 0
     queue_depth: int = 0
+    groups: GroupsText | Literal["nccl", "gloo"] | None = None
 
 
 class LinkText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -231,6 +261,7 @@ class GraphText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     devices: list[str]
     links: list[LinkText]
+    messages: MessagesText | None = None
 
 
 class ChangeText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -321,6 +352,19 @@ def _software(text: MachineText, where: str) -> Software:
         parse(s.collective_overhead, "time", f"{at}.collective_overhead"),
         parse(s.step_overhead, "time", f"{at}.step_overhead"),
         s.queue_depth,
+        _groups(s.groups, f"{at}.groups"),
+    )
+
+
+def _groups(text: GroupsText | str | None, where: str) -> GroupCost | None:
+    if not isinstance(text, GroupsText):
+        return None if text is None else GROUP_COSTS[text]
+    shrink = text.shrink
+    return GroupCost(
+        parse(text.create, "time", f"{where}.create"),
+        parse(text.member, "time", f"{where}.member"),
+        None if shrink is None else parse(shrink, "time", f"{where}.shrink"),
+        parse(text.reuse, "time", f"{where}.reuse"),
     )
 
 
@@ -375,13 +419,41 @@ def _dimension(level: DimensionText, inside: int, where: str) -> list[Dimension]
             raise ConfigError(f"{where}.{name}: {getattr(level, name)} has a number below 1")
     if level.topology in ("torus", "mesh"):
         check_devices([inside, *level.dims], f"{where}.dims")
-        return [_axis(level, n, bandwidth, latency) for n in _sizes(level, where)]
+        axes = [_axis(level, n, bandwidth, latency) for n in _sizes(level, where)]
+        return [_with_ports(axis, level, where) for axis in axes]
     size = _size(level, where)
     check_devices([inside, size], where)
     ports = size * (inside if level.joins == "flat" else 1)
     check_links(_links(level, ports), f"{level.topology} of {ports:,} ports", where)
     fabric = _fabric(level, ports, bandwidth, latency, where) if ports > 1 else lone_port()
-    return [Dimension(size, fabric, level.joins, level.reduction)]
+    dimension = Dimension(size, fabric, level.joins, level.reduction)
+    return [_with_ports(dimension, level, where)]
+
+
+def _with_ports(dimension: Dimension, level: DimensionText, where: str) -> Dimension:
+    """With what its messages cost and how its bandwidth changes."""
+    return replace(
+        dimension,
+        messages=_messages(level.messages, where),
+        schedule=read_schedule(level.schedule, f"{where}.schedule"),
+    )
+
+
+def _messages(text: MessagesText | None, where: str) -> MessageCost | None:
+    if text is None:
+        return None
+    at = f"{where}.messages"
+    if text.queue_pairs < 0:
+        raise ConfigError(f"{at}.queue_pairs: {text.queue_pairs} is below 0; give 0 for no limit")
+    if bool(text.queue_pairs) != bool(text.queue_pair_gap):
+        raise ConfigError(f"{at}: give queue_pairs and queue_pair_gap together, or neither")
+    return MessageCost(
+        parse(text.overhead, "time", f"{at}.overhead"),
+        parse(text.gap, "time", f"{at}.gap"),
+        parse(text.size, "bytes", f"{at}.size"),
+        text.queue_pairs,
+        parse(text.queue_pair_gap, "time", f"{at}.queue_pair_gap"),
+    )
 
 
 def _links(level: DimensionText, ports: int) -> int:
@@ -458,7 +530,8 @@ def _graph(text: GraphText, where: str) -> tuple[Dimension, ...]:
             [] if link.one_way else [(b, a, bandwidth, latency)]
         )
     fabric = AnyGraph(len(text.devices), len(number), Links.of(rows), names=tuple(number))
-    return (Dimension(len(text.devices), fabric),)
+    messages = _messages(text.messages, f"{where}.graph")
+    return (Dimension(len(text.devices), fabric, messages=messages),)
 
 
 # --- changes ------------------------------------------------------------------------------------

@@ -33,6 +33,8 @@ _NUMBERS = (
     "comm_dst",
     "comm_tag",
     "comm_priority",
+    "link_priority",
+    "link_weight",
     "comm_seq",
     "involved_dim",
     "in_splits",

@@ -46,8 +46,8 @@ void make_workload(sim::Workload* self, In<int32_t> src, In<int32_t> dst, In<int
                    In<double> comm_slowdown, bool fair, int64_t queue_depth, In<int32_t> needed,
                    In<int64_t> overhead, In<int64_t> instance_jobs, In<int32_t> job_plan,
                    In<int32_t> job_gate, In<int64_t> job_order, In<int32_t> gate_slots,
-                   In<int64_t> fault_time, In<int8_t> fault_is_link, In<int32_t> fault_target,
-                   In<double> fault_factor) {
+                   In<int32_t> job_priority, In<int32_t> job_weight, In<int64_t> fault_time,
+                   In<int8_t> fault_is_link, In<int32_t> fault_target, In<double> fault_factor) {
     sim::Workload w;
     w.src = own(src), w.dst = own(dst), w.form = own(form), w.lag = own(lag);
     w.duration = own(duration), w.kind = own(kind), w.lane = own(lane), w.order = own(order);
@@ -59,6 +59,7 @@ void make_workload(sim::Workload* self, In<int32_t> src, In<int32_t> dst, In<int
     w.needed = own(needed), w.overhead = own(overhead);
     w.instance_jobs = own(instance_jobs), w.job_plan = own(job_plan);
     w.job_gate = own(job_gate), w.job_order = own(job_order), w.gate_slots = own(gate_slots);
+    w.job_priority = own(job_priority), w.job_weight = own(job_weight);
     w.fault_time = own(fault_time), w.fault_is_link = own(fault_is_link);
     w.fault_target = own(fault_target), w.fault_factor = own(fault_factor);
     new (self) sim::Workload(checked(std::move(w)));
@@ -116,15 +117,21 @@ nb::dict run(const sim::Workload& workload, const sim::Plans& plans, const sim::
     return to_python(std::move(out), std::move(meter));
 }
 
-Out<double> fair_rates(In<double> capacity, In<int64_t> offsets, In<int32_t> links) {
-    sim::Topology checked_as_routes =
-        checked(sim::Topology{own(capacity), own(offsets), own(links)});
-    sim::Sharing sharing;
-    sharing.capacity = std::move(checked_as_routes.bandwidth);
-    sharing.offsets = std::move(checked_as_routes.route_offsets);
-    sharing.links = std::move(checked_as_routes.route_links);
-    sharing.solve();
-    return to_numpy(std::move(sharing.rate));
+Out<double> fair_rates(In<double> capacity, In<int64_t> offsets, In<int32_t> links,
+                       In<int32_t> priority, In<int32_t> weight) {
+    sim::Topology topology = checked(sim::Topology{own(capacity), own(offsets), own(links)});
+    sim::Workload ranks;
+    ranks.job_priority = own(priority), ranks.job_weight = own(weight);
+    ranks.job_plan.resize(ranks.job_priority.empty() ? 0 : topology.routes());
+    ranks.instance_jobs = {0, static_cast<int64_t>(ranks.job_plan.size())};
+    ranks.needed = {0}, ranks.overhead = {0};
+    sim::check(ranks);
+    sim::Fairness fairness(topology);
+    for (int32_t f = 0; f < topology.routes(); ++f) fairness.add(f, 0, ranks.rank_of(f));
+    fairness.settle();
+    std::vector<double> rates;
+    for (int32_t f = 0; f < topology.routes(); ++f) rates.push_back(fairness.rate(f));
+    return to_numpy(std::move(rates));
 }
 
 }  // namespace
@@ -143,11 +150,13 @@ void sim(nb::module_& m) {
              "launch_of"_a, "instance"_a, "after"_a, "release"_a, "device"_a, "lane_kind"_a,
              "comm_slowdown"_a, "fair"_a, "queue_depth"_a, "needed"_a, "overhead"_a,
              "instance_jobs"_a, "job_plan"_a, "job_gate"_a, "job_order"_a, "gate_slots"_a,
-             "fault_time"_a, "fault_is_link"_a, "fault_target"_a, "fault_factor"_a)
+             "job_priority"_a, "job_weight"_a, "fault_time"_a, "fault_is_link"_a, "fault_target"_a,
+             "fault_factor"_a)
         .def_prop_ro("rows", &sim::Workload::rows);
     m.attr("SIM_HORIZON_PS") = sim::kHorizon;
     m.def("sim_run", &run, "workload"_a, "plans"_a, "topology"_a, "flow"_a, "pick"_a.none());
-    m.def("sim_fair_rates", &fair_rates, "capacity"_a, "offsets"_a, "links"_a);
+    m.def("sim_fair_rates", &fair_rates, "capacity"_a, "offsets"_a, "links"_a, "priority"_a,
+          "weight"_a);
 }
 
 }  // namespace chakra::bind

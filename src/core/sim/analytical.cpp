@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace chakra::sim {
 
@@ -10,14 +11,19 @@ Analytical::Analytical(const Topology& topology, const Plans& plans)
       topology_(topology),
       plans_(plans),
       bandwidth_(topology.bandwidth.begin(), topology.bandwidth.end()),
-      known_(plans.plans(), -1) {}
+      known_(plans.plans(), -1),
+      known_epoch_(plans.plans(), 0) {}
 
-void Analytical::start(int32_t job, int32_t plan, Time now) {
-    if (known_[plan] < 0) {
+void Analytical::start(int32_t job, int32_t plan, Rank, Time now) {
+    if (known_[plan] < 0 || known_epoch_[plan] != epoch_) {
         known_[plan] = plan_time(plan);
+        known_epoch_[plan] = epoch_;
         meter_plan(plan, now);
     }
-    if (known_[plan] != kNever) ends_.emplace(now + known_[plan], job);
+    if (known_[plan] == kNever)
+        stopped_.emplace_back(job, plan);
+    else
+        ends_.emplace(now + known_[plan], job);
 }
 
 void Analytical::step(Time now, std::vector<int32_t>& finished) {
@@ -25,9 +31,11 @@ void Analytical::step(Time now, std::vector<int32_t>& finished) {
         finished.push_back(ends_.top().second);
 }
 
-void Analytical::scale_link(int32_t link, double factor, Time) {
+// What found a link without bandwidth starts anew, and waits on where there is still one.
+void Analytical::scale_link(int32_t link, double factor, Time now) {
     bandwidth_[link] = topology_.bandwidth[link] * factor;
-    std::fill(known_.begin(), known_.end(), -1);
+    ++epoch_;
+    for (auto [job, plan] : std::exchange(stopped_, {})) start(job, plan, {}, now);
 }
 
 // The longest way through the plan's steps.

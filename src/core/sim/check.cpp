@@ -117,6 +117,11 @@ void check_instances(const Workload& w) {
     at_least<int32_t>("gate_slots", w.gate_slots, 1);
     has_length("job_order", w.job_order, w.job_gate.size(), "gates of jobs");
     lie_between("job_gate", w.job_gate, -1, static_cast<int64_t>(w.gate_slots.size()) - 1);
+    has_length("job_weight", w.job_weight, w.job_priority.size(), "classes of jobs");
+    if (!w.job_priority.empty())
+        has_length("job_priority", w.job_priority, w.job_plan.size(), "jobs");
+    lie_between("job_priority", w.job_priority, 0, kClasses - 1);
+    lie_between("job_weight", w.job_weight, 1, 0xffff);
     if (!w.job_gate.empty()) has_length("job_gate", w.job_gate, w.job_plan.size(), "jobs");
 }
 

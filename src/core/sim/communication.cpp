@@ -31,7 +31,7 @@ void Simulation::go(int32_t instance) {
 
 void Simulation::start_job(int32_t job) {
     out_.job_started[job] = now_;
-    network_.start(job, w_.job_plan[job], now_);
+    network_.start(job, w_.job_plan[job], w_.rank_of(job), now_);
 }
 
 // Gates let in those that are first in their queues; true if there were any.

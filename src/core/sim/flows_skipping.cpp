@@ -21,7 +21,7 @@ bool Flows::skip_rounds(int32_t a, Time now) {
     Active& active = active_[a];
     bool alone = true;
     for_step_links(active.step, [&](int32_t link) {
-        alone &= on_link_[link].empty() && owner_[link] == kNobody;
+        alone &= fairness_.on(link).empty() && owner_[link] == kNobody;
     });
     if (!alone) return false;
     for_step_links(active.step, [&](int32_t link) { owner_[link] = a; });
@@ -56,13 +56,16 @@ const std::vector<int32_t>& Flows::plan_links(int32_t plan) {
 
 bool Flows::skip_job(int32_t job, Time now) {
     Job& j = jobs_[job];
-    if (known_[j.plan] < 0) return false;
+    // Weights may change the last bit of a rate, so that only what has none is remembered.
+    bool known = known_[j.plan] >= 0 && known_epoch_[j.plan] == epoch_;
+    if (!known || j.rank.weight != 1) return false;
     const std::vector<int32_t>& links = plan_links(j.plan);
     for (int32_t link : links)
-        if (!on_link_[link].empty() || owner_[link] != kNobody) return false;
+        if (!fairness_.on(link).empty() || owner_[link] != kNobody) return false;
     for (int32_t link : links) owner_[link] = owner_of_job(job);
     j.skips = true;
-    events_.push({now + known_[j.plan], kJobEnd, job, ++j.version, 0});
+    j.ends = now + known_[j.plan];
+    events_.push({j.ends, kJobEnd, job, ++j.version, 0});
     return true;
 }
 
@@ -98,7 +101,7 @@ void Flows::materialize_job(int32_t job, Time now) {
     Job& j = jobs_[job];
     for (int32_t link : plan_links(j.plan)) owner_[link] = kNobody;
     j.skips = false;
-    if (now - j.started == known_[j.plan]) return;  // its end is due now and is still to be handled
+    if (now == j.ends) return;  // its end is due now and is still to be handled
     ++j.version;
     run_steps(job, j.started);
     catch_up(now);
@@ -106,20 +109,13 @@ void Flows::materialize_job(int32_t job, Time now) {
 
 // Runs what lies before now: only events of what was just put back, on links that only it uses.
 void Flows::catch_up(Time now) {
-    std::vector<int32_t> kept = std::move(dirty_), fresh = std::move(fresh_);
-    double floor = floor_;
-    for (int32_t link : kept) is_dirty_[link] = 0;
-    dirty_.clear();
-    fresh_.clear();
-    floor_ = kNoFloor;
+    Fairness::Changes kept = fairness_.set_aside();
     while (!events_.empty() && events_.top().time < now) {
         Time then = events_.top().time;
         handle_until(then);
         settle(then);
     }
-    for (int32_t link : kept) touch(link);
-    fresh_.insert(fresh_.end(), fresh.begin(), fresh.end());
-    floor_ = std::min(floor_, floor);
+    fairness_.put_back(std::move(kept));
 }
 
 }  // namespace chakra::sim

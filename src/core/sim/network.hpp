@@ -19,8 +19,9 @@ class Network {
     // What the links showed so far.
     const LinkMeter& meter() const { return meter_; }
 
-    // Runs a plan from now on; `job` is the caller's name for it and not in use.
-    virtual void start(int32_t job, int32_t plan, Time now) = 0;
+    // Runs a plan from now on, all its transfers of one rank; `job` is the caller's name for it and
+    // not in use.
+    virtual void start(int32_t job, int32_t plan, Rank rank, Time now) = 0;
 
     // When something happens next, or kNever.
     virtual Time next_time() = 0;

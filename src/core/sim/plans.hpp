@@ -29,6 +29,13 @@ inline Time repeated(Time each, int64_t times) {
     return each > 0 && times > kHorizon / each ? kBeyond : each * times;
 }
 
+// How a transfer shares links with others: strictly after higher classes, by weight within its own.
+struct Rank {
+    uint8_t priority = 0;  // the class, below kClasses
+    uint16_t weight = 1;
+};
+constexpr int kClasses = 64;
+
 // Links with their bandwidth in bytes per picosecond, and routes over them: route r crosses the
 // links route_links[route_offsets[r] .. route_offsets[r + 1]).
 struct Topology {

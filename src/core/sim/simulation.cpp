@@ -74,8 +74,8 @@ void Simulation::release_all() {
 Time Simulation::next_time() const {
     Time next = network_.next_time();
     if (!events_.empty()) next = std::min(next, events_.top().time);
-    // A fault after the last event changes nothing; before it, it is an event.
-    if (fault_ < w_.fault_time.size() && next != kNever)
+    // What has stopped may go on after a fault is over; when all rows have ended, nothing can.
+    if (fault_ < w_.fault_time.size() && (next != kNever || ended_ < w_.rows()))
         next = std::min(next, w_.fault_time[fault_]);
     return next;
 }
@@ -170,6 +170,7 @@ void Simulation::finish(int32_t v) {
     if (now_ > kHorizon) out_.beyond = v;
     if (out_.beyond >= 0) return;
     out_.end[v] = now_;
+    ++ended_;
     fire(end_of(v));
     if (in_pool(v)) pools_.free(w_.lane[v]);
     if (w_.kind[v] == kComm) count_communication(v, -1);

@@ -96,6 +96,7 @@ class Simulation {
     std::vector<Event> due_;                     // events of now, first in, first out
     std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
     size_t fault_ = 0;
+    int32_t ended_ = 0;  // rows
 };
 
 }  // namespace chakra::sim

@@ -53,6 +53,8 @@ struct Workload {
     std::vector<int32_t> job_gate;
     std::vector<int64_t> job_order;
     std::vector<int32_t> gate_slots;  // jobs that a gate has in flight at most
+    // By job: its class on links and its weight there; none at all where all jobs are alike.
+    std::vector<int32_t> job_priority, job_weight;
 
     std::vector<Time> fault_time;  // ascending
     std::vector<int8_t> fault_is_link;
@@ -60,6 +62,10 @@ struct Workload {
     std::vector<double> fault_factor;   // of its full bandwidth or speed, from then on
 
     Time after_of(int32_t v) const { return after.empty() ? 0 : after[v]; }
+    Rank rank_of(int32_t job) const {
+        if (job_priority.empty()) return {};
+        return {static_cast<uint8_t>(job_priority[job]), static_cast<uint16_t>(job_weight[job])};
+    }
     int32_t gate_of(int32_t job) const { return job_gate.empty() ? -1 : job_gate[job]; }
     Time release_of(int32_t v) const { return release.empty() ? 0 : release[v]; }
     int32_t rows() const { return static_cast<int32_t>(duration.size()); }

@@ -141,7 +141,10 @@ def test_random_sets_keep_it_too(change, seed):
         ("comm{action=compress, ratio=0.5, throughput=1GB/s}", "1 or more"),
         ("comm{action=offload, stream=-1}", "streams are numbers"),
         ("comm{action=fuse, size=1MB, types=[all-reuce]}", "no 'all-reuce'"),
-        ("comm{action=shrink}", "action is 'shrink'; there are algorithm, split-all-reduce"),
+        (
+            "comm{action=shrink}",
+            "action is 'shrink'; there are algorithm, prioritize, split-all-reduce",
+        ),
     ],
 )
 def test_options_that_make_no_sense_are_refused(spec, message):

@@ -50,6 +50,8 @@ def workload(**changes: Any) -> dict[str, Any]:
         "job_gate": i32(),
         "job_order": i64(),
         "gate_slots": i32(),
+        "job_priority": i32(),
+        "job_weight": i32(),
         "fault_time": i64(),
         "fault_is_link": np.zeros(0, np.int8),
         "fault_target": i32(),

@@ -15,7 +15,8 @@ from support.simulated import GB, collective, machine_of, seconds
 def rates(capacity, flows):
     offsets = np.r_[0, np.cumsum([len(f) for f in flows])].astype(np.int64)
     links = np.array([x for f in flows for x in f], np.int32)
-    return core.sim_fair_rates(np.array(capacity, float), offsets, links)
+    none = np.zeros(0, np.int32)
+    return core.sim_fair_rates(np.array(capacity, float), offsets, links, none, none)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 100])

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from chakrakit.machines.fabric.fabrics import Dragonfly, Fabric, Full, Ring, Tree, lone_port
 from chakrakit.machines.fabric.graph import AnyGraph
-from chakrakit.machines.fabric.links import Links, Routes, Store, StoreKind, WhenFull
+from chakrakit.machines.fabric.groups import GROUP_COSTS, GroupCost
+from chakrakit.machines.fabric.links import (
+    Change,
+    Links,
+    Routes,
+    Schedule,
+    Store,
+    StoreKind,
+    WhenFull,
+)
 from chakrakit.machines.fabric.machine import (
     Dimension,
     Joins,
@@ -14,18 +23,24 @@ from chakrakit.machines.fabric.machine import (
     check_site,
     span_of,
 )
+from chakrakit.machines.fabric.ports import MessageCost
 
 __all__ = [
+    "GROUP_COSTS",
     "AnyGraph",
+    "Change",
     "Dimension",
     "Dragonfly",
     "Fabric",
     "Full",
+    "GroupCost",
     "Joins",
     "Links",
     "Machine",
+    "MessageCost",
     "Ring",
     "Routes",
+    "Schedule",
     "Site",
     "Software",
     "Store",

@@ -50,6 +50,18 @@ class Links:
         )
 
 
+@dataclass(frozen=True)
+class Change:
+    """From `at` seconds on, links have `factor` times their bandwidth; 0 lets nothing through."""
+
+    at: float
+    factor: float
+
+
+Schedule = tuple[Change, ...]
+"""Changes of a bandwidth over time, in order."""
+
+
 @dataclass(frozen=True, eq=False)
 class Routes:
     """The links on the way of each pair, in order: pair i has `links[offsets[i]:offsets[i + 1]]`."""
@@ -160,6 +172,8 @@ class Store:
     """Bytes that each server can hold of what one run writes."""
     at: tuple[int, ...] = ()
     distance: int = 1
+    schedule: Schedule = ()
+    """How the bandwidth of its servers changes over time."""
 
     def homes(self, nodes: int) -> I64:
         """The node of each server."""

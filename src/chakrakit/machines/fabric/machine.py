@@ -14,7 +14,9 @@ from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, listed
 from chakrakit.machines.device import Device
 from chakrakit.machines.fabric.fabrics import Fabric
-from chakrakit.machines.fabric.links import Links, RouteParts, Routes, Store
+from chakrakit.machines.fabric.groups import GroupCost
+from chakrakit.machines.fabric.links import Links, RouteParts, Routes, Schedule, Store
+from chakrakit.machines.fabric.ports import MessageCost
 from chakrakit.machines.library import Library, Span
 
 # --- the site: servers, the building and its electricity ----------------------------------------
@@ -79,6 +81,10 @@ class Dimension:
     joins: Joins = "rails"
     reduction: bool = False
     """Whether its switches can reduce the data that passes through them."""
+    messages: MessageCost | None = None
+    """What a message costs at its ports besides its bytes; None where nothing is known."""
+    schedule: Schedule = ()
+    """How the bandwidth of its links changes over time."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,8 @@ class Software:
     step_overhead: float = 0.0
     queue_depth: int = 0
     """Kernels a stream takes before a launch blocks; 0 for no limit."""
+    groups: GroupCost | None = None
+    """What setting up a group costs before its first collective; None where groups are there already."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -285,6 +293,20 @@ class Machine:
             )
         return names + [f"{store.name} {i}" for store, i in self.store_of_servers()]
 
+    def schedules(self) -> list[tuple[range, Schedule]]:
+        """The links whose bandwidth changes over time, with how."""
+        found = [
+            (range(self.first_link[k], self.first_link[k + 1]), d.schedule)
+            for k, d in enumerate(self.dimensions)
+        ]
+        found += [(self.store_links(i), s.schedule) for i, s in enumerate(self.stores)]
+        return [(links, schedule) for links, schedule in found if schedule]
+
+    def store_links(self, number: int) -> range:
+        """The links of all servers of a store."""
+        first = self.link_count + 2 * int(self._first_servers[number])
+        return range(first, first + 2 * len(self.stores[number].homes(self._nodes)))
+
     # --- routes -------------------------------------------------------------------------------
 
     def routes(self, src: I64, dst: I64) -> Routes:
@@ -316,6 +338,18 @@ class Machine:
             )
             parts.add(mine[to], link[to])
         return parts.build()
+
+    @cached_property
+    def messages_cost(self) -> bool:
+        """Whether anything is known of what a message costs at a port."""
+        return any(d.messages is not None for d in self.dimensions)
+
+    def outermost_dimension(self, src: I64, dst: I64) -> I64:
+        """The dimension whose port each message leaves by; -1 for one that stays on its device."""
+        out = np.full(len(src), -1, np.int64)
+        for k in range(len(self.dimensions)):
+            out[self.address(src, k) != self.address(dst, k)] = k
+        return out
 
     def _lowest_dimension(self, src: I64, dst: I64) -> I64:
         """The innermost dimension a route uses: those inside a flat one are not crossed."""

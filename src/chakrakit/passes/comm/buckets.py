@@ -102,12 +102,14 @@ def _buckets(
 
 
 def _kinds(job: CommJob, channel: BodyChannel, indices: I64) -> list[tuple[object, ...]]:
-    """Returns what calls must have in common to be fused: types, algorithm and ends, on every side."""
+    """Returns what calls must share to be fused: types, algorithm, class on links and ends, on every side."""
     columns: list[Sequence[object]] = [channel.types[indices].tolist()]
     for side in channel.sides:
         for name, default in (
             ("comm_dtype", ""),
             ("comm_algorithm", ""),
+            ("link_priority", 0),
+            ("link_weight", 1),
             ("comm_src", -1),
             ("comm_dst", -1),
         ):

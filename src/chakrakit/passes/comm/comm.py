@@ -18,7 +18,12 @@ from chakrakit.passes.comm.job import CallFilter, CommJob
 from chakrakit.passes.comm.meeting import check_runs
 from chakrakit.passes.comm.overlap import offload, serialize, shift
 from chakrakit.passes.comm.rewrite import is_comm
-from chakrakit.passes.comm.swap import join_all_reduce, set_algorithm, split_all_reduce
+from chakrakit.passes.comm.swap import (
+    join_all_reduce,
+    set_algorithm,
+    set_link_rank,
+    split_all_reduce,
+)
 from chakrakit.trace.communication import UNKNOWN
 from chakrakit.trace.model import NodeType, collective_words, node_type_name
 from chakrakit.trace.sets import Run, TraceSet
@@ -83,6 +88,7 @@ class Comm(Pass):
     )
     action: Literal[
         "algorithm",
+        "prioritize",
         "split-all-reduce",
         "join-all-reduce",
         "bucket",
@@ -106,6 +112,8 @@ class Comm(Pass):
     decode_throughput: Quantity | None = None
     stream: int | None = None
     calls: int | None = None
+    priority: int | None = None
+    weight: int | None = None
 
     def __post_init__(self) -> None:
         needs, takes, _ = _ACTIONS[self.action]
@@ -119,6 +127,8 @@ class Comm(Pass):
                 raise ConfigError(f"comm: {self.action} needs {option}")
         if self.action == "split" and (self.size is None) == (self.parts is None):
             raise ConfigError("comm: split needs size or parts, and not both")
+        if self.action == "prioritize" and self.priority is None and self.weight is None:
+            raise ConfigError("comm: prioritize needs priority or weight")
         _check_positive(self)
         self._choice()
 
@@ -157,6 +167,11 @@ class Comm(Pass):
 _Run = Callable[[Comm, CommJob], None]
 _ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...], _Run]] = {
     "algorithm": (("algorithm",), (), lambda o, job: set_algorithm(job, o.algorithm or "auto")),
+    "prioritize": (
+        (),
+        ("priority", "weight"),
+        lambda o, job: set_link_rank(job, o.priority, o.weight),
+    ),
     "split-all-reduce": ((), (), lambda _, job: split_all_reduce(job)),
     "join-all-reduce": ((), (), lambda _, job: join_all_reduce(job)),
     "bucket": (("size",), (), lambda o, job: bucket(job, o.bytes_of_size())),
@@ -182,6 +197,8 @@ _OPTIONS = {
     "decode_throughput",
     "stream",
     "calls",
+    "priority",
+    "weight",
 }
 _MAY_DEADLOCK = ("compress", "prefetch", "delay", "serialize", "offload")
 
@@ -204,5 +221,9 @@ def _check_positive(options: Comm) -> None:
     for name in ("parts", "calls"):
         if (value := getattr(options, name)) is not None and value < 1:
             raise ConfigError(f"comm: {name} is {value}; it should be 1 or more")
+    if options.weight is not None and not 1 <= options.weight <= 65_535:
+        raise ConfigError(f"comm: weight is {options.weight}; it should be from 1 to 65,535")
+    if options.priority is not None and not -(2**31) <= options.priority < 2**31:
+        raise ConfigError(f"comm: priority is {options.priority}; give a number of 32 bits")
     if options.stream is not None and not 0 <= options.stream < 2**31:
         raise ConfigError(f"comm: stream {options.stream}; streams are numbers from 0")

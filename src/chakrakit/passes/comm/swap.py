@@ -30,6 +30,18 @@ def _with_algorithm(rows: list[int], name: str | None, rewrite: Rewrite) -> None
     rewrite.set("comm_algorithm", rows, name)
 
 
+def set_link_rank(job: CommJob, priority: int | None, weight: int | None) -> None:
+    """Gives calls a class on links, a weight within it, or both."""
+    for body, rows in job.rows(tuple(TYPES)).items():
+        for name, value in (("link_priority", priority), ("link_weight", weight)):
+            if value is not None:
+                job.edit(body, partial(_set, name, rows.tolist(), value))
+
+
+def _set(name: str, rows: list[int], value: int, rewrite: Rewrite) -> None:
+    rewrite.set(name, rows, value)
+
+
 def split_all_reduce(job: CommJob) -> None:
     """Replaces each all-reduce by a reduce-scatter of the same input and an all-gather of its output."""
     for channel, calls in job.selected_calls(("all-reduce",)):

@@ -5,6 +5,7 @@ Jitter is drawn from a seed, so that runs can be repeated.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -13,19 +14,20 @@ import numpy as np
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import ConfigError, nearest
-from chakrakit.machines.device import HORIZON_PS, too_long
+from chakrakit.machines.device import HORIZON_PS, picoseconds, too_long
 from chakrakit.machines.fabric import Machine
 
 
 @dataclass(frozen=True)
 class Fault:
-    """From `at_ns` on, a device or a link works at `factor` of its speed; 0 is a failure, 1 the recovery.
+    """From `at_ns` on, something works at `factor` of its speed; 0 is a failure, 1 the recovery.
 
-    `target` is a rank, or for a link (from, to), as ranks or vertex names; both ways count.
+    `target` is the rank of a device, for a link (from, to), as ranks or vertex names; both ways count;
+    for a store its name, and all of its servers are meant.
     """
 
-    kind: Literal["device", "link"]
-    target: int | tuple[int | str, int | str]
+    kind: Literal["device", "link", "store"]
+    target: int | str | tuple[int | str, int | str]
     at_ns: float
     factor: float
 
@@ -103,6 +105,47 @@ class Disturbance:
         if disturbed.max(initial=0.0) > HORIZON_PS:
             raise too_long(f"an operation of rank {rank}", f"{disturbed.max() / 1e12:g} s")
         return np.rint(disturbed).astype(np.int64)
+
+
+def store_links(machine: Machine, name: str) -> range:
+    """The links of all servers of a store."""
+    names = [store.name for store in machine.stores]
+    if name not in names:
+        raise ConfigError(f"--fault: no store {name!r}; {nearest(name, names)}")
+    return machine.store_links(names.index(name))
+
+
+def link_changes(machine: Machine, faults: Sequence[Fault]) -> list[tuple[int, int, float]]:
+    """When a link gets which factor of its bandwidth, in order of time: schedules times faults."""
+    schedule: dict[int, list[tuple[int, float]]] = {}
+    for links, changes in machine.schedules():
+        points = [(picoseconds(c.at, "the time of a schedule"), c.factor) for c in changes]
+        schedule |= dict.fromkeys(links, points)
+    failing: dict[int, list[tuple[int, float]]] = {}
+    for fault in sorted(faults, key=lambda f: f.at_ns):
+        at = picoseconds(fault.at_ns * 1e-9, f"the time of the fault on {fault.target}")
+        for link in _links_of(machine, fault):
+            failing.setdefault(link, []).append((at, fault.factor))
+    found = []
+    for link in schedule.keys() | failing.keys():
+        own, faulty = schedule.get(link, []), failing.get(link, [])
+        for at in sorted({at for at, _ in own} | {at for at, _ in faulty}):
+            found.append((at, link, _factor(own, at) * _factor(faulty, at)))
+    return sorted(found)
+
+
+def _factor(points: list[tuple[int, float]], at: int) -> float:
+    """The last that holds at a time; 1 before the first."""
+    place = bisect_right(points, at, key=lambda point: point[0])
+    return points[place - 1][1] if place else 1.0
+
+
+def _links_of(machine: Machine, fault: Fault) -> Sequence[int]:
+    if fault.kind == "store":
+        return store_links(machine, str(fault.target))
+    if fault.kind == "link" and isinstance(fault.target, tuple):
+        return link_numbers(machine, fault.target)
+    return ()
 
 
 def link_numbers(machine: Machine, ends: tuple[int | str, int | str]) -> list[int]:

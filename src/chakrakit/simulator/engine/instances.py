@@ -53,6 +53,8 @@ class Instances:
     """Seconds before the first step; None for the machine's overhead."""
     served: dict[int, tuple[I64, I64]] = field(default_factory=dict)
     """For each storage operation, the server and the place of the rank of every copy."""
+    set_up: float = 0.0
+    """Seconds that setting up groups takes, all groups together."""
     plain: list[I64] = field(default_factory=list)
     """Rows of collectives with a single member, which are local work."""
 
@@ -165,8 +167,13 @@ class Matcher:
         planner = Planner(self.setting, group, devices, shape, self._crowd(group))
         calls_by_instance = self._instances(group, calls)
         first = len(self.out.needed)
+        set_up = max(self._set_up[int(g)] for g in copies)
         for seq, call in self._calls(group, calls_by_instance):
             jobs, name, overhead = planner.plan(call)
+            if set_up:
+                overhead = set_up + (self._usual if overhead is None else overhead)
+                self.out.set_up += set_up * len(copies)
+                set_up = 0.0  # from the second collective on the group is there
             title = (call.collective, group.name, seq)
             self.out.add(
                 title=title,
@@ -181,6 +188,25 @@ class Matcher:
         self.out.of_row[self.rows[calls_by_instance]] = np.arange(
             first, first + len(calls_by_instance)
         )[:, None]
+
+    @cached_property
+    def _set_up(self) -> list[float]:
+        """Seconds that each group takes to be there, before its first collective."""
+        groups, cost = self.m.groups, self.book.machine.software.groups
+        out = [0.0] * len(groups)
+        if cost is None:
+            return out
+        used = np.unique(self.matching.group[self.matching.group >= 0])
+        used = used[[len(groups[g].members) > 1 for g in used.tolist()]]
+        every = np.isin(self.classes.group, self.classes.group[used]).nonzero()[0]
+        seconds = cost.seconds([groups[g].members for g in every.tolist()])
+        for g, took in zip(every.tolist(), seconds, strict=True):
+            out[g] = took
+        return out
+
+    @property
+    def _usual(self) -> float:
+        return self.book.machine.software.collective_overhead
 
     def _crowd(self, group: Group) -> Crowd:
         """All groups of the same job with the same roles and as many members."""

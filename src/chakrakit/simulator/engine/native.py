@@ -24,9 +24,10 @@ from chakrakit.machines.device import (
 )
 from chakrakit.machines.fabric import Machine, Routes
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
-from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
+from chakrakit.simulator.engine.disturb import Disturbance, link_changes
 from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances, Matcher
+from chakrakit.simulator.engine.link_ranks import LinkRanks, link_ranks
 from chakrakit.simulator.engine.measured import as_measured, recorded_starts, refuse_shares
 from chakrakit.simulator.engine.membership import Membership, refine, why_folded
 from chakrakit.simulator.engine.messages import FoldRefusedError, device_table
@@ -37,7 +38,8 @@ from chakrakit.simulator.engine.planner import (
     Fixed,
     ReadyRow,
 )
-from chakrakit.simulator.engine.plans import TransferPlans, link_bytes
+from chakrakit.simulator.engine.plans import FIGURES, TransferPlans, link_bytes
+from chakrakit.simulator.engine.port_prices import PortUse, port_use
 from chakrakit.simulator.engine.program import COMPUTE, PLAIN, Program, read_program
 from chakrakit.simulator.engine.stored import (
     StoredMatcher,
@@ -83,6 +85,9 @@ class Outcome:
     """The splits of the classes at the end; None where every rank was simulated."""
     stored: StoredOperations | None = None
     """The operations of storage servers; None where no rank used one."""
+    link_ranks: LinkRanks = field(default_factory=LinkRanks.none)
+    ports: PortUse | None = None
+    """What messages cost at ports; None where nothing is known of that."""
 
     def program(self, c: int) -> Program:
         """The program that the ranks of a class run."""
@@ -149,6 +154,7 @@ class _Prepared(NamedTuple):
     plans: dict[str, Any]
     links: dict[str, Any]
     routes: Routes
+    link_ranks: LinkRanks
     measured: dict[str, Any]
     """Arrays of the workload that are replaced where communication keeps its recorded times."""
 
@@ -280,11 +286,11 @@ class Simulation:
         flow = self.options.network == "flow"
         if self._prepared is None or self._prepared.splits is not splits:
             self._prepared = self._prepare(classes, splits, TransferPlans(self.machine, flow))
-        _, classes, offset, instances, plans, links, routes, measured = self._prepared
-        workload = self._workload(classes, offset, instances) | measured
+        _, classes, offset, instances, plans, links, routes, ranks, measured = self._prepared
+        workload = self._workload(classes, offset, instances) | ranks.arrays(instances) | measured
         arrays = core.sim_run(
             core.SimWorkload(**workload),
-            core.SimPlans(**{k: v for k, v in plans.items() if k != "payload"}),
+            core.SimPlans(**{k: v for k, v in plans.items() if k not in FIGURES}),
             core.SimTopology(**links),
             flow,
             self._pick(classes, offset),
@@ -316,6 +322,8 @@ class Simulation:
             device_of=self.device_of,
             splits=splits,
             stored=stored,
+            link_ranks=ranks,
+            ports=port_use(plans, routes, arrays["job_runs"]),
         )
         return outcome, splits and splits.further(classes, instances, arrays["job_ended"])
 
@@ -327,12 +335,13 @@ class Simulation:
             instances
         )
         differs: dict[str, Any] = {}
+        programs = [self.programs[self.membership.body(int(i))] for i in classes.first]
         if measured:
-            programs = [self.programs[self.membership.body(int(i))] for i in classes.first]
             after = as_measured(instances, programs, book)
             differs = {"after": after, "release": recorded_starts(programs)}
             differs |= self._instance_arrays(instances)
-        return _Prepared(splits, classes, offset, instances, *book.arrays(), differs)
+        ranks = link_ranks(programs, instances)
+        return _Prepared(splits, classes, offset, instances, *book.arrays(), ranks, differs)
 
     def _matcher(self, classes: Classes, book: TransferPlans) -> Matcher:
         options = self.options
@@ -421,19 +430,14 @@ class Simulation:
         }
 
     def _fault_arrays(self, classes: Classes) -> dict[str, Any]:
-        rows: list[tuple[int, int, int, float]] = []
-        for fault in self.options.disturbance.faults:
-            at = picoseconds(fault.at_ns * 1e-9, f"the time of the fault on {fault.target}")
-            if fault.kind == "link":
-                assert isinstance(fault.target, tuple)
-                rows += [
-                    (at, 1, link, fault.factor) for link in link_numbers(self.machine, fault.target)
-                ]
-            else:
+        faults = self.options.disturbance.faults
+        rows = [(at, 1, link, factor) for at, link, factor in link_changes(self.machine, faults)]
+        for fault in faults:
+            if fault.kind == "device":
                 assert isinstance(fault.target, int)
-                rows.append(
-                    (at, 0, int(classes.rank[self.membership.index[fault.target]]), fault.factor)
-                )
+                at = picoseconds(fault.at_ns * 1e-9, f"the time of the fault on {fault.target}")
+                device = int(classes.rank[self.membership.index[fault.target]])
+                rows.append((at, 0, device, fault.factor))
         rows.sort(key=lambda r: r[0])
         columns: Any = list(zip(*rows, strict=True)) or [[], [], [], []]
         return {

@@ -16,7 +16,10 @@ from chakrakit.machines.device import HORIZON_PS, PS_PER_S, each_picoseconds, pi
 from chakrakit.machines.fabric import Machine, Routes
 from chakrakit.machines.library import Cost
 from chakrakit.simulator.collectives import SWITCH, CollectiveSteps
+from chakrakit.simulator.engine.port_prices import PortPrices, port_prices
 
+FIGURES = ("payload", "messages", "held")
+"""Arrays of plans that the core does not take: what they come to is added up afterwards."""
 MOST_SECONDS = 100_000
 """Seconds that a transfer may take alone, 28 hours: shared with others it still fits the clock's days."""
 MOST_TRANSFERS = 60_000_000
@@ -38,6 +41,12 @@ class _Family:
     stretch: float = 1.0
     """Link time of a byte in the library's protocol, as a multiple of its time at full bandwidth."""
     hop: bool = False
+    prices: PortPrices | None = None
+
+    @property
+    def overhead(self) -> I64 | int:
+        """Picoseconds before the bytes of each transfer flow, for its messages."""
+        return 0 if self.prices is None else self.prices.overhead
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +59,12 @@ class _MessageFamily:
     stretch: F64
     hop: I64
     """Picoseconds in place of the route's latency; -1 for the route's own."""
+    prices: PortPrices | None = None
+
+    @property
+    def overhead(self) -> I64 | int:
+        """Picoseconds before the bytes of each message flow."""
+        return 0 if self.prices is None else self.prices.overhead.reshape(-1)
 
 
 class TransferPlans:
@@ -96,30 +111,39 @@ class TransferPlans:
         """Seconds that the schedule takes in all groups at once, with nothing else on the links."""
         piece = total / moves.pieces
         counts = [np.asarray(s.count * piece, np.float64) for s in moves.steps]
-        routes, number, steps = self._laid(moves, devices)
+        routes, number, steps, prices = self._laid(moves, devices, counts)
         latency = routes.latency(self.machine.links)[number].reshape(len(devices), -1)
+        if prices is not None:
+            latency = latency + prices.overhead / PS_PER_S
         step = self.machine.software.step_overhead
         waits = sum(
             moves.steps[head].repeat * (float(latency[:, rows].max(initial=0.0)) + step)
             for head, rows in steps.items()
         )
-        return waits + self._flowing(moves, devices, counts)
+        return waits + self._flowing(moves, devices, counts, priced=True)
 
-    def _flowing(self, moves: CollectiveSteps, devices: I64, counts: list[F64]) -> float:
-        """Seconds that the bytes of all steps flow, one step after another, in all groups at once."""
-        routes, number, steps = self._laid(moves, devices)
+    def _flowing(
+        self, moves: CollectiveSteps, devices: I64, counts: list[F64], priced: bool = False
+    ) -> float:
+        """Seconds that the bytes of all steps flow, one step after another, in all groups at once.
+
+        With `priced`, messages cost what they do at ports; in a library's time that is contained.
+        """
+        routes, number, steps, prices = self._laid(moves, devices, counts)
         route_of = number.reshape(len(devices), -1)
-        size = np.concatenate([*counts, np.zeros(0)])
+        size = np.tile(np.concatenate([*counts, np.zeros(0)]), (len(devices), 1))
+        if priced and prices is not None:
+            size = size + prices.held * _finite(routes.bandwidth(self.machine.links))[route_of]
         return sum(
             moves.steps[head].repeat
-            * self._busiest(
-                routes, route_of[:, rows].reshape(-1), np.tile(size[rows], len(devices))
-            )
+            * self._busiest(routes, route_of[:, rows].reshape(-1), size[:, rows].reshape(-1))
             for head, rows in steps.items()
         )
 
-    def _laid(self, moves: CollectiveSteps, devices: I64) -> tuple[Routes, I64, dict[int, I64]]:
-        """The routes in use, each transfer's route, and by first step the transfers that flow together."""
+    def _laid(
+        self, moves: CollectiveSteps, devices: I64, counts: list[F64]
+    ) -> tuple[Routes, I64, dict[int, I64], PortPrices | None]:
+        """The routes in use, each transfer's route, those that flow together by first step, port prices."""
         keys, _ = self._keys(
             np.concatenate([s.src for s in moves.steps]),
             np.concatenate([s.dst for s in moves.steps]),
@@ -135,7 +159,8 @@ class TransferPlans:
         )
         ends = zip(heads, first.tolist(), last.tolist(), strict=True)
         steps = {head: order[a:b] for head, a, b in ends}
-        return self._routes(used), number.reshape(-1), steps
+        prices = self._prices(keys, step_of, counts)
+        return self._routes(used), number.reshape(-1), steps, prices
 
     def _busiest(self, routes: Routes, route_of: I64, size: F64) -> float:
         """Seconds until the last of these transfers has ended."""
@@ -180,10 +205,18 @@ class TransferPlans:
             ).astype(np.int64),
             stretch=stretch,
             hop=hop is not None,
+            prices=None if hop is not None else self._prices(keys, step_of, counts),
         )
         self._families.append(family)
         self.count += copies
         return self.count - copies
+
+    def _prices(self, keys: I64, step_of: I64, counts: list[F64]) -> PortPrices | None:
+        """What messages cost at ports; None where nothing is known."""
+        if not self.machine.messages_cost:
+            return None
+        payload = np.concatenate([*counts, np.zeros(0)])
+        return port_prices(self.machine, keys, step_of, payload)
 
     def check_transfers(self, more: int) -> None:
         """Raises an error if that many more transfers exceed the limit; called before they are built."""
@@ -232,11 +265,17 @@ class TransferPlans:
         """Adds plans of one message each, from src[i] to dst[i]; returns the number of the first plan."""
         count = len(src)
         self._check_time(float(size.max(initial=0.0)))
+        keys = np.asarray(src, np.int64) * self.machine.size + dst
+        # A row each: nobody knows which messages a sender has under way together.
+        prices = (
+            None if hop is not None else self._prices(keys[:, None], np.zeros(1, np.int64), [size])
+        )
         family = _MessageFamily(
-            np.asarray(src, np.int64) * self.machine.size + dst,
+            keys,
             np.asarray(size, np.float64),
             np.ones(count) if stretch is None else stretch,
             np.full(count, -1, np.int64) if hop is None else hop,
+            prices,
         )
         self._families.append(family)
         self._transfers += count
@@ -294,7 +333,8 @@ class TransferPlans:
             routes.latency(self.machine.links), lambda _: "the latency of a route"
         )
         latency += picoseconds(self.machine.software.step_overhead, "the overhead of a step")
-        return self._plans(number, latency), self._links(routes), routes
+        bandwidth = _finite(routes.bandwidth(self.machine.links))
+        return self._plans(number, latency, bandwidth), self._links(routes), routes
 
     def _routes(self, keys: I64) -> Routes:
         """The routes of ascending keys. A device's message to itself has a route without links."""
@@ -321,13 +361,17 @@ class TransferPlans:
             "route_links": routes.links.astype(np.int32),
         }
 
-    def _plans(self, number: I64, latency: I64) -> dict[str, Any]:
+    def _plans(self, number: I64, latency: I64, bandwidth: F64) -> dict[str, Any]:
         parts, at = [], 0
         for family in self._families:
             routes = number[at : at + family.keys.size].reshape(family.keys.shape)
             at += family.keys.size
-            arrays = _message_arrays if isinstance(family, _MessageFamily) else _family_arrays
-            parts.append(arrays(family, routes, latency))  # type: ignore[arg-type]
+            if isinstance(family, _MessageFamily):
+                parts.append(_message_arrays(family, routes, latency))
+            else:
+                parts.append(_family_arrays(family, routes, latency))
+            if self.machine.messages_cost:
+                _with_prices(parts[-1], family, bandwidth)
         names = (
             "steps",
             "repeat",
@@ -338,10 +382,13 @@ class TransferPlans:
             "bytes",
             "payload",
             "delay",
+            *(("messages", "held") if self.machine.messages_cost else ()),
         )
         none = np.zeros(0, np.int64)
         joined = {k: np.concatenate([none, *(p[k] for p in parts)]) for k in names}
+        priced = {k: joined[k] for k in ("messages", "held") if k in joined}
         return {
+            **priced,
             "plan_steps": _offsets(joined["steps"]),
             "repeat": joined["repeat"].astype(np.int64),
             "after_offsets": _offsets(joined["afters"]),
@@ -370,6 +417,11 @@ def _depth(moves: CollectiveSteps) -> int:
     return max(1, sum(s.repeat for s in moves.steps if not s.joined))
 
 
+def _finite(bandwidth: F64) -> F64:
+    """0 where a route has no links, which bytes cross in no time."""
+    return np.where(np.isfinite(bandwidth), bandwidth, 0.0)
+
+
 def _message_arrays(family: _MessageFamily, routes: I64, latency: I64) -> dict[str, Any]:
     """One step of one transfer for each message."""
     count = len(family.keys)
@@ -383,14 +435,14 @@ def _message_arrays(family: _MessageFamily, routes: I64, latency: I64) -> dict[s
         "route": routes,
         "bytes": family.bytes * family.stretch,
         "payload": family.bytes,
-        "delay": np.where(family.hop >= 0, family.hop, latency[routes]),
+        "delay": np.where(family.hop >= 0, family.hop, latency[routes]) + family.overhead,
     }
 
 
 def _family_arrays(family: _Family, routes: I64, latency: I64) -> dict[str, Any]:
     """The family's plans one after another, transfers of a step sorted by delay."""
     copies, steps = len(routes), len(family.repeat)
-    delay = np.where(family.hop, 0, latency[routes]) + family.wait
+    delay = np.where(family.hop, 0, latency[routes]) + family.wait + family.overhead
     order = (
         np.stack([np.lexsort((delay[c], family.step_of)) for c in range(copies)])
         if copies
@@ -408,7 +460,23 @@ def _family_arrays(family: _Family, routes: I64, latency: I64) -> dict[str, Any]
         "bytes": (family.bytes * family.stretch)[order].reshape(-1),
         "payload": family.bytes[order].reshape(-1),
         "delay": np.take_along_axis(delay, order, 1).reshape(-1),
+        **({} if family.prices is None else _ordered_prices(family.prices, order)),
     }
+
+
+def _ordered_prices(prices: PortPrices, order: I64) -> dict[str, Any]:
+    columns = {"messages": prices.messages, "held": prices.held}
+    return {n: np.take_along_axis(c, order, 1).reshape(-1) for n, c in columns.items()}
+
+
+def _with_prices(arrays: dict[str, Any], family: _Family | _MessageFamily, bandwidth: F64) -> None:
+    """Bytes grow by what their route would carry while their messages hold its port."""
+    prices, count = family.prices, len(arrays["route"])
+    if prices is None:
+        arrays |= {"messages": np.zeros(count, np.int64), "held": np.zeros(count)}
+    elif isinstance(family, _MessageFamily):
+        arrays |= {"messages": prices.messages.reshape(-1), "held": prices.held.reshape(-1)}
+    arrays["bytes"] = arrays["bytes"] + arrays["held"] * bandwidth[arrays["route"]]
 
 
 def link_bytes(plans: dict[str, Any], routes: Routes, runs: I64, links: int) -> F64:

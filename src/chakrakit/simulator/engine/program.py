@@ -20,6 +20,8 @@ from chakrakit.trace.placement import (
 
 PLAIN, COMPUTE, COMM, STORAGE = 0, 1, 2, 3
 ORDERED, POOL, QUEUE_ONLY = 0, 1, 2
+MOST_WEIGHT = 65_535
+"""On links: the core keeps a flow's weight in 16 bits."""
 _HOST, _DEVICE = -1, -2
 """Lanes of rows without a thread and a stream."""
 
@@ -65,6 +67,7 @@ class Program:
 def read_program(trace: Trace) -> Program:
     """The program of a body."""
     kind = _kinds(trace)
+    _check_link_weights(trace)
     lane, lane_kind = _lanes(trace)
     return Program(
         trace=trace,
@@ -101,6 +104,12 @@ def _waves(trace: Trace) -> I64:
     waves = trace.column("waves", 1).astype(np.int64)
     _check(trace, waves < 1, "waves", "1 or more")
     return waves
+
+
+def _check_link_weights(trace: Trace) -> None:
+    weight, given = trace.column("link_weight", 1), trace.has("link_weight")
+    expected = f"a whole number from 1 to {MOST_WEIGHT:,}"
+    _check(trace, given & ~((weight >= 1) & (weight <= MOST_WEIGHT)), "link_weight", expected)
 
 
 def _check(trace: Trace, wrong: Mask, name: str, expected: str) -> None:

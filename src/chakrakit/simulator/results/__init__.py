@@ -25,7 +25,12 @@ from chakrakit.simulator.results.simulation import (
     split_fault,
     to_run,
 )
-from chakrakit.simulator.results.summary import CollectiveSummary, RankSummary, SimulationSummary
+from chakrakit.simulator.results.summary import (
+    CollectiveSummary,
+    LinkClassSummary,
+    RankSummary,
+    SimulationSummary,
+)
 
 __all__ = [
     "CollectiveSummary",
@@ -34,6 +39,7 @@ __all__ = [
     "ExpertExchange",
     "JobsSimulation",
     "Kernels",
+    "LinkClassSummary",
     "RankSummary",
     "Simulation",
     "SimulationSummary",

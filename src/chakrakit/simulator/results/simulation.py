@@ -32,19 +32,20 @@ from chakrakit.trace.sets import Run, Times, TraceSet, as_recorded, storage_tabl
 
 
 _FAULT = re.compile(
-    r"(?P<kind>device|link):(?P<target>[^@]+)@(?P<at>[0-9.eE+]+)=(?P<factor>[0-9.eE+-]+)$"
+    r"(?P<kind>device|link|store):(?P<target>[^@]+)@(?P<at>[0-9.eE+]+)=(?P<factor>[0-9.eE+-]+)$"
 )
 
 
 def split_fault(text: str) -> Fault:
     """The fault of a text such as `device:3@1e6=0.5` or `link:0-1@0=0` (KIND:TARGET@NS=FACTOR).
 
-    The ends of a link are ranks or vertex names.
+    The ends of a link are ranks or vertex names; `store:disk@0=0.5` names a store.
     """
     match = _FAULT.match(text)
     if match is None:
         raise ConfigError(
-            f"--fault {text!r}: write device:RANK@NS=FACTOR or link:FROM-TO@NS=FACTOR"
+            f"--fault {text!r}: write device:RANK@NS=FACTOR, link:FROM-TO@NS=FACTOR or "
+            "store:NAME@NS=FACTOR"
         )
     try:
         at, factor = float(match["at"]), float(match["factor"])
@@ -54,6 +55,8 @@ def split_fault(text: str) -> Fault:
         if not match["target"].isdigit():
             raise ConfigError(f"--fault {text!r}: {match['target']!r} is not a rank")
         return Fault("device", int(match["target"]), at, factor)
+    if match["kind"] == "store":
+        return Fault("store", match["target"], at, factor)
     ends = [int(e) if e.isdigit() else e for e in match["target"].split("-", 1)]
     if len(ends) != 2:
         raise ConfigError(f"--fault {text!r}: a link has two ends, as in 0-1")

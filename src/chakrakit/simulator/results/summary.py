@@ -155,6 +155,30 @@ class CollectiveSummary(Result, msgspec.Struct, kw_only=True):
     """The time the data needs at full bandwidth without latency, over the time taken; None for messages."""
 
 
+class LinkClassSummary(Result, msgspec.Struct, kw_only=True):
+    """Traffic of one class and weight on links, over all ranks."""
+
+    priority: int
+    weight: int
+    operations: int
+    bytes: float
+    """As the operations say; how often a byte crosses a link depends on the algorithm."""
+    mean_ns: float
+    """From the last arrival of an operation to its end."""
+
+
+class PortSummary(Result, msgspec.Struct, kw_only=True):
+    """What messages cost at ports besides their bytes, where the machine says (`messages`)."""
+
+    messages: int
+    port_ns: float
+    """Time that they held ports, over all ports."""
+    busiest_ns: float
+    """The same of the port where it is most."""
+    busiest: str
+    """That port, as the two ends of its link."""
+
+
 class ComputeShare(Result, msgspec.Struct, kw_only=True):
     """The operations whose times come from one source: over all ranks, and as a share of all."""
 
@@ -202,6 +226,12 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     notes: list[str] = []
     """Figures that were left out, and why."""
     collectives: list[CollectiveSummary] = []
+    link_classes: list[LinkClassSummary] = []
+    """Traffic by class on links, the highest first; none where all of it is alike."""
+    group_setup_ns: float = 0.0
+    """Time that setting up groups took before their first collectives, all groups together."""
+    ports: PortSummary | None = None
+    """What messages cost at ports; None where the machine does not say."""
     storage: list[ServerUse] = []
     """The use of every storage server that was used."""
     ghosts: list[int] = []
@@ -257,6 +287,9 @@ def summarize(
         compute_sources=compute_shares(outcome),
         **certainty(outcome),
         collectives=collective_summaries(outcome),
+        link_classes=link_class_summaries(outcome),
+        group_setup_ns=outcome.instances.set_up * 1e9,
+        ports=_ports(outcome, machine),
         storage=server_uses(outcome, machine),
         ghosts=_ghosts(outcome),
         memory_holders=[(h.operator, h.bytes) for h in highest.holders(10)] if highest else [],
@@ -456,6 +489,40 @@ def _collective(
         wait_ns=_wait(outcome, numbers),
         gb_per_s=moved / took if took else 0.0,
         ideal_share=_over(ideal, took) if shape else None,
+    )
+
+
+def link_class_summaries(outcome: Outcome) -> list[LinkClassSummary]:
+    """By class and weight, the highest class and then the heaviest first."""
+    ranks, instances = outcome.link_ranks, outcome.instances
+    copies = np.array([len(jobs) for jobs in instances.jobs], np.int64)
+    size, took = np.array(instances.size, np.float64), outcome.ended - outcome.began
+    found = []
+    for priority, weight in sorted(set(zip(*ranks.columns(), strict=True)), reverse=True):
+        mine = (ranks.priority == priority) & (ranks.weight == weight)
+        found.append(
+            LinkClassSummary(
+                priority=priority,
+                weight=weight,
+                operations=int(copies[mine].sum()),
+                bytes=float((size * copies)[mine].sum()),
+                mean_ns=float(np.average(took[mine], weights=copies[mine])) / PS_PER_NS,
+            )
+        )
+    return found
+
+
+def _ports(outcome: Outcome, machine: Machine) -> PortSummary | None:
+    use = outcome.ports
+    if use is None:
+        return None
+    names, links = machine.vertex_names(), machine.links
+    ends = (names[int(v[use.busiest_link])] for v in (links.src, links.dst))
+    return PortSummary(
+        messages=use.messages,
+        port_ns=use.port_s * 1e9,
+        busiest_ns=use.busiest_s * 1e9,
+        busiest=" → ".join(ends),
     )
 
 

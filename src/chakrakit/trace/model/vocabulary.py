@@ -108,6 +108,24 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
         "feeders, ASTRA-sim, chakrakit simulate",
     ),
     _A(
+        "link_priority",
+        _M.int32_val,
+        "",
+        "class of a communication's or storage operation's traffic on links: a higher one goes first, "
+        "strictly; absent means 0",
+        "chakrakit",
+        "chakrakit simulate",
+    ),
+    _A(
+        "link_weight",
+        _M.int32_val,
+        "",
+        "its share of a full link beside others of its class, as a multiple of theirs, 1–65,535; "
+        "absent means 1",
+        "chakrakit",
+        "chakrakit simulate",
+    ),
+    _A(
         "device_share",
         _M.double_val,
         "0–1",

@@ -1,0 +1,38 @@
+"""The `schedule` of links and stores in a machine's file: a bandwidth that changes over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from chakrakit.errors import ConfigError
+from chakrakit.machines.device import Quantity, parse
+from chakrakit.machines.fabric import Change, Schedule
+
+MOST_CHANGES = 100_000
+
+
+class ChangeOverTime(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """From a time on, the bandwidth is `factor` times what it says."""
+
+    at: Quantity
+    factor: float
+
+
+def read_schedule(texts: Sequence[ChangeOverTime], where: str) -> Schedule:
+    """The changes, checked to be in order."""
+    if len(texts) > MOST_CHANGES:
+        raise ConfigError(f"{where}: {len(texts):,} changes; give at most {MOST_CHANGES:,}")
+    changes: list[Change] = []
+    for i, text in enumerate(texts):
+        at = parse(text.at, "time", f"{where}[{i}].at")
+        if not 0 <= text.factor < math.inf:
+            raise ConfigError(f"{where}[{i}].factor: {text.factor} is not 0 or more, and finite")
+        if changes and at <= changes[-1].at:
+            raise ConfigError(
+                f"{where}[{i}].at: changes come one after another; {at} s is not later"
+            )
+        changes.append(Change(at, text.factor))
+    return tuple(changes)
