@@ -28,6 +28,7 @@ LAYERS = [
     {"insight"},
     {"studies"},
     {"campaigns"},
+    {"published"},
     {"views"},
     {"api"},
     {"cli"},

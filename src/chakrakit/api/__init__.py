@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from chakrakit.api.look import analyze, compare
     from chakrakit.api.machines import calibrate, collective, list_machines
     from chakrakit.api.pages import report, view
+    from chakrakit.api.published import studies, study
     from chakrakit.api.recordings import LinkedRun, link
     from chakrakit.api.replays import replay
     from chakrakit.api.simulation import simulate, simulate_jobs
@@ -60,6 +61,8 @@ _HOME = {
     "simulate": "simulation",
     "simulate_as_astra": "astra",
     "simulate_jobs": "simulation",
+    "studies": "published",
+    "study": "published",
     "sweep": "explore",
     "transform": "traces",
     "validate": "traces",
@@ -96,6 +99,8 @@ __all__ = [
     "simulate",
     "simulate_as_astra",
     "simulate_jobs",
+    "studies",
+    "study",
     "sweep",
     "transform",
     "validate",

@@ -52,6 +52,8 @@ COMMANDS = {
         "The fastest (cheapest, thriftiest) parallel plan of a model on a machine.",
     ),
     "campaign": ("explore", "Months of training with failures, checkpoints and recovery."),
+    "study": ("explore", "A published idea against comparators that are tuned as carefully."),
+    "studies": ("explore", "What became of published systems; nothing is run."),
     "calibrate": ("run", "Make a compute profile or a network model from measurements."),
     "bundle": ("traces", "Pack traces and the card of their workload into one file, or check one."),
     "completion": ("explore", "Print the script that lets your shell complete commands."),

@@ -34,6 +34,8 @@ RESULTS = {
     "serve": "chakrakit.serving.results.summary.ServeResult",
     "simulate": "chakrakit.simulator.results.summary.SimulationSummary",
     "simulate-astra": "chakrakit.simulator.astra.result.AstraSummary",
+    "studies": "chakrakit.published.recorded.StudyLines",
+    "study": "chakrakit.published.verdict.StudyResult",
     "transform": "chakrakit.passes.base.pipeline.Transformed",
     "transform-list": "chakrakit.passes.base.catalog.PassList",
     "sweep": "chakrakit.studies.sweep.sweep_run.SweepResult",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from numbers import Integral
+from typing import Any, cast
 
 from chakrakit.errors import TraceError, listed
 from chakrakit.parallel import Workers, spread
@@ -22,8 +23,11 @@ from chakrakit.trace.communication import (
     read_calls,
     tables_of,
 )
-from chakrakit.trace.model import Trace
+from chakrakit.trace.model import Trace, TraceBuilder
 from chakrakit.trace.sets.card import Card
+
+Written = Trace | TraceBuilder
+"""What a person writes for a rank."""
 
 
 class TraceSet:
@@ -56,6 +60,32 @@ class TraceSet:
                 raise TraceError(f"rank {rank}; ranks are numbers from 0 to {MAX_RANKS - 1:,}")
             if not 0 <= binding.body < len(self._bodies):
                 raise TraceError(f"rank {rank} runs body {binding.body} of {len(self._bodies)}")
+
+    @classmethod
+    def of(
+        cls,
+        builders: Written | Sequence[Written] | Mapping[int, Written],
+        *,
+        ranks: int = 1,
+        groups: Mapping[str, Sequence[int] | Sequence[Sequence[int]]] | None = None,
+    ) -> TraceSet:
+        """Traces written by hand as a set: one for each rank, or one that `ranks` ranks run alike.
+
+        `groups` gives a `pg_name` its ranks, or several lists of ranks, of which a rank means the one that
+        it is in: `groups={"node": [[0, 1], [2, 3]]}`. A builder that stands for several ranks is built once.
+        """
+        if isinstance(builders, (Trace, TraceBuilder)):
+            by_rank: dict[int, Written] = dict.fromkeys(range(ranks), builders)
+        else:
+            by_rank = dict(builders) if isinstance(builders, Mapping) else dict(enumerate(builders))
+        distinct = {id(one): one for one in by_rank.values()}
+        numbers = {key: number for number, key in enumerate(distinct)}
+        bodies = [
+            one.build() if isinstance(one, TraceBuilder) else one for one in distinct.values()
+        ]
+        named, roles = _groups(groups or {}, by_rank)
+        bindings = {r: Binding(numbers[id(one)], roles[r]) for r, one in by_rank.items()}
+        return cls(bodies, bindings, Groups(named))
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -213,3 +243,22 @@ class TraceSet:
             rows.append((rank, binding.body, "" if nodes is None else f"{nodes:,}"))
         more = f" · first {SHOWN_ROWS} ranks shown" if len(self.ranks) > SHOWN_ROWS else ""
         return table_html(("rank", "body", "nodes"), rows, repr(self) + more)
+
+
+def _groups(
+    groups: Mapping[str, Sequence[int] | Sequence[Sequence[int]]], ranks: Iterable[int]
+) -> tuple[dict[str, Sequence[int]], dict[int, dict[str, str]]]:
+    """Every group by a name of its own, and what each rank means by the names that were given."""
+    named: dict[str, Sequence[int]] = {}
+    roles: dict[int, dict[str, str]] = {rank: {} for rank in ranks}
+    for role, members in groups.items():
+        if all(isinstance(m, Integral) for m in members):
+            named[role] = cast("Sequence[int]", members)
+            continue
+        for number, some in enumerate(cast("Sequence[Sequence[int]]", members)):
+            named[f"{role} {number}"] = some
+            for rank in some:
+                if role in roles.setdefault(rank, {}):
+                    raise TraceError(f"rank {rank} is in two groups {role!r}; it can be in one")
+                roles[rank][role] = f"{role} {number}"
+    return named, roles

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from chakrakit.views.charts import charts, plots
+from chakrakit.views.charts.forest import Dot, forest_chart
 from chakrakit.views.charts.lines import Line, line_chart
 from chakrakit.views.charts.markup import Markup, join, tag
 
-__all__ = ["Line", "Markup", "charts", "join", "line_chart", "plots", "tag"]
+__all__ = ["Dot", "Line", "Markup", "charts", "forest_chart", "join", "line_chart", "plots", "tag"]
