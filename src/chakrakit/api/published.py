@@ -25,6 +25,11 @@ def studies(family: str | None = None) -> list[StudyLine]:
     -------
     A line for every study, with its verdict, then the systems that cannot be studied and why.
 
+    Examples
+    --------
+    >>> [line.verdict for line in ck.studies("communication") if line.id == "B02"]
+    ['holds']
+
     """
     return list_studies(family)
 
@@ -54,6 +59,11 @@ def study(
         table, page and chart.
     progress
         Called with the number of points finished, of how many.
+
+    Examples
+    --------
+    >>> ck.study("B02", quick=True).verdict  # doctest: +SKIP
+    'holds'
 
     """
     from chakrakit.published import run_study

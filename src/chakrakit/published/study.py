@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
-
-if TYPE_CHECKING:
-    from chakrakit.published.judged import Judged
 
 Case = Mapping[str, Any]
 """What is given: a machine, a size, a load. Plain values by name."""
@@ -81,8 +78,8 @@ class Study:
     """Where there should be no gain."""
     ablate: Mapping[str, Setting]
     """What is taken away → what that sets in every setting of the idea."""
-    predictions: Mapping[str, Callable[[Judged], F64]]
-    """Sentence → by how much it came true, one number per seed: above 0 where it did."""
+    predictions: Mapping[str, Callable[[Any], F64]]
+    """Sentence → by how much it came true, one number per seed: above 0 where it did. Asked of a `Judged`."""
     cannot_say: str
     untuned: Sequence[str] = ()
     decides: str = ""
