@@ -26,7 +26,7 @@ LAYERS = [
     {"simulator", "replayer"},
     {"serving"},
     {"insight"},
-    {"studies"},
+    {"exploration"},
     {"campaigns"},
     {"published"},
     {"views"},

@@ -29,7 +29,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
         ck.capture,
         ck.capture_jax,
     ),  # --jax compiles a function instead of running a program
-    "studies": (api.studies,),  # `chakrakit.studies` is a room
+    "studies": (api.studies,),  # `chakrakit.exploration` is a room
     "transform": (ck.transform, ck.list_passes),  # --list
 }
 """Commands whose functions are not the one of the same name."""
