@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from chakrakit.insight.compare import Comparison
     from chakrakit.insight.time import Steps, steps
     from chakrakit.machines.fabric import Machine
-    from chakrakit.machines.load import load_machine
+    from chakrakit.machines.load import load_machine, machine
     from chakrakit.parallel import Workers
     from chakrakit.passes.anonymize import Anonymize
     from chakrakit.passes.base import Pass, list_passes
@@ -169,6 +169,7 @@ _HOME = {
     "list_machines": "api",
     "list_passes": "passes.base",
     "load_machine": "machines.load",
+    "machine": "machines.load",
     "models": "api",
     "open_writer": "trace.codecs",
     "plot": "views.pages",

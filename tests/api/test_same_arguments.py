@@ -15,7 +15,6 @@ import click
 import pytest
 
 import chakrakit as ck
-from chakrakit import api
 from chakrakit.cli import COMMANDS, group
 from chakrakit.serving.plan import Layout
 from chakrakit.serving.session import serving_of
@@ -29,7 +28,6 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
         ck.capture,
         ck.capture_jax,
     ),  # --jax compiles a function instead of running a program
-    "studies": (api.studies,),  # `chakrakit.exploration` is a room
     "transform": (ck.transform, ck.list_passes),  # --list
 }
 """Commands whose functions are not the one of the same name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -77,7 +77,7 @@ def sweep(
 
 
 def campaign(
-    job: Path_ | Job,
+    job: Path_ | Job | Mapping[str, Any],
     *,
     histories: int = 100,
     seed: int = 0,
@@ -92,7 +92,8 @@ def campaign(
     Parameters
     ----------
     job
-        A YAML file (docs/campaigns.md), or what `chakrakit.campaigns.job.read_job` gives.
+        A YAML file (docs/campaigns.md), what would stand in one as a dictionary, or what
+        `chakrakit.campaigns.job.read_job` gives.
     histories, seed
         How many histories are run, and what decides their chance: the same seed gives the same ones.
     changes
@@ -109,13 +110,15 @@ def campaign(
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> _ = Path("job.yaml").write_text("{step_seconds: 10, steps: 8640, cluster: {nodes: 16}}")
-    >>> ck.campaign("job.yaml").days.mean
+    >>> ck.campaign({"step_seconds": 10, "steps": 8640, "cluster": {"nodes": 16}}).days.mean
     1.0
 
     """
-    made = job if isinstance(job, Job) else read_job(os.fspath(job))
+    made = (
+        job
+        if isinstance(job, Job)
+        else read_job(job if isinstance(job, Mapping) else os.fspath(job))
+    )
     workers = workers_for(histories, engine, jobs)
     result = run_campaign(made, histories=histories, seed=seed, workers=workers, changes=changes)
     if output is not None:

@@ -53,7 +53,7 @@ class GeneratedTraces(Facts):
 def generate(
     workload: Workload | Path_ | None = None,
     *,
-    model: str | None = None,
+    model: str | Model | None = None,
     output: Path_ | None = None,
     machine: str | None = None,
     memory_gib: float | None = None,
@@ -66,7 +66,8 @@ def generate(
     workload
         A `Workload`, or the path of a YAML file; else give `model`.
     model
-        A name from `ck.models()`, or the path of a Hugging Face `config.json`.
+        A name from `ck.models()`, the path of a Hugging Face `config.json`, or a `Model`, such as
+        `ck.models(name)` gives.
     output
         Where to write the traces: a directory, or `NAME.N.et` for one file per rank.
     machine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,7 +39,7 @@ from chakrakit.campaigns.job.job_text import (
 )
 from chakrakit.campaigns.job.step_times import StepTimes, step_times
 from chakrakit.campaigns.job.stores import Store, timed
-from chakrakit.configuration import Document, Place, read_document
+from chakrakit.configuration import Document, Place, document_of, read_document
 from chakrakit.errors import ChakraError
 
 HOUR, DAY = 3600.0, 86400.0
@@ -58,10 +59,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def read_job(path: str | Path) -> Job:
-    """A job from its YAML file; a ConfigError names the line and the cure."""
-    lines = read_document(
-        path, "a job: its step, steps, cluster and failures; see docs/campaigns.md"
+_HOLDS = "a job: its step, steps, cluster and failures; see docs/campaigns.md"
+
+
+def read_job(job: str | Path | Mapping[str, Any]) -> Job:
+    """A job from its YAML file, or from what would stand there; a ConfigError names the line and the cure."""
+    lines = (
+        document_of(job, "job", _HOLDS) if isinstance(job, Mapping) else read_document(job, _HOLDS)
     )
     _check_numbers(lines, lines.content, ())
     text = _convert(lines, lines.content, JobText, ())

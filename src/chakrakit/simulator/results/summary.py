@@ -130,6 +130,11 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     """To be shown before everything else; empty where there is nothing to warn of."""
 
     @property
+    def makespan_s(self) -> float:
+        """Seconds until all is done."""
+        return self.makespan_ns * 1e-9
+
+    @property
     def footprint(self) -> Footprint:
         """What the run takes and gives, for its card."""
         return Footprint(**{n: getattr(self, n) for n in Footprint.__struct_fields__})
