@@ -262,7 +262,8 @@ def _claim(judged: Judged, claim: Claim, cases: Sequence[CaseResult]) -> ClaimRe
         return ClaimResult(*parts, None, f"{claim.text}: no simulation can say")
     if least is None or most is None:
         return ClaimResult(*parts, False, f"{claim.text}: nothing was measured of it")
-    reached = _reached(claim, [value for value, case in measured if _counts(claim, case)])
+    shown = [value for value, case in measured if _counts(claim, case)]
+    reached = max(shown, default=-np.inf) >= claim.low and least <= claim.high
     note = (
         "" if reached else f"{claim.text}: measured {_told(least, most)}{_elsewhere(claim, cases)}"
     )
@@ -283,13 +284,6 @@ def _counts(claim: Claim, case: CaseResult) -> bool:
     """Whether a case can show that a claim is right: its comparator stands on its feet."""
     rival = claim.figure.removeprefix(f"{GAIN} over ") if claim.figure != GAIN else case.against
     return not claim.is_gain or (not case.gone and rival not in case.collapsed)
-
-
-def _reached(claim: Claim, values: Sequence[float]) -> bool:
-    """A gain that was swept past, or a figure that lies where it was claimed."""
-    if claim.is_gain:
-        return max(values, default=0.0) >= claim.low
-    return any(claim.low <= v <= claim.high for v in values)
 
 
 def _elsewhere(claim: Claim, cases: Sequence[CaseResult]) -> str:
