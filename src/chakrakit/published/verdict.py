@@ -163,7 +163,7 @@ def decided(judged: Judged) -> tuple[Verdict, list[str]]:
     study = judged.study
     missing = [effect for effect, module in study.rests_on.items() if not module]
     if judged.errors:
-        return "not decidable", [f"a measurement raised: {e}" for e in judged.errors]
+        return "not decidable", [f"{len(judged.errors)} measurements raised, as {judged.errors[0]}"]
     if missing:
         return "not decidable", [f"nothing here models {effect}" for effect in missing]
     cases = [_case(judged, c) for c in judged.cases]
@@ -258,12 +258,13 @@ def _claim(judged: Judged, claim: Claim, cases: Sequence[CaseResult]) -> ClaimRe
     ]
     least, most = _span([value for value, _ in measured]) if measured else (None, None)
     parts = (claim.text, claim.kind, claim.figure, claim.low, claim.high, least, most)
-    if claim.kind == "not simulable":
-        return ClaimResult(*parts, None, f"{claim.text}: no simulation can say")
+    if claim.kind != "derived":
+        cause = "no simulation can say" if claim.kind == "not simulable" else "put in, not measured"
+        return ClaimResult(*parts, None, f"{claim.text}: {cause}")
     if least is None or most is None:
         return ClaimResult(*parts, False, f"{claim.text}: nothing was measured of it")
     shown = [value for value, case in measured if _counts(claim, case)]
-    reached = max(shown, default=-np.inf) >= claim.low and least <= claim.high
+    reached = max(shown, default=-np.inf) >= claim.low and (claim.is_gain or least <= claim.high)
     note = (
         "" if reached else f"{claim.text}: measured {_told(least, most)}{_elsewhere(claim, cases)}"
     )

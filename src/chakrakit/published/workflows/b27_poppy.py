@@ -92,7 +92,7 @@ STUDY = Study(
             least(t.gains("sequential", program="map", workers=8)) - 3
         ),
     },
-    decides="the comparator: over sequential code the gain is as large as the program is wide, and calls "
-    "that a programmer gathers by hand get all of it; what is left is for programs that mix reads and writes.",
+    decides="the comparator: over sequential code the gain is as large as the program is wide. Calls that a "
+    "programmer gathers by hand get all of that; what is left is for programs that mix reads and writes.",
     cannot_say="Whether a compiler finds out that calls share no state, and limits on the rate of calls.",
 )
