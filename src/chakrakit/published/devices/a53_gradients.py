@@ -1,9 +1,9 @@
 """A53, ADELIA: one backward pass in place of 2d + 1 evaluations for the gradient by d hyperparameters.
 
 An evaluation factorises a block tridiagonal matrix, which is a chain: on several GPUs it is cut into parts,
-which doubles the work and leaves a small chain between them. Finite differences run 2d + 1 evaluations, as many
-at a time as there are GPUs for; how many share one evaluation is theirs to choose. The idea runs one evaluation
-and one backward pass over the same blocks, which takes twice the work, on all GPUs.
+which doubles the work and leaves a small chain between them. Finite differences run 2d + 1 evaluations, as
+many at a time as there are GPUs for; how many share one evaluation is theirs to choose. The idea runs one
+evaluation and one backward pass over the same blocks, which takes twice the work, on all GPUs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def site(gpus: int, seed: int) -> Machine:
 
 @cache
 def chain_seconds(parts: int, factor: float, seed: int) -> float:
-    """An evaluation (or a backward pass) cut into parts, one a GPU, and the chain that is left between them."""
+    """An evaluation (or a backward pass) in parts, one a GPU, and the chain that is left between them."""
     ranks = [TraceBuilder() for _ in range(parts)]
     work = factor * FLOPS * (SPLIT if parts > 1 else 1.0)
     ends: list[int] = []

@@ -3,7 +3,7 @@
 With noise (DP) a request is computed as it is. With shares (SMC) two servers compute every layer on 64-bit
 shares and exchange masked inputs, and what an activation needs, in rounds. With encryption (FHE) one server
 computes a thousand times as long, which is the publication's own figure. The idea is a link of twice the
-bandwidth; the comparator may send the rounds of a layer one by one or together.
+bandwidth; the comparator has the link as it is.
 """
 
 from __future__ import annotations
@@ -29,22 +29,11 @@ from chakrakit.trace.sets import TraceSet
 
 NETWORKS = {
     "alexnet": [
-        (150_528, 211e6, 290_400),
-        (69_984, 448e6, 186_624),
-        (43_264, 299e6, 64_896),
-        (64_896, 224e6, 64_896),
-        (64_896, 150e6, 43_264),
-        (9_216, 75e6, 4_096),
-        (4_096, 34e6, 4_096),
-        (4_096, 8e6, 0),
+        *((150_528, 211e6, 290_400), (69_984, 448e6, 186_624), (43_264, 299e6, 64_896)),
+        *((64_896, 224e6, 64_896), (64_896, 150e6, 43_264), (9_216, 75e6, 4_096)),
+        *((4_096, 34e6, 4_096), (4_096, 8e6, 0)),
     ],
-    "lenet": [
-        (784, 0.24e6, 4_704),
-        (1_176, 0.48e6, 1_600),
-        (400, 0.1e6, 120),
-        (120, 0.02e6, 84),
-        (84, 0.002e6, 0),
-    ],
+    "lenet": [(784, 0.24e6, 4_704), (1_176, 0.48e6, 1_600), (400, 0.1e6, 120), (120, 0.02e6, 0)],
 }
 """Inputs, FLOPs and activations of every layer."""
 SHARE = 8
@@ -71,7 +60,7 @@ def site(megabits: float, milliseconds: float, seed: int) -> Machine:
     )
 
 
-def inference(network: str, method: str, together: bool) -> TraceSet:
+def inference(network: str, method: str) -> TraceSet:
     """All layers on one server, or on both with what they exchange."""
     servers = [TraceBuilder(), TraceBuilder()]
     last: list[list[int]] = [[], []]
@@ -82,7 +71,7 @@ def inference(network: str, method: str, together: bool) -> TraceSet:
             rounds = [2 * SHARE * inputs] + [ROUND_BYTES * activations] * (
                 ROUNDS if activations else 0
             )
-            for size in [sum(rounds)] if together else rounds:
+            for size in rounds:
                 last = _exchange(servers, last, size, tag)
                 tag += 1
         for rank, t in enumerate(servers[: 2 if method == "smc" else 1]):
@@ -104,9 +93,9 @@ def _exchange(
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
     """Seconds of a response."""
     speed = case["megabits"] * setting["faster"]
-    traces = inference(case["network"], case["method"], setting["together"])
+    traces = inference(case["network"], case["method"])
     seconds = seconds_of(traces, site(speed, case["rtt_ms"], seed))
-    plain = seconds_of(inference(case["network"], "dp", True), site(speed, case["rtt_ms"], seed))
+    plain = seconds_of(inference(case["network"], "dp"), site(speed, case["rtt_ms"], seed))
     return {"seconds": seconds, "over_dp": seconds / plain, "one": 1.0}
 
 
@@ -118,11 +107,6 @@ def cases(quick: bool) -> list[Case]:
         return found
     found += [{**base, "rtt_ms": r} for r in (1, 40)] + [{**base, "method": "fhe"}]
     return found + [{**base, "network": "lenet", "method": m} for m in ("smc", "dp", "fhe")]
-
-
-def settings(faster: int) -> list[Setting]:
-    """Rounds of a layer one by one; a protocol whose rounds depend on each other has no other way."""
-    return [{"faster": faster, "together": False}]
 
 
 STUDY = Study(
@@ -142,7 +126,7 @@ STUDY = Study(
         "rates of small servers": "machines/device/work.py",
     },
     cases=cases,
-    sides={"twice the bandwidth": settings(2), "as it is": settings(1)},
+    sides={"twice the bandwidth": [{"faster": 2}], "as it is": [{"faster": 1}]},
     idea="twice the bandwidth",
     measure=measure,
     better=("seconds", "min"),
