@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -63,11 +63,11 @@ def kernel(
 def seconds_of(
     traces: TraceSet,
     machine: Machine,
-    compute: Literal["measured", "roofline"] = "roofline",
+    compute: str = "roofline",
     algorithms: dict[str, str] | None = None,
     **options: Any,
 ) -> float:
-    """Seconds until all is done."""
+    """Seconds until all is done; `compute` as for `ck.simulate`."""
     chosen = SimulationOptions(
         work=work_model(compute), algorithms=Algorithms(algorithms or {}), **options
     )

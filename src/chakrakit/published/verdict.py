@@ -35,6 +35,8 @@ HALF = 0.5
 FULL, IDLE = 0.99, 0.01
 """A comparator that is busier, or less busy, than this has nothing to lose or nothing to do."""
 _DRAWS = 2000
+_ENDLESS = 1e9
+"""What stands for infinity in a mean."""
 
 
 class ClaimResult(msgspec.Struct, frozen=True):
@@ -197,6 +199,7 @@ def interval(values: F64) -> tuple[float, float]:
 
 def two_sided_p(values: F64) -> float:
     """How often chance gives a mean this far from 0: Student's test of one number per seed."""
+    values = np.nan_to_num(values, posinf=_ENDLESS, neginf=-_ENDLESS)
     spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
     mean = float(values.mean())
     if spread <= 1e-12 * abs(mean) or mean == 0:
