@@ -32,9 +32,9 @@ class StudyLine(Result, msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     """As computed, or `no study` for a system that cannot be studied."""
     comparator: str = ""
-    figures: dict[str, list[float]] = {}
+    figures: dict[str, list[float | None]] = {}
     """The least and the most of each figure: of the gain, of the gain where it should be gone, and of what
-    claims are about."""
+    claims are about; None for what has no end."""
     commit: str = ""
     strength: str = ""
     why: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -78,11 +79,15 @@ def line_of(result: StudyResult) -> StudyLine:
         claim="; ".join(claim.text for claim in result.claims),
         verdict=result.verdict,
         comparator=result.comparator,
-        figures={name: [float(f"{v:.4g}") for v in span] for name, span in figures.items()},
+        figures={name: [_rounded(v) for v in span] for name, span in figures.items()},
         commit=result.commit,
         strength=result.strength,
         why=result.why,
     )
+
+
+def _rounded(value: float) -> float | None:
+    return float(f"{value:.4g}") if math.isfinite(value) else None
 
 
 def plain(judged: Judged) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ def command(family: str | None, as_json: bool) -> None:
             line.system,
             line.family,
             line.verdict,
-            " to ".join(f"{v:g}" for v in line.figures.get("gain", ())),
+            " to ".join("∞" if v is None else f"{v:g}" for v in line.figures.get("gain", ())),
             line.why[0] if line.verdict == "no study" else line.claim,
         )
         for line in lines

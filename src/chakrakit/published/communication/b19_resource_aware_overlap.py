@@ -1,13 +1,14 @@
 """B19, resource-aware overlap: room left on the device, and priority, for communication beside compute.
 
 A collective beside a compute kernel is starved of multiprocessors. The device is the simulator's, whose rules
-were measured on an H200 (docs/simulator.md): a collective holds its share from start to end; kernels of its own
-priority that came before are in its way until their last wave has begun, those of lower priority give up room
-between two waves. Plain overlap may launch the collective first where nothing stands against it.
+were measured on an H200 (docs/simulator.md): a collective holds its share from start to end; kernels of its
+own priority that came before are in its way until their last wave has begun, those of lower priority give up
+room between two waves. Plain overlap may launch the collective first where nothing stands against it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from chakrakit.machines.fabric import Machine
@@ -85,7 +86,7 @@ def one(
     return dict(zip(names, (priority, occupancy, share, pieces, first), strict=True))
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool) -> Sequence[Case]:
     """Balance of communication and compute, kernels a layer, and waves of a kernel."""
     if quick:
         shapes = [("beside", 1.0, 1, 16), ("backward", 1.0, 1, 4), ("backward", 1.0, 16, 4)]
@@ -135,5 +136,7 @@ STUDY = Study(
         "the most is under a half": lambda t: 2 - most(t.gains("plain overlap")),
         "with many short kernels nothing is left": lambda t: 1.02 - most(t.gains(kernels=16)),
     },
-    cannot_say="Contention for memory and caches; kernels whose speed is not proportional to their occupancy.",
+    decides="what plain overlap may do: a collective that can be launched first needs neither control, and in"
+    " a backward pass it waits for the end of a kernel at most.",
+    cannot_say="Contention for memory and caches; kernels whose speed does not follow their occupancy.",
 )

@@ -6,6 +6,7 @@ that pass panels along. The comparator is the client that does it all by itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from chakrakit.machines.fabric import Machine
@@ -105,7 +106,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     return {"seconds": seconds, "overhead": seconds / plain, "gflops": n**3 / seconds / 1e9}
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool) -> Sequence[Case]:
     """Small and large matrices, few and many servers, slow and fast links."""
     sizes = (1024, 4096, 16384) if quick else (1024, 4096, 16384, 32768)
     links = (100,) if quick else (10, 100)

@@ -1,7 +1,7 @@
 """Sums of gradients over 4 nodes of 8 devices: plain, or coded on their way, in one piece or in several.
 
-Sums of coded numbers are not coded sums. `flat` therefore exchanges coded parts all to all, decodes, adds, and
-gathers the coded result; `nested` reduces plainly within a node and codes only what crosses nodes.
+Sums of coded numbers are not coded sums. `flat` therefore exchanges coded parts all to all, decodes, adds,
+and gathers the coded result; `nested` reduces plainly within a node and codes only what crosses nodes.
 """
 
 from __future__ import annotations
@@ -56,11 +56,16 @@ def message(size: int, scheme: str, pieces: int, ratio: float, rate: float) -> T
             last = [t.collective(f"{kind} {number}", TYPES[kind], part, deps=last, **where)]
     inside = [list(range(n * WIDTH, (n + 1) * WIDTH)) for n in range(NODES)]
     across = [list(range(i, RANKS, WIDTH)) for i in range(WIDTH)]
-    groups = {"all": list(range(RANKS)), "in": inside, "out": across}
-    traces = TraceSet.of(t, ranks=RANKS, groups=groups)
+    every = [list(range(RANKS))]
+    traces = TraceSet.of(t, ranks=RANKS, groups={"all": every, "in": inside, "out": across})
     for number in CODED.get(scheme, ()):
-        codec = {"ratio": ratio, "throughput": f"{rate} GB/s", "stream": CODEC_STREAM + 2 * number}
-        traces = traces | Comm(action="compress", phases=(f"{number}",), **codec)
+        traces = traces | Comm(
+            action="compress",
+            phases=(f"{number}",),
+            ratio=ratio,
+            throughput=f"{rate} GB/s",
+            stream=CODEC_STREAM + 2 * number,
+        )
     return traces
 
 

@@ -7,6 +7,8 @@ boundary and two sums over PCIe; a step of Cholesky is bound by arithmetic and s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most, seconds_of
 from chakrakit.published.devices.two_devices import SYSTEMS, cholesky, conjugate_gradients, site
 
@@ -20,7 +22,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     return {"seconds": seconds_of(traces, site(case["system"], seed)), "one": 1.0}
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool) -> Sequence[Case]:
     """Small and large systems of equations on three vendors' machines, and beside a weak CPU."""
     sizes = {"CG": (32, 256), "Cholesky": (1024, 16384)}
     found = [

@@ -8,6 +8,7 @@ evaluation and one backward pass over the same blocks, which takes twice the wor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from math import ceil
 
@@ -84,7 +85,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     return {"seconds": seconds, "joules": joules, "rate": 1.0, **own}
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool) -> Sequence[Case]:
     """Few and many hyperparameters, on one GPU and on many."""
     ds, gpus = ((1, 15), (1, 16)) if quick else ((1, 4, 8, 15), (1, 4, 16, 32))
     return [{"d": d, "gpus": g} for d in ds for g in gpus]

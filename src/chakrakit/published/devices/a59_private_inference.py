@@ -8,6 +8,7 @@ bandwidth; the comparator has the link as it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from chakrakit.machines.fabric import Machine
@@ -99,7 +100,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     return {"seconds": seconds, "over_dp": seconds / plain, "one": 1.0}
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool) -> Sequence[Case]:
     """All methods at 250 Mb/s, shares also on short and long ways and on a link of 25 Gb/s."""
     base = {"network": "alexnet", "method": "smc", "megabits": 250, "rtt_ms": 10}
     found = [base, {**base, "method": "dp"}, {**base, "megabits": 25_000}]

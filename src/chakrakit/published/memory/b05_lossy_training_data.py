@@ -7,6 +7,7 @@ prefetch as deep as it likes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -72,7 +73,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     return {"seconds": seconds, "busy_share": compute / seconds, "smaller": ratio}
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool) -> Sequence[Case]:
     """From storage-bound to compute-bound, with the ratios of the publication and one in between."""
     if quick:
         return [{"compute_s": c, "ratio": 23.7} for c in (0.1, 1.0, 10.0)]

@@ -7,6 +7,7 @@ tensor parallelism, or every configuration has its own. The seed draws which mod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -75,7 +76,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     return {"seconds": total, "operators": float(count), "one": 1.0}
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool) -> Sequence[Case]:
     """Twelve models of many families and six of one, at one to four degrees of parallelism; and one alone."""
     if quick:
         twelve = {"pool": "mixed", "models": 4, "degrees": 1}

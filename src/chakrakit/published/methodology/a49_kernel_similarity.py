@@ -8,6 +8,7 @@ whose measurements are distorted. The comparator matches by one figure alone, th
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -80,7 +81,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     return {"right": right, "score": score, "alike": 0.5 + right / 2}
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool) -> Sequence[Case]:
     """Proxies from the code itself to one of half the width, and distortion of what was measured."""
     same, *others = PROXIES
     bends = (0.0, 0.1, 1.0) if quick else (0.0, 0.1, 0.3, 1.0)

@@ -8,6 +8,8 @@ machine, and how far the best plans of two frameworks are apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
@@ -52,7 +54,7 @@ def _gain_of_links(machine: str, batch: int, layers: int, seed: int) -> float:
     return known[plan].seconds / step(machine, plan, batch, layers, 2.0, seed).seconds
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool) -> Sequence[Case]:
     """Both machines with small and larger batches, and links so fast that compute decides."""
     layers, batches = (4, (16,)) if quick else (32, (16, 64))
     usual = [

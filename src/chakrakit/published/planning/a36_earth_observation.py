@@ -119,8 +119,8 @@ STUDY = Study(
         "overlap keeps more of it": lambda t: least(t.gains(nodes=lambda n: n > 1)) - 1.02,
         "one node has nothing to gain": lambda t: 0.02 - most(abs(t.gains(nodes=1) - 1)),
     },
-    decides="nothing that is modelled: sums of gradients hide behind compute almost whole, so that the missing "
-    "29 % must be input, imbalance or kernels.",
+    decides="nothing that is modelled: sums of gradients hide behind compute almost whole, so that the "
+    "missing 29 % must be input, imbalance or kernels.",
     cannot_say="The share of a core's peak that kernels reach, and input from the file system; the machine's "
     "network is assumed, and so is the model.",
 )

@@ -6,6 +6,7 @@ peak on 16 nodes, as published. Weak and strong scaling to 128 nodes must then c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from chakrakit.machines.device import work_model
@@ -98,7 +99,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     return {"tokens_per_s": large, "kept": large / small, **figure}
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool) -> Sequence[Case]:
     """Weak and strong scaling with so many sequences a node, and a large run that is no larger."""
     few, many, layers, sequences = (4, 8, 8, 2) if quick else (16, 128, 96, 8)
     size = {"few": few, "layers": layers, "sequences": sequences}

@@ -8,6 +8,7 @@ choice. With recovery inside the step the others redo the micro-batches of the l
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     return {"steps": result.steps, "effective": result.effective_ratio.mean}
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool) -> Sequence[Case]:
     """Few and many losses, with cheap and with costly checkpoints and restarts."""
     costs = ((60, 2), (300, 20), (900, 60), (1800, 120))
     pairs = [(2, costs[0]), (8, costs[1]), (32, costs[2])]

@@ -8,6 +8,7 @@ tested against every combination on 40 small random markets a seed, 200 over the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -61,7 +62,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     return {"score": score, "served": served / demands.sum(), **exact}
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool) -> Sequence[Case]:
     """Enough GPUs at two price spreads, too few of them, and one type alone."""
     if quick:
         small = {"models": 2, "types": 2, "most_tp": 1, "each": 3, "load": 1, "spread": 1}

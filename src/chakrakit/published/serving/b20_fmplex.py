@@ -8,6 +8,7 @@ noisy: it sends many times what each of the others sends, and the latency that c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -40,8 +41,14 @@ def requests(tasks: int, rate: float, noisy: float, count: int, seed: int) -> St
 
 def pool(engines: int, slowdown: float, batch: int, per_task: float) -> PoolSetup:
     """Engines that run one batch of items after another."""
-    size = {"block_size": 1, "token_budget": batch, "max_requests": batch, "max_adapters": 64}
-    options = EngineOptions(name="encoder", prefix_cache=False, **size)
+    options = EngineOptions(
+        name="encoder",
+        block_size=1,
+        token_budget=batch,
+        max_requests=batch,
+        prefix_cache=False,
+        max_adapters=64,
+    )
     cost = StepCost(
         dense=lambda n: slowdown * (FIXED + ITEM * n), head=lambda n: 0.0, attention=no_attention()
     )
@@ -68,7 +75,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     return {"seconds": seconds, "kept_up": float(arrival.max() / finish.max()), **fits}
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool) -> Sequence[Case]:
     """Low and high load, with and without a noisy tenant, and large extensions."""
     count = 150 if quick else 1500
     loads = [(4, 50, 1), (4, 800, 1), (4, 1500, 20)]

@@ -49,7 +49,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     return {"seconds": seconds, "efficiency": max(*finish, busiest) * 1e-3 / seconds}
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool) -> Sequence[Case]:
     """Every shape of program on few and on many workers."""
     kinds = ("chain", "map", "stateful") if quick else ("chain", "map", "rounds", "stateful")
     workers = (8,) if quick else (1, 2, 4, 8, 16)

@@ -172,11 +172,11 @@ def _case(case: CaseResult, fields: Sequence[str], sides: Sequence[str]) -> list
 def _came_out(line: StudyLine) -> str:
     gains = line.figures.get("gain", [])
     others = [
-        f"{name.replace('_', ' ')} {_span(*span)}"
+        f"{name.replace('_', ' ')} {_ends(span)}"
         for name, span in line.figures.items()
         if not name.startswith("gain")
     ]
-    return "; ".join([*([f"{_span(*gains)} times as good"] if gains else []), *others])
+    return "; ".join([*([f"{_ends(gains)} times as good"] if gains else []), *others])
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -191,6 +191,11 @@ def _cell(text: str) -> str:
 def _span(least: float | None, most: float | None) -> str:
     low, high = _number(least), _number(most)
     return low if low == high else f"{low} to {high}"
+
+
+def _ends(span: Sequence[float | None]) -> str:
+    """A recorded range; what has no end is recorded as None."""
+    return _span(*(math.inf if v is None else v for v in span))
 
 
 def _number(value: float | None) -> str:
