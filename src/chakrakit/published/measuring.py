@@ -24,6 +24,8 @@ from chakrakit.published.named import named_study
 from chakrakit.published.study import JUDGED_SEEDS, TUNING_SEEDS, Case, Setting, Study
 
 POINTS = "points.jsonl"
+RESERVED = ("phase", "case", "side", "setting", "seed", "error")
+"""Columns of a table that no figure can be called."""
 QUICK_JUDGED, QUICK_TUNING = JUDGED_SEEDS[:2], TUNING_SEEDS[:1]
 """A quick run is there to see that a study works; five seeds and two for tuning are for its verdict."""
 
@@ -63,6 +65,8 @@ def measured(point: Point) -> Finished:
     study = named_study(point.study)
     try:
         figures = study.measure(point.case, point.setting, point.seed)
+        for name in set(RESERVED) & set(figures):
+            raise ConfigError(f"a figure cannot be called {name!r}")
         return Finished(point.key, {name: repr(float(value)) for name, value in figures.items()})
     except Exception as error:
         text = " ".join(str(error).split())

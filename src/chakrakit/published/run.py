@@ -11,14 +11,13 @@ import msgspec
 
 from chakrakit.parallel import Progress, Workers, quiet
 from chakrakit.published.judged import Judged, Row
-from chakrakit.published.measuring import measure_study
+from chakrakit.published.measuring import RESERVED, measure_study
 from chakrakit.published.named import named_study, study_modules
 from chakrakit.published.recorded import TABLES, StudyLine, read_rows, write_list, write_rows
 from chakrakit.published.study import GAIN
 from chakrakit.published.verdict import StudyResult, result_of
 
 TABLE = "table.parquet"
-_FIXED = ("phase", "case", "side", "setting", "seed", "error")
 
 
 def run_study(
@@ -107,14 +106,23 @@ def plain(judged: Judged) -> list[dict[str, Any]]:
 
 
 def _row(row: dict[str, Any]) -> Row:
-    figures = {k: v for k, v in row.items() if k not in _FIXED and v is not None}
+    figures = {k: v for k, v in row.items() if k not in RESERVED and v is not None}
     case, setting = (msgspec.json.decode(row[k], type=dict[str, Any]) for k in ("case", "setting"))
     return Row(row["phase"], case, row["side"], setting, row["seed"], figures, row["error"])
 
 
 def commit_here() -> str:
-    """The commit of the checkout that this package runs from; "" for one that was installed."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    """The commit of the checkout that this package runs from; "" for one that was installed.
+
+    Code that differs from the commit is marked; recorded tables are not code.
+    """
+    commit = _git("rev-parse", "--short=8", "HEAD")
+    changed = _git("status", "--porcelain", "--", "..", ":(exclude)tables")
+    return f"{commit}-dirty" if commit and changed else commit
+
+
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(Path(__file__).parent), *words]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
     except OSError:

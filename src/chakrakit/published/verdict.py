@@ -291,11 +291,14 @@ def _counts(claim: Claim, case: CaseResult) -> bool:
 
 
 def _elsewhere(claim: Claim, cases: Sequence[CaseResult]) -> str:
-    """Against which other side a gain would have been reached."""
+    """Where a gain that was not reached would have been."""
     if not claim.is_gain:
         return ""
     meant = [c for c in cases if not c.gone and claim.where.items() <= c.case.items()]
-    sides = {side for c in meant for side, gain in c.over.items() if gain >= claim.low}
+    rivals = {c.against for c in meant}
+    if any(c.gain >= claim.low for c in meant) and claim.figure == GAIN:
+        return " (reached only where the comparator has collapsed)"
+    sides = {side for c in meant for side, gain in c.over.items() if gain >= claim.low} - rivals
     return f" (reached only over {', '.join(sorted(sides))})" if sides else ""
 
 

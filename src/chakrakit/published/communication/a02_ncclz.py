@@ -103,8 +103,8 @@ STUDY = Study(
             least(t.gains(link=10, megabytes=lambda m: m >= 1)) - 1
         ),
     },
-    decides="the plain side: one that reduces within nodes first sends an eighth over the slow links, so the "
-    "gain is the ratio at most. Coding is fast beside the wire, and little is left to overlap.",
+    decides="the plain side: one that reduces within nodes first sends an eighth over the slow links, so "
+    "the gain is the ratio at most. Coding is fast beside the wire, and little is left to overlap.",
     cannot_say="Real ratios, which depend on the gradients, and what they do to convergence; entropy coding "
     "at every hop of a ring, as data is coded at the ends of an exchange.",
 )

@@ -136,7 +136,7 @@ STUDY = Study(
         "the most is under a half": lambda t: 2 - most(t.gains("plain overlap")),
         "with many short kernels nothing is left": lambda t: 1.02 - most(t.gains(kernels=16)),
     },
-    decides="what plain overlap may do: a collective that can be launched first needs neither control, and in"
-    " a backward pass it waits for the end of a kernel at most.",
+    decides="what plain overlap may do: a collective that can be launched first needs neither control, and "
+    "in a backward pass it waits for the end of a kernel at most.",
     cannot_say="Contention for memory and caches; kernels whose speed does not follow their occupancy.",
 )

@@ -82,7 +82,8 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     if setting["by"] == "backward":
         evaluations = 2 * case["d"] + 1
         own["energy_ratio"] = evaluations * chain_seconds(1, 1.0, seed) * watts / joules
-    return {"seconds": seconds, "joules": joules, "rate": 1.0, **own}
+    work = FLOPS * BLOCKS * (1 + BACKWARD if setting["by"] == "backward" else 2 * case["d"] + 1)
+    return {"seconds": seconds, "joules": joules, "tflops": work / seconds / used / 1e12, **own}
 
 
 def cases(quick: bool) -> Sequence[Case]:
@@ -114,7 +115,7 @@ STUDY = Study(
     idea="one backward pass",
     measure=measure,
     better=("seconds", "min"),
-    health="rate",
+    health="tflops",
     gone=lambda case: bool(case["d"] == 1),
     ablate={"the backward pass": {"by": "differences"}},
     predictions={

@@ -128,12 +128,13 @@ def seconds(p: Pipeline, name: str, split: str, ready: bool, seed: int) -> float
     plan = plan_of(replace(p, spread=0.0), name, split) if name not in RULES or not ready else None
     if name not in RULES and plan is None:
         return float("inf")
-    return run(*_job(p, split, name, plan, ready, seed)).makespan_ps * 1e-12
+    return run(*job_of(p, split, name, plan, ready, seed)).makespan_ps * 1e-12
 
 
-def _job(
+def job_of(
     p: Pipeline, split: str, name: str, plan: Order | None, ready: bool, seed: int
 ) -> tuple[TraceSet, Any, SimulationOptions]:
+    """What to simulate, on what, and how."""
     line = {"topology": "line", "size": p.stages, "bandwidth": 1e9, "latency": 0}
     traces = timed(skeleton(p, split, None if ready else plan), p.work(seed))
     policy = ReadyFirst(name, plan) if ready else None
@@ -165,7 +166,7 @@ def _one_f_one_b(p: Pipeline, stage: int, extra: int) -> Iterator[str]:
 
 def _taken(p: Pipeline, name: str, split: str) -> Order:
     """The order in which a rule starts the tasks of each stage."""
-    traces, site, options = _job(p, split, name, None, True, 0)
+    traces, site, options = job_of(p, split, name, None, True, 0)
     done = simulate(traces, site, options=options).run("summary")
     orders = []
     for stage, trace in done:

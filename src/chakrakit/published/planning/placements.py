@@ -94,3 +94,9 @@ def snake(wide: int, high: int) -> Path:
     return tuple(
         (x if y % 2 == 0 else wide - 1 - x) + wide * y for y in range(high) for x in range(wide)
     )
+
+
+def flops_of(traces: TraceSet) -> float:
+    """Of all ranks."""
+    bodies = traces.shares()
+    return float(sum(len(r) * traces.body_at(b).column("num_ops", 0).sum() for b, r in bodies))

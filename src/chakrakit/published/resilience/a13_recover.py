@@ -108,6 +108,8 @@ STUDY = Study(
             1.02 - most(t.gains(lost=2, restart_s=60))
         ),
     },
+    decides="how long a restart takes against the time between failures: the claimed figures are reached "
+    "where that leaves restarting less than half of its own best.",
     cannot_say="Whether gradients stay the same: that follows from the constant number of micro-batches, and "
     "is not simulated. The time of a step with fewer nodes is taken to be inversely proportional to them.",
 )
