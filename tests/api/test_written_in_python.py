@@ -50,3 +50,88 @@ def test_numpy_numbers_in_traces_and_simulations():
     )
     assert done.summary.makespan_s == pytest.approx(done.summary.makespan_ns / 1e9)
     assert done.summary.makespan_s > 3e-6
+
+
+STAR = {
+    "device": {"name": "host"},
+    "graph": {
+        "devices": ["client", "server"],
+        "links": [
+            {"ends": ["client", "hub"], "bandwidth": "1 GB/s"},
+            {"ends": ["hub", "server"], "bandwidth": "1 GB/s"},
+        ],
+    },
+}
+
+
+def asked_and_answered() -> ck.TraceSet:
+    client, server = ck.TraceBuilder(), ck.TraceBuilder()
+    sent = client.send("ask", "client", "server", 1000)
+    client.recv("answer", "server", "client", 1000, deps=[sent])
+    asked = server.recv("ask", "client", "server", 1000)
+    work = server.comp("work", duration_ns=10_000, deps=[asked])
+    server.send("answer", "server", "client", 1000, deps=[work])
+    return ck.TraceSet.of({"client": client, "server": server})
+
+
+def test_messages_go_between_ranks_by_name():
+    traces, machine = asked_and_answered(), ck.machine(STAR)
+    assert machine.device_names == ("client", "server")
+    assert traces.ranks == (0, 1)
+    done = ck.simulate(traces, machine, compute="measured")
+    assert done.summary.makespan_ns == pytest.approx(1_000 + 10_000 + 1_000)
+
+
+def test_names_in_the_order_of_the_machine():
+    t = ck.TraceBuilder()
+    t.comp("alone", duration_ns=5)
+    assert ck.TraceSet.of({"server": t}, names=("client", "server")).ranks == (1,)
+
+
+def test_a_message_to_nobody_is_refused():
+    t = ck.TraceBuilder()
+    t.send("ask", 0, "servr", 8)
+    with pytest.raises(ck.TraceError, match="'servr', which is no rank; did you mean 'server'"):
+        ck.TraceSet.of({"client": t, "server": ck.TraceBuilder()})
+    with pytest.raises(ck.TraceError, match="name ranks with"):
+        t.build()
+
+
+def test_devices_and_links_of_a_graph_fail_by_name():
+    def makespan(*faults: str) -> float:
+        done = ck.simulate(
+            asked_and_answered(), ck.machine(STAR), compute="measured", faults=faults
+        )
+        return done.summary.makespan_ns
+
+    assert makespan("device:server@0=0.5") == pytest.approx(1_000 + 20_000 + 1_000)
+    assert makespan("device:server@0=0.5") == makespan("device:1@0=0.5")
+    assert makespan("link:client-hub@0=0.5") == pytest.approx(2_000 + 10_000 + 2_000)
+    with pytest.raises(
+        ck.ConfigError, match="'sever' is no rank and no device; did you mean 'server'"
+    ):
+        makespan("device:sever@0=0.5")
+
+
+def test_ranks_of_one_job_can_run_what_another_set_has():
+    def made(seq: int) -> ck.TraceSet:
+        return ck.generate(model="gpt3-125m", dp=4, layers=2, seq=seq, global_batch=4).traces
+
+    short, long = made(256), made(512)
+    mixed = short.mixed({2: long})
+    assert len(mixed.trace(0)) == len(short.trace(0))
+    assert mixed.trace(2).column("num_ops", 0).sum() == long.trace(2).column("num_ops", 0).sum()
+    seconds = [
+        ck.simulate(t, "dgx-h100", compute="roofline").summary.makespan_s
+        for t in (short, mixed, long)
+    ]
+    assert seconds[0] < seconds[1] <= seconds[2] * 1.001
+
+
+def test_sets_that_do_not_meet_are_not_mixed():
+    fields = {"model": "gpt3-125m", "seq": 128, "global_batch": 4}
+    shallow = ck.generate(dp=4, layers=2, **fields).traces
+    with pytest.raises(ck.TraceError, match=r"never arrives|do not agree"):
+        shallow.mixed({1: ck.generate(dp=4, layers=4, **fields).traces})
+    with pytest.raises(ck.TraceError, match="rank 9 is not in both sets"):
+        shallow.mixed({9: shallow})

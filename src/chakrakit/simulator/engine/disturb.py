@@ -18,11 +18,12 @@ from chakrakit.machines.fabric import Machine
 class Fault:
     """From `at_ns` on, a device or a link works at `factor` of its speed; 0 is a failure, 1 the recovery.
 
-    `target` is a rank, or for a link (from, to), as ranks or vertex names; both ways count.
+    `target` is a rank or the name of its device, or for a link (from, to), as ranks, devices' names or vertex
+    names; both ways count.
     """
 
     kind: Literal["device", "link"]
-    target: int | tuple[int | str, int | str]
+    target: int | str | tuple[int | str, int | str]
     at_ns: float
     factor: float
 
@@ -80,6 +81,14 @@ class Disturbance:
             drawn_as=tuple(ranks),
         )
 
+    def on(self, machine: Machine, ranks: Sequence[int], device_of: I64) -> Disturbance:
+        """The same with devices that faults call by name as the ranks on them; idle devices cannot fail."""
+        if not any(isinstance(f.target, str) for f in self.faults):
+            return self
+        rank_on = {int(d): rank for rank, d in zip(ranks, device_of, strict=True)}
+        faults = [_numbered(f, machine, rank_on) for f in self.faults]
+        return replace(self, faults=[f for f in faults if f is not None])
+
     def key(self, rank: int) -> tuple[object, ...]:
         """What sets this rank apart from others; equal keys are equally disturbed."""
         faults = tuple(f for f in self.faults if f.kind == "device" and f.target == rank)
@@ -101,15 +110,29 @@ class Disturbance:
         return np.rint(found).astype(np.int64)
 
 
+def _numbered(fault: Fault, machine: Machine, rank_on: Mapping[int, int]) -> Fault | None:
+    """A fault of a device by its rank; None where nothing runs there."""
+    if not isinstance(fault.target, str):
+        return fault
+    names = machine.device_names
+    if fault.target not in names:
+        raise ConfigError(
+            f"--fault: {fault.target!r} is no rank and no device; {nearest(fault.target, names)}"
+        )
+    rank = rank_on.get(names.index(fault.target))
+    return None if rank is None else replace(fault, target=rank)
+
+
 def link_numbers(machine: Machine, ends: tuple[int | str, int | str]) -> list[int]:
     """The links between two vertices, both ways."""
     names = machine.vertex_names()
     number = {name: i for i, name in enumerate(names)}
+    number |= {name: i for i, name in enumerate(machine.device_names)}
     found = []
     for end in ends:
         vertex = end if isinstance(end, int) else number.get(end, -1)
         if not 0 <= vertex < len(names):
-            raise ConfigError(f"--fault: no vertex {end!r}; {nearest(end, names)}")
+            raise ConfigError(f"--fault: no vertex {end!r}; {nearest(end, number)}")
         found.append(vertex)
     a, b = found
     links = machine.links

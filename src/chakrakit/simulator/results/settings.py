@@ -28,20 +28,19 @@ def split_pair(text: str, option: str, number: bool = False) -> tuple[str, str]:
 
 
 def split_fault(text: str) -> Fault:
-    """`device:3@1e6=0.5`, `link:0-1@0=0`; the ends of a link are ranks or vertex names."""
+    """`device:3@1e6=0.5`, `link:0-1@0=0`; ranks, or names that the machine has for devices and vertices."""
     found = _FAULT.match(text)
     if found is None:
         raise ConfigError(
-            f"--fault {text!r}: write device:RANK@NS=FACTOR or link:FROM-TO@NS=FACTOR"
+            f"--fault {text!r}: write device:RANK@NS=FACTOR (or a device's name) or link:FROM-TO@NS=FACTOR"
         )
     try:
         at, factor = float(found["at"]), float(found["factor"])
     except ValueError:
         raise ConfigError(f"--fault {text!r}: NS and FACTOR should be numbers") from None
     if found["kind"] == "device":
-        if not found["target"].isdigit():
-            raise ConfigError(f"--fault {text!r}: {found['target']!r} is no rank")
-        return Fault("device", int(found["target"]), at, factor)
+        target = found["target"]
+        return Fault("device", int(target) if target.isdigit() else target, at, factor)
     ends = [int(e) if e.isdigit() else e for e in found["target"].split("-", 1)]
     if len(ends) != 2:
         raise ConfigError(f"--fault {text!r}: a link has two ends, as in 0-1")
