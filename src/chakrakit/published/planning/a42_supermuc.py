@@ -140,9 +140,11 @@ STUDY = Study(
             0.05 - most(abs(t.figure("weak_scaling", scaling="weak", nodes=128) - 0.93))
         ),
         "strong scaling within 5 points of 82 %": lambda t: (
-            0.05 - most(abs(t.figure("strong_scaling", nodes=128) - 0.82))
+            0.05 - most(abs(t.figure("strong_scaling", scaling="strong", nodes=128) - 0.82))
         ),
         "tensors stay within a node in the best plan": lambda t: least(t.gains()) - 1.02,
     },
+    decides="the batch of the strong run, which the abstract does not state: bubbles take a tenth of a step "
+    "with 1,024 sequences on 128 nodes, and with about half as many they would leave 82 %.",
     cannot_say="Why a tile reaches a tenth of its peak, which is taken from the publication, and failures.",
 )

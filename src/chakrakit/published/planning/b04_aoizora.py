@@ -9,50 +9,21 @@ machine.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from itertools import product
 
-import msgspec
-
-from chakrakit.machines.fabric import Machine
-from chakrakit.published import (
-    Case,
-    Claim,
-    Figures,
-    Setting,
-    Study,
-    least,
-    most,
-    seconds_of,
-    unsure,
-)
+from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
 from chakrakit.published.planning.placements import (
     ALGORITHMS,
+    DIMS,
     Path,
-    denoising,
-    flops_of,
     scattered,
-    shardings,
-    slice_of,
     snake,
+    step,
     tiles,
-    training,
-    tree,
-    tree_plans,
 )
-from chakrakit.trace.sets import TraceSet
 
-DIMS = {"mesh 2×4": (2, 4), "mesh 4×4": (4, 4), "mesh 4×8": (4, 8), "torus 4×8": (4, 8)}
 ORDERS = ("tp-cp-dp-pp", "dp-tp-cp-pp", "tp-dp-cp-pp")
 PATHS = ("as given", "sorted", "tiles 2×2", "snake")
-
-
-@cache
-def site(name: str, oversubscription: float, nodes: int, seed: int) -> Machine:
-    """The machine of a case, its constants varied."""
-    if name in DIMS:
-        return unsure(slice_of(*DIMS[name], name.startswith("torus")), seed)
-    return unsure(tree(oversubscription, nodes), seed)
 
 
 def places(case: Case, path: str, seed: int) -> Path:
@@ -66,25 +37,16 @@ def places(case: Case, path: str, seed: int) -> Path:
     return given if keeps else tuple(sorted(given))
 
 
-@cache
-def traces(name: str, plan: int, order: str, layers: int, nodes: int) -> TraceSet:
-    """A denoising step on a slice, a training step on a tree."""
-    on_slice = name in DIMS
-    plans = shardings(DIMS[name][0] * DIMS[name][1]) if on_slice else tree_plans(nodes)
-    ordered = msgspec.structs.replace(plans[plan], order=order)
-    return denoising(ordered) if on_slice else training(ordered, layers)
-
-
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
     """Seconds of a step."""
-    where = places(case, setting["path"], seed)
     kind = case["site"] if case["site"] in DIMS else "tree"
-    work = traces(kind, setting["plan"], setting["order"], case["layers"], case["nodes"])
-    machine = site(kind, case["oversubscription"], case["nodes"], seed)
-    how = ALGORITHMS[setting["algorithm"]]
-    seconds = seconds_of(work, machine, algorithms=how, placement=where)
-    peak = sum(machine.device(r).peak_rate("bf16") for r in work.ranks)
-    return {"seconds": seconds, "mfu": flops_of(work) / seconds / peak}
+    order = setting["order"]
+    if kind not in DIMS:  # no axis cp: wherever it stands is the same
+        order = order.replace("cp-", "").replace("-pp", "-cp-pp")
+    size = [case[k] for k in ("oversubscription", "nodes", "layers")]
+    where = places(case, setting["path"], seed)
+    seconds, mfu = step(kind, *size, setting["plan"], order, setting["algorithm"], where, seed)
+    return {"seconds": seconds, "mfu": mfu}
 
 
 def cases(quick: bool) -> Sequence[Case]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
 import numpy as np
 
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import machine
 from chakrakit.passes.select import Select
+from chakrakit.published import seconds_of, unsure
 from chakrakit.trace.sets import TraceSet
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
@@ -15,6 +18,8 @@ from chakrakit.workloads.models import named
 
 Path = tuple[int, ...]
 """The device of each place; ranks take the places in order."""
+DIMS = {"mesh 2×4": (2, 4), "mesh 4×4": (4, 4), "mesh 4×8": (4, 8), "torus 4×8": (4, 8)}
+"""Slices, and how wide and high they are."""
 REDUCING = ("all-reduce", "all-gather", "reduce-scatter")
 ALGORITHMS: dict[str, dict[str, str]] = {
     "auto": {},
@@ -100,3 +105,39 @@ def flops_of(traces: TraceSet) -> float:
     """Of all ranks."""
     bodies = traces.shares()
     return float(sum(len(r) * traces.body_at(b).column("num_ops", 0).sum() for b, r in bodies))
+
+
+@cache
+def site(name: str, oversubscription: float, nodes: int, seed: int) -> Machine:
+    """The machine of a case, its constants varied."""
+    if name in DIMS:
+        return unsure(slice_of(*DIMS[name], name.startswith("torus")), seed)
+    return unsure(tree(oversubscription, nodes), seed)
+
+
+@cache
+def traces(name: str, plan: int, order: str, layers: int, nodes: int) -> TraceSet:
+    """A denoising step on a slice, a training step on a tree."""
+    on_slice = name in DIMS
+    plans = shardings(DIMS[name][0] * DIMS[name][1]) if on_slice else tree_plans(nodes)
+    ordered = msgspec.structs.replace(plans[plan], order=order)
+    return denoising(ordered) if on_slice else training(ordered, layers)
+
+
+@cache
+def step(
+    kind: str,
+    over: float,
+    nodes: int,
+    layers: int,
+    plan: int,
+    order: str,
+    how: str,
+    at: Path,
+    seed: int,
+) -> tuple[float, float]:
+    """Seconds, and the share of the devices' peak; ways that come to the same are simulated once."""
+    work, machine = traces(kind, plan, order, layers, nodes), site(kind, over, nodes, seed)
+    seconds = seconds_of(work, machine, algorithms=ALGORITHMS[how], placement=at)
+    peak = sum(machine.device(r).peak_rate("bf16") for r in work.ranks)
+    return seconds, flops_of(work) / seconds / peak

@@ -98,11 +98,11 @@ STUDY = Study(
     gone=lambda case: bool(case["lost"] == 2 and case["restart_s"] == 60),
     ablate={"recovery inside the step": {"policy": "restart"}},
     predictions={
-        "the gap grows with the number of failures": lambda t: (
-            least(t.gains(lost=32)) - most(t.gains(lost=2))
+        "the gap grows with the number of failures": lambda t: least(
+            1 / t.gains(lost=2) - 1 / t.gains(lost=32)
         ),
-        "the gap grows with the cost of restarts and checkpoints": lambda t: (
-            most(t.gains(lost=32, restart_s=1800)) - most(t.gains(lost=32, restart_s=60))
+        "the gap grows with the cost of restarts and checkpoints": lambda t: least(
+            1 / t.gains(restart_s=60) - 1 / t.gains(restart_s=1800)
         ),
         "gone with rare failures and cheap checkpoints": lambda t: (
             1.02 - most(t.gains(lost=2, restart_s=60))
