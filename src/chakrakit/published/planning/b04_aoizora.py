@@ -45,8 +45,8 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
         order = order.replace("cp-", "").replace("-pp", "-cp-pp")
     size = [case[k] for k in ("oversubscription", "nodes", "layers")]
     where = places(case, setting["path"], seed)
-    seconds, mfu = step(kind, *size, setting["plan"], order, setting["algorithm"], where, seed)
-    return {"seconds": seconds, "mfu": mfu}
+    seconds, share = step(kind, *size, setting["plan"], order, setting["algorithm"], where, seed)
+    return {"seconds": seconds, "compute_share": share}
 
 
 def cases(quick: bool) -> Sequence[Case]:
@@ -94,7 +94,7 @@ STUDY = Study(
     untuned=["usual order"],
     measure=measure,
     better=("seconds", "min"),
-    health="mfu",
+    health="compute_share",
     gone=lambda case: bool(case["site"] == "leaf by leaf"),
     ablate={"the places": {"path": "as given"}},
     predictions={

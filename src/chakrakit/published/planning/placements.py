@@ -11,6 +11,7 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import machine
 from chakrakit.passes.select import Select
 from chakrakit.published import seconds_of, unsure
+from chakrakit.simulator.engine import with_bandwidth
 from chakrakit.trace.sets import TraceSet
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
@@ -101,12 +102,6 @@ def snake(wide: int, high: int) -> Path:
     )
 
 
-def flops_of(traces: TraceSet) -> float:
-    """Of all ranks."""
-    bodies = traces.shares()
-    return float(sum(len(r) * traces.body_at(b).column("num_ops", 0).sum() for b, r in bodies))
-
-
 @cache
 def site(name: str, oversubscription: float, nodes: int, seed: int) -> Machine:
     """The machine of a case, its constants varied."""
@@ -136,8 +131,14 @@ def step(
     at: Path,
     seed: int,
 ) -> tuple[float, float]:
-    """Seconds, and the share of the devices' peak; ways that come to the same are simulated once."""
+    """Seconds, and the share of them that links without end would take; equal ways are simulated once."""
     work, machine = traces(kind, plan, order, layers, nodes), site(kind, over, nodes, seed)
     seconds = seconds_of(work, machine, algorithms=ALGORITHMS[how], placement=at)
-    peak = sum(machine.device(r).peak_rate("bf16") for r in work.ranks)
-    return seconds, flops_of(work) / seconds / peak
+    return seconds, unhindered(kind, nodes, layers, plan, order, seed) / seconds
+
+
+@cache
+def unhindered(kind: str, nodes: int, layers: int, plan: int, order: str, seed: int) -> float:
+    """Seconds of a step on links a thousand times as fast: its compute."""
+    machine = with_bandwidth(site(kind, 1.0, nodes, seed), 1000.0)
+    return seconds_of(traces(kind, plan, order, layers, nodes), machine)
