@@ -101,7 +101,7 @@ STUDY = Study(
         Claim("TTFT within 5 % and TPOT within 8 %", 0.05, 0.08, "not simulable"),
     ],
     rests_on={
-        "operators of models and their sizes": "workloads/generate/generate.py",
+        "operators of models and their sizes": "workloads/generate/generator.py",
         "times of kernels": "machines/device/work.py",
     },
     cases=cases,

@@ -87,7 +87,7 @@ STUDY = Study(
     rests_on={
         "communication beside compute": "simulator/engine/native.py",
         "collectives on switches and on tori": "simulator/collectives/choice.py",
-        "plans of frameworks": "workloads/generate/generate.py",
+        "plans of frameworks": "workloads/generate/generator.py",
     },
     cases=cases,
     sides={
