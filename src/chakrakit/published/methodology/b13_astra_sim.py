@@ -110,7 +110,7 @@ STUDY = Study(
     id="B13",
     system="ASTRA-sim 3.0",
     family="methodology",
-    strength="strong",
+    strength="direction",
     claims=[
         Claim("latency-bound collectives need their steps modelled", 2.0, 2.0),
         Claim(
@@ -145,6 +145,7 @@ STUDY = Study(
             0.05 - most(abs(t.figure("agreement", megabytes=1000.0) - 1))
         ),
     },
+    decides="nothing: the publication states no figure, and the factor of 2 is this study's own.",
     cannot_say="Loads and stores of single cache lines, and how a GPU runs a collective. Which of the two "
     "is closer to hardware is in docs/accuracy.md.",
 )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from chakrakit.published import CaseResult, StudyLine, StudyResult, words
+from chakrakit.published import RANKING, CaseResult, StudyLine, StudyResult, words
 from chakrakit.trace.files import replacing
 from chakrakit.views.charts import Dot, forest_chart
 
@@ -79,7 +79,7 @@ def first_page(lines: Sequence[StudyLine]) -> str:
         for s in studied
     ]
     verdicts = [s.verdict for s in studied]
-    counts = ", ".join(f"{verdicts.count(v)} {v}" for v in sorted(set(verdicts)))
+    counts = ", ".join(f"{v} {verdicts.count(v)}" for v in RANKING[::-1] if v in verdicts)
     reasons = [(s.system, s.claim, s.why[0]) for s in others]
     parts = [
         _INTRODUCTION,
