@@ -26,7 +26,7 @@ LAYERS = [
     {"simulator", "replayer"},
     {"serving"},
     {"insight"},
-    {"exploration"},
+    {"studies"},
     {"campaigns"},
     {"published"},
     {"views"},

@@ -15,16 +15,16 @@ from chakrakit.campaigns.job import Job, read_job
 from chakrakit.campaigns.results import CampaignResult, history_run, workers_for
 from chakrakit.campaigns.results import campaign as run_campaign
 from chakrakit.errors import ConfigError
-from chakrakit.exploration.search import (
+from chakrakit.studies.search import (
     ScriptSearchResult,
     SearchResult,
     ServingSearchResult,
     search_script,
     search_serving,
 )
-from chakrakit.exploration.search import search as search_plans
-from chakrakit.exploration.sweep import SweepResult, read_study
-from chakrakit.exploration.sweep import sweep as run_sweep
+from chakrakit.studies.search import search as search_plans
+from chakrakit.studies.sweep import SweepResult, read_study
+from chakrakit.studies.sweep import sweep as run_sweep
 from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Facts
 from chakrakit.serving import ServiceLevel, Serving, write_run

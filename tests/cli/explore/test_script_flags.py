@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.cli.explore.script_flags import print_script
-from chakrakit.exploration.search import ScriptPlan, ScriptSearchResult
-from chakrakit.exploration.search.script_search import Refused
+from chakrakit.studies.search import ScriptPlan, ScriptSearchResult
+from chakrakit.studies.search.script_search import Refused
 
 
 def plan(tp: int, step_ms: float, why: str) -> ScriptPlan:

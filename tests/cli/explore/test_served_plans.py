@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.cli.explore.served_plans import print_served
-from chakrakit.exploration.search import ServingPlan, ServingSearchResult
+from chakrakit.studies.search import ServingPlan, ServingSearchResult
 
 
 def plan(**fields: object) -> ServingPlan:

@@ -68,8 +68,8 @@ def test_the_example_runs_and_is_reported(capfd, tmp_path: Path) -> None:
 
 
 def test_the_whole_example_can_be(capfd) -> None:
-    from chakrakit.exploration.sweep.points import grid
-    from chakrakit.exploration.sweep.study import read_study
+    from chakrakit.studies.sweep.points import grid
+    from chakrakit.studies.sweep.study import read_study
 
     made = grid(read_study(EXAMPLE))
     assert (len(made.points), made.skipped) == (1128, 24)

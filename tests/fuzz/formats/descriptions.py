@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import chakrakit as ck
-from chakrakit.exploration.sweep import read_study
+from chakrakit.studies.sweep import read_study
 from chakrakit.simulator.custom import custom_for, moves_from_msccl, moves_from_mscclpp
 from fuzz.formats.traces import traces
 from fuzz.fuzz_format import Format, Step
@@ -114,7 +114,7 @@ impossible: skip
 
 
 def _grid(folder: Path) -> None:
-    from chakrakit.exploration.sweep import grid
+    from chakrakit.studies.sweep import grid
 
     grid(read_study(str(folder / "study.yaml")))
 

@@ -11,7 +11,7 @@ import msgspec
 from chakrakit.campaigns.engine import Elastic
 from chakrakit.campaigns.job.job_text import CostsText, JobText
 from chakrakit.errors import ConfigError
-from chakrakit.exploration.search import search
+from chakrakit.studies.search import search
 from chakrakit.insight.rank import read_run
 from chakrakit.insight.time import steps
 from chakrakit.machines.fabric import Machine

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from chakrakit.cli.shared import console, print_table
 
 if TYPE_CHECKING:
-    from chakrakit.exploration.search import ScriptPlan, ScriptSearchResult
+    from chakrakit.studies.search import ScriptPlan, ScriptSearchResult
 
 
 def print_script(found: ScriptSearchResult, output: str | None) -> None:

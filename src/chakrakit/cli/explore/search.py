@@ -12,7 +12,7 @@ from chakrakit.cli.explore.served_plans import print_served
 from chakrakit.cli.shared import console, json_option, print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from chakrakit.exploration.search import PlanResult, SearchResult
+    from chakrakit.studies.search import PlanResult, SearchResult
 
 _NUMBERS = ("tp", "pp", "cp", "ep", "micro_batch", "batch_tokens", "batch_requests")
 _WORDS = ("data", "recompute", "schedule", "pools")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from chakrakit.cli.shared import console, print_table
 
 if TYPE_CHECKING:
-    from chakrakit.exploration.search import ServingPlan, ServingSearchResult
+    from chakrakit.studies.search import ServingPlan, ServingSearchResult
 
 _HEAD = (
     "",

@@ -13,7 +13,7 @@ from chakrakit.cli.shared import console, json_option, print_json, print_table, 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from chakrakit.exploration.sweep import SweepResult
+    from chakrakit.studies.sweep import SweepResult
 
 
 @click.command(name="sweep")
@@ -57,7 +57,7 @@ def command(
 def _print(result: SweepResult, report: Path) -> None:
     import pyarrow.parquet as pq
 
-    from chakrakit.exploration.sweep import serving_findings
+    from chakrakit.studies.sweep import serving_findings
 
     table = pq.read_table(result.table)
     if serving_findings.is_serving(table):
@@ -90,7 +90,7 @@ def _print_steps(table: pa.Table) -> None:
 
 
 def _print_served(table: pa.Table) -> None:
-    from chakrakit.exploration.sweep import findings, serving_findings
+    from chakrakit.studies.sweep import findings, serving_findings
 
     names = findings.varied(table)
     figures = ("output_tokens_per_s_per_device", "goodput", *serving_findings.LATENCIES)

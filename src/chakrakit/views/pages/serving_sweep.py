@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from chakrakit.exploration.sweep import PointRow, findings, serving_findings
+from chakrakit.studies.sweep import PointRow, findings, serving_findings
 from chakrakit.insight.rank import Table
 from chakrakit.views.charts import Markup, charts, plots
 from chakrakit.views.pages.page import table_markup

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chakrakit.exploration.sweep import PointRow, findings, serving_findings
+from chakrakit.studies.sweep import PointRow, findings, serving_findings
 from chakrakit.insight.analysis import size_text, time_text
 from chakrakit.insight.rank import Table, ms
 from chakrakit.trace.files import replacing

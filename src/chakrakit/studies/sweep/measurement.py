@@ -1,0 +1,79 @@
+"""One point: its traces, its passes, its simulation, and the row that comes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chakrakit.studies.sweep.bodies import traces_of
+from chakrakit.studies.sweep.points import Point
+from chakrakit.studies.sweep.served import Served, ServedRow, measure_served
+from chakrakit.results import Result
+from chakrakit.simulator.engine import SimulationOptions
+from chakrakit.simulator.results import RankSummary, SimulationSummary, simulate
+
+
+class Row(Result, msgspec.Struct, kw_only=True):
+    """What a point comes to. Times of ranks are means over all of them."""
+
+    ranks: int
+    step_ns: float
+    tokens_per_s: float | None
+    """None after passes, which may have changed the work."""
+    mfu: float | None
+    compute_ns: float
+    exposed_comm_ns: float
+    idle_ns: float
+    bubble_fraction: float
+    """Of the pipeline's schedule by itself."""
+    memory_bytes: int
+    """Most that a rank of the generated workload needs."""
+    fits: bool
+    """Whether the machine's smallest device has as much."""
+    energy_joules: float | None
+    price: float | None
+
+
+def measure(point: Point, cache: Path | None = None) -> Row | ServedRow:
+    """Runs a point; generated traces are shared through `cache`."""
+    if isinstance(point.workload, Served):
+        return measure_served(point.workload, point.machine.machine())
+    traces = traces_of(point.workload, cache)
+    about = traces.card.measured
+    if point.passes:
+        from chakrakit.passes.base import parse
+
+        for spec in point.passes:
+            traces = traces | parse(spec)
+    machine = point.machine.machine()
+    options = SimulationOptions(network=point.settings.network)
+    done = simulate(traces, machine, compute=point.settings.compute, options=options).summary
+    room = min(device.memory for device in machine.devices)
+    tokens = 0 if point.passes else about["tokens"]  # a captured script does not say
+    return Row(
+        **_times(done),
+        tokens_per_s=tokens / (done.makespan_ns * 1e-9) if tokens else None,
+        bubble_fraction=about["bubble_fraction"],
+        memory_bytes=about["memory_bytes"],
+        fits=not room or about["memory_bytes"] <= room,
+    )
+
+
+def _times(summary: SimulationSummary) -> dict[str, Any]:
+    return {
+        "ranks": len(summary.ranks),
+        "step_ns": summary.makespan_ns,
+        "mfu": summary.mfu,
+        "energy_joules": summary.energy_joules,
+        "price": summary.price,
+        **{
+            name: mean(summary.ranks, name) for name in ("compute_ns", "exposed_comm_ns", "idle_ns")
+        },
+    }
+
+
+def mean(ranks: list[RankSummary], name: str) -> float:
+    """The mean of a figure over all ranks."""
+    return float(sum(getattr(rank, name) for rank in ranks) / len(ranks))

@@ -1,0 +1,107 @@
+"""Finished points on disk: one line each, appended; a kill at any time loses none that was written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from chakrakit.errors import ConfigError
+from chakrakit.studies.sweep.measurement import Row
+from chakrakit.studies.sweep.served import ServedRow
+
+POINTS = "points.jsonl"
+
+
+class Finished(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A point that was run: its row, or why there is none."""
+
+    key: str
+    row: Row | None = None
+    served: ServedRow | None = None
+    """The row of a point that served requests."""
+    error: str | None = None
+    died: bool = False
+    """Its worker died, which says little about the point: the next sweep tries it again."""
+
+    @property
+    def figures(self) -> Row | ServedRow | None:
+        """The row, whichever it is."""
+        return self.row or self.served
+
+
+class Store:
+    """The file of finished points in a study's folder.
+
+    Only one process writes it at a time. A last line without its end was being written when
+    something was killed: it is cut off, and its point is run again.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / POINTS
+
+    def read(self) -> dict[str, Finished]:
+        """What is finished, by key; of several lines about a point the last counts."""
+        if not self._path.exists():
+            return {}
+        found: dict[str, Finished] = {}
+        for number, line in enumerate(self._path.read_bytes().split(b"\n")[:-1], 1):
+            try:
+                one = msgspec.json.decode(line, type=Finished)
+            except msgspec.MsgspecError as error:
+                raise ConfigError(
+                    f"{self._path}:{number}: not a finished point ({error}); remove the line, and its "
+                    "point is run again"
+                ) from None
+            found[one.key] = one
+        return found
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Writer]:
+        """Opens it to append; a ConfigError if another sweep has it open."""
+        import fcntl
+
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ConfigError(
+                    f"{self._path.parent}: another sweep is writing there; wait for it, or give another -o"
+                ) from None
+            _cut_torn_line(file)
+            yield Writer(file)
+        finally:
+            os.close(file)
+
+
+class Writer:
+    """Appends finished points."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    def add(self, one: Finished) -> None:
+        """On disk when it returns."""
+        os.write(self._file, msgspec.json.encode(one) + b"\n")
+        os.fsync(self._file)
+
+
+def _cut_torn_line(file: int) -> None:
+    """Cuts the file after its last complete line."""
+    end = os.fstat(file).st_size
+    kept = end
+    while kept:
+        size = min(kept, 1 << 16)
+        block = os.pread(file, size, kept - size)
+        last = block.rfind(b"\n")
+        if last >= 0:
+            kept = kept - size + last + 1
+            break
+        kept -= size
+    if kept < end:
+        os.ftruncate(file, kept)
