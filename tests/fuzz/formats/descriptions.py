@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import chakrakit as ck
-from chakrakit.studies.sweep import read_study
 from chakrakit.simulator.custom import custom_for, moves_from_msccl, moves_from_mscclpp
+from chakrakit.studies.sweep import read_study
 from fuzz.formats.traces import traces
 from fuzz.fuzz_format import Format, Step
 from fuzz.mutation import mutate_csv, mutate_json, mutate_words, mutate_yaml

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from chakrakit.studies.bound.bound import Bounds
-from chakrakit.studies.search.objective import objective_of
-from chakrakit.studies.search.searcher import Searcher
 from chakrakit.machines.device.work import Roofline
 from chakrakit.machines.load.load import load_machine
 from chakrakit.simulator.results.simulation import Simulation, simulate
+from chakrakit.studies.bound.bound import Bounds
+from chakrakit.studies.search.objective import objective_of
+from chakrakit.studies.search.searcher import Searcher
 from chakrakit.workloads.description.description import Lengths, Plan, Step, Workload
 from chakrakit.workloads.generate.figures import dry_run
 from chakrakit.workloads.generate.generator import generate, generated

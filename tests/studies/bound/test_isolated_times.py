@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from chakrakit import CollectiveType
-from chakrakit.studies.bound.isolated_times import IsolatedTimes
 from chakrakit.machines.load import parse_machine
+from chakrakit.studies.bound.isolated_times import IsolatedTimes
 
 KIND = CollectiveType.ALL_GATHER
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from chakrakit.errors import ConfigError
+from chakrakit.serving import serve
 from chakrakit.studies.sweep import read_study, serving_findings, sweep
 from chakrakit.studies.sweep.points import grid
-from chakrakit.serving import serve
 from chakrakit.views.pages.sweep_report import sweep_report
 
 STUDY = """\

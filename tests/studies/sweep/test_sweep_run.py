@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from chakrakit.errors import ConfigError
+from chakrakit.simulator.results.simulation import simulate
 from chakrakit.studies.sweep import measurement
 from chakrakit.studies.sweep.points import Point, grid
 from chakrakit.studies.sweep.store import Finished, Store
 from chakrakit.studies.sweep.study import read_study
 from chakrakit.studies.sweep.sweep_run import sweep
-from chakrakit.simulator.results.simulation import simulate
 from chakrakit.workloads.generate.generator import generate
 from support.engines import CLUSTERS
 

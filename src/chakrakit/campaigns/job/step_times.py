@@ -11,13 +11,13 @@ import msgspec
 from chakrakit.campaigns.engine import Elastic
 from chakrakit.campaigns.job.job_text import CostsText, JobText
 from chakrakit.errors import ConfigError
-from chakrakit.studies.search import search
 from chakrakit.insight.rank import read_run
 from chakrakit.insight.time import steps
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.load import load_machine
 from chakrakit.passes.scale import ScaleRanks
 from chakrakit.simulator.results import SimulationSummary, simulate
+from chakrakit.studies.search import search
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.storage import read
 from chakrakit.workloads.description import Workload

@@ -15,13 +15,13 @@ from functools import cached_property
 import numpy as np
 
 from chakrakit.arrays import I64
+from chakrakit.machines.device import WorkModel
+from chakrakit.machines.fabric import Machine
 from chakrakit.studies.bound.isolated_times import IsolatedTimes
 from chakrakit.studies.bound.pipeline import pipeline_starts
 from chakrakit.studies.bound.stage_kinds import StageKinds
 from chakrakit.studies.bound.stage_power import StagePower
 from chakrakit.studies.bound.task_rows import TaskRows
-from chakrakit.machines.device import WorkModel
-from chakrakit.machines.fabric import Machine
 from chakrakit.trace.model import Graph
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.program import Layout, model_state, trace_of

@@ -5,11 +5,7 @@ from __future__ import annotations
 from chakrakit.studies.search.plan_search import SearchResult, machine_for, search
 from chakrakit.studies.search.script_search import ScriptPlan, ScriptSearchResult, search_script
 from chakrakit.studies.search.searcher import PlanResult
-from chakrakit.studies.search.serving_search import (
-    ServingPlan,
-    ServingSearchResult,
-    search_serving,
-)
+from chakrakit.studies.search.serving_search import ServingPlan, ServingSearchResult, search_serving
 from chakrakit.studies.search.space import space_of, workloads
 
 __all__ = [

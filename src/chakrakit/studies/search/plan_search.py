@@ -14,14 +14,14 @@ from typing import Any, Literal
 import msgspec
 
 from chakrakit.errors import ConfigError
+from chakrakit.machines.load import load_machine, parse_name
+from chakrakit.parallel import Progress, quiet
+from chakrakit.results import Bars
 from chakrakit.studies.search.objective import Name, objective_of
 from chakrakit.studies.search.parts import shares, why
 from chakrakit.studies.search.ranked import Ranked
 from chakrakit.studies.search.searcher import Evaluated, PlanResult, Searcher
 from chakrakit.studies.search.space import space_of, workloads
-from chakrakit.machines.load import load_machine, parse_name
-from chakrakit.parallel import Progress, quiet
-from chakrakit.results import Bars
 from chakrakit.workloads.description import Model, Step, Workload
 
 MOST = 20_000

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from chakrakit.studies.bound import Bounds
-from chakrakit.studies.search.objective import Objective
-from chakrakit.studies.search.parts import parts_of
 from chakrakit.machines.device import Roofline, work_model
 from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
 from chakrakit.simulator.results import Simulation, simulate
+from chakrakit.studies.bound import Bounds
+from chakrakit.studies.search.objective import Objective
+from chakrakit.studies.search.parts import parts_of
 from chakrakit.workloads.description import Plan, Workload
 from chakrakit.workloads.generate import generate
 

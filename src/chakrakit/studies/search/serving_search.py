@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 
 from chakrakit.errors import ConfigError
-from chakrakit.studies.search.plan_search import machine_for
-from chakrakit.studies.search.ranked import Ranked
-from chakrakit.studies.search.serving_space import Candidate, ServingSpace, serving_space
 from chakrakit.machines.load import load_machine
 from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Bars, Result
 from chakrakit.serving import Layout, Served, ServiceLevel, Serving, batch_limits, serving_of
+from chakrakit.studies.search.plan_search import machine_for
+from chakrakit.studies.search.ranked import Ranked
+from chakrakit.studies.search.serving_space import Candidate, ServingSpace, serving_space
 
 
 class ServingPlan(Result, msgspec.Struct, kw_only=True):

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from chakrakit.studies.sweep.bodies import traces_of
-from chakrakit.studies.sweep.points import Point
-from chakrakit.studies.sweep.served import Served, ServedRow, measure_served
 from chakrakit.results import Result
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import RankSummary, SimulationSummary, simulate
+from chakrakit.studies.sweep.bodies import traces_of
+from chakrakit.studies.sweep.points import Point
+from chakrakit.studies.sweep.served import Served, ServedRow, measure_served
 
 
 class Row(Result, msgspec.Struct, kw_only=True):

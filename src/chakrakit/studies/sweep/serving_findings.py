@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from chakrakit.studies.sweep.findings import PointRow, front, varied
 from chakrakit.results import Result
+from chakrakit.studies.sweep.findings import PointRow, front, varied
 
 LATENCIES = ("ttft_p99_ms", "tpot_p99_ms", "e2e_p99_ms")
 THROUGHPUT = "output_tokens_per_s_per_device"

@@ -18,9 +18,9 @@ import msgspec
 
 from chakrakit.configuration import Document, Place, read_document
 from chakrakit.errors import ConfigError
+from chakrakit.machines.device import work_model
 from chakrakit.studies.sweep.machine_choice import MachineChoice, choose
 from chakrakit.studies.sweep.served import is_served
-from chakrakit.machines.device import work_model
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

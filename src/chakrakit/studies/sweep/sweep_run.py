@@ -9,14 +9,14 @@ from pathlib import Path
 import msgspec
 
 from chakrakit.errors import ConfigError
+from chakrakit.parallel import Outcome, Progress, check_engine, each, quiet
+from chakrakit.results import Result
 from chakrakit.studies.sweep.measurement import Row, measure
 from chakrakit.studies.sweep.points import Grid, Point, grid
 from chakrakit.studies.sweep.served import ServedRow
 from chakrakit.studies.sweep.store import POINTS, Finished, Store
 from chakrakit.studies.sweep.study import Study
 from chakrakit.studies.sweep.table import table_of, write_table
-from chakrakit.parallel import Outcome, Progress, check_engine, each, quiet
-from chakrakit.results import Result
 from chakrakit.trace.files import claimed
 
 _BODIES = "bodies"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from chakrakit.studies.sweep import PointRow, findings, serving_findings
 from chakrakit.insight.rank import Table
+from chakrakit.studies.sweep import PointRow, findings, serving_findings
 from chakrakit.views.charts import Markup, charts, plots
 from chakrakit.views.pages.page import table_markup
 

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chakrakit.studies.sweep import PointRow, findings, serving_findings
 from chakrakit.insight.analysis import size_text, time_text
 from chakrakit.insight.rank import Table, ms
+from chakrakit.studies.sweep import PointRow, findings, serving_findings
 from chakrakit.trace.files import replacing
 from chakrakit.views.charts import Line, Markup, charts, line_chart, plots, tag
 from chakrakit.views.pages.page import page, table_markup
