@@ -7,7 +7,7 @@ CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 PACKAGE := $(shell find src/chakrakit -type f -not -name '*.pyc' -not -name '*.so')
 CORE_TESTS := $(wildcard tests/core/*.cpp tests/core/*.hpp tests/fuzz/*.cpp)
 
-.PHONY: help accuracy studies demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean
+.PHONY: help stubs accuracy studies demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean mutants
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -48,6 +48,10 @@ format: $(VENV)/.built  ## rewrite sources in the house format
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CORE) $(CORE_TESTS)
 
+stubs: $(VENV)/.built  ## write what type checkers read, and the list of what is published, from the sources
+	PYTHONPATH=src:tests $(BIN)/python tests/support/stub.py
+	PYTHONPATH=src:tests $(BIN)/python tests/support/published.py
+
 # One build under the address and undefined-behaviour sanitizers: the unit tests, the codec's fuzzer, and the package
 # in a folder that comes first on Python's path.
 SANITIZED := build/sanitized
@@ -69,6 +73,12 @@ N ?= 20000
 
 fuzz: codec-fuzz $(VENV)/.built  ## feed mutated traces to the codec under the sanitizers, and N mutated files of every format to the commands
 	$(BIN)/python tests/fuzz/fuzz.py --runs $(N) --keep build/fuzz $(FORMATS)
+
+SEED ?= 1
+mutants: N = 200
+
+mutants: $(VENV)/.built  ## change N places of the sources, one at a time, and list the changes that no test notices
+	$(BIN)/python tests/mutation.py --count $(N) --seed $(SEED) $(IN)
 
 SANITIZED_TESTS ?= tests/core tests/trace/codecs/test_et.py tests/trace/codecs/test_et_edits.py \
 	tests/trace/codecs/test_json_text.py tests/trace/model/test_graph.py tests/trace/timing/test_scheduler.py \

@@ -106,7 +106,7 @@ def check_recorded(path: Path) -> bool:
 def measure(row: Speed, folder: Path, extra: list[str]) -> bool:
     workload = row.workload(folder, row.ranks)
     files = make.configuration(folder, row.topology, row.sizes, row.algorithm)
-    script = "from chakrakit.cli import main; main()"
+    script = "from chakrakit.commands import main; main()"
     command = [sys.executable, "-c", script, "simulate", workload, "--astra", *files]
     start = time.perf_counter()
     with tempfile.TemporaryFile() as out:

@@ -10,8 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from chakrakit.campaigns.engine import History
-from chakrakit.campaigns.job import read_job
+from chakrakit.campaigns import read_job
+from chakrakit.campaigns.history import History
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "campaigns" / "llama3.yaml"
 

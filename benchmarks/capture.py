@@ -20,7 +20,7 @@ PLAN = "--dp 128 --tp 8 --data fsdp"
 def main(layers: str = "32") -> None:
     with tempfile.TemporaryDirectory() as folder:
         out = str(Path(folder) / "out")
-        chakra = [sys.executable, "-c", "from chakrakit.cli import main; main()"]
+        chakra = [sys.executable, "-c", "from chakrakit.commands import main; main()"]
         options = [*["--ranks", "1024", "--device", "h100", "--json", "-o"], out]
         script = ["--", "torchrun", str(PROGRAM), *PLAN.split(), *SIZES.split(), "--layers", layers]
         done = subprocess.run(

@@ -38,7 +38,7 @@ GPU = "'cuda:0']"
 READ = (
     "import sys; from chakrakit.trace.codecs import et; t = et.read(open(sys.argv[1], 'rb'), 'x')"
 )
-CLI = "import sys; from chakrakit.cli import main; main({}, standalone_mode=False)"
+CLI = "import sys; from chakrakit.commands import main; main({}, standalone_mode=False)"
 PEAK = """
 import re, sys
 print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1], file=sys.stderr)
@@ -225,7 +225,7 @@ def processes(path: Path, n: int) -> None:
     print(f"read in a fresh process  {seconds:.2f} s, peak memory {peak / size:.2f}x the file")
     seconds = best(lambda: to_json(path, path.with_suffix(".json")))
     print(f".et to JSON text         {seconds:.2f} s, {n / seconds:,.0f} nodes per CPU second")
-    if importlib.util.find_spec("chakrakit.cli") is None:
+    if importlib.util.find_spec("chakrakit.commands") is None:
         return
     for command in (["convert", str(path), str(path.with_suffix(".json"))], ["info", str(path)]):
         seconds, peak = child(CLI.format(command))

@@ -10,7 +10,7 @@ import sys
 import time
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet, analyze
-from chakrakit.machines.load import load_machine
+from chakrakit.machines import load_machine
 from chakrakit.simulator.engine import Disturbance, Fault, SimulationOptions
 from chakrakit.simulator.results import simulate
 

@@ -33,8 +33,9 @@ from serving_silicon import (
 )
 
 from chakrakit.errors import ChakraError
+from chakrakit.serving import Layout
 from chakrakit.serving.calibration import Constants
-from chakrakit.serving.plan import Layout, serving_step
+from chakrakit.serving.plan import serving_step
 from chakrakit.serving.steps import StepOperators, times_on
 from chakrakit.workloads.description import Mesh
 from chakrakit.workloads.models import named

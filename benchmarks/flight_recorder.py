@@ -18,8 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from chakrakit.insight.hangs import board_of, hang_culprits
-from chakrakit.sources.inputs import link
+from chakrakit.insight.diagnosis import board_of, hang_culprits
+from chakrakit.sources import link
 from support.recorders import Fault, differ, hang, reorder, slow, swap, write_dumps
 
 CALLS = 45

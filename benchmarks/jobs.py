@@ -8,10 +8,9 @@ from __future__ import annotations
 import time
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
-from chakrakit.machines.load import parse_machine
+from chakrakit.machines import parse_machine
 from chakrakit.simulator.engine import SimulationOptions
-from chakrakit.simulator.jobs import place_jobs, simulate_jobs
-from chakrakit.simulator.results import simulate
+from chakrakit.simulator.results import place_jobs, simulate, simulate_jobs
 
 JOBS, RANKS, EACH = 4, 256, 8
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
-from chakrakit.machines.load import parse_machine
+from chakrakit.machines import parse_machine
 from chakrakit.simulator.engine import run
 
 HOSTS, ARITY = 1_024, [32, 32]

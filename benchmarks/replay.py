@@ -19,8 +19,7 @@ import torch
 from torch import nn
 
 import chakrakit as ck
-from chakrakit.replayer.plan import ReplayOptions
-from chakrakit.replayer.run import replay
+from chakrakit.replayer import ReplayOptions, replay
 
 STEPS = 7
 

@@ -22,8 +22,8 @@ SMALL, FULL = ("llama-3.1-8b", 16), ("llama-3.1-70b", 256)
 
 def measured(task):
     """Step time and bound of a plan in ns, and the CPU seconds of the simulation."""
+    from chakrakit.machines import load_machine
     from chakrakit.machines.device import Roofline
-    from chakrakit.machines.load import load_machine
 
     workload, name = task
     machine = load_machine(name)

@@ -9,7 +9,7 @@ import resource
 import time
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
-from chakrakit.machines.load import load_machine
+from chakrakit.machines import load_machine
 from chakrakit.simulator.engine import Disturbance, native
 
 NODES, BUCKETS = 1_000, 40

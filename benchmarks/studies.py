@@ -12,7 +12,7 @@ from pathlib import Path
 
 from chakrakit.parallel import Workers
 from chakrakit.published import list_studies, record, renew_list, run_study, study_modules
-from chakrakit.views.pages import write_studies
+from chakrakit.views import write_studies
 
 PAGES = Path(__file__).parents[1] / "docs" / "studies"
 MOST_QUICK_S = 3.0

@@ -21,7 +21,7 @@ STUDY = Path(__file__).parents[1] / "examples" / "sweep_llama.yaml"
 COMMAND = [
     sys.executable,
     "-c",
-    "from chakrakit.cli import main; main()",
+    "from chakrakit.commands import main; main()",
     "sweep",
     str(STUDY),
     "--json",

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import chakrakit as ck
-from chakrakit.views.timeline import write_timeline
+from chakrakit.views import write_timeline
 
 SLICES, STREAMS = 1_000_000, 8
 

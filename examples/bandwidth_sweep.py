@@ -8,10 +8,10 @@ from pathlib import Path
 
 from data_parallel import training_step
 
-from chakrakit.machines.load import load_machine
+from chakrakit.machines import load_machine
 from chakrakit.simulator.engine import with_bandwidth
 from chakrakit.simulator.results import simulate
-from chakrakit.views.charts import Line, line_chart
+from chakrakit.views.lines import Line, line_chart
 
 
 def main(target: str = "bandwidth_sweep.svg") -> None:

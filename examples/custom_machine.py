@@ -2,7 +2,7 @@
 
 from data_parallel import training_step
 
-from chakrakit.machines.load import draw, parse_machine
+from chakrakit.machines import draw, parse_machine
 from chakrakit.simulator.results import simulate
 
 MACHINE = {

@@ -1,7 +1,7 @@
 """A dispatch policy in thirty lines: what a free device runs next, longest tail first."""
 
 from chakrakit import TraceBuilder, TraceSet
-from chakrakit.machines.load import parse_machine
+from chakrakit.machines import parse_machine
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import simulate
 

@@ -40,7 +40,7 @@ def _line(data: Path, script: str, name: str) -> list[str]:
 
 def _captured(script: Path, output: Path) -> tuple[int, float]:
     """Peak bytes and step time in ms of the second step."""
-    from chakrakit.cli import main
+    from chakrakit.commands import main
 
     words = ["capture", "--ranks", "1", "--device", "h200", "--steps", "1:2", "-o", str(output)]
     main([*words, "--", sys.executable, str(script)], standalone_mode=False)

@@ -10,7 +10,7 @@ from claim import machine_of, need, percent, spread, table
 
 from chakrakit.arrays import F64
 from chakrakit.machines.device import Device, Profiled, find_profile
-from chakrakit.machines.operations import gemm_operation
+from chakrakit.operators import gemm_operation
 
 TABLES = (
     ("H200", "gemm_h200_bf16.parquet", "dgx-h200", 7),

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from claim import need, percent, table
 
-from chakrakit.serving import ServeResult, serve
+from chakrakit.serving import serve
+from chakrakit.serving.results import ServeResult
 from chakrakit.workloads.description import Decoder
 
 Truth = dict[str, np.ndarray]

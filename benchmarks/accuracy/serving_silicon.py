@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from claim import need, percent, spread, table
 
 from chakrakit.errors import ChakraError
+from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import load_machine
 from chakrakit.serving import serving_of
 from chakrakit.serving.calibration import Constants
 

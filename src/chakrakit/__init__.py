@@ -5,122 +5,34 @@ Names are imported when first used, so that `import chakrakit` costs a few milli
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
-    from chakrakit.api import (
-        FoundPlan,
-        FoundScript,
-        FoundService,
-        GeneratedTraces,
-        LinkedRun,
-        QueryResult,
-        TransformedTraces,
-        analyze,
-        bundle,
-        calibrate,
-        campaign,
-        collective,
-        compare,
-        convert,
-        export,
-        generate,
-        info,
-        link,
-        list_machines,
-        models,
-        query,
-        replay,
-        report,
-        search,
-        simulate,
-        simulate_jobs,
-        studies,
-        study,
-        sweep,
-        transform,
-        validate,
-        view,
-    )
-    from chakrakit.errors import (
-        ChakraError,
-        ConfigError,
-        DeadlockError,
-        FormatError,
-        MissingExtra,
-        TraceError,
-    )
-    from chakrakit.insight.analysis import Analysis
-    from chakrakit.insight.compare import Comparison
-    from chakrakit.insight.time import Steps, steps
-    from chakrakit.machines.fabric import Machine
-    from chakrakit.machines.load import load_machine, machine
-    from chakrakit.parallel import Workers
-    from chakrakit.passes.anonymize import Anonymize
-    from chakrakit.passes.base import Pass, list_passes
-    from chakrakit.passes.comm import Comm
-    from chakrakit.passes.portable import Portable
-    from chakrakit.passes.recost import Edit, Recost
-    from chakrakit.passes.scale import ScaleRanks
-    from chakrakit.passes.select import Compact, Select
-    from chakrakit.passes.stored import Storage
-    from chakrakit.serving import serve
-    from chakrakit.simulator.astra import AstraSimulation
-    from chakrakit.simulator.engine import SimulationOptions
-    from chakrakit.simulator.results import Simulation
-    from chakrakit.sources.capture import capture
-    from chakrakit.sources.pytorch.collect import collect
-    from chakrakit.sources.xla.jax import capture_jax
-    from chakrakit.trace.codecs import open_writer, scan_trace
-    from chakrakit.trace.communication import Binding, Groups
-    from chakrakit.trace.model import (
-        CollectiveType,
-        EdgeForm,
-        EdgeKind,
-        Edges,
-        Graph,
-        Member,
-        Metadata,
-        Node,
-        NodeType,
-        Trace,
-        TraceBuilder,
-    )
-    from chakrakit.trace.sets import Card, Run, Times, TraceSet
-    from chakrakit.trace.storage import Feeder, feeder_paths, read, write
-    from chakrakit.trace.timing import Schedule, schedule
-    from chakrakit.trace.validation import ValidationReport
-    from chakrakit.views.pages import Picture, plot
-    from chakrakit.workloads.description import Plan, Step, Workload
-
-_HOME = {
+_HOMES = {
     "Analysis": "insight.analysis",
-    "Anonymize": "passes",
+    "Anonymize": "passes.anonymize",
     "AstraSimulation": "simulator.astra",
     "Binding": "trace.communication",
     "Card": "trace.sets",
     "ChakraError": "errors",
     "CollectiveType": "trace.model",
-    "Comm": "passes",
-    "Compact": "passes",
-    "Comparison": "insight.compare",
+    "Comm": "passes.comm",
+    "Compact": "passes.compact",
+    "Comparison": "insight.comparison",
     "ConfigError": "errors",
     "DeadlockError": "errors",
     "EdgeForm": "trace.model",
     "EdgeKind": "trace.model",
     "Edges": "trace.model",
-    "Edit": "passes",
+    "Edit": "passes.edit",
     "Feeder": "trace.storage",
     "FormatError": "errors",
-    "FoundPlan": "api",
-    "FoundScript": "api",
-    "FoundService": "api",
-    "GeneratedTraces": "api",
+    "FoundPlan": "commands.results",
+    "FoundScript": "commands.results",
+    "FoundService": "commands.results",
+    "GeneratedTraces": "commands.results",
     "Graph": "trace.model",
     "Groups": "trace.communication",
-    "LinkedRun": "api",
+    "LinkedRun": "commands.results",
     "Machine": "machines.fabric",
     "Member": "trace.model",
     "Metadata": "trace.model",
@@ -128,81 +40,82 @@ _HOME = {
     "Node": "trace.model",
     "NodeType": "trace.model",
     "Pass": "passes.base",
-    "Picture": "views.pages",
+    "Picture": "views.pictures",
     "Plan": "workloads.description",
-    "Portable": "passes",
-    "QueryResult": "api",
-    "Recost": "passes",
+    "Portable": "passes.portable",
+    "QueryResult": "commands.results",
+    "Recost": "passes.recost",
     "Run": "trace.sets",
-    "ScaleRanks": "passes",
+    "ScaleRanks": "passes.scale",
     "Schedule": "trace.timing",
-    "Select": "passes",
+    "Select": "passes.select",
     "Simulation": "simulator.results",
     "SimulationOptions": "simulator.engine",
     "Step": "workloads.description",
-    "Steps": "insight.time",
-    "Storage": "passes",
+    "Steps": "insight.step_times",
+    "Storage": "passes.storage",
     "Times": "trace.sets",
     "Trace": "trace.model",
     "TraceBuilder": "trace.model",
     "TraceError": "errors",
     "TraceSet": "trace.sets",
-    "TransformedTraces": "api",
+    "TransformedTraces": "commands.results",
     "ValidationReport": "trace.validation",
     "Workers": "parallel",
     "Workload": "workloads.description",
-    "analyze": "api",
-    "bundle": "api",
-    "calibrate": "api",
-    "campaign": "api",
-    "capture": "sources.capture",
-    "capture_jax": "sources.xla.jax",
-    "collect": "sources.pytorch.collect",
-    "collective": "api",
-    "compare": "api",
-    "convert": "api",
-    "export": "api",
+    "analyze": "commands.analyze",
+    "bundle": "commands.bundle",
+    "calibrate": "commands.calibrate",
+    "campaign": "commands.campaign",
+    "capture": "commands.capture",
+    "capture_jax": "commands.capture",
+    "collect": "commands.collect",
+    "collective": "commands.collective",
+    "compare": "commands.compare",
+    "convert": "commands.convert",
+    "export": "commands.export",
     "feeder_paths": "trace.storage",
-    "generate": "api",
-    "info": "api",
-    "link": "api",
-    "list_machines": "api",
+    "generate": "commands.generate",
+    "info": "commands.info",
+    "link": "commands.link",
+    "list_machines": "commands.machines",
     "list_passes": "passes.base",
     "load_machine": "machines.load",
     "machine": "machines.load",
-    "models": "api",
+    "models": "commands.models",
     "open_writer": "trace.codecs",
-    "plot": "views.pages",
-    "query": "api",
+    "plot": "views.pictures",
+    "query": "commands.query",
     "read": "trace.storage",
-    "replay": "api",
-    "report": "api",
+    "read_algorithm": "simulator.custom",
+    "replay": "commands.replay",
+    "report": "commands.report",
     "scan_trace": "trace.codecs",
     "schedule": "trace.timing",
-    "search": "api",
-    "serve": "serving",
-    "simulate": "api",
-    "simulate_jobs": "api",
-    "steps": "insight.time",
-    "studies": "api",
-    "study": "api",
-    "sweep": "api",
-    "transform": "api",
-    "validate": "api",
-    "view": "api",
+    "search": "commands.search",
+    "serve": "commands.serve",
+    "simulate": "commands.simulate",
+    "simulate_jobs": "commands.simulate",
+    "steps": "insight.step_times",
+    "studies": "commands.studies",
+    "study": "commands.study",
+    "sweep": "commands.sweep",
+    "transform": "commands.transform",
+    "validate": "commands.validate",
+    "view": "commands.view",
     "write": "trace.storage",
 }
-"""Name → the room whose face has it."""
+"""Every public name → where it is. `__init__.pyi` says the same to type checkers: `make stubs` writes it."""
 
-__all__ = ["__version__", *_HOME]
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _HOMES:
         raise AttributeError(f"module 'chakrakit' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"chakrakit.{_HOME[name]}"), name)
+    value = getattr(import_module(f"chakrakit.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
 

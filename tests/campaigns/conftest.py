@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chakrakit.campaigns.job import Job, read_job
+from chakrakit.campaigns import Job, read_job
 
 MINIMAL = """\
 step_seconds: 10

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import chakrakit as ck
-from chakrakit.cli import main
+from chakrakit.commands import main
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.campaigns.job import read_job
-from chakrakit.campaigns.results import campaign
+from chakrakit.campaigns import campaign, read_job
 from support.paths import EXAMPLES
 
 

@@ -198,7 +198,7 @@ def view(driver) -> Iterator[Callable[..., Page]]:
     servers = []
 
     def start(*paths: object) -> Page:
-        command = [sys.executable, "-c", "from chakrakit.cli import main; main()", "view"]
+        command = [sys.executable, "-c", "from chakrakit.commands import main; main()", "view"]
         server = subprocess.Popen(
             [*command, *map(str, paths), "--no-browser", "--port", "0"],
             stdout=subprocess.PIPE,
@@ -227,7 +227,7 @@ def measured(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def simulated(tmp_path_factory) -> tuple[Path, Path]:
     """A small model on four GPUs, simulated on a fast and on a slow network."""
-    from chakrakit.cli import main
+    from chakrakit.commands import main
 
     folder = tmp_path_factory.mktemp("simulated")
     (folder / "slow.yaml").write_text(

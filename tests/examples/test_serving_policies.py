@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chakrakit.serving.policies.hooks import NAMES
+from chakrakit.serving.policies import NAMES
 from support.paths import EXAMPLES
 
 FILES = sorted((EXAMPLES / "serving").glob("*.py"))

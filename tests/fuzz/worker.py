@@ -26,7 +26,7 @@ from typing import Any
 import click
 import pyarrow as pa
 
-from chakrakit.cli import main
+from chakrakit.commands import main
 from chakrakit.errors import ChakraError
 from fuzz.fuzz_format import Format, Step
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.trace.sets.run import Times, run_of
+from chakrakit.trace.sets import Times, run_of
 from support.paths import DATA
 from support.two_ranks import two_ranks  # noqa: F401 - a fixture
 
@@ -14,7 +14,7 @@ from support.two_ranks import two_ranks  # noqa: F401 - a fixture
 @pytest.fixture(scope="session")
 def linked():
     """Linked recordings by name; each is linked once."""
-    from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
+    from chakrakit.sources.pytorch.linking import LinkOptions, link
 
     known: dict[str, ck.Run] = {}
 

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.parallel.address import reach, unreachable
+from chakrakit.parallel.clusters import reach, unreachable
 
 
 def test_an_address_where_somebody_listens_will_do() -> None:

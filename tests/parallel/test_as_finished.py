@@ -77,6 +77,6 @@ def test_no_jobs_are_refused() -> None:
 
 
 def test_a_missing_package_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chakrakit.parallel.starter.find_spec", lambda _: None)
+    monkeypatch.setattr("chakrakit.parallel.workers.find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"pip install 'chakrakit\[ray\]'"):
         check_engine("ray:10.0.0.1:6379")

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.parallel import each
-from chakrakit.parallel.dask_cluster import Dask
-from chakrakit.parallel.outcome import Outcome
+from chakrakit.parallel import Outcome, each
+from chakrakit.parallel.clusters import Dask
 
 
 class FakeCluster:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from chakrakit.parallel.engine import cores
+from chakrakit.parallel import cores
 
 
 def test_cores_are_those_that_the_process_is_bound_to(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from chakrakit.parallel import orphans
+from chakrakit.parallel import local as orphans
 
 
 def test_linux_is_asked_for_the_signal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.parallel import each
-from chakrakit.parallel.outcome import Outcome
-from chakrakit.parallel.ray_cluster import Ray
+from chakrakit.parallel import Outcome, each
+from chakrakit.parallel.clusters import Ray
 
 
 class FakeRay:

@@ -6,7 +6,7 @@ import pytest
 
 from chakrakit.errors import ConfigError, MissingExtra
 from chakrakit.parallel import check_engine
-from chakrakit.parallel.starter import starter
+from chakrakit.parallel.workers import starter
 
 
 @pytest.mark.parametrize("name", ["", "slurm", "local:4", "ray:", "dask:"])
@@ -21,7 +21,7 @@ def test_jobs_are_one_or_more():
 
 
 def test_a_package_that_is_missing_is_told_before_anything_starts(monkeypatch):
-    monkeypatch.setattr("chakrakit.parallel.starter.find_spec", lambda _name: None)
+    monkeypatch.setattr("chakrakit.parallel.workers.find_spec", lambda _name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'chakrakit\[dask\]'"):
         check_engine("dask:tcp://host:1")
     assert importlib.util.find_spec("json")  # others still find their packages

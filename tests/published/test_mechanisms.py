@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from chakrakit.machines.load import load_machine
+from chakrakit.machines import load_machine
 from chakrakit.published import seconds_of, unsure
 from chakrakit.published.communication import gradient_codecs as codecs
 from chakrakit.published.communication.regression import final_loss

@@ -22,7 +22,7 @@ from chakrakit.published import (
 )
 from chakrakit.published.recorded import read_rows
 from chakrakit.published.verdict import SMALL, decided
-from chakrakit.views.pages import first_page, study_chart, study_page
+from chakrakit.views import first_page, study_chart, study_page
 from support.paths import ROOT
 
 IDS = list(study_modules())

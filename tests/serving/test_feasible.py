@@ -4,8 +4,8 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.serving.engine import engine_from
-from chakrakit.serving.feasible import check_feasible
 from chakrakit.serving.kvcache import Capacity
+from chakrakit.serving.plan import check_feasible
 from chakrakit.serving.requests import stream_of
 
 

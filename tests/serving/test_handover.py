@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.serving.handover import Handover
+from chakrakit.serving.plan import Handover
 from support.simulated import machine_of
 
 

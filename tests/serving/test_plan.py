@@ -3,7 +3,8 @@
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.serving.plan import Layout, serving_step
+from chakrakit.serving import Layout
+from chakrakit.serving.plan import serving_step
 from chakrakit.workloads.models import named
 
 DENSE, SPARSE = named("llama-3.1-8b"), named("mixtral-8x7b")

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import chakrakit as ck
-from chakrakit.cli import group
+from chakrakit.commands import group
 from chakrakit.errors import ConfigError
 from chakrakit.serving import serving_of
 

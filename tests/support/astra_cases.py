@@ -19,7 +19,7 @@ import chakrakit.core as core
 from chakrakit.simulator.astra import AstraOptions, AstraSimulation, make_config, simulate_program
 from chakrakit.simulator.astra.simulation import errors
 from chakrakit.simulator.astra.workload import BITS, build_body, graph_columns
-from chakrakit.trace.model.schema import CollectiveType, NodeType
+from chakrakit.trace.model import CollectiveType, NodeType
 
 Case = dict[str, Any]
 Node = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chakrakit.insight.hangs import Board, Signature
+from chakrakit.insight.diagnosis.board import Board, Signature
 
 SIGNATURES = (
     Signature(0, 0, 8, 8),

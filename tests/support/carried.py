@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from chakrakit.simulator.collectives.collective_steps import CollectiveSteps, Step
+from chakrakit.simulator.collectives import CollectiveSteps, Step
 
 
 def pieces_of(step: Step, i: int, k: int) -> list[int]:

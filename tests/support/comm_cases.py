@@ -10,10 +10,10 @@ import numpy as np
 
 import chakrakit
 from chakrakit import Binding, CollectiveType, NodeType, TraceBuilder, TraceSet
-from chakrakit.simulator.results.simulation import simulate
-from chakrakit.trace.model.edges import EdgeKind
-from chakrakit.workloads.description.description import Plan, Step, Workload
-from chakrakit.workloads.generate.generator import generate
+from chakrakit.simulator.results import simulate
+from chakrakit.trace.model import EdgeKind
+from chakrakit.workloads.description import Plan, Step, Workload
+from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import named
 from support import paths
 from support.recorded import linked

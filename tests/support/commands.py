@@ -7,7 +7,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from chakrakit.cli import main
+from chakrakit.commands import main
 
 
 class _Main:

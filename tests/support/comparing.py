@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chakrakit.trace.storage.store import write
+from chakrakit.trace.storage import write
 
 
 def differences(one, other):

@@ -49,5 +49,5 @@ class Pickling:
 @pytest.fixture
 def pickled(monkeypatch: pytest.MonkeyPatch) -> Workers:
     """Workers whose work travels and comes back out of order, in this process."""
-    monkeypatch.setattr("chakrakit.parallel.as_finished.starter", lambda _engine, _jobs: Pickling)
+    monkeypatch.setattr("chakrakit.parallel.workers.starter", lambda _engine, _jobs: Pickling)
     return Workers()

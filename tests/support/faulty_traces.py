@@ -66,6 +66,7 @@ ONE_RANK = {
     "duplicate-id": trace_bytes(node(3), node(3)),
     "dangling-data": trace_bytes(node(data=[9])),
     "dangling-control": trace_bytes(node(ctrl=[9])),
+    "dangling-parent": trace_bytes(node(parent=("uint64_val", 9))),
     "self-data": trace_bytes(node(data=[0])),
     "self-control": trace_bytes(node(ctrl=[0])),
     "duplicate-dependency": trace_bytes(node(0), node(1, data=[0, 0])),

@@ -5,7 +5,7 @@ A multiply-add is two FLOPs; `b` is a micro-batch, `t`, `c`, `p`, `n` are tp, cp
 
 from __future__ import annotations
 
-from chakrakit.workloads.description.description import Decoder, Plan, Step
+from chakrakit.workloads.description import Decoder, Plan, Step
 
 BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 

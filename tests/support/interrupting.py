@@ -156,7 +156,7 @@ def _filled(word: str, places: dict[str, str]) -> str:
 
 def _run(words: list[str]) -> None:
     """In the child: the command, as its script runs it."""
-    from chakrakit.cli import main
+    from chakrakit.commands import main
 
     code: object = 1
     try:
@@ -250,7 +250,7 @@ def _differences(found: Prints, old: Prints, new: Prints) -> list[str]:
 
 def run(commands: list[Command], inputs: Path, signals: int, seed: int = 0) -> list[str]:
     """So many signals in all, in turn over the commands; gives what went wrong."""
-    import chakrakit.api  # noqa: F401 - so that children spend their time on the work
+    import chakrakit.commands  # noqa: F401 - so that children spend their time on the work
 
     rng = Random(seed)
     problems: list[str] = []

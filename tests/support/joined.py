@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chakrakit import Edges, TraceSet, schedule
-from chakrakit.trace.model.edges import EdgeForm
+from chakrakit.trace.model import EdgeForm
 
 
 @dataclass

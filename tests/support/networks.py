@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from chakrakit.machines.load import parse_machine
+from chakrakit.machines import parse_machine
 
 LINK = {"bandwidth": "10 GB/s", "latency": "1 us"}
 

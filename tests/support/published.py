@@ -1,6 +1,6 @@
 """What users may rely on by name: commands, options, their choices, passes' fields and keys of `--json`.
 
-`python tests/support/published.py` adds names that are new to `tests/cli/published.txt`.
+`python tests/support/published.py` adds names that are new to `tests/commands/published.txt`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 import click
 import msgspec
 
-from chakrakit.cli import group
-from chakrakit.cli.shared.schemas import FILES, RESULTS, result_type
+from chakrakit.commands import group
+from chakrakit.commands.schemas import FILES, RESULTS, result_type
 from chakrakit.passes.base import list_passes
 
-LIST = Path(__file__).parents[1] / "cli" / "published.txt"
+LIST = Path(__file__).parents[1] / "commands" / "published.txt"
 
 
 def published_names() -> set[str]:

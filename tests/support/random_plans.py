@@ -6,9 +6,8 @@ from random import Random
 from typing import Any
 
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.description.description import Decoder, Lengths, Plan, Step, Workload
-from chakrakit.workloads.description.feasibility import check
-from chakrakit.workloads.program.layout import Layout
+from chakrakit.workloads.description import Decoder, Lengths, Plan, Step, Workload, check
+from chakrakit.workloads.program import Layout
 
 
 def random_workload(rng: Random) -> Workload:

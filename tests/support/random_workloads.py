@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from chakrakit import Binding, CollectiveType, EdgeForm, EdgeKind, Groups, TraceBuilder, TraceSet
-from chakrakit.machines.fabric.machine import Machine
-from chakrakit.machines.load.description import parse_machine
+from chakrakit.machines import parse_machine
+from chakrakit.machines.fabric import Machine
 
 KINDS = [
     CollectiveType.ALL_REDUCE,

@@ -7,9 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from chakrakit.sources.pytorch.linking.linker import link
-from chakrakit.trace.sets.run import Run
-from chakrakit.trace.sets.traceset import TraceSet
+from chakrakit.sources.pytorch.linking import link
+from chakrakit.trace.sets import Run, TraceSet
 from support import paths
 
 DATA = paths.DATA / "pytorch"

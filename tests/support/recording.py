@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from chakrakit.sources.pytorch.linking.rank import Rank, RankParts, link_rank, rank_parts
-from chakrakit.sources.pytorch.read.kineto import read_kineto
-from chakrakit.sources.pytorch.read.observer import read_observer
+from chakrakit.sources.pytorch.read import read_kineto, read_observer
 
 
 @dataclass

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from chakrakit.replayer import ReplayOptions
 from chakrakit.replayer.plan import Plan
-from chakrakit.replayer.plan.options import ReplayOptions
-from chakrakit.replayer.run.session import prepare
+from chakrakit.replayer.session import prepare
 from support.recorded import ADD, EMBEDDING, MM, Sheet, plain, several, tensor
 
 ONE = plain(1, "Int")

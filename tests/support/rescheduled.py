@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from chakrakit.sources.pytorch.linking.rank import Rank
-from chakrakit.trace.model.edges import EdgeKind
-from chakrakit.trace.timing.scheduler import schedule
+from chakrakit.trace.model import EdgeKind
+from chakrakit.trace.timing import schedule
 
 
 def plan(

@@ -7,23 +7,25 @@ from typing import Any
 
 import numpy as np
 
+from chakrakit.serving import EngineOptions
 from chakrakit.serving.cluster import Outcome, PoolSetup
-from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.requests import Stream, stream_of
-from chakrakit.serving.steps import StepCost, no_attention
+from chakrakit.serving.steps import StepCost
+from chakrakit.serving.steps.costing import roofline_attention
 
 Serve = Callable[..., Outcome]
+NO_ATTENTION = roofline_attention(0.0, 0.0, 0.0, 0.0)
 
 
 def constant(seconds: float) -> StepCost:
     """Steps that take the same time whatever they hold."""
-    return StepCost(lambda _n: seconds, lambda _n: 0.0, no_attention())
+    return StepCost(lambda _n: seconds, lambda _n: 0.0, NO_ATTENTION)
 
 
 def by_tokens(seconds: float, each: float) -> StepCost:
     """Steps that take longer with each token."""
-    return StepCost(lambda n: seconds + each * n, lambda _n: 0.0, no_attention())
+    return StepCost(lambda n: seconds + each * n, lambda _n: 0.0, NO_ATTENTION)
 
 
 def pool(blocks: int = 1000, cost: StepCost | None = None, **options: Any) -> PoolSetup:

@@ -1,7 +1,7 @@
 """Small machines and workloads for tests of the simulator."""
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
-from chakrakit.machines.load import parse_machine
+from chakrakit.machines import parse_machine
 from chakrakit.simulator.engine import native
 
 GB = 1e9

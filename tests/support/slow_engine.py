@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-from chakrakit.machines.fabric.machine import Machine
-from chakrakit.simulator.collectives.choice import Algorithms
-from chakrakit.trace.sets.traceset import TraceSet
+from chakrakit.machines.fabric import Machine
+from chakrakit.simulator.collectives import Algorithms
+from chakrakit.trace.sets import TraceSet
 from support.slow_parts import Flow, Node, components, fair
 from support.slow_workload import PS, SlowWorkload
 

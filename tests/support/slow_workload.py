@@ -7,12 +7,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from chakrakit.machines.fabric.machine import Machine
-from chakrakit.simulator.collectives.choice import COLLECTIVES, Algorithms, data_bytes
-from chakrakit.simulator.collectives.collective_steps import SWITCH
-from chakrakit.simulator.collectives.group_shape import grid_of, shapes
-from chakrakit.trace.model.schema import NodeType
-from chakrakit.trace.sets.traceset import TraceSet
+from chakrakit.machines.fabric import Machine
+from chakrakit.simulator.collectives import (
+    COLLECTIVES,
+    SWITCH,
+    Algorithms,
+    data_bytes,
+    grid_of,
+    shapes,
+)
+from chakrakit.trace.model import NodeType
+from chakrakit.trace.sets import TraceSet
 from support.slow_parts import Job, Node
 
 PS = 1e12

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import span_of
-from chakrakit.machines.load import load_machine
 
 
 def spanned(name, n):

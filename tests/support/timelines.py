@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 
 import chakrakit as ck
-from chakrakit.trace.sets.run import Run, Times, run_of
+from chakrakit.trace.sets import Run, Times, run_of
 
 # The fields of Perfetto's trace format that are written, with their numbers.
 PROTO = """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.trace.sets.run import Times, run_of
+from chakrakit.trace.sets import Times, run_of
 
 
 @pytest.fixture

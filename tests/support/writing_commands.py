@@ -43,7 +43,7 @@ _COLLECTIVES = "collective,members,bytes,time_us\n" + "".join(
 
 
 def _chakra(*words: str) -> None:
-    code = "import sys; from chakrakit.cli import main; main(sys.argv[1:])"
+    code = "import sys; from chakrakit.commands import main; main(sys.argv[1:])"
     subprocess.run([sys.executable, "-c", code, *words], check=True, stdout=subprocess.DEVNULL)
 
 

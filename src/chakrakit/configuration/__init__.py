@@ -1,6 +1,5 @@
 """Configuration as people write it: YAML and JSON of bounded size, depth and aliases, with line numbers."""
 
-from chakrakit.configuration.bounds import Count, Natural, NotNegative, Positive
 from chakrakit.configuration.document import (
     Document,
     Place,
@@ -9,14 +8,19 @@ from chakrakit.configuration.document import (
     plain,
     read_document,
 )
-from chakrakit.configuration.files import (
+from chakrakit.configuration.json_text import (
     LARGEST,
     LARGEST_WRITTEN,
+    Count,
+    Natural,
+    NotNegative,
+    Positive,
     as_text,
+    decode_json,
     read_bounded,
+    read_json,
     read_text_file,
 )
-from chakrakit.configuration.json_text import decode_json, read_json
 from chakrakit.configuration.yaml_text import decode_yaml
 
 __all__ = [

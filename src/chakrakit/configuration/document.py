@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from chakrakit.configuration.files import as_text, read_bounded
-from chakrakit.configuration.json_text import check_depth
+from chakrakit.configuration.json_text import as_text, check_depth, read_bounded
 from chakrakit.configuration.yaml_text import composed, constructed
 from chakrakit.errors import ConfigError, nearest
 

@@ -1,1 +1,62 @@
 """What happened in a Run and why: facts as small typed results. Nothing here draws."""
+
+from __future__ import annotations
+
+from chakrakit.insight.analysis import (
+    Analysis,
+    AnalysisOptions,
+    RowFindings,
+    analyze,
+    analyze_rows,
+    server_table,
+)
+from chakrakit.insight.breakdown import Breakdown, RankTime
+from chakrakit.insight.comparison import (
+    Comparison,
+    Paired,
+    RowChange,
+    compare,
+    compare_analyses,
+    failures,
+    pair,
+    parse_rule,
+)
+from chakrakit.insight.headlines import Answer, answers, ranks_text, size_text, time_text
+from chakrakit.insight.served_requests import (
+    EngineFacts,
+    RequestFacts,
+    ServingChange,
+    ServingFacts,
+    is_served,
+)
+from chakrakit.insight.step_times import steps
+
+__all__ = [
+    "Analysis",
+    "AnalysisOptions",
+    "Answer",
+    "Breakdown",
+    "Comparison",
+    "EngineFacts",
+    "Paired",
+    "RankTime",
+    "RequestFacts",
+    "RowChange",
+    "RowFindings",
+    "ServingChange",
+    "ServingFacts",
+    "analyze",
+    "analyze_rows",
+    "answers",
+    "compare",
+    "compare_analyses",
+    "failures",
+    "is_served",
+    "pair",
+    "parse_rule",
+    "ranks_text",
+    "server_table",
+    "size_text",
+    "steps",
+    "time_text",
+]

@@ -1,1 +1,33 @@
 """What a cluster is: devices, links, topologies, presets, and how long an operation takes on them."""
+
+from __future__ import annotations
+
+from chakrakit.machines.calibrate import NetworkModel
+from chakrakit.machines.calibrated import (
+    CalibrationReport,
+    calibrate_collectives,
+    calibrate_network,
+    calibrate_profile,
+)
+from chakrakit.machines.description import machine_document, parse_machine
+from chakrakit.machines.drawing import MachinesReport, describe, draw, overview
+from chakrakit.machines.load import load_machine, machine, parse_name, preset_text, read_machine
+
+__all__ = [
+    "CalibrationReport",
+    "MachinesReport",
+    "NetworkModel",
+    "calibrate_collectives",
+    "calibrate_network",
+    "calibrate_profile",
+    "describe",
+    "draw",
+    "load_machine",
+    "machine",
+    "machine_document",
+    "overview",
+    "parse_machine",
+    "parse_name",
+    "preset_text",
+    "read_machine",
+]

@@ -9,13 +9,17 @@ Functions and items travel pickled; on a cluster, chakrakit and the files an ite
 
 from __future__ import annotations
 
-from chakrakit.parallel.as_finished import ATTEMPTS, each
-from chakrakit.parallel.engine import cores
-from chakrakit.parallel.in_order import Workers, spread
-from chakrakit.parallel.orphans import end_with_parent
-from chakrakit.parallel.outcome import Outcome
-from chakrakit.parallel.progress import Progress, quiet
-from chakrakit.parallel.starter import check_engine
+from chakrakit.parallel.local import end_with_parent
+from chakrakit.parallel.outcome import Outcome, cores
+from chakrakit.parallel.workers import (
+    ATTEMPTS,
+    Progress,
+    Workers,
+    check_engine,
+    each,
+    quiet,
+    spread,
+)
 
 __all__ = [
     "ATTEMPTS",

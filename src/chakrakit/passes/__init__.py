@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from chakrakit.passes.base import PASSES, pass_class
+
+if TYPE_CHECKING:
+    from chakrakit.passes.anonymize import Anonymize as Anonymize
+    from chakrakit.passes.comm import Comm as Comm
+    from chakrakit.passes.compact import Compact as Compact
+    from chakrakit.passes.edit import Edit as Edit
+    from chakrakit.passes.portable import Portable as Portable
+    from chakrakit.passes.recost import Recost as Recost
+    from chakrakit.passes.scale import ScaleRanks as ScaleRanks
+    from chakrakit.passes.select import Select as Select
+    from chakrakit.passes.storage import Storage as Storage
 
 _NAMES = {place.partition(":")[2]: name for name, place in PASSES.items()}
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
+import numpy as np
 
 from chakrakit.errors import ConfigError
+from chakrakit.machines.fabric import Machine
+from chakrakit.operators import WorkingType
+from chakrakit.serving.engine import EngineOptions
+from chakrakit.serving.kvcache import Capacity
+from chakrakit.serving.requests import Stream
+from chakrakit.serving.steps import times_on
 from chakrakit.workloads.description import Decoder, Plan, Step
 
 
@@ -58,9 +67,72 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 def serving_step(dtype: str, quantization: str = "") -> Step:
     """The step that operators are recorded under."""
-    if dtype not in ("bf16", "fp16", "fp32") or quantization not in ("", "fp8", "fp4"):
+    if dtype not in get_args(WorkingType) or quantization not in ("", "fp8", "fp4"):
         raise ConfigError(
             f"--dtype {dtype} --quantization {quantization}: give bf16, fp16 or fp32, and fp8 or fp4 "
             "for matmuls"
         )
     return Step(kind="serve", dtype=dtype, matmul_dtype="fp8" if quantization else "")  # type: ignore[arg-type]
+
+
+# Requests that an engine could never serve are refused before anything runs, with the arithmetic.
+
+
+def check_feasible(stream: Stream, engine: EngineOptions, capacity: Capacity) -> None:
+    """Every request fits alone: in the cache, in the longest context, and in the token budget."""
+    # The last token's keys and values are never needed; transformers may ask for one block more.
+    most = stream.prompt + stream.output - 1
+    spare = 1 if engine.discipline == "transformers" else 0
+    blocks = -(-most // engine.block_size) + spare
+    worst = int(np.argmax(blocks))
+    if blocks[worst] > capacity.blocks:
+        raise ConfigError(
+            f"{_named(stream, worst)} can never fit: {stream.prompt[worst]:,} prompt and "
+            f"{stream.output[worst]:,} output tokens need {blocks[worst]:,} blocks of "
+            f"{engine.block_size}, and the cache has {capacity.blocks:,} ({capacity.explained()})"
+        )
+    total = stream.prompt + stream.output
+    if engine.max_context and int(total.max()) > engine.max_context:
+        worst = int(np.argmax(total))
+        raise ConfigError(
+            f"{_named(stream, worst)} has {total[worst]:,} tokens; "
+            f"the engine takes {engine.max_context:,} at most"
+        )
+    longest = int(np.argmax(stream.prompt))
+    if not engine.chunked and int(stream.prompt[longest]) > engine.token_budget:
+        raise ConfigError(
+            f"{_named(stream, longest)} has a prompt of {stream.prompt[longest]:,} tokens; "
+            f"without chunks the budget of {engine.token_budget:,} tokens per step is never enough"
+        )
+
+
+def _named(stream: Stream, number: int) -> str:
+    name = stream.names[number] if stream.names else str(number)
+    return f"request {name} (number {number + 1})"
+
+
+# Moving a prompt's keys and values from a prefill engine to a decode engine.
+
+
+class Handover(msgspec.Struct, frozen=True):
+    """Seconds for each token and once for each move, with nothing else on the links."""
+
+    seconds_per_token: float = 0.0
+    latency: float = 0.0
+
+    @classmethod
+    def between(
+        cls, machine: Machine, bytes_per_token: float, target: int, tokens: tuple[int, int]
+    ) -> Handover:
+        """The line through the simulator's times of the shortest and the longest prompt.
+
+        `bytes_per_token` is what one rank sends to another; ranks of an engine send side by side, all as
+        the first one does.
+        """
+        place = target % machine.size
+        source = 0 if place else min(1, machine.size - 1)
+        short, long = tokens if tokens[0] < tokens[1] else (max(1, tokens[0] // 2), tokens[1] + 1)
+        sizes = np.array([short, long]) * bytes_per_token
+        low, high = times_on(machine).message_seconds(sizes, source, place).tolist()
+        each = (high - low) / (long - short)
+        return cls(each, max(0.0, low - each * short))

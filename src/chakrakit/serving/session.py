@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,16 +12,14 @@ from typing import Any
 import msgspec
 
 from chakrakit.errors import ConfigError
+from chakrakit.machines import load_machine
 from chakrakit.machines.device import Device
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import load_machine
 from chakrakit.serving.calibration import Constants, constants_of
 from chakrakit.serving.cluster import PoolSetup, Role, Router, Setup, run
 from chakrakit.serving.engine import EngineOptions, engine_from
-from chakrakit.serving.feasible import check_feasible
-from chakrakit.serving.handover import Handover
 from chakrakit.serving.kvcache import Capacity, capacity_of
-from chakrakit.serving.plan import Layout, serving_step
+from chakrakit.serving.plan import Handover, Layout, check_feasible, serving_step
 from chakrakit.serving.policies import hooks_of, policy_from
 from chakrakit.serving.requests import Stream, requests_from
 from chakrakit.serving.results import (
@@ -279,7 +278,7 @@ def serving_of(
     output_scale: float = 1.0,
     first: int | None = None,
     spread: float = 0.0,
-    layers: str | Path | None = None,
+    layers: str | os.PathLike[str] | None = None,
     policy: Any = None,
     kv_blocks: int | None = None,
     compute: str = "auto",
@@ -304,7 +303,7 @@ def serving_of(
         stream.scaled(rate_scale, prompt_scale, output_scale),
         engine_from(engine),
         Layout(**layout),
-        None if layers is None else str(layers),
+        None if layers is None else os.fspath(layers),
         kv_blocks,
         compute,
         dtype,
@@ -322,44 +321,15 @@ def serve(
     requests: str | Stream,
     engine: str | EngineOptions = "vllm",
     *,
-    output: str | Path | None = None,
+    output: str | os.PathLike[str] | None = None,
     slo: str | None = None,
     expand: str | None = None,
+    asked: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> ServeResult:
-    """Serves a stream of requests with a model on a machine that need not exist.
+    """Serves a stream; `settings` are those of `serving_of`, and `chakrakit.serve` explains them all.
 
-    Parameters
-    ----------
-    model, machine
-        A model's name or description, and a machine's.
-    requests
-        A file of requests, a process such as `poisson{rate=4,prompt=512,output=128}`, or a `Stream`.
-    engine
-        `vllm`, `sglang`, `trtllm` or `transformers`, with options as that engine names them.
-    output
-        Where to write a Run with the table of requests.
-    slo
-        A service level such as `ttft=500,tpot=50`, in milliseconds, for goodput.
-    expand
-        Steps or seconds to write as operators, with `output`: `step:10`, `10:12` (seconds).
-    settings
-        tp, pp, dp, ep, replicas, prefill, decode, prefill_tp, decode_tp; layers (measured layer
-        times), kv_blocks, compute (`auto`, `roofline` or a profile), dtype, quantization; router (`turn`,
-        `least`, `prefix`), faults, policy; seed, rate_scale, prompt_scale, output_scale, first, spread.
-
-    Returns
-    -------
-    ServeResult
-        Figures over requests, engines, the cache, energy and price.
-
-    Examples
-    --------
-    >>> import chakrakit as ck
-    >>> done = ck.serve("llama-3.1-8b", "dgx-h100", "poisson{rate=4,n=20,prompt=512,output=16}")
-    >>> done.finished
-    20
-
+    `asked` is what the card of the Run says of them beside what came of it.
     """
     serving = serving_of(model, machine, requests, engine, **settings)
     level = ServiceLevel.parse(slo)
@@ -370,7 +340,9 @@ def serve(
     if output is None:
         return serving.served(level).result()
     served = serving.served(level, record_steps=True)
-    write_run(served, Path(output), serving.card())
+    card = serving.card()
+    card["settings"] = {**(asked or {}), **card["settings"]}
+    write_run(served, Path(output), card)
     return served.result()
 
 

@@ -1,1 +1,8 @@
 """Where traces come from: profilers and frameworks that recorded a real run."""
+
+from __future__ import annotations
+
+from chakrakit.sources.inputs import link
+from chakrakit.sources.jobtraces import is_job_trace, read_job_trace
+
+__all__ = ["is_job_trace", "link", "read_job_trace"]

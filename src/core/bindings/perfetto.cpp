@@ -1,4 +1,4 @@
-// chakrakit.core: Perfetto packets. The Python side (views/timeline/perfetto.py) makes the columns.
+// chakrakit.core: Perfetto packets. The Python side (views/timeline.py) makes the columns.
 #include "core/export/perfetto.hpp"
 
 #include <stdexcept>

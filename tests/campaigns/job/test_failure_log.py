@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.campaigns.engine import LoggedFailure
-from chakrakit.campaigns.job import read_job
-from chakrakit.campaigns.job.failure_log import read_failure_log
+from chakrakit.campaigns import read_job
+from chakrakit.campaigns.failures import LoggedFailure
+from chakrakit.campaigns.job import read_failure_log
 from chakrakit.errors import ConfigError, FormatError
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.campaigns.engine import NEVER
-from chakrakit.campaigns.job import read_job
+from chakrakit.campaigns import read_job
+from chakrakit.campaigns.checkpoints import NEVER
 from chakrakit.errors import ConfigError
 
 WRONG = [

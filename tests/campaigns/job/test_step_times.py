@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import chakrakit as ck
-from chakrakit.campaigns.job import read_job
+from chakrakit.campaigns import read_job
 from chakrakit.errors import ConfigError
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.campaigns.job.job_text import StoreText
-from chakrakit.campaigns.job.stores import Store, timed
+from chakrakit.campaigns.job import Store, timed
+from chakrakit.campaigns.job_text import StoreText
 from chakrakit.errors import ConfigError
 
 

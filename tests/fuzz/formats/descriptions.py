@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import chakrakit as ck
-from chakrakit.simulator.custom import custom_for, moves_from_msccl, moves_from_mscclpp
 from chakrakit.studies.sweep import read_study
 from fuzz.formats.traces import traces
 from fuzz.fuzz_format import Format, Step
@@ -262,13 +261,13 @@ def _mscclpp(folder: Path) -> None:
 
 def _with_algorithm(collective: str, kind: ck.CollectiveType, ranks: int, xml: bool) -> Step:
     def simulate(folder: Path) -> None:
-        moves = moves_from_msccl(folder / "a.xml") if xml else moves_from_mscclpp(folder / "a.json")
+        file = folder / ("a.xml" if xml else "a.json")
         t = ck.TraceBuilder()
         t.collective("c", kind, 1 << 20)
         made = ck.TraceSet(
             [t.build()], {i: ck.Binding(0) for i in range(ranks)}, ck.Groups({"": range(ranks)})
         )
-        ck.simulate(made, "dgx-h100", custom=custom_for(collective, moves))
+        ck.simulate(made, "dgx-h100", algorithms={collective: file})
 
     return simulate
 

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import chakrakit as ck
 from chakrakit.errors import ChakraError
-from chakrakit.replayer.plan import ReplayOptions
-from chakrakit.replayer.run import export
-from chakrakit.replayer.run.session import prepare
+from chakrakit.replayer import ReplayOptions, export
 from chakrakit.replayer.runner.limits import ReplayError, read_plan
+from chakrakit.replayer.session import prepare
 from chakrakit.trace.model import CollectiveType
 from fuzz.formats.replays import limit_machine, mutate_plan
 from fuzz.fuzz_format import Format

@@ -10,17 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from chakrakit.cli import main
-from chakrakit.sources.flight_recorder import read_dump
-from chakrakit.sources.nccl_inspector import read_inspector
-from chakrakit.sources.nsys import find_processes, read_process
+from chakrakit.commands import main
+from chakrakit.sources.calls import read_dump, read_inspector
+from chakrakit.sources.nsys import read_processes as read_nsys
 from chakrakit.sources.pytorch.linking.rank import link_rank
 from chakrakit.sources.pytorch.read import Kineto, read_kineto, read_observer
 from chakrakit.sources.rocprof import read_processes
 from chakrakit.sources.snapshots import read_snapshot
-from chakrakit.sources.xla.hlo import parse_hlo
+from chakrakit.sources.xla import parse_hlo, read_devices
 from chakrakit.sources.xla.program import traces_of
-from chakrakit.sources.xla.xplane import read_devices
 from chakrakit.trace.storage import write
 from fuzz.fuzz_format import Format, Step
 from fuzz.mutation import (
@@ -332,8 +330,8 @@ def _link_pair(folder: Path) -> None:
 
 
 def _link_nsys(folder: Path) -> None:
-    for process in find_processes(folder / "report.sqlite"):
-        link_rank(0, None, read_process(process))
+    for kineto in read_nsys(folder / "report.sqlite"):
+        link_rank(0, None, kineto)
 
 
 def _link_rocprof(folder: Path) -> None:

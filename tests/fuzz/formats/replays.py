@@ -18,9 +18,8 @@ from typing import Any
 import msgspec
 
 from chakrakit.errors import ChakraError
-from chakrakit.replayer.plan import ReplayOptions
-from chakrakit.replayer.run import export
-from chakrakit.replayer.run.session import prepare
+from chakrakit.replayer import ReplayOptions, export
+from chakrakit.replayer.session import prepare
 from chakrakit.sources.pytorch.linking import link
 from fuzz.fuzz_format import Format, Step
 from fuzz.hostile import hostile, places

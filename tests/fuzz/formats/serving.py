@@ -66,8 +66,7 @@ def _layers(folder: Path) -> None:
 
 def _plan(folder: Path) -> None:
     """An exported replay of one addition, as if it had been run."""
-    from chakrakit.replayer.plan import ReplayOptions
-    from chakrakit.replayer.run import export
+    from chakrakit.replayer import ReplayOptions, export
 
     sheet = Sheet()
     sheet.op("aten::add", ADD, [tensor(1, 4), tensor(2, 4), plain(1, "Int")], [tensor(3, 4)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import chakrakit as ck
-from chakrakit.sources.jobtraces import read_job_trace
+from chakrakit.sources import read_job_trace
 from fuzz.fuzz_format import Format, Step
 from fuzz.hostile import mutated_bytes
 from fuzz.mutation import (

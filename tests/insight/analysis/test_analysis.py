@@ -7,10 +7,10 @@ import json
 import pytest
 
 import chakrakit as ck
-from chakrakit.cli import main
-from chakrakit.insight.analysis.analysis import analyze
+from chakrakit.commands import main
+from chakrakit.insight import analyze
+from chakrakit.insight.breakdown import breakdown
 from chakrakit.insight.critical_path.critical_path import critical_path
-from chakrakit.insight.time.breakdown import breakdown
 
 
 def test_all_at_once_says_what_each_function_says(linked):

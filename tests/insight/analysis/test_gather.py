@@ -10,10 +10,9 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import TraceError
-from chakrakit.insight.analysis import gather
-from chakrakit.insight.analysis.analysis import AnalysisOptions, analyze
-from chakrakit.insight.critical_path import events
-from chakrakit.insight.rank.load import as_run
+from chakrakit.insight import AnalysisOptions, analyze, gather
+from chakrakit.insight.critical_path import critical_path as events
+from chakrakit.insight.rank import as_run
 from chakrakit.parallel import Workers
 from chakrakit.trace.sets import Card, Times
 from support.engines import ENGINES
@@ -22,10 +21,10 @@ from support.engines import ENGINES
 @pytest.fixture(scope="module")
 def simulated() -> ck.Run:
     """Sixteen ranks in four stages: few bodies, groups and peers of every rank's own, messages."""
-    from chakrakit.machines.load.load import load_machine
-    from chakrakit.simulator.results.simulation import simulate
-    from chakrakit.workloads.generate.generator import generate
-    from chakrakit.workloads.models.files import from_plain
+    from chakrakit.machines import load_machine
+    from chakrakit.simulator.results import simulate
+    from chakrakit.workloads.generate import generate
+    from chakrakit.workloads.models import from_plain
 
     model = {"family": "decoder", "layers": 4, "hidden": 256, "heads": 4, "vocab": 512}
     plan = {"dp": 2, "tp": 2, "pp": 4, "schedule": "1f1b"}

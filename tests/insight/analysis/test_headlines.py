@@ -3,7 +3,7 @@
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.analysis import answers, ranks_text, size_text, time_text
+from chakrakit.insight import answers, ranks_text, size_text, time_text
 
 
 @pytest.mark.parametrize(

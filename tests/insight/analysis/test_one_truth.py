@@ -14,15 +14,13 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.analysis.analysis import AnalysisOptions, analyze
-from chakrakit.insight.compare.comparison import Comparison, compare
-from chakrakit.passes.recost.edit import Edit
-from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
-from chakrakit.trace.model.builder import TraceBuilder
-from chakrakit.trace.model.schema import CollectiveType
-from chakrakit.trace.sets.traceset import TraceSet
-from chakrakit.trace.timing.scheduler import schedule
-from chakrakit.workloads.generate.generator import generate
+from chakrakit.insight import AnalysisOptions, Comparison, analyze, compare
+from chakrakit.passes.edit import Edit
+from chakrakit.sources.pytorch.linking import LinkOptions, link
+from chakrakit.trace.model import CollectiveType, TraceBuilder
+from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.timing import schedule
+from chakrakit.workloads.generate import generate
 from support.paths import DATA
 from support.random_plans import random_workload
 from support.random_workloads import launched_case, random_case

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 
 import chakrakit as ck
-from chakrakit.insight.analysis.rank_facts_task import RankTask, Wanted, rank_facts
+from chakrakit.insight.gather import RankTask, Wanted, rank_facts
 
 
 def task(run: ck.Run, rank: int, wanted: Wanted = Wanted()) -> RankTask:  # noqa: B008 - frozen

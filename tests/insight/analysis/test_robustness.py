@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chakrakit as ck
-from chakrakit.insight.analysis.analysis import analyze
-from chakrakit.trace.sets.run import Times, run_of
-from chakrakit.views.pages.report import html_report
-from chakrakit.views.timeline.timeline_file import write_timeline
+from chakrakit.insight import analyze
+from chakrakit.trace.sets import Times, run_of
+from chakrakit.views import html_report, write_timeline
 
 nodes = st.lists(
     st.fixed_dictionaries(

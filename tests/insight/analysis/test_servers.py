@@ -1,7 +1,7 @@
 """The table of storage servers."""
 
-from chakrakit.insight.analysis import server_table
-from chakrakit.trace.counters import ServerUse
+from chakrakit.insight import server_table
+from chakrakit.trace.sets import ServerUse
 
 
 def test_one_row_per_server_in_the_units_of_its_head():

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.analysis.analysis import analyze, analyze_rows
-from chakrakit.simulator.astra import AstraOptions, make_config, simulate
-from chakrakit.simulator.astra.run import to_run
-from chakrakit.trace.sets.run import run_of
+from chakrakit.insight import analyze, analyze_rows
+from chakrakit.simulator.astra import AstraOptions, make_config, simulate, to_run
+from chakrakit.trace.sets import run_of
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 

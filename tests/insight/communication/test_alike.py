@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.communication.alike import Alike
-from chakrakit.insight.communication.matching import Matched, match_calls
+from chakrakit.insight.communication import Matched, match_calls
+from chakrakit.insight.communication.matching import Alike
 from chakrakit.trace.sets import Times, run_of
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import chakrakit as ck
-from chakrakit.insight.communication.flows import joined, own_flows, shared_flows
-from chakrakit.insight.communication.matching import match_calls
+from chakrakit.insight.communication import joined, match_calls, own_flows, shared_flows
 from chakrakit.insight.rank import rank_view
 from chakrakit.trace.sets import Times, run_of
 from support.timed_collectives import collectives

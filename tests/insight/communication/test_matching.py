@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import chakrakit as ck
-from chakrakit.insight.communication.matching import calls_per_instance, match_calls
+from chakrakit.insight.communication import match_calls
+from chakrakit.insight.communication.matching import calls_per_instance
 from chakrakit.trace.sets import Times, run_of
 from support.timed_collectives import collectives
 

@@ -7,7 +7,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.insight.communication.stragglers import stragglers
-from chakrakit.trace.sets.run import Times, run_of
+from chakrakit.trace.sets import Times, run_of
 from support.timed_collectives import collectives
 
 

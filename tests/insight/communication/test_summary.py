@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
+from chakrakit.insight.communication import communication
 from chakrakit.insight.communication.stragglers import stragglers
-from chakrakit.insight.communication.summary import bus_factor, communication
-from chakrakit.trace.sets.run import Times, run_of
+from chakrakit.insight.communication.summary import bus_factor
+from chakrakit.trace.sets import Times, run_of
 from support.timed_collectives import collectives
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.insight.critical_path.critical_path import critical_path
-from chakrakit.trace.sets.run import Run, Times, run_of
+from chakrakit.trace.sets import Run, Times, run_of
 
 WORK = {"compute", "communication", "copy", "host"}
 WAITS = {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.critical_path import events
-from chakrakit.insight.critical_path.events import LoadedEvents, RankEvents, end_of, events_of
+from chakrakit.insight.critical_path import LoadedEvents, RankEvents, end_of, events_of
+from chakrakit.insight.critical_path import critical_path as events
 from chakrakit.insight.rank import rank_view
 from chakrakit.trace.sets import Times, run_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit.insight.critical_path.growing_array import GrowingArray
+from chakrakit.insight.critical_path.model import GrowingArray
 
 
 def test_what_is_added_is_there_in_order_and_taken_once():

@@ -9,10 +9,10 @@ import pytest
 
 from chakrakit import Run, TraceBuilder
 from chakrakit.errors import ConfigError
-from chakrakit.insight.communication.matching import match_calls
+from chakrakit.insight.communication import match_calls
 from chakrakit.insight.critical_path.model import model_of
 from chakrakit.insight.critical_path.whatif import slack, what_if
-from chakrakit.insight.rank.view import rank_view
+from chakrakit.insight.rank import rank_view
 from support.paths import DATA
 
 

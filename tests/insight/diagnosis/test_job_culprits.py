@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chakrakit.insight.diagnosis import job_delays, job_rows
-from chakrakit.insight.diagnosis.job_culprits import job_culprits
+from chakrakit.insight.diagnosis import job_culprits, job_delays, job_rows
 from chakrakit.insight.rank import read_run
 from support.job_traces import usual, write_job
 

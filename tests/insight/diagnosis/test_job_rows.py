@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.diagnosis.job_rows import JobRows, is_job, job_rows, last_of
+from chakrakit.insight.diagnosis import JobRows, is_job, job_rows
+from chakrakit.insight.diagnosis.jobs import last_of
 from chakrakit.insight.rank import read_run
 from support.job_traces import write_job
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import chakrakit as ck
-from chakrakit.insight.diagnosis.pace import pace_of
+from chakrakit.insight.diagnosis import pace_of
 from chakrakit.insight.rank import rank_view
-from chakrakit.insight.time.step_times import steps_of
+from chakrakit.insight.step_times import steps_of
 from chakrakit.trace.sets import Times, run_of
 
 

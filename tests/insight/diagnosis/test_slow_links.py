@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit.insight.diagnosis.pace import RankPace
-from chakrakit.insight.diagnosis.slow_links import slow_links
-from chakrakit.trace.counters import Counters
+from chakrakit.insight.diagnosis import RankPace, slow_links
+from chakrakit.trace.sets import Counters
 
 STEPS = RankPace(0, np.array([7, 8, 9]), np.array([0, 100, 200]), np.ones(3), b"")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from chakrakit.insight.memory.allocator import with_history
-from chakrakit.insight.memory.memory import Memory, RankMemory
+from chakrakit.insight.memory import Memory, RankMemory, with_history
 
 TOLD = Memory(
     30, 0, "tensors", [RankMemory(0, 30, 4, 10, {"activations": 30}, [], [], 7, "tensors")]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight.memory.memory import memory, thinned
-from chakrakit.trace.sets.run import Run
+from chakrakit.insight.memory import memory, thinned
+from chakrakit.trace.sets import Run
 from support import paths
 
 DATA = paths.DATA / "pytorch"

@@ -4,6 +4,7 @@ import numpy as np
 
 import chakrakit as ck
 from chakrakit.insight.rank import borders, tracks_of, view_of
+from chakrakit.trace.sets import Times
 
 
 def laid(*rows):
@@ -43,8 +44,37 @@ def test_an_inner_row_that_ends_a_little_late_is_cut():
 
 
 def test_what_outlives_its_caller_by_far_has_a_track_of_its_own():
-    found = laid((-1, 1, 100), (-1, 10, 9_000))
+    found = laid((-1, 1, 100), (-1, 10, 90_000))
     assert places(found) == {0: (0, 0), 1: (1, 0)}
+
+
+def told(parents, *spans):
+    """Rows of one thread whose trace says what runs inside what, at the times of a run."""
+    t = ck.TraceBuilder()
+    for parent in parents:
+        t.comp("n", is_cpu_op=True, tid=1, **({} if parent is None else {"parent": parent}))
+    start, end = (np.array(c) for c in zip(*spans, strict=True))
+    return tracks_of(view_of(0, t.build(), Times(start, end), 1000))
+
+
+def test_a_row_is_drawn_inside_its_parent_and_no_other():
+    """`b` is asynchronous: `a` began it and went on to `c`, which calls `d`, before `b` had ended."""
+    found = told([None, 0, 0, 2], (0, 100), (10, 80), (20, 60), (30, 40))
+    assert places(found) == {0: (0, 0), 1: (1, 0), 2: (0, 1), 3: (0, 2)}
+
+
+def test_what_is_inside_an_asynchronous_row_goes_with_it():
+    found = told([None, 0, 1, 0], (0, 100), (10, 80), (20, 60), (30, 90))
+    assert places(found) == {0: (0, 0), 1: (1, 0), 2: (1, 1), 3: (0, 1)}
+
+
+def test_a_row_that_a_run_puts_outside_of_its_parent_has_a_track_of_its_own():
+    assert places(told([None, 0], (0, 10), (50, 60))) == {0: (0, 0), 1: (1, 0)}
+
+
+def test_a_row_without_length_holds_up_nobody():
+    found = told([None, 0, 0], (0, 100), (10, 80), (10, 10))
+    assert places(found) == {0: (0, 0), 1: (0, 1), 2: (0, 1)}
 
 
 def test_borders_come_in_the_order_a_timeline_must_see():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import chakrakit as ck
-from chakrakit.insight.rank.untimed import scheduled
+from chakrakit.insight.rank import scheduled
 
 
 def test_durations_in_the_trace_are_kept_and_lanes_are_serial():

@@ -7,7 +7,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ChakraError
-from chakrakit.insight.rank.view import Kind, RankView, body_view, comm_name, rank_view, view_of
+from chakrakit.insight.rank import Kind, RankView, body_view, comm_name, rank_view, view_of
 from chakrakit.trace.sets import Times
 
 AR = ck.CollectiveType.ALL_REDUCE
@@ -32,8 +32,8 @@ def test_work_is_compute_communication_copies_or_the_hosts():
 
 def test_where_nothing_runs_on_a_device_the_innermost_operators_compute():
     t = ck.TraceBuilder()
-    t.comp("outer", is_cpu_op=True, tid=1)
-    t.comp("inner", is_cpu_op=True, tid=1)
+    outer = t.comp("outer", is_cpu_op=True, tid=1)
+    t.comp("inner", is_cpu_op=True, tid=1, parent=outer)
     found = view(t, (0, 9), (2, 5))
     assert found.kind.tolist() == [Kind.HOST, Kind.COMPUTE]
     assert found.parent.tolist() == [-1, 0]
@@ -41,8 +41,8 @@ def test_where_nothing_runs_on_a_device_the_innermost_operators_compute():
 
 def test_a_kernel_belongs_to_the_operator_around_its_launch():
     t = ck.TraceBuilder()
-    t.comp("op", is_cpu_op=True, tid=1)
-    call = t.comp("cudaLaunchKernel", is_cpu_op=True, tid=1)
+    operator = t.comp("op", is_cpu_op=True, tid=1)
+    call = t.comp("cudaLaunchKernel", is_cpu_op=True, tid=1, parent=operator)
     t.edge(call, t.comp("kernel", stream=7), ck.EdgeKind.LAUNCH)
     found = view(t, (0, 9), (2, 5), (6, 20))
     assert found.is_runtime.tolist() == [False, True, False]

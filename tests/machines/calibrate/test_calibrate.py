@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from chakrakit.errors import ConfigError, FormatError
-from chakrakit.machines.calibrate.calibrate import (
-    NetworkModel,
+from chakrakit.machines import NetworkModel
+from chakrakit.machines.calibrate import (
     fit_ranges,
     merge_profiles,
     network_from_nccl_tests,
@@ -18,7 +18,7 @@ from chakrakit.machines.calibrate.calibrate import (
     profile_from_trace,
     read_nccl_log,
 )
-from chakrakit.machines.device.profile import Profile, Profiled, Row
+from chakrakit.machines.device import Profile, Profiled, Row
 from support.launched import launched_product
 
 
@@ -45,6 +45,23 @@ def test_micro_files_are_checked(tmp_path):
     file.write_text("{")
     with pytest.raises(ConfigError, match="not a file of microbenchmarks"):
         profile_from_micro(file)
+
+
+@pytest.mark.parametrize(
+    ("op", "kind", "shape"),
+    [
+        ("layer_norm_bf16", "layer_norm", [8, 2048]),  # rows, and bytes of a row
+        ("softmax_bf16", "softmax", [8, 2048]),
+        ("copy_bf16", "elementwise", [32_768]),
+        ("mm_bf16", "gemm", [8, 1024]),
+    ],
+)
+def test_a_benchmark_s_row_is_told_in_the_terms_of_its_class(op, kind, shape, tmp_path):
+    row = {"op": op, "shape": [8, 1024], "us": 2.0, "flops": 7.0, "bytes": 32_768.0}
+    (tmp_path / "m.json").write_text(json.dumps({"rows": [row]}))
+    flops = 7.0 if kind == "gemm" else 0.0
+    classes = profile_from_micro(tmp_path / "m.json").classes
+    assert classes == {kind: [Row(shape, 2.0, flops, 32_768.0)]}
 
 
 def test_merging_keeps_the_first_of_equal_shapes():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chakrakit.errors import TraceError
-from chakrakit.machines.calibrate.calibrated import calibrate_network, calibrate_profile
+from chakrakit.machines import calibrate_network, calibrate_profile
 from chakrakit.machines.device.profile import read_profile
 
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.calibrate.operator_tables import is_operator_table, profile_from_operators
-from chakrakit.machines.device.profile import Profiled
-from chakrakit.machines.operations import Operation
+from chakrakit.machines.device import Profiled
+from chakrakit.machines.operator_tables import is_operator_table, profile_from_operators
+from chakrakit.operators import Operation
 
 
 def test_timed_operators_become_tables_with_cold_and_warm_times(tmp_path):

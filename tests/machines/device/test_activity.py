@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from chakrakit import Trace
-from chakrakit.machines.device import Activity, PowerConstants
-from chakrakit.machines.device.activity import REACHED, UNTOLD, PowerLimited, activity_of
-from chakrakit.machines.device.work import Roofline
-from chakrakit.machines.load import parse_machine
+from chakrakit.machines import parse_machine
+from chakrakit.machines.device import Activity, PowerConstants, PowerLimited, Roofline, activity_of
+from chakrakit.machines.device.activity import REACHED, UNTOLD
 
 CONSTANTS = {
     "clock_mhz": 2000,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.machines.device.cache import Cache
-from chakrakit.machines.operations import Operation, Touch, Work
+from chakrakit.machines.device.launchers import Touch, Work
+from chakrakit.machines.device.profile import Cache
+from chakrakit.operators import Operation
 
 
 def work(reads: dict[int, int], writes: dict[int, int] | None = None) -> Work:

@@ -3,7 +3,7 @@
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device.device import DeviceText, read_device
+from chakrakit.machines.device import DeviceText, read_device
 
 
 def device(**fields):
@@ -22,6 +22,20 @@ def test_the_rate_of_a_type_is_found_under_any_of_its_names():
     found = device(peak={"bf16": 100.0, "fp8": 200.0})
     assert found.peak_rate("c10::BFloat16") == 100.0
     assert found.peak_rate("float8_e4m3fn") == 200.0
+
+
+def test_a_file_may_spell_types_as_it_likes_but_each_once():
+    found = device(peak={"bfloat16": 100.0, "Half": 90.0}, achieved={"bf16": 0.5})
+    assert found.peak == {"bf16": 100.0, "fp16": 90.0}
+    assert found.achieved == {"bf16": 0.5}
+    with pytest.raises(ConfigError, match=r"device\.peak: bf16, bfloat16 name one .* type twice"):
+        device(peak={"bf16": 100.0, "bfloat16": 90.0})
+
+
+def test_formats_with_scales_run_at_the_rate_of_their_elements_unless_they_have_their_own():
+    found = device(peak={"bf16": 1.0, "fp8": 2.0, "fp4": 4.0, "nvfp4": 6.0})
+    rates = [found.peak_rate(name) for name in ("mxfp8", "mxfp4", "nvfp4", "f8e4m3fn")]
+    assert rates == [2.0, 4.0, 6.0, 2.0]
 
 
 def test_a_type_the_device_does_not_name_runs_at_its_usual_rate():

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import Draw
-from chakrakit.machines.device.power import Activity, PowerConstants, held_back
-from chakrakit.machines.load import load_machine, parse_machine
+from chakrakit.machines import load_machine, parse_machine
+from chakrakit.machines.device import Activity, Draw, PowerConstants, held_back
 from chakrakit.simulator.results import simulate
 from chakrakit.trace.model import TraceBuilder
 from chakrakit.trace.sets import TraceSet

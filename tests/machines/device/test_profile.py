@@ -4,15 +4,10 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device.profile import (
-    ClassModel,
-    Profile,
-    Profiled,
-    Row,
-    find_profile,
-    read_profile,
-)
-from chakrakit.machines.operations import Operation, gemm_operation
+from chakrakit.machines import parse_machine
+from chakrakit.machines.device import ClassModel, Prediction, Profile, Profiled, Row, find_profile
+from chakrakit.machines.device.profile import read_profile
+from chakrakit.operators import Operation, gemm_operation
 
 
 def ideal_table():
@@ -82,3 +77,93 @@ def test_the_h200_profile_leaves_rows_out_and_still_finds_them():
     assert "H200" in profile.device
     missed = np.abs(np.expm1(ClassModel(tuple(profile.classes["gemm.nt"])).leave_one_out))
     assert np.median(missed) < 0.08
+
+
+LIMITS = {"peak": {"bf16": 1000e12, "fp32": 50e12}, "memory_bandwidth": 4e12}
+"""Of the device that the profile was measured on."""
+
+
+@pytest.mark.parametrize(
+    ("changed", "operation", "us"),
+    [
+        # 0.8 PFLOP/s of 1 PFLOP/s make 1,000 us of its 1,100; these double, the latency stays.
+        ({"bf16": 500e12}, Operation("gemm", (), 0.8e12, 0.0), 2100),
+        ({"bf16": 2000e12}, Operation("gemm", (), 0.8e12, 0.0), 600),
+        ({"memory_bandwidth": 1e12}, Operation("copy", (), 0.0, 3.2e9), 4100),
+        ({"bf16": 500e12}, Operation("gemm", (), 40e9, 0.0, table="gemm.fp32"), 1100),
+        ({"fp32": 25e12}, Operation("gemm", (), 40e9, 0.0, table="gemm.fp32"), 2100),
+        # Work that would take longer than was measured is all that was measured.
+        ({"bf16": 500e12}, Operation("gemm", (), 8e12, 0.0), 2200),
+        # What memory takes there is more than what products take, which decided here.
+        ({"memory_bandwidth": 1e12}, Operation("gemm", (), 0.4e12, 0.8e9), 1600),
+    ],
+)
+def test_a_time_measured_on_one_device_is_carried_to_another(changed, operation, us):
+    measured = Prediction(1100.0, 0.1, True)
+    carried = Profiled(Profile(classes={}, **LIMITS)).carried(
+        measured, operation, device_with(**changed)
+    )
+    assert carried.us == pytest.approx(us)
+    assert carried.extrapolated
+    assert carried.error == pytest.approx(0.1 if us == 1100 else 0.25)
+
+
+@pytest.mark.parametrize(("peak", "us"), [(0.99e15, 100), (1.01e15, 100), (1.03e15, 97.0874)])
+def test_devices_within_two_percent_are_the_same(peak, us):
+    operation = Operation("gemm", (), 80e9, 0.0)
+    profiled = Profiled(Profile(classes={}, **LIMITS))
+    carried = profiled.carried(Prediction(100.0, 0.0), operation, device_with(bf16=peak))
+    assert carried.us == pytest.approx(us)
+    assert carried.error == (0.0 if us == 100 else 0.15)
+
+
+def device_with(memory_bandwidth=LIMITS["memory_bandwidth"], **peak):
+    """The device that was measured, but for these rates."""
+    limits = {"peak": LIMITS["peak"] | peak, "memory_bandwidth": memory_bandwidth}
+    network = [{"topology": "ring", "size": 2, "bandwidth": 1e9}]
+    return parse_machine({"device": limits, "network": network}, "m").devices[0]
+
+
+def profiled(**classes):
+    """One measured row for each class: its shape, microseconds, FLOPs and bytes."""
+    rows = {name.replace("_", "."): [Row(*row)] for name, row in classes.items()}
+    return Profiled(Profile(classes=rows))
+
+
+def test_a_class_that_was_not_measured_is_asked_of_one_like_it():
+    """Of its own kind it is as sure as the table; of a coarser class less."""
+    asked = profiled(gemm_nt=([64, 64, 64], 2.0, 2e6, 1e4), gemm_nn=([64, 64, 64], 3.0, 2e6, 1e4))
+    same, coarser = (
+        asked.predict(Operation("gemm", (64, 64, 64), 2e6, 1e4, table=table))
+        for table in ("", "gemm.nn.bias")
+    )
+    assert (same.us, same.extrapolated) == (pytest.approx(2.0), False)
+    assert (coarser.us, coarser.extrapolated) == (pytest.approx(3.0), True)
+    assert coarser.error == pytest.approx(same.error + 0.25)
+
+
+@pytest.mark.parametrize(("flops", "moved", "us"), [(5e7, 2e6, 50), (1e7, 2e6, 20), (0.0, 0.0, 10)])
+def test_what_no_class_knows_streams_its_bytes_or_computes_at_the_best_rate(flops, moved, us):
+    """10 us for 1 MB, never less; 1 FLOP in a picosecond."""
+    asked = profiled(elementwise=([10**6], 10.0, 0.0, 1e6), gemm_nt=([64, 64, 64], 2.0, 2e6, 1e4))
+    prediction = asked.predict(Operation("fft", (), flops, moved))
+    assert prediction.us == pytest.approx(us)
+    assert (prediction.error, prediction.extrapolated) == (0.5, True)
+    assert profiled(gemm_nt=([64, 64, 64], 2.0)).predict(Operation("fft", (), 1e7, 1e6)) is None
+
+
+def test_a_class_of_large_operations_alone_has_a_floor_of_ten_times_the_device_s():
+    asked = profiled(copy=([10**8], 100.0, 0.0, 1e8), add=([1000], 1.0, 0.0, 1e3))
+    assert asked.predict(Operation("copy", (10**6,), 0.0, 1e6)).us == pytest.approx(10.0)
+
+
+def test_no_product_is_extrapolated_beyond_the_best_rate_of_the_device():
+    """1 GFLOP in 10 us were measured: at that rate 1 PFLOP would take 10 s, which 50 TFLOP/s cannot do."""
+    rows = {"gemm.nt": [Row([1000, 1000, 500], 10.0, 1e9, 0.0)]}
+    limits = {"peak": {"fp32": 10e12, "bf16": 50e12}, "memory_bandwidth": 1e12}
+    beyond, inside = (
+        Profiled(Profile(classes=rows, **limits)).predict(Operation("gemm", shape, flops, 0.0))
+        for shape, flops in (((10**5, 10**5, 50_000), 1e15), ((1000, 1000, 500), 1e9))
+    )
+    assert beyond.us == pytest.approx(1e15 / 50e12 * 1e6)
+    assert inside.us == pytest.approx(10.0)  # as measured, however improbable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device.quantities import parse, positive, show_bandwidth
+from chakrakit.machines.device import parse, positive, show_bandwidth
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from chakrakit.machines.device.tables import ClassModel, Row
-from chakrakit.machines.operations import Operation
+from chakrakit.machines.device import ClassModel, Row
+from chakrakit.operators import Operation
 
 
 def test_rows_whose_shapes_differ_in_length_are_looked_up_by_work():

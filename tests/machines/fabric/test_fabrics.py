@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.fabric.fabrics import Full, Ring, Tree, lone_port
-from chakrakit.machines.fabric.links import Routes
-from chakrakit.machines.load.description import parse_machine
+from chakrakit.machines import parse_machine
+from chakrakit.machines.fabric import Full, Ring, Routes, Tree, lone_port
 from support.networks import LINK, MACHINES, network, walk, walks
 
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.fabric.graph import AnyGraph
-from chakrakit.machines.fabric.links import Links
-from chakrakit.machines.load.description import parse_machine
+from chakrakit.machines import parse_machine
+from chakrakit.machines.fabric import AnyGraph, Links
 from support.networks import LINK
 
 

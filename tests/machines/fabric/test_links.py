@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from chakrakit.machines.fabric.links import Links, RouteParts, Routes, mix
+from chakrakit.machines.fabric import Links, Routes
+from chakrakit.machines.fabric.links import RouteParts, mix
 
 LINKS = Links.of([(0, 1, 10.0, 1e-6), (1, 2, 5.0, 2e-6), (2, 0, 8.0, 0.0)])
 

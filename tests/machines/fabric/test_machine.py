@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.load.load import load_machine
+from chakrakit.machines import load_machine
 from support.networks import MACHINES, network, walk, walks
 
 

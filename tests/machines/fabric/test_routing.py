@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from chakrakit.machines.load import parse_machine
+from chakrakit.machines import parse_machine
 
 
 def loads(arity, routing):

@@ -3,8 +3,7 @@
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.fabric import Site
-from chakrakit.machines.fabric.site import check_site
+from chakrakit.machines.fabric import Site, check_site
 
 
 def test_a_building_draws_for_whole_servers():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit.machines.fabric.spans import span_of
+from chakrakit.machines.fabric import span_of
 from support.networks import network
 
 

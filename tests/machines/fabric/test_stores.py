@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit.machines.fabric.stores import Store
+from chakrakit.machines.fabric import Store
 from support.networks import network
 
 NODES = np.arange(4)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from chakrakit.machines.library.constants import PROTOCOLS, Library
-from chakrakit.machines.load import load_machine, preset_text
+from chakrakit.machines import load_machine, preset_text
+from chakrakit.machines.library import Library
+from chakrakit.machines.library.constants import PROTOCOLS
 
 
 def test_protocols_have_names_and_pcie_has_no_ll128() -> None:

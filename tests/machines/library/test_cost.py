@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from chakrakit.machines.library import Library, Span
+from chakrakit.machines.library import Library, Span, cost, reduction_factor
 from chakrakit.machines.library.constants import Exchange, InSwitch, Protocol, Tuner
-from chakrakit.machines.library.cost import cost, low_latency_us, reduction_factor
+from chakrakit.machines.library.cost import low_latency_us
 from support.spanned import spanned
 
 MIB = 1 << 20

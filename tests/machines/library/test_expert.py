@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.library import Routing, Span, latency_seconds, throughput_seconds
-from chakrakit.machines.library.constants import Experts
-from chakrakit.machines.library.expert import reached, token_bytes
+from chakrakit.machines.library import (
+    Experts,
+    Routing,
+    Span,
+    latency_seconds,
+    throughput_seconds,
+    token_bytes,
+)
+from chakrakit.machines.library.engines import reached
 from support.spanned import spanned
 
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.library import Measurement, Span, fit_library, predict
-from chakrakit.machines.library.fit import descend
-from chakrakit.machines.load import load_machine
+from chakrakit.machines import load_machine
+from chakrakit.machines.library import Measurement, Span, descend, fit_library, predict
 from support.spanned import spanned
 
 MIB = 1 << 20

@@ -6,7 +6,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.machines.fabric import span_of
 from chakrakit.machines.library import bus_factor
-from chakrakit.machines.library.span import rounds, steps
+from chakrakit.machines.library.constants import rounds, steps
 
 
 @pytest.mark.parametrize(

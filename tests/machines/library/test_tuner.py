@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from chakrakit.machines.library import Library, Span, choose
+from chakrakit.machines.library import Choice, Library, Span, choose
 from chakrakit.machines.library.constants import Exchange, Protocol, Tuner
-from chakrakit.machines.library.tuner import Choice, estimates, exchange_protocol
+from chakrakit.machines.library.tuner import estimates, exchange_protocol
 from support.spanned import spanned
 
 MIB = 1 << 20

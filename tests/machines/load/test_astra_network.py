@@ -3,8 +3,8 @@
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.load.astra_network import parse_astra_network
-from chakrakit.machines.load.load import read_machine
+from chakrakit.machines import read_machine
+from chakrakit.machines.load import parse_astra_network
 
 NETWORK = {
     "topology": ["Ring", "Switch"],

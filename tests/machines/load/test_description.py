@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.load.description import parse_machine, parse_ranks
+from chakrakit.machines import parse_machine
+from chakrakit.machines.description import parse_ranks
 from support.networks import LINK, network
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chakrakit.machines.load.drawing import describe, draw, overview
-from chakrakit.machines.load.load import load_machine, preset_names
+from chakrakit.machines import describe, draw, load_machine, overview
+from chakrakit.machines.load import preset_names
 from support.networks import network
 
 

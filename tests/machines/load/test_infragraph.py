@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.load import read_machine
+from chakrakit.machines import read_machine
 from support.foreign_files import infragraph
 from support.networks import walk
 

@@ -3,7 +3,7 @@
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.load import load_machine, read_machine
+from chakrakit.machines import load_machine, read_machine
 from support.bounded import memory_below
 
 LINK = {"name": "wire", "physical": {"bandwidth": {"gigabits_per_second": 100}}}

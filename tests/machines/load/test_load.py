@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.load.load import load_machine, parse_name, preset_names, preset_text
+from chakrakit.machines import load_machine, parse_name, preset_text
+from chakrakit.machines.load import preset_names
 
 
 @pytest.mark.parametrize("name", preset_names())

@@ -14,17 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chakrakit
-from chakrakit.passes.anonymize.anonymize import Anonymize
-from chakrakit.passes.anonymize.policy import _WORDS
-from chakrakit.passes.base.spec import parse
+from chakrakit.passes.anonymize import Anonymize
+from chakrakit.passes.anonymize_policy import _WORDS
+from chakrakit.passes.base import parse
 from chakrakit.simulator.engine import native
-from chakrakit.simulator.results.simulation import simulate
+from chakrakit.simulator.results import simulate
 from chakrakit.trace.memory import model_state
-from chakrakit.trace.model import columns
-from chakrakit.trace.model.schema import CollectiveType
-from chakrakit.trace.model.vocabulary import by_name
-from chakrakit.workloads.description.description import Plan, Step, Workload
-from chakrakit.workloads.generate.generator import generate
+from chakrakit.trace.model import CollectiveType, by_name, columns
+from chakrakit.workloads.description import Plan, Step, Workload
+from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import named
 from support.paths import CORPUS, DATA
 from support.recorded import linked
@@ -81,7 +79,7 @@ def _secrets(traces):
     # The header says how many bytes the model's state has, by kind: figures, and words of the vocabulary.
     state = [model_state(traces.body_at(i)) for i in range(traces.body_count)]
     keys |= {part.kind for parts in state for part in parts}
-    words = {w for w in found - names if any(p.fullmatch(w) for p in _WORDS.values())}
+    words = {w for w in found - names if any(is_word(w) for is_word in _WORDS.values())}
     return {
         t
         for t in found - keys - words

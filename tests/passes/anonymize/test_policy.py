@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.passes.anonymize.anonymize import Anonymize
-from chakrakit.passes.anonymize.policy import Policy
-from chakrakit.passes.base.spec import parse
-from chakrakit.trace.model.vocabulary import by_name
+from chakrakit.passes.anonymize import Anonymize
+from chakrakit.passes.anonymize_policy import Policy
+from chakrakit.passes.base import parse
+from chakrakit.trace.model import by_name
 from support.recorded import linked
 
 

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from chakrakit.passes.anonymize.pseudonyms import Pseudonyms, renamed
+from chakrakit.passes.anonymize import Pseudonyms, renamed
 
 NAMES = Pseudonyms(b"key")
 

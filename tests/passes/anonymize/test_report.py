@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit import Trace, TraceSet
-from chakrakit.passes.anonymize.anonymize import Anonymize
+from chakrakit.passes.anonymize import Anonymize
 from support.recorded import linked
 
 

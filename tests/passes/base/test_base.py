@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import chakrakit.passes
 from chakrakit import Run, TraceBuilder, TraceSet
 from chakrakit.passes import Compact, Edit, Recost, Select
-from chakrakit.simulator.results.simulation import simulate
-from chakrakit.trace.storage.store import read, write
-from chakrakit.trace.timing.scheduler import schedule
+from chakrakit.simulator.results import simulate
+from chakrakit.trace.storage import read, write
+from chakrakit.trace.timing import schedule
 from support import paths
 from support.comparing import differences
 from support.random_workloads import random_case

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.passes.base.catalog import list_passes
-from chakrakit.passes.base.registry import PASSES
+from chakrakit.passes.base import PASSES, list_passes
 
 
 def test_every_pass_is_listed_once_with_what_it_preserves():

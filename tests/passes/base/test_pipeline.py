@@ -6,7 +6,8 @@ import numpy as np
 
 from chakrakit import Binding, Times, TraceBuilder, TraceSet
 from chakrakit.passes import Compact, Edit, Select
-from chakrakit.passes.base.pipeline import size_of, transform
+from chakrakit.passes.base import transform
+from chakrakit.passes.base.pipeline import size_of
 from chakrakit.trace.sets import run_of
 
 

@@ -6,8 +6,7 @@ import pytest
 
 import chakrakit.passes
 from chakrakit.errors import ConfigError
-from chakrakit.passes.base.base import Pass
-from chakrakit.passes.base.registry import PASSES, pass_class
+from chakrakit.passes.base import PASSES, Pass, pass_class
 
 
 def test_a_name_is_a_class_and_an_unknown_one_names_the_nearest():

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chakrakit.errors import ConfigError
-from chakrakit.passes.base import registry
-from chakrakit.passes.base.base import Pass
-from chakrakit.passes.base.spec import make, parse, read_passes
-from chakrakit.passes.base.spelling import spelled, split
-from chakrakit.passes.select.compact import Compact
-from chakrakit.trace.sets.traceset import TraceSet
+from chakrakit.passes.base import Pass, parse, read_passes, registry, split
+from chakrakit.passes.base.base import spelled
+from chakrakit.passes.base.registry import make
+from chakrakit.passes.compact import Compact
+from chakrakit.trace.sets import TraceSet
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,8 @@ class Odd(Pass):
 @pytest.fixture(autouse=True)
 def _known(monkeypatch):
     monkeypatch.setitem(registry.PASSES, "odd", "odd:Odd")
-    monkeypatch.setattr(
-        "chakrakit.passes.base.spec.pass_class",
-        lambda name: Odd if name == "odd" else registry.pass_class(name),
-    )
+    listed = registry.pass_class
+    monkeypatch.setattr(registry, "pass_class", lambda name: Odd if name == "odd" else listed(name))
 
 
 @pytest.mark.parametrize(

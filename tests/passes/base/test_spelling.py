@@ -3,7 +3,8 @@
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.passes.base.spelling import spelled, split
+from chakrakit.passes.base import split
+from chakrakit.passes.base.base import spelled
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError
-from chakrakit.passes.comm.comm import Comm
+from chakrakit.passes.comm import Comm
 from support.comm_cases import alike, edges_of, generated, gradients, makespan, values_of
 
 AR, RS, AG = CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_GATHER

@@ -7,8 +7,8 @@ import pytest
 import chakrakit
 from chakrakit import CollectiveType
 from chakrakit.errors import TraceError
+from chakrakit.passes.comm import Comm
 from chakrakit.passes.comm.channels import MESSAGE, channels_of
-from chakrakit.passes.comm.comm import Comm
 
 AR, RS, AG = CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_GATHER
 

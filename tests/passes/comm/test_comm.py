@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import chakrakit
 from chakrakit import EdgeKind, Edges
 from chakrakit.errors import ChakraError, ConfigError, TraceError
-from chakrakit.passes.base.spec import parse
+from chakrakit.passes.base import parse
+from chakrakit.passes.comm import Comm
 from chakrakit.passes.comm.channels import channels_of
-from chakrakit.passes.comm.comm import Comm
 from support.comm_cases import CASES, bytes_of, case, compute_of, data_kinds, makespan, reached
 from support.random_workloads import random_case
 

@@ -9,7 +9,7 @@ import pytest
 import chakrakit
 from chakrakit import CollectiveType
 from chakrakit.errors import ConfigError
-from chakrakit.passes.comm.comm import Comm
+from chakrakit.passes.comm import Comm
 from support.comm_cases import case, makespan
 
 AR, RS, AG = CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_GATHER

@@ -8,7 +8,7 @@ import pytest
 import chakrakit
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError
-from chakrakit.passes.comm.comm import Comm
+from chakrakit.passes.comm import Comm
 from chakrakit.passes.comm.job import Choice, Job
 from support.comm_cases import alike, case, gradients, values_of
 

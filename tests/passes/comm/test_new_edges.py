@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit import EdgeKind, TraceBuilder
-from chakrakit.passes.comm.new_edges import data_kind, order_kind
+from chakrakit.passes.comm.rewrite import data_kind, order_kind
 
 
 def pair(*kinds: EdgeKind):

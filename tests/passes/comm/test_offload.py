@@ -10,7 +10,7 @@ import pytest
 import chakrakit
 from chakrakit import CollectiveType, EdgeKind, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError
-from chakrakit.passes.comm.comm import Comm
+from chakrakit.passes.comm import Comm
 from chakrakit.trace.placement import issue_order
 from support.comm_cases import DATA, alike, case, edges_of, makespan, values_of
 

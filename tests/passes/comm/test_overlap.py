@@ -6,7 +6,7 @@ import pytest
 
 from chakrakit import CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import TraceError
-from chakrakit.passes.comm.comm import Comm
+from chakrakit.passes.comm import Comm
 from support.comm_cases import alike, generated, gradients, makespan
 
 AR, RS, AG = CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_GATHER

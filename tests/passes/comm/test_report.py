@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from chakrakit import Binding, CollectiveType, TraceBuilder, TraceSet
-from chakrakit.passes.comm.comm import Comm
-from chakrakit.passes.comm.report import report
+from chakrakit.passes.comm import Comm
+from chakrakit.passes.comm.comm import report
 from support.comm_cases import case
 
 AR, RS, AG = CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_GATHER

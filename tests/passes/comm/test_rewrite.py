@@ -6,7 +6,7 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, EdgeKind, TraceBuilder, TraceSet
 from chakrakit.errors import TraceError
-from chakrakit.passes.comm.comm import Comm
+from chakrakit.passes.comm import Comm
 from chakrakit.passes.comm.rewrite import Rewrite
 from support.comm_cases import alike, edges_of, gradients
 
@@ -42,9 +42,9 @@ def test_callers_are_still_the_same_nodes():
     t = TraceBuilder()
     t.collective("sync", AR, 4000)
     around = t.comp("around", duration_ns=10)
-    body = t.build().with_columns({"caller": [around, None]})
+    body = t.build().with_columns({"parent": [around, None]})
     out = (TraceSet([body], {r: Binding(0) for r in range(2)}) | Comm("split", parts=3)).body(0)
-    assert out.column("caller", -1).tolist() == [out.ids[3], out.ids[3], out.ids[3], -1]
+    assert out.parent.tolist() == [3, 3, 3, -1]
 
 
 def test_work_beside_a_communication_takes_over_its_place():

@@ -3,7 +3,7 @@
 import pytest
 
 from chakrakit import CollectiveType, TraceBuilder
-from chakrakit.passes.comm.sizes import cut, element_size, shard_of
+from chakrakit.passes.comm.rewrite import cut, element_size, shard_of
 
 
 @pytest.mark.parametrize(

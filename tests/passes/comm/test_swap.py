@@ -8,11 +8,11 @@ import pytest
 
 from chakrakit import CollectiveType, TraceBuilder
 from chakrakit.errors import ConfigError
-from chakrakit.machines.load.description import parse_machine
-from chakrakit.passes.comm.comm import Comm
-from chakrakit.simulator.collectives.choice import Algorithms
-from chakrakit.simulator.engine.native import SimulationOptions
-from chakrakit.simulator.results.simulation import simulate
+from chakrakit.machines import parse_machine
+from chakrakit.passes.comm import Comm
+from chakrakit.simulator.collectives import Algorithms
+from chakrakit.simulator.engine import SimulationOptions
+from chakrakit.simulator.results import simulate
 from support.comm_cases import alike, case, edges_of, generated, sorted_edges, values_of
 
 AR, RS, AG = CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_GATHER

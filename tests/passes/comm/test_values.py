@@ -1,7 +1,7 @@
 """A column with some values changed, made where it is not there."""
 
 from chakrakit import TraceBuilder
-from chakrakit.passes.comm.values import edited
+from chakrakit.passes.comm.rewrite import edited
 
 
 def trace():

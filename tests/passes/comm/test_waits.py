@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit import CollectiveType, EdgeKind, TraceBuilder
-from chakrakit.passes.comm.waits import highest_before, is_comm, turn_edges, waits
+from chakrakit.passes.comm.rewrite import highest_before, is_comm, turn_edges, waits
 
 AR = CollectiveType.ALL_REDUCE
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit import CollectiveType, Trace, TraceBuilder
-from chakrakit.passes.portable.collective_order import in_group_order
-from chakrakit.passes.portable.plain_graph import GAP, PlainGraph
+from chakrakit.passes.plain_graph import GAP, PlainGraph
+from chakrakit.passes.portable import in_group_order
 
 
 def calls(first: str, second: str) -> Trace:

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit import Binding, Groups, TraceBuilder, TraceSet
-from chakrakit.passes.portable.numbered_groups import NumberedGroups
+from chakrakit.passes.portable import NumberedGroups
 
 
 def numbered(groups, ranks=2):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit.passes.portable.pieces import TimedRows, cut
+from chakrakit.passes.plain_graph import TimedRows, cut
 from chakrakit.trace.model import EdgeForm, Edges
 
 HOST, DEVICE = True, False

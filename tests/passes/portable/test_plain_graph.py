@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit.passes.portable.pieces import TimedRows
-from chakrakit.passes.portable.plain_graph import GAP, PlainGraph, plain_graph
+from chakrakit.passes.plain_graph import GAP, PlainGraph, TimedRows, plain_graph
 from chakrakit.trace.model import EdgeForm, Edges
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.cli import main
+from chakrakit.commands import main
 from support.oracle import bodies_of, message
 from support.recorded import linked
 

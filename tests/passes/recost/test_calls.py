@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chakrakit import TraceBuilder
-from chakrakit.passes.recost.calls import Calls
+from chakrakit.passes.edit import Calls
 from chakrakit.trace.model import EdgeKind
 
 

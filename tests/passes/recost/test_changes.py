@@ -1,7 +1,7 @@
 """By how much each class of work changed."""
 
 from chakrakit import Binding, CollectiveType, TraceBuilder, TraceSet
-from chakrakit.passes.recost.changes import by_class
+from chakrakit.passes.edit import by_class
 
 
 def traces(gemm, norm):

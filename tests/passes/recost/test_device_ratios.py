@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from chakrakit import Trace
-from chakrakit.machines.load import parse_machine
-from chakrakit.passes.recost.device_ratios import device_ratios
+from chakrakit.machines import parse_machine
+from chakrakit.passes.recost import device_ratios
 
 
 def device(bf16: float, bandwidth: float):

@@ -11,10 +11,10 @@ import pytest
 import chakrakit
 from chakrakit import EdgeKind, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError
-from chakrakit.passes.recost.edit import Edit
-from chakrakit.simulator.results.simulation import simulate
-from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
-from chakrakit.trace.timing.scheduler import schedule
+from chakrakit.passes.edit import Edit
+from chakrakit.simulator.results import simulate
+from chakrakit.sources.pytorch.linking import LinkOptions, link
+from chakrakit.trace.timing import schedule
 from support import paths
 from support.comparing import differences
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from chakrakit import CollectiveType, Trace, TraceBuilder, TraceSet
-from chakrakit.passes.recost.precision import in_precision, with_dtypes, without_guesses
-from chakrakit.passes.recost.recost import Recost
+from chakrakit.passes.recost import Recost, in_precision, with_dtypes, without_guesses
 
 
 def test_bytes_that_nodes_touch_and_hold_follow_their_element_type():

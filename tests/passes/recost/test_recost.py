@@ -11,13 +11,13 @@ import pytest
 import chakrakit as ck
 from chakrakit import CollectiveType, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.machines.device.work import Roofline
-from chakrakit.machines.load.load import load_machine
-from chakrakit.passes.recost.recost import Recost
-from chakrakit.simulator.results.simulation import simulate
+from chakrakit.machines import load_machine
+from chakrakit.machines.device import Roofline
+from chakrakit.passes.recost import Recost
+from chakrakit.simulator.results import simulate
 from chakrakit.trace.memory import model_state
-from chakrakit.workloads.description.description import Plan, Step, Workload
-from chakrakit.workloads.generate.generator import generate
+from chakrakit.workloads.description import Plan, Step, Workload
+from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import named
 from support import paths
 from support.recorded import linked

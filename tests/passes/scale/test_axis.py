@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chakrakit.passes.scale.axis import Axis, GroupPosition, axes, interleaved, interleaving
+from chakrakit.passes.scale.axes import Axis, GroupPosition, axes, interleaved, interleaving
 
 sizes = st.integers(1, 6)
 

@@ -6,9 +6,8 @@ import pytest
 
 from chakrakit import CollectiveType, TraceBuilder
 from chakrakit.errors import TraceError
-from chakrakit.passes.scale.axis import Axis, GroupPosition
-from chakrakit.passes.scale.data_axis import DataAxis, peers_in, roots_in
-from chakrakit.passes.scale.scale_ranks import ScaleRanks
+from chakrakit.passes.scale import ScaleRanks
+from chakrakit.passes.scale.axes import Axis, DataAxis, GroupPosition, peers_in, roots_in
 from support.replicas import A2A, AR, DP, TP, set_of
 
 

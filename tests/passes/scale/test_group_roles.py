@@ -4,7 +4,7 @@ import pytest
 
 from chakrakit import CollectiveType as C
 from chakrakit import TraceBuilder
-from chakrakit.passes.scale.group_roles import Role, Use, has_rule, role_of, uses_in
+from chakrakit.passes.scale.axes import Role, Use, has_rule, role_of, uses_in
 
 GRADIENTS = Use(frozenset({C.ALL_REDUCE}), reduces=True, small=False)
 ACTIVATIONS = Use(frozenset({C.ALL_REDUCE}), sums_forward=True, reduces=True, small=False)

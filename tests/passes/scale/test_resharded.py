@@ -6,8 +6,8 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, Trace, TraceBuilder, TraceSet
 from chakrakit.errors import TraceError
+from chakrakit.passes.scale import ScaleRanks
 from chakrakit.passes.scale.resharded import KEPT, Resharded
-from chakrakit.passes.scale.scale_ranks import ScaleRanks
 from support.replicas import AR, DP, set_of
 
 TO_EIGHT = Resharded({"dp": (4, 8)}, (4, 8), optimizer=True)

@@ -10,11 +10,11 @@ import pytest
 import chakrakit
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ChakraError, ConfigError, TraceError
-from chakrakit.passes.base.base import map_bodies
-from chakrakit.passes.scale.scale_ranks import ScaleRanks
-from chakrakit.simulator.results.simulation import simulate
-from chakrakit.workloads.description.description import Plan, Step, Workload
-from chakrakit.workloads.generate.generator import generate
+from chakrakit.passes.base import map_bodies
+from chakrakit.passes.scale import ScaleRanks
+from chakrakit.simulator.results import simulate
+from chakrakit.workloads.description import Plan, Step, Workload
+from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import named
 from support import paths
 from support.comparing import differences, files

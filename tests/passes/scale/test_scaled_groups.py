@@ -6,8 +6,8 @@ import pytest
 
 from chakrakit import Groups
 from chakrakit.errors import TraceError
-from chakrakit.passes.scale.axis import Axis, GroupPosition
-from chakrakit.passes.scale.scale_ranks import ScaleRanks
+from chakrakit.passes.scale import ScaleRanks
+from chakrakit.passes.scale.axes import Axis, GroupPosition
 from chakrakit.passes.scale.scaled_groups import ScaledGroups
 from support.comparing import differences
 from support.replicas import AR, DP, TP, set_of

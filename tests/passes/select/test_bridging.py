@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chakrakit import EdgeForm, EdgeKind, Run, TraceBuilder
-from chakrakit.passes.select.bridging import with_bridging_edges
-from chakrakit.passes.select.select import Select
-from chakrakit.trace.validation.check import validate
+from chakrakit.passes.select import Select, with_bridging_edges
+from chakrakit.trace.validation import validate
 from support.recorded import linked
 
 START, END = 0, 1
@@ -37,6 +36,24 @@ def test_of_rows_on_one_stream_the_last_is_enough():
     t.comp("last", deps=[middle])
     edges = with_bridging_edges(t.build(), np.array([True, True, False, True])).edges
     assert (edges.src.tolist(), edges.dst.tolist()) == ([1], [2])
+
+
+@pytest.mark.parametrize(
+    ("goes_on", "bridge"),
+    [(EdgeForm.START_START, EdgeForm.START_START), (EdgeForm.FINISH_START, EdgeForm.FINISH_START)],
+)
+def test_work_launched_by_a_caller_waits_for_its_start_alone(goes_on, bridge):
+    """What a caller calls is over after it, so its end says little; the end of other rows does."""
+    t = TraceBuilder()
+    host = t.comp("host", is_cpu_op=True, tid=1)
+    inner = t.comp("inner", is_cpu_op=True, tid=1)
+    kernel = t.comp("kernel", deps=[host])
+    t.comp("last kernel", deps=[kernel])
+    t.edge(host, inner, EdgeKind.CALL, form=goes_on)
+    edges = with_bridging_edges(t.build(), np.array([True, True, False, True])).edges
+    bridges = edges.where(edges.kind == EdgeKind.INFERRED)
+    assert (bridges.src.tolist(), bridges.dst.tolist()) == ([0], [2])
+    assert bridges.form.tolist() == [bridge]
 
 
 FORMS = {

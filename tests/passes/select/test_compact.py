@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import chakrakit
-from chakrakit.passes.select.compact import Compact
-from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges
-from chakrakit.trace.timing.scheduler import schedule
+from chakrakit.passes.compact import Compact
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges
+from chakrakit.trace.timing import schedule
 from support import paths
 from support.recorded import linked
 
@@ -44,6 +44,18 @@ def test_a_chain_becomes_one_edge_with_the_time_in_between():
     first = out.edges
     assert (first.src[0], first.dst[0], first.form[0]) == (0, 1, EdgeForm.START_START)
     assert first.lag[0] == 5 + 10 + 2 + 20 + 3
+
+
+@pytest.mark.parametrize("last_first", [False, True])
+def test_edges_may_be_in_any_order(last_first):
+    t = chakrakit.TraceBuilder()
+    for name in "abc":
+        t.comp(name, is_cpu_op=True, duration_ns=10)
+    for parent in (1, 0) if last_first else (0, 1):
+        t.edge(parent, parent + 1, EdgeKind.THREAD)
+    out = Compact().compacted(t.build())
+    assert out.names.to_pylist() == ["a", "c"]
+    assert out.edges.lag.tolist() == [10]
 
 
 def test_a_trace_without_such_nodes_comes_back_as_it_is():

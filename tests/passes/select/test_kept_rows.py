@@ -3,7 +3,7 @@
 import numpy as np
 
 from chakrakit import Binding, Run, Times, TraceBuilder, TraceSet
-from chakrakit.passes.select.kept_rows import with_rows
+from chakrakit.passes.select import with_rows
 
 
 def body():

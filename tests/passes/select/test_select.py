@@ -9,8 +9,8 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, Run, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.passes.select.select import Select
-from chakrakit.simulator.results.simulation import simulate
+from chakrakit.passes.select import Select
+from chakrakit.simulator.results import simulate
 from support import paths
 from support.recorded import linked
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
-from chakrakit.passes.select.whole_communication import whole_communication
+from chakrakit.passes.select import whole_communication
 
 
 def traces():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.replayer.plan.plan import Call, Collective, Wait
+from chakrakit.replayer.plan import Call, Collective, Wait
 from support.recorded import ADD, ALL_REDUCE, Sheet, tensor
 from support.replayed import ONE, plan_of, reduce_of
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.plan.options import ReplayOptions
-from chakrakit.replayer.plan.plan import Call, Collective, StandIn
-from chakrakit.replayer.run.session import prepare
-from chakrakit.sources.pytorch.linking.linker import link
+from chakrakit.replayer import ReplayOptions
+from chakrakit.replayer.plan import Call, Collective, StandIn
+from chakrakit.replayer.session import prepare
+from chakrakit.sources.pytorch.linking import link
 from support.recorded import ADD, ALL_REDUCE, DATA, MM, Sheet, linked, tensor
 from support.replayed import ONE, plan_of, reduce_of
 

@@ -6,8 +6,8 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import TraceError
-from chakrakit.replayer.compile.exchanged import Exchanged, Place, exchanged_of
-from chakrakit.replayer.plan import World
+from chakrakit.replayer.compile import Exchanged, Place, exchanged_of
+from chakrakit.replayer.ranks import World
 from chakrakit.replayer.recording import Recording
 
 C = ck.CollectiveType

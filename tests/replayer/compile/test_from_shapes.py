@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.replayer.compile.from_shapes import ANY_OVERLOAD, Written, made_call
-from chakrakit.replayer.plan import Unsupported
+from chakrakit.replayer.tensors import Unsupported
 
 FLOAT = "Tensor(float)"
 

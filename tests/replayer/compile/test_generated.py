@@ -9,9 +9,9 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import TraceError
-from chakrakit.replayer.plan.options import ReplayOptions
-from chakrakit.replayer.plan.plan import Call, Collective, Wait
-from chakrakit.replayer.run.session import prepare, replay
+from chakrakit.replayer import ReplayOptions, replay
+from chakrakit.replayer.plan import Call, Collective, Wait
+from chakrakit.replayer.session import prepare
 
 
 @pytest.fixture(scope="module")

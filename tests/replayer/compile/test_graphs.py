@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from chakrakit.replayer.plan.options import ReplayOptions
-from chakrakit.replayer.plan.plan import Call, StandIn
-from chakrakit.replayer.run.session import prepare
+from chakrakit.replayer import ReplayOptions
+from chakrakit.replayer.plan import Call, StandIn
+from chakrakit.replayer.session import prepare
 from support.recorded import linked
 
 

@@ -10,8 +10,8 @@ from chakrakit.replayer.compile.indices import (
     told_limits,
     unit_tensors,
 )
-from chakrakit.replayer.compile.pool import contiguous
-from chakrakit.replayer.plan import Tensor
+from chakrakit.replayer.compile.memory import contiguous
+from chakrakit.replayer.tensors import Tensor
 from support.recorded import ADD, EMBEDDING, Sheet, plain, tensor
 from support.replayed import ONE, plan_of
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from chakrakit.replayer.compile.memory import Memory
-from chakrakit.replayer.compile.pool import contiguous
-from chakrakit.replayer.plan import Tensor
-from chakrakit.replayer.plan.plan import Call, View
+from chakrakit.replayer.compile.memory import Memory, contiguous
+from chakrakit.replayer.plan import Call, View
+from chakrakit.replayer.tensors import Tensor
 from support.recorded import ADD, Sheet, tensor
 from support.replayed import ONE, plan_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.compile.pool import Pool, contiguous
+from chakrakit.replayer.compile.memory import Pool, contiguous
 
 
 def test_large_memory_is_used_again_only_when_it_is_cold():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.plan.options import ReplayOptions
-from chakrakit.replayer.run.session import prepare
+from chakrakit.replayer import ReplayOptions
+from chakrakit.replayer.session import prepare
 from support.recorded import linked
 
 

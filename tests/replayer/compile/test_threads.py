@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from chakrakit import TraceBuilder
-from chakrakit.replayer.compile.memory import Memory
-from chakrakit.replayer.compile.pool import contiguous
+from chakrakit.replayer.compile.memory import Memory, contiguous
 from chakrakit.replayer.compile.threads import add_needs
-from chakrakit.replayer.plan import AnyStep, Call, Collective, Tensor, Wait
+from chakrakit.replayer.plan import AnyStep, Call, Collective, Wait
 from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.tensors import Tensor
 
 MAIN, AUTOGRAD = 0, 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.replayer.plan.options import ReplayOptions
+from chakrakit.replayer import ReplayOptions
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.replayer.plan.options import ReplayOptions
-from chakrakit.replayer.plan.plan import Collective, StandIn
-from chakrakit.replayer.plan.ranks import World
-from chakrakit.replayer.run.session import prepare
+from chakrakit.replayer import ReplayOptions
+from chakrakit.replayer.plan import Collective, StandIn
+from chakrakit.replayer.ranks import World
+from chakrakit.replayer.session import prepare
 from support.recorded import linked
 
 PAIRS = ck.Groups({"0": [0, 1, 2, 3], "a": [0, 1], "b": [2, 3], "c": [0, 2], "d": [1, 3]})

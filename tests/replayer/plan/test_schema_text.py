@@ -2,7 +2,7 @@
 
 import pytest
 
-from chakrakit.replayer.plan.schema_text import Argument, parse_schema, split_list
+from chakrakit.replayer.tensors import Argument, parse_schema, split_list
 
 
 def test_arguments_with_types_keywords_and_what_is_written():

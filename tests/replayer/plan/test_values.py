@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import TraceError
-from chakrakit.replayer.plan.schema_text import parse_schema
-from chakrakit.replayer.plan.tensors import Unsupported
-from chakrakit.replayer.plan.values import check_integer, plan_value, recorded_tensors
+from chakrakit.replayer.tensors import (
+    Unsupported,
+    check_integer,
+    parse_schema,
+    plan_value,
+    recorded_tensors,
+)
 
 TENSOR = [1, 77, 0, 6, 4, "cpu"]
 

@@ -6,9 +6,9 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import TraceError
-from chakrakit.replayer.plan.options import ReplayOptions
-from chakrakit.replayer.recording.issue_order import issue_levels
-from chakrakit.replayer.run.session import prepare
+from chakrakit.replayer import ReplayOptions
+from chakrakit.replayer.recording import issue_levels
+from chakrakit.replayer.session import prepare
 
 
 def test_communication_of_a_pipeline_that_never_ran_is_issued_in_an_order_that_can_be():

@@ -7,7 +7,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.replayer.recording.load import load_traces, one_step
+from chakrakit.replayer.recording import load_traces, one_step
 from support.recorded import ADD, Sheet, plain, tensor
 
 

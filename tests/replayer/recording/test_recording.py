@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import TraceError
-from chakrakit.replayer.recording.recording import Recorded, Recording
-from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges
-from chakrakit.trace.model.schema import NodeType
-from chakrakit.trace.model.trace import Trace
+from chakrakit.replayer.recording import Recorded, Recording
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
 
 COMP, COLL = int(NodeType.COMP_NODE), int(NodeType.COMM_COLL_NODE)
 

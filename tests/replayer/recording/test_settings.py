@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chakrakit.replayer.recording.settings import read_settings
-from chakrakit.trace.sets.card import Card
+from chakrakit.replayer.recording import read_settings
+from chakrakit.trace.sets import Card
 
 
 def test_settings_are_those_the_collector_wrote_down():

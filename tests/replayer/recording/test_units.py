@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import TraceError
-from chakrakit.replayer.recording.recording import Recording
-from chakrakit.replayer.recording.units import Do, find_units
+from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.units import Do, find_units
 from support.recorded import ADD, ALL_REDUCE, MM, Sheet, plain, several, tensor
 from support.replayed import ONE
 

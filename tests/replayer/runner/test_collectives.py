@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from chakrakit.errors import TraceError
-from chakrakit.replayer.plan.options import ReplayOptions
-from chakrakit.replayer.run.session import prepare
+from chakrakit.replayer import ReplayOptions
 from chakrakit.replayer.runner import collectives
 from chakrakit.replayer.runner.collectives import issue
-from chakrakit.sources.pytorch.linking.linker import link
+from chakrakit.replayer.session import prepare
+from chakrakit.sources.pytorch.linking import link
 from support.recorded import FUNCTIONAL, Sheet, plain, tensor
 
 torch = pytest.importorskip("torch")

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 import chakrakit as ck
-from chakrakit.replayer.plan.options import ReplayOptions
-from chakrakit.replayer.run.session import prepare
+from chakrakit.replayer import ReplayOptions
 from chakrakit.replayer.runner.emulate import _turns, run_emulation
 from chakrakit.replayer.runner.limits import ReplayError
+from chakrakit.replayer.session import prepare
 
 torch = pytest.importorskip("torch")
 

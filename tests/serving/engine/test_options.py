@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.serving.engine import EngineOptions
+from chakrakit.serving import EngineOptions
 
 
 def test_the_defaults_make_sense() -> None:

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.serving import ServeResult, serve
-from chakrakit.serving.engine import PRESETS, batch_limits, engine_from
+from chakrakit.serving import batch_limits, serve
+from chakrakit.serving.engine import PRESETS, engine_from
+from chakrakit.serving.results import ServeResult
 
 STREAM = "poisson{rate=200,n=24,prompt=600,output=24,prefix=256,prefixes=2,priorities=2,adapters=4,seed=1}"
 BASE = {

@@ -5,9 +5,10 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError
+from chakrakit.serving import Layout
 from chakrakit.serving.engine import engine_from
 from chakrakit.serving.kvcache import Capacity, capacity_of
-from chakrakit.serving.plan import Layout, serving_step
+from chakrakit.serving.plan import serving_step
 from chakrakit.serving.steps import StepOperators
 from chakrakit.workloads.models import named
 
@@ -24,6 +25,14 @@ def test_a_token_takes_keys_and_values_of_every_layer():
     """32 layers, 8 heads of 128, keys and values, two bytes each."""
     assert capacity().bytes_per_token == 32 * 8 * 128 * 2 * 2
     assert capacity("vllm{kv_cache_dtype=fp8}").bytes_per_token == 32 * 8 * 128 * 2
+
+
+def test_a_cache_may_be_narrower_than_the_model():
+    """Keys and values of two bytes beside weights of four."""
+    step = serving_step("fp32")
+    operators = StepOperators(MODEL, Layout().plan(1, MODEL), step, False)
+    engine = engine_from("vllm{kv_cache_dtype=bfloat16}")
+    assert capacity_of(engine, operators, DEVICE).bytes_per_token == 32 * 8 * 128 * 2 * 2
 
 
 def test_what_is_left_of_memory_is_cut_into_blocks():

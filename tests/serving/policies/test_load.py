@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.serving.policies import policy_from
+from chakrakit.serving import policy_from
 
 
 def test_a_class_of_a_file_is_made(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.serving.requests.json_lines import read_json_lines
+from chakrakit.serving.requests.files import read_json_lines
 
 
 def read(*rows: dict[str, object]):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.serving.requests.lengths import Lengths
+from chakrakit.serving.requests.processes import Lengths
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.machines.load import parse_machine
-from chakrakit.serving.results.energy import EngineLoad, Lengths, pool_joules
+from chakrakit.machines import parse_machine
+from chakrakit.serving.results.figures import EngineLoad, Lengths, pool_joules
 from chakrakit.serving.steps import StepOperators
 from chakrakit.workloads.description import Decoder, Plan, Step
 

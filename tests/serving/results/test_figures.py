@@ -6,10 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from chakrakit.machines.load import parse_machine
+from chakrakit.machines import parse_machine
 from chakrakit.serving.cluster import Setup, run
-from chakrakit.serving.results.figures import Served
-from chakrakit.serving.results.service_level import ServiceLevel
+from chakrakit.serving.results import Served, ServiceLevel
 from support.serving_engines import pool, together
 
 

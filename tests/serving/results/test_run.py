@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chakrakit.serving.cluster import Setup, run
-from chakrakit.serving.results.figures import Served
+from chakrakit.serving.results import Served
 from chakrakit.serving.results.run import engine_run, lanes
 from support.serving_engines import pool, together
 

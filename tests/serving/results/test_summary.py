@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chakrakit.results import Spread
-from chakrakit.serving.results.service_level import ServiceLevel
+from chakrakit.serving.results import ServiceLevel
 from chakrakit.serving.results.summary import gap_spread, met
 
 NOTHING = Spread(0.0, 0.0, 0.0, 0.0)

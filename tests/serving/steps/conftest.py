@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from chakrakit.machines import parse_machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import parse_machine
 from chakrakit.serving.steps import StepOperators
 from chakrakit.workloads.description import Decoder, Plan, Step
 

@@ -7,7 +7,7 @@ import pytest
 
 from chakrakit import CollectiveType
 from chakrakit.errors import ConfigError
-from chakrakit.serving.steps.collectives import CollectiveTimes, times_on
+from chakrakit.serving.steps import CollectiveTimes, times_on
 from support.simulated import machine_of
 
 SIZES = np.array([0.0, 10_000.0, 12_345.0])

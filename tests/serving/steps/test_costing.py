@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.serving.steps.costing import flat, in_pieces, picoseconds
+from chakrakit.serving.steps import picoseconds
+from chakrakit.serving.steps.costing import flat, in_pieces
 
 
 def test_seconds_become_whole_picoseconds() -> None:

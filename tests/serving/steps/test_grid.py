@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.serving.steps import grid
-from chakrakit.serving.steps.grid import filled_grid, shares
+from chakrakit.serving.steps import measured as grid
+from chakrakit.serving.steps.measured import filled_grid, shares
 
 
 def table(*rows, **more):

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.serving.steps.padded import MaskedAttention, line, measurements_for, separate_kernels
+from chakrakit.serving.steps.modelled import (
+    MaskedAttention,
+    line,
+    measurements_for,
+    separate_kernels,
+)
 
 
 def test_measurements_belong_to_devices_by_name() -> None:

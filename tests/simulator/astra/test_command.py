@@ -10,9 +10,10 @@ from click.testing import CliRunner, Result
 
 import chakrakit
 from chakrakit import CollectiveType, Run, TraceBuilder, TraceSet, write
-from chakrakit.cli import group
+from chakrakit.commands import group
 from chakrakit.errors import ChakraError
 from support.astra_cases import system, write_files
+from support.commands import chakra as typed
 
 MB = 1 << 20
 
@@ -142,6 +143,6 @@ def test_errors_name_the_file_and_the_key(inputs: list[str], tmp_path: Path) -> 
 
 
 def test_a_machine_must_be_given() -> None:
-    out = CliRunner().invoke(group, ["simulate", "somewhere"])
+    out = typed("simulate", "somewhere")
     assert out.exit_code == 2
-    assert "--astra SYSTEM NETWORK MEMORY" in out.output
+    assert "--astra SYSTEM NETWORK MEMORY" in out.stderr

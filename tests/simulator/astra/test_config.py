@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.simulator.astra.config import parse_implementation, read_config
+from chakrakit.simulator.astra import read_config
+from chakrakit.simulator.astra.config import parse_implementation
 from support.astra_cases import case_of, coll, figures, network, on_all, run, system
 
 MB = 1 << 20

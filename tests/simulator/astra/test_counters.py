@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.simulator.astra.counters import collective_table, link_table
+from chakrakit.simulator.astra.run import collective_table, link_table
 from support.astra_cases import case_of, coll, comp, network, on_all, run, system
 
 MB = 1 << 20

@@ -140,7 +140,7 @@ def test_one_byte_more_in_a_message(shape: str) -> None:
         for r in range(8)
     ]
     result = same(case_of(graphs, network((shape, 8))))
-    assert result.cycles[6] != result.cycles[5] or not result.folded
+    assert not result.folded
 
 
 def test_one_byte_more_in_one_groups_collective() -> None:
@@ -148,7 +148,9 @@ def test_one_byte_more_in_one_groups_collective() -> None:
     for rank in range(4):
         case = changed(case, rank, 1, comm_size=MB + 4096)
     result = same(case)
-    assert len(set(result.cycles.tolist())) > 1 or result.fold_factor < 16
+    cycles = result.cycles.tolist()
+    assert min(cycles[:4]) > max(cycles[4:])
+    assert result.fold_factor == 4
 
 
 def test_a_group_in_another_order() -> None:

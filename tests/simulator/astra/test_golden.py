@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chakrakit.errors import ChakraError
-from chakrakit.simulator.astra.log import log_lines
+from chakrakit.simulator.astra import log_lines
 from support import paths
 from support.astra_cases import case_of, coll, figures, network, read_cases, run, system
 

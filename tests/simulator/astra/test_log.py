@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from chakrakit.simulator.astra.log import log_lines, times_by_kind
+from chakrakit.simulator.astra import log_lines
+from chakrakit.simulator.astra.log import times_by_kind
 from support.astra_cases import case_of, comp, network, on_all, run, system
 
 TWO = network(("Switch", 2))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from chakrakit import Binding, Groups, TraceBuilder, TraceSet
-from chakrakit.simulator.astra import AstraOptions, make_config, simulate
-from chakrakit.simulator.astra.run import to_run
+from chakrakit.simulator.astra import AstraOptions, make_config, simulate, to_run
 from support.astra_cases import network, system
 
 CONFIG = make_config(system(), network(("Ring", 2)), {}, {"5": [0, 1]})

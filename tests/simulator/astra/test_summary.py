@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from chakrakit.simulator.astra.summary import about, rows
+from chakrakit.simulator.astra import about, rows
 
 
 def result(cycles, exposed, **more):

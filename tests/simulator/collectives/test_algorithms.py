@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from chakrakit.simulator.collectives import SWITCH, CollectiveSteps
 from chakrakit.simulator.collectives import algorithms as a
-from chakrakit.simulator.collectives.collective_steps import SWITCH, CollectiveSteps
 from chakrakit.simulator.collectives.hierarchical import hierarchical
 from support.carried import carry, contributions, merge, owned_only, pieces_of
 

@@ -5,9 +5,15 @@ import math
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.simulator.collectives import Algorithms, data_bytes, moved_bytes
-from chakrakit.simulator.collectives.choice import COLLECTIVES, estimate
-from chakrakit.simulator.collectives.group_shape import Shape, Way
+from chakrakit.simulator.collectives import (
+    COLLECTIVES,
+    Algorithms,
+    Shape,
+    data_bytes,
+    estimate,
+    moved_bytes,
+)
+from chakrakit.simulator.collectives.group_shape import Way
 
 NEAR = Way(1e-6, 100e9)
 EIGHT = Shape(8, ring=NEAR, far=NEAR, fan=8, axes=(), reduces=False)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from chakrakit.simulator.collectives.collective_steps import CollectiveSteps, step
+from chakrakit.simulator.collectives import CollectiveSteps
+from chakrakit.simulator.collectives.collective_steps import step
 
 
 def test_a_step_waits_for_the_one_before_unless_it_says_otherwise():

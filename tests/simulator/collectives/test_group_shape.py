@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import chakrakit as ck
-from chakrakit.machines.load import parse_machine
-from chakrakit.simulator.collectives.group_shape import Axis, Way, grid_of, shapes
+from chakrakit.machines import parse_machine
+from chakrakit.simulator.collectives import grid_of, shapes
+from chakrakit.simulator.collectives.group_shape import Axis, Way
 from support.simulated import GB, machine_of
 
 

@@ -5,7 +5,8 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.machines.library import Span, cost
-from chakrakit.simulator.collectives.pace import library_call, library_steps, plain_cost, rail_ring
+from chakrakit.simulator.collectives import library_call, library_steps, plain_cost
+from chakrakit.simulator.collectives.pace import rail_ring
 from support.carried import carry, contributions
 
 LIBRARY = ck.load_machine("dgx-h100:2").library

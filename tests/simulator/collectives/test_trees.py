@@ -2,7 +2,7 @@
 
 import pytest
 
-from chakrakit.simulator.collectives.trees import double_tree, in_order_tree
+from chakrakit.simulator.collectives.algorithms import double_tree, in_order_tree
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
-from chakrakit.simulator.engine.classes import RowNames, refine
-from chakrakit.simulator.engine.membership import Membership
+from chakrakit.simulator.engine.membership import Membership, RowNames, refine
 from chakrakit.simulator.engine.program import read_program
 
 

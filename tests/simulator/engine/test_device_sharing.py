@@ -9,9 +9,9 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import DeadlockError, TraceError
-from chakrakit.machines.load.description import parse_machine
+from chakrakit.machines import parse_machine
 from chakrakit.simulator.engine import native
-from chakrakit.trace.timing.scheduler import Reason
+from chakrakit.trace.timing import Reason
 
 MACHINE = parse_machine({"network": [{"topology": "full", "size": 2, "bandwidth": 1e9}]}, "pair")
 SIZE = 100_000  # bytes at 1 GB/s: each of the two sends half of it and then half again

@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 import chakrakit as ck
-from chakrakit.machines.load import load_machine
-from chakrakit.simulator.engine import native
-from chakrakit.simulator.engine.disturb import Disturbance, Fault
+from chakrakit.machines import load_machine
+from chakrakit.simulator.engine import Disturbance, Fault, native
 from support.simulated import machine_of
 
 

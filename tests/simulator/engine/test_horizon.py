@@ -5,8 +5,8 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, Edges, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ChakraError, ConfigError, TraceError
-from chakrakit.machines.device import HORIZON_DAYS, HORIZON_PS, MOST_NS
-from chakrakit.machines.load import read_machine
+from chakrakit.machines import read_machine
+from chakrakit.machines.device import HORIZON_PS, MOST_NS
 from chakrakit.simulator.engine import Disturbance, Fault, SimulationOptions, run
 
 DAY = 86400 * 10**9
@@ -49,9 +49,7 @@ def chain(ranks, days):
     return TraceSet(bodies)
 
 
-def test_the_horizon_is_fifty_days():
-    assert HORIZON_DAYS == 50
-    assert HORIZON_PS == 50 * 86400 * 10**12
+def test_two_times_within_the_horizon_can_be_added():
     assert 2 * HORIZON_PS < 2**63
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ChakraError, TraceError
-from chakrakit.machines.load import load_machine
+from chakrakit.machines import load_machine
 from chakrakit.simulator.engine import SimulationOptions, native, run
 from support.bounded import memory_below
 from support.simulated import machine_of

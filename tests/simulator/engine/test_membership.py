@@ -7,7 +7,7 @@ from chakrakit.errors import TraceError
 from chakrakit.simulator.engine import native
 from chakrakit.simulator.engine.membership import Membership
 from chakrakit.simulator.engine.program import read_program
-from chakrakit.simulator.results.simulation import simulate
+from chakrakit.simulator.results import simulate
 from support.simulated import collective, machine_of
 
 AR = CollectiveType.ALL_REDUCE

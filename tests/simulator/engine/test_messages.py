@@ -5,8 +5,8 @@ import pytest
 
 from chakrakit import Binding, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import TraceError
+from chakrakit.machines import load_machine
 from chakrakit.machines.library import Span, cost
-from chakrakit.machines.load import load_machine
 from chakrakit.simulator.engine import native
 from chakrakit.simulator.engine.membership import Membership
 from chakrakit.simulator.engine.messages import device_table, message_pace

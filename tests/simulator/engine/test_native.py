@@ -5,12 +5,11 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, EdgeForm, Groups, TraceBuilder, TraceSet, schedule
 from chakrakit.errors import DeadlockError
-from chakrakit.machines.load.description import parse_machine
-from chakrakit.simulator.engine import native
-from chakrakit.simulator.engine.disturb import Disturbance
-from chakrakit.simulator.results.simulation import simulate
-from chakrakit.trace.model.edges import EdgeKind
-from chakrakit.trace.timing.scheduler import Reason
+from chakrakit.machines import parse_machine
+from chakrakit.simulator.engine import Disturbance, native
+from chakrakit.simulator.results import simulate
+from chakrakit.trace.model import EdgeKind
+from chakrakit.trace.timing import Reason
 from support.simulated import collective, machine_of, one_device
 
 AR = CollectiveType.ALL_REDUCE

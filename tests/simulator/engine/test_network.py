@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet, core
-from chakrakit.machines.load.description import parse_machine
-from chakrakit.simulator.collectives.choice import ALGORITHMS, Algorithms
-from chakrakit.simulator.engine import native
-from chakrakit.simulator.engine.disturb import Disturbance, Fault
+from chakrakit.machines import parse_machine
+from chakrakit.simulator.collectives import ALGORITHMS, Algorithms
+from chakrakit.simulator.engine import Disturbance, Fault, native
 from support.simulated import GB, collective, machine_of, seconds
 
 
@@ -149,8 +148,7 @@ def test_time_is_the_closed_form_where_every_pair_has_a_link(kind, name):
 
 @pytest.mark.parametrize("n", [2, 3, 6, 8, 17, 32, 64])
 def test_double_tree_closed_form_without_contention(n):
-    from chakrakit.simulator.collectives.algorithms import tree_all_reduce
-    from chakrakit.simulator.collectives.trees import double_tree
+    from chakrakit.simulator.collectives.algorithms import double_tree, tree_all_reduce
 
     size, chunks = 64 * 10**9, 16
     height = max(t.height for t in double_tree(n))

@@ -3,7 +3,7 @@
 import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
-from chakrakit.machines.load import parse_machine
+from chakrakit.machines import parse_machine
 from chakrakit.simulator.collectives import ALGORITHMS, Algorithms
 from chakrakit.simulator.engine import SimulationOptions, native, run
 from support.simulated import machine_of

@@ -4,9 +4,8 @@ import pytest
 
 from chakrakit import CollectiveType, EdgeKind, NodeType, TraceBuilder
 from chakrakit.errors import TraceError
+from chakrakit.simulator.engine import COMM, COMPUTE
 from chakrakit.simulator.engine.program import (
-    COMM,
-    COMPUTE,
     ORDERED,
     PLAIN,
     POOL,

@@ -4,9 +4,8 @@ import pytest
 
 from chakrakit import CollectiveType, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.simulator.engine import native
-from chakrakit.simulator.engine.disturb import Disturbance, Fault
-from chakrakit.simulator.results.simulation import simulate
+from chakrakit.simulator.engine import Disturbance, Fault, native
+from chakrakit.simulator.results import simulate
 from support.simulated import collective, machine_of, one_device, two
 
 AR = CollectiveType.ALL_REDUCE

@@ -6,7 +6,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.machines.load import parse_machine
+from chakrakit.machines import parse_machine
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import simulate
 
@@ -102,7 +102,7 @@ def test_storage_and_collectives_share_the_network():
 
 
 def test_jobs_share_servers():
-    from chakrakit.simulator.jobs import simulate_jobs
+    from chakrakit.simulator.results import simulate_jobs
 
     made = machine(remote=remote(latency=0))
     done = simulate_jobs({"a": each(4), "b": each(4)}, made)

@@ -4,8 +4,7 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, EdgeKind, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import DeadlockError
-from chakrakit.simulator.engine import native
-from chakrakit.simulator.engine.disturb import Disturbance, Fault
+from chakrakit.simulator.engine import Disturbance, Fault, native
 from support.simulated import machine_of, one_device, two
 
 AR = CollectiveType.ALL_REDUCE

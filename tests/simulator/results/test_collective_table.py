@@ -6,7 +6,7 @@ import pytest
 import chakrakit as ck
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError
-from chakrakit.machines.load import load_machine
+from chakrakit.machines import load_machine
 from chakrakit.simulator.engine import SimulationOptions, run
 from chakrakit.simulator.results import parse_members, parse_sizes
 

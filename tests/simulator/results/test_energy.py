@@ -3,7 +3,7 @@
 import pytest
 
 from chakrakit import TraceBuilder, TraceSet
-from chakrakit.machines.load import parse_machine
+from chakrakit.machines import parse_machine
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results.energy import Energy, energy_of, run_within_limits
 

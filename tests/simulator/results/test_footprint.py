@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from chakrakit.cli import group
+from chakrakit.commands import group
 from chakrakit.trace.sets import footprint_of
 from chakrakit.trace.storage import read
 from chakrakit.views.app.session import Session

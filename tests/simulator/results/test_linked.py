@@ -8,9 +8,9 @@ import pytest
 
 from chakrakit import TraceSet
 from chakrakit.simulator.engine import native
-from chakrakit.simulator.results.simulation import simulate
-from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
-from chakrakit.trace.model.edges import EdgeKind
+from chakrakit.simulator.results import simulate
+from chakrakit.sources.pytorch.linking import LinkOptions, link
+from chakrakit.trace.model import EdgeKind
 from support import paths
 
 DATA = paths.DATA / "pytorch"
@@ -78,7 +78,7 @@ def test_measured_durations_give_the_recorded_span_back(name):
 
 
 def native_machine():
-    from chakrakit.machines.load.load import load_machine
+    from chakrakit.machines import load_machine
 
     return load_machine("dgx-h200")
 

@@ -3,9 +3,8 @@
 import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet, read, write
-from chakrakit.simulator.engine import native
-from chakrakit.simulator.engine.disturb import Disturbance
-from chakrakit.simulator.results.simulation import simulate
+from chakrakit.simulator.engine import Disturbance, native
+from chakrakit.simulator.results import simulate
 from support.simulated import collective, machine_of
 
 AR = CollectiveType.ALL_REDUCE

@@ -4,7 +4,7 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.simulator.engine import Fault
-from chakrakit.simulator.results.settings import read_placement, split_fault, split_pair
+from chakrakit.simulator.results import read_placement, split_fault
 
 
 @pytest.mark.parametrize(
@@ -30,16 +30,6 @@ def test_a_fault(text, fault):
 def test_what_is_no_fault_is_refused(text, problem):
     with pytest.raises(ConfigError, match=problem):
         split_fault(text)
-
-
-def test_pairs_and_numbers():
-    assert split_pair("all-reduce=ring", "--algorithm") == ("all-reduce", "ring")
-    assert split_pair("3=1.5", "--straggler", number=True) == ("3", "1.5")
-    for text in ("=1", "3", "3="):
-        with pytest.raises(ConfigError, match="write it as LEFT=RIGHT"):
-            split_pair(text, "--straggler")
-    with pytest.raises(ConfigError, match="write it as RANK=FACTOR"):
-        split_pair("x=1", "--straggler", number=True)
 
 
 def test_a_placement_is_a_list_of_devices(tmp_path):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from chakrakit.simulator.engine import StoredOperations
-from chakrakit.simulator.results.storage import server_uses
+from chakrakit.simulator.results.summary import server_uses
 
 US = 1_000_000
 """Picoseconds."""

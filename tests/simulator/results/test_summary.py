@@ -3,7 +3,7 @@
 import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
-from chakrakit.simulator.results.simulation import simulate
+from chakrakit.simulator.results import simulate
 from support.simulated import one_device
 
 AR = CollectiveType.ALL_REDUCE

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.activities.columns import Activities, TextTable
-from chakrakit.sources.pytorch.read.kineto import Kind
+from chakrakit.sources.activities import Activities, TextTable
+from chakrakit.sources.pytorch.read import Kind
 
 
 def test_events_keep_their_order_and_unknown_numbers_are_minus_one():

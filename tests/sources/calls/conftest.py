@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from chakrakit.sources.calls.record import STATES, Calls, Group
+from chakrakit.sources.calls import STATES, Calls, Group
 
 
 @pytest.fixture

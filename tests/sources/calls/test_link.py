@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.calls.link import Recording, link_calls
-from chakrakit.sources.calls.record import Group
-from chakrakit.sources.inputs import link
+from chakrakit.sources import link
+from chakrakit.sources.calls import Group, Recording, link_calls
 from support.recorders import dump_of, write_dumps
 
 

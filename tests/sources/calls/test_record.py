@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from chakrakit.sources.calls.record import Group
+from chakrakit.sources.calls import Group
 
 CALLS = [("nccl:all_reduce", 0, 10, 20), ("nccl:broadcast", 0, 30, 40)]
 

@@ -8,17 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from chakrakit import CollectiveType
-from chakrakit.sources.calls.record import Group
-from chakrakit.sources.calls.trace import (
-    BETWEEN,
-    call_trace,
-    followers,
-    kinds_of,
-    node_times,
-    times,
-)
-from chakrakit.sources.flight_recorder import read_dump
-from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.sources.calls import Group, call_trace, read_dump, times
+from chakrakit.sources.calls.trace import BETWEEN, followers, kinds_of, node_times
+from chakrakit.sources.pytorch import names as words
 from support.recorders import dump_of
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from chakrakit.cli import group
+from chakrakit.commands import group
 
 MODEL = {
     "architectures": ["LlamaForCausalLM"],

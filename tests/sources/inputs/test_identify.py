@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from chakrakit.sources.inputs.identify import Format, format_of
+from chakrakit.sources.inputs import Format, recognise
 from support.recorders import dump_of
 
 DUMP = dump_of(0, 4, 3, seed=0)
@@ -34,15 +34,15 @@ SNAPSHOT = {"segments": [{"total_size": 512}], "device_traces": [[]]}
 def test_a_file_is_what_its_first_bytes_say_plain_or_gzipped(tmp_path, data, kind, packed):
     path = tmp_path / "anything.txt"
     path.write_bytes(gzip.compress(data) if packed else data)
-    assert format_of(path) == kind
+    assert recognise(path).format == kind
 
 
 def test_kineto_lists_process_groups_too_and_is_no_dump(tmp_path):
     said = {"schemaVersion": 1, "distributedInfo": {"pg_config": []}, "traceEvents": []}
     (tmp_path / "k.json").write_text(json.dumps(said))
-    assert format_of(tmp_path / "k.json") == Format.PYTORCH
+    assert recognise(tmp_path / "k.json").format == Format.PYTORCH
 
 
 def test_a_file_that_only_looks_gzipped_is_nothing(tmp_path):
     (tmp_path / "a.gz").write_bytes(b"\x1f\x8bnot really")
-    assert format_of(tmp_path / "a.gz") is None
+    assert recognise(tmp_path / "a.gz").format is None

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from chakrakit.errors import ConfigError, FormatError
-from chakrakit.sources.inputs import linking
-from chakrakit.sources.inputs.linking import link
-from chakrakit.sources.nccl_inspector import Inspected
+from chakrakit.sources import inputs as linking
+from chakrakit.sources import link
+from chakrakit.sources.calls import Inspected
 from chakrakit.sources.pytorch.linking import LinkOptions
 from support.recorders import dump_of
 
@@ -58,7 +58,7 @@ def test_a_dump_s_rank_is_said_by_its_name(tmp_path):
 
 def test_recordings_with_times_take_no_second_file_of_them(tmp_path):
     with pytest.raises(ConfigError, match="--times goes with PyTorch's observer files"):
-        linking._activities([(tmp_path, lambda: None)], {}, LinkOptions(times=(tmp_path,)))
+        linking._rocprof([tmp_path], {}, LinkOptions(times=(tmp_path,)))
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.jobtraces import is_job_trace, read_job_trace
-from chakrakit.sources.jobtraces.operations import OPERATIONS, read_operations
+from chakrakit.sources import is_job_trace, read_job_trace
+from chakrakit.sources.jobtraces import OPERATIONS, read_operations
 from support.job_traces import write_job
 
 

@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chakrakit.sources.jobtraces import read_job_trace
-from chakrakit.sources.jobtraces.operations import OPERATIONS, Operations
-from chakrakit.sources.jobtraces.order import Worker, order_of
+from chakrakit.sources import read_job_trace
+from chakrakit.sources.jobtraces import OPERATIONS, Operations, Worker, order_of
 from support.job_traces import write_job
 
 
@@ -108,6 +107,20 @@ def test_compute_in_order_and_messages_with_what_they_belong_to():
         "forward-recv": [],
         "backward-send": [],
         "backward-recv": [0],
+    }
+
+
+def test_parameters_are_gathered_before_the_first_forward_of_their_chunk():
+    worker = _worker(
+        0,
+        1,
+        ("params-all-gather", 0, 0, 5),
+        ("forward-compute", 0, 5, 10),
+        ("forward-compute", 1, 10, 15),
+    )
+    assert set(order_of(worker).edges) == {
+        (("params-all-gather", 0), ("forward-compute", 0)),
+        (("forward-compute", 0), ("forward-compute", 1)),
     }
 
 

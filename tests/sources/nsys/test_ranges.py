@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from chakrakit.sources.nsys.ranges import Named, Payloads, communication_facts, named
+from chakrakit.sources.nsys import Named, Payloads, communication_facts, named
 
 
 @pytest.mark.parametrize(

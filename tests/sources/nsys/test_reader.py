@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -11,11 +12,11 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.insight.analysis import analyze
-from chakrakit.sources.inputs import link
-from chakrakit.sources.nsys import find_processes, read_process
+from chakrakit.insight import analyze
+from chakrakit.sources import link
+from chakrakit.sources.nsys import read_processes
 from chakrakit.sources.pytorch.linking import LinkOptions
-from chakrakit.sources.pytorch.read import Kineto, read_bytes, read_kineto
+from chakrakit.sources.pytorch.read import Kind, Kineto, read_bytes, read_kineto
 from support.nsys_file import NsysFile
 from support.paths import DATA
 
@@ -114,14 +115,29 @@ def test_an_export_without_newer_columns_and_tables_is_read(tmp_path: Path) -> N
     assert report.ranks[0].annotations == 0
 
 
+def test_kernels_have_the_grid_they_were_launched_with(tmp_path: Path) -> None:
+    traces = kineto(), read_processes(export(tmp_path / "a.sqlite", kineto()))[0]
+    launched = [
+        Counter(
+            (trace.texts[grid], trace.texts[block])
+            for kind, grid, block in zip(
+                trace.kind, trace.text_columns["grid"], trace.text_columns["block"], strict=True
+            )
+            if kind == Kind.KERNEL
+        )
+        for trace in traces
+    ]
+    assert launched[0] == launched[1]
+    assert len(launched[0]) > 1
+
+
 def test_compressed_exports_are_read(tmp_path: Path) -> None:
     plain = export(tmp_path / "a.sqlite", kineto())
     packed = tmp_path / "b.sqlite.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
 
-    assert len(read_process(find_processes(packed)[0])) == len(
-        read_process(find_processes(plain)[0])
-    )
+    ours, theirs = ([len(k) for k in read_processes(path)] for path in (packed, plain))
+    assert ours == theirs == [3650]
 
 
 def _other(path: Path) -> None:

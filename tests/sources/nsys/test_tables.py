@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.nsys.tables import is_export, open_tables
+from chakrakit.sources.nsys import is_export, open_tables
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.inputs import link
+from chakrakit.sources import link
 from chakrakit.sources.pytorch.linking import LinkOptions
 from chakrakit.sources.rocprof import read_processes
 

@@ -10,8 +10,8 @@ import pytest
 
 import chakrakit
 from chakrakit.errors import FormatError
-from chakrakit.insight.analysis import analyze
-from chakrakit.sources.inputs import link
+from chakrakit.insight import analyze
+from chakrakit.sources import link
 from chakrakit.sources.snapshots import read_snapshot
 from support.paths import DATA
 

@@ -6,15 +6,13 @@ from random import Random
 
 import pytest
 
-from chakrakit.machines.device.work import Roofline
-from chakrakit.machines.load.load import load_machine
-from chakrakit.simulator.results.simulation import Simulation, simulate
-from chakrakit.studies.bound.bound import Bounds
-from chakrakit.studies.search.objective import objective_of
-from chakrakit.studies.search.searcher import Searcher
-from chakrakit.workloads.description.description import Lengths, Plan, Step, Workload
-from chakrakit.workloads.generate.figures import dry_run
-from chakrakit.workloads.generate.generator import generate, generated
+from chakrakit.machines import load_machine
+from chakrakit.machines.device import Roofline
+from chakrakit.simulator.results import Simulation, simulate
+from chakrakit.studies.bound import Bounds
+from chakrakit.studies.search.searcher import Searcher, objective_of
+from chakrakit.workloads.description import Lengths, Plan, Step, Workload
+from chakrakit.workloads.generate import dry_run, generate, generated
 from chakrakit.workloads.models import named
 from support.random_plans import random_workload
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from chakrakit import CollectiveType
-from chakrakit.machines.load import parse_machine
-from chakrakit.studies.bound.isolated_times import IsolatedTimes
+from chakrakit.machines import parse_machine
+from chakrakit.studies.bound import IsolatedTimes
 
 KIND = CollectiveType.ALL_GATHER
 

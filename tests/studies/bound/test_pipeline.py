@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit.studies.bound.pipeline import pipeline_starts
-from chakrakit.studies.bound.stage_kinds import StageKinds
-from chakrakit.studies.bound.task_rows import TaskRows
+from chakrakit.studies.pipeline_bound import StageKinds, pipeline_starts
+from chakrakit.studies.task_rows import TaskRows
 
 
 @pytest.mark.parametrize(

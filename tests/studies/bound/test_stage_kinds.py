@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.studies.bound.stage_kinds import StageKinds
+from chakrakit.studies.pipeline_bound import StageKinds
 
 
 def test_stages_in_the_middle_are_alike(layout) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.machines.device import Roofline
-from chakrakit.studies.bound.stage_power import StagePower
+from chakrakit.studies.bound import StagePower
 
 DEVICE = ck.load_machine("dgx-h100").devices[0]
 SECOND = 10**12

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit.studies.bound.stage_kinds import StageKinds
-from chakrakit.studies.bound.task_rows import AFTER_OUTPUT, BEFORE_INPUT, MAIN, TaskRows
+from chakrakit.studies.pipeline_bound import StageKinds
+from chakrakit.studies.task_rows import AFTER_OUTPUT, BEFORE_INPUT, MAIN, TaskRows
 from chakrakit.trace.model import Graph
 
 

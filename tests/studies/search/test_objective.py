@@ -6,7 +6,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError
-from chakrakit.studies.search.objective import objective_of
+from chakrakit.studies.search.searcher import objective_of
 
 HOUR_PS = 3600 * 10**12
 

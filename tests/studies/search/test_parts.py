@@ -9,10 +9,10 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.simulator.engine.program import read_program
-from chakrakit.simulator.results.simulation import simulate
-from chakrakit.studies.search.parts import parts_of, shares, why
-from chakrakit.workloads.description.description import Plan, Step, Workload
-from chakrakit.workloads.generate.generator import generate
+from chakrakit.simulator.results import simulate
+from chakrakit.studies.search.searcher import parts_of, shares, why
+from chakrakit.workloads.description import Plan, Step, Workload
+from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import named
 
 

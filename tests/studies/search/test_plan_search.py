@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device.work import Roofline
-from chakrakit.machines.load.load import load_machine
-from chakrakit.simulator.results.simulation import simulate
-from chakrakit.studies.bound.bound import Bounds
-from chakrakit.studies.search.plan_search import SearchResult, machine_for, search
-from chakrakit.studies.search.space import space_of, workloads
-from chakrakit.workloads.description.description import Decoder, Step, Workload
-from chakrakit.workloads.generate.generator import generate
+from chakrakit.machines import load_machine
+from chakrakit.machines.device import Roofline
+from chakrakit.simulator.results import simulate
+from chakrakit.studies.bound import Bounds
+from chakrakit.studies.search import SearchResult, machine_for, search, space_of, workloads
+from chakrakit.workloads.description import Decoder, Step, Workload
+from chakrakit.workloads.generate import generate
 from support.small_space import FEW, MODEL, STEP
 
 MIXED = Decoder(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chakrakit.studies.search.ranked import Ranked
+from chakrakit.studies.search.searcher import Ranked
 
 
 class Plan(msgspec.Struct):

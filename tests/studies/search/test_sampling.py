@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from chakrakit.errors import MissingExtra
-from chakrakit.studies.search.plan_search import search
+from chakrakit.studies.search import search
 from support.small_space import FEW, MODEL, STEP
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError
-from chakrakit.studies.search.script_search import search_script
+from chakrakit.studies.search import search_script
 
 SCRIPT = """
 import sys, torch

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.machines.load import parse_machine
-from chakrakit.studies.search.objective import objective_of
-from chakrakit.studies.search.searcher import Searcher
+from chakrakit.machines import parse_machine
+from chakrakit.studies.search.searcher import Searcher, objective_of
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
 
 MODEL = Decoder(name="m", layers=2, hidden=64, heads=4, vocab=100)

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.load import load_machine
-from chakrakit.serving import ServiceLevel, serving_of
-from chakrakit.studies.search.serving_search import ServingSearchResult, search_serving
-from chakrakit.studies.search.serving_space import serving_space
+from chakrakit.machines import load_machine
+from chakrakit.serving import serving_of
+from chakrakit.serving.results import ServiceLevel
+from chakrakit.studies.search import ServingSearchResult, search_serving
+from chakrakit.studies.search.serving_search import serving_space
 
 MODEL = "llama-3.1-8b"
 REQUESTS = "poisson{rate=60,n=60,prompt=512,output=32,seed=3}"

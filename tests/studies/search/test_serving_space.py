@@ -6,7 +6,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError
-from chakrakit.studies.search.serving_space import ServingSpace, serving_space
+from chakrakit.studies.search.serving_search import ServingSpace, serving_space
 from chakrakit.workloads.description import Decoder
 
 MODEL = Decoder(name="m", layers=4, hidden=64, heads=12, kv_heads=4, vocab=100)

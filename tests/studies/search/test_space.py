@@ -3,7 +3,8 @@
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.studies.search.space import Space, space_of, workload_of, workloads
+from chakrakit.studies.search import space_of, workloads
+from chakrakit.studies.search.space import Space, workload_of
 from chakrakit.workloads.description import Decoder, Step
 from chakrakit.workloads.models import named
 

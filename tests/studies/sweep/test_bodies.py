@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from chakrakit.studies.sweep import bodies
-from chakrakit.studies.sweep.bodies import traces_of
+from chakrakit.studies.sweep import measurement as bodies
+from chakrakit.studies.sweep.measurement import traces_of
 from chakrakit.studies.sweep.points import content_key
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.studies.sweep.captured import captured_of
+from chakrakit.studies.sweep import captured_of
 
 PLAIN = {"capture": "python train.py --tp {tp}", "ranks": 64, "device": "h100"}
 

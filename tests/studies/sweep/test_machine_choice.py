@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.studies.sweep.machine_choice import choose
+from chakrakit.studies.sweep.study import choose
 
 FILE = "network: [{topology: switch, size: 3, bandwidth: 1 GB/s}]\n"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.simulator.results import RankSummary, simulate
-from chakrakit.studies.sweep.machine_choice import MachineChoice
-from chakrakit.studies.sweep.measurement import Row, mean, measure
+from chakrakit.studies.sweep import mean, measure
+from chakrakit.studies.sweep.measurement import Row
 from chakrakit.studies.sweep.points import Point
-from chakrakit.studies.sweep.study import Settings
+from chakrakit.studies.sweep.study import MachineChoice, Settings
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
 from chakrakit.workloads.generate import generate
 

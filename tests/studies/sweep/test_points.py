@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.studies.sweep.points import grid
-from chakrakit.studies.sweep.study import read_study
+from chakrakit.studies.sweep import grid, read_study
 
 
 def test_the_grid_is_every_combination(study_file: Path) -> None:

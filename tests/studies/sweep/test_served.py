@@ -10,9 +10,9 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.serving import serve
-from chakrakit.studies.sweep import read_study, serving_findings, sweep
-from chakrakit.studies.sweep.points import grid
-from chakrakit.views.pages.sweep_report import sweep_report
+from chakrakit.studies.sweep import findings as serving_findings
+from chakrakit.studies.sweep import grid, read_study, sweep
+from chakrakit.views.sweep_report import sweep_report
 
 STUDY = """\
 name: served

@@ -5,12 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from chakrakit.studies.sweep.serving_findings import (
-    THROUGHPUT,
-    is_serving,
-    latency_fronts,
-    served_rows,
-)
+from chakrakit.studies.sweep.findings import THROUGHPUT, is_serving, latency_fronts, served_rows
 
 
 def row(scale: int, seqs: int, tokens: float, ttft: float, **more):

@@ -16,13 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.simulator.results.simulation import simulate
-from chakrakit.studies.sweep import measurement
-from chakrakit.studies.sweep.points import Point, grid
+from chakrakit.simulator.results import simulate
+from chakrakit.studies.sweep import grid, measurement, read_study, sweep
+from chakrakit.studies.sweep.points import Point
 from chakrakit.studies.sweep.store import Finished, Store
-from chakrakit.studies.sweep.study import read_study
-from chakrakit.studies.sweep.sweep_run import sweep
-from chakrakit.workloads.generate.generator import generate
+from chakrakit.workloads.generate import generate
 from support.engines import CLUSTERS
 
 
@@ -138,7 +136,7 @@ def test_passes_are_an_axis(study_file: Path) -> None:
 
 
 def command(study: Path, folder: Path, *more: str) -> list[str]:
-    code = "from chakrakit.cli import main; main()"
+    code = "from chakrakit.commands import main; main()"
     return [sys.executable, "-c", code, "sweep", str(study), "-o", str(folder), "--json", *more]
 
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chakrakit.studies.sweep.measurement import Row
-from chakrakit.studies.sweep.store import Finished
-from chakrakit.studies.sweep.table import table_of, write_table
+from chakrakit.studies.sweep.store import Finished, table_of, write_table
 
 ROW = Row(
     ranks=8,

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from chakrakit.errors import FormatError
 from chakrakit.trace.codecs import et
-from chakrakit.trace.model import columns
-from chakrakit.trace.model.trace import Trace
+from chakrakit.trace.model import Trace, columns
 from support import paths
 from support import random_messages as random
 from support.oracle import bodies_of, canonical_file, file_of, message

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from chakrakit.errors import TraceError
 from chakrakit.trace.codecs import et
-from chakrakit.trace.model.schema import Member
-from chakrakit.trace.model.trace import Trace
+from chakrakit.trace.model import Member, Trace
 from support import random_messages as random
 from support.oracle import bodies_of, file_of, message
 

@@ -10,7 +10,7 @@ import pytest
 
 from chakrakit import CollectiveType, Trace, TraceBuilder, read, write
 from chakrakit.errors import FormatError
-from chakrakit.trace.codecs.formats import read_trace
+from chakrakit.trace.codecs import read_trace
 from support.paths import DATA
 
 SAMPLE = DATA / "json" / "small_feeder.json"

@@ -9,7 +9,7 @@ import pytest
 
 from chakrakit import Member, Trace
 from chakrakit.errors import ChakraError, FormatError
-from chakrakit.trace.codecs.formats import (
+from chakrakit.trace.codecs import (
     format_of,
     is_one_file,
     open_writer,

@@ -12,7 +12,7 @@ import pytest
 
 from chakrakit import CollectiveType, EdgeKind, Edges, Trace, TraceBuilder
 from chakrakit.errors import ChakraError, ConfigError
-from chakrakit.trace.codecs.graph_export import Exported, Selection, export
+from chakrakit.trace.codecs import Exported, Selection, export
 
 NS = {"g": "http://graphml.graphdrawing.org/xmlns"}
 NAME = 'a <b> & "c" \\ d\n\x01\u00e9'

@@ -11,7 +11,7 @@ import pytest
 
 from chakrakit import EdgeKind, Member, Metadata, Trace, TraceBuilder, read, write
 from chakrakit.errors import FormatError
-from chakrakit.trace.codecs.formats import read_trace, scan_trace
+from chakrakit.trace.codecs import read_trace, scan_trace
 from chakrakit.trace.model import wire
 
 VALUES: dict[str, Any] = {

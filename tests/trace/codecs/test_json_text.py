@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import chakrakit.core as core
 from chakrakit.errors import FormatError
 from chakrakit.trace.codecs import et, json_objects
-from chakrakit.trace.model.trace import Trace
+from chakrakit.trace.model import Trace
 from support import random_messages as random
 from support.oracle import bodies_of, canonical, file_of, message
 

@@ -26,7 +26,7 @@ from chakrakit import (
     write,
 )
 from chakrakit.errors import ChakraError, FormatError
-from chakrakit.trace.codecs.formats import read_trace
+from chakrakit.trace.codecs import read_trace
 from chakrakit.trace.model import wire
 
 

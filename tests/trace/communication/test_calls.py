@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chakrakit import CollectiveType, NodeType, Trace, TraceBuilder
-from chakrakit.trace.communication.calls import UNKNOWN, CallsReader, read_calls, turns
+from chakrakit.trace.communication import UNKNOWN, CallsReader, read_calls, turns
 
 AR = CollectiveType.ALL_REDUCE
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from chakrakit.trace.communication.likeness import Company, like_classes
+from chakrakit.trace.communication import Company
+from chakrakit.trace.communication.likeness import like_classes
 
 NOBODY = np.zeros(0, np.int64)
 

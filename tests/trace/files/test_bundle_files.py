@@ -12,7 +12,7 @@ import pytest
 
 from chakrakit import read
 from chakrakit.errors import FormatError
-from chakrakit.trace.files.bundle_files import BundlePath, is_bundle, open_bundle
+from chakrakit.trace.files import BundlePath, is_bundle, open_bundle
 from chakrakit.trace.storage import check_bundle, extract_bundle
 
 

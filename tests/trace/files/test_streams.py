@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from chakrakit.errors import ChakraError, FormatError
-from chakrakit.trace.codecs.formats import read_trace
-from chakrakit.trace.files.streams import open_input, open_output, replacing
+from chakrakit.trace.codecs import read_trace
+from chakrakit.trace.files import open_input, open_output, replacing
 
 TEXT = os.urandom(300_000)
 

@@ -9,7 +9,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.errors import FormatError
 from chakrakit.serving.requests import read_requests
-from chakrakit.sources.jobtraces import read_job_trace
+from chakrakit.sources import read_job_trace
 from chakrakit.trace.files import check_columns, read_parquet
 
 

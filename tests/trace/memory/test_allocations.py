@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from chakrakit.trace.memory.allocations import BEFORE, KINDS, Allocations
+from chakrakit.trace.memory import KINDS, Allocations
+from chakrakit.trace.memory.allocations import BEFORE
 
 ACTIVATIONS, PARAMETERS = KINDS.index("activations"), KINDS.index("parameters")
 

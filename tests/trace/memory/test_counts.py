@@ -4,7 +4,8 @@ import pytest
 
 from chakrakit import TraceBuilder
 from chakrakit.errors import TraceError
-from chakrakit.trace.memory.counts import HELD_KIND, from_counts
+from chakrakit.trace.memory import HELD_KIND
+from chakrakit.trace.memory.sources import from_counts
 from chakrakit.trace.model import Metadata
 
 

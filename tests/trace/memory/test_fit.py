@@ -1,7 +1,6 @@
 """Whether memory suffices: the tightest rank decides."""
 
-from chakrakit.trace.memory import fit_fields, fit_of
-from chakrakit.trace.memory.fit import MemoryFit, said_first
+from chakrakit.trace.memory import MemoryFit, fit_fields, fit_of, said_first
 
 GIB = 2**30
 

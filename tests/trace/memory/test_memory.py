@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from chakrakit import read, write
-from chakrakit.cli import group
+from chakrakit.commands import group
 from chakrakit.trace.memory import KINDS, allocations_of, model_state
 
 PLANS = {

@@ -4,13 +4,8 @@ import pytest
 
 from chakrakit import TraceBuilder
 from chakrakit.errors import FormatError
-from chakrakit.trace.memory.model_state import (
-    StatePart,
-    from_model_state,
-    model_state,
-    reshard_state,
-    with_model_state,
-)
+from chakrakit.trace.memory import StatePart, model_state, reshard_state, with_model_state
+from chakrakit.trace.memory.model_state import from_model_state
 from chakrakit.trace.model import Metadata
 
 WHOLE = StatePart("parameters", 100)

@@ -4,7 +4,7 @@ import pytest
 
 from chakrakit import TraceBuilder
 from chakrakit.errors import TraceError
-from chakrakit.trace.memory.named_tensors import from_named_tensors
+from chakrakit.trace.memory.sources import from_named_tensors
 
 
 def account(*nodes):

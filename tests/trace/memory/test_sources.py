@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chakrakit import Metadata, Trace, TraceBuilder, TraceSet
-from chakrakit.trace.memory.sources import allocations_of
+from chakrakit.trace.memory import allocations_of
 
 TENSOR = json.dumps([[1, 40, 0, 256, 4, "cuda:0"]])
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chakrakit import Trace
-from chakrakit.trace.memory.allocations import Allocations
+from chakrakit.trace.memory import Allocations
 from chakrakit.trace.memory.storages import from_storages
 
 MIB = 2**20

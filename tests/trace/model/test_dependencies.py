@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chakrakit import EdgeForm, EdgeKind, Edges, Trace
 from chakrakit.errors import TraceError
-from chakrakit.trace.model.dependencies import resolve
+from chakrakit.trace.model import resolve
 
 
 @given(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import TraceError
-from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges, check_range, column
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, check_range, column
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import TraceError
-from chakrakit.trace.model.graph import Graph
+from chakrakit.trace.model import Graph
 
 DIAMOND = Graph(5, [0, 0, 1, 2, 0, 3], [1, 2, 3, 3, 3, 4])
 

@@ -8,7 +8,7 @@ import pytest
 
 from chakrakit import EdgeKind, Edges, Trace
 from chakrakit.errors import MissingExtra
-from chakrakit.trace.model.networkx_graph import networkx_graph
+from chakrakit.trace.model.trace import networkx_graph
 
 
 def pair() -> Trace:

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.trace.model import Layout, Layouts, Member
-from chakrakit.trace.model.raw import COLUMN, without
+from chakrakit.trace.model.layouts import COLUMN, without
 from chakrakit.trace.model.wire import attribute, frame
 
 OLD, NEW = (frame(attribute(n, Member.int64_val, 7)) for n in ("old", "new"))

@@ -6,22 +6,21 @@ import subprocess
 import sys
 
 from chakrakit import EdgeKind
-from chakrakit.trace.model import vocabulary, vocabulary_page
+from chakrakit.trace.model import vocabulary
+from chakrakit.trace.model import vocabulary as vocabulary_page
 from support.paths import DOCS
 
 PAGE = DOCS / "vocabulary.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    cure = "run: python -m chakrakit.trace.model.vocabulary_page > docs/vocabulary.md"
+    cure = "run: python -m chakrakit.trace.model.vocabulary > docs/vocabulary.md"
     assert PAGE.read_text() == vocabulary_page.page(), cure
 
 
 def test_the_command_prints_the_page() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "chakrakit.trace.model.vocabulary_page"],
-        capture_output=True,
-        check=True,
+        [sys.executable, "-m", "chakrakit.trace.model.vocabulary"], capture_output=True, check=True
     )
     assert done.stdout.decode() == vocabulary_page.page()
 

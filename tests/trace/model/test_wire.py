@@ -3,16 +3,8 @@
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.trace.model import Member
-from chakrakit.trace.model.wire import (
-    attribute,
-    field_bytes,
-    fields,
-    frame,
-    frames,
-    read_varint,
-    varint,
-)
+from chakrakit.trace.model import Member, field_bytes, varint
+from chakrakit.trace.model.wire import attribute, fields, frame, frames, read_varint
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""Who called whom, and ends that follow what was called."""
+"""Ends that follow what was called, and what ran on without its caller."""
 
 import numpy as np
 
 from chakrakit import TraceBuilder
-from chakrakit.trace.placement import callers_in, nested_ends
+from chakrakit.trace.placement import nested_ends, outlives_parent
 
 
 def trace(*rows):
@@ -14,11 +14,12 @@ def trace(*rows):
     return t.build()
 
 
-def test_the_traces_own_times_say_who_called_whom():
-    """A simulator gave other times since, in which nothing overlaps."""
-    body = trace((0, 100), (10, 50))
-    start, end = np.array([0, 10]), np.array([5, 20])
-    assert callers_in(body, start, end, np.ones(2, np.bool_)).tolist() == [-1, 0]
+def test_asynchronous_work_outlives_what_began_it():
+    """Ending 10 µs later may still be a matter of clocks."""
+    for end, asynchronous in ((10_100, False), (10_101, True)):
+        body = trace((0, 100), (10, end))
+        assert body.parent.tolist() == [-1, 0]
+        assert outlives_parent(body).tolist() == [False, asynchronous]
 
 
 def test_a_caller_ends_as_long_after_what_it_called_as_it_did():
@@ -40,7 +41,7 @@ def test_ticks_may_be_finer_than_nanoseconds():
 
 
 def test_work_that_outlived_its_caller_does_not_hold_it_up():
-    body = trace((0, 100), (10, 9_000))
+    body = trace((0, 100), (10, 90_000))
     assert nested_ends(body, np.array([0, 10]), np.array([20, 400])).tolist() == [20, 400]
 
 

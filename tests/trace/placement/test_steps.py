@@ -10,10 +10,10 @@ from chakrakit.trace.placement import StepSpan, marked_steps, slowest, usual_per
 def spans(*rows):
     """(start, end, step, orphan, host) of each row."""
     t = TraceBuilder()
-    for i, (_, _, _, orphan, host) in enumerate(rows):
-        t.comp(f"n{i}", is_cpu_op=host, orphan=orphan)
-    start, end, number, _, host = (np.array(c) for c in zip(*rows, strict=True))
-    return marked_steps(t.build(), start, end, ~host.astype(bool), number)
+    for i, (_, _, step, orphan, host) in enumerate(rows):
+        t.comp(f"n{i}", is_cpu_op=host, orphan=orphan, **({"step": step} if step >= 0 else {}))
+    start, end, _, _, host = (np.array(c) for c in zip(*rows, strict=True))
+    return marked_steps(t.build(), start, end, ~host.astype(bool))
 
 
 def test_a_period_lasts_from_the_end_of_the_step_before():
@@ -29,6 +29,10 @@ def test_the_first_begins_with_what_was_launched_before_the_recording():
 def test_or_with_the_step_on_the_host():
     found = spans((5, 40, 0, False, True), (15, 30, 0, False, False))
     assert found[0] == StepSpan(0, 15, 30, 25)
+
+
+def test_steps_that_no_node_marks_are_none():
+    assert spans((10, 30, -1, False, False), (35, 50, -1, False, False)) == []
 
 
 def test_rows_that_did_not_run_make_no_step():

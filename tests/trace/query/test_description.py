@@ -11,8 +11,8 @@ import pytest
 from chakrakit import Binding, CollectiveType, Groups, Times, Trace, TraceBuilder, TraceSet, write
 from chakrakit.errors import ChakraError
 from chakrakit.trace.codecs.et import EtWriter
-from chakrakit.trace.query.description import describe
-from chakrakit.trace.sets.run import run_of
+from chakrakit.trace.query import describe
+from chakrakit.trace.sets import run_of
 
 
 def program() -> Trace:

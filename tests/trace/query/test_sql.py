@@ -21,9 +21,8 @@ from chakrakit import (
     write,
 )
 from chakrakit.errors import ConfigError, MissingExtra
-from chakrakit.trace.query import query
-from chakrakit.trace.query.sql import rows_of
-from chakrakit.trace.sets.run import run_of
+from chakrakit.trace.query import query, rows_of
+from chakrakit.trace.sets import run_of
 
 pytest.importorskip("duckdb")
 

@@ -14,7 +14,7 @@ from chakrakit import Binding, CollectiveType, Groups, Trace, TraceBuilder, Trac
 from chakrakit.errors import FormatError
 from chakrakit.parallel import Workers
 from chakrakit.trace.query import query
-from chakrakit.trace.query.sql_stream import can_stream
+from chakrakit.trace.query.sql import can_stream
 from chakrakit.trace.validation import validate
 from support.engines import ENGINES
 
@@ -163,7 +163,7 @@ def test_the_commands_take_an_engine(tmp_path: Path) -> None:
     import sys
 
     write(random_set(11, False), tmp_path / "t")
-    chakra = [sys.executable, "-c", "from chakrakit.cli import main; main()"]
+    chakra = [sys.executable, "-c", "from chakrakit.commands import main; main()"]
     outs = []
     for more in ([], ["--jobs", "2"]):
         done = subprocess.run(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.trace.sets.card import Card, read_card, write_card
+from chakrakit.trace.sets import Card, read_card, write_card
 
 
 def test_a_card_is_written_without_its_defaults_and_read_again(tmp_path: Path) -> None:

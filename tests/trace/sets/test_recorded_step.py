@@ -25,6 +25,11 @@ def test_a_correction_that_suffices_leaves_nothing_to_warn_of():
     ]
 
 
+def test_of_steps_the_one_timed_alone_is_the_program_s():
+    assert RecordedStep(step_ns=21 * MS, unprofiled_step_ns=20 * MS).program_step_ns == 20 * MS
+    assert RecordedStep(recorded_step_ns=30 * MS, step_ns=21 * MS).program_step_ns == 21 * MS
+
+
 def test_an_estimated_cost_that_leaves_the_bound_open_is_warned_of():
     """The device works 20 ms: nearly all of the shortest step that may be, two thirds of the longest."""
     step = RecordedStep(

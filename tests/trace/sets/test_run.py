@@ -7,7 +7,7 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, Run, Times, Trace, TraceBuilder, TraceSet
 from chakrakit.errors import TraceError
-from chakrakit.trace.sets.run import run_of
+from chakrakit.trace.sets import run_of
 
 
 def body(n: int = 2) -> Trace:

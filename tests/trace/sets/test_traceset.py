@@ -8,7 +8,8 @@ import pytest
 
 from chakrakit import Binding, CollectiveType, Groups, Trace, TraceBuilder, TraceSet
 from chakrakit.errors import FormatError, TraceError
-from chakrakit.trace.communication.groups import groups_in, parse_groups
+from chakrakit.trace.communication import groups_in
+from chakrakit.trace.communication.groups import parse_groups
 
 
 def program() -> Trace:

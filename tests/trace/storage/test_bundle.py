@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 
 from chakrakit import TraceSet, read, write
 from chakrakit.errors import ChakraError, FormatError
-from chakrakit.trace.query.description import describe
-from chakrakit.trace.query.sql import query
-from chakrakit.trace.storage.bundle import check_bundle, extract_bundle, write_bundle
-from chakrakit.trace.validation.check import validate
-from chakrakit.trace.validation.fixes import fix
+from chakrakit.trace.query import describe, query
+from chakrakit.trace.storage import check_bundle, extract_bundle, write_bundle
+from chakrakit.trace.validation import fix, validate
 from support.bundled import same, some_run
 
 

@@ -21,8 +21,8 @@ from chakrakit import (
     write,
 )
 from chakrakit.errors import ChakraError
-from chakrakit.trace.sets.run import run_of
-from chakrakit.trace.storage.conversion import convert
+from chakrakit.trace.sets import run_of
+from chakrakit.trace.storage import convert
 
 
 def program() -> Trace:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import chakrakit.core as core
 from chakrakit.errors import DeadlockError, FormatError, TraceError
-from chakrakit.trace.storage.feeder import Feeder, feeder_paths
+from chakrakit.trace.storage import Feeder, feeder_paths
 from support.feeder_traces import (
     Graph,
     Model,

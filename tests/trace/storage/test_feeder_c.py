@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, proto
 
-from chakrakit.trace.storage.feeder import feeder_paths
+from chakrakit.trace.storage import feeder_paths
 from support.paths import ROOT
 
 COMP, RECV, COLL, METADATA = 4, 6, 7, 1

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chakrakit.errors import ChakraError, FormatError, TraceError
-from chakrakit.trace.storage.feeder import Feeder
+from chakrakit.trace.storage import Feeder
 from support.feeder_traces import attribute, field, frame, node, trace, varint
 
 

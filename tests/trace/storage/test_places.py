@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 
 from chakrakit.errors import ChakraError
+from chakrakit.trace.storage import is_stream, rank_files
 from chakrakit.trace.storage.places import (
     body_files,
     groups_beside,
-    is_stream,
     prefix_of,
-    rank_files,
     rank_of,
     ranked_files,
 )

@@ -11,7 +11,7 @@ import pytest
 from chakrakit import Run, Times, TraceSet, read, write
 from chakrakit.errors import ChakraError, FormatError
 from chakrakit.trace.files import claimed
-from chakrakit.trace.sets.run import run_of
+from chakrakit.trace.sets import run_of
 from support.stored_sets import FOLDED, names, program, timed
 
 # --- finding ------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chakrakit import TraceSet, read, write
-from chakrakit.trace.storage.together import finish, finish_all, placed_together
+from chakrakit.trace.storage.places import finish, finish_all, placed_together
 from support.stored_sets import names, program
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chakrakit.trace.timing.intervals import Intervals
+from chakrakit.trace.timing import Intervals
 
 pieces = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=12)
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import DeadlockError, TraceError
-from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges
-from chakrakit.trace.timing.scheduler import Reason, Schedule, schedule
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges
+from chakrakit.trace.timing import Reason, Schedule, schedule
 
 START, END = 0, 1
 

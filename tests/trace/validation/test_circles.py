@@ -3,7 +3,7 @@
 import numpy as np
 
 from chakrakit.trace.model import Graph
-from chakrakit.trace.validation.circles import components, find_circles
+from chakrakit.trace.validation.graph import components, find_circles
 
 
 def found(n, *edges):

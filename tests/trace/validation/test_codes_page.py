@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from chakrakit.trace.validation import codes, codes_page
+from chakrakit.trace.validation import codes
+from chakrakit.trace.validation import codes as codes_page
 from support.paths import DOCS
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import chakrakit as ck
 from chakrakit import Binding
-from chakrakit.trace.validation import codes
+from chakrakit.trace.validation import codes, fix
 from chakrakit.trace.validation.check import Job, check
 from chakrakit.trace.validation.findings import Findings
-from chakrakit.trace.validation.fixes import Fixer, fix
+from chakrakit.trace.validation.fixes import Fixer
 from support.faulty_traces import COMP, FEEDER_TRACE, ONE_RANK, node, trace_bytes
 
 

@@ -118,3 +118,13 @@ def test_a_hundred_thousand_dependencies_on_one_node():
         {"name": ["x"] * 100_001, "type": [4] * 100_001, "data_deps": deps}
     )
     assert ck.validate(trace).counts == {}
+
+
+@pytest.mark.parametrize("cut", range(4))
+def test_a_parent_that_no_node_is_dangles_wherever_the_pieces_are_cut(cut: int) -> None:
+    """One parent comes before its node, one after it, one nowhere."""
+    trace = Trace.from_columns({"name": list("abc"), "parent": [2, 0, 77]})
+    _, findings = checked(trace, cut)
+    [finding] = findings.report(1).findings
+    assert (finding.code, finding.node) == ("dangling-parent", 2)
+    assert "parent names id 77, which no node has; make the trace again" in finding.message

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chakrakit.trace.validation.id_set import IdSet
+from chakrakit.trace.validation.graph import IdSet
 
 
 def ids(*numbers):

@@ -2,7 +2,7 @@
 
 from chakrakit import TraceBuilder
 from chakrakit.trace.model import EdgeKind
-from chakrakit.trace.validation.plain_reading import PlainReading
+from chakrakit.trace.validation.check import PlainReading
 
 
 def read(*pieces):

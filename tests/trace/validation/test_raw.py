@@ -5,9 +5,9 @@ import io
 import pytest
 
 from chakrakit import read
-from chakrakit.trace.model import Member
-from chakrakit.trace.model.wire import attribute, field_bytes, field_varint, frame
-from chakrakit.trace.validation.raw import raw_attributes
+from chakrakit.trace.model import Member, field_bytes
+from chakrakit.trace.model.wire import attribute, field_varint, frame
+from chakrakit.trace.validation.nodes import raw_attributes
 
 
 def reasons(*attributes):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from chakrakit import TraceBuilder
-from chakrakit.trace.validation.spool import Entries, Spool, short_names
+from chakrakit.trace.validation.findings import Entries, Spool, short_names
 
 
 def piece(*names):

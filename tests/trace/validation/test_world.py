@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder
-from chakrakit.trace.validation.communication import CommunicationReader
-from chakrakit.trace.validation.world import World
+from chakrakit.trace.validation.communication import CommunicationReader, World
 
 
 def world(groups: dict[str, list[int]]) -> World:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 import chakrakit as ck
-from chakrakit.passes.stored import Storage
+from chakrakit.passes.storage import Storage
 from chakrakit.views.app.session import Session
 from chakrakit.views.app.shown_run import ShownRun
 from support import paths
@@ -81,7 +81,7 @@ def stored(tmp_path_factory) -> ck.Run:
 def server(two_ranks, monkeypatch):
     """A server in a thread, which waits a tenth of a second for a request."""
     uvicorn = pytest.importorskip("uvicorn")
-    from chakrakit.views.app import connection
+    from chakrakit.views.app import launch as connection
     from chakrakit.views.app.server import app
 
     monkeypatch.setattr(connection, "REQUEST_S", 0.1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import chakrakit as ck
-from chakrakit.trace.sets.run import Times, run_of
+from chakrakit.trace.sets import Times, run_of
 
 
 def test_the_graph_around_a_node_goes_from_left_to_right(client, pipeline):

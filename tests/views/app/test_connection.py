@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from chakrakit.views.app import connection
+from chakrakit.views.app import launch as connection
 from support.raw_http import request_of, talk
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError
-from chakrakit.views.app.launch import open_session, serve
+from chakrakit.views.app import open_session, serve
 from chakrakit.views.app.session import Session
 from chakrakit.views.app.shown_run import ShownRun
 

@@ -22,6 +22,7 @@ from chakrakit.views.app.server import static_files
         ("node", {"rank": 0, "row": 3}, "row"),
         ("window", {"rank": 0, "from": 5, "to": 5, "width": 9}, "empty"),
         ("window", {"rank": 0, "from": 0, "to": 5, "width": 10**9}, "width"),
+        ("window", {"rank": 0, "from": 0, "to": 5, "width": 0}, "width"),
         ("at", {"rank": 0, "track": 7, "depth": 0, "time": 0}, "track"),
         ("around", {"rank": 0, "row": 0, "hops": 99}, "hops"),
         ("section", {"name": "Nonsense"}, "no tab"),

@@ -9,7 +9,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import TraceError
-from chakrakit.trace.sets.run import Times, run_of
+from chakrakit.trace.sets import Times, run_of
 from chakrakit.views.app.shown_run import Recent, ShownRun
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit.insight.rank.view import rank_view
+from chakrakit.insight.rank import rank_view
 
 
 def test_a_window_holds_the_slices_with_names_and_kinds(client, two_ranks):

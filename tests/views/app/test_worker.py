@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from chakrakit.views.app.worker import Worker
+from chakrakit.views.app.shown_run import Worker
 
 
 def test_tasks_are_done_in_order_and_errors_given_to_who_asks():

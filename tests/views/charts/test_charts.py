@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from chakrakit.views.charts import charts
+from chakrakit.views import charts
 
 SVG = "{http://www.w3.org/2000/svg}"
 

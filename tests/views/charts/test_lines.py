@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from chakrakit.views.charts.lines import Line, line_chart
+from chakrakit.views.lines import Line, line_chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 

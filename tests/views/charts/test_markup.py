@@ -1,6 +1,6 @@
 """Markup: whatever a trace calls its nodes stays text."""
 
-from chakrakit.views.charts.markup import Markup, join, tag
+from chakrakit.views.charts import Markup, join, tag
 
 
 def test_texts_and_attributes_are_escaped():

@@ -3,7 +3,7 @@
 import re
 import xml.etree.ElementTree as ET
 
-from chakrakit.views.charts import plots
+from chakrakit.views import plots
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -7,9 +7,8 @@ import json
 import pytest
 
 import chakrakit as ck
-from chakrakit.trace.sets.run import Run
-from chakrakit.views.timeline.timeline import TimelineOptions
-from chakrakit.views.timeline.timeline_file import write_timeline
+from chakrakit.trace.sets import Run
+from chakrakit.views import TimelineOptions, write_timeline
 from support.paths import DATA
 from support.recorded import linked
 from support.timelines import PROTO, Parsed

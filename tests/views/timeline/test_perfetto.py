@@ -6,8 +6,7 @@ import itertools
 
 import numpy as np
 
-from chakrakit.views.timeline.timeline import TimelineOptions
-from chakrakit.views.timeline.timeline_file import write_timeline
+from chakrakit.views import TimelineOptions, write_timeline
 from support.timelines import small
 
 

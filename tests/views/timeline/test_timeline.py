@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 import chakrakit as ck
-from chakrakit.trace.sets.run import Run, Times
-from chakrakit.views.timeline.timeline import TimelineOptions, rank_timelines
+from chakrakit.trace.sets import Run, Times
+from chakrakit.views import TimelineOptions
+from chakrakit.views.timeline import rank_timelines
 from support.timelines import small
 
 

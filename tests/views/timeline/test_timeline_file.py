@@ -8,9 +8,9 @@ import json
 import pytest
 
 import chakrakit as ck
-from chakrakit.cli import main
+from chakrakit.commands import main
 from chakrakit.errors import ConfigError
-from chakrakit.views.timeline.timeline_file import timeline_format
+from chakrakit.views import timeline_format
 
 
 def test_the_command_chooses_by_name(two_ranks, tmp_path, capfd, trace_class):

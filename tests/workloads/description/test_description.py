@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from chakrakit.workloads.description.description import Decoder, Diffusion, Plan, Vision, Workload
+from chakrakit.workloads.description import Decoder, Diffusion, Plan, Vision, Workload
 
 SMALL = Decoder(name="meta/llama-3.1", layers=2, hidden=64, heads=8, vocab=96)
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.description.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.generate.figures import dry_run, refuse_over_capacity
-from chakrakit.workloads.generate.generator import generated
+from chakrakit.workloads.description import Decoder, Plan, Step, Workload
+from chakrakit.workloads.generate import dry_run, generated, refuse_over_capacity
 from chakrakit.workloads.models import named
 
 SMALL = Decoder(layers=4, hidden=64, heads=8, kv_heads=4, vocab=96)

@@ -7,9 +7,8 @@ import pytest
 
 from chakrakit import NodeType
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.description.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.generate.figures import dry_run
-from chakrakit.workloads.generate.generator import generate, generated
+from chakrakit.workloads.description import Decoder, Plan, Step, Workload
+from chakrakit.workloads.generate import dry_run, generate, generated
 from support.joined import Joined, join
 
 F, B, W = 6, 6, 6

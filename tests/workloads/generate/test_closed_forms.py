@@ -8,9 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from chakrakit.workloads.description.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.generate.figures import Figures, dry_run
-from chakrakit.workloads.generate.generator import generated
+from chakrakit.workloads.description import Decoder, Plan, Step, Workload
+from chakrakit.workloads.generate import Figures, dry_run, generated
 from support.forms import BYTES, rank_weights, training_flops
 
 FEW = settings(max_examples=60, deadline=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.workloads.generate.continuous import continuous_batches
+from chakrakit.workloads.generate.requests import continuous_batches
 
 Row = tuple[int, int, int, int, int]
 

@@ -6,12 +6,8 @@ import numpy as np
 
 from chakrakit.trace.validation import validate
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.generate.engine_steps import (
-    FIRST_TAG,
-    CacheMove,
-    EngineSteps,
-    SteppedEngines,
-)
+from chakrakit.workloads.generate import CacheMove, EngineSteps, SteppedEngines
+from chakrakit.workloads.generate.engine_steps import FIRST_TAG
 from chakrakit.workloads.generate.requests import decodes, prefills
 
 SMALL = Decoder(layers=4, hidden=64, heads=8, kv_heads=4, ffn=96, vocab=96)

@@ -6,15 +6,8 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Decoder, PipelineTask, Plan, Step, Workload, schedule_of
-from chakrakit.workloads.generate.figures import (
-    Figures,
-    dry_run,
-    parameters,
-    refuse_over_capacity,
-    task_times,
-    with_fit,
-)
-from chakrakit.workloads.generate.generator import generated
+from chakrakit.workloads.generate import Figures, dry_run, generated, refuse_over_capacity, with_fit
+from chakrakit.workloads.generate.figures import parameters, task_times
 
 SMALL = Decoder(layers=4, hidden=64, heads=8, kv_heads=4, ffn=96, vocab=96)
 

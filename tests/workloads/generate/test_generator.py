@@ -6,7 +6,7 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.generate.generator import generate, generated
+from chakrakit.workloads.generate import generate, generated
 from chakrakit.workloads.generate.serving import Served
 
 SMALL = Decoder(layers=2, hidden=64, heads=8, kv_heads=4, ffn=96, vocab=96)

@@ -9,12 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chakrakit.trace.validation.check import validate
-from chakrakit.workloads.description.description import Decoder, Lengths, Plan, Step, Workload
-from chakrakit.workloads.generate.figures import Figures, dry_run
-from chakrakit.workloads.generate.generator import generated
-from chakrakit.workloads.generate.inference import touched_experts
-from chakrakit.workloads.generate.programs import Generated
+from chakrakit.trace.validation import validate
+from chakrakit.workloads.description import Decoder, Lengths, Plan, Step, Workload
+from chakrakit.workloads.generate import Figures, Generated, dry_run, generated, touched_experts
 from chakrakit.workloads.models import named
 from support.forms import matmul_weights
 from support.joined import join

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.workloads.generate.model_list import model_list
+from chakrakit.workloads.generate import model_list
 from chakrakit.workloads.models import catalog
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.workloads.description import Decoder, Plan, Step, Vision, Workload
-from chakrakit.workloads.generate.programs import Generated
+from chakrakit.workloads.generate import Generated
 
 SMALL = Decoder(layers=4, hidden=64, heads=8, kv_heads=4, ffn=96, vocab=96)
 

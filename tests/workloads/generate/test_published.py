@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.workloads.description.description import Plan, Step, Workload
-from chakrakit.workloads.generate.figures import dry_run
-from chakrakit.workloads.generate.generator import generated
+from chakrakit.workloads.description import Plan, Step, Workload
+from chakrakit.workloads.generate import dry_run, generated
 from chakrakit.workloads.models import named
 
 REAL_RUNS = {

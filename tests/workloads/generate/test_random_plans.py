@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from chakrakit import CollectiveType, NodeType, read, write
-from chakrakit.trace.validation.check import validate
-from chakrakit.workloads.generate.figures import ClassFigures, dry_run
-from chakrakit.workloads.generate.generator import generate, generated
-from chakrakit.workloads.generate.programs import Generated
+from chakrakit.trace.validation import validate
+from chakrakit.workloads.generate import Generated, dry_run, generate, generated
+from chakrakit.workloads.generate.figures import ClassFigures
 from support.joined import join
 from support.oracle import bodies_of, message
 from support.random_plans import random_workload

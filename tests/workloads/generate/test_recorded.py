@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from chakrakit.workloads.description.description import Convolutional, Decoder, Plan, Step, Workload
-from chakrakit.workloads.generate.generator import generate, generated
+from chakrakit.workloads.description import Convolutional, Decoder, Plan, Step, Workload
+from chakrakit.workloads.generate import generate, generated
 
 GPT: dict[str, Any] = {
     "layers": 2,

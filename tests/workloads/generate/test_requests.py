@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.workloads.description.description import Lengths, Step
-from chakrakit.workloads.generate.requests import Iteration, Piece, iterations, prompts
+from chakrakit.workloads.description import Lengths, Step
+from chakrakit.workloads.generate import Iteration, Piece
+from chakrakit.workloads.generate.requests import iterations, prompts
 
 
 @pytest.mark.parametrize("budget", [8, 64, 1000])

@@ -5,17 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit.trace.validation.check import validate
-from chakrakit.workloads.description import Mesh
-from chakrakit.workloads.description.description import (
-    Decoder,
-    Disaggregation,
-    Plan,
-    Step,
-    Workload,
-)
-from chakrakit.workloads.generate.figures import dry_run
-from chakrakit.workloads.generate.generator import generated
+from chakrakit.trace.validation import validate
+from chakrakit.workloads.description import Decoder, Mesh, Plan, Step, Workload
+from chakrakit.workloads.description.description import Disaggregation
+from chakrakit.workloads.generate import dry_run, generated
 from chakrakit.workloads.generate.serving import cache_shares
 from support.joined import join
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from chakrakit.simulator import astra
-from chakrakit.simulator.astra.config import make_config
-from chakrakit.workloads.generate.generator import generate
+from chakrakit.simulator.astra import make_config
+from chakrakit.workloads.generate import generate
 from support.random_plans import random_workload
 
 SYSTEM: dict[str, Any] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from chakrakit.trace.model import CollectiveType
-from chakrakit.workloads.layers.attention import Core, attention
-from chakrakit.workloads.layers.sharding import Dim, Tensor
-from chakrakit.workloads.layers.tape import Block, Settings, Tape
+from chakrakit.workloads.layers import Block, Core, Dim, Tape, Tensor
+from chakrakit.workloads.layers.attention import attention
+from chakrakit.workloads.layers.tape import Settings
 
 PAIRS = Fraction(32)  # half of eight tokens' square
 

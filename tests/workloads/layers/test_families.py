@@ -5,17 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit.trace.validation.check import validate
-from chakrakit.workloads.description.description import (
-    Diffusion,
-    Plan,
-    Recommender,
-    Step,
-    Vision,
-    Workload,
-)
-from chakrakit.workloads.generate.figures import dry_run
-from chakrakit.workloads.generate.generator import generated
+from chakrakit.trace.validation import validate
+from chakrakit.workloads.description import Diffusion, Plan, Recommender, Step, Vision, Workload
+from chakrakit.workloads.generate import dry_run, generated
 from chakrakit.workloads.models import named
 from support.joined import join
 

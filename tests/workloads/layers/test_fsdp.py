@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chakrakit.trace.model import CollectiveType
-from chakrakit.workloads.layers.fsdp import Unit, elements, sharded
-from chakrakit.workloads.layers.sharding import Dim, Tensor
-from chakrakit.workloads.layers.tape import INPUT, Block, Node, Weight
+from chakrakit.workloads.layers import (
+    INPUT,
+    Block,
+    Dim,
+    Node,
+    Tensor,
+    Unit,
+    Weight,
+    elements,
+    sharded,
+)
 
 UNIT = Unit(10, "dp", 4, "bf16", "fp32", reshard=True, scatter=True)
 
@@ -20,7 +28,7 @@ def block() -> Block:
         Node("a.dw", "matmul", deps=[0], weight=True),
     ]
     weight = Weight("w", Tensor((Dim(10),), "bf16"), grad_node=1)
-    return Block("layer", forward, backward, [weight], 8, 8, 1, 0)
+    return Block("layer", forward, backward, [weight], 8, 1, 0)
 
 
 def test_a_shard_is_rounded_up_and_what_is_gathered_is_held() -> None:

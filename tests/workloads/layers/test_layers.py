@@ -8,9 +8,9 @@ import pytest
 
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.description import Decoder
-from chakrakit.workloads.layers.attention import Core
-from chakrakit.workloads.layers.layers import Tokens, decoder_layer, embedding, head
-from chakrakit.workloads.layers.tape import Block, Settings, Tape
+from chakrakit.workloads.layers import Block, Core, Tape, Tokens
+from chakrakit.workloads.layers.layers import decoder_layer, embedding, head
+from chakrakit.workloads.layers.tape import Settings
 
 MODEL = Decoder(layers=1, hidden=16, heads=4, vocab=32, ffn=24)
 MOE = MODEL.replace(experts=4, top_k=2, expert_ffn=24)

@@ -5,16 +5,9 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.trace.model import CollectiveType
-from chakrakit.workloads.layers.operators import (
-    cross_entropy,
-    dropout,
-    lookup,
-    matmul,
-    norm,
-    vector,
-)
-from chakrakit.workloads.layers.sharding import Dim, Tensor
-from chakrakit.workloads.layers.tape import Settings, Tape
+from chakrakit.workloads.layers import Dim, Tape, Tensor, lookup, norm, vector
+from chakrakit.workloads.layers.operators import cross_entropy, dropout, matmul
+from chakrakit.workloads.layers.tape import Settings
 
 
 def tape(**settings: object) -> Tape:

@@ -2,8 +2,8 @@
 
 from chakrakit import generate
 from chakrakit.trace.model import CollectiveType
-from chakrakit.workloads.layers.overlap import overlapped
-from chakrakit.workloads.layers.tape import Block, Node
+from chakrakit.workloads.layers import Block, Node
+from chakrakit.workloads.layers.stack import overlapped
 
 
 def node(name, op, *deps, comm=None):
@@ -11,7 +11,7 @@ def node(name, op, *deps, comm=None):
 
 
 def block(*nodes):
-    return Block("b", list(nodes), [], [], 0, 0, len(nodes) - 1, -1)
+    return Block("b", list(nodes), [], [], 0, len(nodes) - 1, -1)
 
 
 def test_a_product_starts_with_the_gather_of_its_input_and_both_are_waited_for():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from chakrakit.workloads.layers.recompute import recomputed
-from chakrakit.workloads.layers.tape import INPUT, Block, Node
+from chakrakit.workloads.layers import INPUT, Block, Node
+from chakrakit.workloads.layers.stack import recomputed
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def block():
         Node("core.grad", "attention", core=True, deps=[0], saved=[0]),
         Node("norm.grad", "vector", deps=[1], saved=[]),
     ]
-    return Block("layer", forward, backward, [], 8, 8, 2, 2)
+    return Block("layer", forward, backward, [], 8, 2, 2)
 
 
 def test_full_keeps_only_the_input(block):

@@ -5,7 +5,8 @@ from fractions import Fraction
 import pytest
 
 from chakrakit.trace.model import CollectiveType
-from chakrakit.workloads.layers.sharding import Dim, Tensor, moves
+from chakrakit.workloads.layers import Dim, Tensor
+from chakrakit.workloads.layers.sharding import moves
 
 C = CollectiveType
 DEGREES = {"tp": 4, "cp": 2}

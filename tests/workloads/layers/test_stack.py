@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.workloads.description import Decoder, Plan, Recommender, Step, Vision
-from chakrakit.workloads.layers.stack import settings_of, stack_of, token_axes, training_tokens
+from chakrakit.workloads.layers import stack_of
+from chakrakit.workloads.layers.stack import settings_of, token_axes, training_tokens
 
 MODEL = Decoder(layers=3, hidden=16, heads=4, vocab=33, ffn=24)
 STEP = Step(seq=8, micro_batch=2)

@@ -3,7 +3,7 @@
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.models.fields import field_types, workload_of
+from chakrakit.workloads.models import field_types, workload_of
 
 STEP = {"seq": 128, "global_batch": 8}
 

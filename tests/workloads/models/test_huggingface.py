@@ -5,10 +5,10 @@ import json
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.description.description import Workload
+from chakrakit.workloads.description import Workload
 from chakrakit.workloads.generate.figures import parameters
 from chakrakit.workloads.models import named
-from chakrakit.workloads.models.huggingface import read_config
+from chakrakit.workloads.models.files import read_config
 
 LLAMA = {
     "model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,

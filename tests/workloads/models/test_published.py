@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.workloads.description.description import Workload
+from chakrakit.workloads.description import Workload
 from chakrakit.workloads.generate.figures import parameters
-from chakrakit.workloads.models import named
-from chakrakit.workloads.models.published import catalog
+from chakrakit.workloads.models import catalog, named
 from support.forms import gpt_parameters
 
 PUBLISHED = {

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from chakrakit.workloads.program.held_memory import peak_held
+from chakrakit.workloads.program.traces import peak_held
 
 
 class Columns(SimpleNamespace):

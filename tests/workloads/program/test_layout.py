@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.program.layout import Layout
+from chakrakit.workloads.program import Layout
 
 SMALL = Decoder(layers=4, hidden=64, heads=8, vocab=96, ffn=96)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from chakrakit.workloads.description import Step
-from chakrakit.workloads.program.optimizer import optimizer_bytes, optimizer_state
+from chakrakit.workloads.program.step_end import optimizer_bytes, optimizer_state
 
 
 @pytest.mark.parametrize(

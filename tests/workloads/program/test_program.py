@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.program.layout import Layout
-from chakrakit.workloads.program.program import COMPUTE, MESSAGES, Program, Stage, stage_program
+from chakrakit.workloads.program import MESSAGES, Layout, Program, Stage, stage_program
+from chakrakit.workloads.program.program import COMPUTE
 
 SMALL = Decoder(layers=2, hidden=64, heads=8, vocab=96, ffn=96)
 

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from chakrakit.operators import ADAM
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.program.layout import Layout
-from chakrakit.workloads.program.program import Stage
-from chakrakit.workloads.program.step_end import (
-    ADAM_OPS,
-    StepEndNode,
-    optimizer_share,
-    step_end_nodes,
-)
+from chakrakit.workloads.program import Layout, Stage, step_end_nodes
+from chakrakit.workloads.program.step_end import StepEndNode, optimizer_share
 
 SMALL = Decoder(layers=2, hidden=64, heads=8, vocab=96, ffn=96)
 PARAMETERS = 2 * (4 * 64 * 64 + 3 * 64 * 96 + 2 * 64) + 2 * 96 * 64 + 64
@@ -35,7 +30,7 @@ def test_gradients_of_replicas_are_summed_and_the_loss_averaged() -> None:
     assert nodes[0].node.comm_size == 4 * PARAMETERS
     updates = [n.node for n in nodes if n.node.op == "optimizer"]
     assert len(updates) == 4  # one for each block
-    assert sum(n.vector_ops for n in updates) == ADAM_OPS * PARAMETERS
+    assert sum(n.vector_ops for n in updates) == ADAM * PARAMETERS
 
 
 def test_buckets_close_when_they_are_full() -> None:

@@ -7,14 +7,8 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.layers import INPUT, Node
-from chakrakit.workloads.program.tables import (
-    PHASES,
-    Codes,
-    TextTables,
-    TiledColumns,
-    picked,
-    table_of,
-)
+from chakrakit.workloads.program import TextTables, TiledColumns, table_of
+from chakrakit.workloads.program.tables import PHASES, Codes, picked
 
 
 def nodes() -> list[Node]:

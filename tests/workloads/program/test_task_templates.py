@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from chakrakit.workloads.layers import INPUT, Block, Node
-from chakrakit.workloads.program.tables import TextTables
+from chakrakit.workloads.program import OWN, Template, TextTables
 from chakrakit.workloads.program.task_templates import (
     BACKWARD,
     BEFORE,
     FORWARD,
-    OWN,
     Chunk,
     Link,
     Tables,
-    Template,
-    phase_code,
 )
 
 BOOK = TextTables()
@@ -28,7 +23,7 @@ def block() -> Block:
         Node("dx", "matmul", deps=[INPUT], saved=[0]),
         Node("dw", "matmul", deps=[INPUT, 0], weight=True, saved=[0]),
     ]
-    return Block("layer", forward, backward, [], 8, 8, 0, 0)
+    return Block("layer", forward, backward, [], 8, 0, 0)
 
 
 def chunk(source: Link | None = BEFORE_US, sink: Link | None = AFTER_US) -> Chunk:
@@ -83,8 +78,3 @@ def test_a_backward_in_halves_puts_the_weights_off() -> None:
     assert (1, 0) in pairs(weights, BACKWARD)  # of the last block
     assert (2, 1) in pairs(weights, BACKWARD)
     assert weights.grads == [{1: 1}, {1: 0}]
-
-
-@pytest.mark.parametrize(("name", "code"), [("forward", 0), ("weight", 2), ("sync", 5)])
-def test_phases_have_numbers(name: str, code: int) -> None:
-    assert phase_code(name) == code

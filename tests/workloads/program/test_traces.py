@@ -7,9 +7,7 @@ import numpy as np
 from chakrakit.trace.model import EdgeKind, NodeType
 from chakrakit.workloads.description import Mesh, Plan
 from chakrakit.workloads.layers import Node
-from chakrakit.workloads.program.program import Program
-from chakrakit.workloads.program.tables import TextTables, table_of
-from chakrakit.workloads.program.traces import MeshBindings, trace_of
+from chakrakit.workloads.program import MeshBindings, Program, TextTables, table_of, trace_of
 
 
 def program(book: TextTables) -> Program:

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from chakrakit.workloads.description import Decoder, Lengths, Plan, Step, Workload
-from chakrakit.workloads.program.layout import Layout
-from chakrakit.workloads.program.program import stage_program
-from chakrakit.workloads.program.variation import document_lengths, variants, varied
+from chakrakit.workloads.program import Layout, document_lengths, stage_program, variants, varied
 
 SMALL = Decoder(layers=2, hidden=64, heads=8, vocab=96, ffn=96)
 MOE = SMALL.replace(experts=4, top_k=2, expert_ffn=32)

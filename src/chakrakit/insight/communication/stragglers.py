@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
-from chakrakit.insight.communication.alike import Alike
-from chakrakit.insight.communication.matching import Matched, calls_per_instance, match_calls
+from chakrakit.insight.communication.matching import Alike, Matched, calls_per_instance, match_calls
 from chakrakit.insight.communication.summary import full_size
 from chakrakit.insight.rank import Table, ms
 from chakrakit.results import Result

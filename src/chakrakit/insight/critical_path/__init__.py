@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from chakrakit.insight.critical_path.critical_path import CriticalPath, Segment, add_peers, walk
-from chakrakit.insight.critical_path.events import (
+from chakrakit.insight.critical_path.critical_path import (
+    CriticalPath,
     LoadedEvents,
     RankEnd,
     RankEvents,
+    Segment,
+    add_peers,
     end_of,
     events_of,
+    walk,
 )
 from chakrakit.insight.critical_path.model import Graphs, Model, RankGraph, graph_of
 from chakrakit.insight.critical_path.whatif import (

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from chakrakit.insight.diagnosis.culprit import Culprit, CulpritKind
-from chakrakit.insight.diagnosis.delays import JobDelays, Repair, job_delays
-from chakrakit.insight.diagnosis.job_culprits import job_culprits
-from chakrakit.insight.diagnosis.job_rows import JobRows, is_job, job_rows
-from chakrakit.insight.diagnosis.pace import RankPace, pace_of
-from chakrakit.insight.diagnosis.slow_links import slow_links
-from chakrakit.insight.diagnosis.slow_ranks import slow_ranks
+from chakrakit.insight.diagnosis.culprit import Culprit, CulpritKind, RankPace, pace_of
+from chakrakit.insight.diagnosis.hang_recordings import board_of, is_recording
+from chakrakit.insight.diagnosis.hangs import hang_culprits
+from chakrakit.insight.diagnosis.jobs import (
+    JobDelays,
+    JobRows,
+    Repair,
+    is_job,
+    job_culprits,
+    job_delays,
+    job_rows,
+)
+from chakrakit.insight.diagnosis.slow_parts import slow_links, slow_ranks
 
 __all__ = [
     "Culprit",
@@ -17,7 +23,10 @@ __all__ = [
     "JobRows",
     "RankPace",
     "Repair",
+    "board_of",
+    "hang_culprits",
     "is_job",
+    "is_recording",
     "job_culprits",
     "job_delays",
     "job_rows",

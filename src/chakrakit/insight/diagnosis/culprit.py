@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Literal
 
 import msgspec
+import numpy as np
 
+from chakrakit.arrays import F64, I64
+from chakrakit.insight.rank import Kind, RankView
+from chakrakit.insight.step_times import Step
 from chakrakit.results import Result
 
 CulpritKind = Literal[
@@ -43,3 +49,42 @@ class Culprit(Result, msgspec.Struct, frozen=True, kw_only=True):
     """How many times longer than its peers' the work, the transfer or the step takes."""
     detail: str = ""
     """The finding in words: what it costs, and what the step would be without it."""
+
+
+# How long a rank's own work takes in every step, without waiting for others.
+
+
+class RankPace(msgspec.Struct, frozen=True, eq=False):
+    """One rank's computation by step."""
+
+    rank: int
+    step: I64
+    """Numbers of the steps, ascending."""
+    start_ns: I64
+    """When each began."""
+    compute_ns: F64
+    work: bytes
+    """The same for ranks that compute the same: what can be compared."""
+
+
+def pace_of(view: RankView, steps: Sequence[Step]) -> RankPace:
+    """The part of one rank."""
+    rows = np.flatnonzero((view.kind == Kind.COMPUTE) & ~view.on_host)
+    begins = np.array([s.start_ns for s in steps], np.int64)
+    order = np.argsort(begins, kind="stable")
+    if not len(steps):
+        return RankPace(view.rank, begins, begins, np.zeros(0), b"")
+    which = np.searchsorted(begins[order], view.start[rows], "right") - 1
+    inside = which >= 0
+    spent: F64 = np.zeros(len(steps))
+    np.add.at(spent, which[inside], view.duration[rows[inside]])
+    numbers = np.array([s.step for s in steps], np.int64)[order]
+    return RankPace(view.rank, numbers, begins[order], spent, _work(view, rows))
+
+
+def _work(view: RankView, rows: I64) -> bytes:
+    """A digest of which operations there are, and how many of each."""
+    codes, texts = view.names
+    used, counts = np.unique(codes[rows], return_counts=True)
+    said = sorted((texts[c], n) for c, n in zip(used.tolist(), counts.tolist(), strict=True))
+    return blake2b(repr(said).encode(), digest_size=16).digest()

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from chakrakit.insight.rank.causes import Cause, Causes, causes_of
-from chakrakit.insight.rank.load import as_run, facts_of, name_of, pairs, parse_ranks, read_run
-from chakrakit.insight.rank.table import Cell, Table, ms, percent, short, us
+from chakrakit.insight.rank.load import (
+    as_run,
+    facts_of,
+    name_of,
+    pairs,
+    parse_ranks,
+    read_run,
+    scheduled,
+)
 from chakrakit.insight.rank.tracks import Borders, Track, Tracks, borders, tracks_of
-from chakrakit.insight.rank.untimed import scheduled
 from chakrakit.insight.rank.view import (
     KIND_NAMES,
+    Cell,
     Kind,
     RankView,
+    Table,
     body_view,
     comm_name,
+    ms,
+    percent,
     rank_view,
     rank_views,
+    short,
+    us,
     view_of,
 )
 

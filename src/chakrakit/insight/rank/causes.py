@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.insight.rank.view import RankView
-from chakrakit.trace.model import EdgeForm, EdgeKind, Edges
+from chakrakit.trace.model import EdgeForm, Edges
 from chakrakit.trace.sets import Times
 
 _NEVER = np.iinfo(np.int64).min
@@ -187,8 +187,3 @@ def _recorded(view: RankView, found: Causes, times: Times) -> None:
     ended = np.where(rank < 0, view.end[np.minimum(row, len(view) - 1)], _NEVER)
     found.start_at_end[rows] = ended <= view.start[rows]
     found.start_when[rows] = view.start[rows]
-
-
-def held_by(kind: int) -> EdgeKind | None:
-    """The edge kind a cause stands for, if it is one."""
-    return EdgeKind(kind) if 0 <= kind < len(EdgeKind) else None

@@ -1,7 +1,8 @@
 """Rows of a rank laid on tracks where nothing overlaps that is not nested: what timelines can show.
 
 A lane (stream, engine, host thread) is one track if its rows are serial or properly nested; what would
-overlap goes to further tracks of the same lane.
+overlap goes to further tracks of the same lane. A row lies inside another one on a track if, and only if, the
+trace says that it runs inside of it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ import numpy as np
 import chakrakit.core as core
 from chakrakit.arrays import I32, I64, Mask
 from chakrakit.insight.rank.view import Kind, RankView
-from chakrakit.trace.timing import SLACK_NS
-
-_USUAL_DEPTH = 100
+from chakrakit.trace.model import SLACK_NS, depth_of, nearest_kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +59,17 @@ def tracks_of(view: RankView) -> Tracks:
         else np.zeros(1, int)
     )
     tracks: list[Track] = []
+    parent, place = _drawn_parents(view), np.empty(len(view), np.int32)
     for a, b in itertools.pairwise(bounds):
         on_host = bool(view.on_host[rows[a]])
         start = view.start[rows[a:b]]
-        level = _host(start, end[a:b], depth[a:b]) if on_host else _levels(start, end[a:b])
+        if on_host:
+            place[rows[a:b]] = np.arange(b - a)
+            outer = parent[rows[a:b]]
+            outer = np.where(outer >= 0, place[outer], -1).astype(np.int32)
+            level = _host(outer, start, end[a:b], depth[a:b])
+        else:
+            level = _levels(start, end[a:b])
         number[a:b] = len(tracks) + level
         kind = Kind(int(view.kind[rows[a]]))
         tracks += [
@@ -88,28 +94,54 @@ def _by_lane(view: RankView, rows: I64) -> I64:
     return rows[np.lexsort((rows, ends, view.start[rows], lane[rows]))]
 
 
-def _host(start: I64, end: I64, depth: I32) -> I32:
-    """Nests a thread's rows in place; those that outlive what they began in go to further tracks."""
-    parent, astray = core.nest(np.zeros(len(start), np.int32), start, end, SLACK_NS)
-    loose = astray.astype(np.bool_)
+def _drawn_parents(view: RankView) -> I32:
+    """Of each row the nearest row around it that is drawn, if that is on its lane."""
+    outer = nearest_kept(view.parent, view.ran & (view.kind != Kind.NONE))
+    lane = view.lanes[0]
+    return np.where((outer >= 0) & (lane[outer] == lane), outer, -1)
+
+
+def _host(parent: I32, start: I64, end: I64, depth: I32) -> I32:
+    """Lays a thread's rows inside their parents, and gives the track of each; what fits nowhere has its own.
+
+    Depths and ends are changed in place. What is inside a row goes with it to its track.
+    """
     level = np.zeros(len(start), np.int32)
-    inner = np.flatnonzero((parent >= 0) & ~loose)
-    known = ~np.isin(np.arange(len(start)), inner)
-    for _ in range(_USUAL_DEPTH):
-        ready = known[parent[inner]]
-        rows, inner = inner[ready], inner[~ready]
-        depth[rows] = depth[parent[rows]] + 1
-        end[rows] = np.maximum(np.minimum(end[rows], end[parent[rows]]), start[rows])
-        known[rows] = True
-        if not len(inner):
-            break
-    # Rows are sorted so that a parent comes before its children: the rest are known in that order.
-    for i in inner.tolist():
-        depth[i] = depth[parent[i]] + 1
-        end[i] = max(min(end[i], end[parent[i]]), start[i])
+    loose = _loose(parent, start, end)
+    top = np.where(loose, np.arange(len(start)), -1)
+    for rows in _by_depth(np.flatnonzero((parent >= 0) & ~loose), parent):
+        outer = parent[rows]
+        depth[rows], top[rows] = depth[outer] + 1, top[outer]
+        end[rows] = np.maximum(np.minimum(end[rows], end[outer]), start[rows])
     if loose.any():
         level[loose] = 1 + _levels(start[loose], end[loose])
+        level = np.where(top >= 0, level[top], 0).astype(np.int32)
     return level
+
+
+def _by_depth(rows: I64, parent: I32) -> list[I64]:
+    """Rows of equal depth together, outer ones first."""
+    depth = depth_of(parent)[rows]
+    order = np.argsort(depth, kind="stable")
+    return np.split(rows[order], np.flatnonzero(np.diff(depth[order])) + 1)
+
+
+def _loose(parent: I32, start: I64, end: I64) -> Mask:
+    """Rows that cannot be drawn inside their parent, or beside what else runs inside of it.
+
+    They outlive it, these times put them elsewhere, or the thread went on to the next row before they had
+    ended, as it does after it has started something asynchronous.
+    """
+    around, outlives = core.nest(np.zeros(len(start), np.int32), start, end, SLACK_NS)
+    if not outlives.any() and (around == parent).all():
+        return np.zeros(len(start), np.bool_)
+    apart = (start < start[parent]) | (start > end[parent]) | (end > end[parent] + SLACK_NS)
+    loose = apart & (parent >= 0)
+    rows = np.flatnonzero((end > start) & ~loose)
+    rows = rows[np.argsort(parent[rows], kind="stable")]
+    beside = parent[rows[1:]] == parent[rows[:-1]]
+    loose[rows[:-1][beside & (end[rows[:-1]] > start[rows[1:]])]] = True
+    return loose
 
 
 def _levels(start: I64, end: I64) -> I32:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -16,16 +17,61 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.trace.communication import Binding, bind
 from chakrakit.trace.model import NodeType, Trace, collective_name
-from chakrakit.trace.placement import (
-    NO_LANE,
-    callers_in,
-    is_communication,
-    lane_number,
-    lane_of,
-    on_host,
-)
+from chakrakit.trace.placement import NO_LANE, is_communication, lane_number, lane_of, on_host
 from chakrakit.trace.sets import Run, Times, check_length, whole_ns
 from chakrakit.trace.timing import Intervals, held_back
+
+# Table: how a result is shown to people; a title, a head and rows of plain values.
+
+
+Cell = str | int | float
+
+
+class Table(msgspec.Struct, frozen=True):
+    """Rows under a head. Numbers are already in the unit that the head names."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: list[tuple[Cell, ...]]
+
+    @classmethod
+    def of(cls, title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
+        """A table from anything that can be walked."""
+        return cls(title, tuple(head), [tuple(row) for row in rows])
+
+    def first(self, count: int) -> Table:
+        """The first rows; the title says how many there were."""
+        if len(self.rows) <= count:
+            return self
+        title = f"{self.title} (first {count} of {len(self.rows):,})"
+        return Table(title, self.head, self.rows[:count])
+
+
+_NOISE = re.compile(r"^void |\(anonymous namespace\)::|at::native::")
+_PARAMETERS = re.compile(r"(?<=[>\w])\((?:[^()]|\([^()]*\))*\)$")
+
+
+def short(name: str, most: int = 60) -> str:
+    """A kernel's name without return type, common namespaces and parameters, cut to fit."""
+    text = _PARAMETERS.sub("", _NOISE.sub("", name)) if len(name) < 4000 else name
+    text = text or name
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def ms(nanos: float) -> float:
+    """Milliseconds to the microsecond."""
+    return round(nanos / 1e6, 3)
+
+
+def us(nanos: float) -> float:
+    """Microseconds to the nanosecond."""
+    return round(nanos / 1e3, 3)
+
+
+def percent(part: float, whole: float) -> float:
+    """A share in percent to one digit; 0 of nothing."""
+    return round(100 * part / whole, 1) if whole else 0.0
+
 
 _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
@@ -173,8 +219,8 @@ class RankView:
 
     @cached_property
     def parent(self) -> I32:
-        """For host rows, the host row around it on its thread; -1 for none."""
-        return callers_in(self.trace, self.start, self.end, self.ran)
+        """For host rows, the host row that each runs inside of; -1 for none."""
+        return self.trace.parent
 
     @cached_property
     def is_leaf(self) -> Mask:

@@ -3,46 +3,49 @@
 from __future__ import annotations
 
 from chakrakit.machines.device.activity import COMPUTED, PowerLimited, activity_of
-from chakrakit.machines.device.clock import (
-    HORIZON_DAYS,
-    HORIZON_PS,
-    MOST_NS,
-    PS_PER_NS,
-    PS_PER_S,
-    each_picoseconds,
-    nanoseconds_to_ticks,
-    picoseconds,
-    too_long,
-)
-from chakrakit.machines.device.device import Device, DeviceText, read_device
-from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, held_back
-from chakrakit.machines.device.profile import (
-    Profile,
-    Profiled,
-    find_profile,
-    work_model,
-    write_profile,
-)
-from chakrakit.machines.device.quantities import (
+from chakrakit.machines.device.device import (
+    Device,
+    DeviceText,
     Quantity,
     parse,
     positive,
+    read_device,
     show_bandwidth,
     show_bytes,
     show_time,
 )
-from chakrakit.machines.device.tables import ClassModel, Prediction, Row
+from chakrakit.machines.device.launchers import Launchers, operations_of
+from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, held_back
+from chakrakit.machines.device.profile import (
+    ClassModel,
+    Prediction,
+    Profile,
+    Profiled,
+    Row,
+    find_profile,
+    work_model,
+    write_profile,
+)
 from chakrakit.machines.device.work import (
+    HORIZON_DAYS,
+    HORIZON_PS,
+    MOST_NS,
+    PS_PER_S,
     Auto,
     Costs,
     CostSource,
     Measured,
     Roofline,
     WorkModel,
+    each_picoseconds,
     measured_rows,
+    nanoseconds_to_ticks,
+    picoseconds,
     roofline_seconds,
+    too_long,
     work_rows,
 )
+from chakrakit.trace.sets import PS_PER_NS
 
 __all__ = [
     "COMPUTED",
@@ -60,6 +63,7 @@ __all__ = [
     "Device",
     "DeviceText",
     "Draw",
+    "Launchers",
     "Measured",
     "PowerConstants",
     "PowerLimited",
@@ -76,6 +80,7 @@ __all__ = [
     "held_back",
     "measured_rows",
     "nanoseconds_to_ticks",
+    "operations_of",
     "parse",
     "picoseconds",
     "positive",

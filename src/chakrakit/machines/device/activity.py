@@ -8,10 +8,10 @@ import numpy as np
 
 from chakrakit.arrays import F64, Mask
 from chakrakit.machines.device.device import Device
+from chakrakit.machines.device.launchers import operations_of
 from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, held_back, only
 from chakrakit.machines.device.work import Costs, CostSource, WorkModel, dtypes_of, told_as
-from chakrakit.machines.operations import operations_of
-from chakrakit.trace.model import EdgeKind, NodeType, Trace, dtype_name
+from chakrakit.trace.model import EdgeKind, NodeType, Trace
 from chakrakit.trace.placement import on_host
 
 UNTOLD = 0.5
@@ -78,9 +78,8 @@ def _work(trace: Trace, rows: Mask) -> tuple[F64, F64, Mask, Mask]:
 
 def _product_pj(trace: Trace, constants: PowerConstants) -> F64:
     names, codes = dtypes_of(trace)
-    usual = constants.product_pj.get("bf16", 0.0)
-    each = [constants.product_pj.get(dtype_name(name), usual) for name in names]
-    return np.asarray(np.array(each, np.float64)[codes])
+    each = np.array([constants.product(name) for name in names], np.float64)
+    return np.asarray(each[codes])
 
 
 def _least_seconds(trace: Trace, flops: F64, device: Device) -> F64:

@@ -2,13 +2,94 @@
 
 from __future__ import annotations
 
+import re
+from typing import get_args
+
 import msgspec
 
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device.power import PowerConstants, check_power
-from chakrakit.machines.device.quantities import Quantity, parse, positive
+from chakrakit.operators import WorkingType, dtype_name, figure_for
 from chakrakit.results import short_repr
-from chakrakit.trace.model import dtype_name
+
+# Numbers with units, as people write them: "450 GB/s", "400 Gb/s", "300 ns", "80 GiB".
+
+
+Quantity = float | int | str
+"""A number in base units (bytes, bytes/s, seconds, FLOP/s, watts), or text with a unit."""
+
+_DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_SIZES = {
+    f"{p}{u}": f * s for p, f in (_DECIMAL | _BINARY).items() for u, s in (("B", 1), ("b", 1 / 8))
+}
+_UNITS: dict[str, dict[str, float]] = {
+    "bandwidth": {f"{u}/s": f for u, f in _SIZES.items()}
+    | {f"{u}bps": f / 8 for u, f in _DECIMAL.items() if u},
+    "bytes": _SIZES,
+    "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "ps": 1e-12},
+    "rate": {f"{p}FLOP/s": f for p, f in _DECIMAL.items()}
+    | {f"{p}FLOPS": f for p, f in _DECIMAL.items()},
+    "power": {"W": 1.0, "kW": 1e3},
+}
+_TEXT = re.compile(r"\s*([0-9][0-9_.]*(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµ/]*)\s*$")
+
+
+def parse(value: Quantity, kind: str, where: str) -> float:
+    """The value in base units; `kind` is bandwidth, bytes, time, rate or power."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ConfigError(f"{where}: {value!r} is no {kind}")
+    number = float(value) if isinstance(value, (int, float)) else _with_unit(value, kind, where)
+    if not 0 <= number < float("inf"):
+        raise ConfigError(f"{where}: {value!r} is not a {kind} of 0 or more")
+    return number
+
+
+def positive(value: Quantity, kind: str, where: str) -> float:
+    """The same, but zero is an error too."""
+    number = parse(value, kind, where)
+    if number == 0:
+        raise ConfigError(
+            f"{where}: a {kind} of 0 would never let anything finish; give more than 0"
+        )
+    return number
+
+
+def _with_unit(text: str, kind: str, where: str) -> float:
+    found = _TEXT.match(text)
+    units = _UNITS[kind]
+    if found is None or (found[2] and found[2] not in units):
+        some = ", ".join(list(units)[:4])
+        raise ConfigError(f"{where}: {text!r} is no {kind}; write a number and one of {some}, …")
+    try:
+        return float(found[1].replace("_", "")) * (units[found[2]] if found[2] else 1.0)
+    except ValueError:
+        raise ConfigError(f"{where}: {found[1]!r} is no number") from None
+
+
+def show_bandwidth(value: float) -> str:
+    """`450 GB/s` for 450e9."""
+    return _show(value, "B/s")
+
+
+def show_bytes(value: float) -> str:
+    """`80 GB` for 80e9."""
+    return _show(value, "B")
+
+
+def show_time(seconds: float) -> str:
+    """`1.5 us` for 1.5e-6."""
+    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= factor:
+            return f"{seconds / factor:.6g} {unit}"
+    return f"{seconds / 1e-9:.6g} ns"
+
+
+def _show(value: float, unit: str) -> str:
+    for prefix in ("P", "T", "G", "M", "k"):
+        if value >= _DECIMAL[prefix]:
+            return f"{value / _DECIMAL[prefix]:.6g} {prefix}{unit}"
+    return f"{value:.6g} {unit}"
 
 
 class DeviceText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -65,12 +146,12 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
         return short_repr(self)
 
     def peak_rate(self, dtype: str) -> float:
-        """The rate for a dtype; where the device does not name it, the widest type it has."""
-        name = dtype_name(dtype)
-        if name in self.peak:
-            return self.peak[name]
-        fallbacks = [n for n in ("bf16", "fp16", "fp32") if n in self.peak]
-        return self.peak[fallbacks[0]] if fallbacks else max(self.peak.values(), default=0.0)
+        """The rate for a dtype; where the device does not name it, that of the type models work in."""
+        own = figure_for(self.peak, dtype)
+        if own is not None:
+            return own
+        usual = [self.peak[name] for name in get_args(WorkingType) if name in self.peak]
+        return usual[0] if usual else max(self.peak.values(), default=0.0)
 
 
 def read_device(text: DeviceText, where: str) -> Device:
@@ -86,7 +167,7 @@ def read_device(text: DeviceText, where: str) -> Device:
         check_power(text.dynamic, f"{where}.dynamic")
     return Device(
         name=text.name,
-        peak={d: positive(v, "rate", f"{where}.peak.{d}") for d, v in text.peak.items()},
+        peak=_peaks(text, where),
         memory=parse(text.memory, "bytes", f"{where}.memory"),
         memory_bandwidth=parse(text.memory_bandwidth, "bandwidth", f"{where}.memory_bandwidth"),
         compute_efficiency=text.compute_efficiency,
@@ -103,10 +184,18 @@ def read_device(text: DeviceText, where: str) -> Device:
     )
 
 
+def _peaks(text: DeviceText, where: str) -> dict[str, float]:
+    """Rates by the short names of element types, however the file spells them."""
+    peaks = {dtype_name(d): positive(v, "rate", f"{where}.peak.{d}") for d, v in text.peak.items()}
+    if len(peaks) < len(text.peak):
+        raise ConfigError(f"{where}.peak: {', '.join(text.peak)} name one element type twice")
+    return peaks
+
+
 def _check_achieved(text: DeviceText, where: str) -> None:
-    known = [*text.peak, "attention", "memory"]
+    known = [*map(dtype_name, text.peak), "attention", "memory"]
     for name, share in text.achieved.items():
-        if name not in known:
+        if dtype_name(name) not in known:
             raise ConfigError(f"{where}.achieved: no {name!r}; {nearest(name, known)}")
         if not 0 < share <= 1:
             raise ConfigError(f"{where}.achieved.{name}: {share} is not in (0, 1]")

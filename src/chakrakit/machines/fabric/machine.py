@@ -7,16 +7,62 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, listed
 from chakrakit.machines.device import Device
 from chakrakit.machines.fabric.fabrics import Fabric
-from chakrakit.machines.fabric.links import Links, RouteParts, Routes
-from chakrakit.machines.fabric.site import Site
-from chakrakit.machines.fabric.stores import Store
-from chakrakit.machines.library import Library
+from chakrakit.machines.fabric.links import Links, RouteParts, Routes, Store
+from chakrakit.machines.library import Library, Span
+
+# Site: what stands around the devices: servers, the building, and where its electricity comes from.
+
+
+JOULES_PER_KWH = 3.6e6
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Servers of `devices_per_server` devices in a building."""
+
+    devices_per_server: int
+    server_watts: float = 0.0
+    """What a server draws whatever its devices do: processors, memory, network cards, fans."""
+    server_share: float = 0.0
+    """What it draws more for every watt of its devices: conversion losses and fans."""
+    pue: float = 1.0
+    """What the building draws for every watt of its servers."""
+    carbon_kg_per_kwh: float | None = None
+    """CO2 equivalent of the electricity."""
+
+    def facility_joules(self, device_joules: float, devices: int, seconds: float) -> float:
+        """What the building draws for the devices' energy over a time."""
+        servers = -(-devices // self.devices_per_server)
+        return self.pue * (
+            device_joules * (1 + self.server_share) + servers * self.server_watts * seconds
+        )
+
+    def carbon_kg(self, facility_joules: float) -> float | None:
+        """Of that energy; None where nobody said where it comes from."""
+        if self.carbon_kg_per_kwh is None:
+            return None
+        return facility_joules / JOULES_PER_KWH * self.carbon_kg_per_kwh
+
+
+def check_site(site: Site, where: str) -> None:
+    """An error where a number cannot be."""
+    if site.devices_per_server < 1:
+        raise ConfigError(f"{where}.devices_per_server: {site.devices_per_server} is below 1")
+    if not 1 <= site.pue < float("inf"):
+        raise ConfigError(
+            f"{where}.pue: {site.pue} is below 1; a building adds to what servers draw"
+        )
+    for name in ("server_watts", "server_share", "carbon_kg_per_kwh"):
+        value = getattr(site, name)
+        if value is not None and not 0 <= value < float("inf"):
+            raise ConfigError(f"{where}.{name}: {value} is not 0 or more")
+
 
 Joins = Literal["rails", "flat", "gateways"]
 """How a dimension meets the ones inside it: a fabric for every inner place (`rails`), one fabric with a
@@ -337,3 +383,51 @@ class Machine:
         if self.is_preset:
             return f"ask for more nodes, as in {name}:{nodes}"
         return f"give its outermost dimension {nodes} places instead of {outermost}"
+
+
+# How groups lie on a machine, as its communication library sees it: nodes, links inside, ports outside.
+
+
+def span_of(machine: Machine, devices: I64) -> Span:
+    """The span of one group; a node is one copy of the innermost fabric."""
+    devices = np.asarray(devices, np.int64)
+    node = machine.instance(devices, 0) if len(machine.dimensions) > 1 else np.zeros(len(devices))
+    nodes, where, local = np.unique(node, return_inverse=True, return_counts=True)
+    link = _inside(machine, devices, where)
+    port, leaving = _outside(machine, devices, where) if len(nodes) > 1 else (0.0, 0.0)
+    if not np.isfinite(link):
+        link = port
+    fabric = machine.dimensions[0]
+    return Span(
+        members=len(devices),
+        nodes=len(nodes),
+        local=int(local.max()),
+        link=link,
+        leaving=leaving,
+        reduces=fabric.reduction and int(local.min()) == int(local.max()),
+        port=port,
+    )
+
+
+def _inside(machine: Machine, devices: I64, node: I64) -> float:
+    """Bytes/s of the narrowest way between neighbours of a node; infinite with one device per node."""
+    order = np.argsort(node, kind="stable")
+    same = node[order][1:] == node[order][:-1]
+    src, dst = devices[order][:-1][same], devices[order][1:][same]
+    routes = machine.routes(np.r_[src, dst], np.r_[dst, src])
+    return float(routes.bandwidth(machine.links).min(initial=np.inf))
+
+
+def _outside(machine: Machine, devices: I64, node: I64) -> tuple[float, float]:
+    """Bytes/s of one device, and of a node's devices together, while every device sends to the next node."""
+    order = np.argsort(node, kind="stable")
+    rank = np.arange(len(devices)) - np.searchsorted(node[order], node[order])
+    count = np.bincount(node)
+    first = np.r_[0, np.cumsum(count)[:-1]]
+    after = (node[order] + 1) % len(count)
+    target = devices[order][first[after] + rank % count[after]]
+    routes = machine.routes(devices[order], target)
+    load = np.bincount(routes.links, minlength=len(machine.links))
+    share = machine.links.bandwidth / np.maximum(load, 1)
+    each = np.minimum.reduceat(share[routes.links], routes.offsets[:-1])
+    return float(each.min()), float(np.bincount(node[order], each).min())

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from chakrakit.machines.library.constants import Experts, Library
+from chakrakit.machines.library.constants import Experts, Library, Span, bus_factor
 from chakrakit.machines.library.cost import Cost, cost, reduction_factor
-from chakrakit.machines.library.engine import engine_cost, engine_kernel
-from chakrakit.machines.library.expert import (
+from chakrakit.machines.library.engines import (
     Routing,
+    engine_cost,
+    engine_kernel,
     latency_seconds,
     throughput_seconds,
     token_bytes,
 )
 from chakrakit.machines.library.fit import Measurement, descend, fit_library, predict
-from chakrakit.machines.library.span import Span, bus_factor
 from chakrakit.machines.library.tuner import Choice, choose
 
 __all__ = [

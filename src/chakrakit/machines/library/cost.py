@@ -14,8 +14,15 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from chakrakit.machines.library.constants import Exchange, Library, Protocol, ProtocolName
-from chakrakit.machines.library.span import Span, rounds, steps
+from chakrakit.machines.library.constants import (
+    Exchange,
+    Library,
+    Protocol,
+    ProtocolName,
+    Span,
+    rounds,
+    steps,
+)
 
 US = 1e-6
 GB = 1e9

@@ -15,9 +15,8 @@ import numpy as np
 
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
-from chakrakit.machines.library.constants import Library
+from chakrakit.machines.library.constants import Library, Span
 from chakrakit.machines.library.cost import cost
-from chakrakit.machines.library.span import Span
 from chakrakit.machines.library.tuner import choose
 
 LEAST_ROWS = 12

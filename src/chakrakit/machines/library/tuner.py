@@ -11,9 +11,15 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from chakrakit.machines.library.constants import PROTOCOLS, Library, ProtocolName
+from chakrakit.machines.library.constants import (
+    PROTOCOLS,
+    Library,
+    ProtocolName,
+    Span,
+    rounds,
+    steps,
+)
 from chakrakit.machines.library.cost import GB, US, cost, low_latency_us
-from chakrakit.machines.library.span import Span, rounds, steps
 
 _BASE_US: dict[str, dict[ProtocolName, float]] = {
     "ring": {"LL": 6.6, "LL128": 14.0, "Simple": 8.4},

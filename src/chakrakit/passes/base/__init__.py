@@ -2,26 +2,52 @@
 
 from __future__ import annotations
 
-from chakrakit.passes.base.base import Pass, map_bodies, narrow, with_bodies
-from chakrakit.passes.base.catalog import PassList, list_passes
+from chakrakit.passes.base.base import Pass, map_bodies, narrow, split, with_bodies
+from chakrakit.passes.base.nodes import (
+    Selection,
+    classes_of,
+    coded,
+    is_compute,
+    names_of,
+    of_classes,
+    same_name,
+    texts_of,
+    with_own_ns,
+    with_run_times,
+)
 from chakrakit.passes.base.pipeline import Applied, Transformed, transform
-from chakrakit.passes.base.registry import PASSES, pass_class
-from chakrakit.passes.base.spec import parse, read_passes
-from chakrakit.passes.base.spelling import split
+from chakrakit.passes.base.registry import (
+    PASSES,
+    PassList,
+    list_passes,
+    parse,
+    pass_class,
+    read_passes,
+)
 
 __all__ = [
     "PASSES",
     "Applied",
     "Pass",
     "PassList",
+    "Selection",
     "Transformed",
+    "classes_of",
+    "coded",
+    "is_compute",
     "list_passes",
     "map_bodies",
+    "names_of",
     "narrow",
+    "of_classes",
     "parse",
     "pass_class",
     "read_passes",
+    "same_name",
     "split",
+    "texts_of",
     "transform",
     "with_bodies",
+    "with_own_ns",
+    "with_run_times",
 ]

@@ -13,9 +13,7 @@ from chakrakit.errors import ConfigError, TraceError
 from chakrakit.passes.comm.channels import Channel
 from chakrakit.passes.comm.job import Job
 from chakrakit.passes.comm.meeting import Meeting
-from chakrakit.passes.comm.new_edges import order_kind
-from chakrakit.passes.comm.rewrite import Rewrite
-from chakrakit.passes.comm.sizes import add_up, cut, element_size
+from chakrakit.passes.comm.rewrite import Rewrite, add_up, cut, element_size, order_kind
 from chakrakit.trace.placement import on_host
 
 CUTTABLE = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "message")

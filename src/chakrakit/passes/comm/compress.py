@@ -15,8 +15,7 @@ from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
 from chakrakit.passes.comm.channels import Channel
 from chakrakit.passes.comm.job import Job
-from chakrakit.passes.comm.new_edges import data_kind
-from chakrakit.passes.comm.rewrite import Rewrite
+from chakrakit.passes.comm.rewrite import Rewrite, data_kind
 from chakrakit.trace.model import CollectiveType, EdgeKind
 from chakrakit.trace.placement import has_edges, issue_order, lane_of, on_host, stream_lane
 

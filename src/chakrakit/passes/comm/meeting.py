@@ -13,7 +13,7 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
 from chakrakit.passes.comm.channels import Channel, channels_of
-from chakrakit.passes.comm.waits import highest_before, waits
+from chakrakit.passes.comm.rewrite import highest_before, waits
 from chakrakit.trace.model import Graph
 from chakrakit.trace.sets import TraceSet
 

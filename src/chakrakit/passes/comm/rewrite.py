@@ -15,11 +15,112 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from chakrakit.arrays import I64, U64, Mask
+from chakrakit.arrays import I32, I64, U64, Mask
 from chakrakit.errors import TraceError
-from chakrakit.passes.comm.values import edited
-from chakrakit.passes.comm.waits import turn_edges
-from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace, resolve
+from chakrakit.operators import element_bytes
+from chakrakit.trace.model import (
+    COMMUNICATION,
+    STORAGE_TYPES,
+    EdgeForm,
+    EdgeKind,
+    Edges,
+    Graph,
+    NodeType,
+    Trace,
+    by_name,
+    storage_of_member,
+)
+from chakrakit.trace.placement import implied_order, ordered_by_edges
+
+# A column of a trace with some of its values changed.
+
+
+def edited(trace: Trace, column: str, edits: list[tuple[int, Any]]) -> pa.Array:
+    """The column, if need be a new one of the vocabulary's, with these (row, value); None: no value."""
+    if column in trace.table.column_names:
+        values = trace.table.column(column).combine_chunks()
+    else:
+        kind = STORAGE_TYPES[storage_of_member(by_name()[column].member)]
+        values = pa.nulls(len(trace), kind)
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    return _with_numbers(values, edits) if _is_number(values.type) else _with_others(values, edits)
+
+
+def _with_others(values: pa.Array, edits: list[tuple[int, Any]]) -> pa.Array:
+    plain = values.to_pylist()
+    for row, value in edits:
+        plain[row] = value
+    return pa.array(plain, values.type)
+
+
+def _with_numbers(values: pa.Array, edits: list[tuple[int, Any]]) -> pa.Array:
+    has = values.is_valid().to_numpy(zero_copy_only=False).copy()
+    found = values.fill_null(0).to_numpy(zero_copy_only=False).copy()
+    rows = [row for row, _ in edits]
+    has[rows] = [value is not None for _, value in edits]
+    found[rows] = [0 if value is None else value for _, value in edits]
+    return pa.array(found, values.type, mask=~has)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_floating(kind)
+    )
+
+
+# What waits for what within a body, between starts and ends of rows; lanes count as far as no edge does.
+
+
+_TURN = [int(k) for k in (EdgeKind.CTRL, EdgeKind.STREAM, EdgeKind.THREAD)]
+
+
+def is_comm(body: Trace) -> Mask:
+    """The rows that communicate."""
+    return body.is_type(*COMMUNICATION)
+
+
+def turn_edges(body: Trace) -> Mask:
+    """Which edges say only that one communication takes its turn after another."""
+    edges, comm = body.edges, is_comm(body)
+    both = comm[edges.src] & comm[edges.dst] & np.isin(edges.kind, _TURN)
+    mask: Mask = both & (edges.form == EdgeForm.FINISH_START)
+    return mask
+
+
+def waits(body: Trace) -> tuple[I64, I64, Mask]:
+    """Pairs of events (start: 2 × row, end: 2 × row + 1), and which of them are turns."""
+    edges, comm = body.edges, is_comm(body)
+    before, after = implied_order(body)
+    src = 2 * edges.src.astype(np.int64) + (edges.form != EdgeForm.START_START)
+    dst = 2 * edges.dst.astype(np.int64) + (edges.form == EdgeForm.FINISH_FINISH)
+    turn = np.r_[turn_edges(body), comm[before] & comm[after]]
+    return np.r_[src, 2 * before + 1], np.r_[dst, 2 * after], turn
+
+
+def highest_before(events: int, src: I64, dst: I64, marks: I64) -> I64:
+    """For each event, the highest mark of any edge on the ways that lead to it; 0 for none."""
+    marked = np.flatnonzero(marks)
+    graph = Graph(events + 1, np.r_[src, np.full(len(marked), events)], np.r_[dst, dst[marked]])
+    lags = np.r_[np.zeros(len(src), np.int64), marks[marked]]
+    found, _ = graph.longest_path(np.zeros(events + 1, np.int64), lags)
+    return found[:events]
+
+
+# The kinds of edges that say of new work what the body's own edges say of its work.
+
+
+def order_kind(body: Trace, host: bool) -> EdgeKind:
+    """The kind of edge that says this body's work runs after other work of its lane."""
+    if not ordered_by_edges(body, host):
+        return EdgeKind.CTRL
+    return EdgeKind.THREAD if host else EdgeKind.STREAM
+
+
+def data_kind(body: Trace) -> EdgeKind:
+    """The kind of edge that says work reads what other work wrote."""
+    return EdgeKind.TENSOR if "edge_kinds" in body.table.column_names else EdgeKind.DATA
+
 
 _SHARED = (
     "start_time_micros",
@@ -149,16 +250,16 @@ class Rewrite:
         place = np.full(len(self.body) + len(self._added), -1, np.int64)
         place[order] = np.arange(len(order))
         made = self._edited(order, place)
-        if "caller" in made.table.column_names:
-            made = made.with_columns({"caller": self._callers(made, place, ids)})
-        return made.with_columns({"id": ids}).with_edges(self._wired(place))
+        made = made.with_columns({"id": ids}).with_edges(self._wired(place))
+        return (
+            made.with_parent(self._parents(order, place)) if (self.body.parent >= 0).any() else made
+        )
 
-    def _callers(self, made: Trace, place: I64, ids: U64) -> pa.Array:
-        """The attribute that names another node by its id, which may have moved."""
-        said, has = made.column("caller", 0).astype(np.int64), made.has("caller")
-        rows = resolve(self.body.ids, said.astype(np.uint64))
-        moved = ids[place[self.first[rows]]].astype(np.int64)
-        return pa.array(np.where(rows >= 0, moved, said), mask=~has)
+    def _parents(self, order: I64, place: I64) -> I32:
+        """What each row runs inside of, in the new order: an added row where the one it is like does."""
+        like = np.r_[np.arange(len(self.body)), np.array([a.like for a in self._added], np.int64)]
+        outer = self.body.parent[like[order]]
+        return np.where(outer >= 0, place[self.first[outer]], -1).astype(np.int32)
 
     def _arranged(self, kept: I64) -> tuple[I64, U64]:
         """Rows in their new order in the file, and their ids: later ones move up to make room."""
@@ -258,3 +359,35 @@ def _once(edges: Edges, touched: Mask) -> Edges:
     stays = np.zeros(len(edges), np.bool_)
     stays[order] = new | ~made[run]
     return edges.where(stays)
+
+
+# Bytes of communication cut into whole elements, and put together again.
+
+
+def element_size(body: Trace, row: int) -> int:
+    """Bytes of an element of a call's message; 1 where the trace does not say."""
+    if "comm_dtype" not in body.table.column_names:
+        return 1
+    return max(1, int(element_bytes(str(body.table.column("comm_dtype")[row].as_py() or ""))))
+
+
+def shard_of(body: Trace, row: int, size: int, ranks: int) -> int:
+    """One rank's part of `size` bytes: whole elements, filled up to be equal on all ranks."""
+    each = element_size(body, row)
+    each = each if size % each == 0 else 1
+    return -(-size // each // ranks) * each
+
+
+def cut(size: int, parts: int, each: int) -> list[int]:
+    """`size` bytes in parts as even as whole elements allow, the larger ones first."""
+    each = each if size % each == 0 else 1
+    count, rest = divmod(size // each, parts)
+    return [(count + (i < rest)) * each for i in range(parts)]
+
+
+def add_up(rewrite: Rewrite, into: int, rows: Sequence[int], *columns: str) -> None:
+    """The sums of some rows' attributes, where any of them has one, in one of them."""
+    for column in columns:
+        found = [n for row in rows if (n := rewrite.number(column, row)) is not None]
+        if found:
+            rewrite.set(column, into, sum(found))

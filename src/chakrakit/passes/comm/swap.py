@@ -9,9 +9,7 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.passes.comm.channels import Channel
 from chakrakit.passes.comm.job import TYPES, Job
-from chakrakit.passes.comm.new_edges import data_kind
-from chakrakit.passes.comm.rewrite import Rewrite
-from chakrakit.passes.comm.sizes import add_up, shard_of
+from chakrakit.passes.comm.rewrite import Rewrite, add_up, data_kind, shard_of
 from chakrakit.trace.model import CollectiveType
 
 _SCATTERS = (CollectiveType.REDUCE_SCATTER, CollectiveType.REDUCE_SCATTER_BLOCK)

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import TraceError
-from chakrakit.passes.nodes import coded, texts_of, with_own_ns
+from chakrakit.operators import element_bytes
+from chakrakit.passes.base import coded, texts_of, with_own_ns
 from chakrakit.trace.communication import group_names
-from chakrakit.trace.model import CollectiveType, NodeType, Trace, element_bytes
+from chakrakit.trace.model import CollectiveType, NodeType, Trace
 
 _SCATTERS = [int(CollectiveType.REDUCE_SCATTER), int(CollectiveType.REDUCE_SCATTER_BLOCK)]
 WHOLE = "unsharded"

@@ -12,9 +12,7 @@ import pyarrow as pa
 
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.passes.base import Pass
-from chakrakit.passes.scale.axis import GroupPosition
-from chakrakit.passes.scale.data_axis import MOST_RANKS, DataAxis
-from chakrakit.passes.scale.group_roles import Role
+from chakrakit.passes.scale.axes import MOST_RANKS, DataAxis, GroupPosition, Role
 from chakrakit.passes.scale.resharded import Resharded
 from chakrakit.passes.scale.scaled_groups import ScaledGroups
 from chakrakit.trace.communication import Binding, Body

@@ -10,7 +10,7 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
-from chakrakit.passes.scale.axis import Axis, GroupPosition, interleaved, interleaving
+from chakrakit.passes.scale.axes import Axis, GroupPosition, interleaved, interleaving
 from chakrakit.trace.communication import Groups
 
 Key = tuple[str, int]

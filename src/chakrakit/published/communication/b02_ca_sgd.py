@@ -14,8 +14,8 @@ from functools import cache
 import numpy as np
 
 from chakrakit.arrays import F64
+from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import load_machine
 from chakrakit.published import (
     Case,
     Claim,

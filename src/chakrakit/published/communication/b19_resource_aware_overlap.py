@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+from chakrakit.machines import machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import machine
 from chakrakit.published import Case, Claim, Figures, Setting, Study, most, seconds_of, unsure
 from chakrakit.simulator.engine import with_bandwidth
 from chakrakit.trace.model import CollectiveType, EdgeForm, EdgeKind, TraceBuilder

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from chakrakit.machines import machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import machine
 from chakrakit.passes.comm import Comm
 from chakrakit.published import unsure
 from chakrakit.trace.model import CollectiveType, TraceBuilder

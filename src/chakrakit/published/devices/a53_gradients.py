@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from functools import cache
 from math import ceil
 
+from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import load_machine
 from chakrakit.published import (
     Case,
     Claim,

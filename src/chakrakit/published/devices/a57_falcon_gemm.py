@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from chakrakit.machines.load import load_machine
+from chakrakit.machines import load_machine
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most, seconds_of
 from chakrakit.simulator.engine import Disturbance
 from chakrakit.trace.model import TraceBuilder

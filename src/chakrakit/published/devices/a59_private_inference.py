@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+from chakrakit.machines import machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import machine
 from chakrakit.published import (
     Case,
     Claim,

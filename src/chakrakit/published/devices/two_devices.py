@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from chakrakit.machines import machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import machine
 from chakrakit.published import kernel, unsure
 from chakrakit.trace.model import TraceBuilder
 from chakrakit.trace.sets import TraceSet

@@ -12,8 +12,8 @@ from functools import cache
 
 import numpy as np
 
+from chakrakit.machines import machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import machine
 from chakrakit.published import (
     Case,
     Claim,

@@ -12,8 +12,8 @@ from functools import cache
 
 import numpy as np
 
+from chakrakit.machines import load_machine
 from chakrakit.machines.device import roofline_seconds
-from chakrakit.machines.load import load_machine
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import workload_of

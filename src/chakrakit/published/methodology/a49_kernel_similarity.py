@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from chakrakit.arrays import F64
-from chakrakit.machines.load import load_machine
+from chakrakit.machines import load_machine
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most, unsure
 from chakrakit.simulator.results import simulate
 from chakrakit.workloads.generate import generate
@@ -96,7 +96,7 @@ STUDY = Study(
     strength="direction",
     claims=[Claim("a kernel is matched with the right one", 0.9, 1.0, figure="right")],
     rests_on={
-        "what operators compute and move": "machines/operations/signatures.py",
+        "what operators compute and move": "operators/table.py",
         "how long they take": "machines/device/work.py",
     },
     cases=cases,

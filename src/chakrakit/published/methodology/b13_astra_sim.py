@@ -3,8 +3,7 @@
 One execution trace, an all-reduce, is run by this package's simulator on routes with contention, which
 stands for the truth here, and by ASTRA-sim's engine with the same topology, bandwidth and latency. Held
 against it is the coarse model that a large message needs no more than: bytes over bandwidth, with the
-latency of no hop or of one. What counts is how far a model is off, as a factor; 2 % is taken as good enough
-to end the comparison.
+latency of no hop or of one. What counts is how far a model is off, as a factor; 2 % is good enough.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from functools import cache
 
 import numpy as np
 
+from chakrakit.machines import machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import machine
 from chakrakit.published import (
     Case,
     Claim,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from chakrakit.machines.load import load_machine
+from chakrakit.machines import load_machine
 from chakrakit.published import unsure
 from chakrakit.simulator.engine import with_bandwidth
 from chakrakit.simulator.results import simulate

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+from chakrakit.machines import machine
 from chakrakit.machines.device import work_model
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import machine
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most, unsure
 from chakrakit.simulator.engine import SimulationOptions, run
 from chakrakit.trace.sets import TraceSet

@@ -57,7 +57,7 @@ STUDY = Study(
         Claim("up to 2.77 times for multimodal ones", 2.77, 2.77, where={"source": "encoder"}),
     ],
     rests_on={
-        "tasks that a policy dispatches when they are ready": "simulator/engine/policies.py",
+        "tasks that a policy dispatches when they are ready": "simulator/engine/planner.py",
         "orders of published schedules": "workloads/description/schedules.py",
         "memory that bounds micro-batches in flight": "published/planning/pipelines.py",
     },

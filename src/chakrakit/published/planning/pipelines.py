@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.machines.load import machine
+from chakrakit.machines import machine
 from chakrakit.simulator.engine import SimulationOptions, run
 from chakrakit.simulator.results import simulate
 from chakrakit.trace.model import TraceBuilder

@@ -7,9 +7,9 @@ from functools import cache
 import msgspec
 import numpy as np
 
+from chakrakit.machines import machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import machine
-from chakrakit.passes.select import Select
+from chakrakit.passes import Select
 from chakrakit.published import seconds_of, unsure
 from chakrakit.simulator.engine import with_bandwidth
 from chakrakit.trace.sets import TraceSet

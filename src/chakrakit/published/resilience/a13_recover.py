@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from chakrakit.campaigns.job import read_job
-from chakrakit.campaigns.results import campaign
+from chakrakit.campaigns import campaign, read_job
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
 
 NODES = 64
@@ -80,9 +79,9 @@ STUDY = Study(
         Claim("74.9 % more tokens in the same time", 1.749, 1.749),
     ],
     rests_on={
-        "work lost since a checkpoint": "campaigns/engine/history.py",
-        "recovery inside a step": "campaigns/engine/recovery.py",
-        "steps on fewer nodes": "campaigns/engine/recovery.py",
+        "work lost since a checkpoint": "campaigns/history.py",
+        "recovery inside a step": "campaigns/recovery.py",
+        "steps on fewer nodes": "campaigns/recovery.py",
     },
     cases=cases,
     sides={

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chakrakit.campaigns.job import read_job
-from chakrakit.campaigns.results import campaign
+from chakrakit.campaigns import campaign, read_job
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
 from chakrakit.published.resilience.checkpoint_stores import CHANGED, NODES, seconds
 
@@ -82,8 +81,8 @@ STUDY = Study(
     ],
     rests_on={
         "stores that many devices share": "simulator/engine/stored.py",
-        "failures of a process, a node and a cluster": "campaigns/engine/failures.py",
-        "tiers of checkpoints": "campaigns/engine/checkpoints.py",
+        "failures of a process, a node and a cluster": "campaigns/failures.py",
+        "tiers of checkpoints": "campaigns/checkpoints.py",
     },
     cases=lambda quick: [
         {"failures": name, "histories": 2 if quick else 20}

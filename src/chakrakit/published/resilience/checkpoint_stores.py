@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from chakrakit.machines.load import machine
+from chakrakit.machines import machine
 from chakrakit.published import seconds_of, unsure
 from chakrakit.trace.model import NodeType, TraceBuilder
 from chakrakit.trace.sets import TraceSet

@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from chakrakit.machines.load import load_machine
+from chakrakit.machines import load_machine
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
 from chakrakit.published.serving.rental import (
     Tables,

@@ -15,10 +15,7 @@ import numpy as np
 
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
 from chakrakit.published.serving.tenants import FairShare, OwnPartition
-from chakrakit.serving.cluster import PoolSetup, Setup, run
-from chakrakit.serving.engine import EngineOptions
-from chakrakit.serving.kvcache import Capacity
-from chakrakit.serving.policies import hooks_of
+from chakrakit.serving import Capacity, EngineOptions, PoolSetup, Setup, hooks_of, run
 from chakrakit.serving.requests import Stream, stream_of
 from chakrakit.serving.steps import StepCost, no_attention
 
@@ -110,7 +107,7 @@ STUDY = Study(
     ],
     rests_on={
         "batches whose time depends on what is in them": "serving/steps/costing.py",
-        "the order in which requests are taken": "serving/policies/hooks.py",
+        "the order in which requests are taken": "serving/policies.py",
     },
     cases=cases,
     sides={

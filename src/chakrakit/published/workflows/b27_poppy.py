@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chakrakit.machines.load import machine
+from chakrakit.machines import machine
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most, seconds_of
 from chakrakit.published.workflows.call_program import Call, ordered, program
 from chakrakit.trace.model import TraceBuilder
@@ -65,7 +65,7 @@ STUDY = Study(
     rests_on={
         "messages to a service and back": "simulator/engine/native.py",
         "dependencies of data and of order": "trace/model/edges.py",
-        "workers that run one call at a time": "trace/placement/lanes.py",
+        "workers that run one call at a time": "trace/placement/rows.py",
     },
     cases=cases,
     sides={

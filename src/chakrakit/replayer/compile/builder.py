@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from chakrakit.replayer.compile.memory import Key, Memory, Version
-from chakrakit.replayer.compile.streams import Streams
-from chakrakit.replayer.compile.threads import add_needs
-from chakrakit.replayer.plan import AnyStep, ReplayOptions, Tensor, Wait, storages_in
-from chakrakit.replayer.recording import Do, Recording, Unit
+from chakrakit.replayer.compile.threads import Streams, add_needs
+from chakrakit.replayer.options import ReplayOptions
+from chakrakit.replayer.plan import AnyStep, Wait
+from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.tensors import Tensor, storages_in
+from chakrakit.replayer.units import Do, Unit
 
 
 @dataclass

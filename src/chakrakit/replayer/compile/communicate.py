@@ -7,18 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chakrakit.errors import TraceError
-from chakrakit.replayer.plan import (
-    WORLD_NAME,
-    Collective,
-    Group,
-    Tensor,
-    Unsupported,
-    World,
-    check_integer,
-    recorded_tensors,
-)
-from chakrakit.replayer.recording import Recording, Unit
+from chakrakit.replayer.plan import Collective, Group
+from chakrakit.replayer.ranks import WORLD_NAME, World
+from chakrakit.replayer.recording import Recording
 from chakrakit.replayer.runner import FUNCTIONAL, ISSUED, MESSAGES, REDUCTIONS
+from chakrakit.replayer.tensors import Tensor, Unsupported, check_integer, recorded_tensors
+from chakrakit.replayer.units import Unit
 from chakrakit.sources.pytorch.recorder import REDUCE_MARK
 
 _OUTPUTS = ("output_tensor", "output_tensors", "output", "outputs")

@@ -11,8 +11,7 @@ from chakrakit.errors import TraceError
 from chakrakit.replayer.compile.builder import Builder
 from chakrakit.replayer.compile.communicate import Exchange, read_exchange
 from chakrakit.replayer.compile.exchanged import Place, exchanged_of
-from chakrakit.replayer.compile.generated import Generated, is_generated
-from chakrakit.replayer.compile.graphs import GraphMaker
+from chakrakit.replayer.compile.generated import Generated, GraphMaker, is_generated
 from chakrakit.replayer.compile.indices import (
     COPIES,
     NUMBERS,
@@ -23,26 +22,21 @@ from chakrakit.replayer.compile.indices import (
     unit_tensors,
 )
 from chakrakit.replayer.compile.memory import Version
-from chakrakit.replayer.plan import (
-    FORMAT,
+from chakrakit.replayer.options import ReplayOptions
+from chakrakit.replayer.plan import FORMAT, VERSION, Call, Group, Plan, StandIn, Synchronize
+from chakrakit.replayer.ranks import World
+from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.tensors import (
     INTEGERS,
-    VERSION,
-    Call,
-    Group,
     OperatorSchema,
-    Plan,
-    ReplayOptions,
-    StandIn,
-    Synchronize,
     Tensor,
     Unsupported,
-    World,
-    element_type,
     plan_value,
     recorded_tensors,
     storages_in,
+    tensor_type,
 )
-from chakrakit.replayer.recording import Do, Recording, Unit, find_units
+from chakrakit.replayer.units import Do, Unit, find_units
 from chakrakit.trace.model import EdgeKind
 
 Used = dict[str, list[Tensor | None]]
@@ -174,7 +168,7 @@ class _Compiler:
             return None
         ((device, storage),) = storages_in(value)
         known = self.build.memory.current.get((device, storage))
-        dtype = element_type(kind)
+        dtype = tensor_type(kind)
         there = known is not None and not known.external and (dtype, (), (), 0) in known.slots
         return NUMBERS[kind] if device == "cpu" and not there else None
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import msgspec
 
 from chakrakit.errors import TraceError
-from chakrakit.replayer.plan import WORLD_NAME, Group, World
+from chakrakit.replayer.plan import Group
+from chakrakit.replayer.ranks import WORLD_NAME, World
 from chakrakit.replayer.recording import Recording
 from chakrakit.trace.model import CollectiveType, NodeType
 

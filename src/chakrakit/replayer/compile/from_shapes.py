@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from chakrakit.replayer.compile.indices import WITH_NUMBERS
-from chakrakit.replayer.plan import Call, Unsupported, element_type, item_types
+from chakrakit.replayer.plan import Call
+from chakrakit.replayer.tensors import Unsupported, item_types, tensor_type
 
 ANY_OVERLOAD = "*"
 """An overload that the runner finds by what it is given."""
@@ -62,7 +63,7 @@ def _is_number(kind: Any, shape: Any) -> bool:
 
 
 def _is_empty(kind: Any, shape: Any) -> bool:
-    return isinstance(kind, str) and element_type(kind) is not None and shape == [0]
+    return isinstance(kind, str) and tensor_type(kind) is not None and shape == [0]
 
 
 def _at(items: Sequence[Any], i: int) -> Any:
@@ -72,7 +73,7 @@ def _at(items: Sequence[Any], i: int) -> Any:
 def _argument(kind: Any, shape: Any, strides: Any, value: Any, make: MakeTensor) -> Any:
     if not isinstance(kind, str):
         raise Unsupported("an argument without a type")
-    dtype = element_type(kind)
+    dtype = tensor_type(kind)
     if dtype is not None:
         return {"slot": make(dtype, _sizes(shape), _sizes(strides))}
     if kind in _NOTHING or "nullptr" in kind:
@@ -86,7 +87,7 @@ def _argument(kind: Any, shape: Any, strides: Any, value: Any, make: MakeTensor)
 
 def _list(kind: str, shape: Any, strides: Any, value: Any, make: MakeTensor) -> Any:
     types = item_types(kind)
-    if not any(element_type(t) for t in types):
+    if not any(tensor_type(t) for t in types):
         return _plain(value)
     return [_argument(t, _at(shape, i), _at(strides, i), None, make) for i, t in enumerate(types)]
 

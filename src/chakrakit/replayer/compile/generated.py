@@ -8,30 +8,105 @@ writes the model.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from chakrakit.errors import TraceError
+from chakrakit.operators import find_type
 from chakrakit.replayer.compile.builder import Builder
 from chakrakit.replayer.compile.exchanged import Exchanged
 from chakrakit.replayer.compile.from_shapes import Written, made_call
-from chakrakit.replayer.compile.pool import Pool
-from chakrakit.replayer.plan import (
-    AnyStep,
-    Call,
-    Collective,
-    StandIn,
-    Unsupported,
-    Wait,
-    element_type,
-)
-from chakrakit.replayer.recording import Do, Recording, Unit
+from chakrakit.replayer.compile.memory import Pool
+from chakrakit.replayer.plan import AnyStep, Call, Collective, StandIn, Wait
+from chakrakit.replayer.recording import Recording
 from chakrakit.replayer.runner import ALLOWED
+from chakrakit.replayer.tensors import ITEM_BYTES, Unsupported, tensor_type
+from chakrakit.replayer.units import Do, Unit
 
-_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64"}
+# A recorded launch of a CUDA graph as the operators that were captured in it.
+
+
+@dataclass(frozen=True)
+class _Captured:
+    """One call of a capture, and its rows on the device."""
+
+    call: Written
+    rows: list[int]
+
+
+class GraphMaker:
+    """Makes the steps of graph launches; the graphs of a plan are numbered from 1."""
+
+    def __init__(self, seen: Recording, build: Builder) -> None:
+        self.seen, self.build = seen, build
+        self.pool = Pool(seen.main_device)
+        self._number = 0
+
+    def is_graph(self, unit: Unit) -> bool:
+        """Whether a unit launched kernels of which a capture says what they work for."""
+        operators = self.seen.texts("operator")
+        return not self.seen.schemas[unit.row] and any(operators[k] for k in unit.kernels)
+
+    def steps(self, unit: Unit) -> Iterator[tuple[Call | StandIn, int]]:
+        """The steps of a launch, each with the recorded time of its kernels."""
+        self._number += 1
+        for captured in self._calls(unit):
+            ns = sum(int(self.seen.trace.duration_ns[k]) for k in captured.rows)
+            self.pool.begin()
+            step: Call | StandIn
+            try:
+                step = self._call(captured, unit)
+                step.ns = ns
+            except Unsupported as why:
+                named = captured.call.name or self.seen.names[captured.rows[0]]
+                step = StandIn(name=f"{named} ({why})", device_ns=ns)
+            step.graph = self._number
+            yield step, ns
+
+    def _call(self, captured: _Captured, unit: Unit) -> Call:
+        name = captured.call.name
+        if name.removeprefix("aten::") not in ALLOWED or "::" not in name:
+            raise Unsupported("not an operator that a replay calls")
+        return made_call(
+            captured.call,
+            lambda dtype, shape, strides: self.build.use(
+                self.pool.tensor(dtype, shape, strides), unit
+            ),
+        )
+
+    def _calls(self, unit: Unit) -> list[_Captured]:
+        """Kernels together that one call launched, in the order of the capture."""
+        told = {k: self._told(k) for k in unit.kernels}
+        found: dict[Any, _Captured] = {}
+        for row in sorted(unit.kernels, key=lambda k: (told[k][0], k)):
+            number, strides, values = told[row]
+            key = number if number >= 0 else ("row", row)
+            if key not in found:
+                shapes, types = (self._list(f"inputs_{what}", row) for what in ("shapes", "types"))
+                name = self.seen.texts("operator")[row]
+                found[key] = _Captured(Written(name, shapes, types, strides, values), [])
+            found[key].rows.append(row)
+        return list(found.values())
+
+    def _told(self, row: int) -> tuple[int, list[Any], list[Any]]:
+        text = self.seen.texts("operator_call")[row]
+        try:
+            return msgspec.json.decode(text, type=tuple[int, list[Any], list[Any]])
+        except msgspec.MsgspecError:
+            return -1, [], []
+
+    def _list(self, column: str, row: int) -> list[Any]:
+        text = self.seen.texts(column)[row]
+        try:
+            return msgspec.json.decode(text, type=list[Any]) if text else []
+        except msgspec.MsgspecError:
+            return []
+
+
 _ADAM_BYTES = 28
 """Per parameter in single precision: weight and two moments read and written, gradient read."""
 
@@ -111,7 +186,7 @@ class Generated:
         if name.startswith("aten::"):
             return self._captured(unit, name)
         shapes = self._shapes(unit.row)
-        dtype = _DTYPES.get(self.seen.texts("dtype")[unit.row], "float32")
+        dtype = _computed_in(self.seen.texts("dtype")[unit.row])
         if kind == "matmul" and shapes:
             return [self._product(unit, name, shapes, dtype)]
         if kind == "attention" and len(shapes) >= 3:
@@ -125,7 +200,7 @@ class Generated:
         if name.removeprefix("aten::") not in ALLOWED:
             raise Unsupported("not an operator that a replay calls")
         given, gives = (self.seen.arguments(unit.row, side) for side in ("inputs", "outputs"))
-        result = next((element_type(t) for t in gives.types if isinstance(t, str)), None)
+        result = next((tensor_type(t) for t in gives.types if isinstance(t, str)), None)
         written = Written(name, given.shapes, given.types, given.strides, given.values, result)
         return [made_call(written, self._maker(unit))]
 
@@ -229,7 +304,7 @@ class Generated:
 
     def _elements(self, unit: Unit, name: str, dtype: str) -> Call:
         """As many bytes as the node moves: two tensors read and one written for a sum, else one each."""
-        width = {"float32": 4, "float64": 8}.get(dtype, 2)
+        width = ITEM_BYTES[dtype]
         passes = 3 if name.endswith(".add") else 2
         count = self.seen.number("tensor_size", unit.row, 0) // (passes * width)
         if count < 1:
@@ -277,6 +352,14 @@ class Generated:
 
 _ATTENTION = "aten::scaled_dot_product_attention"
 _FLASH_BACKWARD = "aten::_scaled_dot_product_flash_attention_backward"
+
+
+def _computed_in(dtype: str) -> str:
+    """PyTorch's name of an element type; float32 for those that its products and sums do not take."""
+    element = find_type(dtype)
+    if element is None or element.kind != "float" or element.bits < 16:
+        return "float32"
+    return element.torch or "float32"
 
 
 def _turned(shape: list[int]) -> tuple[int, int]:

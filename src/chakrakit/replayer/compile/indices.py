@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from chakrakit.replayer.plan import INTEGERS, Tensor
+from chakrakit.replayer.tensors import INTEGERS, Tensor
 
 Given = Mapping[str, Sequence[Tensor | None]]
 Plain = Mapping[str, Any]

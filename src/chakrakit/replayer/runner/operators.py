@@ -1,8 +1,8 @@
 """Which operators a replay may call, and which of them only call others.
 
-Names are those of ATen, without `aten::`. Left out is what touches files, storages or the dispatcher, what
-is sparse, nested or quantized, and what gives Python values only. Whoever runs a plan checks against this
-list; a plan is not trusted to have done so.
+Written from the table of operators by tests/support/replayable.py: change it there.
+Names are those of ATen, without `aten::`. Whoever runs a plan checks against this list; a plan is not
+trusted to have done so.
 """
 
 from __future__ import annotations

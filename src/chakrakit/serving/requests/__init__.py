@@ -1,9 +1,9 @@
 """Requests: streams from files or from processes."""
 
-from chakrakit.serving.requests.choose import requests_from
-from chakrakit.serving.requests.files import csv_table, read_requests, unpacked
+from chakrakit.serving.requests.files import csv_table, read_requests, requests_from
 from chakrakit.serving.requests.processes import Process, generated
 from chakrakit.serving.requests.stream import Stream, stream_of
+from chakrakit.trace.files import unpacked
 
 __all__ = [
     "Process",

@@ -48,11 +48,6 @@ class Stream:
     def __len__(self) -> int:
         return len(self.prompt)
 
-    @property
-    def shares_prefixes(self) -> bool:
-        """Whether any content is named."""
-        return len(self.ids) > 0
-
     def scaled(self, rate: float = 1.0, prompt: float = 1.0, output: float = 1.0) -> Stream:
         """The same requests arriving `rate` times as fast, with lengths multiplied and rounded."""
         for name, factor in (("rate", rate), ("prompt", prompt), ("output", output)):

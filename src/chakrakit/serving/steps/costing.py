@@ -75,11 +75,11 @@ def roofline_attention(
     )
 
 
-def no_attention() -> core.ServingRoofline:
-    """Attention that takes no time."""
-    return roofline_attention(0.0, 0.0, 0.0, 0.0)
-
-
 def flat(values: Any) -> F64:
     """An array as the core reads it."""
     return np.ascontiguousarray(values, np.float64).reshape(-1)
+
+
+def no_attention() -> core.ServingRoofline:
+    """Attention that takes no time."""
+    return roofline_attention(0.0, 0.0, 0.0, 0.0)

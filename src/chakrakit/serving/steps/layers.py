@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError, FormatError
-from chakrakit.serving.requests import csv_table, unpacked
+from chakrakit.serving.requests import csv_table
+from chakrakit.trace.files import unpacked
 
 _KINDS: dict[str, Sequence[set[str]]] = {
     "attention": ({"prefill_chunk", "n_decode", "kv_decode", "time_us"},),

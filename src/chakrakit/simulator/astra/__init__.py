@@ -9,10 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from chakrakit.simulator.astra.config import Config, make_config, read_config
-from chakrakit.simulator.astra.options import AstraOptions
-from chakrakit.simulator.astra.result import AstraSimulation, AstraSummary
+from chakrakit.simulator.astra.result import (
+    AstraOptions,
+    AstraSimulation,
+    AstraSummary,
+    about,
+    rows,
+)
 from chakrakit.simulator.astra.simulation import simulate, simulate_program
-from chakrakit.simulator.astra.summary import about, rows
 
 if TYPE_CHECKING:
     from chakrakit.simulator.astra.log import log_lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -12,9 +12,38 @@ from numpy.typing import NDArray
 
 import chakrakit.core as core
 from chakrakit.arrays import I64
+from chakrakit.errors import ConfigError
 from chakrakit.results import Facts, Result
 from chakrakit.simulator.astra.config import Config
-from chakrakit.simulator.astra.options import AstraOptions
+
+# What the command line of ASTRA-sim sets, and what we add to it.
+
+
+Backend = Literal["unaware", "aware"]
+
+
+@dataclass(frozen=True)
+class AstraOptions:
+    """One run's settings; the defaults are ASTRA-sim's.
+
+    `lenient` gives ASTRA-sim's answer where it silently answers wrong or some ranks never finish, instead
+    of an error. `fold` lets equal ranks be simulated once; the answer is the same either way.
+    """
+
+    backend: Backend = "unaware"
+    queues: int = 1
+    injection_scale: float = 1.0
+    rendezvous: bool = False
+    lenient: bool = False
+    fold: bool = True
+
+    def __post_init__(self) -> None:
+        if self.backend not in ("unaware", "aware"):
+            raise ConfigError(f"--backend is {self.backend!r}; it must be unaware or aware")
+        if not 1 <= self.queues <= 1024:
+            raise ConfigError(f"--queues is {self.queues}; it must be 1 to 1024")
+        if not 0 <= self.injection_scale < 1e9:
+            raise ConfigError(f"--injection-scale is {self.injection_scale}; it must be 0 or more")
 
 
 class AstraRank(Result, msgspec.Struct, kw_only=True):
@@ -138,3 +167,43 @@ class AstraSimulation(Facts):
             stuck=self.stuck,
             ignored=[str(key) for key in self.config.ignored],
         )
+
+
+# A result in a few lines for people; whoever prints it decides how.
+
+
+_ROWS = 16
+
+
+def rows(result: AstraSimulation) -> list[tuple[str, str, str]]:
+    """Ranks, cycles and exposed communication; equal neighbours are one row, long lists are cut."""
+    shown = [
+        (
+            str(first) if first == last else f"{first}–{last}",
+            "never" if cycles < 0 else f"{cycles:,}",
+            "never" if cycles < 0 else f"{exposed:,}",
+        )
+        for first, last, cycles, exposed in _spans(result)
+    ]
+    return shown if len(shown) <= _ROWS else [*shown[:_ROWS], ("…", "…", "…")]
+
+
+def about(result: AstraSimulation) -> str:
+    """How many ranks were simulated, and why any never finished."""
+    if result.folded:
+        count = len(result.representative)
+        folded = f"{result.ranks} ranks in {count} class{'es' if count > 1 else ''}"
+    else:
+        folded = f"{result.ranks} ranks, not folded: {result.why_not_folded}"
+    return f"{folded}\n{result.stuck}" if result.stuck else folded
+
+
+def _spans(result: AstraSimulation) -> list[tuple[int, int, int, int]]:
+    spans: list[tuple[int, int, int, int]] = []
+    figures = zip(result.cycles.tolist(), result.exposed.tolist(), strict=True)
+    for rank, (cycles, exposed) in enumerate(figures):
+        if spans and spans[-1][2:] == (cycles, exposed):
+            spans[-1] = (spans[-1][0], rank, cycles, exposed)
+        else:
+            spans.append((rank, rank, cycles, exposed))
+    return spans

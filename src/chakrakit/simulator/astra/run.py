@@ -2,13 +2,112 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterator
+from typing import Any
 
-from chakrakit.arrays import U64
-from chakrakit.simulator.astra.counters import collective_table, link_table
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chakrakit.arrays import I32, I64, U64
 from chakrakit.simulator.astra.result import AstraSimulation
 from chakrakit.trace.communication import Binding, Groups
+from chakrakit.trace.model import NodeType
 from chakrakit.trace.sets import Run, Times, TraceSet
+
+# Figures per link and per collective, as tables.
+
+
+_NAMES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
+_WAYS = {"Ring": ("clockwise", "anticlockwise"), "Switch": ("up", "down")}
+
+
+def link_table(result: AstraSimulation) -> dict[str, Any]:
+    """What went over each rank's links: messages, bytes and, with congestion, ns in use.
+
+    `link` names a dimension without congestion; with it, a direction (Ring), up or down (Switch), or all
+    links out of the rank together (FullyConnected).
+    """
+    keys, messages, bytes_, busy = result.outcome.links()
+    owner, place, names = _links(result, keys.astype(np.int64))
+    row, rank = _per_member(result, result.class_of[owner])
+    names_of_rows = np.array(names, object)[place[row]]
+    order = np.lexsort((names_of_rows.astype(str), rank))
+    return {
+        "link": pa.array(names_of_rows[order], pa.string()),
+        "rank": rank[order],
+        "messages": messages[row][order].astype(np.int64),
+        "bytes": bytes_[row][order].astype(np.int64),
+        "busy_ns": busy[row][order],
+    }
+
+
+def _per_member(result: AstraSimulation, classes: NDArray[np.uint32]) -> tuple[I64, I64]:
+    """Repeats a class's row for each of its ranks: (row, rank)."""
+    by_class = np.argsort(result.class_of, kind="stable")
+    sizes = np.bincount(result.class_of)
+    first = np.concatenate(([0], np.cumsum(sizes)))[classes]
+    counts = sizes[classes]
+    row = np.repeat(np.arange(len(classes)), counts)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return row, by_class[first[row] + within]
+
+
+def _links(result: AstraSimulation, keys: I64) -> tuple[I64, I64, list[str]]:
+    """Each link's rank, its place among the rank's links, and the places' names."""
+    network = result.config.network
+    if result.options.backend == "unaware":
+        names = [f"dimension {k}" for k in range(len(network.topology))]
+    elif network.topology[0] == "FullyConnected":
+        return keys // network.ranks, np.zeros(len(keys), np.int64), ["out"]
+    else:
+        names = list(_WAYS[network.topology[0]])
+    return keys // len(names), keys % len(names), names
+
+
+def collective_table(result: AstraSimulation) -> pa.Table:
+    """Every collective: its group, its place in the group's order, when members came and were done.
+
+    The transfer lasts from `arrival_ns`, when the last member came, to `end_ns`.
+    """
+    parts = [_group_rows(result, group, members) for group, members in _groups(result)]
+    return pa.concat_tables(parts).sort_by([("first_ns", "ascending"), ("group", "ascending")])
+
+
+def _groups(result: AstraSimulation) -> Iterator[tuple[int, list[int]]]:
+    yield 0, list(range(result.ranks))
+    yield from result.groups.items()
+
+
+def _group_rows(result: AstraSimulation, group: int, members: list[int]) -> pa.Table:
+    """Over one member of each class: its likes have the same times."""
+    classes = {int(result.class_of[rank]): rank for rank in reversed(members)}
+    found = [_member_rows(result, group, rank) for rank in classes.values()]
+    count = min((len(start) for start, _, _, _ in found), default=0)
+    starts = np.array([start[:count] for start, _, _, _ in found]).reshape(len(found), count)
+    ends = np.array([end[:count] for _, end, _, _ in found]).reshape(len(found), count)
+    first, last, done = starts.min(0), starts.max(0), ends.max(0)
+    return pa.table(
+        {
+            "collective": pa.array([_NAMES[k] for k in found[0][2][:count]], pa.string()),
+            "group": pa.array([str(group)] * count, pa.string()),
+            "seq": np.arange(count),
+            "comm_size": found[0][3][:count].astype(np.int64),
+            "members": np.full(count, len(members)),
+            "first_ns": first,
+            "arrival_ns": last,
+            "end_ns": done,
+        }
+    )
+
+
+def _member_rows(result: AstraSimulation, group: int, rank: int) -> tuple[I64, I64, I32, U64]:
+    """A rank's collectives of a group in the order it issued them."""
+    table, start = result.table(rank), result.start(rank)
+    mine = (table["type"] == NodeType.COMM_COLL_NODE) & (table["group"] == group) & (start >= 0)
+    rows = np.flatnonzero(mine)
+    rows = rows[np.argsort(start[rows], kind="stable")]
+    return start[rows], result.end(rank)[rows], table["collective"][rows], table["bytes"][rows]
 
 
 def to_run(result: AstraSimulation, traces: TraceSet) -> Run:

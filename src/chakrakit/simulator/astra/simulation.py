@@ -12,8 +12,7 @@ import chakrakit.core as core
 from chakrakit.errors import ConfigError, DeadlockError, TraceError
 from chakrakit.simulator.astra import config as files
 from chakrakit.simulator.astra import workload as loading
-from chakrakit.simulator.astra.options import AstraOptions
-from chakrakit.simulator.astra.result import AstraSimulation
+from chakrakit.simulator.astra.result import AstraOptions, AstraSimulation
 
 if TYPE_CHECKING:
     from chakrakit.trace.sets import TraceSet

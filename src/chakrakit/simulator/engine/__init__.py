@@ -5,10 +5,15 @@ from __future__ import annotations
 from chakrakit.simulator.engine import native
 from chakrakit.simulator.engine.disturb import Disturbance, Fault
 from chakrakit.simulator.engine.instances import MESSAGE
-from chakrakit.simulator.engine.native import Simulation, SimulationOptions, run, with_bandwidth
-from chakrakit.simulator.engine.one_collective import one_collective
-from chakrakit.simulator.engine.outcome import Outcome
-from chakrakit.simulator.engine.planner import Custom, Fixed
+from chakrakit.simulator.engine.native import (
+    Outcome,
+    Simulation,
+    SimulationOptions,
+    one_collective,
+    run,
+    with_bandwidth,
+)
+from chakrakit.simulator.engine.planner import CollectivePolicy, Custom, DispatchPolicy, Fixed
 from chakrakit.simulator.engine.program import COMM, COMPUTE, Program
 from chakrakit.simulator.engine.stored import StoredOperations, most_at_once
 
@@ -16,7 +21,9 @@ __all__ = [
     "COMM",
     "COMPUTE",
     "MESSAGE",
+    "CollectivePolicy",
     "Custom",
+    "DispatchPolicy",
     "Disturbance",
     "Fault",
     "Fixed",

@@ -13,12 +13,18 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I32, I64
 from chakrakit.errors import TraceError
 from chakrakit.simulator.collectives import COLLECTIVES, Algorithms, Shape
-from chakrakit.simulator.engine.classes import RowNames
-from chakrakit.simulator.engine.membership import Group, Membership
+from chakrakit.simulator.engine.membership import Group, Membership, RowNames
 from chakrakit.simulator.engine.messages import MessageMatcher, device_table, message_pace
-from chakrakit.simulator.engine.planner import Call, Crowd, Custom, Fixed, Planner, PlanSetting
+from chakrakit.simulator.engine.planner import (
+    Call,
+    CollectivePolicy,
+    Crowd,
+    Custom,
+    Fixed,
+    Planner,
+    PlanSetting,
+)
 from chakrakit.simulator.engine.plans import TransferPlans
-from chakrakit.simulator.engine.policies import CollectivePolicy
 from chakrakit.trace.communication import EQUAL_SIZES, ROOTED, Classes, match
 from chakrakit.trace.model import collective_name
 

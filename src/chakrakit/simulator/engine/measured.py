@@ -6,11 +6,12 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import TraceError
-from chakrakit.machines.device import MOST_NS, PS_PER_NS, PS_PER_S, nanoseconds_to_ticks
+from chakrakit.machines.device import MOST_NS, PS_PER_S, nanoseconds_to_ticks
 from chakrakit.simulator.engine.instances import Instances
 from chakrakit.simulator.engine.plans import TransferPlans
 from chakrakit.simulator.engine.program import Program
 from chakrakit.trace.model import Trace
+from chakrakit.trace.sets import PS_PER_NS
 
 MEASURED = "measured"
 

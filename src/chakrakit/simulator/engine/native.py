@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import chakrakit.core as core
-from chakrakit.arrays import I64
+from chakrakit.arrays import F64, I8, I32, I64
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import (
     PS_PER_S,
@@ -23,22 +24,85 @@ from chakrakit.machines.device import (
 )
 from chakrakit.machines.fabric import Machine, Routes
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
-from chakrakit.simulator.engine.classes import refine, why_folded
 from chakrakit.simulator.engine.disturb import Disturbance, link_numbers
 from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances, Matcher
 from chakrakit.simulator.engine.measured import as_measured, recorded_starts, refuse_shares
-from chakrakit.simulator.engine.membership import Membership
+from chakrakit.simulator.engine.membership import Membership, refine, why_folded
 from chakrakit.simulator.engine.messages import FoldRefusedError, device_table
-from chakrakit.simulator.engine.outcome import Outcome
-from chakrakit.simulator.engine.planner import Custom, Fixed
+from chakrakit.simulator.engine.planner import (
+    CollectivePolicy,
+    Custom,
+    DispatchPolicy,
+    Fixed,
+    ReadyRow,
+)
 from chakrakit.simulator.engine.plans import TransferPlans, link_bytes
-from chakrakit.simulator.engine.policies import CollectivePolicy, DispatchPolicy, ReadyRow
 from chakrakit.simulator.engine.program import COMPUTE, PLAIN, Program, read_program
-from chakrakit.simulator.engine.stored import StoredMatcher, gate_arrays, stored_operations
+from chakrakit.simulator.engine.stored import (
+    StoredMatcher,
+    StoredOperations,
+    gate_arrays,
+    stored_operations,
+)
 from chakrakit.simulator.engine.stuck import check_finished, check_horizon
-from chakrakit.trace.communication import Binding, Classes, bind
-from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.communication import Binding, Classes, Groups, bind
+from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.sets import Card, TraceSet
+
+# What came out of a simulation, before anybody makes a result of it.
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came out: arrays over the rows of the simulated classes, in picoseconds."""
+
+    membership: Membership
+    classes: Classes
+    why: str
+    offset: I64
+    start: I64
+    end: I64
+    binding: I32
+    reason: I8
+    durations: I64
+    sources: I8
+    """The CostSource of each duration."""
+    errors: F64
+    """By what share each duration may be off, as far as its source knows."""
+    instances: Instances
+    began: I64
+    ended: I64
+    link_bytes: F64
+    full_rate: F64
+    """By link, bytes/s: the lowest throughput while it held traffic back; below 0 where it never did."""
+    full_since: I64
+    """By link: since when, in picoseconds."""
+    events: int
+    device_of: I64
+    """The device of each rank, by its place among the ranks."""
+    splits: Splits | None = None
+    """What told alike ranks and groups apart; None where every rank was simulated."""
+    stored: StoredOperations | None = None
+    """What storage servers did; None where no rank used one."""
+
+    def program(self, c: int) -> Program:
+        """What the ranks of a class run."""
+        return self.membership.programs[self.membership.body(int(self.classes.first[c]))]
+
+    def rows(self, c: int) -> slice:
+        """Where the rows of a class are in the arrays."""
+        return slice(int(self.offset[c]), int(self.offset[c + 1]))
+
+    def devices(self) -> dict[int, int]:
+        """Rank → the device it runs on."""
+        return dict(zip(self.membership.ranks, self.device_of.tolist(), strict=True))
+
+    @property
+    def makespan_ps(self) -> int:
+        """The last end."""
+        return int(self.end.max(initial=0))
+
 
 SPLITS = 8
 """How often classes are split before every rank is simulated alone."""
@@ -68,6 +132,8 @@ class SimulationOptions:
     collectives: CollectivePolicy | None = None
     communication: Literal["simulated", "measured"] = "simulated"
     """`measured`: every transfer takes the time the trace says, on whatever machine."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What the user asked for, in plain values; only the card of the Run says it again."""
 
 
 def run(traces: TraceSet, machine: Machine, options: SimulationOptions | None = None) -> Outcome:
@@ -444,3 +510,21 @@ def with_bandwidth(machine: Machine, factor: float) -> Machine:
     """The same machine with every link `factor` times as fast."""
     links = replace(machine.links, bandwidth=machine.links.bandwidth * factor)
     return replace(machine, changed_links=links)
+
+
+# A workload of one collective, for those who ask how long it takes with nothing beside it.
+
+
+def one_collective(kind: int, size: int, members: Sequence[int]) -> TraceSet:
+    """One call of a collective by all members, of `size` bytes as traces count them."""
+    trace = Trace.from_columns(
+        {
+            "name": ["collective"],
+            "type": [NodeType.COMM_COLL_NODE],
+            "comm_type": [kind],
+            "comm_size": [size],
+            "pg_name": ["group"],
+        }
+    )
+    bindings = {rank: Binding(0, {"group": "1"}) for rank in members}
+    return TraceSet([trace], bindings, Groups({"1": list(members)}), Card())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -30,9 +30,49 @@ from chakrakit.simulator.collectives import (
 )
 from chakrakit.simulator.engine.membership import Group, Membership
 from chakrakit.simulator.engine.plans import TransferPlans
-from chakrakit.simulator.engine.policies import CollectivePolicy
 from chakrakit.trace.communication import Classes
 from chakrakit.trace.model import Trace
+
+# Policies: small classes asked at decision points. Without one, the fast path is untouched.
+#
+# A policy may have any of these methods:
+#
+# choose(collective, members, size, candidates) -> str     which algorithm; once for each distinct call
+# pick(ready, now_ps) -> int | None                        which ready row a free pool lane runs next
+
+
+class ReadyRow(NamedTuple):
+    """A row that could run now."""
+
+    rank: int
+    row: int
+    node_id: int
+    name: str
+    duration_ps: int
+
+
+@runtime_checkable
+class DispatchPolicy(Protocol):
+    """Chooses what a free compute engine or host runs next.
+
+    Called whenever a lane without a recorded order is free and rows are ready, in order of (time, rank,
+    lane). The list is in the default order: priority, longest ready, lowest row. None lets the lane wait
+    until another of its rows is ready; if there is none to come, the simulation ends as a deadlock.
+    """
+
+    def pick(self, ready: Sequence[ReadyRow], now_ps: int) -> int | None:
+        """The index of the row to run, or None to wait."""
+        ...
+
+
+@runtime_checkable
+class CollectivePolicy(Protocol):
+    """Chooses algorithms."""
+
+    def choose(self, collective: str, members: int, size: int, candidates: Sequence[str]) -> str:
+        """One of the candidates."""
+        ...
+
 
 Custom = Callable[[str, int, int], CollectiveSteps | None]
 """Asked for (collective, members, size): a custom schedule, or None for the built-in choice."""

@@ -14,9 +14,8 @@ import numpy as np
 from chakrakit.arrays import F64, I32, I64, Mask
 from chakrakit.errors import ConfigError, TraceError, nearest
 from chakrakit.machines.fabric import Machine
-from chakrakit.simulator.engine.classes import RowNames
 from chakrakit.simulator.engine.instances import Instances
-from chakrakit.simulator.engine.membership import Membership
+from chakrakit.simulator.engine.membership import Membership, RowNames
 from chakrakit.simulator.engine.plans import TransferPlans
 from chakrakit.trace.communication import Classes
 

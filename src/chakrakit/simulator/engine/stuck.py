@@ -9,9 +9,8 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.errors import DeadlockError, TraceError
 from chakrakit.machines.device import HORIZON_DAYS
-from chakrakit.simulator.engine.classes import RowNames
 from chakrakit.simulator.engine.instances import MESSAGE, Instances
-from chakrakit.simulator.engine.membership import Membership
+from chakrakit.simulator.engine.membership import Membership, RowNames
 from chakrakit.simulator.engine.stored import LOAD, STORE
 from chakrakit.trace.communication import Classes
 

@@ -10,14 +10,21 @@ from chakrakit.simulator.results.collective_table import (
     parse_sizes,
     time_collective,
 )
-from chakrakit.simulator.results.result import Detail, to_run
-from chakrakit.simulator.results.settings import (
+from chakrakit.simulator.results.jobs import (
+    JobsSimulation,
+    place_jobs,
+    read_job_placement,
+    simulate_jobs,
+)
+from chakrakit.simulator.results.simulation import (
+    Detail,
+    Simulation,
     read_network_model,
     read_placement,
+    simulate,
     split_fault,
-    split_pair,
+    to_run,
 )
-from chakrakit.simulator.results.simulation import Simulation, simulate
 from chakrakit.simulator.results.summary import CollectiveSummary, RankSummary, SimulationSummary
 
 __all__ = [
@@ -25,17 +32,20 @@ __all__ = [
     "CollectiveTable",
     "Detail",
     "ExpertExchange",
+    "JobsSimulation",
     "Kernels",
     "RankSummary",
     "Simulation",
     "SimulationSummary",
     "parse_members",
     "parse_sizes",
+    "place_jobs",
+    "read_job_placement",
     "read_network_model",
     "read_placement",
     "simulate",
+    "simulate_jobs",
     "split_fault",
-    "split_pair",
     "time_collective",
     "to_run",
 ]

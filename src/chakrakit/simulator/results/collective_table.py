@@ -11,6 +11,7 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, nearest
+from chakrakit.machines import load_machine
 from chakrakit.machines.device import Quantity, parse
 from chakrakit.machines.fabric import Machine, span_of
 from chakrakit.machines.library import (
@@ -27,12 +28,12 @@ from chakrakit.machines.library import (
     throughput_seconds,
     token_bytes,
 )
-from chakrakit.machines.load import load_machine
+from chakrakit.operators import element_type
 from chakrakit.results import Curve, Result
 from chakrakit.simulator.collectives import ALGORITHMS, COLLECTIVES
 from chakrakit.simulator.engine import SimulationOptions, run
 from chakrakit.trace.communication import Binding, Groups
-from chakrakit.trace.model import CollectiveType, TraceBuilder, element_bytes, element_types
+from chakrakit.trace.model import CollectiveType, TraceBuilder
 from chakrakit.trace.sets import TraceSet
 
 Kernels = Literal["library", "engine", "fastest"]
@@ -186,9 +187,7 @@ def _rows(
             f"no collective {what!r}; {nearest(what, [*ALGORITHMS, 'dispatch', 'combine'], 16)}"
         )
     library, span = machine.library, span_of(machine, devices)
-    width = element_bytes(dtype)
-    if not width:
-        raise ConfigError(f"no element type {dtype!r}; {nearest(dtype, element_types())}")
+    width = element_type(dtype).bits / 8
     if library is None:
         if kernels != "library":
             raise ConfigError(f"{machine.name} has no library constants, so no engine's either")

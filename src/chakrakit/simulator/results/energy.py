@@ -9,7 +9,7 @@ import numpy as np
 from chakrakit.arrays import F64, I64
 from chakrakit.machines.device import PICO, Device, Draw, PowerLimited, activity_of
 from chakrakit.machines.fabric import Machine
-from chakrakit.passes.nodes import classes_of, coded
+from chakrakit.passes.base import classes_of, coded
 from chakrakit.simulator.engine import (
     COMM,
     COMPUTE,

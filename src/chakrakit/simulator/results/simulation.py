@@ -2,20 +2,213 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
+import pyarrow as pa
+
+from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError
+from chakrakit.machines import NetworkModel, load_machine, parse_machine
 from chakrakit.machines.device import WorkModel, work_model
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import load_machine, parse_machine
-from chakrakit.passes.nodes import with_run_times
+from chakrakit.passes.base import with_run_times
 from chakrakit.results import Facts
-from chakrakit.simulator.engine import Outcome, SimulationOptions
+from chakrakit.simulator.engine import Fault, Fixed, Outcome, SimulationOptions
 from chakrakit.simulator.results.energy import energy_of, run_within_limits
-from chakrakit.simulator.results.result import Detail, to_run
-from chakrakit.simulator.results.summary import SimulationSummary, summarize
-from chakrakit.trace.sets import Run, TraceSet
+from chakrakit.simulator.results.summary import (
+    SimulationSummary,
+    class_memory,
+    history_table,
+    server_uses,
+    summarize,
+)
+from chakrakit.trace.placement import nested_ends
+from chakrakit.trace.sets import Run, Times, TraceSet, as_recorded, storage_table
+
+# The simulator's settings as words: KIND:TARGET@NS=FACTOR.
+
+
+_FAULT = re.compile(
+    r"(?P<kind>device|link):(?P<target>[^@]+)@(?P<at>[0-9.eE+]+)=(?P<factor>[0-9.eE+-]+)$"
+)
+
+
+def split_fault(text: str) -> Fault:
+    """`device:3@1e6=0.5`, `link:0-1@0=0`; ranks, or names that the machine has for devices and vertices."""
+    found = _FAULT.match(text)
+    if found is None:
+        raise ConfigError(
+            f"--fault {text!r}: write device:RANK@NS=FACTOR (or a device's name) or link:FROM-TO@NS=FACTOR"
+        )
+    try:
+        at, factor = float(found["at"]), float(found["factor"])
+    except ValueError:
+        raise ConfigError(f"--fault {text!r}: NS and FACTOR should be numbers") from None
+    if found["kind"] == "device":
+        target = found["target"]
+        return Fault("device", int(target) if target.isdigit() else target, at, factor)
+    ends = [int(e) if e.isdigit() else e for e in found["target"].split("-", 1)]
+    if len(ends) != 2:
+        raise ConfigError(f"--fault {text!r}: a link has two ends, as in 0-1")
+    return Fault("link", (ends[0], ends[1]), at, factor)
+
+
+def read_network_model(path: str) -> Fixed:
+    """A network model's file as what the simulator asks."""
+    return read_json(path, NetworkModel, "a network model").seconds
+
+
+def read_placement(path: str) -> tuple[int, ...]:
+    """The device of each rank: a JSON list of numbers, by rank."""
+    what = "a placement (the device of each rank, as in [2, 3, 0, 1])"
+    return read_json(path, tuple[int, ...], what)
+
+
+# A simulation's outcome as a Run: times by class, what each node waited for, and counters.
+
+
+Detail = Literal["summary", "classes", "full"]
+"""`summary`: times only; `classes`: also what each node waited for, as the class's first rank did;
+`full`: that for every rank by itself, which unfolds the run on disk where peers differ."""
+
+
+def to_run(
+    outcome: Outcome, machine: Machine, settings: dict[str, Any], detail: Detail = "classes"
+) -> Run:
+    """The traces with their simulated times, in picoseconds."""
+    traces = outcome.membership.traces
+    times = [_times(outcome, c, detail != "summary") for c in range(outcome.classes.count)]
+    timing = {rank: int(c) for rank, c in zip(traces.ranks, outcome.classes.rank, strict=True)}
+    # What the workload is stays known; how a recording was taken concerns its times alone.
+    history = history_table(outcome)
+    workload = as_recorded(traces.card.settings, history is not None)
+    workload.pop("undilate", None)
+    card = traces.card.replace(
+        tool="chakra simulate",
+        settings={**workload, "engine": "native", **settings},
+        tick_ps=1,
+        epoch_ns=0,
+    )
+    counters: dict[str, Any] = {
+        "links": link_table(outcome, machine),
+        "collectives": collective_table(outcome),
+    }
+    if outcome.stored is not None:
+        counters["storage"] = storage_table(server_uses(outcome, machine))
+    memory = history or memory_table(outcome)
+    if memory is not None:
+        counters["memory"] = memory
+    if detail == "full":
+        times, timing = _unfolded(outcome, times)
+    return Run(
+        traces.bodies,
+        traces.bindings,
+        traces.groups,
+        card,
+        times=times,
+        timing=timing,
+        counters=counters,
+    )
+
+
+def _times(outcome: Outcome, c: int, why: bool) -> Times:
+    rows = outcome.rows(c)
+    start, end = outcome.start[rows].copy(), outcome.end[rows].copy()
+    end = nested_ends(outcome.program(c).trace, start, end, per_ns=1000)
+    if not why:
+        return Times(start, end)
+    binding = outcome.binding[rows]
+    owner = np.searchsorted(outcome.offset, binding, "right") - 1
+    known = binding >= 0
+    row = np.where(known, binding - outcome.offset[np.maximum(owner, 0)], -1).astype(np.int32)
+    ranks = np.array(outcome.membership.ranks, np.int64)[outcome.classes.first]
+    other = known & (owner != c)
+    rank = np.where(other, ranks[np.maximum(owner, 0)], -1).astype(np.int32)
+    return Times(start, end, row, rank, outcome.reason[rows].copy())
+
+
+def _unfolded(outcome: Outcome, times: list[Times]) -> tuple[list[Times], dict[int, int]]:
+    """Peers by their real rank: of those of the binding class, the one in the same group or pair."""
+    members = [set(g.members.tolist()) for g in outcome.membership.groups]
+    out: list[Times] = []
+    timing: dict[int, int] = {}
+    for i, rank in enumerate(outcome.membership.ranks):
+        timing[rank] = len(out)
+        shared = times[int(outcome.classes.rank[i])]
+        near = set().union(*(members[g] for g in outcome.membership.group_of[i]))
+        near |= set(outcome.membership.communication.peers(i).tolist())
+        assert shared.binding_rank is not None
+        moved = shared.binding_rank.copy()
+        for other in np.unique(moved[moved >= 0]).tolist():
+            moved[shared.binding_rank == other] = _alike(outcome, other, near)
+        out.append(Times(shared.start, shared.end, shared.binding_row, moved, shared.reason))
+    return out, timing
+
+
+def _alike(outcome: Outcome, rank: int, near: set[int]) -> int:
+    index = outcome.membership.index
+    wanted = outcome.classes.rank[index[rank]]
+    same = [r for r in sorted(near) if r in index and outcome.classes.rank[index[r]] == wanted]
+    return same[0] if same else rank
+
+
+def link_table(outcome: Outcome, machine: Machine) -> dict[str, Any]:
+    """Every link that carried something: ends, bytes, time at full rate, share of the makespan."""
+    names = machine.vertex_names()
+    used = np.flatnonzero(outcome.link_bytes > 0)
+    links = machine.links
+    busy = outcome.link_bytes[used] / links.bandwidth[used] * 1e9
+    makespan = outcome.makespan_ps / 1000
+    return {
+        "link": [str(i) for i in used.tolist()],
+        "src": [names[v] for v in links.src[used]],
+        "dst": [names[v] for v in links.dst[used]],
+        "bandwidth": links.bandwidth[used],
+        "bytes": outcome.link_bytes[used],
+        "busy_ns": busy,
+        "full_rate": outcome.full_rate[used],
+        "full_since_ns": outcome.full_since[used] / 1000,
+        "utilization": busy / makespan if makespan else busy * 0,
+    }
+
+
+def collective_table(outcome: Outcome) -> dict[str, Any]:
+    """Every instance of the simulated classes: what, group, algorithm, last arrival and end."""
+    instances = outcome.instances
+    kept = [i for i in range(len(instances.what)) if i not in instances.served]
+    what = [instances.what[i] for i in kept]
+    kinds, groups, seqs = zip(*what, strict=True) if what else ((), (), ())
+    return {
+        "collective": pa.array(kinds, pa.string()),
+        "group": pa.array(groups, pa.string()),
+        "seq": pa.array(seqs, pa.int64()),
+        "algorithm": pa.array([instances.algorithm[i] for i in kept], pa.string()),
+        "comm_size": pa.array([instances.size[i] for i in kept], pa.int64()),
+        "copies": pa.array([len(instances.jobs[i]) for i in kept], pa.int64()),
+        "arrival_ns": outcome.began[kept] / 1000,
+        "end_ns": outcome.ended[kept] / 1000,
+    }
+
+
+def memory_table(outcome: Outcome) -> dict[str, Any] | None:
+    """Bytes held over time, by the lowest rank of each class."""
+    ranks, times, held = [], [], []
+    for c in range(outcome.classes.count):
+        memory = class_memory(outcome, c)
+        if memory is not None:
+            rows = outcome.rows(c)
+            time, after = memory.timeline(outcome.start[rows], outcome.end[rows])
+            rank = outcome.membership.ranks[int(outcome.classes.first[c])]
+            ranks.append(np.full(len(time), rank))
+            times.append(time // 1000)
+            held.append(after)
+    if not ranks:
+        return None
+    joined = (np.concatenate(part) for part in (ranks, times, held))
+    return dict(zip(("rank", "time_ns", "bytes"), joined, strict=True))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,7 +259,7 @@ def simulate(
         outcome,
         made,
         summarize(outcome, made, names, energy_of(outcome, made, limit)),
-        {**names, **_memory(made), **_settings(chosen)},
+        {**_settings(chosen), **names, **_memory(made)},
     )
 
 
@@ -88,17 +281,9 @@ def _memory(machine: Machine) -> dict[str, int]:
 
 
 def _settings(options: SimulationOptions) -> dict[str, Any]:
-    """What else was asked for, for the card."""
-    d = options.disturbance
+    """What was asked for and what came of it, for the card."""
     found: dict[str, Any] = {"algorithms": dict(options.algorithms.fixed) or "auto"}
-    if d.jitter or d.stragglers or d.faults:
-        slow = {str(rank): factor for rank, factor in d.stragglers.items()}
-        faults = [str(f) for f in d.faults]
-        found |= {"jitter": d.jitter, "seed": d.seed, "stragglers": slow, "faults": faults}
+    found |= options.settings
     if options.placement is not None:
         found["placement"] = list(options.placement)
-    if options.communication != "simulated":
-        found["communication"] = options.communication
-    if options.assume_missing:
-        found["assume_missing"] = "symmetric"
     return found

@@ -6,21 +6,111 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
+from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
-from chakrakit.machines.device import PS_PER_NS, CostSource, work_rows
+from chakrakit.machines.device import CostSource, work_rows
 from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
 from chakrakit.simulator.collectives import data_bytes, ideal_seconds, moved_bytes
-from chakrakit.simulator.engine import COMM, COMPUTE, MESSAGE, Outcome
+from chakrakit.simulator.engine import (
+    COMM,
+    COMPUTE,
+    MESSAGE,
+    Outcome,
+    StoredOperations,
+    most_at_once,
+)
 from chakrakit.simulator.results.energy import Energy
-from chakrakit.simulator.results.history import history_peaks
-from chakrakit.simulator.results.storage import server_uses
-from chakrakit.trace.counters import ServerUse
 from chakrakit.trace.memory import Allocations, allocations_of, fit_fields, fit_of
 from chakrakit.trace.placement import is_communication, marked_steps, on_device, slowest
-from chakrakit.trace.sets import Footprint, RecordedStep, recorded_step_of
+from chakrakit.trace.sets import (
+    PS_PER_NS,
+    Footprint,
+    RecordedStep,
+    Run,
+    ServerUse,
+    history_of,
+    recorded_step_of,
+)
 from chakrakit.trace.timing import Intervals
+
+# Memory as an allocator recorded it, at the times of a simulation.
+#
+# An allocator gives out the same bytes in the same order however long the work in between takes: a recorded
+# history keeps its bytes, and each of its moments goes where the rows around it went.
+
+
+def recorded_history(outcome: Outcome) -> pa.Table | None:
+    """The history that the traces come with, as recorded: rank, time_ns and bytes; None without one."""
+    traces = outcome.membership.traces
+    return history_of(traces.card.settings, traces.counters) if isinstance(traces, Run) else None
+
+
+def history_peaks(outcome: Outcome) -> dict[int, int]:
+    """The most bytes that each recorded rank held."""
+    table = recorded_history(outcome)
+    if table is None:
+        return {}
+    found = table.group_by("rank").aggregate([("bytes", "max")]).to_pydict()
+    return dict(zip(found["rank"], found["bytes_max"], strict=True))
+
+
+def history_table(outcome: Outcome) -> dict[str, I64] | None:
+    """The history at simulated times."""
+    table = recorded_history(outcome)
+    if table is None or not len(table):
+        return None
+    rank, time, held = (table.column(c).to_numpy() for c in ("rank", "time_ns", "bytes"))
+    moved = np.zeros(len(time), np.int64)
+    for one in np.unique(rank).tolist():
+        mine = rank == one
+        moved[mine] = _moved(outcome, one, time[mine])
+    order = np.lexsort((np.arange(len(time)), moved, rank))
+    return {"rank": rank[order], "time_ns": moved[order], "bytes": held[order]}
+
+
+def _moved(outcome: Outcome, rank: int, time: I64) -> I64:
+    """Moments between the starts of two rows stay between them, in the same proportion."""
+    c = int(outcome.classes.rank[outcome.membership.index[rank]])
+    recorded = outcome.program(c).trace.start_ns
+    simulated = outcome.start[outcome.rows(c)] // 1000
+    order = np.lexsort((simulated, recorded))
+    later = np.maximum.accumulate(simulated[order])
+    return np.rint(np.interp(time, recorded[order], later)).astype(np.int64)
+
+
+# What storage servers did, server by server.
+
+
+def server_uses(outcome: Outcome, machine: Machine) -> list[ServerUse]:
+    """One entry for every server that was used."""
+    done = outcome.stored
+    if done is None:
+        return []
+    servers = machine.store_of_servers()
+    found = ((n, *servers[n]) for n in np.unique(done.server).tolist())
+    return [_use(done, number, store.name, server) for number, store, server in found]
+
+
+def _use(done: StoredOperations, number: int, store: str, server: int) -> ServerUse:
+    mine = done.server == number
+    writes, size = done.writes[mine], done.bytes[mine]
+    arrived, started, ended = done.arrived[mine], done.started[mine], done.ended[mine]
+    waits = (started - arrived) / PS_PER_NS
+    return ServerUse(
+        store=store,
+        server=server,
+        operations=int(mine.sum()),
+        read_bytes=float(size[~writes].sum()),
+        written_bytes=float(size[writes].sum()),
+        wait_ns=float(waits.sum()),
+        longest_wait_ns=float(waits.max()),
+        busy_ns=Intervals.of(started, ended).total / PS_PER_NS,
+        most_in_flight=most_at_once(started, ended),
+        longest_queue=most_at_once(arrived, started),
+    )
 
 
 class RankSummary(Result, msgspec.Struct, kw_only=True):
@@ -190,8 +280,7 @@ def _step(outcome: Outcome) -> float:
         trace = outcome.program(c).trace
         rows = outcome.rows(c)
         works = on_device(trace) | is_communication(trace)
-        number = np.asarray(trace.column("step", -1), np.int64)
-        found = marked_steps(trace, outcome.start[rows], outcome.end[rows], works, number)
+        found = marked_steps(trace, outcome.start[rows], outcome.end[rows], works)
         periods.append({s.number: s.period for s in found})
     return slowest(periods) / PS_PER_NS
 

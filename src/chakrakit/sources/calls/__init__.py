@@ -1,7 +1,26 @@
 """Communication as recorders see it: calls without the computation between them."""
 
+from __future__ import annotations
+
+from chakrakit.sources.calls.flight_recorder import MAGIC, is_dump, plain_json, read_dump
 from chakrakit.sources.calls.link import Recording, link_calls
+from chakrakit.sources.calls.nccl_inspector import Inspected, is_inspector, read_inspector
 from chakrakit.sources.calls.record import STATES, Calls, Group
 from chakrakit.sources.calls.trace import call_trace, times
 
-__all__ = ["STATES", "Calls", "Group", "Recording", "call_trace", "link_calls", "times"]
+__all__ = [
+    "MAGIC",
+    "STATES",
+    "Calls",
+    "Group",
+    "Inspected",
+    "Recording",
+    "call_trace",
+    "is_dump",
+    "is_inspector",
+    "link_calls",
+    "plain_json",
+    "read_dump",
+    "read_inspector",
+    "times",
+]

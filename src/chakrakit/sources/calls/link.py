@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from chakrakit.errors import FormatError
 from chakrakit.sources.calls.record import Calls, Group
 from chakrakit.sources.calls.trace import call_trace, followers, kinds_of, node_times, times
-from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.sources.pytorch import names as words
 from chakrakit.sources.pytorch.linking import InOut, LinkReport, RankReport
 from chakrakit.sources.pytorch.read import check_times
 from chakrakit.trace.communication import Binding, Groups

@@ -10,17 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I64
+from chakrakit.operators import find_type
 from chakrakit.sources.calls.record import STATES, Calls
-from chakrakit.sources.pytorch.communication import names as words
-from chakrakit.trace.model import (
-    EdgeForm,
-    EdgeKind,
-    Edges,
-    Metadata,
-    NodeType,
-    Trace,
-    element_bytes,
-)
+from chakrakit.sources.pytorch import names as words
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Metadata, NodeType, Trace
 
 _PEERS = re.compile(r"(?<!\d)(\d{1,9})\s*(->|<-)\s*(\d{1,9})(?!\d)")
 
@@ -156,14 +149,15 @@ def _bytes(calls: Calls, sizes: I64, types: I64) -> I64:
 def _total(shapes: Any, types: Any) -> int:
     if not isinstance(shapes, list) or not isinstance(types, list):
         return 0
-    items = [int(element_bytes(str(t))) for t in types] or [0]
+    kinds = [find_type(str(t)) for t in types] or [None]
     total = 0
     for i, shape in enumerate(shapes):
         plain = shape if isinstance(shape, list) else [shape]
         elements = 1
         for n in plain:
             elements *= n if isinstance(n, int) and n >= 0 else 0
-        total += elements * items[min(i, len(items) - 1)]
+        kind = kinds[min(i, len(kinds) - 1)]
+        total += 0 if kind is None else kind.bytes_of(elements)
     return min(total, 2**62)
 
 

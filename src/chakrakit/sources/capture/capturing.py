@@ -11,47 +11,22 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from chakrakit.errors import ConfigError, MissingExtra
-from chakrakit.machines.load import load_machine, overview
+from chakrakit.machines import load_machine, overview
 from chakrakit.sources.capture.folding import CaptureReport, Search, fold, report_of
 from chakrakit.sources.capture.recording import Recording
 from chakrakit.trace.sets import Card, TraceSet
 from chakrakit.trace.storage import write
 
 if TYPE_CHECKING:
-    from chakrakit.sources.capture.running import CaptureOptions, Request, Session
+    from chakrakit.sources.capture.process import Request
+    from chakrakit.sources.capture.session import CaptureOptions, Session
 
 
 class capture:  # noqa: N801 - reads as a verb where it is used
-    """Capture the surrounding program as one of `ranks` ranks, with nothing allocated and no network.
-
-        with chakrakit.capture(ranks=1024, device="h100") as c:
-            train()
-        c.traces  # a folded TraceSet of all 1,024 ranks
-        c.report  # what `chakra capture --json` prints
+    """The surrounding program as one of `ranks` ranks; `chakrakit.capture` says how to use it.
 
     The block runs here as rank 0 and ends after the last step asked for. It runs again, in processes of
     their own, for further ranks, as many as it takes to know all kinds of them.
-
-    Parameters
-    ----------
-    ranks
-        Number of ranks.
-    device
-        Name of a GPU, such as `h100`: the program is told that it has one, and operators are those that
-        PyTorch chooses there. Without it the program runs on the devices it names.
-    steps
-        First step to record and the one after the last, as `(2, 3)` or `"2:3"`; a step ends with the
-        optimizer's. By default the second step, or the only one.
-    values
-        Values that the program decides by, by the `file.py:line` that reads them.
-    output
-        Where to write the traces: a directory, or `NAME.N.et` for one file per rank.
-
-    Examples
-    --------
-    >>> with ck.capture(ranks=1024, device="h100", output="traces"):  # doctest: +SKIP
-    ...     train()
-
     """
 
     traces: TraceSet
@@ -74,7 +49,7 @@ class capture:  # noqa: N801 - reads as a verb where it is used
         self._request: Request | None = None
 
     def __enter__(self) -> capture:
-        from chakrakit.sources.capture.running import Session
+        from chakrakit.sources.capture.session import Session
 
         self._prepare_others()
         rank, mail = (0, {}) if self._request is None else (self._request.rank, self._request.mail)
@@ -84,7 +59,7 @@ class capture:  # noqa: N801 - reads as a verb where it is used
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
-        from chakrakit.sources.capture.running import Ranks, failure_of, finish, recorded
+        from chakrakit.sources.capture.process import Ranks, failure_of, finish, recorded
 
         assert self._session is not None
         ended = self._session.__exit__(kind, error, trace)
@@ -128,7 +103,7 @@ class capture:  # noqa: N801 - reads as a verb where it is used
         self._wait_for_requests(ask[0], asked[1])
 
     def _wait_for_requests(self, source: int, target: int) -> None:
-        from chakrakit.sources.capture.running import Request, silence
+        from chakrakit.sources.capture.process import Request, silence
 
         with os.fdopen(source, "rb") as requests:
             while size := requests.read(8):
@@ -198,7 +173,8 @@ def capture_traces(
 ) -> tuple[TraceSet, CaptureReport]:
     """The same without writing."""
     _require_torch()
-    from chakrakit.sources.capture.running import Ranks, forked, script_of
+    from chakrakit.sources.capture.process import Ranks, forked
+    from chakrakit.sources.capture.script import script_of
 
     script = script_of(command)
     script.check()
@@ -229,7 +205,7 @@ def options_of(
     local_size: int = 0,
 ) -> CaptureOptions:
     """CaptureOptions in their types, or a ConfigError that says which is wrong."""
-    from chakrakit.sources.capture.running import CaptureOptions
+    from chakrakit.sources.capture.session import CaptureOptions
 
     if ranks < 1:
         raise ConfigError(f"{ranks} ranks; give 1 or more")
@@ -280,7 +256,7 @@ def _require_torch() -> None:
     if find_spec("torch") is None:
         raise MissingExtra("capturing PyTorch programs", "torch")
     try:
-        import_module("chakrakit.sources.capture.running")
+        import_module("chakrakit.sources.capture")
     except ImportError as error:
         raise ConfigError(
             f"capture follows PyTorch 2.13, and this is {version('torch')}, which differs: {error}; "

@@ -14,13 +14,19 @@ from typing import Any, Literal
 import msgspec
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.load import load_machine, parse_name
+from chakrakit.machines import load_machine, parse_name
 from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Bars
-from chakrakit.studies.search.objective import Name, objective_of
-from chakrakit.studies.search.parts import shares, why
-from chakrakit.studies.search.ranked import Ranked
-from chakrakit.studies.search.searcher import Evaluated, PlanResult, Searcher
+from chakrakit.studies.search.searcher import (
+    Evaluated,
+    Name,
+    PlanResult,
+    Ranked,
+    Searcher,
+    objective_of,
+    shares,
+    why,
+)
 from chakrakit.studies.search.space import space_of, workloads
 from chakrakit.workloads.description import Model, Step, Workload
 
@@ -86,7 +92,7 @@ def search(
     if chosen == "exhaustive":
         count = exhaust(searcher, workloads(space, model, step), runners, progress)
     else:
-        from chakrakit.studies.search.sampling import sample
+        from chakrakit.studies.search.space import sample
 
         count = sample(searcher, space, model, step, trials, progress)
     best, shown = ranked(searcher, runners)

@@ -10,15 +10,21 @@ from typing import Any
 import msgspec
 
 from chakrakit.errors import ConfigError
+from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.load import load_machine
 from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Bars, Result
 from chakrakit.simulator.results import simulate
-from chakrakit.studies.search.objective import Name, Objective, objective_of
-from chakrakit.studies.search.parts import parts_of, shares, why
 from chakrakit.studies.search.plan_search import gib, machine_for
-from chakrakit.studies.search.ranked import Ranked
+from chakrakit.studies.search.searcher import (
+    Name,
+    Objective,
+    Ranked,
+    objective_of,
+    parts_of,
+    shares,
+    why,
+)
 from chakrakit.studies.sweep import Captured, captured_of
 from chakrakit.trace.sets import TraceSet
 

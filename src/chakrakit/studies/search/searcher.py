@@ -2,19 +2,172 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
-from chakrakit.machines.device import Roofline, work_model
+from chakrakit.errors import ConfigError
+from chakrakit.machines.device import PICO, Device, Draw, Roofline, work_model
 from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
-from chakrakit.simulator.results import Simulation, simulate
+from chakrakit.simulator.engine import COMPUTE, Outcome
+from chakrakit.simulator.results import Simulation, SimulationSummary, simulate
 from chakrakit.studies.bound import Bounds
-from chakrakit.studies.search.objective import Objective
-from chakrakit.studies.search.parts import parts_of
+from chakrakit.trace.model import NodeType
+from chakrakit.trace.sets import PS_PER_NS
+from chakrakit.trace.timing import Intervals
 from chakrakit.workloads.description import Plan, Workload
 from chakrakit.workloads.generate import generate
+
+# What a search makes small: the time, the energy or the price of a step.
+
+
+Name = Literal["step", "energy", "price"]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What is to be small, seconds, joules or money: of a simulated step, and at least of any other."""
+
+    name: Name
+    busy_watts: float
+    """What a device draws at least while it computes."""
+    idle_watts: float
+    """What it draws at least while it does not."""
+    price_per_hour: float
+
+    def least(self, gpus: int, step_ps: float, compute_ps: float) -> float:
+        """Below every step of at least this time and this computation, which is summed over the devices."""
+        seconds, busy = step_ps * PICO, compute_ps * PICO
+        if self.name == "energy":
+            return busy * self.busy_watts + (gpus * seconds - busy) * self.idle_watts
+        return self._of_time(gpus, seconds)
+
+    def of(self, gpus: int, summary: SimulationSummary) -> float:
+        """Of a simulated step."""
+        if self.name == "energy" and summary.energy_joules is not None:
+            return summary.energy_joules
+        return self._of_time(gpus, summary.makespan_ns * 1e-9)
+
+    def _of_time(self, gpus: int, seconds: float) -> float:
+        return seconds if self.name == "step" else gpus * seconds * self.price_per_hour / 3600
+
+
+def objective_of(name: Name, machine: Machine, price_per_hour: float | None) -> Objective:
+    """The objective on a machine; a ConfigError if the machine does not know what it needs."""
+    price = (
+        min(d.price_per_hour for d in machine.devices) if price_per_hour is None else price_per_hour
+    )
+    if name == "energy" and not all(d.power for d in machine.devices):
+        raise ConfigError(
+            f"{machine.name} does not say what its devices draw; add `power: 700 W` (and `idle_power`) "
+            "to the device in a machine file"
+        )
+    if name == "price" and not price > 0:
+        raise ConfigError(
+            f"{machine.name} does not say what its devices cost; give --price-per-hour, or add "
+            "`price_per_hour` to the device in a machine file"
+        )
+    watts = [_least_watts(device) for device in machine.devices]
+    return Objective(name, min(busy for busy, _ in watts), min(idle for _, idle in watts), price)
+
+
+def _least_watts(device: Device) -> tuple[float, float]:
+    """While it computes, and while it does not.
+
+    A device of which more is known draws by its clock and its work: at least what its clocks draw at their
+    lowest, since the work of a plan is only known once it is simulated.
+    """
+    if device.dynamic is None:
+        return device.power, device.idle_power
+    lowest = Draw(
+        constants=device.dynamic, share=device.dynamic.least_clock_mhz / device.dynamic.clock_mhz
+    )
+    watts = device.idle_power + lowest.clock_watts
+    return watts, watts
+
+
+# Where the step of a simulated plan goes, in parts that add up to it, as means over all ranks.
+
+
+BUBBLE = "bubble"
+_NOTABLE = 0.002
+"""Differences below this share of the step are not told."""
+
+
+def parts_of(outcome: Outcome) -> dict[str, float]:
+    """Nanoseconds of compute, of communication that nothing covers by group, and of the bubble.
+
+    What is covered by several counts for the first of them: compute, then groups by name. The bubble is
+    all the rest: waiting for messages from other stages, and for nothing at all.
+    """
+    total: dict[str, float] = {}
+    ranks = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
+    for c in range(outcome.classes.count):
+        for name, value in _class_parts(outcome, c).items():
+            total[name] = (
+                total.get(name, 0.0) + value * int(ranks[c]) / int(ranks.sum()) / PS_PER_NS
+            )
+    return total
+
+
+def _class_parts(outcome: Outcome, c: int) -> dict[str, int]:
+    program = outcome.program(c)
+    rows, trace = outcome.rows(c), program.trace
+    start, end = outcome.start[rows], outcome.end[rows]
+    covered = Intervals.of(start[program.kind == COMPUTE], end[program.kind == COMPUTE])
+    parts = {"compute": covered.total}
+    collective = trace.is_type(NodeType.COMM_COLL_NODE)
+    groups = (
+        np.array(trace.table.column("pg_name").fill_null("").to_pylist())
+        if collective.any()
+        else None
+    )
+    for name in sorted(set(groups[collective].tolist())) if groups is not None else ():
+        mine = collective & (groups == name)
+        more = covered | Intervals.of(start[mine], end[mine])
+        parts[f"exposed {name}"] = more.total - covered.total
+        covered = more
+    parts[BUBBLE] = outcome.makespan_ps - covered.total
+    return parts
+
+
+def shares(step_ns: float, parts: Mapping[str, float]) -> str:
+    """What a step is made of."""
+    return ", ".join(f"{name} {100 * value / step_ns:.1f} %" for name, value in parts.items())
+
+
+def why(step_ns: float, parts: Mapping[str, float], best: Mapping[str, float]) -> str:
+    """What makes a step longer than the best one, the largest part first."""
+    whole = sum(best.values())
+    names = dict.fromkeys((*parts, *best))
+    change = {n: parts.get(n, 0.0) - best.get(n, 0.0) for n in names}
+    told = [
+        f"{n} {'+' if d > 0 else '−'}{abs(d) / 1e6:,.1f} ms"
+        for n, d in sorted(change.items(), key=lambda item: -item[1])
+        if abs(d) > _NOTABLE * whole
+    ]
+    slower = 100 * (step_ns / whole - 1)
+    head = f"{slower:.1f} % longer" if slower >= 0 else f"{-slower:.1f} % shorter"
+    return f"{head}: {', '.join(told)}" if told else f"{head}; no part differs much"
+
+
+# What every search gives: the best, and the others after it.
+
+
+class Ranked(Result):
+    """Mixed into a struct with the fields `best` and `runners_up`."""
+
+    __slots__ = ()
+    best: Any
+    runners_up: list[Any]
+
+    def table_rows(self) -> list[Any]:
+        """The best first."""
+        return [self.best, *self.runners_up]
 
 
 class PlanResult(Result, msgspec.Struct, kw_only=True):

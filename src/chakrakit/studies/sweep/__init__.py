@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from chakrakit.studies.sweep import findings, serving_findings
-from chakrakit.studies.sweep.captured import Captured, captured_of
+from chakrakit.studies.sweep import findings
+from chakrakit.studies.sweep import findings as serving_findings
 from chakrakit.studies.sweep.findings import PointRow
 from chakrakit.studies.sweep.measurement import mean, measure
-from chakrakit.studies.sweep.points import grid
+from chakrakit.studies.sweep.points import Captured, captured_of, grid
 from chakrakit.studies.sweep.study import Study, read_study
 from chakrakit.studies.sweep.sweep_run import SweepResult, sweep
 

@@ -6,7 +6,9 @@ import copy
 import hashlib
 import itertools
 import math
-from collections.abc import Iterator
+import re
+import shlex
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,65 @@ import msgspec
 import chakrakit
 from chakrakit.configuration import Place
 from chakrakit.errors import ConfigError, nearest
-from chakrakit.studies.sweep.captured import Captured, captured_of, is_captured
-from chakrakit.studies.sweep.machine_choice import MachineChoice
+from chakrakit.sources.capture import capture_traces
 from chakrakit.studies.sweep.served import Served, is_served, served_of
-from chakrakit.studies.sweep.study import Settings, Study
+from chakrakit.studies.sweep.study import MachineChoice, Settings, Study
+from chakrakit.trace.sets import TraceSet
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.generate import generated
 from chakrakit.workloads.models import from_plain, named
+
+# A workload that is captured: a script's command line with places for what the axes say.
+
+
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+class Captured(msgspec.Struct, frozen=True):
+    """`workload: {capture: python train.py --tp {tp}, ranks: 64, device: h100}` at one point."""
+
+    capture: str
+    ranks: int
+    device: str = ""
+    steps: str | None = None
+
+    def traces(self) -> TraceSet:
+        """The traces, with the bytes a rank needs in their card's `measured`."""
+        traces, report = capture_traces(
+            shlex.split(self.capture), ranks=self.ranks, device=self.device, steps=self.steps
+        )
+        measured = {
+            "tokens": 0,
+            "bubble_fraction": 0.0,
+            "memory_bytes": max(k.peak_bytes for k in report.kinds),
+        }
+        return traces.with_card(traces.card.replace(measured=measured))
+
+
+def is_captured(plain: Mapping[str, Any]) -> bool:
+    """Whether a study's workload is a script."""
+    return "capture" in plain
+
+
+def captured_of(plain: Mapping[str, Any], fields: Mapping[str, Any]) -> Captured:
+    """The workload at one point: axes fill places of the command, or are its ranks, device or steps."""
+    own = {f.name for f in msgspec.structs.fields(Captured)} - {"capture"}
+    text = str(plain["capture"])
+    for name, value in fields.items():
+        if name not in own and f"{{{name}}}" not in text:
+            raise ConfigError(f"axis {name!r} has no place {{{name}}} in the command {text!r}")
+        text = text.replace(f"{{{name}}}", str(value))
+    left = _PLACE.search(text)
+    if left is not None:
+        raise ConfigError(
+            f"the command {text!r} has a place {left[0]}, and no axis is called {left[1]!r}"
+        )
+    given = {k: v for k, v in {**plain, **fields}.items() if k in own}
+    try:
+        return msgspec.convert({**given, "capture": text}, Captured)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"workload: {error}") from None
+
 
 MOST_POINTS = 1_000_000
 _SMALL = 100

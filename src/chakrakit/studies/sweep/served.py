@@ -14,7 +14,8 @@ import msgspec
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
-from chakrakit.serving import Layout, ServiceLevel, Serving, serving_of
+from chakrakit.serving import Layout, Serving, serving_of
+from chakrakit.serving.results import ServiceLevel
 
 _NOT_HERE = ("machine", "policy", "faults", "layout")
 _TEXTS = ("engine", "requests")

@@ -14,9 +14,8 @@ from chakrakit.results import Result
 from chakrakit.studies.sweep.measurement import Row, measure
 from chakrakit.studies.sweep.points import Grid, Point, grid
 from chakrakit.studies.sweep.served import ServedRow
-from chakrakit.studies.sweep.store import POINTS, Finished, Store
+from chakrakit.studies.sweep.store import POINTS, Finished, Store, table_of, write_table
 from chakrakit.studies.sweep.study import Study
-from chakrakit.studies.sweep.table import table_of, write_table
 from chakrakit.trace.files import claimed
 
 _BODIES = "bodies"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from chakrakit.trace.codecs import et
 from chakrakit.trace.codecs.formats import (
-    Source,
     format_of,
     is_one_file,
     left_out,
@@ -14,6 +13,7 @@ from chakrakit.trace.codecs.formats import (
     write_trace,
 )
 from chakrakit.trace.codecs.graph_export import Exported, Selection, export, type_code
+from chakrakit.trace.files import Source
 
 __all__ = [
     "Exported",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from chakrakit.trace.communication.binding import Binding, Body, bind
 from chakrakit.trace.communication.calls import (
     UNKNOWN,
     Calls,
@@ -17,7 +16,10 @@ from chakrakit.trace.communication.communication import Communication, UsedGroup
 from chakrakit.trace.communication.groups import (
     MAX_RANKS,
     WORLD,
+    Binding,
+    Body,
     Groups,
+    bind,
     canonical_group,
     groups_in,
     positive_names,

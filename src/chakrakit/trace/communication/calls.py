@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I64, U64, Mask
-from chakrakit.trace.communication.binding import Body
+from chakrakit.trace.communication.groups import Body
 from chakrakit.trace.model import COMMUNICATION, NodeType, Trace
 
 UNKNOWN = -1

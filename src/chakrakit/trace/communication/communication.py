@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.trace.communication.binding import Binding
 from chakrakit.trace.communication.calls import Calls
-from chakrakit.trace.communication.groups import Groups, canonical_group
+from chakrakit.trace.communication.groups import Binding, Groups, canonical_group
 from chakrakit.trace.communication.likeness import Classes, Company, like_classes
 
 

@@ -21,13 +21,15 @@ from chakrakit.trace.files.streams import (
     STDIO,
     ZSTD,
     Source,
+    check_columns,
     display_name,
     open_input,
     open_output,
+    read_parquet,
     remove_empty,
     replacing,
+    unpacked,
 )
-from chakrakit.trace.files.tables import check_columns, read_parquet
 from chakrakit.trace.files.temporary import (
     claimed,
     private_temporary,
@@ -37,7 +39,6 @@ from chakrakit.trace.files.temporary import (
     temporary_name,
     uninterrupted,
 )
-from chakrakit.trace.files.unpacking import unpacked
 
 __all__ = [
     "FORMAT",

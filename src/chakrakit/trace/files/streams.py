@@ -8,13 +8,17 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from chakrakit.errors import ChakraError, FormatError
 from chakrakit.trace.files.bundle_files import BundlePath
 from chakrakit.trace.files.temporary import claimed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 STDIO = "-"
 Source = str | os.PathLike[str] | IO[bytes] | BundlePath
@@ -186,3 +190,70 @@ def _compressor(raw: BinaryIO, target: str) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, stream)
     else:
         yield raw
+
+
+# Gzip files that are read whole: unpacked within a limit that follows their size.
+
+
+_PIECE = 1 << 20
+_MOST_EXPANSION = 100
+"""The most regular recordings shrink to a thirtieth; gzip itself ends at a thousandth."""
+_ROOM = 64 << 20
+
+
+def unpacked(data: bytes, path: str, cut_off: bool = False) -> bytes:
+    """What a file holds, gzip told by its first bytes; if it may be `cut_off`, as far as it goes."""
+    if not data.startswith(GZIP):
+        return data
+    return b"".join(_within(_pieces(data, path, cut_off), len(data), path))
+
+
+def _pieces(data: bytes, path: str, cut_off: bool) -> Iterator[bytes]:
+    stream = gzip.GzipFile(fileobj=io.BytesIO(data))
+    try:
+        while piece := stream.read1(_PIECE):
+            yield piece
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        if not cut_off:
+            told = f"the gzip data is damaged or cut off: {error}"
+            raise FormatError(told, path=path) from None
+
+
+def _within(pieces: Iterator[bytes], size: int, path: str) -> Iterator[bytes]:
+    left = _MOST_EXPANSION * size + _ROOM
+    for piece in pieces:
+        left -= len(piece)
+        if left < 0:
+            raise FormatError(
+                f"unpacks to more than {_MOST_EXPANSION} times its size, as no recording does; unpack it "
+                "first if that is right",
+                path=path,
+            )
+        yield piece
+
+
+# Tables in Parquet files, and what must hold of any table's columns before one is looked up by name.
+
+
+def read_parquet(source: IO[Any], path: str, what: str = "Parquet file") -> pa.Table:
+    """A whole table, checked; a FormatError names the file and says what it should have been."""
+    # Only here: commands that read no table start without Arrow.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.ParquetFile(source).read()
+        table.validate(full=True)
+        names = table.column_names
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FormatError(f"not the {what} it should be: {reason}", path=path) from None
+    check_columns(names, path)
+    return table
+
+
+def check_columns(names: Iterable[str], path: str) -> None:
+    """Refuse a table in which two columns have the same name: either could be meant."""
+    name, times = next(iter(Counter(names).most_common(1)), ("", 0))
+    if times > 1:
+        raise FormatError(f"column {name!r} is there {times} times; keep one of them", path=path)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from chakrakit.trace.memory.allocations import KINDS, Allocations, Holder
-from chakrakit.trace.memory.counts import HELD_KIND
-from chakrakit.trace.memory.fit import MemoryFit, fit_fields, fit_of, said_first
+from chakrakit.trace.memory.allocations import (
+    KINDS,
+    Allocations,
+    Holder,
+    MemoryFit,
+    fit_fields,
+    fit_of,
+    said_first,
+)
 from chakrakit.trace.memory.model_state import (
     StatePart,
     model_state,
@@ -12,7 +18,7 @@ from chakrakit.trace.memory.model_state import (
     state_attribute,
     with_model_state,
 )
-from chakrakit.trace.memory.sources import allocations_of
+from chakrakit.trace.memory.sources import HELD_KIND, allocations_of
 
 __all__ = [
     "HELD_KIND",

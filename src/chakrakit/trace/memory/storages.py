@@ -7,22 +7,20 @@ the allocator, tensors only Python held) is not seen.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
 from chakrakit.arrays import I8, I64, Mask
+from chakrakit.operators import LARGEST, is_optimizer, json_list, mentioned_tensors
 from chakrakit.trace.memory.allocations import BEFORE, KINDS, Allocations
 from chakrakit.trace.model import Trace
 
 _SIDES = ("inputs", "outputs")
 _ROUND = 512
 """PyTorch's caching allocator hands out multiples of this many bytes."""
-_OPTIMIZER = re.compile(r"^Optimizer\.step|_foreach_|_fused_adam|addcdiv|addcmul")
 _DEVICES = ("cuda", "hip", "xpu", "privateuse")
 _BEFORE_LABEL = "(before the window)"
 
@@ -67,9 +65,11 @@ def _uses_of(trace: Trace, start: I64, ran: Mask) -> Uses:
             values, shapes, strides = (
                 values[code[row]] if code[row] >= 0 else [] for code, values in parsed
             )
-            for storage, size, device in _tensors(values, shapes, strides):
-                number = devices.setdefault(device, len(devices))
-                found.append((row, storage, size, bool(is_output), number))
+            for tensor, shape, stride in mentioned_tensors(values, shapes, strides):
+                size = tensor.extent(shape, stride)
+                if 0 < size <= LARGEST:
+                    number = devices.setdefault(tensor.device, len(devices))
+                    found.append((row, tensor.storage, size, bool(is_output), number))
     table = np.array(found, np.int64).reshape(-1, 5)
     table = table[np.lexsort((table[:, 3], table[:, 0], start[table[:, 0]]))]
     output = table[:, 3].astype(np.bool_)
@@ -82,54 +82,7 @@ def _distinct(trace: Trace, column: str) -> tuple[Any, list[Any]]:
         return np.full(len(trace), -1), []
     coded = trace.table.column(column).cast(pa.string()).combine_chunks().dictionary_encode()
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return codes, [_parse(text) for text in coded.dictionary.to_pylist()]
-
-
-def _parse(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return []
-
-
-def _tensors(values: Any, shapes: Any, strides: Any) -> list[tuple[int, int, str]]:
-    """(storage, bytes, device) of every tensor in a list of arguments, lists of tensors included."""
-    if not isinstance(values, list):
-        return []
-    if _is_tensor(values):
-        size = _extent(values, shapes, strides)
-        whole = 0 < size < 2**62 and abs(values[1]) < 2**62
-        return [(values[1], size, values[5])] if whole else []
-    out = []
-    for i, value in enumerate(values):
-        if isinstance(value, list):
-            out += _tensors(value, _at(shapes, i), _at(strides, i))
-    return out
-
-
-def _at(items: Any, i: int) -> Any:
-    return items[i] if isinstance(items, list) and i < len(items) else []
-
-
-def _is_tensor(value: list[Any]) -> bool:
-    return (
-        len(value) == 6 and isinstance(value[5], str) and all(isinstance(v, int) for v in value[:5])
-    )
-
-
-def _extent(value: list[Any], shape: Any, stride: Any) -> int:
-    """Bytes from the storage's begin to the tensor's last element; an expanded tensor is small."""
-    offset, elements, width = value[2:5]
-    if (
-        isinstance(shape, list)
-        and isinstance(stride, list)
-        and shape
-        and len(shape) == len(stride)
-        and all(isinstance(v, int) for v in (*shape, *stride))
-    ):
-        last = sum((n - 1) * s for n, s in zip(shape, stride, strict=True) if n > 1)
-        elements = min(elements, last + 1) if 0 <= last < elements else max(elements, last + 1)
-    return int((offset + elements) * width)
+    return codes, [json_list(text) for text in coded.dictionary.to_pylist()]
 
 
 def _on_device(uses: Uses) -> Uses:
@@ -218,7 +171,7 @@ def _begins(start: I64, end: I64, storage: I64, row: I64, makes: Mask) -> Mask:
 def _kinds(trace: Trace, maker: I64, row: I64, first: I64) -> I8:
     """By when a storage was made and used: see docs/insight.md."""
     told = _texts(trace, "phase")
-    optimizer = _matches(trace, _OPTIMIZER) | (told == "optimizer")
+    optimizer = _in_optimizer(trace) | (told == "optimizer")
     forward = told == "forward"
     only_optimizer = np.minimum.reduceat(optimizer[row].astype(np.int8), first) > 0
     in_forward = np.maximum.reduceat(forward[row].astype(np.int8), first) > 0
@@ -242,9 +195,9 @@ def _texts(trace: Trace, column: str) -> Any:
     return np.asarray(values.to_numpy(zero_copy_only=False), object).astype(str)
 
 
-def _matches(trace: Trace, pattern: re.Pattern[str]) -> Mask:
+def _in_optimizer(trace: Trace) -> Mask:
     codes, texts = trace.texts("name")
-    return np.array([bool(pattern.search(t or "")) for t in texts] or [False])[codes]
+    return np.array([is_optimizer(t or "") for t in texts] or [False])[codes]
 
 
 def _labels(trace: Trace, maker: I64) -> tuple[Any, tuple[str, ...]]:

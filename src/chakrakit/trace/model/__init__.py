@@ -5,28 +5,26 @@ from __future__ import annotations
 from chakrakit.trace.model import columns, wire
 from chakrakit.trace.model.builder import TraceBuilder
 from chakrakit.trace.model.columns import IO_COLUMNS, STORAGE_TYPES, column_name, storage_of_member
-from chakrakit.trace.model.dependencies import (
+from chakrakit.trace.model.edges import (
     FORM_SHIFT,
     KIND_BITS,
-    Dependencies,
-    edge_codes,
-    edge_columns_that_fit,
-    edge_columns_that_mean_something,
-    resolve,
-)
-from chakrakit.trace.model.edges import (
     MAX_ROWS,
+    Dependencies,
     EdgeForm,
     EdgeKind,
     Edges,
     Scalar,
     check_range,
     column,
+    edge_codes,
+    edge_columns_that_fit,
+    edge_columns_that_mean_something,
+    resolve,
 )
-from chakrakit.trace.model.element_types import dtype_name, element_bytes, element_types
 from chakrakit.trace.model.graph import Graph
 from chakrakit.trace.model.layouts import Layout, Layouts
 from chakrakit.trace.model.metadata import Metadata
+from chakrakit.trace.model.nesting import SLACK_NS, depth_of, nearest_kept, nested
 from chakrakit.trace.model.node import Node
 from chakrakit.trace.model.schema import (
     COMMUNICATION,
@@ -37,7 +35,7 @@ from chakrakit.trace.model.schema import (
     collective_words,
     node_type_name,
 )
-from chakrakit.trace.model.trace import Trace
+from chakrakit.trace.model.trace import PARENT_COLUMNS, Trace
 from chakrakit.trace.model.vocabulary import Attribute, by_name
 from chakrakit.trace.model.wire import field_bytes, varint
 
@@ -47,6 +45,8 @@ __all__ = [
     "IO_COLUMNS",
     "KIND_BITS",
     "MAX_ROWS",
+    "PARENT_COLUMNS",
+    "SLACK_NS",
     "STORAGE_TYPES",
     "Attribute",
     "CollectiveType",
@@ -71,13 +71,13 @@ __all__ = [
     "column",
     "column_name",
     "columns",
-    "dtype_name",
+    "depth_of",
     "edge_codes",
     "edge_columns_that_fit",
     "edge_columns_that_mean_something",
-    "element_bytes",
-    "element_types",
     "field_bytes",
+    "nearest_kept",
+    "nested",
     "node_type_name",
     "resolve",
     "storage_of_member",

@@ -10,11 +10,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import msgspec
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+import chakrakit.core as core
 from chakrakit.arrays import I8, I32, U8, Mask
 from chakrakit.errors import FormatError
+from chakrakit.trace.model import wire
 
 HAS_INPUTS, HAS_OUTPUTS = 1, 2
 RAW = -1
@@ -156,4 +160,41 @@ def _number_of(item: Layout, items: list[Layout], number: dict[Layout, int]) -> 
     if found is None:
         found = number[item] = len(items)
         items.append(item)
+    return found
+
+
+# Attributes kept as bytes: what a column could not hold, each with its length before it.
+
+
+COLUMN = "_raw"
+
+
+def without(
+    table: pa.Table, layouts: Layouts, rows: I32, name: str
+) -> tuple[pa.Table, Layouts, I32]:
+    """Table, layouts and rows' layout numbers without the attributes of this name kept as bytes."""
+    if COLUMN not in table.column_names:
+        return table, layouts, rows
+    column: list[bytes | None] = table.column(COLUMN).to_pylist()
+    changed: dict[int, Layout] = {}
+    for row, data in enumerate(column):
+        if data is None or name.encode() not in data:
+            continue
+        kept = [_name(message) != name for message in wire.frames(data)]
+        if not all(kept):
+            left = (m for m, keep in zip(wire.frames(data), kept, strict=True) if keep)
+            column[row] = b"".join(map(wire.frame, left)) or None
+            changed[row] = layouts.items[rows[row]].with_raw(kept)
+    if not changed:
+        return table, layouts, rows
+    layouts, numbers = layouts.merge(Layouts(tuple(changed.values())))
+    rows = rows.copy()
+    rows[list(changed)] = numbers
+    at = table.column_names.index(COLUMN)
+    return table.set_column(at, COLUMN, pa.array(column, pa.binary())), layouts, rows
+
+
+def _name(attribute: bytes) -> str:
+    node = np.frombuffer(wire.frame(wire.field_bytes(10, attribute)), np.uint8)
+    found: str = msgspec.json.decode(core.json_nodes(node, True))["attr"][0]["name"]
     return found

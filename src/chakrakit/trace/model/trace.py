@@ -12,17 +12,48 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from chakrakit.arrays import I32, I64, U64, Mask
-from chakrakit.errors import TraceError, nearest
+from chakrakit.errors import MissingExtra, TraceError, nearest
 from chakrakit.results import SHOWN_ROWS, table_html
-from chakrakit.trace.model import columns, dependencies, raw
-from chakrakit.trace.model.edges import Edges, check_range, column
+from chakrakit.trace.model import columns, nesting
+from chakrakit.trace.model import edges as dependencies
+from chakrakit.trace.model import layouts as raw
+from chakrakit.trace.model import nesting as step_numbers
+from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges, check_range, column
 from chakrakit.trace.model.graph import Graph
 from chakrakit.trace.model.layouts import HAS_INPUTS, HAS_OUTPUTS, Layout, Layouts
 from chakrakit.trace.model.metadata import Metadata
-from chakrakit.trace.model.networkx_graph import networkx_graph
-from chakrakit.trace.model.node import Node
-from chakrakit.trace.model.schema import Member, node_type_name
+from chakrakit.trace.model.node import Node, NodeTable
+from chakrakit.trace.model.schema import COMMUNICATION, Member, NodeType, node_type_name
 from chakrakit.trace.model.vocabulary import by_name
+
+# A trace's graph for networkx, with names, types and durations on nodes, kinds and lags on edges.
+
+
+def networkx_graph(trace: NodeTable) -> Any:
+    """A MultiDiGraph over node ids; parallel edges of different kinds are kept."""
+    try:
+        import networkx
+    except ModuleNotFoundError:
+        raise MissingExtra("to_networkx", "networkx") from None
+    graph = networkx.MultiDiGraph()
+    ids = trace.table.column("id").to_pylist()
+    names = trace.table.column("name").to_pylist()
+    types = trace.table.column("type").to_pylist()
+    for row, (node, name, kind) in enumerate(zip(ids, names, types, strict=True)):
+        duration = int(trace.duration_ns[row])
+        graph.add_node(node, name=name, type=node_type_name(kind), duration_ns=duration)
+    edges = trace.edges
+    for src, dst, kind, form, lag in zip(
+        edges.src, edges.dst, edges.kind, edges.form, edges.lag, strict=True
+    ):
+        names_of = {"kind": EdgeKind(int(kind)).name, "form": EdgeForm(int(form)).name}
+        graph.add_edge(ids[src], ids[dst], **names_of, lag_ns=int(lag))
+    return graph
+
+
+PARENT_COLUMNS = ("parent", "caller")
+"""What says which node a row runs inside of; `caller` in traces that earlier versions wrote."""
+_WORK = (NodeType.COMP_NODE, NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE, *COMMUNICATION)
 
 
 class Trace:
@@ -265,12 +296,69 @@ class Trace:
         """Whether any node says when it started."""
         return bool(self.has("start_time_ns").any() or self.column("start_time_micros").any())
 
+    # --- where a row runs ---------------------------------------------------------------------
+
+    @cached_property
+    def on_host(self) -> Mask:
+        """Rows that run on the host; a row that does not say so runs on a device."""
+        if "is_cpu_op" not in self.table.column_names:
+            return np.zeros(len(self), np.bool_)
+        return np.asarray(self.column("is_cpu_op", False), np.bool_)
+
+    @cached_property
+    def parent(self) -> I32:
+        """The row that each host row runs inside of; -1 for none and for rows of a device.
+
+        It is what the nodes say, whatever times a simulator or a replay gives them. Where none says it,
+        it is derived once: from the times on each thread, or, without times, from calls (see nesting.py).
+        """
+        for name in PARENT_COLUMNS:
+            said = self.has(name)
+            if said.any():
+                wanted = self.column(name, 0).astype(np.uint64)
+                return nesting.parents_by_id(self.ids, wanted, said)
+        threaded = self.on_host & self.has("tid")
+        if not threaded.any():
+            return np.full(len(self), -1, np.int32)
+        if not self.is_timed:
+            return nesting.parents_by_calls(self.edges, threaded)
+        thread = self.column("tid", 0)
+        return nesting.parents_by_time(thread, self.start_ns, self.end_ns, threaded)
+
+    @cached_property
+    def step(self) -> I64:
+        """The number of the step that each row belongs to; -1 where it belongs to none.
+
+        It is what the nodes say. Where none says it, it is derived once: work that repeats is numbered,
+        that of the device, or, where nothing runs on one, that of the host's innermost rows. A host row
+        belongs to the step of what it launches next on its thread.
+        """
+        if self.has("step").any():
+            return np.asarray(self.column("step", -1), np.int64)
+        works = self.is_type(*_WORK) & ~self.column("orphan", False).astype(np.bool_)
+        device = works & ~self.on_host
+        worker = device if device.any() else works & self._is_innermost
+        number = step_numbers.repeating_steps(self.texts("name")[0], self.start_ns, worker)
+        if not (number >= 0).any():
+            return number
+        launch = self.edges.where(self.edges.kind == EdgeKind.LAUNCH)
+        number[launch.src] = number[launch.dst]
+        return step_numbers.filled(number, self.start_ns, self.column("tid", 0), self.on_host)
+
+    @property
+    def _is_innermost(self) -> Mask:
+        """Rows with nothing inside."""
+        innermost = np.ones(len(self), np.bool_)
+        innermost[self.parent[self.parent >= 0]] = False
+        return innermost
+
     # --- changing it --------------------------------------------------------------------------
 
     def select(self, rows: ArrayLike) -> Trace:
         """These rows (numbers, or a mask), in the given order, with the edges among them.
 
-        Dependencies on rows left out are dropped; references that dangled before are kept.
+        Dependencies on rows left out are dropped; references that dangled before are kept. A row whose
+        parent is left out runs inside the nearest row around that which stays.
         """
         chosen = self._chosen(rows)
         new_row = np.full(len(self), -1, np.int32)
@@ -278,7 +366,18 @@ class Trace:
         if np.count_nonzero(new_row >= 0) != len(chosen):
             raise TraceError("a row is selected twice; ids must stay unique")
         part = Trace(self.table.take(pa.array(chosen)), self.layouts, self.metadata)
-        return part._with_dependencies(self._resolved.selected(new_row, len(chosen)))
+        part = part._with_dependencies(self._resolved.selected(new_row, len(chosen)))
+        return self._with_kept_parents(part, chosen, new_row)
+
+    def _with_kept_parents(self, part: Trace, chosen: I64, new_row: I32) -> Trace:
+        """Rows whose parent is left out run inside the nearest row around it that is not."""
+        if not any(self.has(name).any() for name in PARENT_COLUMNS):
+            return part
+        kept = new_row >= 0
+        if kept[self.parent[chosen][self.parent[chosen] >= 0]].all():
+            return part
+        outer = nesting.nearest_kept(self.parent, kept)[chosen]
+        return part.with_parent(np.where(outer >= 0, new_row[outer], -1).astype(np.int32))
 
     def _chosen(self, rows: ArrayLike) -> I64:
         chosen = np.asarray(rows)
@@ -351,6 +450,23 @@ class Trace:
     def _with_dependencies(self, found: Mapping[str, pa.Array | None]) -> Trace:
         wanted = {n: c for n, c in found.items() if c is not None or n in self.table.column_names}
         return self.with_columns(wanted)
+
+    def with_parent(self, parent: I32) -> Trace:
+        """The same, each row inside the one that `parent` names by its row; -1 for none."""
+        inside = parent >= 0
+        if not inside.any():
+            return self.with_columns(dict.fromkeys(PARENT_COLUMNS))
+        ids = pa.array(self.ids[parent], mask=~inside)
+        return self.with_columns({"parent": ids, "caller": None})
+
+    def with_nesting(self) -> Trace:
+        """The same with `parent` and `step` in its nodes, for whoever changes the times that tell them."""
+        trace = self
+        if not self.has("parent").any() and (self.parent >= 0).any():
+            trace = trace.with_parent(self.parent)
+        if not self.has("step").any() and (self.step >= 0).any():
+            trace = trace.with_columns({"step": pa.array(self.step, mask=self.step < 0)})
+        return trace
 
     def with_metadata(self, metadata: Metadata) -> Trace:
         """The same with another header."""

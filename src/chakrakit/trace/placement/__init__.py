@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from chakrakit.trace.placement.calls import callers_in, nested_ends
-from chakrakit.trace.placement.lanes import (
+from chakrakit.trace.placement.rows import (
     NO_LANE,
     has_edges,
     implied_order,
+    is_communication,
     issue_order,
     issued,
+    kernels,
     lane_number,
     lane_of,
+    nested_ends,
+    on_device,
+    on_host,
     ordered_by_edges,
+    outlives_parent,
+    stored,
     stream_lane,
 )
-from chakrakit.trace.placement.rows import is_communication, kernels, on_device, on_host, stored
-from chakrakit.trace.placement.step_numbers import step_numbers, steps_of
 from chakrakit.trace.placement.steps import (
     StepRows,
     StepSpan,
@@ -31,7 +35,6 @@ __all__ = [
     "NO_LANE",
     "StepRows",
     "StepSpan",
-    "callers_in",
     "has_edges",
     "implied_order",
     "is_communication",
@@ -45,12 +48,11 @@ __all__ = [
     "on_device",
     "on_host",
     "ordered_by_edges",
+    "outlives_parent",
     "seen_whole",
     "slowest",
     "slowest_periods",
-    "step_numbers",
     "step_rows",
-    "steps_of",
     "stored",
     "stream_lane",
     "usual_period",

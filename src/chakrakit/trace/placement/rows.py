@@ -1,23 +1,17 @@
-"""Host or device: the one reading of `is_cpu_op`, and what follows from it for communication."""
+"""Host or device, and what follows from it for communication."""
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-
 import numpy as np
 
-from chakrakit.arrays import Mask
-from chakrakit.trace.model import COMMUNICATION, NodeType, Trace
-
-_DONE_BY_DEVICE = re.compile(r"^(nccl|rccl)")
+from chakrakit.arrays import I32, I64, Mask
+from chakrakit.operators import is_device_record
+from chakrakit.trace.model import COMMUNICATION, SLACK_NS, EdgeKind, NodeType, Trace, depth_of
 
 
 def on_host(trace: Trace) -> Mask:
     """Rows that run on the host; a row that does not say so runs on a device."""
-    if "is_cpu_op" not in trace.table.column_names:
-        return np.zeros(len(trace), np.bool_)
-    return np.asarray(trace.column("is_cpu_op", False), np.bool_)
+    return trace.on_host
 
 
 def on_device(trace: Trace) -> Mask:
@@ -50,9 +44,148 @@ def is_communication(trace: Trace) -> Mask:
 
 def _named_for_device(trace: Trace) -> Mask:
     codes, texts = trace.texts("name")
-    return np.array([_is_device_name(str(t)) for t in texts] or [False])[codes]
+    return np.array([is_device_record(str(t)) for t in texts] or [False])[codes]
 
 
-@lru_cache(4096)
-def _is_device_name(text: str) -> bool:
-    return _DONE_BY_DEVICE.match(text) is not None
+# Lanes: the streams and threads on which rows run one after another, and the order of issue.
+
+
+NO_LANE = -1
+_FAR = 2**60
+"""Numbers of streams and threads beyond this are taken as this."""
+
+
+def issue_order(trace: Trace) -> I64:
+    """For each row its place in the order of issue: by recorded start, then by id."""
+    place = np.empty(len(trace), np.int64)
+    place[np.lexsort((trace.ids, trace.start_ns))] = np.arange(len(trace))
+    return place
+
+
+def issued(trace: Trace, rows: I64) -> I64:
+    """Rows in the order of issue."""
+    return rows[np.lexsort((trace.ids[rows], trace.start_ns[rows]))]
+
+
+def lane_of(trace: Trace) -> I64:
+    """A number for the stream or thread of each row, or NO_LANE: even for streams, odd for threads."""
+    host = on_host(trace)
+    lane = np.full(len(trace), NO_LANE, np.int64)
+    stream, thread = trace.has("stream") & ~host, trace.has("tid") & host
+    lane[stream] = stream_lane(trace.column("stream", 0)[stream])
+    lane[thread] = 2 * _natural(trace.column("tid", 0)[thread]) + 1
+    return lane
+
+
+def stream_lane(stream: I64 | int) -> I64:
+    """The lane of a stream."""
+    return 2 * _natural(stream)
+
+
+def _natural(number: I64 | int) -> I64:
+    """0, -1, 1, -2, 2 … as 0, 1, 2, 3, 4 …: streams -1 and 1 are two."""
+    value = np.clip(np.asarray(number, np.int64), -_FAR, _FAR)
+    return np.where(value >= 0, 2 * value, -2 * value - 1)
+
+
+def lane_number(lane: int) -> int:
+    """The stream or thread whose lane this is."""
+    natural = lane // 2
+    return -(natural + 1) // 2 if natural % 2 else natural // 2
+
+
+def has_edges(trace: Trace, *kinds: EdgeKind) -> bool:
+    """Whether the trace has edges of these kinds: then they, and no lane, give the order."""
+    return bool(np.isin(trace.edges.kind, [int(k) for k in kinds]).any())
+
+
+def ordered_by_edges(trace: Trace, host: bool) -> bool:
+    """Whether edges, and no lane, give the order of threads (`host`) or of streams."""
+    if host:
+        return has_edges(trace, EdgeKind.THREAD, EdgeKind.CALL)
+    return has_edges(trace, EdgeKind.STREAM)
+
+
+def implied_order(trace: Trace) -> tuple[I64, I64]:
+    """Pairs of rows that follow each other on a lane whose order no edge says."""
+    lane, place = lane_of(trace), issue_order(trace)
+    said = np.zeros(len(trace), np.bool_)
+    for host in (False, True):
+        if ordered_by_edges(trace, host):
+            said |= lane % 2 == int(host)
+    rows = np.flatnonzero((lane != NO_LANE) & ~said)
+    rows = rows[np.lexsort((place[rows], lane[rows]))]
+    same = lane[rows[1:]] == lane[rows[:-1]]
+    return rows[:-1][same], rows[1:][same]
+
+
+# What follows from which row runs inside which: when a caller is over, and what ran on without it.
+
+
+def outlives_parent(trace: Trace) -> Mask:
+    """Rows that began inside another and ran on by themselves, as asynchronous work does."""
+    if not trace.is_timed:
+        return np.zeros(len(trace), np.bool_)
+    outer, end = trace.parent, trace.end_ns
+    return np.asarray((outer >= 0) & (end > end[outer] + SLACK_NS))
+
+
+def nested_ends(trace: Trace, start: I64, end: I64, per_ns: int = 1) -> I64:
+    """Ends under which every host row lasts until what it called has ended; `per_ns` ticks are 1 ns.
+
+    A schedule knows of a caller only when it starts, and what it does itself: its end is not a
+    constraint for anybody. It comes as long after the last row inside as the trace says, and
+    never after the next row of its thread has begun. Rows with a negative end did not run.
+    """
+    host = on_host(trace)
+    if not trace.is_timed or not host.any():
+        return end
+    outer, recorded_end = trace.parent, trace.end_ns
+    held = (outer >= 0) & (end >= 0) & ~outlives_parent(trace) & ~is_communication(trace)[outer]
+    inner = np.flatnonzero(held)
+    if not len(inner):
+        return end
+    out = end.copy()
+    follower = _next_on_thread(trace, host)
+    for rows in _innermost_first(inner, depth_of(outer)[inner]):
+        last = _last_inside(outer, rows, recorded_end)
+        around = outer[last]
+        tail = np.maximum(recorded_end[around] - recorded_end[last], 0) * per_ns
+        until = out[last] + tail
+        after = follower[around]
+        bounded = (after >= 0) & (start[np.maximum(after, 0)] >= out[last])
+        until = np.where(bounded, np.minimum(until, start[np.maximum(after, 0)]), until)
+        out[around] = np.maximum(out[around], until)
+        np.maximum.at(out, outer[rows], out[rows])
+    return out
+
+
+def _innermost_first(rows: I64, depth: I32) -> list[I64]:
+    """The rows of each depth together."""
+    order = np.argsort(-depth, kind="stable")
+    bounds = np.flatnonzero(np.diff(depth[order])) + 1
+    return np.split(rows[order], bounds)
+
+
+def _last_inside(outer: I32, rows: I64, end: I64) -> I64:
+    """Of rows with the same caller, the one that ended last."""
+    order = rows[np.lexsort((end[rows], outer[rows]))]
+    last = np.r_[outer[order[1:]] != outer[order[:-1]], True]
+    return order[last]
+
+
+def _next_on_thread(trace: Trace, host: Mask) -> I64:
+    """The row that comes next on its thread after all that is inside a row; -1 for none."""
+    rows = np.flatnonzero(host & trace.has("tid"))
+    thread = trace.column("tid", 0)[rows]
+    start, end = trace.start_ns[rows], trace.end_ns[rows]
+    order = np.lexsort((-end, start, thread))
+    rows, thread, start, end = rows[order], thread[order], start[order], end[order]
+    found = np.full(len(trace), -1, np.int64)
+    for name in np.unique(thread).tolist():
+        first, last = np.searchsorted(thread, [name, name + 1])
+        place = first + np.searchsorted(start[first:last], end[first:last], side="left")
+        place = np.maximum(place, np.arange(first, last) + 1)
+        inside = place < last
+        found[rows[first:last][inside]] = rows[place[inside]]
+    return found

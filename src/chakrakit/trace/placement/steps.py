@@ -65,10 +65,12 @@ def step_rows(trace: Trace, ran: Mask, works: Mask, number: I64) -> StepRows:
     return StepRows(numbers, parts, np.flatnonzero(orphan), first)
 
 
-def marked_steps(trace: Trace, start: I64, end: I64, works: Mask, number: I64) -> list[StepSpan]:
-    """The steps of a rank that ran at these times; see `step_rows`."""
+def marked_steps(trace: Trace, start: I64, end: I64, works: Mask) -> list[StepSpan]:
+    """The steps that the nodes of a rank mark, as it ran at these times; none where they mark none."""
+    if not trace.has("step").any():
+        return []
     ran = end >= np.maximum(start, 0)
-    return step_rows(trace, ran, works, number).spans(start, end)
+    return step_rows(trace, ran, works, trace.step).spans(start, end)
 
 
 def slowest(ranks: Iterable[Mapping[int, int]]) -> int:

@@ -10,8 +10,9 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.results import Result
-from chakrakit.trace.codecs import Source, scan_trace
+from chakrakit.trace.codecs import scan_trace
 from chakrakit.trace.communication import UNKNOWN, Groups, group_names, groups_in
+from chakrakit.trace.files import Source
 from chakrakit.trace.model import (
     COMMUNICATION,
     NodeType,

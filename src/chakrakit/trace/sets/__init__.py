@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
-from chakrakit.trace.sets.card import Card, read_card, write_card
-from chakrakit.trace.sets.footprint import Footprint, footprint_of
-from chakrakit.trace.sets.recorded_step import FILLED, RecordedStep, recorded_step_of
+from chakrakit.trace.sets.card import (
+    FILLED,
+    Card,
+    Footprint,
+    RecordedStep,
+    footprint_of,
+    read_card,
+    recorded_step_of,
+    write_card,
+)
+from chakrakit.trace.sets.counters import (
+    SCHEMAS,
+    Counters,
+    Series,
+    ServerUse,
+    as_recorded,
+    history_of,
+    servers_of,
+    storage_table,
+)
 from chakrakit.trace.sets.run import PS_PER_NS, Run, Times, check_length, run_of, whole_ns
 from chakrakit.trace.sets.traceset import TraceSet
 
 __all__ = [
     "FILLED",
     "PS_PER_NS",
+    "SCHEMAS",
     "Card",
+    "Counters",
     "Footprint",
     "RecordedStep",
     "Run",
+    "Series",
+    "ServerUse",
     "Times",
     "TraceSet",
+    "as_recorded",
     "check_length",
     "footprint_of",
+    "history_of",
     "read_card",
     "recorded_step_of",
     "run_of",
+    "servers_of",
+    "storage_table",
     "whole_ns",
     "write_card",
 ]

@@ -25,9 +25,9 @@ from chakrakit.trace.communication import (
     read_calls,
     tables_of,
 )
-from chakrakit.trace.counters import Counters
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets.card import Card
+from chakrakit.trace.sets.counters import Counters
 from chakrakit.trace.sets.traceset import TraceSet
 from chakrakit.trace.timing import held_back
 
@@ -189,6 +189,7 @@ class Run(TraceSet):
         start, end = self._ns_of(rank)
         if len(start) and int(start.min()) < 0:
             raise TraceError(f"rank {rank} has starts before 0, which a file cannot say")
+        trace = trace.with_nesting()  # these times say no longer what ran inside what
         timed = trace.with_columns(_exact("start_time", start) | _exact("duration", end - start))
         if not timed.is_timed:  # all began at 0, which microseconds alone do not say
             timed = timed.with_columns({_NANOS["start_time"]: start})

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from chakrakit.trace.storage.bundle import BundleReport, check_bundle, extract_bundle, write_bundle
-from chakrakit.trace.storage.conversion import convert
+from chakrakit.trace.storage.cards import fields_from, overlaid, read_card_file
 from chakrakit.trace.storage.directory import fresh_directory, write_directories
 from chakrakit.trace.storage.feeder import Feeder, feeder_paths
-from chakrakit.trace.storage.places import RANKED, groups_beside_file, is_stream, place_of
-from chakrakit.trace.storage.store import check_output, rank_files, read, write, write_with_requests
+from chakrakit.trace.storage.places import (
+    RANKED,
+    groups_beside_file,
+    is_stream,
+    place_of,
+    rank_files,
+)
+from chakrakit.trace.storage.store import check_output, convert, read, write, write_with_requests
 
 __all__ = [
     "RANKED",
@@ -18,12 +24,15 @@ __all__ = [
     "convert",
     "extract_bundle",
     "feeder_paths",
+    "fields_from",
     "fresh_directory",
     "groups_beside_file",
     "is_stream",
+    "overlaid",
     "place_of",
     "rank_files",
     "read",
+    "read_card_file",
     "write",
     "write_bundle",
     "write_directories",

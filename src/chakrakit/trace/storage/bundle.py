@@ -19,14 +19,6 @@ import msgspec
 from chakrakit import __version__
 from chakrakit.errors import ChakraError, FormatError
 from chakrakit.results import Result
-from chakrakit.trace.cards import (
-    WORKLOAD,
-    WorkloadCard,
-    card_from,
-    known_card,
-    overlaid,
-    plain_card,
-)
 from chakrakit.trace.files import (
     FORMAT,
     MANIFEST,
@@ -43,9 +35,16 @@ from chakrakit.trace.files import (
     replacing,
 )
 from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.storage.cards import (
+    WORKLOAD,
+    WorkloadCard,
+    card_from,
+    known_card,
+    overlaid,
+    plain_card,
+)
 from chakrakit.trace.storage.directory import fill_directory, fresh_directory
 
-SUFFIX = ".chakra"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's first moment: when it was packed is nobody's business
 _ADDED = "files"
 _MADE = ("versions", "collection", "measured")

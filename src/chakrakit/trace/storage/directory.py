@@ -24,9 +24,17 @@ import pyarrow.parquet as pq
 from chakrakit.errors import ChakraError, FormatError, TraceError
 from chakrakit.trace.codecs import read_trace, write_trace
 from chakrakit.trace.communication import Binding, Groups
-from chakrakit.trace.counters import SCHEMAS, Counters
 from chakrakit.trace.files import claimed, read_parquet, remove_empty, replacing, take_place
-from chakrakit.trace.sets import Card, Run, Times, TraceSet, read_card, write_card
+from chakrakit.trace.sets import (
+    SCHEMAS,
+    Card,
+    Counters,
+    Run,
+    Times,
+    TraceSet,
+    read_card,
+    write_card,
+)
 from chakrakit.trace.storage.places import RANKED, Place, files_in, groups_beside, prefix_of
 
 _RANKS = pa.schema(
@@ -126,25 +134,35 @@ def _tables(folder: Place) -> list[Place]:
 
 
 def _times(file: Place) -> Times:
-    found = read_table(file)
-    here = [n for n in _TIMES if n in found.column_names or n in ("start", "end")]
-    table = read_table(file, pa.schema([(n, _TIMES[n]) for n in here]))
-    return Times(**{n: table.column(n).to_numpy() for n in here})
+    table = read_table(file)
+    here = [n for n in _TIMES if n in table.column_names or n in ("start", "end")]
+    typed = _with_schema(table, pa.schema([(n, _TIMES[n]) for n in here]), file)
+    return Times(**{n: typed.column(n).to_numpy() for n in here})
 
 
 def read_table(file: Place, schema: pa.Schema | None = None) -> pa.Table:
     """A Parquet file; with a schema, exactly its columns in their types and without nulls."""
-    try:
-        with file.open("rb") as stream:
-            table = read_parquet(stream, str(file), "Parquet table")
-        if schema is None:
-            return table
-        for name in schema.names:
-            if name not in table.column_names:
-                raise FormatError(f"has no column {name!r}", path=str(file))
-            if table.column(name).null_count:
-                raise FormatError(f"has nulls in column {name!r}", path=str(file))
+    with _read_as_parquet(file), file.open("rb") as stream:
+        table = read_parquet(stream, str(file), "Parquet table")
+    return table if schema is None else _with_schema(table, schema, file)
+
+
+def _with_schema(table: pa.Table, schema: pa.Schema, file: Place) -> pa.Table:
+    """The columns of a schema in their types, none of them absent or with nulls."""
+    for name in schema.names:
+        if name not in table.column_names:
+            raise FormatError(f"has no column {name!r}", path=str(file))
+        if table.column(name).null_count:
+            raise FormatError(f"has nulls in column {name!r}", path=str(file))
+    with _read_as_parquet(file):
         return table.select(schema.names).cast(schema)
+
+
+@contextlib.contextmanager
+def _read_as_parquet(file: Place) -> Iterator[None]:
+    """What Arrow cannot do with a file is an error of the file."""
+    try:
+        yield
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise FormatError(f"not the Parquet table it should be: {reason}", path=str(file)) from None

@@ -15,15 +15,16 @@ import pyarrow as pa
 
 from chakrakit.errors import ChakraError, listed
 from chakrakit.trace.codecs import (
-    Source,
     format_of,
     is_one_file,
+    left_out,
+    open_writer,
     read_trace,
     scan_trace,
     write_trace,
 )
 from chakrakit.trace.communication import Binding, Body, Groups, groups_in
-from chakrakit.trace.files import BundlePath, remove_empty
+from chakrakit.trace.files import BundlePath, Source, remove_empty
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, Run, TraceSet
 from chakrakit.trace.storage.directory import (
@@ -39,12 +40,12 @@ from chakrakit.trace.storage.places import (
     groups_beside_file,
     is_stream,
     place_of,
+    placed_together,
     prefix_of,
     rank_files,
     rank_of,
     ranked_files,
 )
-from chakrakit.trace.storage.together import placed_together
 
 __all__ = ["rank_files", "ranked_files", "read", "write"]
 
@@ -245,3 +246,43 @@ def _refuse_mixture(traces: TraceSet, prefix: Path) -> None:
 def is_placeholder(target: str | os.PathLike[str]) -> bool:
     """Whether a name means one file per rank: it has `.N.` before the format."""
     return bool(_PLACEHOLDER.search(os.fspath(target)))
+
+
+# From one place and format to another, in pieces where a single file goes to a single file.
+
+
+Step = Callable[[int, int | None], Any]
+"""Called with how many pieces or ranks are done, and of how many (None: not known)."""
+
+
+def convert(
+    path: Source, target: str | os.PathLike[str], step: Step = lambda _done, _total: None
+) -> dict[str, int]:
+    """Converts, and says what the target's format has no place for: name → how many values."""
+    files = rank_files(path)
+    to_file = is_one_file(target) and not is_placeholder(target)
+    if to_file and len(files) == 1 and not _is_folded(path):
+        return _stream(next(iter(files.values())), target, step)
+    traces = read(path)
+    done = 0
+
+    def count(_rank: int) -> None:
+        nonlocal done
+        done += 1
+        step(done, len(traces))
+
+    return write(traces, target, progress=count)
+
+
+def _is_folded(path: Source) -> bool:
+    """Whether a directory says more about its ranks than the bodies do."""
+    place = None if is_stream(path) else place_of(path)
+    return place is not None and (place / "ranks.parquet").is_file()
+
+
+def _stream(source: Source, target: str | os.PathLike[str], step: Step) -> dict[str, int]:
+    with open_writer(target) as writer:
+        for number, piece in enumerate(scan_trace(source), 1):
+            writer.write(piece)
+            step(number, None)
+    return left_out(writer)

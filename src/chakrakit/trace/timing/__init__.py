@@ -3,19 +3,6 @@
 from __future__ import annotations
 
 from chakrakit.trace.timing.intervals import Intervals
-from chakrakit.trace.timing.nesting import SLACK_NS, callers, nested
-from chakrakit.trace.timing.own_times import held_back
-from chakrakit.trace.timing.plain import plain_span_ns
-from chakrakit.trace.timing.scheduler import Reason, Schedule, schedule
+from chakrakit.trace.timing.scheduler import Reason, Schedule, held_back, plain_span_ns, schedule
 
-__all__ = [
-    "SLACK_NS",
-    "Intervals",
-    "Reason",
-    "Schedule",
-    "callers",
-    "held_back",
-    "nested",
-    "plain_span_ns",
-    "schedule",
-]
+__all__ = ["Intervals", "Reason", "Schedule", "held_back", "plain_span_ns", "schedule"]

@@ -13,9 +13,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import chakrakit.core as core
-from chakrakit.arrays import I8, I32, I64
+from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import DeadlockError, TraceError
-from chakrakit.trace.model import MAX_ROWS, EdgeKind, Edges, Scalar, check_range, column
+from chakrakit.trace.model import (
+    MAX_ROWS,
+    EdgeForm,
+    EdgeKind,
+    Edges,
+    Scalar,
+    Trace,
+    check_range,
+    column,
+)
 
 _SHOWN = 6
 
@@ -240,3 +249,32 @@ def _why(reason: Reason, row: int, edge: int, edges: Edges, resource: ArrayLike 
     if reason is Reason.RESOURCE:
         return f"order on resource {np.asarray(resource)[row]}"
     return "launch queue full"
+
+
+# The plain reading of a trace: every dependency means "starts after the end of", and nothing else counts.
+
+
+def plain_span_ns(trace: Trace) -> int:
+    """The longest path of a trace read plainly, with each node's whole duration."""
+    if not len(trace):
+        return 0
+    finish, _ = trace.graph.longest_path(np.maximum(trace.duration_ns, 0))
+    return int(finish.max())
+
+
+# What rows of a timed run work by themselves: waiting for another row's end is no work.
+
+
+_ROUNDING_NS = 1
+
+
+def held_back(trace: Trace, start: I64, end: I64) -> Mask:
+    """Rows that ended with what a finish→finish edge holds them to, later than their own work would.
+
+    `start` and `end` are a run's times of the rows; their own work is what the trace says it is.
+    """
+    held = np.zeros(len(trace), np.bool_)
+    edges = trace.edges.where(trace.edges.form == EdgeForm.FINISH_FINISH)
+    at = end[edges.src] + edges.lag
+    held[edges.dst[np.abs(at - end[edges.dst]) <= _ROUNDING_NS]] = True
+    return held & (trace.own_ns < end - start)

@@ -14,18 +14,174 @@ from chakrakit.trace.model import (
     Dependencies,
     EdgeForm,
     EdgeKind,
+    Graph,
     Trace,
     edge_codes,
     edge_columns_that_fit,
     resolve,
 )
-from chakrakit.trace.validation.circles import find_circles
-from chakrakit.trace.validation.findings import Findings
-from chakrakit.trace.validation.id_set import IdSet
-from chakrakit.trace.validation.spool import Entries, Spool
+from chakrakit.trace.validation.findings import Entries, Findings, Spool
+
+# Circles in a graph with data and control edges: one to show, and the control edges that close them.
+#
+# Control dependencies of recorded traces are often call stacks, and some contradict the data dependencies:
+# a caller that follows what it called. Without those the trace runs; with them it never does.
+
+
+@dataclass(frozen=True)
+class Circles:
+    """A circle as rows, each needed by the next; and which edges are control edges that close one.
+
+    `closing` is None where data edges alone make a circle: then no control edge is to blame.
+    """
+
+    path: list[int]
+    closing: I64 | None
+
+
+def find_circles(n: int, src: I32, dst: I32, form: U8, ctrl: Mask) -> Circles | None:
+    """None for a graph without circles. Without the closing edges there are none left."""
+    per_row = 2 if form.any() else 1
+    a, b = _ends(src, dst, form) if per_row == 2 else (src, dst)
+    rows = np.arange(n, dtype=np.int32)
+    own = (2 * rows, 2 * rows + 1) if per_row == 2 else (rows[:0], rows[:0])
+    size = n * per_row
+    whole = Graph(size, np.concatenate([own[0], a]), np.concatenate([own[1], b]))
+    circle = whole.find_cycle()
+    if circle is None:
+        return None
+    data = Graph(size, np.concatenate([own[0], a[~ctrl]]), np.concatenate([own[1], b[~ctrl]]))
+    data_circle = data.find_cycle()
+    path = _as_rows(data_circle or circle, per_row)
+    if data_circle is not None:
+        return Circles(path, None)
+    place, component = _places(data), components(whole)
+    closing = ctrl & (component[a] == component[b]) & (place[a] >= place[b])
+    return Circles(path, np.flatnonzero(closing))
+
+
+def _ends(src: I32, dst: I32, form: U8) -> tuple[I32, I32]:
+    """The events an edge joins: starts are 2 × row, ends 2 × row + 1."""
+    from_end = (form != EdgeForm.START_START).astype(np.int32)
+    to_end = (form == EdgeForm.FINISH_FINISH).astype(np.int32)
+    return 2 * src + from_end, 2 * dst + to_end
+
+
+def _as_rows(events: list[int], per_row: int) -> list[int]:
+    rows = [e // per_row for e in events]
+    return [r for i, r in enumerate(rows) if r != rows[i - 1]] or rows[:1]
+
+
+def _places(data: Graph) -> I64:
+    """An order that the data edges keep: that of the file where they keep it."""
+    if (data.src < data.dst).all():
+        return np.arange(data.n)
+    place = np.empty(data.n, np.int64)
+    place[data.topological_order()] = np.arange(data.n)
+    return place
+
+
+def components(graph: Graph) -> I64:
+    """A number for each row, equal for rows that reach each other (Tarjan's algorithm)."""
+    offsets, targets = graph.out_offsets.tolist(), graph.out_targets
+    component = np.arange(graph.n, dtype=np.int64)
+    number = dict.fromkeys(_suspects(graph).tolist(), 0)
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    counter = 0
+    for root in number:
+        if number[root]:
+            continue
+        work = [(root, offsets[root])]
+        while work:
+            v, at = work.pop()
+            if at == offsets[v] and not number[v]:
+                counter += 1
+                number[v] = low[v] = counter
+                stack.append(v)
+            for at in range(at, offsets[v + 1]):  # noqa: B020 - goes on where it left off
+                w = int(targets[at])
+                if w not in number:
+                    continue
+                if not number[w]:
+                    work += [(v, at), (w, offsets[w])]
+                    break
+                if w in low:
+                    low[v] = min(low[v], low[w])
+            else:
+                if low[v] == number[v]:
+                    while low.pop(stack[-1]) and stack[-1] != v:
+                        component[stack.pop()] = v
+                    component[stack.pop()] = v
+    return component
+
+
+def _suspects(graph: Graph) -> I64:
+    """Rows that are on a circle or between circles: neither sorted from the front nor from the back."""
+    from_front = np.ones(graph.n, np.bool_)
+    from_front[graph.sortable] = False
+    from_back = np.ones(graph.n, np.bool_)
+    from_back[Graph(graph.n, graph.dst, graph.src).sortable] = False
+    return np.flatnonzero(from_front & from_back)
+
+
+# A set of node ids that is small where ids are dense, which they nearly always are.
+
+
+_Run = tuple[U64, U64]
+
+
+class IdSet:
+    """Ids as ranges of consecutive ones, in a few sorted runs.
+
+    A run of a million ids without gaps takes 16 bytes; ids without order or neighbours take 16 bytes
+    each. Runs of similar length are merged, so there are about log(n) of them, and adding n ids costs
+    n log n in all.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[_Run] = []
+
+    def add(self, ids: U64) -> None:
+        """Adds ids in any order; those that are there already do no harm."""
+        if not len(ids):
+            return
+        if not (ids[1:] > ids[:-1]).all():
+            ids = np.unique(ids)
+        gaps = np.flatnonzero(ids[1:] - ids[:-1] != 1)
+        self._runs.append((ids[np.r_[0, gaps + 1]], ids[np.r_[gaps, len(ids) - 1]]))
+        while len(self._runs) > 1 and len(self._runs[-2][0]) <= 2 * len(self._runs[-1][0]):
+            self._runs[-2:] = [_merged(*self._runs[-2:])]
+
+    def contains(self, ids: U64) -> Mask:
+        """For each id, whether it was added."""
+        found = np.zeros(len(ids), np.bool_)
+        for first, last in self._runs:
+            place = np.searchsorted(first, ids, "right")
+            found |= (place > 0) & (ids <= last[place - 1])
+        return found
+
+
+def _merged(a: _Run, b: _Run) -> _Run:
+    first, last = np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])
+    order = np.argsort(first, kind="stable")
+    first, last = first[order], np.maximum.accumulate(last[order])
+    apart = (first[1:] > last[:-1]) & (first[1:] - last[:-1] != 1)
+    cuts = np.flatnonzero(apart)
+    return first[np.r_[0, cuts + 1]], last[np.r_[cuts, len(last) - 1]]
+
 
 _SHOWN = 8
 _FORM, _CTRL = np.uint8(0x7F), np.uint8(0x80)
+_DANGLING = {
+    "dangling-data": (
+        "data_deps",
+        "find the lost node, or remove the reference if what it made is not needed",
+    ),
+    "dangling-control": ("ctrl_deps", "--fix drops the reference"),
+    "dangling-parent": ("parent", "make the trace again, or remove the attribute everywhere"),
+}
+"""Where a reference that leads nowhere stands, and what to do about it."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +205,7 @@ class GraphChecker:
         self._rank, self._findings = rank, findings
         self._seen = IdSet()
         self._open: list[_Open] = []
+        self._open_parents: list[tuple[U64, I64]] = []
         self._spans: list[tuple[I64, I64]] = []
         self.spool = Spool()
         self.dangling_control = np.zeros(0, np.uint64)
@@ -69,6 +226,7 @@ class GraphChecker:
             self._report(code, piece, deps.dst[own & (deps.ctrl == ctrl)], "depends on itself")
         self._place(deps, resolve(ids, deps.ids), ~own, base)
         self._seen.add(ids)
+        self._note_parents(piece, base)
         dst = deps.dst[~own].astype(np.int64) + base
         form |= np.where(deps.ctrl, _CTRL, np.uint8(0))
         self.spool.add(piece, Entries(deps.ids[~own], dst, form[~own]))
@@ -83,6 +241,14 @@ class GraphChecker:
         if len(unseen):
             dst = deps.dst[unseen].astype(np.int64) + base
             self._open.append(_Open(deps.ids[unseen], dst, deps.ctrl[unseen]))
+
+    def _note_parents(self, piece: Trace, base: int) -> None:
+        """Parents that have not been seen by now are there later, or nowhere."""
+        rows = np.flatnonzero(piece.has("parent"))
+        wanted = piece.column("parent", 0)[rows].astype(np.uint64)
+        unseen = ~self._seen.contains(wanted)
+        if unseen.any():
+            self._open_parents.append((wanted[unseen], rows[unseen] + base))
 
     def _check_edge_columns(self, piece: Trace, deps: Dependencies, codes: U8) -> U8:
         """Reports what does not fit; gives each entry's form, finish→start where it is not known."""
@@ -124,7 +290,11 @@ class GraphChecker:
     # --- after the last piece -----------------------------------------------------------------
 
     def finish(self) -> None:
-        """Reports dangling dependencies and a cycle, if there is one."""
+        """Reports dangling dependencies and parents, and a cycle, if there is one."""
+        if self._open_parents:
+            src, dst = (np.concatenate([p[i] for p in self._open_parents]) for i in (0, 1))
+            self._open_parents.clear()
+            self._report_dangling("dangling-parent", src, dst, ~self._seen.contains(src))
         if self._open:
             src, dst, ctrl = (
                 np.concatenate([getattr(o, f) for o in self._open]) for f in ("src", "dst", "ctrl")
@@ -144,15 +314,10 @@ class GraphChecker:
         chosen = chosen[np.argsort(dst[chosen], kind="stable")]
         kept = chosen[: self._findings.room(code, self._rank)]
         nodes = self.spool.nodes(dst[kept].tolist())
-        list_name = "data_deps" if code == "dangling-data" else "ctrl_deps"
-        cure = (
-            "find the lost node, or remove the reference if what it made is not needed"
-            if code == "dangling-data"
-            else "--fix drops the reference"
-        )
+        column, cure = _DANGLING[code]
         for i in kept.tolist():
             node, name = nodes[int(dst[i])]
-            text = f"{list_name} names id {src[i]}, which no node has; {cure}"
+            text = f"{column} names id {src[i]}, which no node has; {cure}"
             self._findings.add(code, self._rank, text, node=node, name=name)
         self._findings.count(code, self._rank, len(chosen) - len(kept))
 

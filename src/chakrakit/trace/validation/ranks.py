@@ -16,9 +16,8 @@ from chakrakit.arrays import I64, Mask
 from chakrakit.errors import listed
 from chakrakit.trace.communication import EQUAL_SIZES, UNKNOWN, Channel
 from chakrakit.trace.model import CollectiveType, collective_name
-from chakrakit.trace.validation.communication import BodyCommunication, GroupCalls
+from chakrakit.trace.validation.communication import BodyCommunication, GroupCalls, World
 from chakrakit.trace.validation.findings import Findings, shown
-from chakrakit.trace.validation.world import World
 
 _C = CollectiveType
 

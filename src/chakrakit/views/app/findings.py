@@ -10,7 +10,7 @@ import numpy as np
 
 from chakrakit.arrays import I32, I64
 from chakrakit.errors import ChakraError
-from chakrakit.insight.analysis import Analysis, RowFindings, analyze_rows
+from chakrakit.insight import Analysis, RowFindings, analyze_rows
 from chakrakit.insight.critical_path import Segment
 from chakrakit.trace.sets import Run
 from chakrakit.views.app.lod import Line

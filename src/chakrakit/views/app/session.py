@@ -11,16 +11,24 @@ import numpy as np
 
 from chakrakit.arrays import I8
 from chakrakit.errors import ConfigError
-from chakrakit.insight.analysis import Analysis, ranks_text
-from chakrakit.insight.compare import Comparison, Paired, RowChange, compare_analyses, pair
+from chakrakit.insight import (
+    Analysis,
+    Comparison,
+    Paired,
+    RowChange,
+    compare_analyses,
+    is_served,
+    pair,
+    ranks_text,
+)
 from chakrakit.insight.rank import KIND_NAMES, facts_of
-from chakrakit.insight.serving import is_served
 from chakrakit.trace.sets import Run
+from chakrakit.views import charts
 from chakrakit.views.app.lod import Window
 from chakrakit.views.app.node import brief
 from chakrakit.views.app.shown_run import Recent, ShownRun
-from chakrakit.views.charts import charts, join
-from chakrakit.views.pages import SECTIONS, comparison_section
+from chakrakit.views.charts import join
+from chakrakit.views.report import SECTIONS, comparison_section
 from chakrakit.views.timeline import TimelineOptions, write_timeline
 
 _PAIRS = 64

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -16,9 +17,41 @@ from chakrakit.insight.rank import RankView, rank_view
 from chakrakit.trace.sets import Run
 from chakrakit.views.app.findings import Findings
 from chakrakit.views.app.rank_lines import RankLines, lines_of
-from chakrakit.views.app.worker import Worker
+
+# One thread that does what it is given, in order; the program does not wait for it at its end.
+
 
 Value = TypeVar("Value")
+
+
+class Worker:
+    """Begins with the first task. A pool's threads would be waited for when the server is stopped."""
+
+    def __init__(self) -> None:
+        self._tasks: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, task: Callable[[], Value]) -> Future[Value]:
+        """What the task will give; it can be cancelled until it is begun."""
+        future: Future[Value] = Future()
+        self._tasks.put((future, task))
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, daemon=True)
+                self._thread.start()
+        return future
+
+    def _work(self) -> None:
+        while True:
+            future, task = self._tasks.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(task())
+                except BaseException as error:
+                    future.set_exception(error)
+
+
 _LINES_BYTES = 3 << 30
 _VIEWS = 4
 _ANSWERS = 256

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from chakrakit.operators import WorkingType
+
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A part of a description: immutable, and misspelt fields are refused."""
@@ -293,13 +295,13 @@ class Step(_Part, frozen=True, kw_only=True):
     """Sequences in a step over all ranks."""
     micro_batch: int = 1
     """Sequences that one data-parallel rank processes in one pass."""
-    dtype: Literal["bf16", "fp16", "fp32"] = "bf16"
+    dtype: WorkingType = "bf16"
     """Element type of parameters and activations."""
     matmul_dtype: Literal["", "fp8"] = ""
     """fp8: matmuls read and keep their inputs in one byte; everything else stays in dtype."""
     dispatch_dtype: Literal["", "fp8"] = ""
     """Element type of tokens sent to experts."""
-    grad_dtype: Literal["", "bf16", "fp16", "fp32"] = ""
+    grad_dtype: Literal["", WorkingType] = ""
     """Gradients as kept and reduced; by default fp32."""
     optimizer: Literal["adam", "sgd", "none"] = "adam"
     """The optimizer; none leaves it out."""

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from chakrakit.workloads.generate.engine_steps import CacheMove, EngineSteps, SteppedEngines
-from chakrakit.workloads.generate.figures import Figures, dry_run, refuse_over_capacity, with_fit
+from chakrakit.workloads.generate.figures import (
+    Figures,
+    ModelList,
+    dry_run,
+    model_list,
+    refuse_over_capacity,
+    with_fit,
+)
 from chakrakit.workloads.generate.generator import generate, generated
 from chakrakit.workloads.generate.inference import cache_bytes, touched_experts
-from chakrakit.workloads.generate.model_list import ModelList, model_list
 from chakrakit.workloads.generate.programs import Generated
 from chakrakit.workloads.generate.requests import Iteration, Piece
 

@@ -14,6 +14,7 @@ from chakrakit.trace.model import CollectiveType, Edges
 from chakrakit.trace.timing import schedule
 from chakrakit.workloads.description import PipelineSchedule, PipelineTask, Workload
 from chakrakit.workloads.generate.programs import Generated, RankClass
+from chakrakit.workloads.models import catalog
 from chakrakit.workloads.program import Layout, memory
 
 
@@ -233,3 +234,32 @@ def refuse_over_capacity(figures: Figures, capacity: int, machine: str) -> None:
             f"{capacity / 2**30:,.1f}; shard more (tp, pp, data fsdp), recompute, or use a smaller "
             "micro_batch"
         )
+
+
+# What there is in the catalog, with the parameters of each model.
+
+
+class ModelRow(Result, msgspec.Struct, frozen=True):
+    """A model of the catalog."""
+
+    name: str
+    family: str
+    parameters: int
+    active_parameters: int
+    """Those one token meets."""
+
+
+class ModelList(Result, msgspec.Struct, frozen=True):
+    """All models of the catalog."""
+
+    models: list[ModelRow]
+
+
+def model_list() -> ModelList:
+    """The catalog's models in its order."""
+    rows = []
+    for name, model in catalog().items():
+        total, active = parameters(Workload(model=model))
+        family = str(msgspec.to_builtins(model)["family"])
+        rows.append(ModelRow(name, family, total, active))
+    return ModelList(rows)

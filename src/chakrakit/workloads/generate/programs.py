@@ -106,7 +106,9 @@ class Generated:
         peers = {p: int(one.mesh.peers(first, p)[0]) for p in one.peers}
         rank = int(first[0]) + one.mesh.first
         said = header(one.layout, one.program)
-        return trace_of(one.program, self.layout.book, peers, rank, VERSION, said)
+        trains = self.workload.step.kind == "train"
+        book = self.layout.book
+        return trace_of(one.program, book, peers, rank, VERSION, said, one_step=trains)
 
     def card(self) -> Card:
         """What it was made from."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from chakrakit.operators import SOFTMAX, attention_flops
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
 from chakrakit.workloads.layers.tape import Grads, Node, Tape
 
@@ -112,13 +113,13 @@ def _core(
 def _work(tape: Tape, name: str, q: Tensor, k: Tensor, v: Tensor, out: Tensor, core: Core) -> Node:
     heads = q.dims[2].local(tape.degrees)
     sharing = q.dims[1].size / q.dims[1].local(tape.degrees)
-    width = Fraction(q.dims[3].size) + Fraction(v.dims[3].size)
-    flops = 2 * core.pairs / Fraction(sharing) * heads * width
+    scores = core.pairs / Fraction(sharing) * heads
+    flops = attention_flops(scores, int(q.dims[3].size), int(v.dims[3].size))
     moved = sum(t.bytes(tape.degrees) for t in (q, k, v, out))
     moved += core.cached
     shapes = ",".join(_heads_first(tape, t) for t in (q, k, v))
     return Node(
-        name, "attention", int(flops), bytes=moved, dtype=q.dtype, core=True, shapes=f"[{shapes}]"
+        name, "attention", flops, bytes=moved, dtype=q.dtype, core=True, shapes=f"[{shapes}]"
     )
 
 
@@ -132,7 +133,7 @@ def _separate(tape: Tape, node: Node, q: Tensor, k: Tensor, v: Tensor, core: Cor
     scores = _score_bytes(tape, q, k)
     sizes = [t.bytes(tape.degrees) for t in (q, k, v)]
     first = node.flops * int(q.dims[3].size) // (int(q.dims[3].size) + int(v.dims[3].size))
-    ops, moved = 5 * scores // BYTES[q.dtype], 2 * scores
+    ops, moved = SOFTMAX.forward * scores // BYTES[q.dtype], 2 * scores
     if core.dropout:  # in, out, and a mask of a byte
         ops, moved = ops * 7 // 5, moved + 2 * scores + scores // BYTES[q.dtype]
     made = node.again(core=True)

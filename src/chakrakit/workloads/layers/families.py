@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from chakrakit.operators import GELU, LAYER_NORM, NORM, SILU, PerElement, convolution_flops
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.description import (
     Convolutional,
@@ -21,6 +22,10 @@ from chakrakit.workloads.layers.operators import add, cross_entropy, dropout, lo
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
 from chakrakit.workloads.layers.tape import Grads, Node, Tape
 
+MODULATED = PerElement(LAYER_NORM.forward + 2, LAYER_NORM.backward + 2)
+"""A layer norm whose shift and scale come from the conditioning."""
+SQUARED_ERROR = PerElement(3, 2)
+"""Difference, square, sum; twice the difference."""
 Build = Callable[[Tape], Tensor]
 Axes = tuple[str, ...]
 
@@ -73,13 +78,13 @@ def _attention(
 def _wide_norm(tape: Tape, name: str, x: Tensor) -> Tensor:
     """RMS norm over all heads together, whose weights are cut like the heads."""
     weight = tape.weight(f"{name}.weight", x.dims[-1], kind="vector")
-    return vector(tape, name, [x], ops=5, keeps=[x], weights=[weight])
+    return vector(tape, name, [x], ops=NORM, keeps=[x], weights=[weight])
 
 
 def _mlp(tape: Tape, x: Tensor, width: int) -> Tensor:
     hidden = Dim(x.dims[-1].size)
     up = linear(tape, "mlp.up", x, Dim(width, ("tp",)), bias=True)
-    act = vector(tape, "mlp.act", [up], ops=8, keeps=[up])
+    act = vector(tape, "mlp.act", [up], ops=GELU, keeps=[up])
     return linear(tape, "mlp.down", act, hidden, into=("tp",), bias=True)
 
 
@@ -171,7 +176,7 @@ def _condition(tape: Tape, model: Diffusion, shape: tuple[Dim, ...]) -> Tensor:
     batch, hidden = shape[0], shape[2]
     time = Tensor((batch, Dim(1), Dim(model.frequencies)), tape.settings.dtype, needs_grad=False)
     time = linear(tape, "time.up", time, hidden, bias=True)
-    act = vector(tape, "time.act", [time], ops=4, keeps=[time])
+    act = vector(tape, "time.act", [time], ops=SILU, keeps=[time])
     found = linear(tape, "time.down", act, hidden, bias=True)
     if model.classes:
         table = tape.weight("classes.weight", Dim(model.classes), hidden, kind="table")
@@ -185,7 +190,7 @@ def _condition(tape: Tape, model: Diffusion, shape: tuple[Dim, ...]) -> Tensor:
             needs_grad=False,
         )
         text = linear(tape, "text.up", text, hidden, bias=True)
-        text = vector(tape, "text.act", [text], ops=8, keeps=[text])
+        text = vector(tape, "text.act", [text], ops=GELU, keeps=[text])
         text = linear(tape, "text.down", text, hidden, bias=True)
         found = vector(tape, "text.join", [found, text], found)
     return found
@@ -196,7 +201,7 @@ def _diffusion_layer(
 ) -> Tensor:
     x = tape.input(*shape)
     _modulation(tape, model, shape, 6)
-    y = vector(tape, "attention_norm", [x], ops=7, keeps=[x])
+    y = vector(tape, "attention_norm", [x], ops=MODULATED, keeps=[x])
     y = _attention(tape, "attention", y, model.heads, core, qk_norm=model.qk_norm)
     x = add(tape, "attention.add", x, y)
     if model.text_tokens:
@@ -204,7 +209,7 @@ def _diffusion_layer(
         y = norm(tape, "cross_norm", x, "layer")
         y = _attention(tape, "cross", y, model.heads, cross, other=text, qk_norm=model.qk_norm)
         x = add(tape, "cross.add", x, y)
-    y = vector(tape, "mlp_norm", [x], ops=7, keeps=[x])
+    y = vector(tape, "mlp_norm", [x], ops=MODULATED, keeps=[x])
     return add(tape, "mlp.add", x, _mlp(tape, y, model.ffn))
 
 
@@ -221,9 +226,9 @@ def _denoised(tape: Tape, model: Diffusion, shape: tuple[Dim, ...], patch: int) 
     """Patches of the result, and the squared error as loss."""
     x = tape.input(*shape)
     _modulation(tape, model, shape, 2)
-    x = vector(tape, "final_norm", [x], ops=7, keeps=[x])
+    x = vector(tape, "final_norm", [x], ops=MODULATED, keeps=[x])
     out = linear(tape, "head", x, Dim(model.out_channels * patch), bias=True)
-    return vector(tape, "loss", [out], Tensor(out.dims, "fp32"), ops=3, keeps=[out])
+    return vector(tape, "loss", [out], Tensor(out.dims, "fp32"), ops=SQUARED_ERROR, keeps=[out])
 
 
 # --- recommendation -----------------------------------------------------------------------------
@@ -256,7 +261,7 @@ def _recommend(tape: Tape, model: Recommender, samples: int) -> Tensor:
     both = vector(tape, "join", [x, found], joined)
     y = _pairs(tape, both, model.dim) if model.interaction == "dot" else _crossed(tape, model, both)
     y = _tower(tape, "top", y, model.top)
-    return vector(tape, "loss", [y], Tensor(y.dims, "fp32"), ops=3, keeps=[y])
+    return vector(tape, "loss", [y], Tensor(y.dims, "fp32"), ops=SQUARED_ERROR, keeps=[y])
 
 
 def _tower(tape: Tape, name: str, x: Tensor, widths: list[int]) -> Tensor:
@@ -354,7 +359,8 @@ def convolution(tape: Tape, name: str, x: Tensor, width: int, kernel: int = 3) -
     batch, area, channels = x.dims
     weight = tape.weight(f"{name}.weight", Dim(int(channels.size) * kernel**2), Dim(width))
     out = Tensor((batch, area, Dim(width)), x.dtype)
-    flops = 2 * out.elements(tape.degrees) * int(channels.size) * kernel**2
+    pixels = out.elements(tape.degrees) // width
+    flops = convolution_flops(pixels, (width, int(channels.size), kernel, kernel))
     moved = sum(t.bytes(tape.degrees) for t in (x, weight.tensor, out))
     node = Node(name, "matmul", flops, bytes=moved, dtype=x.dtype)
     place = tape.emit(node, [x])

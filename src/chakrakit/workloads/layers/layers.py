@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from chakrakit.operators import GELU, NORM, SOFTMAX, SWIGLU
 from chakrakit.workloads.description import Decoder
 from chakrakit.workloads.layers.attention import Core, attention
 from chakrakit.workloads.layers.operators import (
@@ -103,7 +104,7 @@ def latent_attention(tape: Tape, model: Decoder, x: Tensor, tokens: Tokens) -> T
     scale = tape.weight("attention.kv_norm.weight", Dim(model.kv_lora), kind="vector")
     narrow = _narrow(latent, model.kv_lora)
     content = vector(
-        tape, "attention.kv_norm", [latent], narrow, ops=5, keeps=[latent], weights=[scale]
+        tape, "attention.kv_norm", [latent], narrow, ops=NORM, keeps=[latent], weights=[scale]
     )
     both = Dim(model.heads * (model.nope_dim + value), ("tp",))
     kv = linear(tape, "attention.kv_up", content, both)
@@ -128,14 +129,14 @@ def mlp(tape: Tape, model: Decoder, x: Tensor, width: int, name: str = "mlp") ->
     inner = Dim(width, ("tp",))
     if model.activation == "gelu":
         up = linear(tape, f"{name}.up", x, inner, bias=model.bias)
-        act = vector(tape, f"{name}.act", [up], ops=8, keeps=[up])
+        act = vector(tape, f"{name}.act", [up], ops=GELU, keeps=[up])
     elif model.fused:
         both = linear(tape, f"{name}.gate_up", x, Dim(2 * width, ("tp",)), bias=model.bias)
-        act = vector(tape, f"{name}.act", [both], _shaped(both, inner), ops=5, keeps=[both])
+        act = vector(tape, f"{name}.act", [both], _shaped(both, inner), ops=SWIGLU, keeps=[both])
     else:
         gate = linear(tape, f"{name}.gate", x, inner, bias=model.bias)
         up = linear(tape, f"{name}.up", x, inner, bias=model.bias)
-        act = vector(tape, f"{name}.act", [gate, up], ops=5, keeps=[gate, up])
+        act = vector(tape, f"{name}.act", [gate, up], ops=SWIGLU, keeps=[gate, up])
     return linear(tape, f"{name}.down", act, Dim(model.hidden), into=("tp",), bias=model.bias)
 
 
@@ -146,7 +147,7 @@ def _shaped(x: Tensor, last: Dim) -> Tensor:
 def experts(tape: Tape, model: Decoder, x: Tensor, tokens: Tokens) -> Tensor:
     """Top-k of many MLPs: route, send tokens to the ranks that have their experts, and back."""
     scores = linear(tape, "moe.router", x, Dim(model.experts), bias=model.router_bias)
-    chosen = vector(tape, "moe.top_k", [scores], ops=5, keeps=[scores])
+    chosen = vector(tape, "moe.top_k", [scores], ops=SOFTMAX, keeps=[scores])
     routed = _dispatch(tape, model, x, chosen, tokens)
     routed = _experts_mlp(tape, model, routed)
     mixed = _combine(tape, model, routed, x, chosen)
@@ -181,7 +182,7 @@ def _experts_mlp(tape: Tape, model: Decoder, x: Tensor) -> Tensor:
         "moe.experts.act",
         [hidden],
         _shaped(hidden, Dim(size, inner)),
-        ops=5,
+        ops=SWIGLU if gated else GELU,
         keeps=[hidden],
         routed=True,
     )

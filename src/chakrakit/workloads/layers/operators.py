@@ -11,6 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import prod
 
+from chakrakit.operators import LAYER_NORM, NORM, SOFTMAX, PerElement, product_flops
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
 from chakrakit.workloads.layers.tape import Grads, Node, Tape, Weight
@@ -70,7 +71,7 @@ def _matmul_node(
     return Node(
         name,
         "matmul",
-        2 * _product(dims, tape),
+        product_flops(_product(dims, tape), 1, 1),
         bytes=moved,
         dtype=kind,
         routed=routed,
@@ -118,7 +119,7 @@ def vector(
     inputs: Sequence[Tensor],
     out: Tensor | None = None,
     *,
-    ops: int = 1,
+    ops: int | PerElement = 1,
     keeps: Sequence[Tensor] = (),
     mask: bool = False,
     weights: Sequence[Weight] = (),
@@ -127,10 +128,12 @@ def vector(
 ) -> Tensor:
     """An element by element operation; inputs of the same size are brought to the cutting of the first.
 
-    `out` is the result where it is not like the first input. Gradients are like the inputs. `mask`
-    keeps one byte per element (dropout). Sums still open are closed first, unless the operation is
-    `linear`: then its result is as open as its first input.
+    `ops` are operations per element; of a plain number the gradient has twice as many. `out` is the result
+    where it is not like the first input. Gradients are like the inputs. `mask` keeps one byte per element
+    (dropout). Sums still open are closed first, unless the operation is `linear`: then its result is as
+    open as its first input.
     """
+    each = ops if isinstance(ops, PerElement) else PerElement(ops, 2 * ops)
     first = inputs[0] if linear else _whole(inputs[0])
     alike = [_like(tape, t, first, name) for t in inputs]
     result = Tensor((out or first).dims, (out or first).dtype, (out or first).partial)
@@ -138,7 +141,7 @@ def vector(
     node = Node(
         name,
         "vector",
-        vector_ops=ops * result.elements(tape.degrees),
+        vector_ops=each.forward * result.elements(tape.degrees),
         bytes=moved,
         dtype=result.dtype,
         routed=routed,
@@ -153,7 +156,8 @@ def vector(
         _owe(weight, first.dims[:-1])
 
     def back(grad: Tensor) -> Grads:
-        again = node.again(name=f"{name}.dx", vector_ops=2 * node.vector_ops, free=freed)
+        count = each.backward * result.elements(tape.degrees)
+        again = node.again(name=f"{name}.dx", vector_ops=count, free=freed)
         dx = tape.emit_backward(again, [grad], keeps)
         for weight in weights:
             weight.grad_node = dx
@@ -192,9 +196,10 @@ def norm(tape: Tape, name: str, x: Tensor, kind: str = "rms") -> Tensor:
     """RMS or layer norm over the last dimension."""
     size = Dim(x.dims[-1].size)
     weights = [tape.weight(f"{name}.weight", size, kind="vector")]
+    ops = LAYER_NORM if kind == "layer" else NORM
     if kind == "layer":
         weights.append(tape.weight(f"{name}.bias", size, kind="vector"))
-    return vector(tape, name, [x], ops=5, keeps=[x], weights=weights)
+    return vector(tape, name, [x], ops=ops, keeps=[x], weights=weights)
 
 
 def lookup(tape: Tape, name: str, table: Weight, rows: Sequence[Dim], pooling: int = 1) -> Tensor:
@@ -228,7 +233,7 @@ def cross_entropy(tape: Tape, name: str, logits: Tensor) -> Tensor:
     node = Node(
         name,
         "vector",
-        vector_ops=5 * logits.elements(tape.degrees),
+        vector_ops=SOFTMAX.forward * logits.elements(tape.degrees),
         bytes=logits.bytes(tape.degrees) + kept.bytes(tape.degrees),
         dtype="fp32",
     )
@@ -241,7 +246,8 @@ def cross_entropy(tape: Tape, name: str, logits: Tensor) -> Tensor:
     out = Tensor(logits.dims[:-1], "fp32", node=place)
 
     def back(grad: Tensor) -> Grads:
-        again = node.again(name=f"{name}.dx", vector_ops=node.vector_ops // 2, free=freed)
+        count = SOFTMAX.backward * logits.elements(tape.degrees)
+        again = node.again(name=f"{name}.dx", vector_ops=count, free=freed)
         dx = tape.emit_backward(again, [grad], [kept])
         return [(logits, Tensor(logits.dims, logits.dtype, node=dx))]
 

@@ -15,13 +15,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from chakrakit.trace.model import CollectiveType, element_bytes
+from chakrakit.operators import TYPES
+from chakrakit.trace.model import CollectiveType
 
-BYTES = {
-    name: int(element_bytes(name))
-    for name in ("fp32", "bf16", "fp16", "fp8", "int64", "int32", "mask")
-}
-"""Bytes of an element."""
+BYTES = {t.name: t.bytes_of(1) for t in TYPES if t.bits % 8 == 0}
+"""Bytes of an element, by the short name of its type; types of less than a byte have no such number."""
 
 Degrees = Mapping[str, int]
 """Size of each mesh axis; an axis it does not name has one rank."""
@@ -71,11 +69,6 @@ class Tensor:
     def bytes(self, degrees: Degrees) -> int:
         """Bytes one rank holds."""
         return self.elements(degrees) * BYTES[self.dtype]
-
-    def with_axes(self, *axes: tuple[str, ...]) -> Tensor:
-        """The same sizes with dimensions cut by these axes, nothing partial."""
-        dims = tuple(Dim(d.size, a) for d, a in zip(self.dims, axes, strict=True))
-        return Tensor(dims, self.dtype, needs_grad=self.needs_grad)
 
     def where(self, axis: str) -> int:
         """The dimension this axis cuts; -1 for none."""

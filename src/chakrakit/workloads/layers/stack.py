@@ -6,10 +6,11 @@ and what comes before the first and after the last of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.description import (
     Convolutional,
     Decoder,
@@ -24,9 +25,148 @@ from chakrakit.workloads.layers import families
 from chakrakit.workloads.layers.attention import Core
 from chakrakit.workloads.layers.families import Build
 from chakrakit.workloads.layers.layers import Tokens, decoder_layer, embedding, head
-from chakrakit.workloads.layers.overlap import overlapped
-from chakrakit.workloads.layers.recompute import recomputed
-from chakrakit.workloads.layers.tape import Block, Settings, Tape
+from chakrakit.workloads.layers.tape import INPUT, Block, Node, Settings, Tape
+
+# Tensor-parallel collectives beside the products that read or make their data.
+#
+# Recipes of Megatron-Core (`tp_comm_overlap`) cut both into pieces and exchange one piece while another is
+# multiplied. Here a collective and its product start together, and what comes after waits for both: the time
+# of the longer one, which is what ever smaller pieces lead to.
+
+
+def overlapped(block: Block) -> Block:
+    """The same block; its nodes are changed in place."""
+    _overlap(block.forward, block.forward_end)
+    _overlap(block.backward, block.backward_end)
+    return block
+
+
+def _overlap(nodes: list[Node], end: int) -> None:
+    before = [list(node.deps) for node in nodes]
+    for place, node in enumerate(nodes):
+        if node.role != "tp" or node.weight:
+            continue
+        if node.comm is CollectiveType.ALL_GATHER:
+            readers = [
+                i for i, deps in enumerate(before) if place in deps and _is_product(nodes[i])
+            ]
+            for reader in (r for r in readers if r != end):
+                nodes[reader].deps = _replaced(nodes[reader].deps, [place], node.deps)
+                _wait_too(nodes, before, reader, [place])
+        elif node.comm is CollectiveType.REDUCE_SCATTER and place != end:
+            makers = [i for i in before[place] if i >= 0 and _is_product(nodes[i])]
+            if makers:
+                starts = [i for maker in makers for i in before[maker]]
+                node.deps = _replaced(node.deps, makers, starts)
+                _wait_too(nodes, before, place, makers)
+
+
+def _is_product(node: Node) -> bool:
+    return node.op == "matmul"
+
+
+def _replaced(deps: Iterable[int], old: Iterable[int], new: Iterable[int]) -> list[int]:
+    return sorted({*deps} - {*old} | {*new})
+
+
+def _wait_too(nodes: list[Node], before: list[list[int]], place: int, others: list[int]) -> None:
+    """Who waited for a node waits for these too."""
+    for node, deps in zip(nodes, before, strict=True):
+        if place in deps:
+            node.deps = sorted({*node.deps, *others})
+
+
+# Activation recompute: forward nodes done again in backward instead of keeping what they made.
+
+
+def recomputed(block: Block, how: str) -> Block:
+    """A block that keeps less: `full` keeps only its input, `selective` all but the attention core's."""
+    if how == "full":
+        return _full(block)
+    return _selective(block)
+
+
+def _full(block: Block) -> Block:
+    """All forward nodes again at the start of backward, once the gradient is there."""
+    held = block.input_bytes
+    forward = [replace(n, alloc=0) for n in block.forward]
+    forward[0].alloc = held
+    again = [_clone(n, {i: i for i in range(len(block.forward))}) for n in block.forward]
+    shift = len(again)
+    kept = _first_keeper(block)
+    again[kept].alloc -= held  # the input was held all along
+    backward = [_shifted(n, shift) for n in block.backward]
+    weights = block.weights
+    for weight in weights:
+        weight.grad_node += shift
+    return replace(
+        block,
+        forward=forward,
+        backward=[*again, *backward],
+        backward_end=_moved(block.backward_end, shift),
+    )
+
+
+def _first_keeper(block: Block) -> int:
+    """The node that is charged with the input; blocks keep it for their first norm."""
+    return next(i for i, n in enumerate(block.forward) if n.alloc >= block.input_bytes)
+
+
+def _clone(node: Node, place: dict[int, int]) -> Node:
+    deps = [place.get(d, INPUT) for d in node.deps]
+    return node.again(
+        name=f"{node.name}.again", deps=deps or [INPUT], alloc=node.alloc, recompute=True
+    )
+
+
+def _shifted(node: Node, shift: int) -> Node:
+    """What was read from forward is read from the clones, which are at the same places."""
+    deps = [_moved(d, shift) for d in node.deps]
+    return replace(node, deps=sorted({*deps, *node.saved}), saved=[])
+
+
+def _moved(place: int, shift: int) -> int:
+    return place + shift if place >= 0 else place
+
+
+def _selective(block: Block) -> Block:
+    """The attention core again, just before its own backward."""
+    core = [i for i, n in enumerate(block.forward) if n.core]
+    if not core:
+        return block
+    at = next(i for i, n in enumerate(block.backward) if n.core)
+    place = {i: at + k for k, i in enumerate(core)}
+    inner = _inner(block, core)
+    forward = [replace(n, alloc=n.alloc - inner.get(i, 0)) for i, n in enumerate(block.forward)]
+    again = []
+    for i in core:
+        clone = _clone(block.forward[i], place)
+        clone.saved = [d for d in block.forward[i].deps if d not in place and d >= 0]
+        clone.deps = sorted({*(d for d in clone.deps if d >= 0), *_gradient(block, at)})
+        clone.alloc = inner.get(i, 0)
+        again.append(clone)
+    shift = {i: i if i < at else i + len(core) for i in range(-1, len(block.backward))}
+    backward = [replace(n, deps=[shift[d] for d in n.deps]) for n in block.backward]
+    backward[at].deps.append(at + len(core) - 1)
+    for weight in block.weights:
+        weight.grad_node = shift[weight.grad_node]
+    return replace(
+        block,
+        forward=forward,
+        backward=[*backward[:at], *again, *backward[at:]],
+        backward_end=shift[block.backward_end],
+    )
+
+
+def _gradient(block: Block, at: int) -> list[int]:
+    """What the core's backward waits for, so that recompute starts no earlier."""
+    return block.backward[at].deps
+
+
+def _inner(block: Block, core: list[int]) -> dict[int, int]:
+    """Bytes that only the core's own backward needs: its scores."""
+    return {i: block.forward[i].inner for i in core if block.forward[i].inner}
+
 
 FAMILIES: dict[type, Callable[..., families.FamilyBlocks]] = {
     Vision: families.vision,

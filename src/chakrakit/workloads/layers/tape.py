@@ -108,7 +108,6 @@ class Block:
     backward: list[Node]
     weights: list[Weight]
     input_bytes: int
-    output_bytes: int
     forward_end: int
     """The node that makes the output."""
     backward_end: int
@@ -261,14 +260,7 @@ class Tape:
         end = self._input_gradient()
         block_input = self._input.bytes(self.degrees) if self._input else 0
         return Block(
-            self.name,
-            self.forward,
-            self.backward,
-            self.weights,
-            block_input,
-            output.bytes(self.degrees),
-            output.node,
-            end,
+            self.name, self.forward, self.backward, self.weights, block_input, output.node, end
         )
 
     def _step_back(self, op: _Op) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.workloads.models.fields import field_docs, field_types, workload_of
-from chakrakit.workloads.models.files import from_plain, read_workload, write_workload
-from chakrakit.workloads.models.naming import named
+from chakrakit.workloads.models.files import from_plain, named, read_workload
 from chakrakit.workloads.models.published import catalog
 
 __all__ = [
@@ -15,5 +14,4 @@ __all__ = [
     "named",
     "read_workload",
     "workload_of",
-    "write_workload",
 ]

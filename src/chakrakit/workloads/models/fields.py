@@ -27,8 +27,7 @@ from chakrakit.workloads.description import (
     Workload,
     description,
 )
-from chakrakit.workloads.models.files import from_plain, read_workload
-from chakrakit.workloads.models.naming import named
+from chakrakit.workloads.models.files import from_plain, named, read_workload
 
 PARTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "plan": (Plan,),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from chakrakit.workloads.program.held_memory import header, memory, model_state
 from chakrakit.workloads.program.layout import HeldWeight, Layout
 from chakrakit.workloads.program.program import (
     MESSAGES,
@@ -15,7 +14,7 @@ from chakrakit.workloads.program.program import (
 from chakrakit.workloads.program.step_end import step_end_nodes
 from chakrakit.workloads.program.tables import COLUMNS, TextTables, TiledColumns, table_of
 from chakrakit.workloads.program.task_templates import OWN, Template
-from chakrakit.workloads.program.traces import MeshBindings, trace_of
+from chakrakit.workloads.program.traces import MeshBindings, header, memory, model_state, trace_of
 from chakrakit.workloads.program.variation import document_lengths, variants, varied
 
 __all__ = [

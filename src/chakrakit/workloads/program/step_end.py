@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from chakrakit.operators import ADAM, SGD
 from chakrakit.trace.model import CollectiveType
+from chakrakit.workloads.description import Step
 from chakrakit.workloads.layers import BYTES, Node
 from chakrakit.workloads.program.layout import HeldWeight, Layout
-from chakrakit.workloads.program.optimizer import optimizer_bytes
 
-ADAM_OPS = 12
-"""Operations per parameter: two moments, their corrections, a root, a division, the update."""
+# Bytes of an optimizer: what it keeps for each parameter, and what an update moves.
+
+
+def optimizer_state(step: Step) -> int:
+    """Bytes per parameter: a master copy in fp32 unless parameters are, and Adam's two moments."""
+    master = 0 if step.dtype == "fp32" else 4
+    return {"adam": master + 8, "sgd": master, "none": 0}[step.optimizer]
+
+
+def optimizer_bytes(step: Step) -> int:
+    """Bytes a parameter's update moves: gradient in, state in and out, parameter out."""
+    return BYTES[step.grad_dtype or "fp32"] + 2 * optimizer_state(step) + BYTES[step.dtype]
 
 
 @dataclass(frozen=True)
@@ -234,7 +245,7 @@ def _update(end: _StepEnd, held: Sequence[HeldWeight]) -> list[int]:
         blocks.setdefault((h.chunk, h.block), []).append(h)
     for mine in blocks.values():
         count = sum(optimizer_share(end.layout, h) for h in mine)
-        ops = ADAM_OPS if step.optimizer == "adam" else 2
+        ops = ADAM if step.optimizer == "adam" else SGD
         node = Node(
             "optimizer",
             "optimizer",

@@ -13,14 +13,7 @@ import numpy as np
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.workloads.layers import Block, Node
-from chakrakit.workloads.program.tables import (
-    COLUMNS,
-    PHASES,
-    NodeTable,
-    TextTables,
-    picked,
-    table_of,
-)
+from chakrakit.workloads.program.tables import COLUMNS, NodeTable, TextTables, picked, table_of
 
 OWN, FORWARD, BACKWARD, BEFORE = range(4)
 """Where an edge of a task comes from: the task itself, its forward, its backward, the chunk before."""
@@ -242,8 +235,3 @@ class Chunk:
         for row in deps:
             out.wait(OWN, row, np.array([start]))
         return start
-
-
-def phase_code(name: str) -> int:
-    """The number of a phase."""
-    return PHASES.index(name)

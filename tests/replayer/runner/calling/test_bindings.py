@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.runner.calling.bindings import Bindings
+from chakrakit.replayer.runner.calling import Bindings
 
 torch = pytest.importorskip("torch")
 aten = torch.ops.aten

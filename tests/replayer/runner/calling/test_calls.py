@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from chakrakit.replayer.runner.calling.calls import Layout, bind, constant
+from chakrakit.replayer.runner.calling import Layout, bind, constant
 
 A, B, C = {"slot": 0}, {"slot": 1}, {"slot": 2}
 

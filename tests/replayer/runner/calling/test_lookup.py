@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from chakrakit.replayer.runner.calling.lookup import ANY_OVERLOAD, find_operator
+from chakrakit.replayer.runner.calling import find_operator
+from chakrakit.replayer.runner.calling.lookup import ANY_OVERLOAD
 
 torch = pytest.importorskip("torch")
 X, Y = {"slot": 0}, {"slot": 1}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from chakrakit.replayer.runner.guard import Refused
 from chakrakit.replayer.runner.guard.attention import ATTENTION
-from chakrakit.replayer.runner.guard.refusal import Refused
 
 torch = pytest.importorskip("torch")
 FORWARD = ATTENTION["_scaled_dot_product_flash_attention"]

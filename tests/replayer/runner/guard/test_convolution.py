@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from chakrakit.replayer.runner.guard import Refused
 from chakrakit.replayer.runner.guard.convolution import CONVOLUTION, _output
-from chakrakit.replayer.runner.guard.refusal import Refused
 
 torch = pytest.importorskip("torch")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from chakrakit.replayer.runner.guard import Refused
 from chakrakit.replayer.runner.guard.dry_run import DryRun, Result
-from chakrakit.replayer.runner.guard.refusal import Refused
 from chakrakit.replayer.runner.measure import run_plan
 from support.replayed import SETTINGS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.runner.guard.memory_budget import MemoryBudget, memory_budget
+from chakrakit.replayer.runner.guard import MemoryBudget, memory_budget
 from chakrakit.replayer.runner.limits import ReplayError
 from support.replayed import examined
 

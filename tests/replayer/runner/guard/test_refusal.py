@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.runner.guard.refusal import Refused, check_kinds, written_by
+from chakrakit.replayer.runner.guard import Refused, written_by
+from chakrakit.replayer.runner.guard.refusal import check_kinds
 from support.replayed import examined
 
 torch = pytest.importorskip("torch")

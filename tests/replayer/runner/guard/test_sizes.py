@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.runner.guard.refusal import Refused
+from chakrakit.replayer.runner.guard import Refused
 from support.replayed import examined
 
 torch = pytest.importorskip("torch")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from chakrakit.sources.capture.recording.recording import Comm, Group, Op, Recording, Signature
+from chakrakit.sources.capture.recording import Comm, Group, Op, Recording, Signature
 
 
 def _signature(name: str, flops: int = 0, is_host: bool = False) -> Signature:

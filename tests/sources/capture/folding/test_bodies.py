@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.sources.capture.folding.bodies import collective_name, trace_of
-from chakrakit.sources.capture.recording.recording import Comm
-from chakrakit.sources.pytorch.communication import names as words
-from chakrakit.trace.model.edges import EdgeKind
-from chakrakit.trace.model.schema import CollectiveType as C
-from chakrakit.trace.model.schema import NodeType
+from chakrakit.sources.capture.recording import Comm
+from chakrakit.sources.pytorch import names as words
+from chakrakit.trace.model import CollectiveType as C
+from chakrakit.trace.model import EdgeKind, NodeType
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.capture.folding.digest import digest, relative_peer
-from chakrakit.sources.capture.folding.families import Families
-from chakrakit.sources.capture.recording.recording import Comm, Group
-from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.sources.capture.folding import Families, digest
+from chakrakit.sources.capture.folding.families import relative_peer
+from chakrakit.sources.capture.recording import Comm, Group
+from chakrakit.sources.pytorch import names as words
 
 RING = (Group("pp", (0, 1, 2, 3), "pp"),)
 

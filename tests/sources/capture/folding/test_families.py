@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.capture.folding.families import Families, Family
-from chakrakit.sources.capture.recording.recording import Group
+from chakrakit.sources.capture.folding import Families
+from chakrakit.sources.capture.folding.families import Family
+from chakrakit.sources.capture.recording import Group
 
 WORLD = Group("0", (0, 1, 2, 3), "world")
 

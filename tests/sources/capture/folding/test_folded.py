@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.capture.folding.families import Families
-from chakrakit.sources.capture.folding.folded import fold
-from chakrakit.sources.capture.folding.kinds import Kind
-from chakrakit.sources.capture.recording.recording import Comm, Group
-from chakrakit.sources.pytorch.communication import names as words
-from chakrakit.trace.model.schema import CollectiveType as C
-from chakrakit.trace.sets.card import Card
+from chakrakit.sources.capture.folding import Families, Kind, fold
+from chakrakit.sources.capture.recording import Comm, Group
+from chakrakit.sources.pytorch import names as words
+from chakrakit.trace.model import CollectiveType as C
+from chakrakit.trace.sets import Card
 
 PAIRS = [Group("1", (0, 1), "tp"), Group("", (2, 3), "tp")]
 RING = [Group("pp", (0, 1, 2, 3), "pp")]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.capture.folding.kinds import Search
-from chakrakit.sources.capture.recording.recording import Comm, Group, Op, Recording
-from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.sources.capture.folding import Search
+from chakrakit.sources.capture.recording import Comm, Group, Op, Recording
+from chakrakit.sources.pytorch import names as words
 
 
 def world(size, *more):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.capture.folding.families import Families
-from chakrakit.sources.capture.folding.kinds import Kind
-from chakrakit.sources.capture.folding.report import CollectiveFigures, KindFigures, report_of
-from chakrakit.sources.capture.recording.recording import Comm, Group
-from chakrakit.trace.model.schema import CollectiveType as C
+from chakrakit.sources.capture.folding import (
+    CollectiveFigures,
+    Families,
+    Kind,
+    KindFigures,
+    report_of,
+)
+from chakrakit.sources.capture.recording import Comm, Group
+from chakrakit.trace.model import CollectiveType as C
 
 GROUPS = [Group("0", (0, 1), "world")]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.capture.folding.streams import COMPUTE, COPY_IN, streams_of
-from chakrakit.sources.capture.recording.recording import Comm
-from chakrakit.sources.pytorch.communication import names as words
-from chakrakit.trace.model.schema import CollectiveType as C
+from chakrakit.sources.capture.folding.bodies import COMPUTE, COPY_IN, streams_of
+from chakrakit.sources.capture.recording import Comm
+from chakrakit.sources.pytorch import names as words
+from chakrakit.trace.model import CollectiveType as C
 
 HOST = -1
 REDUCE = {"comm": Comm(C.ALL_REDUCE, "0", 8, 8, "float32")}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from chakrakit.sources.capture.observing.communication import read, tensors
-from chakrakit.sources.pytorch.communication import names as words
-from chakrakit.trace.model.schema import CollectiveType as C
+from chakrakit.sources.capture.observing import tensors
+from chakrakit.sources.capture.observing.communication import read
+from chakrakit.sources.pytorch import names as words
+from chakrakit.trace.model import CollectiveType as C
 
 SMALL, LARGE = torch.zeros(2, 3), torch.zeros(8, 3)  # 24 and 96 bytes
 GROUP = object()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from chakrakit.sources.capture.observing.known_values import KnownValues
-from chakrakit.sources.capture.recording.patches import Patches
+from chakrakit.sources.capture.observing import KnownValues
+from chakrakit.sources.capture.recording import Patches
 
 
 @pytest.fixture

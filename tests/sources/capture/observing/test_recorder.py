@@ -6,12 +6,8 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from chakrakit.sources.capture.observing.known_values import KnownValues
-from chakrakit.sources.capture.observing.recorder import Recorder
-from chakrakit.sources.capture.observing.storages import Storages
-from chakrakit.sources.capture.observing.whereabouts import Whereabouts
-from chakrakit.sources.capture.recording.failures import NeedsValue
-from chakrakit.sources.capture.recording.patches import Patches
+from chakrakit.sources.capture.observing import KnownValues, Recorder, Storages, Whereabouts
+from chakrakit.sources.capture.recording import NeedsValue, Patches
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import torch
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from chakrakit.sources.capture.observing.sharded import fits, run
+from chakrakit.sources.capture.observing.recorder import fits, run
 
 ADD, ADD_IN_PLACE = torch.ops.aten._foreach_add.List, torch.ops.aten._foreach_add_.List
 

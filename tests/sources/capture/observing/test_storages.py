@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from chakrakit.sources.capture.observing.storages import Storages, rounded
+from chakrakit.sources.capture.observing import Storages
+from chakrakit.sources.capture.observing.storages import rounded
 
 
 def kibibytes(count):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.sources.capture.recording.failures import CaptureError, Finished, NeedsValue
+from chakrakit.sources.capture.recording import CaptureError, Finished, NeedsValue
 
 
 def test_a_script_s_own_handler_does_not_stop_the_end_of_a_capture():

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from chakrakit.sources.capture.recording.patches import Patches, is_library, script_line
+from chakrakit.sources.capture.recording import Patches, is_library, script_line
 
 
 class Parent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chakrakit.sources.capture.recording.recording import Comm, Group, Op, Recording, Signature
+from chakrakit.sources.capture.recording import Comm, Group, Op, Recording, Signature
 
 
 def test_a_recording_arrives_as_it_was_sent():

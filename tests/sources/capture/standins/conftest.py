@@ -7,11 +7,8 @@ from collections.abc import Iterator
 import pytest
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from chakrakit.sources.capture.observing.known_values import KnownValues
-from chakrakit.sources.capture.observing.recorder import Recorder
-from chakrakit.sources.capture.observing.storages import Storages
-from chakrakit.sources.capture.observing.whereabouts import Whereabouts
-from chakrakit.sources.capture.recording.patches import Patches
+from chakrakit.sources.capture.observing import KnownValues, Recorder, Storages, Whereabouts
+from chakrakit.sources.capture.recording import Patches
 
 
 @pytest.fixture

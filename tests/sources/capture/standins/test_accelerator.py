@@ -2,9 +2,9 @@
 
 import torch
 
-from chakrakit.sources.capture.observing.storages import Storages
-from chakrakit.sources.capture.standins import accelerator
-from chakrakit.sources.capture.standins.cuda import Cuda
+from chakrakit.sources.capture.observing import Storages
+from chakrakit.sources.capture.standins import Cuda
+from chakrakit.sources.capture.standins import cuda as accelerator
 
 
 def test_it_names_the_devices_that_the_script_is_told_of(patches):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from chakrakit.sources.capture.observing.storages import Storages
-from chakrakit.sources.capture.standins.cuda import Cuda, Event, Redirect, Stream, is_cuda
+from chakrakit.sources.capture.observing import Storages
+from chakrakit.sources.capture.standins import Cuda, Redirect
+from chakrakit.sources.capture.standins.cuda import Event, Stream, is_cuda
 
 
 @pytest.fixture

@@ -6,9 +6,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from chakrakit.sources.capture.recording.recording import Group
-from chakrakit.sources.capture.standins.distributed import Distributed
-from chakrakit.sources.capture.standins.mail import Mail
+from chakrakit.sources.capture.recording import Group
+from chakrakit.sources.capture.standins import Distributed, Mail
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import torch
 
-from chakrakit.sources.capture.standins.futures import Landed
+from chakrakit.sources.capture.standins.distributed import Landed
 
 
 def test_what_a_collective_gave_is_there_at_once():

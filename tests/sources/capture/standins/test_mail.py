@@ -1,6 +1,6 @@
 """What one rank tells the others in words."""
 
-from chakrakit.sources.capture.standins.mail import Mail
+from chakrakit.sources.capture.standins import Mail
 
 
 def test_what_one_capture_put_the_next_can_get():

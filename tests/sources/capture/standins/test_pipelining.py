@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.capture.observing.whereabouts import Whereabouts
-from chakrakit.sources.capture.recording.failures import NeedsValue
-from chakrakit.sources.capture.standins import pipelining
-from chakrakit.sources.capture.standins.mail import Mail
+from chakrakit.sources.capture.observing import Whereabouts
+from chakrakit.sources.capture.recording import NeedsValue
+from chakrakit.sources.capture.standins import Mail, pipelining
 
 
 @pytest.fixture

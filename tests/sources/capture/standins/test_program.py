@@ -6,13 +6,8 @@ import pytest
 import torch
 import torch.utils.checkpoint
 
-from chakrakit.sources.capture.observing.whereabouts import (
-    BACKWARD,
-    FORWARD,
-    OPTIMIZER,
-    RECOMPUTE,
-    Whereabouts,
-)
+from chakrakit.sources.capture.observing import BACKWARD, OPTIMIZER, RECOMPUTE, Whereabouts
+from chakrakit.sources.capture.observing.whereabouts import FORWARD
 from chakrakit.sources.capture.standins import program
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from chakrakit.sources.capture.observing.known_values import KnownValues
-from chakrakit.sources.capture.recording.failures import NeedsValue
-from chakrakit.sources.capture.standins.values import Placeholder, Values
+from chakrakit.sources.capture.observing import KnownValues
+from chakrakit.sources.capture.recording import NeedsValue
+from chakrakit.sources.capture.standins import Values
+from chakrakit.sources.capture.standins.values import Placeholder
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.trace.model.edges import EdgeKind
+from chakrakit.trace.model import EdgeKind
 from support.rescheduled import kinds, plan
 
 

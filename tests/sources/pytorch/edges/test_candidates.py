@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit.sources.pytorch.edges.candidates import Candidates, EdgeList
-from chakrakit.sources.pytorch.edges.soundness import violations
-from chakrakit.trace.model.edges import EdgeForm, EdgeKind
+from chakrakit.sources.pytorch.edges import Candidates, violations
+from chakrakit.sources.pytorch.edges.candidates import EdgeList
+from chakrakit.trace.model import EdgeForm, EdgeKind
 from support.rescheduled import plan
 
 

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
-from chakrakit.trace.model.edges import EdgeKind
-from chakrakit.trace.timing.scheduler import schedule
+from chakrakit.sources.pytorch.linking import LinkOptions, link
+from chakrakit.trace.model import EdgeKind
+from chakrakit.trace.timing import schedule
 from support.paths import DATA
 
 MODULES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.trace.model.edges import EdgeKind
+from chakrakit.trace.model import EdgeKind
 from support.rescheduled import kinds, plan
 
 

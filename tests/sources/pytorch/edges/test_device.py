@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.edges.soundness import violations
-from chakrakit.trace.model.edges import EdgeKind
+from chakrakit.sources.pytorch.edges import violations
+from chakrakit.trace.model import EdgeKind
 from support.rescheduled import kinds, plan
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.pytorch.edges.soundness import make_sound, violations
-from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges
+from chakrakit.sources.pytorch.edges import make_sound, violations
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges
 
 
 def test_no_graph_is_circular_and_no_pair_is_listed_twice(two_kernels):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit.trace.model.edges import EdgeKind
-from chakrakit.trace.timing.scheduler import schedule
+from chakrakit.trace.model import EdgeKind
+from chakrakit.trace.timing import schedule
 from support.rescheduled import kinds, plan
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from chakrakit.sources.pytorch.communication.calls import Collective
-from chakrakit.sources.pytorch.communication.clocks import Recorded
-from chakrakit.sources.pytorch.linking.linked_rank import LinkedRank
-from chakrakit.sources.pytorch.linking.report import InOut, RankReport
-from chakrakit.sources.pytorch.linking.step_facts import RankRecording
-from chakrakit.trace.model.trace import Trace
+from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.clocks import Recorded
+from chakrakit.sources.pytorch.linking import InOut, RankReport
+from chakrakit.sources.pytorch.linking.step_facts import LinkedRank, RankCard, RankRecording
+from chakrakit.trace.model import Trace
 from support.recording import Recording
 
 
@@ -34,7 +34,9 @@ def linked_rank(tmp_path: Path) -> Callable[..., LinkedRank]:
     """Makes what is known of a rank from its calls and groups; its files are in `tmp_path`."""
 
     def make(
-        calls: Sequence[Collective] = (), groups: dict[str, tuple[int, ...]] | None = None
+        calls: Sequence[Collective] = (),
+        groups: dict[str, tuple[int, ...]] | None = None,
+        card: dict[str, Any] | None = None,
     ) -> LinkedRank:
         none = InOut(0, 0)
         report = RankReport(
@@ -50,6 +52,8 @@ def linked_rank(tmp_path: Path) -> Callable[..., LinkedRank]:
         times = [100] * len(calls)
         seen = Recorded(list(calls), times, times)
         facts = RankRecording(None, 0, second_pass=False)
-        return LinkedRank(Trace.from_columns({"name": []}), report, seen, groups or {}, 0, 1, facts)
+        beside = RankCard(0, tmp_path / "card_0.json", card or {})
+        body = Trace.from_columns({"name": []})
+        return LinkedRank(body, report, seen, groups or {}, 0, 1, facts, beside)
 
     return make

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from chakrakit.errors import ChakraError
-from chakrakit.sources.pytorch.linking.cards import card_of, overhead_of, read_card
 from chakrakit.sources.pytorch.linking.overhead import Overhead
-from chakrakit.sources.pytorch.read.files import Pair
+from chakrakit.sources.pytorch.linking.step_facts import cards_of, overhead_of
+from chakrakit.sources.pytorch.read import Pair
 
 
 @pytest.fixture
@@ -30,8 +30,8 @@ def pair(tmp_path):
 def test_a_rank_s_own_card_comes_first_then_its_folder_s(pair, tmp_path, files, chosen):
     for name in files:
         (tmp_path / name).write_text("{}")
-    found = card_of(pair)
-    assert (found.name if found else None) == chosen
+    (card,) = cards_of([pair])
+    assert (card.path.name if card.path else None) == chosen
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,24 @@ def test_a_rank_s_own_card_comes_first_then_its_folder_s(pair, tmp_path, files, 
 )
 def test_what_a_card_says_of_recording(pair, tmp_path, card, overhead):
     (tmp_path / "card_1.json").write_text(json.dumps(card))
-    assert overhead_of(pair) == overhead
+    (read,) = cards_of([pair])
+    assert overhead_of(read) == overhead
 
 
-def test_no_card_says_nothing_and_a_damaged_one_is_named(tmp_path):
-    assert read_card(None) == read_card(tmp_path / "card.json") == {}
+def test_no_card_says_nothing_and_a_damaged_one_is_named(pair, tmp_path):
+    assert [card.fields for card in cards_of([pair])] == [{}]
     (tmp_path / "card.json").write_text("{")
     with pytest.raises(ChakraError, match=r"card\.json"):
-        read_card(tmp_path / "card.json")
+        cards_of([pair])
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("card_1.json", {"torch": "2"}), ("card.json", {}), ("card_0.json", {})]
+)
+def test_what_the_collector_says_of_a_rank_is_in_the_card_with_its_number(
+    pair, tmp_path, name, says
+):
+    (tmp_path / name).write_text('{"torch": "2"}')
+    (card,) = cards_of([pair])
+    assert card.fields == {"torch": "2"}
+    assert card.of_collector == says

@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.pytorch.linking.linker import link
+from chakrakit.sources.pytorch.linking import link
 
 SET = "cnn_ddp_2"
 

@@ -11,9 +11,9 @@ import pytest
 
 import chakrakit
 from chakrakit.errors import ConfigError, FormatError
-from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
-from chakrakit.trace.model.schema import CollectiveType, NodeType
-from chakrakit.trace.validation.check import validate
+from chakrakit.sources.pytorch.linking import LinkOptions, link
+from chakrakit.trace.model import CollectiveType, NodeType
+from chakrakit.trace.validation import validate
 
 
 def _load(path):

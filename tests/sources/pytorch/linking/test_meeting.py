@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.communication import names as words
-from chakrakit.sources.pytorch.communication.calls import Collective
-from chakrakit.sources.pytorch.communication.clocks import Recorded
+from chakrakit.sources.pytorch import names as words
+from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.clocks import Recorded
 from chakrakit.sources.pytorch.linking.meeting import meet
-from chakrakit.trace.model.edges import EdgeKind, Edges
-from chakrakit.trace.model.schema import CollectiveType as C
-from chakrakit.trace.model.trace import Trace
+from chakrakit.trace.model import CollectiveType as C
+from chakrakit.trace.model import EdgeKind, Edges, Trace
 
 
 def rank(compute, communication=1):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit.sources.pytorch.communication import names as words
-from chakrakit.sources.pytorch.communication.calls import Collective
-from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
+from chakrakit.sources.pytorch import names as words
+from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.linking import LinkOptions, link
 from chakrakit.sources.pytorch.linking.nodes import communication_columns, time_columns, to_trace
-from chakrakit.trace.model.schema import CollectiveType as C
+from chakrakit.trace.model import CollectiveType as C
 
 RECORDED = LinkOptions(as_recorded=True)
 

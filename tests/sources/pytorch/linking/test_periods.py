@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.pytorch.linking.periods import steady_period, step_periods
+from chakrakit.sources.pytorch.linking.report import steady_period, step_periods
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
-from chakrakit.trace.timing.scheduler import schedule
+from chakrakit.sources.pytorch.linking import LinkOptions, link
+from chakrakit.trace.timing import schedule
 
 RECORDED = LinkOptions(as_recorded=True)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from chakrakit.sources.pytorch.linking.overhead import Overhead
 from chakrakit.sources.pytorch.linking.rank import captures_of, link_rank
-from chakrakit.sources.pytorch.read.observer import read_observer
+from chakrakit.sources.pytorch.read import read_observer
 
 
 def test_figures_of_a_card_count_where_they_come_to_more(slow_step):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
+from chakrakit.sources.pytorch.linking import InOut, LinkReport
 from chakrakit.sources.pytorch.linking.rank import link_rank
-from chakrakit.sources.pytorch.linking.report import InOut, report_rank
-from chakrakit.sources.pytorch.read.kineto import read_kineto
-from chakrakit.sources.pytorch.read.observer import read_observer
+from chakrakit.sources.pytorch.linking.report import report_rank
+from chakrakit.sources.pytorch.read import read_kineto, read_observer
+from chakrakit.trace.sets import RecordedStep
 
 
 def test_everything_is_counted_and_the_schedule_is_the_measurement(slow_step):
@@ -53,3 +54,15 @@ def test_damage_is_warned_of(slow_step):
         "the Kineto file ends early; what it holds is linked",
     ]
     assert found.repaired == {"kineto_truncated": 1}
+
+
+def test_the_step_is_said_once_and_under_its_older_names():
+    step = RecordedStep(
+        recorded_step_ns=30, step_ns=21, unprofiled_step_ns=10, corrected="by probes"
+    )
+    report = LinkReport(ranks=[], recording=step)
+    assert (report.step_ns, report.recorded_step_ns, report.unprofiled_step_ns) == (21, 30, 10)
+    assert (report.corrected_step_ns, report.corrected) == (21, "by probes")
+    assert report.warning == step.warning != ""
+    uncorrected = LinkReport(ranks=[], recording=RecordedStep(recorded_step_ns=30, step_ns=30))
+    assert (uncorrected.step_ns, uncorrected.corrected_step_ns) == (30, 0)

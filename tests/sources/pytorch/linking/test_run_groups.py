@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
-from chakrakit.sources.pytorch.communication.calls import Collective
-from chakrakit.sources.pytorch.linking.run_groups import (
-    merged_groups,
-    numbered_groups,
-    resolve_groups,
-)
-from chakrakit.trace.model.schema import CollectiveType as C
+from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.linking.linker import merged_groups, numbered_groups, resolve_groups
+from chakrakit.trace.model import CollectiveType as C
 
 
 def call(group=None):
@@ -44,8 +38,8 @@ def test_groups_are_numbered_from_one_and_calls_follow(linked_rank):
     assert [c.group for c in calls] == ["2", "1", "elsewhere", None]
 
 
-def test_the_collector_s_card_names_the_group_of_ddp(linked_rank, tmp_path):
-    (tmp_path / "card_0.json").write_text(json.dumps({"ddp_groups": ["7"]}))
+def test_the_collector_s_card_names_the_group_of_ddp(linked_rank):
     calls = [call(), call(), call("0")]
-    assert resolve_groups({0: linked_rank(calls)}, {"0": (0, 1), "7": (0, 1)}) == {0: 2}
+    linked = linked_rank(calls, card={"ddp_groups": ["7"]})
+    assert resolve_groups({0: linked}, {"0": (0, 1), "7": (0, 1)}) == {0: 2}
     assert [(c.group, c.sequence) for c in calls] == [("7", 0), ("7", 1), ("0", 0)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import pickle
 
-from chakrakit.sources.pytorch.linking.spool import Spool
-from chakrakit.trace.model.trace import Trace
+from chakrakit.sources.pytorch.linking.linker import Spool
+from chakrakit.trace.model import Trace
 
 
 def test_a_trace_comes_back_and_the_folder_goes_with_the_spool(tmp_path):

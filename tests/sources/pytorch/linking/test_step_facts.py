@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
+from chakrakit.sources.pytorch.linking import LinkOptions, link
 from chakrakit.sources.pytorch.linking.overhead import Overhead
 from chakrakit.sources.pytorch.linking.step_facts import RankRecording, recording, steps_of
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chakrakit.sources.pytorch.linking.overhead import Overhead
-from chakrakit.sources.pytorch.linking.tracer_time import tracer_time
+from chakrakit.sources.pytorch.linking.rank import tracer_time
 
 
 @pytest.mark.parametrize(

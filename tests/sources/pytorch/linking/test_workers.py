@@ -11,7 +11,7 @@ import pytest
 from chakrakit import Run
 from chakrakit.errors import ChakraError
 from chakrakit.parallel import Workers
-from chakrakit.sources.pytorch.linking.linker import LinkOptions, link
+from chakrakit.sources.pytorch.linking import LinkOptions, link
 from support import paths
 from support.engines import ENGINES
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.pytorch.read.files import Found, Source, _pair_up, find_pairs, read_bytes
+from chakrakit.sources.pytorch.read import Found, Source, find_pairs, read_bytes
+from chakrakit.sources.pytorch.read.files import _pair_up
 
 
 def test_files_of_many_ranks_find_each_other() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.pytorch.read.kineto import Kind, read_kineto
+from chakrakit.sources.pytorch.read import Kind, read_kineto
 
 
 def _kineto(*events: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from chakrakit.sources.pytorch.read.observer import read_observer
+from chakrakit.sources.pytorch.read import read_observer
 
 
 def test_old_flat_nodes_are_read_by_their_keys():

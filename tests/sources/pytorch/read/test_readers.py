@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.pytorch.read.kineto import read_kineto
-from chakrakit.sources.pytorch.read.observer import read_observer
+from chakrakit.sources.pytorch.read import read_kineto, read_observer
 
 
 @pytest.mark.parametrize("cut", [0.3, 0.5, 0.9, 0.99])

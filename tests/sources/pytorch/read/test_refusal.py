@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.pytorch.read.kineto import read_kineto
-from chakrakit.sources.pytorch.read.observer import read_observer
+from chakrakit.sources.pytorch.read import read_kineto, read_observer
 
 
 def test_something_else_is_one_clear_error():

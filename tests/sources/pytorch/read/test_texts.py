@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from chakrakit.sources.pytorch.read.texts import Texts, plain_strings
+from chakrakit.sources.pytorch.read import Texts
+from chakrakit.sources.pytorch.read.texts import plain_strings
 
 WORDS = (b"", b"aten::mm", b"aten::add_", "größe".encode())
 

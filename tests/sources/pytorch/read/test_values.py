@@ -2,7 +2,8 @@
 
 import pytest
 
-from chakrakit.sources.pytorch.read import json_list, json_value, whole
+from chakrakit.operators import json_list, json_value
+from chakrakit.sources.pytorch.read import whole
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from chakrakit.sources.pytorch import recorder
-from chakrakit.sources.pytorch.recorder import collector
-from chakrakit.sources.pytorch.recorder.collector import Collector
+from chakrakit.sources.pytorch.recorder import Collector, collector
 
 
 @pytest.mark.parametrize(("text", "window"), [("10:12", (10, 12)), (":2", (0, 2)), ("5", (5, 6))])

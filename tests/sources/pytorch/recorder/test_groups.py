@@ -6,16 +6,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from chakrakit.sources.pytorch.recorder.groups import (
+from chakrakit.sources.pytorch.recorder import (
     GROUP_MARK,
     REDUCE_MARK,
-    ddp_groups,
-    group_name,
     mark_groups,
-    process_groups,
     rank,
     world_size,
 )
+from chakrakit.sources.pytorch.recorder.groups import ddp_groups, group_name, process_groups
 
 torch = pytest.importorskip("torch")
 dist = torch.distributed

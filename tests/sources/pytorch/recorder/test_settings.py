@@ -2,7 +2,7 @@
 
 import pytest
 
-from chakrakit.sources.pytorch.recorder.settings import global_settings
+from chakrakit.sources.pytorch.recorder import global_settings
 
 torch = pytest.importorskip("torch")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.pytorch.work.attribution import layer_of
+from chakrakit.sources.pytorch import layer_of
 
 
 def test_modules_are_paths_through_the_python_stack(recording):

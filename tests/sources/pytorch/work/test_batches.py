@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.pytorch.work import Batch, Share, read_batch
+from chakrakit.sources.pytorch.attribution import Batch, Share, read_batch
 
 
 @pytest.mark.parametrize(

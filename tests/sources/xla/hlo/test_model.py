@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.xla.hlo.model import Computation, Instruction, Module, Shape
+from chakrakit.sources.xla import Module
+from chakrakit.sources.xla.hlo import Computation, Instruction, Shape
 
 F32 = Shape("f32", (2, 3))
 NESTED = Shape(parts=(Shape(parts=(Shape("pred", (5,)),), is_tuple=True), F32), is_tuple=True)

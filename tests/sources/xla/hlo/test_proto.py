@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.xla.hlo.model import Computation, Instruction, Module, Shape
-from chakrakit.sources.xla.hlo.proto import devices_named, read_proto
-from chakrakit.sources.xla.hlo.read import parse_hlo
-from chakrakit.sources.xla.program import program_of
+from chakrakit.sources.xla import Module, parse_hlo
+from chakrakit.sources.xla.hlo import Computation, Instruction, Shape
+from chakrakit.sources.xla.hlo_proto import devices_named, read_proto
+from chakrakit.sources.xla.rows import program_of
 
 BOTH = """
 import jax, jax.numpy as jnp, sys

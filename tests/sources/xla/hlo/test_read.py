@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
-
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.xla.hlo.read import is_hlo, parse_hlo, read_hlo
+from chakrakit.sources.xla import is_hlo, parse_hlo
 from support.foreign_files import HLO
 
 
@@ -34,16 +32,7 @@ def test_a_module_is_told_by_its_first_bytes(head, answer):
     assert is_hlo(head) is answer
 
 
-def test_a_gzipped_file_is_read_as_the_plain_one(tmp_path):
-    for name, data in (("m.txt", HLO.encode()), ("m.txt.gz", gzip.compress(HLO.encode()))):
-        (tmp_path / name).write_bytes(data)
-        assert read_hlo(tmp_path / name).name == "jit_f"
-
-
-def test_an_error_names_the_file(tmp_path):
-    with pytest.raises(FormatError, match="cannot be read") as error:
-        read_hlo(tmp_path / "gone.txt")
-    assert error.value.path == str(tmp_path / "gone.txt")
+def test_an_error_names_the_file():
     with pytest.raises(FormatError, match="no ENTRY computation") as error:
         parse_hlo(b"HloModule m\n", "m.txt")
     assert error.value.path == "m.txt"

@@ -3,7 +3,7 @@
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.xla.hlo.replicas import parse_groups, parse_pairs
+from chakrakit.sources.xla.hlo_replicas import parse_groups, parse_pairs
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.xla.hlo.text import read_text
+from chakrakit.sources.xla.hlo_text import read_text
 
 HEAD = "HloModule m, is_scheduled=true, num_partitions=4, replica_count=2\n\n"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.xla.hlo import Message
+from chakrakit.sources.xla.hlo_proto import Message
 from chakrakit.trace.model import field_bytes, varint
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.sources.xla.jax.arguments import abstract, parse_argument
+from chakrakit.sources.xla.jax import abstract, parse_argument
 
 jax = pytest.importorskip("jax", reason="pip install jax")
 

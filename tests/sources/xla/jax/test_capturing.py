@@ -14,9 +14,9 @@ import pytest
 
 from chakrakit import read, validate
 from chakrakit.errors import ConfigError
-from chakrakit.sources.xla.jax import capturing
-from chakrakit.sources.xla.jax.capturing import capture_jax_command
-from chakrakit.sources.xla.jax.mesh import make_mesh
+from chakrakit.sources.xla import capture_jax_command
+from chakrakit.sources.xla import jax as capturing
+from chakrakit.sources.xla.jax import make_mesh
 
 pytest.importorskip("jax", reason="pip install jax")
 
@@ -46,7 +46,7 @@ def started(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [
         sys.executable,
         "-c",
-        "from chakrakit.cli import main; main()",
+        "from chakrakit.commands import main; main()",
         "capture",
         *arguments,
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.sources.xla.jax.mesh import make_mesh, parse_mesh
+from chakrakit.sources.xla.jax import make_mesh, parse_mesh
 
 
 @pytest.mark.parametrize(

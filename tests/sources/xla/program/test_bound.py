@@ -8,7 +8,7 @@ import pytest
 
 from chakrakit import read, validate, write
 from chakrakit.errors import FormatError
-from chakrakit.sources.xla.hlo import Module, parse_hlo
+from chakrakit.sources.xla import Module, parse_hlo
 from chakrakit.sources.xla.program import traces_of
 from support.foreign_files import HLO
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.xla.hlo import Module, parse_hlo
-from chakrakit.sources.xla.program import program_of, traces_of
-from chakrakit.sources.xla.program.columns import body_of
+from chakrakit.sources.xla import Module, parse_hlo
+from chakrakit.sources.xla.columns import body_of
+from chakrakit.sources.xla.program import traces_of
+from chakrakit.sources.xla.rows import program_of
 from support.foreign_files import HLO
 
 
@@ -43,6 +44,11 @@ def test_backward_is_told_by_where_an_instruction_came_from():
         "fp32",
         8,
     )
+
+
+def test_narrow_types_have_the_names_that_devices_have_rates_for():
+    body = _traced("%n = f8e4m3fn[8] convert(%a)", "ROOT %m = s4[8] convert(%n)")(0, {})
+    assert [body[i].get("dtype") for i in range(2)] == ["fp8_e4m3", "int4"]
 
 
 def test_communication_has_no_work_and_computation_no_group():

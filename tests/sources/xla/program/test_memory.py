@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.xla.hlo.read import parse_hlo
-from chakrakit.sources.xla.program.memory import memory_of
-from chakrakit.sources.xla.program.unrolled import Unrolled
+from chakrakit.sources.xla import parse_hlo
+from chakrakit.sources.xla.rows import Unrolled, memory_of
 
 TEXT = b"""\
 HloModule m, is_scheduled=true

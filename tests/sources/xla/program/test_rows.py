@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.xla.hlo import Module, parse_hlo
-from chakrakit.sources.xla.program import program_of, rows
-from chakrakit.trace.model.schema import CollectiveType, NodeType
+from chakrakit.sources.xla import Module, parse_hlo, rows
+from chakrakit.sources.xla.rows import program_of
+from chakrakit.trace.model import CollectiveType, NodeType
 from support.foreign_files import HLO
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.xla.hlo.read import parse_hlo
-from chakrakit.sources.xla.program import unrolled
-from chakrakit.sources.xla.program.unrolled import Unrolled
+from chakrakit.sources.xla import parse_hlo
+from chakrakit.sources.xla import rows as unrolled
+from chakrakit.sources.xla.rows import Unrolled
 
 HEAD = "HloModule m\n\n"
 LOOP = """\

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.xla.hlo.model import Computation, Instruction, Module, Shape
-from chakrakit.sources.xla.program.work import flops, moved
+from chakrakit.sources.xla import Module
+from chakrakit.sources.xla.hlo import Computation, Instruction, Shape
+from chakrakit.sources.xla.rows import flops, moved
 
 
 def f32(*dims):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.inputs import link
+from chakrakit.sources import link
 from chakrakit.sources.pytorch.linking import LinkOptions
-from chakrakit.sources.xla.xplane import read_devices
+from chakrakit.sources.xla import read_devices
 from support.paths import DATA
 
 RECORDED = LinkOptions(as_recorded=True)

@@ -7,7 +7,8 @@ import struct
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.xla.xplane.space import is_xplane, read_planes
+from chakrakit.sources.xla import is_xplane
+from chakrakit.sources.xla.xplane import read_planes
 from chakrakit.trace.model import field_bytes, varint
 
 

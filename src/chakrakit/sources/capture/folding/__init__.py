@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.capture.folding.digest import digest
-from chakrakit.sources.capture.folding.families import Families
-from chakrakit.sources.capture.folding.folded import fold
-from chakrakit.sources.capture.folding.kinds import Kind, Search
-from chakrakit.sources.capture.folding.report import (
+from chakrakit.sources.capture.folding.families import Families, digest
+from chakrakit.sources.capture.folding.folded import (
     CaptureReport,
     CollectiveFigures,
     KindFigures,
+    fold,
     report_of,
 )
+from chakrakit.sources.capture.folding.kinds import Kind, Search
 
 __all__ = [
     "CaptureReport",

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from chakrakit.sources.capture.folding.bodies import trace_of
-from chakrakit.sources.capture.folding.digest import relative_peer
-from chakrakit.sources.capture.folding.families import Families, Family
+from chakrakit.results import Result
+from chakrakit.sources.capture.folding.bodies import collective_name, trace_of
+from chakrakit.sources.capture.folding.families import Families, Family, relative_peer
 from chakrakit.sources.capture.folding.kinds import Kind
-from chakrakit.sources.capture.recording import Comm, Recording
-from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.sources.capture.recording import Comm, Recording, Signature
+from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, TraceSet
@@ -133,3 +133,79 @@ def _as_rank(recording: Recording, families: Families, rank: int) -> Recording:
             comm = msgspec.structs.replace(comm, peer=peer)
         comms.append(comm)
     return msgspec.structs.replace(recording, rank=rank, comms=comms)
+
+
+# What a capture amounts to, for people and for `--json`.
+
+
+class KindFigures(msgspec.Struct, frozen=True):
+    """Ranks that run the same program, and what each of them does in the captured steps."""
+
+    ranks: int
+    nodes: int
+    flops: int
+    """Of matrix products, convolutions and attention, as `chakra generate` counts them."""
+    parameters: int
+    """Of the modules that ran; a sharded parameter counts as a whole."""
+    peak_bytes: int
+
+
+class CollectiveFigures(msgspec.Struct, frozen=True):
+    """Collectives or messages of one type and group: totals of one rank over the captured steps."""
+
+    type: str
+    group: str
+    count: int
+    bytes: int
+
+
+class CaptureReport(Result, msgspec.Struct, frozen=True):
+    """The result of `chakra capture`."""
+
+    ranks: int
+    kinds: list[KindFigures]
+    collectives: list[CollectiveFigures]
+    stubbed: list[str]
+    warnings: list[str]
+
+
+def report_of(kinds: Sequence[Kind], families: Families, warnings: Sequence[str]) -> CaptureReport:
+    """Figures of every kind; a collective is that of the first kind that has it."""
+    found: dict[tuple[str, str], CollectiveFigures] = {}
+    for kind in kinds:
+        for figures in _collectives(kind, families):
+            found.setdefault((figures.type, figures.group), figures)
+    told = [w for k in kinds for w in k.recording.warnings] + list(warnings)
+    return CaptureReport(
+        sum(len(k.ranks) for k in kinds),
+        [_figures(k) for k in kinds],
+        [found[key] for key in sorted(found)],
+        sorted({s for k in kinds for s in k.recording.stubbed}),
+        list(dict.fromkeys(told)),
+    )
+
+
+def _figures(kind: Kind) -> KindFigures:
+    made = kind.recording
+    flops = sum(_model_flops(made.signatures[op.signature]) for op in made.ops)
+    return KindFigures(len(kind.ranks), len(made.ops), flops, made.parameters, made.peak_bytes)
+
+
+def _model_flops(signature: Signature) -> int:
+    """Matrix work of the model; a fused attention's backward makes the scores once more by itself."""
+    fused = "attention" in signature.name and signature.name.endswith("_backward")
+    return signature.flops * 4 // 5 if fused else signature.flops
+
+
+def _collectives(kind: Kind, families: Families) -> list[CollectiveFigures]:
+    made = kind.recording
+    homes = families.of_recorded(made.groups)
+    totals: dict[tuple[str, str], tuple[int, int]] = {}
+    for op in made.ops:
+        if op.comm >= 0:
+            comm = made.comms[op.comm]
+            family = homes.get(comm.group)
+            key = (collective_name(comm.kind), comm.group if family is None else family.role)
+            count, size = totals.get(key, (0, 0))
+            totals[key] = (count + 1, size + comm.in_bytes)
+    return [CollectiveFigures(*key, *total) for key, total in totals.items()]

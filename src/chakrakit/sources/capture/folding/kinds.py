@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from chakrakit.sources.capture.folding.families import Families, Family
 from chakrakit.sources.capture.recording import Recording
-from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.sources.pytorch import names as words
 
 Capture = Callable[[int, bool], Recording]
 """Captures a rank: all that was asked for, or only its first step, to compare."""

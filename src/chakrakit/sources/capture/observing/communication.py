@@ -8,10 +8,9 @@ import torch
 import torch.distributed as dist
 
 from chakrakit.sources.capture.recording import Comm
-from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.model import CollectiveType
 
-SPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "symm_mem")
 _C = CollectiveType
 _OUTPUT_FIRST = (_C.ALL_GATHER, _C.REDUCE_SCATTER, _C.ALL_TO_ALL, _C.GATHER, _C.SCATTER)
 _ROOTED = (_C.BROADCAST, _C.REDUCE, _C.GATHER, _C.SCATTER)

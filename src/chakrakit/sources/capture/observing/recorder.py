@@ -12,31 +12,59 @@ from torch._subclasses.fake_tensor import (
     DynamicOutputShapeException,
     FakeTensor,
 )
+from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from chakrakit.sources.capture.observing import communication, sharded, shortcuts
+from chakrakit.operators import SPACES, by_elements, is_silent
+from chakrakit.sources.capture.observing import communication, shortcuts
 from chakrakit.sources.capture.observing.known_values import KnownValues
 from chakrakit.sources.capture.observing.signatures import Signatures
 from chakrakit.sources.capture.observing.storages import Storages
 from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabouts
 from chakrakit.sources.capture.recording import Comm, NeedsValue, Op, script_line
 
+# Lists of sharded tensors taken apart here: element by element there is nothing to redistribute.
+#
+# DTensor works out a sharding for every element of a list, which takes seconds for an optimizer's.
+
+
+def fits(func: Any, args: Any) -> bool:
+    """Whether an operator treats lists of sharded tensors element by element, all cut the same."""
+    if not by_elements(getattr(getattr(func, "_schema", None), "name", "")):
+        return False
+    lists = [
+        a for a in args if isinstance(a, (list, tuple)) and a and isinstance(a[0], torch.Tensor)
+    ]
+    first = lists[0] if lists else []
+    return all(
+        not isinstance(t, DTensor) or (isinstance(f, DTensor) and t.placements == f.placements)
+        for found in lists
+        if len(found) == len(first)
+        for f, t in zip(first, found, strict=True)
+    )
+
+
+def run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """The operator on the local shards; results are cut as the first list is."""
+    out = func(*[_local(a) for a in args], **{k: _local(v) for k, v in kwargs.items()})
+    if out is None:
+        return None
+    if getattr(func, "_schema", None) is not None and func._schema.name.endswith("_"):
+        return args[0]
+    return [
+        DTensor(made, like._spec, requires_grad=False) if isinstance(like, DTensor) else made
+        for made, like in zip(out, args[0], strict=True)
+    ]
+
+
+def _local(value: Any) -> Any:
+    if isinstance(value, DTensor):
+        return value._local_tensor
+    return [_local(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
 _PLAIN = {torch.Tensor, FakeTensor, torch.nn.Parameter, torch.nn.Buffer}
-_NOISE = (
-    "prim::device",
-    "aten::detach",
-    "aten::lift_fresh",
-    "aten::lift",
-    "prim::layout",
-    "aten::sym_size",
-    "aten::sym_stride",
-    "aten::sym_numel",
-    "aten::is_pinned",
-    "aten::record_stream",
-    "aten::_local_scalar_dense",
-    "aten::_has_same_storage_numel",
-    "aten::is_same_size",
-)
+_NOISE = ("prim::device", "prim::layout")
 _PROFILER = ("profiler::",)
 
 
@@ -87,10 +115,10 @@ class Recorder(TorchDispatchMode):
         if plain is None:
             plain = self._plain[types] = all(t in _PLAIN for t in types)
         if not plain:
-            if not sharded.fits(func, args):
+            if not fits(func, args):
                 return NotImplemented
             with self:
-                return sharded.run(func, args, kwargs)
+                return run(func, args, kwargs)
         if func is _ADD and self._accumulates(args):
             func = _ADD_IN_PLACE
         out = self._run(func, args, kwargs)
@@ -125,7 +153,7 @@ class Recorder(TorchDispatchMode):
 
     def _is_noise(self, func: Any) -> bool:
         name = self.signatures.name(func)
-        return name in _NOISE or name.startswith(_PROFILER)
+        return name in _NOISE or is_silent(name) or name.startswith(_PROFILER)
 
     def _run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if func is torch.ops.aten.bincount.default and len(args) + len(kwargs) > 1:
@@ -211,7 +239,7 @@ class Recorder(TorchDispatchMode):
         return written
 
     def _communication(self, space: str, name: str, args: Any, kwargs: Any, out: Any) -> int:
-        if space not in communication.SPACES:
+        if space not in SPACES:
             return -1
         comm = communication.read(name, args, kwargs, out)
         if comm is None:
@@ -245,7 +273,6 @@ class Recorder(TorchDispatchMode):
                 max(taken, 0),
                 freed + early,
                 is_host,
-                where.annotation,
                 where.micro_batch,
             )
         )

@@ -8,35 +8,11 @@ from typing import Any
 
 import torch
 
+from chakrakit.operators import TYPES, Call, Cost, Operand, cost_of, operator_of
 from chakrakit.sources.capture.recording import Signature
-from chakrakit.sources.pytorch.work import Call, flops, is_contraction, moves_bytes
 
-_TYPES = {
-    torch.float32: "float",
-    torch.float64: "double",
-    torch.float16: "c10::Half",
-    torch.bfloat16: "c10::BFloat16",
-    torch.int64: "long int",
-    torch.int32: "int",
-    torch.int16: "short int",
-    torch.int8: "signed char",
-    torch.uint8: "unsigned char",
-    torch.bool: "bool",
-    torch.complex64: "c10::complex<float>",
-    torch.complex128: "c10::complex<double>",
-}
-SHORT = {
-    torch.float32: "fp32",
-    torch.float64: "fp64",
-    torch.float16: "fp16",
-    torch.bfloat16: "bf16",
-    torch.int64: "int64",
-    torch.int32: "int32",
-    torch.int8: "int8",
-    torch.uint8: "uint8",
-    torch.bool: "bool",
-}
-"""Element types by the names that generated workloads and machines use."""
+_TYPES = {getattr(torch, t.torch): t for t in TYPES if hasattr(torch, t.torch or "?")}
+"""Element types by PyTorch's own objects, as far as this PyTorch has them."""
 
 
 class Signatures:
@@ -77,11 +53,10 @@ class Signatures:
         results = list(out) if isinstance(out, tuple) else [out]
         inputs, outputs = [_shape(a) for a in given], [_shape(r) for r in results]
         values = [_value(a) for a in given]
-        call = Call(name, inputs, outputs, values)
-        work = flops(call)
-        dense = is_contraction(name)
-        still = not moves_bytes(name) or _is_view(func, args)
-        moved = 0 if still else sum(_bytes(x) for x in (*given, *results))
+        operator = operator_of(name)
+        still = not operator.touches_memory or _is_view(func, args)
+        made = [t for r in results for t in _tensors(_operand(r))]
+        cost = Cost() if still else cost_of(Call(name, [_operand(a) for a in given], values, made))
         return Signature(
             name,
             _text(inputs),
@@ -91,11 +66,11 @@ class Signatures:
             _text([_type(r) for r in results]),
             _text([_stride(r) for r in results]),
             _text(values),
-            work if dense else 0,
-            0 if dense or still else work,
-            moved,
+            cost.flops,
+            cost.vector_ops,
+            cost.bytes,
             _dtype(given, results),
-            _op_type(name, dense),
+            operator.op_type,
             still,
         )
 
@@ -140,7 +115,8 @@ def _stride(value: Any) -> Any:
 
 def _type(value: Any) -> str:
     if isinstance(value, torch.Tensor):
-        return f"Tensor({_TYPES.get(value.dtype, str(value.dtype))})"
+        element = _TYPES.get(value.dtype)
+        return f"Tensor({value.dtype if element is None else element.cpp})"
     if isinstance(value, (list, tuple)):
         return f"GenericList[{','.join(_type(v) for v in value)}]"
     names = {bool: "Bool", int: "Int", float: "Double", str: "String", type(None): "None"}
@@ -161,10 +137,19 @@ def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _bytes(value: Any) -> int:
+def _operand(value: Any) -> Operand | list[Operand] | None:
+    """An argument as the table of operators takes it."""
     if isinstance(value, torch.Tensor):
-        return value.numel() * value.element_size()
-    return sum(_bytes(v) for v in value) if isinstance(value, (list, tuple)) else 0
+        element = _TYPES.get(value.dtype)
+        name = str(value.dtype) if element is None else element.cpp
+        return Operand(tuple(value.shape), value.element_size(), name, tuple(value.stride()))
+    if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
+        return [t for v in value for t in _tensors(_operand(v))]
+    return None
+
+
+def _tensors(operand: Operand | list[Operand] | None) -> list[Operand]:
+    return operand if isinstance(operand, list) else [] if operand is None else [operand]
 
 
 def _is_view(func: Any, args: Any) -> bool:
@@ -180,13 +165,6 @@ def _dtype(given: list[Any], results: list[Any]) -> str:
     for value in (*results, *given):
         first = value[0] if isinstance(value, (list, tuple)) and value else value
         if isinstance(first, torch.Tensor):
-            return SHORT.get(first.dtype, str(first.dtype).removeprefix("torch."))
+            element = _TYPES.get(first.dtype)
+            return str(first.dtype).removeprefix("torch.") if element is None else element.name
     return ""
-
-
-def _op_type(name: str, dense: bool) -> str:
-    if dense:
-        return "attention" if "attention" in name else "matmul"
-    if "embedding" in name or name in ("aten::index_select", "aten::gather", "aten::index"):
-        return "lookup"
-    return "vector"

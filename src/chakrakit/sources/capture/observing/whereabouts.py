@@ -25,8 +25,6 @@ class Whereabouts:
         self.step = 0
         self.micro_batch = -1
         self.modules: list[str] = [""]
-        self.annotations: list[str] = [""]
-        self.annotation = 0
         self.roots: dict[int, torch.nn.Module] = {}
         """Outermost modules that ran, by id."""
         self._phases: list[int] = [FORWARD]
@@ -82,9 +80,3 @@ class Whereabouts:
             if number == len(self.modules):
                 self.modules.append(name)
             self._names.setdefault(id(module), number)
-
-    def annotate(self, name: str) -> int:
-        """The number of an annotation's text."""
-        if name not in self.annotations:
-            self.annotations.append(name)
-        return self.annotations.index(name)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from chakrakit.sources.capture.standins import (
-    accelerator,
     autocast,
     batch_norm,
+    cuda,
     data_parallel,
     pipelining,
     program,
@@ -14,9 +14,9 @@ from chakrakit.sources.capture.standins import (
     target,
     transformers,
 )
+from chakrakit.sources.capture.standins import cuda as accelerator
 from chakrakit.sources.capture.standins.cuda import Cuda, Redirect
-from chakrakit.sources.capture.standins.distributed import Distributed
-from chakrakit.sources.capture.standins.mail import Mail
+from chakrakit.sources.capture.standins.distributed import Distributed, Mail
 from chakrakit.sources.capture.standins.values import Values
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "accelerator",
     "autocast",
     "batch_norm",
+    "cuda",
     "data_parallel",
     "pipelining",
     "program",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +14,86 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import FakeWork
 from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
-from torch.testing._internal.distributed.fake_pg import FakeStore  # registers the back end too
+from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
 
 from chakrakit.sources.capture.observing import Recorder, tensors
 from chakrakit.sources.capture.recording import Group, Patches
-from chakrakit.sources.capture.standins.futures import Landed
-from chakrakit.sources.capture.standins.mail import Mail
+
+# Futures of communication that nobody carries out; what follows them runs when it is waited for.
+
+
+class Landed(torch.futures.Future[Any]):
+    """What a collective gave.
+
+    On a GPU, functions that follow run on a stream of their own once the collective is done. Run at once,
+    they would stand between the operators that the program issues next; here they run when somebody waits.
+    """
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.set_result(value)
+
+    def then(self, callback: Callable[[Any], Any]) -> Any:
+        """A future of what the function makes of this one."""
+        return Later(self, callback)
+
+
+class Later(torch.futures.Future[Any]):
+    """What a function makes of another future, run once, when it is asked for."""
+
+    def __init__(self, source: Any, callback: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._source, self._callback = source, callback
+
+    def wait(self) -> Any:
+        """Run the function, unless it has been."""
+        if not super().done():
+            self._source.wait()
+            made = self._callback(self._source)
+            self.set_result(made.wait() if isinstance(made, torch.futures.Future) else made)
+        return super().value()
+
+    value = wait
+
+    def done(self) -> bool:
+        """It can always be run."""
+        return True
+
+    def then(self, callback: Callable[[Any], Any]) -> Any:
+        """A future of what the function makes of this one."""
+        return Later(self, callback)
+
+
+# Mail: what one rank tells the others in words, kept from one capture to the next.
+
+
+class Mail:
+    """Pickled values by name. What earlier captures `put` is there for later ones to `get`.
+
+    All of it is made and read by processes of this very capture.
+    """
+
+    def __init__(self, received: Mapping[str, bytes]) -> None:
+        self.received = dict(received)
+        self.sent: dict[str, bytes] = {}
+
+    def put(self, name: str, value: Any) -> None:
+        """Tell the ranks captured after this one; what cannot be pickled stays untold."""
+        try:
+            self.sent[name] = pickle.dumps(value)
+        except (pickle.PicklingError, TypeError, AttributeError, RuntimeError):
+            self.sent.pop(name, None)
+
+    def get(self, name: str) -> Any:
+        """What somebody told, or None."""
+        found = self.sent.get(name) or self.received.get(name)
+        return None if found is None else pickle.loads(found)
+
+    def names(self) -> list[str]:
+        """Everything there is."""
+        return [*self.received, *self.sent]
+
 
 _CALLS = (
     "allreduce",

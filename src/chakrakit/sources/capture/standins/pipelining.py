@@ -18,7 +18,7 @@ from torch.distributed.pipelining._utils import (
 
 from chakrakit.sources.capture.observing import Recorder, Whereabouts
 from chakrakit.sources.capture.recording import NeedsValue, Patches, script_line
-from chakrakit.sources.capture.standins.mail import Mail
+from chakrakit.sources.capture.standins.distributed import Mail
 
 _STAGE = "output of stage "
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.edges.asynchronous import add_asynchronous
 from chakrakit.sources.pytorch.edges.candidates import TOLERANCE_NS, Candidates
 from chakrakit.sources.pytorch.edges.data_flow import autograd_edges, tensor_edges
-from chakrakit.sources.pytorch.edges.device import DeviceModel, device_model, overlaps, start_causes
-from chakrakit.sources.pytorch.edges.events import add_event_causes
-from chakrakit.sources.pytorch.edges.host import HostModel
+from chakrakit.sources.pytorch.edges.device import (
+    DeviceModel,
+    add_event_causes,
+    device_model,
+    overlaps,
+    start_causes,
+)
+from chakrakit.sources.pytorch.edges.host import HostModel, add_asynchronous
 from chakrakit.sources.pytorch.edges.soundness import SoundGraph, make_sound, violations
 from chakrakit.sources.pytorch.edges.waiting import Waits, add_waits
 

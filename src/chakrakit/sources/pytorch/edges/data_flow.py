@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
+from chakrakit.operators import PARAMETERS, Work, is_device_record, is_record, operator_of
 from chakrakit.sources.pytorch.edges.candidates import TOLERANCE_NS, EdgeList
-from chakrakit.sources.pytorch.match import RowNames, Timeline, nearest
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
-from chakrakit.sources.pytorch.work import innermost, moves_bytes
+from chakrakit.sources.pytorch.timeline import RowNames, Timeline, nearest
+from chakrakit.sources.pytorch.work import innermost, touches_memory
 from chakrakit.trace.model import EdgeForm, EdgeKind
-
-_DEVICE_LIBRARY = re.compile(r"^[nr]ccl:|^record_param_comms$")
-_ALLOCATION = re.compile(r"^aten::(new_)?empty|^aten::_empty|^aten::resize_$")
 
 
 @dataclass(frozen=True)
@@ -51,16 +48,21 @@ def tensor_edges(
     acting = actors(line)
     # A device's library that launched nothing (a group of one) did nothing: its host call waits for
     # no kernel. A host's library reads device tensors itself, and waits.
-    comm_rows = comm_rows & (acting.launched | ~names.where(_DEVICE_LIBRARY.search))
+    comm_rows = comm_rows & (acting.launched | ~names.where(_is_device_library))
     working = innermost(line, names) | comm_rows
-    allocates = names.where(_ALLOCATION.search)
-    touches = working & (names.where(moves_bytes) | allocates)
+    allocates = names.where(lambda name: operator_of(name).work is Work.ALLOCATION)
+    touches = working & (names.where(touches_memory) | allocates)
     found = [
         _writes_and_reads(line, observer, row_of, acting, touches, comm_rows, allocates)
         for row_of in _instances(line, len(observer))
     ]
     source, target = (np.concatenate(side) for side in zip(*found, strict=True))
     return _checked_edges(line, acting.last[source], acting.first[target])
+
+
+def _is_device_library(name: str) -> bool:
+    """Whether a row is what the host says of communication that kernels do."""
+    return name == PARAMETERS or (is_record(name) and is_device_record(name))
 
 
 def _instances(line: Timeline, operators: int) -> list[I64]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.sources.pytorch.edges.candidates import Candidates
-from chakrakit.sources.pytorch.match import Timeline
-from chakrakit.sources.pytorch.read import Kind, Kineto
+from chakrakit.sources.pytorch.read import Kind, Kineto, whole
+from chakrakit.sources.pytorch.timeline import RowNames, Timeline
 from chakrakit.trace.model import EdgeForm, EdgeKind
 
 _QUEUED_NS = 5_000
@@ -113,3 +115,132 @@ def overlaps(line: Timeline, device: DeviceModel) -> int:
     """Rows that began before their predecessor on the stream had ended (programmatic launch)."""
     follows = device.before >= 0
     return int((line.start[device.rows[follows]] < line.end[device.before[follows]]).sum())
+
+
+# Device events: what one stream recorded and another waited for.
+
+
+_RECORD = r"^(cuda|cu|hip)EventRecord"
+_WAIT = r"^(cuda|cu|hip)StreamWaitEvent"
+_RECORD_NUMBER = "wait_on_cuda_event_record_corr_id"
+_RECORD_STREAM = "wait_on_stream"
+
+
+def add_event_causes(
+    line: Timeline, names: RowNames, kineto: Kineto, device: DeviceModel, causes: Candidates
+) -> int:
+    """Make the first row of a stream after a wait depend on the last one before the record.
+
+    Newer tracers name the record and its stream. Where they do not, a wait belongs to the record
+    just before it on its thread, and that record to the stream the thread launched on last; a wait
+    on that very stream belongs to the oldest record not yet waited for instead. Returns how many
+    waits could be resolved to two rows.
+    """
+    waits = np.flatnonzero((line.kind == Kind.CALL) & names.matching(_WAIT))
+    if not len(waits):
+        return 0
+    finder = _Finder(line, names, kineto, device)
+    pairs = [pair for wait in waits if (pair := finder.resolve(int(wait))) is not None]
+    if pairs:
+        source, target = np.array(pairs, np.int64).T
+        causes.add(EdgeKind.EVENT, EdgeForm.FINISH_START, source, target, device.gap)
+    return len(pairs)
+
+
+class _Launches:
+    """Launches in the order they were made, of one stream or one thread."""
+
+    def __init__(self, when: I64, rows: I64, streams: I64) -> None:
+        self.when, self.rows, self.streams = when, rows, streams
+
+    def before(self, when: int) -> int:
+        """Place of the last launch before a time, or -1."""
+        return int(np.searchsorted(self.when, when)) - 1
+
+    def first_after(self, when: int) -> int | None:
+        """The row of the first launch after a time."""
+        place = int(np.searchsorted(self.when, when, side="right"))
+        return int(self.rows[place]) if place < len(self.rows) else None
+
+
+class _Finder:
+    """Looks up, for one wait after the other, what was recorded and who had to wait."""
+
+    def __init__(
+        self, line: Timeline, names: RowNames, kineto: Kineto, device: DeviceModel
+    ) -> None:
+        self.line = line
+        launched = device.call >= 0
+        calls = device.call[launched]
+        order = np.argsort(line.start[calls], kind="stable")
+        calls, rows = calls[order], device.rows[launched][order]
+        stream = kineto.stream[line.event[rows]]
+        when = line.start[calls]
+        self.by_stream = _grouped(stream, when, rows, stream)
+        self.by_thread = _grouped(line.thread[calls], when, rows, stream)
+        records = np.flatnonzero((line.kind == Kind.CALL) & names.matching(_RECORD))
+        self.number = np.where(line.event >= 0, kineto.correlation[line.event], -1)
+        self.record_of = {int(self.number[r]): int(r) for r in records}
+        threads = line.thread[records]
+        self.records = {int(t): records[threads == t] for t in np.unique(threads)}
+        self.open_records = records.tolist()
+        self.said = _said(kineto)
+
+    def resolve(self, wait: int) -> tuple[int, int] | None:
+        """(row recorded, row that waited) of a wait call, if both can be told."""
+        said = self.said.get(int(self.number[wait]), {})
+        stream = said.get("stream", -1)
+        record = self._record(wait, said, stream)
+        if record is None or stream not in self.by_stream:
+            return None
+        if record in self.open_records:
+            self.open_records.remove(record)
+        source = self._last_before(record, said.get(_RECORD_STREAM, -1), stream)
+        later = self.by_stream[stream].first_after(int(self.line.start[wait]))
+        return None if source is None or later is None else (source, later)
+
+    def _record(self, wait: int, said: dict[str, int], stream: int) -> int | None:
+        number = said.get(_RECORD_NUMBER, -1)
+        if number >= 0:
+            return self.record_of.get(number)
+        when = self.line.start[wait]
+        mine = self.records.get(int(self.line.thread[wait]), np.empty(0, np.int64))
+        place = int(np.searchsorted(self.line.start[mine], when)) - 1
+        if place >= 0 and self._last_before(int(mine[place]), -1, stream) is not None:
+            return int(mine[place])
+        earlier = (r for r in self.open_records if self.line.start[r] < when)
+        return next((r for r in earlier if self._last_before(r, -1, stream) is not None), None)
+
+    def _last_before(self, record: int, stream: int, waiting: int) -> int | None:
+        """The row launched last before the record on its stream; None if that is the waiting one."""
+        if stream >= 0:
+            made = self.by_stream.get(stream)
+        else:
+            made = self.by_thread.get(int(self.line.thread[record]))
+        place = made.before(int(self.line.start[record])) if made is not None else -1
+        if made is None or place < 0 or made.streams[place] == waiting:
+            return None
+        return int(made.rows[place])
+
+
+def _grouped(key: NDArray[Any], when: I64, rows: I64, streams: I64) -> dict[int, _Launches]:
+    groups = {}
+    for value in np.unique(key):
+        mine = key == value
+        groups[int(value)] = _Launches(when[mine], rows[mine], streams[mine])
+    return groups
+
+
+def _said(kineto: Kineto) -> dict[int, dict[str, int]]:
+    """Correlation number of a wait → what the device's tracer says about it."""
+    rows = np.flatnonzero(kineto.kind == Kind.SYNC)
+    out = {
+        int(kineto.correlation[r]): {"stream": int(kineto.stream[r]), "row": int(r)} for r in rows
+    }
+    by_row = {facts["row"]: facts for facts in out.values()}
+    for key in (_RECORD_NUMBER, _RECORD_STREAM):
+        for row, value in kineto.extras.column(key).items():
+            number = whole(value)
+            if row in by_row and number is not None:
+                by_row[row][key] = number
+    return out

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chakrakit.sources.pytorch.match import Timeline
+from chakrakit.sources.pytorch.timeline import Timeline
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Graph
 
 # Of two edges between the same rows, the one that says more comes first.

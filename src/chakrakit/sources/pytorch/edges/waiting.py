@@ -10,8 +10,8 @@ from chakrakit.arrays import I64, Mask
 from chakrakit.sources.pytorch.edges.candidates import TOLERANCE_NS
 from chakrakit.sources.pytorch.edges.device import DeviceModel
 from chakrakit.sources.pytorch.edges.host import HostModel
-from chakrakit.sources.pytorch.match import Timeline
 from chakrakit.sources.pytorch.read import Kind, Kineto, whole
+from chakrakit.sources.pytorch.timeline import Timeline
 from chakrakit.trace.model import EdgeForm, EdgeKind
 
 QUEUE_DEPTH = 1024

@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pickle
+import tempfile
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, FormatError, TraceError
 from chakrakit.parallel import Workers, spread
-from chakrakit.sources.graphs import Capture
-from chakrakit.sources.pytorch.communication import Clock, Recorded, align_clocks, groups_of
-from chakrakit.sources.pytorch.communication import Groups as RecordedGroups
-from chakrakit.sources.pytorch.linking.cards import card_of, overhead_of, read_card
-from chakrakit.sources.pytorch.linking.linked_rank import LinkedRank, collector_card, list_of
+from chakrakit.sources.pytorch.calls import assign_groups, name_peers, number_in_groups
+from chakrakit.sources.pytorch.clocks import Clock, Recorded, align_clocks, align_windows
+from chakrakit.sources.pytorch.graphs import Capture
+from chakrakit.sources.pytorch.groups import Groups as RecordedGroups
+from chakrakit.sources.pytorch.groups import groups_of, infer_across_ranks
+from chakrakit.sources.pytorch.joining import Join
 from chakrakit.sources.pytorch.linking.meeting import meet
 from chakrakit.sources.pytorch.linking.nodes import communication_columns, time_columns, to_trace
 from chakrakit.sources.pytorch.linking.overhead import Overhead, cost_spread, fit
-from chakrakit.sources.pytorch.linking.periods import device_time, steady_period
 from chakrakit.sources.pytorch.linking.rank import Rank, captures_of, link_rank, rank_parts
-from chakrakit.sources.pytorch.linking.report import LinkReport, RankReport, report_rank
-from chakrakit.sources.pytorch.linking.run_groups import (
-    merged_groups,
-    numbered_groups,
-    resolve_groups,
+from chakrakit.sources.pytorch.linking.report import (
+    LinkReport,
+    RankReport,
+    device_time,
+    report_rank,
+    steady_period,
 )
-from chakrakit.sources.pytorch.linking.spool import Spool
-from chakrakit.sources.pytorch.linking.step_facts import RankRecording, recording
-from chakrakit.sources.pytorch.match import Join, align_passes
+from chakrakit.sources.pytorch.linking.step_facts import (
+    LinkedRank,
+    RankCard,
+    RankRecording,
+    cards_of,
+    list_of,
+    overhead_of,
+    recording,
+)
 from chakrakit.sources.pytorch.read import (
     Found,
     Kineto,
@@ -40,13 +51,105 @@ from chakrakit.sources.pytorch.read import (
     Pair,
     find_pairs,
     identify,
-    read_bytes,
     read_kineto,
     read_observer,
 )
-from chakrakit.trace.communication import Binding, Body, Groups
+from chakrakit.sources.pytorch.two_passes import align_passes
+from chakrakit.trace.communication import Binding, Body, Groups, positive_names
+from chakrakit.trace.files import claimed
 from chakrakit.trace.model import Trace
-from chakrakit.trace.sets import Card, RecordedStep, Run, recorded_step_of
+from chakrakit.trace.sets import Card, Run, recorded_step_of
+
+# Traces that workers linked, kept on disk until they are written: one rank is in memory at a time.
+
+
+class Spool:
+    """A folder of this run alone, which goes when nothing refers to it any more.
+
+    Only its owner removes it: copies that workers get know the place and no more.
+    """
+
+    def __init__(self, parent: Path | None = None) -> None:
+        if parent is not None:
+            parent.mkdir(parents=True, exist_ok=True)
+        owned = contextlib.ExitStack()
+        beside = Path(parent or tempfile.gettempdir(), "linking")
+        self.place = owned.enter_context(claimed(beside, folder=True, mode=0o700))
+        weakref.finalize(self, owned.close)
+
+    def __getstate__(self) -> dict[str, Path]:
+        return {"place": self.place}
+
+    def put(self, rank: int, trace: Trace) -> None:
+        """Keeps a rank's trace."""
+        with (self.place / str(rank)).open("wb") as stream:
+            pickle.dump(trace, stream, protocol=5)
+
+    def get(self, rank: int) -> Trace:
+        """The trace again: our own worker wrote it, in a folder that only we can enter."""
+        with (self.place / str(rank)).open("rb") as stream:
+            trace: Trace = pickle.load(stream)
+        return trace
+
+
+# The groups of all linked ranks: merged, inferred where files name none, and numbered.
+
+
+def merged_groups(ranks: Mapping[int, LinkedRank]) -> RecordedGroups:
+    """The groups that any rank knows; see `_add_unnamed` for where none does."""
+    out: RecordedGroups = {}
+    for linked in ranks.values():
+        for name, members in linked.groups.items():
+            out.setdefault(name, members)
+    _add_unnamed(ranks, out)
+    return out
+
+
+def _add_unnamed(ranks: Mapping[int, LinkedRank], groups: RecordedGroups) -> None:
+    """Where no file describes groups: those who communicate in one are in it; with none, all are in one."""
+    if groups:
+        return  # a name that is not among them is a mistake that validation tells
+    used: dict[str, set[int]] = {}
+    for rank, linked in ranks.items():
+        for c in list_of(linked):
+            if c.group is not None and c.group not in groups:
+                used.setdefault(c.group, set()).add(rank)
+    groups |= {name: tuple(sorted(members)) for name, members in used.items()}
+    if not groups and len(ranks) > 1:
+        groups["0"] = tuple(sorted(ranks))
+
+
+def numbered_groups(ranks: Mapping[int, LinkedRank], groups: RecordedGroups) -> RecordedGroups:
+    """The groups under names that every reader takes: simulators refuse a group 0, PyTorch's default."""
+    names = positive_names(groups)
+    for linked in ranks.values():
+        for call in list_of(linked):
+            call.group = names.get(call.group, call.group) if call.group is not None else None
+    return {names[name]: members for name, members in groups.items()}
+
+
+def resolve_groups(ranks: dict[int, LinkedRank], groups: RecordedGroups) -> dict[int, int]:
+    """Groups and sequence numbers of all ranks; returns how many of each rank were inferred."""
+    for rank, linked in ranks.items():
+        _ddp_groups(linked)
+        assign_groups(list_of(linked), groups, rank)
+    infer_across_ranks({r: x.recorded for r, x in ranks.items()}, groups)
+    for linked in ranks.values():
+        name_peers(list_of(linked), groups)
+        number_in_groups(list_of(linked))
+    align_windows(
+        {r: x.recorded for r, x in ranks.items()}, {r: x.base_ns for r, x in ranks.items()}
+    )
+    return {r: sum(c.inferred for c in list_of(x)) for r, x in ranks.items()}
+
+
+def _ddp_groups(linked: LinkedRank) -> None:
+    """DDP's reducer names no group; the collector's card says which one DDP uses."""
+    names = linked.card.of_collector.get("ddp_groups") or []
+    for c in list_of(linked) if len(names) == 1 else ():
+        if c.group is None and not c.is_message:
+            c.group, c.inferred = str(names[0]), True
+
 
 _PER_BYTE = 2.5
 """Most memory linking takes, as a multiple of the uncompressed files."""
@@ -86,6 +189,14 @@ class LinkOptions:
             raise ConfigError("--as-recorded and --undilate exclude each other; give one of them")
 
 
+class _Parts(NamedTuple):
+    """What one rank is linked from."""
+
+    pair: Pair
+    card: RankCard
+    captures: list[Capture]
+
+
 def link(
     inputs: Iterable[str | Path], options: LinkOptions | None = None
 ) -> tuple[Run, LinkReport]:
@@ -104,21 +215,13 @@ def link_found(found: Found, options: LinkOptions | None = None) -> tuple[Run, L
     groups = numbered_groups(ranks, groups)
     clock = align_clocks({r: x.recorded for r, x in ranks.items()})
     run = _run(ranks, clock, groups)
-    known = recorded_step_of(run.card) or RecordedStep()
     report = LinkReport(
         ranks=[_finished(ranks[r], clock, inferred) for r in sorted(ranks)],
         groups={name: list(members) for name, members in groups.items()},
         ignored_files=found.ignored,
         clock={"rule": clock.rule, "matched": clock.matched, "residual_skew_ns": clock.skew_ns},
         overhead=run.card.settings.get("undilate", {}),
-        recorded_step_ns=known.recorded_step_ns,
-        corrected_step_ns=known.step_ns if known.corrected else 0,
-        unprofiled_step_ns=known.unprofiled_step_ns,
-        step_ns=known.step_ns,
-        corrected=known.corrected,
-        warning=known.warning,
-        least_step_ns=known.least_step_ns,
-        most_step_ns=known.most_step_ns,
+        recording=recorded_step_of(run.card),
     )
     return run, report
 
@@ -139,9 +242,9 @@ def _take_times(found: Found, options: LinkOptions) -> None:
 def _note_unused(found: Found, ranks: Mapping[int, LinkedRank]) -> None:
     """Cards that were read are not left out; second recordings of something else are."""
     for pair in found.pairs:
-        card = card_of(pair)
-        if card is not None and read_card(card):
-            found.ignored.pop(str(card), None)
+        card = ranks[pair.rank].card
+        if card.fields:
+            found.ignored.pop(str(card.path), None)
         if pair.times is not None and str(pair.times) not in ranks[pair.rank].report.files:
             found.ignored[str(pair.times)] = "its operators are not those of the observer's file"
 
@@ -160,21 +263,26 @@ def _times_by_rank(times: Sequence[Path], pairs: list[Pair]) -> dict[int, Path]:
     return {pair.rank: path for pair, path in zip(pairs, times, strict=True)}
 
 
-def _cost(options: LinkOptions, pair: Pair) -> Overhead | None:
+def _cost(options: LinkOptions, known: Overhead | None) -> Overhead | None:
     """What recording cost this rank: as given, as its card says, or by the default model."""
     if options.as_recorded:
         return None
     if options.overhead is not None:
         return options.overhead
-    return overhead_of(pair) or Overhead()
+    return known or Overhead()
 
 
 def _link_all(pairs: list[Pair], options: LinkOptions) -> dict[int, LinkedRank]:
     """In this process, or on workers where that is asked for or worth it."""
     sizes = [_size(p) for p in pairs]
-    workers = _workers(sizes, options)
+    workers = workers_for(sizes, options)
     spool = None if workers is None else Spool(options.spool)
-    done = spread(partial(_link_one, options=options, spool=spool), pairs, workers)
+    captures = _captures(pairs)
+    parts = [
+        _Parts(pair, card, [c for path in pair.captures for c in captures[path]])
+        for pair, card in zip(pairs, cards_of(pairs), strict=True)
+    ]
+    done = spread(partial(_link_one, options=options, spool=spool), parts, workers)
     ranks = {p.rank: linked for p, linked in zip(pairs, done, strict=True)}
     if spool is not None:
         for rank, linked in ranks.items():
@@ -182,7 +290,16 @@ def _link_all(pairs: list[Pair], options: LinkOptions) -> dict[int, LinkedRank]:
     return ranks
 
 
-def _workers(sizes: list[int], options: LinkOptions) -> Workers | None:
+def _captures(pairs: list[Pair]) -> dict[Path, list[Capture]]:
+    """Graphs as they were captured, by file; ranks may share one."""
+    holder = {path: pair for pair in pairs for path in pair.captures}
+    return {
+        path: captures_of(link_rank(0, None, read_kineto(pair.content(path), str(path))))
+        for path, pair in holder.items()
+    }
+
+
+def workers_for(sizes: list[int], options: LinkOptions) -> Workers | None:
     """As many as memory and cores allow; a cluster has memory of its own."""
     room = max(1, int(options.memory_bytes / (_PER_BYTE * max(sizes, default=1) + 1)))
     if options.engine not in (None, "local"):
@@ -200,8 +317,9 @@ def _size(pair: Pair) -> int:
     )
 
 
-def _link_one(pair: Pair, options: LinkOptions, spool: Spool | None) -> LinkedRank:
-    linked, facts, files = _read_and_link(pair, options)
+def _link_one(parts: _Parts, options: LinkOptions, spool: Spool | None) -> LinkedRank:
+    linked, facts, files = _read_and_link(parts, options)
+    pair = parts.pair
     line = linked.line
     if not len(line):
         raise TraceError(f"{pair.paths[0]} holds no operator; record at least one step")
@@ -221,18 +339,19 @@ def _link_one(pair: Pair, options: LinkOptions, spool: Spool | None) -> LinkedRa
         epoch,
         kineto.base_ns if kineto is not None else 0,
         facts,
+        parts.card,
     )
 
 
-def _read_and_link(pair: Pair, options: LinkOptions) -> tuple[Rank, RankRecording, list[str]]:
+def _read_and_link(found: _Parts, options: LinkOptions) -> tuple[Rank, RankRecording, list[str]]:
     """One rank, with recording's cost scaled to the un-recorded step where one was timed."""
+    pair, known = found.pair, overhead_of(found.card)
     observer, kineto, joined = _read_pair(pair, required=bool(options.times))
-    captures = [c for path in pair.captures for c in _read_captures(path)]
-    cost = _cost(options, pair)
+    cost = _cost(options, known)
     if cost is not None and not _applies(cost, options, pair, kineto):
         cost = None
 
-    parts = rank_parts(pair.rank, observer, kineto, joined, captures)
+    parts = rank_parts(pair.rank, observer, kineto, joined, found.captures)
     cost = cost and parts.cost(cost)
 
     def linked_with(factor: float) -> Rank:
@@ -246,7 +365,6 @@ def _read_and_link(pair: Pair, options: LinkOptions) -> tuple[Rank, RankRecordin
         linked = replace(linked_with(factor), overhead_factor=factor)
     linked = parts.with_graphs(linked)
     second = [] if joined is None or pair.times is None else [str(pair.times)]
-    known = overhead_of(pair)
     facts = RankRecording(cost, known.step_ns if known else 0, bool(second))
     guessed = cost is not None and not cost.step_ns and options.overhead is None
     if guessed and len(linked.device.rows):
@@ -255,17 +373,13 @@ def _read_and_link(pair: Pair, options: LinkOptions) -> tuple[Rank, RankRecordin
     return linked, facts, [*map(str, pair.paths), *second]
 
 
-def _read_captures(path: Path) -> list[Capture]:
-    return captures_of(link_rank(0, None, read_kineto(read_bytes(path), str(path))))
-
-
 def _applies(cost: Overhead, options: LinkOptions, pair: Pair, kineto: Kineto | None) -> bool:
     """The default model is of Kineto on hosts that launch work on a device; others need figures."""
     if kineto is None:
         return False
     if cost.measured or cost.step_ns or options.undilate or options.overhead is not None:
         return True
-    return pair.load is None and bool(kineto.is_device.any())
+    return pair.events is None and bool(kineto.is_device.any())
 
 
 def _read_pair(pair: Pair, required: bool) -> tuple[Observer | None, Kineto | None, Join | None]:
@@ -276,18 +390,17 @@ def _read_pair(pair: Pair, required: bool) -> tuple[Observer | None, Kineto | No
     """
     observer = kineto = None
     if pair.observer is not None:
-        observer = read_observer(read_bytes(pair.observer), str(pair.observer))
+        observer = read_observer(pair.content(pair.observer), str(pair.observer))
     if pair.times is not None:
         if observer is None:
             raise ConfigError(f"--times {pair.times} needs an observer file to give it structure")
-        kineto = read_kineto(read_bytes(pair.times), str(pair.times))
+        kineto = read_kineto(pair.content(pair.times), str(pair.times))
         joined = align_passes(observer, kineto)
         if required or _same_program(observer, joined):
             return observer, kineto, joined
-    if pair.load is not None:
-        kineto = pair.load()
-    elif pair.kineto is not None:
-        kineto = read_kineto(read_bytes(pair.kineto), str(pair.kineto))
+    kineto = pair.events
+    if kineto is None and pair.kineto is not None:
+        kineto = read_kineto(pair.content(pair.kineto), str(pair.kineto))
     if kineto is not None and not len(kineto):
         raise FormatError(
             "holds no event with a start and a duration; record at least one step",
@@ -321,8 +434,7 @@ def _host(linked: Rank) -> str:
 
 def _collector(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
     """What the collector's card of the first rank says of machine and versions; nothing without one."""
-    first = min(ranks)
-    said = read_card(collector_card(ranks[first], first))
+    said = ranks[min(ranks)].card.of_collector
     names = ("torch", "python", "host", "device", "steps", "settings")
     found = {k: said[k] for k in names if k in said}
     return {"collector": found} if found else {}

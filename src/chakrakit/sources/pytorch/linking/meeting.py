@@ -13,8 +13,8 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import DeadlockError
-from chakrakit.sources.pytorch.communication import Recorded
-from chakrakit.sources.pytorch.communication import names as words
+from chakrakit.sources.pytorch import names as words
+from chakrakit.sources.pytorch.clocks import Recorded
 from chakrakit.trace.communication import Body
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Trace
 from chakrakit.trace.placement import nested_ends

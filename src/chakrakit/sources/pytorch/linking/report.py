@@ -11,12 +11,72 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.results import Result
 from chakrakit.sources.pytorch.edges import TOLERANCE_NS, violations
-from chakrakit.sources.pytorch.linking.periods import step_periods
 from chakrakit.sources.pytorch.linking.rank import Rank
-from chakrakit.sources.pytorch.match import Timeline
 from chakrakit.sources.pytorch.read import Kind
+from chakrakit.sources.pytorch.timeline import Timeline
 from chakrakit.trace.model import EdgeKind
-from chakrakit.trace.timing import schedule
+from chakrakit.trace.sets import RecordedStep
+from chakrakit.trace.timing import Intervals, schedule
+
+# How long a step takes, measured and as scheduled.
+
+
+def step_periods(linked: Rank, start: I64, end: I64) -> list[dict[str, Any]]:
+    """Each step's range on the host and its period on the device, both measured and scheduled.
+
+    A period lasts from the end of the device's work for the step before to the end of its own; a
+    kernel belongs to the step that launched it. The first period begins with the last orphan, or
+    where there is none with the step itself. Without device work the host's ranges count.
+    """
+    out = []
+    line = linked.line
+    measured = _device_ends(linked, line.start, line.end)
+    planned = _device_ends(linked, start, end)
+    for i, step in enumerate(linked.attribution.steps):
+        facts = {"step": step.number, "measured_ns": step.end - step.start}
+        if measured:
+            facts["period_ns"] = measured[i + 1] - measured[i]
+            facts["scheduled_period_ns"] = planned[i + 1] - planned[i]
+        else:
+            rows = linked.attribution.step == step.number
+            facts["scheduled_ns"] = int(end[rows].max() - start[rows].min())
+        out.append(facts)
+    return out
+
+
+def steady_period(linked: Rank) -> int:
+    """The last step's period as scheduled, 0 where there is none: the first begins with an idle device."""
+    timed = schedule(len(linked.line), linked.edges, linked.own)
+    steps = step_periods(linked, timed.start, timed.end)
+    if not steps:
+        return 0
+    return int(steps[-1].get("scheduled_period_ns") or steps[-1].get("scheduled_ns", 0))
+
+
+def device_time(linked: Rank) -> int:
+    """How long the device works for the last step."""
+    steps, rows, line = linked.attribution.steps, linked.device.rows, linked.line
+    if not steps:
+        return 0
+    mine = rows[linked.attribution.step[rows] == steps[-1].number]
+    return int(Intervals.of(line.start[mine], line.end[mine]).total)
+
+
+def _device_ends(linked: Rank, start: I64, end: I64) -> list[int]:
+    """When the device was done with what came before, and then with each step."""
+    steps = linked.attribution.steps
+    rows, line = linked.device.rows, linked.line
+    if not len(rows) or not steps:
+        return []
+    orphans = linked.device.orphans
+    first = np.flatnonzero(linked.attribution.step == steps[0].number)
+    hosted = first[line.is_host[first]]
+    begin = hosted if len(hosted) else first
+    ends = [int(end[orphans].max()) if len(orphans) else int(start[begin].min())]
+    for step in steps:
+        mine = rows[linked.attribution.step[rows] == step.number]
+        ends.append(int(end[mine].max()) if len(mine) else ends[-1])
+    return ends
 
 
 class InOut(Result, msgspec.Struct, frozen=True):
@@ -69,6 +129,8 @@ class LinkReport(Result, msgspec.Struct, kw_only=True):
     ignored_files: dict[str, str] = {}
     clock: dict[str, Any] = {}
     overhead: dict[str, Any] = {}
+    recording: RecordedStep | None = None
+    """What is known of the step; the fields below say the same under the names they had before."""
     step_ns: int = 0
     """The step of the run that was written."""
     recorded_step_ns: int = 0
@@ -81,6 +143,16 @@ class LinkReport(Result, msgspec.Struct, kw_only=True):
     """Between these the step lies where that cost is an estimate; 0 where it is not."""
     most_step_ns: int = 0
     warning: str = ""
+
+    def __post_init__(self) -> None:
+        if (step := self.recording) is not None:
+            self.step_ns = step.step_ns
+            self.recorded_step_ns = step.recorded_step_ns
+            self.corrected_step_ns = step.step_ns if step.corrected else 0
+            self.unprofiled_step_ns = step.unprofiled_step_ns
+            self.corrected = step.corrected
+            self.least_step_ns, self.most_step_ns = step.least_step_ns, step.most_step_ns
+            self.warning = step.warning
 
 
 def report_rank(linked: Rank, files: list[str]) -> RankReport:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
-import numpy as np
-
+from chakrakit.configuration import read_json
+from chakrakit.sources.pytorch.clocks import Recorded
+from chakrakit.sources.pytorch.groups import Groups as RecordedGroups
 from chakrakit.sources.pytorch.linking.overhead import Overhead
 from chakrakit.sources.pytorch.linking.report import RankReport
+from chakrakit.sources.pytorch.read import Pair
+from chakrakit.trace.communication import Body
 from chakrakit.trace.model import Trace
 from chakrakit.trace.placement import is_communication, marked_steps, on_device, slowest
 from chakrakit.trace.sets import RecordedStep, Run
@@ -53,8 +58,7 @@ def recording(
 def steps_of(trace: Trace) -> dict[int, int]:
     """Periods of a linked rank's steps, from the times in its nodes; none where it marks none."""
     works = on_device(trace) | is_communication(trace)
-    number = np.asarray(trace.column("step", -1), np.int64)
-    found = marked_steps(trace, trace.start_ns, trace.end_ns, works, number)
+    found = marked_steps(trace, trace.start_ns, trace.end_ns, works)
     return {s.number: s.period for s in found}
 
 
@@ -70,3 +74,90 @@ def _how(facts: list[RankRecording]) -> str:
     timed = " fitted to the un-profiled step" if costs[0].step_ns else ""
     second = "a second pass and " if all(f.second_pass for f in facts) else ""
     return f"by {second}{source}{timed}"
+
+
+# The card beside a rank's files: what recording costs there, and how long a step takes without it.
+
+
+_AMOUNTS = ("operator_ns", "launch_ns", "call_ns", "observer_ns", "graph_node_ns")
+_BARE_MS = "step_ms_back_to_back"
+"""What some cards call a step timed without recording, in ms, no synchronisation between steps."""
+
+
+class RankCard(NamedTuple):
+    """The card beside a rank's files; without one, no path and no fields."""
+
+    rank: int
+    path: Path | None
+    fields: dict[str, Any]
+
+    @property
+    def of_collector(self) -> dict[str, Any]:
+        """What the collector wrote of this rank; nothing where the card is of all ranks, or another's."""
+        own = self.path is not None and self.path.name == f"card_{self.rank}.json"
+        return self.fields if own else {}
+
+
+def cards_of(pairs: Sequence[Pair]) -> list[RankCard]:
+    """The card of each rank; one that ranks share is read once."""
+    paths = [_card_path(pair) for pair in pairs]
+    fields = {path: _fields(path) for path in dict.fromkeys(paths)}
+    return [RankCard(pair.rank, p, fields[p]) for pair, p in zip(pairs, paths, strict=True)]
+
+
+def _fields(path: Path | None) -> dict[str, Any]:
+    return {} if path is None else read_json(path, dict[str, Any], "a card beside a recording")
+
+
+def _card_path(pair: Pair) -> Path | None:
+    """The card of a rank: its own, or that of its folder."""
+    folder = pair.paths[0].parent
+    for name in (f"card_{pair.rank}.json", "card.json"):
+        if (folder / name).is_file():
+            return folder / name
+    cards = sorted(folder.glob("*card*.json"))
+    return cards[0] if len(cards) == 1 else None
+
+
+def overhead_of(card: RankCard) -> Overhead | None:
+    """What the rank's card says of recording; None where it says nothing of it."""
+    said = card.fields.get("overhead")
+    said = said if isinstance(said, dict) else {}
+    amounts = {k: _whole(said[k]) for k in _AMOUNTS if k in said}
+    step = _whole(said.get("step_ns")) or _whole(_number(card.fields.get(_BARE_MS)) * 1e6)
+    if not amounts and not step:
+        return None
+    return Overhead(**amounts, step_ns=step, measured=bool(amounts))
+
+
+def _number(value: object) -> float:
+    good = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if good and 0 < value < 1e12 else 0.0  # type: ignore[arg-type, operator]
+
+
+def _whole(value: object) -> int:
+    return round(_number(value))
+
+
+# What is known of one linked rank while the ranks are put together.
+
+
+@dataclass
+class LinkedRank:
+    """What is known of one rank; from a worker, the trace stays on disk until it is asked for."""
+
+    body: Body
+    report: RankReport
+    recorded: Recorded
+    groups: RecordedGroups
+    epoch: int
+    base_ns: int
+    facts: RankRecording
+    card: RankCard
+
+
+def list_of(linked: LinkedRank) -> list[Any]:
+    """A rank's collectives, to be changed in place."""
+    found = linked.recorded.collectives
+    assert isinstance(found, list)
+    return found

@@ -5,8 +5,11 @@ from __future__ import annotations
 from chakrakit.sources.pytorch.read.files import (
     Found,
     Pair,
+    Source,
     find_pairs,
     identify,
+    identify_head,
+    pairs_of,
     rank_in_name,
     read_bytes,
     read_head,
@@ -21,11 +24,9 @@ from chakrakit.sources.pytorch.read.kineto import (
     read_kineto,
 )
 from chakrakit.sources.pytorch.read.observer import Extras, Observer, read_observer
-from chakrakit.sources.pytorch.read.texts import Texts
-from chakrakit.sources.pytorch.read.values import LARGEST, Whole, json_list, json_value, whole
+from chakrakit.sources.pytorch.read.texts import Texts, Whole, whole
 
 __all__ = [
-    "LARGEST",
     "NUMBERS",
     "TEXTS",
     "Extras",
@@ -35,13 +36,14 @@ __all__ = [
     "Kineto",
     "Observer",
     "Pair",
+    "Source",
     "Texts",
     "Whole",
     "check_times",
     "find_pairs",
     "identify",
-    "json_list",
-    "json_value",
+    "identify_head",
+    "pairs_of",
     "rank_in_name",
     "read_bytes",
     "read_head",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 from chakrakit.errors import FormatError
 from chakrakit.sources.pytorch.read.kineto import Kineto
-from chakrakit.sources.pytorch.read.values import whole
+from chakrakit.sources.pytorch.read.texts import whole
 from chakrakit.trace.files import GZIP, unpacked
 
 _HEAD = 1 << 16
@@ -44,15 +44,21 @@ class Pair:
     kineto: Path | None
     captures: tuple[Path, ...] = ()
     """Kineto files of the CUDA or HIP graphs that this rank replays, being captured."""
-    load: Callable[[], Kineto] | None = None
-    """Reads `kineto` where that is another tracer's file."""
+    events: Kineto | None = None
+    """What `kineto` holds, where that is another tracer's file."""
     times: Path | None = None
     """A second recording of the same program by Kineto alone, which slows the host less."""
+    contents: Mapping[Path, bytes] = field(default_factory=dict)
+    """Files that had to be read to tell what they are."""
 
     @property
     def paths(self) -> list[Path]:
         """Those of the first recording that are there."""
         return [p for p in (self.observer, self.kineto) if p is not None]
+
+    def content(self, path: Path) -> bytes:
+        """One of its files, uncompressed."""
+        return self.contents[path] if path in self.contents else read_bytes(path)
 
 
 @dataclass
@@ -89,11 +95,15 @@ def _number(pattern: bytes, head: bytes) -> int:
 
 
 def identify(path: Path) -> Source | None:
-    """What a file is, from its first bytes; None for something else."""
+    """What a file is; None for something else."""
     try:
-        head = read_head(path)
+        return identify_head(path, read_head(path))
     except zlib.error:
         return None
+
+
+def identify_head(path: Path, head: bytes) -> Source | None:
+    """What a file is, from its first bytes; None for something else."""
     start = head.lstrip()[:1]
     if start not in (b"{", b"["):
         return None
@@ -109,50 +119,57 @@ def identify(path: Path) -> Source | None:
 
 def find_pairs(inputs: Iterable[Path]) -> Found:
     """Pairs by what is in the files: process, numbering and rank first, names only then."""
-    found = Found([])
-    sources = []
+    sources, ignored = [], {}
     for path in _files(inputs):
         source = identify(path)
-        if source is None and not _CARD.fullmatch(path.name):
-            found.ignored[str(path)] = "neither an observer nor a Kineto file"
-        elif source is None:
-            continue
-        else:
+        if source is not None:
             sources.append(source)
-    observers = [s for s in sources if s.kind == _OBSERVER]
-    kinetos = [s for s in sources if s.kind == _KINETO]
+        elif not _CARD.fullmatch(path.name):
+            ignored[str(path)] = "neither an observer nor a Kineto file"
     if not sources:
         raise FormatError(
             "no observer or Kineto file among the inputs; give files that PyTorch's profiler wrote",
             path=", ".join(map(str, inputs)) or None,
         )
-    kinetos, captures = _without_captures(kinetos)
-    _pair_up(observers, kinetos, found)
-    found.pairs = [replace(p, captures=_captures_of(p, captures, found)) for p in found.pairs]
+    return pairs_of(sources, ignored)
+
+
+def pairs_of(sources: list[Source], ignored: dict[str, str]) -> Found:
+    """Which of these files are of one rank; adds to those that are passed over."""
+    found = Found([], ignored)
+    observers = [s for s in sources if s.kind == _OBSERVER]
+    kinetos = [s for s in sources if s.kind == _KINETO]
+    contents = _contents(kinetos)
+    captures = _captures_among(kinetos, contents)
+    _pair_up(observers, [s for s in kinetos if s not in captures], found)
+    found.pairs = [_completed(pair, captures, contents, found) for pair in found.pairs]
     return found
 
 
 _CAPTURES = re.compile(rb"StreamBeginCapture")
 
 
-def _without_captures(kinetos: list[Source]) -> tuple[list[Source], list[Source]]:
-    """Files of steps, and files of graphs being captured, which those steps may replay.
-
-    Files are read for this only where several may be of one rank.
-    """
+def _contents(kinetos: list[Source]) -> dict[Path, bytes]:
+    """All of the files where several may be of one rank, so that captures among them can be told."""
     told = [s.rank for s in kinetos]
     if len(kinetos) < 2 or (min(told) >= 0 and len(set(told)) == len(told)):
-        return kinetos, []
-    data = {s.path: read_bytes(s.path) for s in kinetos}
-    capturing = [s for s in kinetos if _CAPTURES.search(data[s.path])]
-    if not capturing or len(capturing) == len(kinetos):
-        return kinetos, []
-    return [s for s in kinetos if s not in capturing], capturing
+        return {}
+    return {s.path: read_bytes(s.path) for s in kinetos}
 
 
-def _captures_of(pair: Pair, captures: list[Source], found: Found) -> tuple[Path, ...]:
-    """Captures that say they are of this rank, or that say nothing."""
-    return tuple(s.path for s in captures if s.rank in (-1, pair.rank) or len(found.pairs) == 1)
+def _captures_among(kinetos: list[Source], contents: Mapping[Path, bytes]) -> list[Source]:
+    """Files of graphs being captured, which the steps in the other files may replay."""
+    capturing = [s for s in kinetos if _CAPTURES.search(contents.get(s.path, b""))]
+    return capturing if len(capturing) < len(kinetos) else []
+
+
+def _completed(
+    pair: Pair, captures: list[Source], contents: Mapping[Path, bytes], found: Found
+) -> Pair:
+    """With captures that say they are of this rank, or that say nothing, and with what was read."""
+    own = tuple(s.path for s in captures if s.rank in (-1, pair.rank) or len(found.pairs) == 1)
+    files = [*pair.paths, *([pair.times] if pair.times else []), *own]
+    return replace(pair, captures=own, contents={f: contents[f] for f in files if f in contents})
 
 
 def _files(inputs: Iterable[Path]) -> list[Path]:

@@ -11,10 +11,9 @@ import numpy as np
 import chakrakit.core as core
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import FormatError
+from chakrakit.operators import json_list, json_value
 from chakrakit.sources.pytorch.read.observer import Extras
-from chakrakit.sources.pytorch.read.refusal import columns_of
-from chakrakit.sources.pytorch.read.texts import Texts
-from chakrakit.sources.pytorch.read.values import json_list, json_value
+from chakrakit.sources.pytorch.read.texts import Texts, columns_of
 
 
 class Kind(IntEnum):

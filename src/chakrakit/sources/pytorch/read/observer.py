@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 
 import chakrakit.core as core
 from chakrakit.arrays import I32, I64, Mask
-from chakrakit.sources.pytorch.read.refusal import columns_of
-from chakrakit.sources.pytorch.read.texts import Texts, plain_strings
-from chakrakit.sources.pytorch.read.values import json_list
+from chakrakit.operators import json_list
+from chakrakit.sources.pytorch.read.texts import Texts, columns_of, plain_strings
 
 KNOWN_SCHEMAS = ("1.0.1", "1.0.2", "1.0.3", "1.0.4", "1.1.0", "1.1.1")
 _ROOT = r"^\[pytorch\|profiler\|execution_(trace|graph)\|(process|thread)\]$"

@@ -5,12 +5,48 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
+from chakrakit import core
 from chakrakit.arrays import I32, I64, U8, Mask
+from chakrakit.errors import FormatError
+from chakrakit.operators import LARGEST
+
+# A file that the core's readers refuse: where it is damaged, and which file was meant.
+
+
+def columns_of(
+    read: Callable[[bytes], dict[str, Any]], data: bytes, path: str, writer: str
+) -> dict[str, Any]:
+    """What a reader of the core makes of a file's bytes; its error says what should have written them."""
+    try:
+        return read(data)
+    except core.FormatError as error:
+        message, offset = error.args
+        said = f"{message}; give the file written by {writer}"
+        raise FormatError(said, path=path or None, offset=offset) from None
+
+
+# Values inside recordings, which anybody may have written: whole numbers that fit.
+
+
+Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+"""A field of a recording that is a number up to `LARGEST`, by which msgspec refuses others."""
+
+
+def whole(said: object, most: int = LARGEST) -> int | None:
+    """A number between -`most` and `most`, also where it is written as text; None for all else."""
+    if isinstance(said, str | bytes):
+        try:
+            said = int(said)
+        except ValueError:
+            return None
+    fits = isinstance(said, int) and not isinstance(said, bool) and -most <= said <= most
+    return said if fits and isinstance(said, int) else None
 
 
 class Texts:

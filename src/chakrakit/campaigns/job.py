@@ -1,0 +1,525 @@
+"""Failures from a log: a CSV file with one row per failure."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from chakrakit.campaigns.checkpoints import CHECKPOINT_POLICIES, CheckpointPolicy, Situation, Tiered
+from chakrakit.campaigns.failures import (
+    SCOPES,
+    Duration,
+    Exponential,
+    Fixed,
+    LoggedFailure,
+    Process,
+    Scope,
+    Slowness,
+    Uniform,
+    Weibull,
+)
+from chakrakit.campaigns.job_text import (
+    ClusterText,
+    CostsText,
+    FailuresText,
+    JobText,
+    ProcessText,
+    StoreText,
+)
+from chakrakit.campaigns.plan import Plan
+from chakrakit.campaigns.recovery import RECOVERY_POLICIES, Elastic, Recovery
+from chakrakit.campaigns.step_times import StepTimes, step_times
+from chakrakit.configuration import Document, Place, document_of, read_document
+from chakrakit.errors import ChakraError, ConfigError, FormatError
+from chakrakit.machines.device import parse, positive, show_bytes
+
+COLUMNS = ("hour", "node", "cause", "scope", "factor", "hours")
+
+
+def read_failure_log(path: str | Path, nodes: int) -> tuple[LoggedFailure, ...]:
+    """A log's failures in the order of time.
+
+    The header names the columns: `hour` (since the job began) and `node` (from 0) are needed; `cause`,
+    `scope` (process, node, rack or cluster), `factor` and `hours` may be there.
+    """
+    try:
+        with Path(path).open(newline="", encoding="utf-8") as file:
+            rows = csv.DictReader(file)
+            header = tuple(rows.fieldnames or ())
+            _check_header(path, header)
+            found = [_failure(path, rows.line_num, row, nodes) for row in rows]
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise FormatError(f"not a CSV file: {error}", path=str(path)) from None
+    return tuple(sorted(found, key=lambda failure: failure.time))
+
+
+def _check_header(path: str | Path, header: tuple[str, ...]) -> None:
+    missing = [name for name in ("hour", "node") if name not in header]
+    unknown = [name for name in header if name not in COLUMNS]
+    if missing or unknown:
+        wrong = f"no column {missing[0]!r}" if missing else f"unknown column {unknown[0]!r}"
+        raise FormatError(f"{wrong}; the columns are {', '.join(COLUMNS)}", path=f"{path}:1")
+
+
+def _failure(path: str | Path, line: int, row: dict[str, str], nodes: int) -> LoggedFailure:
+    place = f"{path}:{line}"
+    hour, node = _number(place, "hour", row["hour"]), _number(place, "node", row["node"])
+    if not 0 <= node < nodes or node != int(node):
+        raise FormatError(
+            f"node {row['node']} is not one of the {nodes} nodes (from 0)", path=place
+        )
+    scope = row.get("scope") or "node"
+    if scope not in SCOPES:
+        raise FormatError(f"scope {scope!r} should be one of {', '.join(SCOPES)}", path=place)
+    factor, hours = row.get("factor"), row.get("hours")
+    slower = _number(place, "factor", factor) if factor else None
+    if slower is not None and (slower < 1 or not hours):
+        raise FormatError("a slow node needs a factor of at least 1 and its hours", path=place)
+    return LoggedFailure(
+        time=hour * 3600,
+        node=int(node),
+        cause=row.get("cause") or "log",
+        scope=scope,
+        factor=slower,
+        seconds=_number(place, "hours", hours) * 3600 if hours else 0.0,
+    )
+
+
+def _number(place: str, name: str, text: str | None) -> float:
+    try:
+        value = float(text or "")
+    except ValueError:
+        raise FormatError(f"{name} should be a number, not {text!r}", path=place) from None
+    if not 0 <= value < float("inf"):
+        raise FormatError(f"{name} is {text}; it must be 0 or more", path=place)
+    return value
+
+
+# Checkpoints given by size: how long a store takes to write and to read them.
+
+
+_LONGEST = 365 * 86_400.0
+"""Seconds; no job waits longer for one checkpoint."""
+
+
+class Store:
+    """A place for checkpoints, in bytes and seconds."""
+
+    def __init__(self, name: str, text: StoreText, nodes: int) -> None:
+        self.name = name
+        limits = [positive(text.bandwidth, "bandwidth", f"{name}: bandwidth")]
+        if text.node_bandwidth is not None:
+            node = positive(text.node_bandwidth, "bandwidth", f"{name}: node_bandwidth")
+            limits.append(nodes * node)
+        if text.operations is not None and text.latency_seconds:
+            size = positive(text.operation_bytes, "bytes", f"{name}: operation_bytes")
+            # Little's law: what is in flight, over the time it is.
+            limits.append(text.operations * size / text.latency_seconds)
+        self.rate = min(limits)
+        self.read_rate = self.rate
+        if text.read_bandwidth is not None:
+            self.read_rate = positive(text.read_bandwidth, "bandwidth", f"{name}: read_bandwidth")
+        self.capacity = (
+            None if text.capacity is None else parse(text.capacity, "bytes", f"{name}: capacity")
+        )
+
+    def seconds(self, size: float, rate: float) -> float:
+        """How long so many bytes take."""
+        if size > rate * _LONGEST:
+            raise ConfigError(
+                f"store {self.name!r} moves {show_bytes(size)} in more than a year at {rate:g} "
+                "bytes/s; check its bandwidth and the checkpoint's size"
+            )
+        return size / rate
+
+    def check(self, size: float) -> None:
+        """Refuses what does not fit."""
+        if self.capacity is not None and size > self.capacity:
+            raise ConfigError(
+                f"a checkpoint of {show_bytes(size)} does not fit into store {self.name!r} of "
+                f"{show_bytes(self.capacity)}; give it a larger capacity or a smaller checkpoint"
+            )
+
+
+def timed(
+    policy: dict[str, Any], stores: dict[str, Store], sizes: dict[str, str]
+) -> dict[str, Any]:
+    """A policy's fields with seconds for sizes: `sizes` maps a field of bytes to its field of seconds."""
+    out = {name: value for name, value in policy.items() if name not in (*sizes, "store")}
+    given = [name for name in sizes if name in policy]
+    if not given:
+        if "store" in policy:
+            raise ConfigError("a store needs the checkpoint's size; give `bytes`")
+        return out
+    store = _store(policy, stores)
+    for name in given:
+        size = parse(policy[name], "bytes", name)
+        store.check(size)
+        out.setdefault(sizes[name], store.seconds(size, store.rate))
+    if "bytes" in policy:
+        size = parse(policy["bytes"], "bytes", "bytes")
+        out.setdefault("restore_seconds", store.seconds(size, store.read_rate))
+    return out
+
+
+def _store(policy: dict[str, Any], stores: dict[str, Store]) -> Store:
+    name = policy.get("store")
+    if name is None and len(stores) == 1:
+        return next(iter(stores.values()))
+    if not isinstance(name, str) or name not in stores:
+        known = ", ".join(stores) or "none; describe it under `stores`"
+        raise ConfigError(f"no store {name!r}; there are {known}")
+    return stores[name]
+
+
+# A job file, checked line by line, as a Job that can be run.
+
+
+HOUR, DAY = 3600.0, 86400.0
+
+Part = TypeVar("Part", bound=msgspec.Struct)
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A campaign ready to run: the plan, what its policies are, and what its nodes cost."""
+
+    name: str
+    plan: Plan
+    checkpoint: CheckpointPolicy
+    situation: Situation
+    costs: CostsText
+    tokens_per_step: int | None
+    notes: list[str]
+
+
+_HOLDS = "a job: its step, steps, cluster and failures; see docs/campaigns.md"
+
+
+def read_job(job: str | Path | Mapping[str, Any]) -> Job:
+    """A job from its YAML file, or from what would stand there; a ConfigError names the line and the cure."""
+    lines = (
+        document_of(job, "job", _HOLDS) if isinstance(job, Mapping) else read_document(job, _HOLDS)
+    )
+    _check_numbers(lines, lines.content, ())
+    text = _convert(lines, lines.content, JobText, ())
+    _check_goal(text, lines)
+    times = _at(
+        lines,
+        ("workload",) if text.workload else ("run",),
+        step_times,
+        text,
+        Path(lines.path).parent,
+    )
+    cluster = text.cluster
+    processes = _processes(text.failures, cluster, lines)
+    situation = Situation(times.seconds, _mtbf(processes))
+    policy = _checkpoint(text, lines)
+    answer = _recovery(text, lines)
+    plan = Plan(
+        step_seconds=times.seconds,
+        steps=text.steps,
+        horizon=text.days * DAY if text.days else math.inf,
+        nodes=cluster.nodes,
+        spares=cluster.spares,
+        repair=_repair(cluster.repair_hours, cluster.repair_spread),
+        every=_every(policy, situation, _work_seconds(text, times.seconds), lines),
+        tiers=policy.tiers(situation),
+        processes=processes,
+        logged=_logged(text.failures, cluster, lines),
+        recovery=answer,
+        **_shrinking(answer, times, cluster, lines),
+    )
+    return Job(
+        name=text.name,
+        plan=plan,
+        checkpoint=policy,
+        situation=situation,
+        costs=times.costs(text.costs, cluster.nodes),
+        tokens_per_step=text.tokens_per_step or times.tokens,
+        notes=[*times.notes, *_notes(text, plan)],
+    )
+
+
+def _convert(lines: Document, content: Any, kind: type[Part], place: Place) -> Part:
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        names = [f.encode_name for f in msgspec.structs.fields(_named(kind, str(error)))]
+        raise lines.converted(str(error), place, names) from None
+
+
+def _named(kind: type[msgspec.Struct], message: str) -> type[msgspec.Struct]:
+    """The part of the file in which a message says that a field is unknown."""
+    inside: dict[str, type[msgspec.Struct]] = {
+        "$.cluster": ClusterText,
+        "$.failures.processes": ProcessText,
+        "$.failures": FailuresText,
+        "$.stores": StoreText,
+        "$.costs": CostsText,
+    }
+    return next((part for at, part in inside.items() if at in message), kind)
+
+
+def _check_numbers(lines: Document, value: Any, place: Place) -> None:
+    """YAML has numbers that are none."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_numbers(lines, item, (*place, str(key)))
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            _check_numbers(lines, item, (*place, i))
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise lines.error(place, f"{place[-1]} is {value}; it must be a finite number")
+
+
+def _at(lines: Document, place: Place, function: Any, *arguments: Any) -> Any:
+    """What a function gives, its errors with the line of a place."""
+    try:
+        return function(*arguments)
+    except ChakraError as error:
+        if str(error).startswith(f"{lines.path}:"):
+            raise
+        raise lines.error(place, str(error)) from None
+
+
+def _check_goal(text: JobText, lines: Document) -> None:
+    if (text.steps is None) == (text.days is None):
+        raise lines.error(
+            ("days",) if text.steps else (),
+            "give either `steps`, what the job has to do, or `days`",
+        )
+    given = [n for n in ("step_seconds", "workload", "run") if getattr(text, n) is not None]
+    if len(given) != 1:
+        raise lines.error(
+            (given[-1],) if given else (),
+            "give one of `step_seconds`, `workload` (with `machine`) and `run` for the time of a step",
+        )
+    if text.workload is not None and text.machine is None:
+        raise lines.error(("workload",), "a workload needs a `machine` to be simulated on")
+
+
+# --- failures ---------------------------------------------------------------------------------
+
+
+def _processes(text: FailuresText, cluster: ClusterText, lines: Document) -> tuple[Process, ...]:
+    short = {
+        "node_mtbf_hours": ProcessText(
+            name="node", mtbf_hours=text.node_mtbf_hours, shape=text.shape
+        ),
+        "rack_mtbf_hours": ProcessText(name="rack", of="rack", mtbf_hours=text.rack_mtbf_hours),
+        "switch_mtbf_hours": ProcessText(
+            name="switch", of="switch", mtbf_hours=text.switch_mtbf_hours
+        ),
+        "job_mtbf_hours": ProcessText(name="job", of="job", mtbf_hours=text.job_mtbf_hours),
+    }
+    found = [
+        _process(part, cluster, lines, ("failures", name))
+        for name, part in short.items()
+        if part.mtbf_hours is not None
+    ]
+    for i, part in enumerate(text.processes):
+        place: Place = ("failures", "processes", i)
+        named = msgspec.structs.replace(part, name=part.name or f"{part.of} {i}")
+        found.append(_process(named, cluster, lines, place))
+        if named.name in [p.name for p in found[:-1]]:
+            raise lines.error(place, f"two causes of failures are called {named.name!r}")
+    return tuple(found)
+
+
+def _process(text: ProcessText, cluster: ClusterText, lines: Document, place: Place) -> Process:
+    if (text.mtbf_hours is None) == (text.interval_hours is None):
+        raise lines.error(place, "give either `mtbf_hours` or `interval_hours`")
+    width = {
+        "node": 1,
+        "job": 1,
+        "rack": cluster.nodes_per_rack,
+        "switch": cluster.nodes_per_switch,
+    }
+    nodes = width[text.of]
+    if nodes is None:
+        raise lines.error(place, f"failures of a {text.of} need cluster.nodes_per_{text.of}")
+    if cluster.nodes % nodes:
+        raise lines.error(place, f"{cluster.nodes} nodes are not whole {text.of}s of {nodes}")
+    default: dict[str, Scope] = {"node": "node", "job": "process", "rack": "rack", "switch": "rack"}
+    slow = (
+        None
+        if text.slow is None
+        else Slowness(text.slow.factor, _repair(text.slow.hours, text.slow.spread))
+    )
+    job = text.of == "job"
+    return Process(
+        name=text.name,
+        between=_between(text, lines, place),
+        units=1 if job else cluster.nodes // nodes * text.per_node,
+        nodes_per_unit=nodes,
+        units_per_node=text.per_node,
+        scope=text.takes or default[text.of],
+        anywhere=cluster.nodes if job else 0,
+        slow=slow,
+        repair=None if text.repair_hours is None else Fixed(text.repair_hours * HOUR),
+    )
+
+
+def _between(text: ProcessText, lines: Document, place: Place) -> Duration:
+    if text.interval_hours is not None:
+        low, high = text.interval_hours
+        if high < low:
+            raise lines.error(place, f"interval_hours ends ({high}) before it begins ({low})")
+        return Uniform(low * HOUR, high * HOUR)
+    mean = (text.mtbf_hours or 0.0) * HOUR
+    return Exponential(mean) if text.shape in (None, 1) else Weibull(mean, text.shape or 1.0)
+
+
+def _repair(hours: float, spread: str) -> Duration:
+    return Exponential(hours * HOUR) if spread == "exponential" else Fixed(hours * HOUR)
+
+
+def _mtbf(processes: tuple[Process, ...]) -> float:
+    """Mean time between failures of the job; nodes that only become slow do not stop it."""
+    rate = sum(process.rate for process in processes if process.slow is None)
+    return 1 / rate if rate else math.inf
+
+
+def _logged(text: FailuresText, cluster: ClusterText, lines: Document) -> tuple[LoggedFailure, ...]:
+    if text.log is None:
+        return ()
+    path = Path(lines.path).parent / text.log
+    found: tuple[LoggedFailure, ...] = _at(
+        lines, ("failures", "log"), read_failure_log, path, cluster.nodes
+    )
+    return found
+
+
+# --- policies ---------------------------------------------------------------------------------
+
+
+def _chosen(given: dict[str, Any] | str, default: str) -> tuple[str, dict[str, Any]]:
+    """A policy's name, however it is hyphenated, and its options."""
+    fields = {"policy": given} if isinstance(given, str) else dict(given)
+    name = str(fields.pop("policy", default))
+    return name.strip().lower().replace(" ", "_").replace("-", "_"), fields
+
+
+def _known(name: str, policies: dict[str, Any], lines: Document, place: Place) -> Any:
+    if name not in policies:
+        raise lines.error(place, f"no policy {name!r}; there are {', '.join(policies)}")
+    return policies[name]
+
+
+_SIZES = {"bytes": "seconds", "difference_bytes": "difference_seconds"}
+
+
+def _checkpoint(text: JobText, lines: Document) -> CheckpointPolicy:
+    place: Place = ("checkpoint",)
+    default = (
+        "tiered" if isinstance(text.checkpoint, dict) and "tiers" in text.checkpoint else "interval"
+    )
+    name, fields = _chosen("none" if text.checkpoint is None else text.checkpoint, default)
+    kind = _known(name, CHECKPOINT_POLICIES, lines, place)
+    stores = {
+        n: _at(lines, ("stores", n), Store, n, s, text.cluster.nodes)
+        for n, s in text.stores.items()
+    }
+    fields = _at(lines, place, timed, fields, stores, _SIZES)
+    if isinstance(fields.get("tiers"), list):
+        fields["tiers"] = [
+            _at(lines, (*place, "tiers", i), timed, tier, stores, _SIZES)
+            if isinstance(tier, dict)
+            else tier
+            for i, tier in enumerate(fields["tiers"])
+        ]
+    policy: CheckpointPolicy = _convert(lines, fields, kind, place)
+    if isinstance(policy, Tiered):
+        _check_tiers(policy, lines)
+    return policy
+
+
+def _check_tiers(policy: Tiered, lines: Document) -> None:
+    place: Place = ("checkpoint", "tiers")
+    if not policy.tiers_:
+        raise lines.error(place, "tiers is empty; give at least one")
+    shortest = min(tier.interval_steps for tier in policy.tiers_)
+    for i, tier in enumerate(policy.tiers_):
+        if tier.interval_steps % shortest:
+            raise lines.error(
+                (*place, i),
+                f"an interval of {tier.interval_steps} steps is not a multiple of the shortest, {shortest}",
+            )
+
+
+def _work_seconds(text: JobText, step: float) -> float:
+    """How long the job runs if nothing fails."""
+    return text.steps * step if text.steps else (text.days or 0.0) * DAY
+
+
+def _every(policy: CheckpointPolicy, situation: Situation, work: float, lines: Document) -> int:
+    every = policy.every(situation)
+    cycle = min(every * situation.step_seconds, work)
+    if cycle > 30 * situation.mtbf_seconds:
+        raise lines.error(
+            ("checkpoint",),
+            f"the job would fail every {situation.mtbf_seconds:,.0f} s and has to run {cycle:,.0f} s "
+            "without a failure: it would never get from one checkpoint to the next; shorten the interval",
+        )
+    return every
+
+
+def _recovery(text: JobText, lines: Document) -> Recovery:
+    place: Place = ("recovery",)
+    name, fields = _chosen(text.recovery, "restart")
+    kind = _known(name, RECOVERY_POLICIES, lines, place)
+    policy: Recovery = _convert(lines, fields, kind, place)
+    if policy.needs_spares and not text.cluster.spares:
+        raise lines.error(
+            place,
+            f"{name} needs spare nodes and there are none; give cluster.spares, or recovery: restart",
+        )
+    return policy
+
+
+def _shrinking(
+    policy: Recovery, times: StepTimes, cluster: ClusterText, lines: Document
+) -> dict[str, Any]:
+    """What a job that shrinks needs to know of its replicas."""
+    if not isinstance(policy, Elastic):
+        return {}
+    place: Place = ("recovery",)
+    size = policy.replica_nodes or times.replica_nodes(cluster.nodes) or 1
+    if cluster.nodes % size:
+        raise lines.error(place, f"{cluster.nodes} nodes are not whole replicas of {size}")
+    if cluster.nodes < 2 * size:
+        raise lines.error(
+            place,
+            f"the plan cannot shrink: all {cluster.nodes} nodes are one replica; give the job more "
+            "data-parallel replicas, or recovery: restart",
+        )
+    if policy.min_nodes > cluster.nodes:
+        raise lines.error(
+            place, f"min_nodes is {policy.min_nodes} and the job has {cluster.nodes} nodes"
+        )
+    steps: dict[int, float] = dict(policy.step_seconds_by_nodes) or _at(
+        lines, place, times.with_fewer, cluster.nodes, size, policy
+    )
+    return {"replica_nodes": size, "steps_by_nodes": steps}
+
+
+def _notes(text: JobText, plan: Plan) -> list[str]:
+    notes = []
+    if plan.processes or plan.logged:
+        zero = [
+            n for n in ("detection_seconds", "restart_seconds") if not getattr(plan.recovery, n)
+        ]
+        if zero:
+            notes.append(f"recovery: {' and '.join(zero)} not given, taken as 0")
+        if not text.cluster.repair_hours:
+            notes.append("cluster.repair_hours not given: failed nodes are spares again at once")
+    if plan.logged and plan.steps and plan.logged[-1].time < plan.steps * plan.step_seconds:
+        notes.append("the failure log ends before the job does; nothing fails after it")
+    return notes

@@ -1,0 +1,132 @@
+"""A campaign's job as its file describes it.
+
+step_seconds: 10                 # or workload and machine, or run
+steps: 8640                      # or days
+cluster: {nodes: 16, spares: 1}
+failures: {node_mtbf_hours: 50000}
+checkpoint: {interval_steps: 100, seconds: 5}
+recovery: restart
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from chakrakit.campaigns.checkpoints import AtLeastOne, Nodes, Spares
+from chakrakit.configuration import Count, NotNegative, Positive
+from chakrakit.machines.device import Quantity
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A part of the file; a field that is not known is refused."""
+
+
+class ClusterText(_Part, frozen=True, kw_only=True):
+    """The nodes that the job uses, and those that stand by."""
+
+    nodes: Nodes
+    spares: Spares = 0
+    nodes_per_rack: Count | None = None
+    nodes_per_switch: Count | None = None
+    repair_hours: NotNegative = 0.0
+    """From a node's failure until it is a spare again; 0: at once."""
+    repair_spread: Literal["fixed", "exponential"] = "fixed"
+
+
+class SlowText(_Part, frozen=True, kw_only=True):
+    """A node that goes on, but slower."""
+
+    factor: AtLeastOne
+    hours: Positive
+    """How long, on average."""
+    spread: Literal["fixed", "exponential"] = "exponential"
+
+
+class ProcessText(_Part, frozen=True, kw_only=True):
+    """One cause of failures."""
+
+    name: str = ""
+    of: Literal["node", "rack", "switch", "job"] = "node"
+    """What fails: every node, rack or switch by itself, or the job as a whole."""
+    per_node: Count = 1
+    """With `of: node`, how many such components a node has."""
+    mtbf_hours: Positive | None = None
+    """Mean time between failures of one of them."""
+    shape: Positive | None = None
+    """Of a Weibull distribution; without it, exponential."""
+    interval_hours: tuple[Positive, Positive] | None = None
+    """Instead of `mtbf_hours`: anything between these two."""
+    takes: Literal["process", "node", "rack", "cluster"] | None = None
+    """What is lost: a process (its node stays), a node, or more; by default what fails."""
+    slow: SlowText | None = None
+    repair_hours: NotNegative | None = None
+    """Where given, instead of the cluster's."""
+
+
+class FailuresText(_Part, frozen=True, kw_only=True):
+    """The common causes in short, others as a list, or a log."""
+
+    node_mtbf_hours: Positive | None = None
+    rack_mtbf_hours: Positive | None = None
+    switch_mtbf_hours: Positive | None = None
+    job_mtbf_hours: Positive | None = None
+    """Of failures of software: the job restarts on the same nodes."""
+    shape: Positive | None = None
+    """Of a Weibull distribution for nodes."""
+    processes: list[ProcessText] = []
+    log: str | None = None
+    """A CSV file beside the job: hour, node, cause, scope, factor, hours."""
+
+
+class StoreText(_Part, frozen=True, kw_only=True):
+    """A place for checkpoints: what it takes in at most, by three limits."""
+
+    bandwidth: Quantity
+    """Of all its servers together."""
+    capacity: Quantity | None = None
+    node_bandwidth: Quantity | None = None
+    """What one node can send to it."""
+    operations: Count | None = None
+    """Requests in flight at most, of `operation_bytes` and `latency_seconds` each."""
+    operation_bytes: Quantity = "1 MiB"
+    latency_seconds: NotNegative = 0.0
+    read_bandwidth: Quantity | None = None
+    """Where given, for restoring."""
+
+
+class CostsText(_Part, frozen=True, kw_only=True):
+    """Watts and money, where known."""
+
+    node_watts: NotNegative | None = None
+    """Of a node that trains."""
+    idle_node_watts: NotNegative | None = None
+    """Of one that does not: a spare, or all while the job is down."""
+    pue: AtLeastOne = 1.0
+    """What the building draws for every watt of the nodes."""
+    node_hour_price: NotNegative | None = None
+    """Spares cost as much as nodes in use."""
+
+
+class JobText(_Part, frozen=True, kw_only=True):
+    """The whole file."""
+
+    name: str = "campaign"
+    step_seconds: Positive | None = None
+    workload: str | dict[str, Any] | None = None
+    """A path to traces, or model, plan and step as for `chakra generate`."""
+    machine: str | None = None
+    compute: str | None = None
+    """How `chakra simulate` times operations; by default `measured` for traces, `roofline` for a model."""
+    run: str | None = None
+    """A Run whose step is taken."""
+    steps: Count | None = None
+    days: Positive | None = None
+    tokens_per_step: Count | None = None
+    cluster: ClusterText
+    failures: FailuresText = FailuresText()
+    checkpoint: dict[str, Any] | str | None = None
+    recovery: dict[str, Any] | str = "restart"
+    stores: dict[str, StoreText] = {}
+    costs: CostsText = CostsText()

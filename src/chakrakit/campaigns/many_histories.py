@@ -1,0 +1,220 @@
+"""Many histories of one job, here or on workers, and what they come to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from chakrakit.campaigns.checkpoints import NEVER
+from chakrakit.campaigns.history import History, Outcome
+from chakrakit.campaigns.job import Job, read_job
+from chakrakit.campaigns.plan import Plan
+from chakrakit.campaigns.result import (
+    DAY,
+    HOUR,
+    CampaignResult,
+    Change,
+    Spread,
+    mean_failures,
+    mean_lost,
+)
+from chakrakit.errors import ConfigError
+from chakrakit.parallel import Workers, check_engine, spread
+
+# What one change would give: more spares, faster detection and restarts, other intervals.
+
+
+HISTORIES = 100
+"""Run again for every change, with the chance of the first ones, so that only the change differs."""
+
+
+def sensitivity(job: Job, outcomes: Sequence[Outcome], seed: int) -> list[Change]:
+    """Every change that applies, the one that saves most first; nothing where nothing fails."""
+    if not job.plan.processes and not job.plan.logged:
+        return []
+    before = outcomes[:HISTORIES]
+    found = [_change(text, plan, before, seed) for text, plan in changes(job)]
+    return sorted(found, key=lambda change: -change.days_saved)
+
+
+def changes(job: Job) -> Iterator[tuple[str, Plan]]:
+    """The changes that are tried, in words and as plans."""
+    plan, recovery = job.plan, job.plan.recovery
+    yield "one more spare", _with(plan, spares=plan.spares + 1)
+    for name, words in (("detection_seconds", "detection"), ("restart_seconds", "restarts")):
+        seconds = getattr(recovery, name)
+        if seconds:
+            faster = msgspec.structs.replace(recovery, **{name: seconds / 2})
+            yield f"{words} twice as fast", _with(plan, recovery=faster)
+    if plan.every != NEVER:
+        if plan.every > 1:
+            shorter = plan.every // 2
+            yield f"a checkpoint every {shorter:,} steps", _with(plan, every=shorter)
+        longer = plan.every * 2
+        yield f"a checkpoint every {longer:,} steps", _with(plan, every=longer)
+
+
+def _with(plan: Plan, **fields: object) -> Plan:
+    return msgspec.structs.replace(plan, **fields)
+
+
+def _change(text: str, plan: Plan, before: Sequence[Outcome], seed: int) -> Change:
+    after = [History(plan, f"{seed}/{number}").run() for number in range(len(before))]
+    days = [_days(a, b, plan) for a, b in zip(after, before, strict=True)]
+    saved = Spread.of([b.seconds / DAY - d for b, d in zip(before, days, strict=True)])
+    return Change(
+        change=text,
+        days=Spread.of(days).mean,
+        effective_ratio=Spread.of([o.useful / o.seconds for o in after]).mean,
+        days_saved=saved.mean,
+        ci95=saved.ci95,
+    )
+
+
+def _days(after: Outcome, before: Outcome, plan: Plan) -> float:
+    """How long the same work takes; a job of a given time does more in it instead."""
+    if plan.steps is None and after.useful:
+        return after.seconds / DAY * before.useful / after.useful
+    return after.seconds / DAY
+
+
+PIECE = 250
+"""Histories that one worker runs before it reports."""
+
+
+MANY = 1000
+"""From so many histories on, starting workers pays."""
+MOST = 1_000_000
+"""Outcomes are kept until the last is there; a mean of so many is sure to a thousandth of their spread."""
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Some histories of a plan."""
+
+    plan: Plan
+    seed: int
+    first: int
+    last: int
+
+
+def campaign(
+    job: str | Path | Job,
+    *,
+    histories: int = 100,
+    seed: int = 0,
+    workers: Workers | None = None,
+    changes: bool = True,
+) -> CampaignResult:
+    """Many random histories of a job, and with `changes` what one more spare and so on would give."""
+    made = job if isinstance(job, Job) else read_job(job)
+    if not 1 <= histories <= MOST:
+        raise ConfigError(f"histories is {histories:,}; it must be from 1 to {MOST:,}")
+    outcomes = run_histories(made.plan, histories, seed, workers)
+    tried = sensitivity(made, outcomes, seed) if changes else []
+    return _result(made, outcomes, seed, tried)
+
+
+def workers_for(histories: int, engine: str | None, jobs: int | None) -> Workers | None:
+    """Workers as asked for; without a word, all cores for many histories and this process for few."""
+    if engine is None and jobs is None and histories < MANY:
+        return None
+    chosen = Workers(engine or "local", jobs)
+    check_engine(chosen.engine)
+    return chosen if engine or jobs != 1 else None
+
+
+def run_histories(
+    plan: Plan, count: int, seed: int, workers: Workers | None = None
+) -> list[Outcome]:
+    """The outcomes of histories 0 … count − 1."""
+    pieces = [
+        Piece(plan, seed, first, min(first + PIECE, count)) for first in range(0, count, PIECE)
+    ]
+    found = [outcome for part in spread(_run_piece, pieces, workers) for outcome in part]
+    _check_finished(plan, found)
+    return found
+
+
+def _run_piece(piece: Piece) -> list[Outcome]:
+    return list(_histories(piece))
+
+
+def _histories(piece: Piece) -> Iterator[Outcome]:
+    for number in range(piece.first, piece.last):
+        outcome = History(piece.plan, f"{piece.seed}/{number}").run()
+        yield outcome
+        if outcome.given_up:  # the others would not do better, and the campaign is refused
+            return
+
+
+def _check_finished(plan: Plan, outcomes: Sequence[Outcome]) -> None:
+    lost = [o for o in outcomes if o.given_up]
+    if lost:
+        first = lost[0]
+        failures = sum(first.failures.values())
+        goal = "" if plan.steps is None else f" of {plan.steps:,}"
+        raise ConfigError(
+            f"{len(lost)} of {len(outcomes)} histories are given up: after {failures:,} failures in "
+            f"{first.seconds / DAY:,.0f} days {first.steps:,.0f}{goal} steps are done; checkpoint more "
+            "often, restart faster, or ask for fewer steps or days"
+        )
+
+
+def _result(
+    job: Job, outcomes: Sequence[Outcome], seed: int, tried: list[Change]
+) -> CampaignResult:
+    plan = job.plan
+    days = Spread.of([o.seconds / DAY for o in outcomes])
+    ratio = Spread.of([o.useful / o.seconds for o in outcomes])
+    lost = mean_lost(outcomes)
+    stopped = lost.detection + lost.restart + lost.waiting
+    steps = math.fsum(o.steps for o in outcomes) / len(outcomes)
+    causes = mean_failures(outcomes)
+    per_day = steps / days.mean
+    mtbf = job.situation.mtbf_seconds
+    return CampaignResult(
+        name=job.name,
+        histories=len(outcomes),
+        seed=seed,
+        days=days,
+        effective_ratio=ratio,
+        goodput=ratio.mean * plan.nodes / (plan.nodes + plan.spares),
+        availability=1 - stopped / (days.mean * 24),
+        failures=math.fsum(causes.values()),
+        failures_by_cause=causes,
+        restarts=sum(o.restarts for o in outcomes) / len(outcomes),
+        slowdowns=sum(o.slowdowns for o in outcomes) / len(outcomes),
+        lost_hours=lost,
+        steps=steps,
+        steps_per_day=per_day,
+        tokens_per_day=None if job.tokens_per_step is None else per_day * job.tokens_per_step,
+        step_seconds=plan.step_seconds,
+        checkpoint_interval_steps=None if plan.every == NEVER else plan.every,
+        checkpoints=sum(o.checkpoints for o in outcomes) / len(outcomes),
+        mtbf_hours=None if math.isinf(mtbf) or plan.logged else mtbf / HOUR,
+        energy_kwh=_energy(job, days.mean * 24, stopped),
+        price=_price(job, days.mean * 24),
+        sensitivity=tried,
+        notes=job.notes,
+    )
+
+
+def _energy(job: Job, hours: float, stopped: float) -> float | None:
+    """Nodes draw their power while the job runs; spares, and all while it stands, draw idle power."""
+    busy, idle = job.costs.node_watts, job.costs.idle_node_watts
+    if busy is None:
+        return None
+    rest = busy if idle is None else idle
+    plan = job.plan
+    watt_hours = (
+        plan.nodes * (busy * (hours - stopped) + rest * stopped) + plan.spares * rest * hours
+    )
+    return job.costs.pue * watt_hours / 1000
+
+
+def _price(job: Job, hours: float) -> float | None:
+    price = job.costs.node_hour_price
+    return None if price is None else price * hours * (job.plan.nodes + job.plan.spares)

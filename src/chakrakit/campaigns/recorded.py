@@ -1,0 +1,154 @@
+"""One history as a Run: one rank per place in the job, to be looked at like any other run.
+
+Stream 0 of a rank is what the job does (train, checkpoint, lost steps, detection, waiting, restart),
+stream 1 the state of the node in that place (in service, empty, slow).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from chakrakit.campaigns.checkpoints import NEVER
+from chakrakit.campaigns.history import History
+from chakrakit.campaigns.job import Job
+from chakrakit.campaigns.plan import Plan
+from chakrakit.campaigns.result import DAY
+from chakrakit.errors import ConfigError
+from chakrakit.trace.communication import Binding
+from chakrakit.trace.model import NodeType, Trace
+from chakrakit.trace.sets import Card, Run
+
+NS = 1e9
+MOST_ROWS = 400_000
+"""More rows than this in all, and ranks whose node failed show their own state alone."""
+
+Piece = tuple[str, float, float]
+"""What, from when, to when, in seconds."""
+
+
+class Recorder:
+    """Keeps a history as it happens."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.job: list[Piece] = []
+        self.nodes: dict[int, list[Piece]] = {}
+        self.progress: list[tuple[float, float]] = [(0.0, 0.0)]
+
+    def stage(self, kind: str, start: float, end: float, done: float) -> None:
+        """The job was in a stage; `done` steps at its end."""
+        self.progress.append((end, done))
+        if end > start:
+            self.job.append(("train" if kind == "run" else kind, start, end))
+
+    def rolled_back(self, time: float, seconds: float) -> None:
+        """What the job did in the last `seconds` is lost."""
+        begin = time - seconds
+        if seconds > 0:
+            self.job.append(("lost steps", begin, time))
+
+    def node(self, slot: int, kind: str, start: float, end: float) -> None:
+        """A place was empty, or its node slow."""
+        self.nodes.setdefault(slot, []).append((kind, start, end))
+
+
+def history_run(job: Job, number: int = 0, seed: int = 0) -> Run:
+    """History `number` of a campaign as a Run with times in nanoseconds."""
+    plan = job.plan
+    recorder = Recorder(plan)
+    outcome = History(plan, f"{seed}/{number}", recorder).run()
+    if outcome.seconds * NS >= 1 << 63:
+        raise ConfigError(
+            f"history {number} takes {outcome.seconds / DAY:,.0f} days; a timeline in nanoseconds holds "
+            f"{(1 << 63) / NS / DAY:,.0f}: check repair and restart times, or leave out the timeline"
+        )
+    stages = _with_losses(recorder.job)
+    full = len(stages) * (1 + len(recorder.nodes)) <= MOST_ROWS
+    bodies = [_trace(stages, [("in service", 0.0, outcome.seconds)])]
+    bindings = {slot: Binding(0) for slot in range(plan.nodes)}
+    for slot, pieces in sorted(recorder.nodes.items()):
+        shown = stages if full or slot == 0 else []
+        bodies.append(_trace(shown, _in_service(pieces, outcome.seconds)))
+        bindings[slot] = Binding(len(bodies) - 1)
+    card = Card(
+        name=job.name,
+        tool="chakra campaign",
+        settings={
+            "history": number,
+            "seed": seed,
+            "nodes": plan.nodes,
+            "spares": plan.spares,
+            "recovery": plan.recovery.spelling,
+            "step_seconds": plan.step_seconds,
+            "checkpoint_interval_steps": None if plan.every == NEVER else plan.every,
+        },
+        measured={
+            "seconds": outcome.seconds,
+            "useful_seconds": outcome.useful,
+            "steps": outcome.steps,
+            "failures": sum(outcome.failures.values()),
+            "restarts": outcome.restarts,
+            "checkpoints": outcome.checkpoints,
+        },
+    )
+    return Run(bodies, bindings, None, card, counters={"progress": _progress(recorder)})
+
+
+def _with_losses(pieces: list[Piece]) -> list[Piece]:
+    """Stretches of training in order of time, each cut where what follows was lost."""
+    losses = [piece for piece in pieces if piece[0] == "lost steps"]
+    out = [piece for piece in pieces if piece[0] != "train"]
+    begins = np.array([begin for _, begin, _ in losses], np.float64)
+    ends = np.array([end for _, _, end in losses], np.float64)
+    for _, start, end in (piece for piece in pieces if piece[0] == "train"):
+        for i in np.flatnonzero((ends > start) & (begins < end)).tolist():
+            if begins[i] > start:
+                out.append(("train", start, float(begins[i])))
+            start = max(start, float(ends[i]))
+        if end > start:
+            out.append(("train", start, end))
+    return sorted(out, key=lambda piece: (piece[1], piece[2]))
+
+
+def _in_service(pieces: list[Piece], end: float) -> list[Piece]:
+    """The states of a place one after another; what is not said is service."""
+    out, now = [], 0.0
+    for kind, start, stop in sorted(pieces, key=lambda piece: piece[1]):
+        start, stop = max(start, now), min(stop, end)
+        if stop <= start:
+            continue
+        if start > now:
+            out.append(("in service", now, start))
+        out.append((kind, start, stop))
+        now = stop
+    if now < end:
+        out.append(("in service", now, end))
+    return out
+
+
+def _trace(stages: list[Piece], states: list[Piece]) -> Trace:
+    pieces = [*stages, *states]
+    start = np.array([round(begin * NS) for _, begin, _ in pieces], np.int64)
+    end = np.array([round(stop * NS) for _, _, stop in pieces], np.int64)
+    columns: dict[str, Any] = {
+        "name": [name for name, _, _ in pieces],
+        "type": np.full(len(pieces), int(NodeType.COMP_NODE), np.int32),
+        "start_time_micros": start // 1000,
+        "duration_micros": (end - start) // 1000,
+        "start_time_ns": start,
+        "duration_ns": end - start,
+        "is_cpu_op": np.zeros(len(pieces), np.bool_),
+        "stream": np.repeat([0, 1], [len(stages), len(states)]).astype(np.int64),
+    }
+    return Trace.from_columns(columns)
+
+
+def _progress(recorder: Recorder) -> pa.Table:
+    """Steps done over time, at the ends of stages."""
+    times, steps = zip(*recorder.progress, strict=True)
+    return pa.table(
+        {"time": np.rint(np.array(times) * NS).astype(np.int64), "steps": np.array(steps)}
+    )

@@ -1,0 +1,167 @@
+"""How long a step takes: given, of a Run, or simulated; and with fewer nodes."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chakrakit.campaigns.job_text import CostsText, JobText
+from chakrakit.campaigns.recovery import Elastic
+from chakrakit.errors import ConfigError
+from chakrakit.insight import steps
+from chakrakit.insight.rank import read_run
+from chakrakit.machines import load_machine
+from chakrakit.machines.fabric import Machine
+from chakrakit.passes.scale import ScaleRanks
+from chakrakit.simulator.results import SimulationSummary, simulate
+from chakrakit.studies.search import search
+from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.storage import read
+from chakrakit.workloads.description import Workload
+from chakrakit.workloads.generate import generated
+from chakrakit.workloads.models import from_plain
+
+SIMULATED = 3
+"""How many smaller jobs are simulated; still smaller ones have the same work on fewer nodes."""
+
+
+class StepTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """The healthy job's step, and what is known beside it."""
+
+    seconds: float
+    tokens: int | None = None
+    notes: list[str] = []
+
+    def costs(self, given: CostsText, nodes: int) -> CostsText:
+        """Costs as given; what the machine says where nothing is given."""
+        return given
+
+    def replica_nodes(self, nodes: int) -> int | None:
+        """Nodes of one data-parallel replica, where that is known."""
+        return None
+
+    def with_fewer(self, nodes: int, size: int, policy: Elastic) -> dict[int, float]:
+        """Seconds of a step with fewer nodes, where that can be simulated."""
+        return {}
+
+
+class SimulatedStep(StepTimes, frozen=True, kw_only=True):
+    """A step of a workload on a machine."""
+
+    traces: TraceSet
+    workload: Workload | None
+    """Where the traces were generated."""
+    machine: Machine
+    machine_name: str
+    compute: str
+    summary: SimulationSummary
+
+    def costs(self, given: CostsText, nodes: int) -> CostsText:
+        """The machine's power and price, unless the job file has its own."""
+        found: dict[str, Any] = {}
+        seconds = self.summary.makespan_ns * 1e-9
+        if given.node_watts is None and self.summary.energy_joules is not None:
+            found["node_watts"] = self.summary.energy_joules / seconds / nodes
+            idle = [self.machine.device(i).idle_power for i in range(len(self.traces))]
+            found["idle_node_watts"] = math.fsum(idle) / nodes
+        if given.node_hour_price is None and self.summary.price is not None:
+            found["node_hour_price"] = self.summary.price / (seconds / 3600) / nodes
+        return msgspec.structs.replace(given, **found)
+
+    def replica_nodes(self, nodes: int) -> int | None:
+        """From the plan; several replicas on a node come and go with it."""
+        if self.workload is None:
+            return None
+        dp = self.workload.plan.dp
+        return max(nodes // dp, 1)
+
+    def with_fewer(self, nodes: int, size: int, policy: Elastic) -> dict[int, float]:
+        """The first few smaller jobs, simulated with the same batch in every step."""
+        smaller = range(nodes - size, max(policy.min_nodes, size) - 1, -size)
+        how = self._searched if policy.plan == "search" else self._scaled
+        return {n: how(n, nodes) for n in list(smaller)[:SIMULATED]}
+
+    def _scaled(self, n: int, nodes: int) -> float:
+        """Fewer replicas of the same; each has the batch it had, so more steps do the same work."""
+        ranks = len(self.traces)
+        if ranks * n % nodes:
+            raise ConfigError(
+                f"the plan cannot shrink: {ranks} ranks on {nodes} nodes are not whole ranks on {n}"
+            )
+        fewer = self.traces | ScaleRanks(ranks * n // nodes)
+        done = simulate(fewer, self.machine, compute=self.compute)
+        return done.makespan_ns * 1e-9 * nodes / n
+
+    def _searched(self, n: int, nodes: int) -> float:
+        """The fastest plan for the same batch on fewer nodes."""
+        if self.workload is None:
+            raise ConfigError("plan: search needs a workload with a model, not traces")
+        gpus = len(self.traces) * n // nodes
+        found, _ = search(
+            self.workload.model,
+            self.workload.step,
+            [gpus],
+            self.machine_name,
+            compute=self.compute,
+            runners=0,
+        )
+        return found.best.step_ns * 1e-9
+
+
+def step_times(text: JobText, folder: Path) -> StepTimes:
+    """What the job file says; paths in it are seen from its folder."""
+    if text.step_seconds is not None:
+        return StepTimes(seconds=text.step_seconds)
+    if text.run is not None:
+        return _of_run(folder / text.run)
+    return _simulated(text, folder)
+
+
+def _of_run(path: Path) -> StepTimes:
+    run = read_run(str(path))
+    found = steps(run)
+    tokens = run.card.measured.get("tokens")
+    note = f"a step of {found.median_ns / 1e9:,.6g} s, from {path.name} (steps: {found.found})"
+    return StepTimes(
+        seconds=_positive(found.median_ns / 1e9),
+        tokens=tokens if isinstance(tokens, int) else None,
+        notes=[note],
+    )
+
+
+def _simulated(text: JobText, folder: Path) -> StepTimes:
+    described = isinstance(text.workload, dict)
+    workload = from_plain(dict(text.workload)) if isinstance(text.workload, dict) else None
+    tokens = None
+    if workload is not None:
+        made = generated(workload)
+        traces, tokens = made.traces(), made.tokens
+    else:
+        traces = read(str(folder / str(text.workload)))
+    name = str(text.machine)
+    beside = folder / name
+    name = str(beside) if beside.is_file() else name
+    machine = load_machine(name)
+    compute = text.compute or ("roofline" if described else "measured")
+    summary = simulate(traces, machine, compute=compute).summary
+    seconds = _positive(summary.makespan_ns * 1e-9)
+    return SimulatedStep(
+        seconds=seconds,
+        tokens=tokens,
+        notes=[f"a step of {seconds:,.6g} s, simulated on {machine.name} ({compute} compute)"],
+        traces=traces,
+        workload=workload,
+        machine=machine,
+        machine_name=name,
+        compute=compute,
+        summary=summary,
+    )
+
+
+def _positive(seconds: float) -> float:
+    if seconds <= 0:
+        raise ConfigError("its step takes no time; give times, or another way to compute them")
+    return seconds

@@ -1,1 +1,0 @@
-"""Commands over many runs, and the demo."""

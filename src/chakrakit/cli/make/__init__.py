@@ -1,1 +1,0 @@
-"""Commands that make traces."""

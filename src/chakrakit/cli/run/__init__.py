@@ -1,1 +1,0 @@
-"""Commands that run traces on machines, simulated or real."""

@@ -1,1 +1,0 @@
-"""Commands on traces as files."""

@@ -1,0 +1,126 @@
+"""`analyze`: where the time went, what is exposed, who waits for whom, what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
+
+from chakrakit.commands.command import command as command_of
+from chakrakit.commands.inputs import (
+    ProgressOption,
+    WorkerOptions,
+    mapping_of,
+    progress_of,
+    traces_of,
+    workers_of,
+)
+from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.output import (
+    Json,
+    console,
+    print_json,
+    print_recording,
+    print_tables,
+    progress,
+)
+
+if TYPE_CHECKING:
+    from chakrakit.commands.inputs import Traces
+    from chakrakit.insight import Analysis
+    from chakrakit.insight import AnalysisOptions as Analyzing
+
+
+def factors_of(texts: Iterable[str]) -> dict[str, float]:
+    """`["compute=2"]` as factors by what gets faster."""
+    from chakrakit.insight.rank import pairs
+
+    return dict(pairs(texts))
+
+
+def ranks_of(text: str) -> Sequence[int]:
+    """`0,1,5` as ranks."""
+    from chakrakit.insight.rank import parse_ranks
+
+    return parse_ranks(text)
+
+
+class AnalysisOptions(TypedDict, total=False):
+    """What an analysis and a page about it may be told."""
+
+    faster: Annotated[
+        Mapping[str, float] | Iterable[str],
+        Option(
+            "Try WHAT k times faster: compute, communication, copy, host, group:NAME, or a pattern of "
+            "operator or kernel names.",
+            (),
+            metavar="WHAT=K",
+            parse=factors_of,
+        ),
+    ]
+    peak_tflops: Annotated[float, Option("The device's peak, for MFU and the roofline.", 0.0)]
+    peak_gbps: Annotated[float, Option("Its memory's peak in GB/s.", 0.0)]
+
+
+class AnalyzeOptions(AnalysisOptions, WorkerOptions, ProgressOption, total=False):
+    """Options of `analyze`."""
+
+    ranks: Annotated[
+        Sequence[int], Option("Only these ranks.", (), metavar="0,1,…", joined=True, parse=ranks_of)
+    ]
+
+
+@public(AnalyzeOptions)
+def analyze(
+    run: Annotated[
+        Traces,
+        Argument("A Run, or the path of one: measured, simulated or replayed.", metavar="RUN"),
+    ],
+    **options: Unpack[AnalyzeOptions],
+) -> Analysis:
+    """Say where the time of a run went, what is exposed, who waits for whom, and what would help.
+
+    Examples
+    --------
+    >>> traces = ck.generate(model="gpt3-125m", dp=2, seq=128, global_batch=2).traces
+    >>> run = ck.simulate(traces, "dgx-h100", compute="roofline").run()
+    >>> ck.analyze(run, faster={"compute": 2}).what_if.gains[0].saved_ns > 0
+    True
+
+    """
+    from chakrakit.insight import analyze as analyze_run
+    from chakrakit.trace.sets import Run
+
+    timed = traces_of(run, timed=True)
+    chosen = timed.select_ranks(options["ranks"]) if options["ranks"] else timed
+    assert isinstance(chosen, Run)
+    return analyze_run(chosen, analyzing(options), progress_of(options), workers_of(options))
+
+
+def analyzing(options: AnalysisOptions) -> Analyzing:
+    """The options as the analysis takes them."""
+    from chakrakit.insight import AnalysisOptions as Analyzing
+
+    faster = tuple(mapping_of(options["faster"]).items())
+    return Analyzing(faster or None, options["peak_tflops"], options["peak_gbps"])
+
+
+@command_of(analyze)
+def command(
+    *,
+    rows: Annotated[int, Option("At most this many rows per table.")] = 12,
+    json: Json = False,
+    **options: Any,
+) -> None:
+    """Say what happened in RUN: measured, simulated or replayed."""
+    from chakrakit.trace.memory import said_first
+
+    with progress("analyzing") as show:
+        result = analyze(progress=show, **options)
+    if json:
+        return print_json(result)
+    print_recording(result.recording)
+    if verdict := said_first(result.fits, result.needs_bytes, result.has_bytes):
+        console().print(verdict)
+    if result.bound:
+        console().print(f"bound by: {result.bound}")
+    return print_tables(result.notes, result.tables(), rows)

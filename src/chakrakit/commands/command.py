@@ -1,0 +1,108 @@
+"""A public function as a command: its options on the command line, in groups, with their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import click
+
+from chakrakit.commands.options import Argument, Parameter, arguments_of, parameters_of
+
+
+def command(
+    *functions: Callable[..., Any], without: Iterable[str] = (), **settings: Any
+) -> Callable[[Callable[..., None]], GroupedCommand]:
+    """Makes a command of a function that calls public functions and prints what they give.
+
+    The command has their options, but those named in `without`, and those of its own parameters, which
+    replace others of the same name; its help is its docstring. `settings` are click's.
+    """
+
+    def decorate(prints: Callable[..., None]) -> GroupedCommand:
+        own = arguments_of(prints)
+        left_out = {*without, *(p.name for p in own)}
+        taken = {p.name: p for function in functions for p in parameters_of(function)}
+        parameters = [p for n, p in taken.items() if n not in left_out and p.option.in_shell] + own
+        name = prints.__module__.rpartition(".")[2]
+        return GroupedCommand(
+            name,
+            parameters,
+            callback=prints,
+            help=prints.__doc__,
+            context_settings={"max_content_width": 110} | settings,
+        )
+
+    return decorate
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists its arguments, and its options under their headings."""
+
+    def __init__(self, name: str, parameters: Sequence[Parameter], **attributes: Any) -> None:
+        self.options = {p.name: p.option for p in parameters}
+        super().__init__(name, params=[_parameter(p) for p in parameters], **attributes)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes one section for the arguments, one for the plain options, and one for each heading."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            option = self.options.get(str(parameter.name))
+            if isinstance(option, Argument):
+                sections["Arguments"].append((parameter.make_metavar(ctx), option.help))
+            elif record := parameter.get_help_record(ctx):
+                heading = option.group if option else ""
+                sections.setdefault(heading or "Options", []).append(record)
+        for heading, rows in sections.items():
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+
+def _parameter(parameter: Parameter) -> click.Parameter:
+    return _argument(parameter) if isinstance(parameter.option, Argument) else _option(parameter)
+
+
+def _argument(parameter: Parameter) -> click.Argument:
+    several = parameter.kind is parameter.kind.VAR_POSITIONAL or parameter.option.words == -1
+    needed = parameter.is_required
+    return click.Argument(
+        [parameter.name],
+        type=_type(parameter),
+        metavar=parameter.option.metavar,
+        nargs=-1 if several else 1,
+        required=needed,
+        **({} if needed or several else {"default": parameter.default}),
+    )
+
+
+def _option(parameter: Parameter) -> click.Option:
+    option, default = parameter.option, parameter.default
+    shown = default is not None and default is not False and default not in ((), "")
+    text = f"{option.help} May be repeated." if parameter.is_repeated else option.help
+    attributes: dict[str, Any] = {"help": text, "show_default": shown}
+    if parameter.is_required:
+        attributes |= {"required": True, "show_default": False}
+    elif not isinstance(default, tuple):
+        attributes |= {"default": default}
+    spelled = [*parameter.spellings, parameter.name]
+    if parameter.is_switch:
+        return click.Option(spelled, is_flag="/" not in spelled[-2] or None, **attributes)
+    return click.Option(
+        spelled,
+        type=_type(parameter),
+        metavar=option.metavar,
+        multiple=parameter.is_repeated,
+        nargs=option.words,
+        **attributes,
+    )
+
+
+def _type(parameter: Parameter) -> Any:
+    """Choices, or a number where the type is one; else text."""
+    if parameter.choices:
+        return click.Choice([str(choice) for choice in parameter.choices])
+    least, most = parameter.option.least, parameter.option.most
+    if parameter.alternatives == (int,):
+        return click.INT if least is None else click.IntRange(least, most)
+    return click.FLOAT if parameter.alternatives == (float,) else click.STRING

@@ -1,0 +1,95 @@
+"""`compare`: what differs between two runs, and what explains it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
+
+import click
+
+from chakrakit.commands.command import command as command_of
+from chakrakit.commands.inputs import traces_of
+from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.output import Json, console, print_json, print_tables
+
+if TYPE_CHECKING:
+    from chakrakit.commands.inputs import Traces
+    from chakrakit.insight import Comparison
+    from chakrakit.trace.sets import Run
+
+
+class CompareOptions(TypedDict, total=False):
+    """Options of `compare`."""
+
+    fail_if: Annotated[
+        Sequence[str],
+        Option(
+            "A rule that B should keep, such as 'step>3%', 'exposed_comm>2ms' or 'memory>5%'. The result "
+            "says which are broken; the command then exits with 1.",
+            (),
+            metavar="RULE",
+        ),
+    ]
+
+
+@public(CompareOptions)
+def compare(
+    a: Annotated[
+        Traces | Sequence[Traces],
+        Argument("A run; in Python also several of a kind, which give the noise.", metavar="A"),
+    ],
+    b: Annotated[Traces | Sequence[Traces], Argument("The run to compare with it.", metavar="B")],
+    **options: Unpack[CompareOptions],
+) -> Comparison:
+    """Compare run `b` with run `a`: the step, what explains its change, operators, modules, groups.
+
+    Examples
+    --------
+    >>> traces = ck.generate(model="gpt3-125m", dp=2, seq=128, global_batch=2).traces
+    >>> runs = [ck.simulate(traces, m, compute="roofline").run() for m in ("dgx-h100", "dgx-a100")]
+    >>> comparison = ck.compare(*runs)
+    >>> comparison.step.b_ns > comparison.step.a_ns
+    True
+
+    """
+    from chakrakit.insight import compare as compare_runs
+    from chakrakit.insight import failures, parse_rule
+
+    for rule in options["fail_if"]:
+        parse_rule(rule)
+    result = compare_runs(_runs(a), _runs(b))
+    result.broken = failures(result, options["fail_if"])
+    return result
+
+
+def _runs(runs: Traces | Sequence[Traces]) -> list[Run]:
+    several = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
+    return [traces_of(one, timed=True) for one in several]
+
+
+@command_of(compare)
+def command(
+    a: str,
+    b: str,
+    *,
+    fail_if: tuple[str, ...],
+    also_a: Annotated[
+        Sequence[str], Option("More runs of A's kind: they give the noise.", metavar="RUN")
+    ] = (),
+    also_b: Annotated[Sequence[str], Option("More runs of B's kind.", metavar="RUN")] = (),
+    rows: Annotated[int, Option("At most this many rows per table.")] = 15,
+    json: Json = False,
+) -> None:
+    """Compare run B with run A: the step, what explains its change, operators, modules, groups."""
+    result = compare([a, *also_a], [b, *also_b], fail_if=fail_if)
+    if json:
+        print_json(result)
+    else:
+        if result.warning:
+            console().print(f"warning: {result.warning}")
+        print_tables(result.notes, result.tables(), rows)
+    for why in result.broken:
+        click.echo(f"fails: {why}", err=True)
+    if result.broken:
+        sys.exit(1)

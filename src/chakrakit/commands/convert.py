@@ -1,0 +1,80 @@
+"""`convert`: between formats, one file or all ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
+
+import click
+
+from chakrakit.commands.command import command as command_of
+from chakrakit.commands.inputs import Path_, ProgressOption, progress_of
+from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.output import Json, print_json, progress
+
+if TYPE_CHECKING:
+    from chakrakit.commands.results import Converted
+
+
+class ConvertOptions(ProgressOption, total=False):
+    """Options of `convert`."""
+
+    portable: Annotated[
+        bool,
+        Option("Rewrite a run so that readers of plain dependencies get the same schedule.", False),
+    ]
+
+
+@public(ConvertOptions)
+def convert(
+    path: Annotated[Path_, Argument("What to convert.", metavar="IN")],
+    target: Annotated[
+        Path_,
+        Argument(
+            "`out.et`, `.et.gz`, `.et.zst`, `.json`, `.feeder.json`, `.parquet`, any of these as `out.N.…` "
+            "for one file per rank, or a directory.",
+            metavar="OUT",
+        ),
+    ],
+    **options: Unpack[ConvertOptions],
+) -> Converted:
+    """Convert a trace; the target's name says the format.
+
+    Examples
+    --------
+    >>> _ = ck.write(ck.generate(model="gpt3-125m", seq=128, global_batch=1).traces, "one")
+    >>> ck.convert("one", "one.json").left_out
+    {}
+
+    """
+    from chakrakit.commands.results import Converted
+    from chakrakit.passes.base import parse, transform
+    from chakrakit.trace.storage import convert as convert_files
+    from chakrakit.trace.storage import read, write
+
+    if options["portable"]:
+        traces, _ = transform(read(path), [parse("portable")])
+        return Converted(write(traces, target))
+    return Converted(convert_files(path, target, progress_of(options)))
+
+
+@command_of(convert)
+def command(*, target: str, json: Json = False, **options: Any) -> None:
+    """Convert IN to OUT; OUT's name says the format.
+
+    \b
+    out.et  out.et.gz  out.et.zst   Chakra protobuf
+    out.json                        one JSON document, lossless
+    out.feeder.json                 the feeder's workload_graph
+    out.parquet                     columns
+    out.N.et (or any of the above)  one file per rank, groups in out.json
+    out                             a directory with everything
+
+    A single file is converted in pieces: it may be larger than memory, or come through a pipe.
+    """
+    with progress("converting") as show:
+        done = convert(target=target, progress=show, **options)
+    if json:
+        return print_json(done)
+    for name, count in done.left_out.items():
+        click.echo(f"note: {count:,} values of {name!r} have no place in {target}", err=True)
+    return None

@@ -1,0 +1,142 @@
+"""`export`: a (selected) graph, or a run's timeline, for other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
+
+import click
+
+from chakrakit.commands.command import command as command_of
+from chakrakit.commands.inputs import Path_, traces_of
+from chakrakit.commands.options import Argument, Option, picked, public
+from chakrakit.commands.output import Json, print_json
+from chakrakit.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from chakrakit.commands.inputs import Traces
+    from chakrakit.trace.codecs import Exported
+    from chakrakit.trace.sets import TraceSet
+
+OfGraph = partial(Option, group="Of a graph")
+OfTimeline = partial(Option, group="Of a timeline")
+
+
+class ExportOptions(TypedDict, total=False):
+    """Options of `export`."""
+
+    rank: Annotated[
+        int | None, OfGraph("The rank to export; by default the lowest.", None, metavar="R")
+    ]
+    around: Annotated[
+        int | None, OfGraph("Only what is near the node with this id.", None, metavar="ID")
+    ]
+    hops: Annotated[int, OfGraph("How many edges away counts as near.", 2, metavar="N", least=0)]
+    types: Annotated[
+        Sequence[str],
+        OfGraph(
+            "Only nodes of this type, such as COMM_COLL_NODE.", (), flags="--type", metavar="TYPE"
+        ),
+    ]
+    name: Annotated[
+        str | None, OfGraph("Only nodes whose name contains a match.", None, metavar="REGEX")
+    ]
+    perfetto: Annotated[
+        bool, OfTimeline("A run's timeline in Perfetto's own format (.pftrace).", False)
+    ]
+    chrome: Annotated[bool, OfTimeline("A run's timeline as Chrome JSON (.json).", False)]
+    flows: Annotated[bool, OfTimeline("Arrows for dependencies.", True)]
+    node_size: Annotated[
+        int, OfTimeline("Ranks per node, to group them; 0: do not.", 0, metavar="N", least=0)
+    ]
+    every_rank: Annotated[
+        bool,
+        OfTimeline(
+            "Draw every rank of more than 64, also those that do what another does at the same times.",
+            False,
+        ),
+    ]
+
+
+@public(ExportOptions)
+def export(
+    traces: Annotated[Traces, Argument("A path, a TraceSet or a Run.", metavar="PATH")],
+    target: Annotated[Path_, Argument("The file; its suffix says the format.", metavar="OUT")],
+    **options: Unpack[ExportOptions],
+) -> Exported:
+    """Write one rank's graph (`.graphml`, `.dot`), or a run's timeline (`.pftrace`, `.json`).
+
+    Examples
+    --------
+    >>> traces = ck.generate(model="gpt3-125m", seq=128, global_batch=1).traces
+    >>> ck.export(traces, "w.dot", types=["COMP_NODE"]).nodes > 0
+    True
+
+    """
+    from chakrakit.views import TimelineOptions, timeline_format, write_timeline
+
+    asked = {"perfetto": options["perfetto"], "chrome": options["chrome"]}
+    if timeline := timeline_format(target, **asked):
+        run = traces_of(traces, timed=True)
+        chosen = TimelineOptions(**picked(TimelineOptions, options))
+        return write_timeline(run, target, chosen, chrome=timeline == "chrome")
+    return _export_graph(traces_of(traces), target, options)
+
+
+def _export_graph(traces: TraceSet, target: Path_, options: ExportOptions) -> Exported:
+    from chakrakit.trace.codecs import Selection
+    from chakrakit.trace.codecs import export as export_graph
+
+    rank, name = options["rank"], options["name"]
+    trace = traces.trace(traces.ranks[0] if rank is None else rank)
+    if name is not None and len(trace) and not Selection(name=name).rows(trace).any():
+        names = dict.fromkeys(trace.names.to_pylist())
+        raise ConfigError(f"no node's name matches {name!r}; {nearest(name, names)}")
+    return export_graph(trace, target, Selection(**picked(Selection, options)))
+
+
+@command_of(export)
+def command(traces: str, target: str, *, json: Json = False, **options: Any) -> None:
+    """Write the graph of one rank to OUT.graphml or OUT.dot, or a run's timeline.
+
+    All edges between the chosen nodes are kept, with their kinds: a data and a control edge between
+    the same two nodes are two edges.
+
+    OUT.pftrace and OUT.json (also .gz) are timelines of the ranks, to be opened at ui.perfetto.dev:
+    slices in ns on serial tracks, arrows for dependencies, counters for memory and links.
+    """
+    from chakrakit.views import timeline_format
+
+    asked = {name: options[name] for name in ("perfetto", "chrome")}
+    timeline = timeline_format(target, **asked) is not None
+    source = traces if timeline else _graph_source(traces, options["rank"])
+    done = export(source, target, **options)
+    if json:
+        return print_json(done)
+    if done.dangling:
+        click.echo(
+            f"note: {done.dangling:,} dependencies on nodes that do not exist are left out",
+            err=True,
+        )
+    if done.folded:
+        click.echo(
+            f"note: {done.folded:,} ranks do what another does at the same times, which is drawn for "
+            "them; --every-rank draws all",
+            err=True,
+        )
+    what = "slices and {} arrows" if timeline else "nodes and {} edges"
+    text = f"{done.nodes:,} {what.format(f'{done.edges:,}')} to {target}"
+    click.echo(text + ("; open it at ui.perfetto.dev" if timeline else ""), err=True)
+    return None
+
+
+def _graph_source(path: str, rank: int | None) -> TraceSet:
+    """The traces, with a note where one rank of several was not chosen by the user."""
+    from chakrakit.trace.storage import read
+
+    traces = read(path)
+    if rank is None and len(traces) > 1:
+        first = traces.ranks[0]
+        click.echo(f"note: rank {first} of {len(traces):,}; --rank chooses another", err=True)
+    return traces

@@ -1,0 +1,199 @@
+"""`generate`: traces of a model that never ran. Every field of a description is an option."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+
+from chakrakit.commands.command import command as command_of
+from chakrakit.commands.inputs import Path_, numbers_of
+from chakrakit.commands.options import Argument, Option, Parameter, public
+from chakrakit.commands.output import Json, console, print_json, print_table
+from chakrakit.workloads.models import field_docs, field_types
+
+if TYPE_CHECKING:
+    from chakrakit.commands.results import GeneratedTraces
+    from chakrakit.workloads.description import Model, Workload
+    from chakrakit.workloads.generate import Figures
+
+
+class GenerateOptions(TypedDict, total=False):
+    """Options of `generate` beside the fields of a description."""
+
+    model: Annotated[
+        str | Model | None,
+        Option(
+            "A name from `chakra models`, or the path of a Hugging Face `config.json`; in Python "
+            "also a `Model`.",
+            None,
+            metavar="M",
+        ),
+    ]
+    output: Annotated[
+        Path_ | None,
+        Option(
+            "Where to write the traces: a directory, NAME.N.et for one file per rank, or -.",
+            None,
+            flags="-o --output",
+            metavar="OUT",
+        ),
+    ]
+    machine: Annotated[
+        str | None, Option("Say whether the plan fits this machine.", None, metavar="NAME")
+    ]
+    memory_gib: Annotated[
+        float | None, Option("Refuse a plan that needs more memory per device.", None)
+    ]
+
+
+_PARTS = {
+    "plan": "The plan",
+    "step": "The step",
+    "lengths": "Lengths of requests",
+    "model": "The model",
+}
+
+
+def description_options() -> list[Parameter]:
+    """An option for every field of a workload's description, from its type and the text below it."""
+    docs = field_docs()
+    parameters = []
+    for name, (part, kind) in field_types().items():
+        listed: dict[str, Any] = {"parse": numbers_of, "metavar": "N,N,…"} if _is_list(kind) else {}
+        option = Option(docs[name], None, group=_PARTS[part], on_card=False, **listed)
+        parameters.append(Parameter(name, kind, None, option))
+    return parameters
+
+
+def _is_list(kind: Any) -> bool:
+    return str(kind).startswith("list")
+
+
+@public(GenerateOptions, description_options())
+def generate(
+    workload: Annotated[
+        Workload | Path_ | None,
+        Argument(
+            "A YAML file, or in Python a `Workload`; else give --model. Options win over the file.",
+            metavar="[WORKLOAD.yaml]",
+        ),
+    ] = None,
+    **options: Any,
+) -> GeneratedTraces:
+    """Generate the traces of a model under a parallel plan, with nothing run.
+
+    Examples
+    --------
+    >>> small = ck.generate(model="gpt3-125m", dp=4, tp=2, seq=512, global_batch=8)
+    >>> small.figures.ranks, len(small.traces)
+    (8, 8)
+
+    """
+    from chakrakit.commands.results import GeneratedTraces
+    from chakrakit.trace.storage import write
+    from chakrakit.workloads.description import Workload
+    from chakrakit.workloads.generate import dry_run, generated, refuse_over_capacity
+    from chakrakit.workloads.models import workload_of
+
+    model, output, machine = (options.pop(n) for n in ("model", "output", "machine"))
+    memory_gib = options.pop("memory_gib")
+    if not isinstance(workload, Workload):
+        workload = workload_of(None if workload is None else os.fspath(workload), model, options)
+    programs = generated(workload)
+    figures = dry_run(programs)
+    if memory_gib:
+        refuse_over_capacity(figures, int(memory_gib * 2**30), "the device")
+    if machine:
+        figures = _with_fit(figures, machine)
+    done = GeneratedTraces(programs, figures)
+    if output is not None:
+        write(done.traces, output)
+    return done
+
+
+def _with_fit(figures: Figures, machine: str) -> Figures:
+    from chakrakit.machines import load_machine
+    from chakrakit.workloads.generate import with_fit
+
+    smallest = min(load_machine(machine).devices, key=lambda device: device.memory)
+    return with_fit(figures, int(smallest.memory))
+
+
+@command_of(generate)
+def command(
+    *,
+    output: str | None,
+    dry_run: Annotated[bool, Option("Only the figures; write nothing.")] = False,
+    json: Json = False,
+    **options: Any,
+) -> None:
+    """Generate traces of a model under a parallel plan, with nothing run.
+
+    The workload is a YAML file, or --model with options; options win over the file.
+
+    \b
+    chakra generate --model llama3.1-8b --dp 4 --tp 2 --seq 4096 --global-batch 32 -o out
+    """
+    from chakrakit.results import counted
+    from chakrakit.trace.memory import said_first
+
+    figures = generate(output=None if dry_run else output, **options).figures
+    if output == "-" and not dry_run:
+        return None  # the trace is what is printed
+    if json:
+        return print_json(figures)
+    if verdict := said_first(figures.fits, figures.needs_bytes, figures.has_bytes):
+        console().print(verdict)
+    _print(figures)
+    if output and not dry_run:
+        bodies = counted(len(figures.per_rank), "body", "bodies")
+        console().print(f"wrote {counted(figures.ranks, 'rank')} in {bodies} to {output}")
+    elif not dry_run:
+        console().print("nothing written; give -o OUT")
+    return None
+
+
+def _print(figures: Figures) -> None:
+    from chakrakit.results import counted
+
+    out = console()
+    active = f" ({figures.active_parameters:,} per token)" if _differs(figures) else ""
+    out.print(
+        f"{figures.model}: {figures.parameters:,} parameters{active}, {figures.ranks:,} ranks"
+    )
+    batches = counted(figures.micro_batches, "micro-batch", "micro-batches")
+    out.print(
+        f"{batches}, {figures.tokens:,} tokens, "
+        f"{figures.flops_total:.6g} FLOPs per step, bubble {figures.bubble_fraction:.2%}"
+    )
+    kinds = list(dict.fromkeys(k for c in figures.per_rank for k in c.memory))
+    shown = figures.per_rank[:32]
+    print_table(
+        ("ranks of", "ranks", "nodes", "GFLOP", *(f"{k} MiB" for k in kinds)),
+        (
+            (
+                c.rank_class,
+                c.ranks,
+                c.nodes,
+                c.flops // 10**9,
+                *(c.memory.get(k, 0) >> 20 for k in kinds),
+            )
+            for c in shown
+        ),
+    )
+    print_table(
+        ("ranks of", "communication", "group", "of", "count", "bytes"),
+        (
+            (c.rank_class, m.type, m.group, m.ranks, m.count, m.bytes)
+            for c in shown[:8]
+            for m in c.comm
+        ),
+    )
+    if len(figures.per_rank) > len(shown):
+        out.print(f"and {len(figures.per_rank) - len(shown):,} more; --json has all")
+    for r in figures.replicated:
+        out.print(f"replicated {r.times} times: {r.name} ({r.flops:.4g} FLOPs more than once)")
+
+
+def _differs(figures: Figures) -> bool:
+    return bool(figures.active_parameters != figures.parameters)

@@ -1,0 +1,107 @@
+"""What the commands print: JSON for machines, tables for people, progress on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from chakrakit.commands.options import Option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from chakrakit.insight.rank import Table
+    from chakrakit.trace.sets import RecordedStep
+
+Json = Annotated[bool, Option("Print the result as JSON.")]
+"""The switch `--json` of a command."""
+
+
+def print_json(result: Any) -> None:
+    """One JSON document on stdout."""
+    import msgspec
+
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def console() -> Console:
+    """Where people read; colours only on a terminal."""
+    from rich.console import Console
+
+    # A pipe has no width of its own; at 80 columns wide tables would be cut.
+    width = None if sys.stdout.isatty() else 160
+    return Console(highlight=False, markup=False, soft_wrap=True, width=width)
+
+
+def print_table(head: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:
+    """A table; numbers to the right."""
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    table = Grid(title=title or None, title_justify="left", box=None, pad_edge=False)
+    cells = [[clean(r if isinstance(r, str) else f"{r:,}") for r in row] for row in rows]
+    least = 0
+    for i, name in enumerate(head):
+        right = bool(cells) and all(_numeric(row[i]) for row in cells)
+        cell_widths = [len(row[i]) for row in cells if right]
+        narrow = max([len(word) for word in name.split()] + cell_widths, default=1)
+        least += 1 + (narrow if right else max(narrow, _NARROW))
+        table.add_column(
+            Text(name), justify="right" if right else "left", min_width=narrow, overflow="fold"
+        )
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
+    out = console()
+    out.width = max(out.width, least)  # a terminal that is narrower breaks lines, not numbers
+    out.print(table)
+
+
+def print_tables(notes: Iterable[str], tables: Iterable[Table], rows: int) -> None:
+    """The notes of a result, then its tables that have rows, each cut to so many."""
+    for note in notes:
+        console().print(f"note: {note}")
+    for table in tables:
+        if table.rows:
+            short = table.first(rows)
+            print_table(short.head, short.rows, title=short.title)
+            console().print()
+
+
+_NARROW = 8
+"""Fewest characters a column of text keeps."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def clean(text: str) -> str:
+    """Text from a file as it may go to a terminal: control characters are shown, not sent."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def _numeric(text: str) -> bool:
+    return text.replace(",", "").replace(".", "").replace("-", "").isdigit()
+
+
+@contextlib.contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A function to call with (done, total or None); a bar on a terminal, nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def print_recording(recording: RecordedStep | None) -> None:
+    """What concerns every figure that follows: a warning first, then the steps that are known."""
+    if recording is None:
+        return
+    for line in recording.lines():
+        console().print(line)

@@ -1,0 +1,116 @@
+"""`query`: SQL over traces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
+
+from chakrakit.commands.command import command as command_of
+from chakrakit.commands.inputs import WorkerOptions, workers_of
+from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.output import Json, clean, console, print_json, print_table
+
+if TYPE_CHECKING:
+    from chakrakit.commands.inputs import Traces
+    from chakrakit.commands.results import QueryResult
+
+SHOWN = 100
+RECORDS = 10
+"""Rows that are shown one below the other, where a table of them would be too wide."""
+
+
+class QueryOptions(WorkerOptions, total=False):
+    """Options of `query`."""
+
+    limit: Annotated[
+        int | None,
+        Option(
+            f"At most so many rows; by default all, of which the command shows {SHOWN} without --json.",
+            None,
+            metavar="N",
+            least=0,
+        ),
+    ]
+
+
+@public(QueryOptions)
+def query(
+    traces: Annotated[Traces, Argument("A path, a TraceSet or a Run.", metavar="PATH")],
+    sql: Annotated[
+        str, Argument("One SELECT statement; it cannot reach files or the network.", metavar="SQL")
+    ],
+    **options: Unpack[QueryOptions],
+) -> QueryResult:
+    """Ask with SQL (DuckDB): one SELECT over nodes, edges, collectives, calls, messages, ranks, groups.
+
+    Examples
+    --------
+    >>> traces = ck.generate(model="gpt3-125m", dp=2, seq=128, global_batch=2).traces
+    >>> ck.query(traces, "SELECT count(DISTINCT rank) AS ranks FROM nodes").rows
+    [[2]]
+
+    """
+    from chakrakit.commands.results import QueryResult
+    from chakrakit.trace.query import query as run_query
+    from chakrakit.trace.query import rows_of
+
+    limit = options["limit"]
+    most = None if limit is None else limit + 1
+    table = run_query(traces, sql, most, workers_of(options))
+    more = limit is not None and table.num_rows > limit
+    rows = rows_of(table.slice(0, limit) if more else table)
+    return QueryResult(table.column_names, [str(k) for k in table.schema.types], rows, more)
+
+
+@command_of(query)
+def command(*, limit: int | None, json: Json = False, **options: Any) -> None:
+    """Ask with SQL (DuckDB): one SELECT over the tables below.
+
+    \b
+    nodes        rank, row, id, name, type, start_ns, duration_ns, end_ns, every attribute
+    edges        rank, src, dst (node ids), kind, form, lag_ns, ctrl
+    collectives  instance, "group", seq, collective, comm_size, ranks, arrival_ns, transfer_ns
+    calls        one row per rank and collective: instance, "group", seq, rank, id, start_ns, end_ns
+    messages     one row per send or receive: src, dst, tag, nth, rank, id, is_send, comm_size
+    ranks        rank, body, scale, groups, peers, timing
+    groups       "group", rank
+
+    \b
+    chakra query trace "SELECT type, count(*) FROM nodes GROUP BY type"
+    """
+    if json:
+        return print_json(query(limit=limit, **options))
+    most = SHOWN if limit is None else limit
+    result = query(limit=most, **options)
+    cells, more = [[_shown(v) for v in row] for row in result.rows], result.truncated
+    if _width(result.columns, cells) <= console().width:
+        print_table(result.columns, cells)
+    else:
+        shown = cells[:RECORDS] if limit is None else cells
+        more = more or len(shown) < len(cells)
+        most = len(shown)
+        _print_records(result.columns, shown)
+    if more:
+        console().print(f"first {most:,} rows; --limit shows more")
+    return None
+
+
+def _width(head: list[str], cells: list[list[str]]) -> int:
+    columns = zip(head, *cells, strict=True)
+    return sum(1 + max(len(text) for text in column) for column in columns)
+
+
+def _print_records(head: list[str], cells: list[list[str]]) -> None:
+    """Rows that are too wide for a table, one below the other; what a row does not have is left out."""
+    widest = max(len(name) for name in head)
+    out = console()
+    for number, row in enumerate(cells):
+        out.print(f"row {number}:")
+        for name, text in zip(head, row, strict=True):
+            if text:
+                out.print(f"  {name:<{widest}}  {clean(text)}", soft_wrap=True)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return "" if value is None else str(value)
+    return f"{value:,}"

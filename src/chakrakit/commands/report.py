@@ -1,0 +1,106 @@
+"""`report`: one page about a run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
+
+import click
+
+from chakrakit.commands.analyze import AnalysisOptions, analyze, analyzing
+from chakrakit.commands.command import command as command_of
+from chakrakit.commands.inputs import Path_, ProgressOption, progress_of, traces_of
+from chakrakit.commands.options import Argument, Option, picked, public
+from chakrakit.commands.output import Json, print_json, progress
+
+if TYPE_CHECKING:
+    from chakrakit.commands.inputs import Traces
+    from chakrakit.insight import Analysis
+
+
+class ReportOptions(AnalysisOptions, ProgressOption, total=False):
+    """Options of `report`."""
+
+    against: Annotated[
+        Traces | None,
+        Option("Another run to compare with; it is A, RUN is B.", None, metavar="RUN"),
+    ]
+    md: Annotated[bool, Option("Markdown instead of HTML.", False)]
+
+
+@public(ReportOptions)
+def report(
+    run: Annotated[Traces, Argument("A Run, or the path of one.", metavar="RUN")],
+    output: Annotated[
+        Path_ | None,
+        Option(
+            "Where to write it; by default report.html, or report.md with --md.",
+            flags="-o --output",
+            metavar="FILE",
+        ),
+    ] = None,
+    **options: Unpack[ReportOptions],
+) -> Analysis:
+    """Write one self-contained page about a run: answers first, then plots and tables.
+
+    Examples
+    --------
+    >>> traces = ck.generate(model="gpt3-125m", dp=2, seq=128, global_batch=2).traces
+    >>> run = ck.simulate(traces, "dgx-h100", compute="roofline").run()
+    >>> ck.report(run, "page.html").span_ns > 0
+    True
+
+    """
+    from chakrakit.insight import analyze as analyze_run
+    from chakrakit.insight import compare_analyses
+    from chakrakit.insight.rank import facts_of
+    from chakrakit.trace.files import open_output
+    from chakrakit.views import html_report, markdown_report
+
+    timed, report_progress, chosen = (
+        traces_of(run, timed=True),
+        progress_of(options),
+        analyzing(options),
+    )
+    result = analyze_run(timed, chosen, report_progress)
+    facts, comparison, against = facts_of(timed, _path(run)), None, options["against"]
+    if against is not None:
+        other = traces_of(against, timed=True)
+        comparison = compare_analyses([analyze_run(other, chosen, report_progress)], [result])
+        facts |= {"against": _path(against) or other.card.name}
+    page = markdown_report if options["md"] else html_report
+    with open_output(os.fspath(output or _page_of(options["md"])), binary_only=False) as stream:
+        stream.write(page(result, facts, comparison).encode("utf-8", "replace"))
+    return result
+
+
+def _page_of(md: bool) -> str:
+    """Where a page goes unless it is said."""
+    return "report.md" if md else "report.html"
+
+
+def _path(run: Traces) -> str:
+    return os.fspath(run) if isinstance(run, str | os.PathLike) else ""
+
+
+@command_of(report)
+def command(run: str, *, output: str | None, json: Json = False, **options: Any) -> None:
+    """Write one self-contained page about RUN: answers first, then plots and tables. Works offline.
+
+    With --json the analysis is printed, and a page is written only where -o names it.
+    """
+    with progress("analyzing") as show:
+        if json and output is None:
+            if options["against"] is not None:
+                click.echo("note: only a page says what differs; -o FILE writes one", err=True)
+            return print_json(analyze(run, progress=show, **picked(analyze, options)))
+        target = output or _page_of(options["md"])
+        result = report(run, target, progress=show, **options)
+    if json:
+        print_json(result)
+    if target != "-":
+        click.echo(
+            f"wrote {target}; open it with a browser: {Path(target).absolute().as_uri()}", err=True
+        )
+    return None

@@ -1,0 +1,519 @@
+"""`search`: the best plan of a model, the cheapest way to serve it, or a script's best flags.
+
+Three searches with a result of their own each; `search` and the command choose by what they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict, Unpack, overload
+
+from chakrakit.commands.command import command as command_of
+from chakrakit.commands.inputs import (
+    Path_,
+    ProgressOption,
+    numbers_of,
+    pairs_of,
+    progress_of,
+    words_of,
+)
+from chakrakit.commands.options import Option, changed, fields_of, public
+from chakrakit.commands.output import Json, console, print_json, print_table, progress
+from chakrakit.errors import ConfigError
+
+if TYPE_CHECKING:
+    from chakrakit.commands.results import FoundPlan, FoundScript, FoundService
+    from chakrakit.studies.search import (
+        PlanResult,
+        ScriptPlan,
+        ScriptSearchResult,
+        SearchResult,
+        ServingPlan,
+        ServingSearchResult,
+    )
+
+Sampling = partial(Option, group="How to search")
+Serving = partial(Option, group="With --serve")
+Capturing = partial(Option, group="With --capture")
+Numbers = partial(
+    Option, group="Consider only these values", metavar="N,N,…", joined=True, parse=numbers_of
+)
+Words = partial(
+    Option, group="Consider only these values", metavar="A,B,…", joined=True, parse=words_of
+)
+MODEL = Option(
+    "A name from `chakra models`, or the path of a Hugging Face `config.json`.", metavar="M"
+)
+GPUS = Option(
+    "How many devices; several to choose from. With --serve, a single number is the maximum.",
+    metavar="N[,N…]",
+    parse=numbers_of,
+)
+MACHINE = Option("A preset gets as many nodes as the devices need.", metavar="NAME_OR_FILE")
+
+
+class SearchSettings(ProgressOption, total=False):
+    """What every search has."""
+
+    compute: Annotated[
+        str,
+        Option(
+            "How long operations take, as for `chakra simulate`.",
+            "auto",
+            metavar="auto|roofline|PROFILE",
+        ),
+    ]
+    price_per_hour: Annotated[
+        float | None, Option("Price of a device, where the machine does not give it.", None)
+    ]
+    runners_up: Annotated[int, Sampling("How many other plans to list.", 5)]
+    output: Annotated[
+        Path_ | None,
+        Option(
+            "Write the best plan's traces, or the Run of the best way to serve.",
+            None,
+            flags="-o --output",
+            metavar="DIR",
+        ),
+    ]
+
+
+class ObjectiveOption(TypedDict, total=False):
+    """What a step is judged by."""
+
+    objective: Annotated[Literal["step", "energy", "price"], Option("What to minimize.", "step")]
+
+
+class ModelAxes(TypedDict, total=False):
+    """What may be chosen for a model that is trained or served."""
+
+    tp: Annotated[Sequence[int], Numbers("Tensor-parallel ranks.", ())]
+    pp: Annotated[Sequence[int], Numbers("Pipeline stages.", ())]
+    ep: Annotated[Sequence[int], Numbers("Expert-parallel ranks.", ())]
+
+
+class PlanAxes(TypedDict, total=False):
+    """What may be chosen for training alone."""
+
+    cp: Annotated[Sequence[int], Numbers("Context-parallel ranks.", ())]
+    micro_batch: Annotated[Sequence[int], Numbers("Sequences of a micro-batch.", ())]
+    data: Annotated[Sequence[str], Words("Kinds of data parallelism.", ())]
+    recompute: Annotated[Sequence[str], Words("What is computed again.", ())]
+    schedule: Annotated[Sequence[str], Words("Schedules of the pipeline.", ())]
+
+
+class ServiceAxes(TypedDict, total=False):
+    """What may be chosen for serving alone."""
+
+    batch_tokens: Annotated[Sequence[int], Numbers("With --serve: most tokens of a step.", ())]
+    batch_requests: Annotated[Sequence[int], Numbers("With --serve: most requests of a step.", ())]
+    pools: Annotated[
+        Sequence[str], Words("With --serve: prefill and decode `together`, `apart`, or both.", ())
+    ]
+
+
+class PlanSettings(TypedDict, total=False):
+    """What only the search for a training plan has."""
+
+    batch: Annotated[
+        int | None, Option("Sequences in a step over all devices; by default one per device.", None)
+    ]
+    seq: Annotated[int, Option("Tokens of a sequence.", 4096)]
+    method: Annotated[
+        Literal["auto", "exhaustive", "optuna"],
+        Sampling(
+            "Look at every plan, or sample them; auto: sample where there are too many.", "auto"
+        ),
+    ]
+    trials: Annotated[int, Sampling("Plans that optuna tries.", 300)]
+
+
+class ServiceSettings(TypedDict, total=False):
+    """What only the search for a way to serve has."""
+
+    requests: Annotated[
+        Any, Serving("The requests to serve, as for `chakra serve`.", None, metavar="FILE|PROCESS")
+    ]
+    engine: Annotated[
+        str, Serving("The engine, as for `chakra serve`.", "vllm", metavar="NAME{OPTION=VALUE}")
+    ]
+    slo: Annotated[
+        str | None, Serving("The service level in milliseconds.", None, metavar="ttft=MS,tpot=MS")
+    ]
+    attain: Annotated[float, Serving("Share of the requests within the level.", 0.99)]
+
+
+class ScriptSettings(TypedDict, total=False):
+    """What only the search for a script's flags has."""
+
+    device: Annotated[
+        str,
+        Capturing(
+            "The GPU that the script is told it has, as for `chakra capture`.", "", metavar="NAME"
+        ),
+    ]
+
+
+class PlanSearchOptions(
+    SearchSettings, ObjectiveOption, ModelAxes, PlanAxes, PlanSettings, total=False
+):
+    """Options of the search for a training plan."""
+
+
+class ServiceSearchOptions(SearchSettings, ModelAxes, ServiceAxes, ServiceSettings, total=False):
+    """Options of the search for a way to serve."""
+
+
+class ScriptSearchOptions(SearchSettings, ObjectiveOption, ScriptSettings, total=False):
+    """Options of the search for a script's flags; every other keyword is a place in its command."""
+
+
+class SearchOptions(
+    SearchSettings,
+    ObjectiveOption,
+    PlanSettings,
+    ModelAxes,
+    PlanAxes,
+    ServiceAxes,
+    ServiceSettings,
+    ScriptSettings,
+    total=False,
+):
+    """The options of all three searches, of which one is chosen."""
+
+    serve: Annotated[bool, Serving("Search for the cheapest way to serve requests.", False)]
+    capture: Annotated[
+        str | None,
+        Capturing(
+            "Instead of a model: a script with places for flags, as `python train.py --tp {tp}`. Every "
+            "combination is captured.",
+            None,
+            metavar="COMMAND",
+        ),
+    ]
+
+
+class ServeChosen(ServiceSearchOptions, total=False):
+    """Options of `search` with `serve`."""
+
+    serve: Required[Literal[True]]
+
+
+AXES = tuple(p.name for struct in (ModelAxes, PlanAxes, ServiceAxes) for p in fields_of(struct))
+"""What a search chooses, and may be told to choose from."""
+
+
+def _common(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What every search of the studies' room takes."""
+    return {
+        "given": {name: options[name] for name in AXES if len(options.get(name, ()))},
+        "compute": options["compute"],
+        "price_per_hour": options["price_per_hour"],
+        "runners": options["runners_up"],
+        "progress": progress_of(options),  # type: ignore[arg-type]
+    }
+
+
+def _counts(gpus: int | Sequence[int] | str) -> list[int]:
+    assert not isinstance(gpus, str), "text is parsed"
+    return [gpus] if isinstance(gpus, int) else list(gpus)
+
+
+@public(PlanSearchOptions)
+def search_plan(
+    model: Annotated[str, MODEL],
+    gpus: Annotated[int | Sequence[int] | str, GPUS],
+    machine: Annotated[str, MACHINE],
+    **options: Unpack[PlanSearchOptions],
+) -> FoundPlan:
+    """Find the fastest plan (or the cheapest, or the thriftiest) that fits the devices' memory."""
+    from chakrakit.commands.results import FoundPlan
+    from chakrakit.studies.search import search as search_plans
+    from chakrakit.trace.storage import write
+    from chakrakit.workloads.description import Step
+    from chakrakit.workloads.generate import generate
+    from chakrakit.workloads.models import named
+
+    counts = _counts(gpus)
+    step = Step(seq=options["seq"], global_batch=options["batch"] or max(counts, default=1))
+    result, workload = search_plans(
+        named(model),
+        step,
+        counts,
+        machine,
+        objective=options["objective"],
+        method=options["method"],
+        trials=options["trials"],
+        **_common(options),
+    )
+    if options["output"] is not None:
+        write(generate(workload), options["output"])
+    return FoundPlan(workload, result)
+
+
+@public(ServiceSearchOptions)
+def search_service(
+    model: Annotated[str, MODEL],
+    gpus: Annotated[int | Sequence[int] | str, GPUS],
+    machine: Annotated[str, MACHINE],
+    **options: Unpack[ServiceSearchOptions],
+) -> FoundService:
+    """Find the cheapest plan, pools and batch limits that serve a stream within a level."""
+    from chakrakit.commands.results import FoundService
+    from chakrakit.serving.results import ServiceLevel, write_run
+    from chakrakit.studies.search import search_serving
+
+    requests, slo, output = options["requests"], options["slo"], options["output"]
+    if requests is None or slo is None:
+        raise ConfigError("--serve needs --requests and --slo, such as --slo ttft=500,tpot=50")
+    settings = {"engine": options["engine"], "attain": options["attain"], **_common(options)}
+    result, serving = search_serving(model, _counts(gpus), machine, requests, slo, **settings)
+    if output is not None:
+        served = serving.served(ServiceLevel.parse(slo), record_steps=True)
+        write_run(served, Path(output), serving.card())
+    return FoundService(serving, result)
+
+
+@public(ScriptSearchOptions, others="axes")
+def search_script(
+    command: Annotated[str, Option("The script's command, with places for flags.")],
+    gpus: Annotated[int | Sequence[int] | str, GPUS],
+    machine: Annotated[str, MACHINE],
+    **options: Any,
+) -> FoundScript:
+    """Find a script's best flags; `tp=[1, 2]` is what to put in the place `{tp}` of its command."""
+    from chakrakit.commands.results import FoundScript
+    from chakrakit.studies.search import search_script as search_flags
+    from chakrakit.trace.storage import write
+
+    own = {p.name for p in fields_of(ScriptSearchOptions)}
+    axes = {name: list(values) for name, values in options.items() if name not in own}
+    settings = _common(options) | {"given": axes}
+    settings |= {name: options[name] for name in ("device", "objective")}
+    result, traces = search_flags(command, _counts(gpus), machine, **settings)
+    if options["output"] is not None:
+        write(traces, options["output"])
+    return FoundScript(traces, result)
+
+
+@overload
+def search(
+    model: str, gpus: int | Sequence[int] | str, machine: str, **options: Unpack[PlanSearchOptions]
+) -> FoundPlan: ...
+@overload
+def search(
+    model: str, gpus: int | Sequence[int] | str, machine: str, **options: Unpack[ServeChosen]
+) -> FoundService: ...
+@overload
+def search(
+    model: None, gpus: int | Sequence[int] | str, machine: str, *, capture: str, **axes: Any
+) -> FoundScript: ...
+@public(SearchOptions, others="axes")
+def search(
+    model: Annotated[str | None, MODEL],
+    gpus: Annotated[int | Sequence[int] | str, GPUS],
+    machine: Annotated[str, MACHINE],
+    **options: Any,
+) -> FoundPlan | FoundService | FoundScript:
+    """Find the fastest plan (or the cheapest, or the thriftiest) that fits the devices' memory.
+
+    With `serve`, find the cheapest plan, pools and batch limits that serve a stream within a level;
+    with `capture` and no model, a script's best flags: every further keyword is a place in its command.
+
+    Examples
+    --------
+    >>> best = ck.search("gpt3-125m", 8, "dgx-h100", seq=512, tp=[1, 2], pp=[1], data=["ddp"])
+    >>> best.result.best.gpus
+    8
+
+    """
+    if (model is None) == (options["capture"] is None):
+        raise ConfigError("give --model or --capture, and not both")
+    chosen = {**changed(SearchOptions, options), **_places(options)}
+    if model is None:
+        command = chosen.pop("capture")
+        _refuse(chosen, PlanSettings, "a search with --model")
+        _refuse(chosen, ServiceSettings, "--serve")
+        return search_script(command, gpus, machine, **chosen)
+    if options["serve"]:
+        del chosen["serve"]
+        _refuse(chosen, PlanSettings, "a search without --serve")
+        return search_service(model, gpus, machine, **chosen)
+    _refuse(chosen, ServiceSettings, "--serve")
+    _refuse(chosen, ServiceAxes, "--serve")
+    return search_plan(model, gpus, machine, **chosen)
+
+
+def _places(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords that are no option: places in a script's command."""
+    options_of_all = {p.name for p in fields_of(SearchOptions)}
+    return {name: value for name, value in options.items() if name not in options_of_all}
+
+
+def _refuse(chosen: Mapping[str, Any], struct: type, other: str) -> None:
+    """What another search is told would be dropped in silence."""
+    for parameter in fields_of(struct):
+        if parameter.name in chosen:
+            raise ConfigError(f"{parameter.flag} is for {other}")
+
+
+def values_of(texts: Iterable[str]) -> dict[str, list[str]]:
+    """`["tp=1,2"]` as values by name."""
+    return {name: words_of(values) for name, values in pairs_of(texts).items()}
+
+
+@command_of(search)
+def command(
+    *,
+    model: Annotated[str | None, MODEL] = None,
+    axes: Annotated[
+        Sequence[str],
+        Capturing("What to put in the place {NAME}.", flags="--axis", metavar="NAME=A,B,…"),
+    ] = (),
+    json: Json = False,
+    **options: Any,
+) -> None:
+    """Find the fastest plan (or the cheapest, or the thriftiest) that fits the devices' memory.
+
+    Every combination of tp, pp, cp, ep, micro-batch, data parallelism, recomputation and schedule is
+    given a lower bound; the simulator decides between those whose bounds do not rule them out.
+
+    \b
+    chakra search --model llama-3.1-70b --gpus 256 --machine dgx-h100 -o best
+    chakra search --serve --model llama-3.1-8b --gpus 8 --machine dgx-h100 --slo ttft=500,tpot=30 \\
+        --requests 'poisson{rate=20,prompt=1024,output=128}'
+    chakra search --capture 'torchrun train.py --tp {tp}' --axis tp=1,2,4,8 --gpus 64 --machine dgx-h100
+    """
+    with progress("plans") as show:
+        outcome: Any = search(model, progress=show, **options | values_of(axes))
+    if json:
+        return print_json(outcome.result)
+    if options["serve"]:
+        return print_served(outcome.result)
+    if options["capture"] is not None:
+        return print_script(outcome.result, options["output"])
+    return print_plans(outcome.result, options["output"], options["compute"])
+
+
+def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
+    """The best plan, the others, and why."""
+    out = console()
+    plans = [("best", result.best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
+    head = (
+        "",
+        "gpus",
+        "dp",
+        "tp",
+        "pp",
+        "cp",
+        "ep",
+        "batch",
+        "data",
+        "recompute",
+        "schedule",
+        "step ms",
+        "MFU %",
+        "GiB",
+    )
+    print_table(head, [(name, *_plan_cells(plan)) for name, plan in plans])
+    out.print(f"best: {result.best.why}")
+    for name, plan in plans[1:]:
+        out.print(f"{name}: {plan.why}")
+    out.print(
+        f"{result.evaluated:,} plans simulated, {result.pruned:,} decided by their bounds, "
+        f"{result.over_memory:,} of them by memory; {result.method}, by {result.objective}, on "
+        f"{result.machine}"
+    )
+    if output:
+        out.print(f"again: chakra simulate {output} --machine {result.machine} --compute {compute}")
+
+
+def _plan_cells(plan: PlanResult) -> tuple[object, ...]:
+    schedule = plan.schedule + (f"/{plan.chunks}" if plan.chunks > 1 else "")
+    mfu = f"{100 * plan.mfu:.1f}" if plan.mfu is not None else ""
+    memory = f"{plan.memory_bytes / 2**30:.1f}"
+    return (
+        plan.gpus,
+        plan.dp,
+        plan.tp,
+        plan.pp,
+        plan.cp,
+        plan.ep,
+        plan.micro_batch,
+        plan.data,
+        plan.recompute,
+        schedule,
+        f"{plan.step_ns / 1e6:,.1f}",
+        mfu,
+        memory,
+    )
+
+
+_SERVED_HEAD = (
+    "",
+    "devices",
+    "engines",
+    "tokens",
+    "requests",
+    "within level",
+    "TTFT ms",
+    "TPOT ms",
+    "tokens/s",
+    "$/h",
+)
+
+
+def print_served(result: ServingSearchResult) -> None:
+    """The best way, the others, and why."""
+    plans = [("best", result.best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
+    print_table(_SERVED_HEAD, [(name, *_served_cells(plan)) for name, plan in plans])
+    lines = [
+        *(f"{name}: {plan.why}" for name, plan in plans),
+        f"{result.served:,} ways served, {result.given_up:,} of them given up when they had missed "
+        f"{result.level}; {result.over_memory:,} do not fit; on {result.machine}",
+        f"again: {result.command}",
+    ]
+    for line in lines:
+        console().print(line, markup=False)
+
+
+def _served_cells(plan: ServingPlan) -> tuple[object, ...]:
+    return (
+        plan.devices,
+        plan.engines,
+        plan.batch_tokens,
+        plan.batch_requests,
+        f"{plan.attained:.1%}",
+        f"{plan.ttft_ms:,.1f}",
+        f"{plan.tpot_ms:,.1f}",
+        f"{plan.output_tokens_per_s:,.0f}",
+        f"{plan.price_per_hour:,.2f}" if plan.price_per_hour else "",
+    )
+
+
+def print_script(result: ScriptSearchResult, output: str | None) -> None:
+    """The best flags, the others, why, and what was refused."""
+    plans = [("best", result.best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
+    head = ("", "gpus", *result.best.flags, "step ms", "MFU %", "GiB")
+    print_table(head, [(name, *_script_cells(plan)) for name, plan in plans])
+    lines = [f"{name}: {plan.why}" for name, plan in plans]
+    for one in result.refused:
+        flags = " ".join(f"{name}={value}" for name, value in one.flags.items())
+        lines.append(f"refused: {one.gpus} gpus {flags}: {one.error}")
+    lines.append(
+        f"{result.evaluated:,} combinations simulated, {len(result.refused):,} refused; by "
+        f"{result.objective}, on {result.machine}"
+    )
+    lines.append(f"again: chakra capture --ranks {result.best.gpus} -- {result.best.command}")
+    if output:
+        lines.append(f"again: chakra simulate {output} --machine {result.machine}")
+    for line in lines:
+        console().print(line, markup=False)
+
+
+def _script_cells(plan: ScriptPlan) -> tuple[object, ...]:
+    mfu = "" if plan.mfu is None else f"{100 * plan.mfu:.1f}"
+    memory = f"{plan.memory_bytes / 2**30:.1f}"
+    return (plan.gpus, *plan.flags.values(), f"{plan.step_ns / 1e6:,.1f}", mfu, memory)

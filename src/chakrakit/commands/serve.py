@@ -1,0 +1,181 @@
+"""`serve`: requests in, tokens out, on a machine that need not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
+
+from chakrakit.commands.command import command as command_of
+from chakrakit.commands.inputs import Path_
+from chakrakit.commands.options import Option, public, settings_of
+from chakrakit.commands.output import Json, console, print_json, print_table
+
+if TYPE_CHECKING:
+    from chakrakit.machines.fabric import Machine
+    from chakrakit.serving import EngineOptions
+    from chakrakit.serving.requests import Stream
+    from chakrakit.serving.results import ServeResult
+    from chakrakit.workloads.description import Model
+
+LaidOut = partial(Option, group="Engines")
+Timed = partial(Option, group="How long steps take")
+Arriving = partial(Option, group="Requests")
+
+
+class ServeOptions(TypedDict, total=False):
+    """Options of `serve`."""
+
+    output: Annotated[
+        Path_ | None,
+        Option(
+            "Write a Run with requests.parquet.",
+            None,
+            flags="-o --output",
+            metavar="RUN",
+            on_card=False,
+        ),
+    ]
+    slo: Annotated[
+        str | None,
+        Option(
+            "Service level in milliseconds; goodput counts the requests within it.",
+            None,
+            metavar="ttft=MS,tpot=MS",
+        ),
+    ]
+    expand: Annotated[
+        str | None,
+        Option(
+            "With -o, write these seconds, or this step, as operators.",
+            None,
+            metavar="FROM:TO|step:N",
+        ),
+    ]
+    tp: Annotated[int, LaidOut("Tensor-parallel ranks of an engine.", 1)]
+    pp: Annotated[int, LaidOut("Pipeline stages of an engine.", 1)]
+    dp: Annotated[int, LaidOut("Data-parallel attention ranks of an engine.", 1)]
+    ep: Annotated[int, LaidOut("Expert-parallel ranks of an engine, among those of --dp.", 1)]
+    replicas: Annotated[int, LaidOut("Engines behind the router.", 1)]
+    prefill: Annotated[int, LaidOut("Engines that only process prompts; needs --decode.", 0)]
+    decode: Annotated[int, LaidOut("Engines that only generate outputs; needs --prefill.", 0)]
+    prefill_tp: Annotated[int, LaidOut("Tensor-parallel ranks of an engine for prompts.", 0)]
+    decode_tp: Annotated[int, LaidOut("Tensor-parallel ranks of an engine for outputs.", 0)]
+    router: Annotated[
+        Literal["turn", "least", "prefix"],
+        LaidOut(
+            "Engines in turn, the least loaded, or the one that has the longest prefix in its cache.",
+            "turn",
+        ),
+    ]
+    policy: Annotated[
+        Any,
+        LaidOut(
+            "A class with scheduling decisions of your own; see docs/serving.md. In Python an object.",
+            None,
+            metavar="FILE.py:CLASS",
+        ),
+    ]
+    faults: Annotated[
+        Sequence[tuple[float, int, float]],
+        LaidOut("From a second on, an engine works at a share of its speed.", (), in_shell=False),
+    ]
+    kv_blocks: Annotated[
+        int | None, LaidOut("Blocks of the cache, instead of what memory leaves.", None)
+    ]
+    layers: Annotated[
+        Path_ | None,
+        Timed("Measured layer times, a folder or one of its tables.", None, metavar="FILE"),
+    ]
+    compute: Annotated[
+        str, Timed("auto (the device's own profile), roofline, or a profile.", "auto")
+    ]
+    dtype: Annotated[str, Timed("Element type: bf16, fp16 or fp32.", "bf16")]
+    quantization: Annotated[
+        str, Timed("fp8: weights and matmuls of one byte; fp4: weights of four bits.", "")
+    ]
+    seed: Annotated[int | None, Arriving("Seed of a process; wins over the one it names.", None)]
+    first: Annotated[int | None, Arriving("Only the first N requests.", None, metavar="N")]
+    rate_scale: Annotated[float, Arriving("Let requests arrive this many times as fast.", 1.0)]
+    prompt_scale: Annotated[float, Arriving("Make prompts this many times as long.", 1.0)]
+    output_scale: Annotated[float, Arriving("Make outputs this many times as long.", 1.0)]
+    spread: Annotated[float, Arriving("Move arrivals later by up to so many seconds.", 0.0)]
+
+
+@public(ServeOptions)
+def serve(
+    model: Annotated[
+        str | Model,
+        Option("A model's name, or a config.json; in Python also a description.", metavar="M"),
+    ],
+    machine: Annotated[str | Machine, Option("A preset such as dgx-h100, or a file.", metavar="X")],
+    requests: Annotated[
+        str | Stream,
+        Option(
+            "A file, or 'poisson{rate=4,prompt=512,output=128}'; also gamma, bursts, clients, closed.",
+            metavar="FILE|PROCESS",
+        ),
+    ],
+    engine: Annotated[
+        str | EngineOptions,
+        Option(
+            "vllm, sglang, trtllm or transformers, with options as that engine names them.",
+            metavar="NAME{OPTION=VALUE}",
+        ),
+    ] = "vllm",
+    **options: Unpack[ServeOptions],
+) -> ServeResult:
+    """Serve a stream of requests with a model on a machine that need not exist.
+
+    Returns
+    -------
+    ServeResult
+        Figures over requests, engines, the cache, energy and price.
+
+    Examples
+    --------
+    >>> import chakrakit as ck
+    >>> done = ck.serve("llama-3.1-8b", "dgx-h100", "poisson{rate=4,n=20,prompt=512,output=16}")
+    >>> done.finished
+    20
+
+    """
+    from chakrakit.serving import serve as serve_stream
+
+    asked = settings_of(ServeOptions, options)
+    return serve_stream(model, machine, requests, engine, asked=asked, **options)
+
+
+@command_of(serve)
+def command(*, json: Json = False, **options: Any) -> None:
+    """Serve a stream of requests with a model under a plan on a machine."""
+    result = serve(**options)
+    if json:
+        return print_json(result)
+    return _print(result)
+
+
+def _print(result: ServeResult) -> None:
+    names = {
+        "time to first token": result.ttft_ms,
+        "time per output token": result.tpot_ms,
+        "between tokens": result.itl_ms,
+        "end to end": result.e2e_ms,
+        "in the queue": result.queue_ms,
+    }
+    rows = [
+        (name, *(f"{value:,.1f}" for value in (s.mean, s.p50, s.p90, s.p99)))
+        for name, s in names.items()
+    ]
+    print_table(("ms", "mean", "p50", "p90", "p99"), rows)
+    lines = [
+        f"{result.finished:,} of {result.requests:,} requests in {result.duration_s:,.1f} s: "
+        f"{result.output_tokens_per_s:,.0f} output tokens/s, goodput {result.goodput:,.2f} requests/s",
+        f"{result.steps:,} steps of {result.mean_batch:,.1f} requests; {result.preemptions:,} preemptions; "
+        f"{result.cache_hit_rate:.1%} of prompt tokens cached",
+        f"cache: {result.kv.arithmetic}; {result.kv.peak_tokens:,} tokens held at the most",
+        f"{result.energy_joules:,.0f} J, {result.joules_per_token:,.2f} J per token; {result.step_times}",
+        *(f"note: {note}" for note in result.notes),
+    ]
+    for line in lines:
+        console().print(line, markup=False)

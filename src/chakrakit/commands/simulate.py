@@ -1,0 +1,483 @@
+"""`simulate`: a workload on a machine that need not exist, or several jobs on one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack, overload
+
+import click
+
+from chakrakit.commands.astra import (
+    AstraRunOptions,
+    AstraSettings,
+    RunOptions,
+    print_astra,
+    simulate_as_astra,
+)
+from chakrakit.commands.command import command as command_of
+from chakrakit.commands.inputs import Pairs, Path_, mapping_of, pairs_of, traces_of
+from chakrakit.commands.options import (
+    Argument,
+    Option,
+    changed,
+    fields_of,
+    parameters_of,
+    picked,
+    public,
+    settings_of,
+)
+from chakrakit.commands.output import (
+    Json,
+    console,
+    print_json,
+    print_recording,
+    print_table,
+    print_tables,
+)
+from chakrakit.errors import ConfigError
+
+if TYPE_CHECKING:
+    from chakrakit.commands.inputs import Traces
+    from chakrakit.machines.fabric import Machine
+    from chakrakit.simulator.astra import AstraSimulation
+    from chakrakit.simulator.engine import (
+        CollectivePolicy,
+        Custom,
+        DispatchPolicy,
+        SimulationOptions,
+    )
+    from chakrakit.simulator.results import (
+        CollectiveSummary,
+        JobsSimulation,
+        RankSummary,
+        Simulation,
+        SimulationSummary,
+    )
+    from chakrakit.trace.sets import TraceSet
+
+Timing = partial(Option, group="How long things take")
+Disturbing = partial(Option, group="What goes wrong")
+
+
+def factors_of(texts: Iterable[str]) -> dict[int, float]:
+    """`["2=1.5"]` as factors by rank."""
+    try:
+        return {int(rank): float(factor) for rank, factor in pairs_of(texts).items()}
+    except ValueError:
+        raise ValueError("write it as RANK=FACTOR") from None
+
+
+class NativeSettings(TypedDict, total=False):
+    """What only our own simulator has."""
+
+    compute: Annotated[
+        str,
+        Timing(
+            "How long operations take: as measured, by the roofline, or by a profile; auto: as measured, "
+            "else by the machine's profile or the roofline.",
+            "auto",
+            metavar="auto|measured|roofline|PROFILE",
+        ),
+    ]
+    communication: Annotated[
+        Literal["simulated", "measured"],
+        Timing(
+            "Transfers by the machine's network, or as long as the trace says they took.",
+            "simulated",
+        ),
+    ]
+    network: Annotated[
+        Literal["flow", "analytical"],
+        Timing("Links shared max-min fairly, or transfers that never meet.", "flow"),
+    ]
+    algorithms: Annotated[
+        Pairs,
+        Timing(
+            "Use this algorithm, as in all-reduce=ring; others are chosen. FILE has one of your own, for "
+            "groups of as many members: MSCCL's XML, an execution plan of MSCCL++, or PREFIX@BYTES, traces "
+            "of the messages that move so many bytes.",
+            (),
+            flags="--algorithm",
+            metavar="COLLECTIVE=NAME|FILE",
+            parse=pairs_of,
+        ),
+    ]
+    network_model: Annotated[
+        Path_ | None,
+        Timing(
+            "Collectives as measured: from `chakra calibrate --nccl-tests`.", None, metavar="FILE"
+        ),
+    ]
+    share_compute: Annotated[bool, Timing("Concurrent kernels of a device share it.", False)]
+    placement: Annotated[
+        Path_ | None,
+        Option(
+            "The device of each rank, a JSON list; by default rank 0 is on device 0, and so on. For several "
+            "jobs: nodes of their own (packed, the default), all nodes in turn (spread), or lists by job.",
+            None,
+            metavar="FILE|packed|spread",
+        ),
+    ]
+    jitter: Annotated[float, Disturbing("Standard deviation of durations, as a share.", 0.0)]
+    seed: Annotated[int, Disturbing("Seed of the jitter.", 0)]
+    stragglers: Annotated[
+        Pairs,
+        Disturbing(
+            "A rank whose device takes FACTOR times as long.",
+            (),
+            flags="--straggler",
+            metavar="RANK=FACTOR",
+            parse=factors_of,
+        ),
+    ]
+    faults: Annotated[
+        Iterable[str],
+        Disturbing(
+            "From a time on, `device:3@1e6=0.5` or `link:0-switch 0.0@0=0.1`.",
+            (),
+            flags="--fault",
+            metavar="KIND:TARGET@NS=FACTOR",
+        ),
+    ]
+    assume_missing: Annotated[
+        Literal["symmetric"] | None,
+        Option("Assume that ranks nobody recorded arrive with the others of their group.", None),
+    ]
+    allow_empty: Annotated[
+        bool, Option("Accept collectives of 0 bytes, which take only latency.", False)
+    ]
+    detail: Annotated[
+        Literal["summary", "classes", "full"],
+        Option("How much the Run says about what nodes waited for.", "classes", on_card=False),
+    ]
+    dispatch: Annotated[
+        DispatchPolicy | None,
+        Option(
+            "Decides which row a device runs next (examples/dispatch_policy.py).",
+            None,
+            in_shell=False,
+        ),
+    ]
+    collectives: Annotated[
+        CollectivePolicy | None,
+        Option("Decides which algorithm a collective uses.", None, in_shell=False),
+    ]
+    custom: Annotated[
+        Custom | None,
+        Option(
+            "Gives collectives their steps, by collective, members and bytes.", None, in_shell=False
+        ),
+    ]
+
+
+class NativeRunOptions(RunOptions, NativeSettings, total=False):
+    """All options of a simulation on a machine."""
+
+
+class SimulateOptions(NativeRunOptions, AstraSettings, total=False):
+    """The options of both simulators, of which one is chosen."""
+
+    astra: Annotated[
+        Sequence[Path_] | None,
+        Option(
+            "Simulate as ASTRA-sim does, with its system JSON, network YAML and memory JSON.",
+            None,
+            metavar="SYSTEM NETWORK MEMORY",
+            words=3,
+        ),
+    ]
+
+
+@overload
+def simulate(
+    workload: Traces,
+    machine: str | Machine | None = ...,
+    *,
+    astra: None = ...,
+    **options: Unpack[NativeRunOptions],
+) -> Simulation: ...
+@overload
+def simulate(
+    workload: Traces, *, astra: Sequence[Path_], **options: Unpack[AstraRunOptions]
+) -> AstraSimulation: ...
+@public(SimulateOptions)
+def simulate(
+    workload: Annotated[
+        Traces, Argument("A prefix of PREFIX.N.et files, or anything that holds traces.")
+    ],
+    machine: Annotated[
+        str | Machine | None,
+        Option(
+            "On a machine: a preset (`dgx-h100:32` is 32 nodes; see `chakra machines`) or a file.",
+            metavar="NAME_OR_FILE",
+        ),
+    ] = None,
+    **options: Unpack[SimulateOptions],
+) -> Simulation | AstraSimulation:
+    """Simulate a workload on a machine that need not exist, or as ASTRA-sim does.
+
+    No machine is needed where computation and communication are both `measured`.
+
+    Returns
+    -------
+    A `Simulation`: `summary` is what the command prints, `run()` the traces with their times. With
+    `astra`, an `AstraSimulation`: cycles of every rank, start and end of every node.
+
+    Examples
+    --------
+    >>> traces = ck.generate(model="gpt3-125m", dp=2, seq=128, global_batch=2).traces
+    >>> done = ck.simulate(traces, "dgx-h100", compute="roofline")
+    >>> len(done.summary.ranks), done.run().ranks
+    (2, (0, 1))
+
+    """
+    if options["astra"] is not None:
+        if machine is not None:
+            raise ConfigError("say what to simulate on: --machine or --astra, not both")
+        _refuse(NativeSettings, options, "--machine", "--astra")
+        return simulate_as_astra(workload, options["astra"], **picked(simulate_as_astra, options))
+    _refuse(AstraSettings, options, "--astra", "--machine")
+    if machine is None and not options["compute"] == options["communication"] == "measured":
+        raise ConfigError(
+            "say what to simulate on: --machine NAME_OR_FILE, or --astra SYSTEM NETWORK MEMORY; only "
+            "--compute measured with --communication measured needs neither"
+        )
+    return _simulate_on(workload, machine, options)
+
+
+def _refuse(struct: type, options: Mapping[str, Any], own: str, other: str) -> None:
+    """Options of the other simulator would be dropped in silence."""
+    for name in changed(struct, options):
+        flag = next(p.flag for p in fields_of(struct) if p.name == name)
+        raise ConfigError(f"{flag} is for {own}; leave it out with {other}")
+
+
+def _simulate_on(
+    workload: Traces, machine: str | Machine | None, options: SimulateOptions
+) -> Simulation:
+    from chakrakit.simulator.custom import OwnAlgorithms
+    from chakrakit.simulator.results import read_placement
+    from chakrakit.simulator.results import simulate as simulate_traces
+    from chakrakit.trace.storage import write
+
+    placement = options["placement"]
+    places = read_placement(os.fspath(placement)) if placement else None
+    chosen = _engine_options(options, SimulateOptions, places)
+    done = simulate_traces(traces_of(workload), machine, compute=options["compute"], options=chosen)
+    if isinstance(chosen.custom, OwnAlgorithms):
+        chosen.custom.check_used()
+    if options["output"] is not None:
+        write(done.run(options["detail"]), options["output"])
+    return done
+
+
+@public(NativeRunOptions)
+def simulate_jobs(
+    workloads: Annotated[
+        Mapping[str, Traces] | Sequence[Traces],
+        Argument("The jobs by name, or a list of them: paths, TraceSets or Runs."),
+    ],
+    machine: Annotated[str | Machine, Option("A preset, a file, or a Machine.")],
+    **options: Unpack[NativeRunOptions],
+) -> JobsSimulation:
+    """Simulate several jobs on one machine at the same time, as `chakra simulate A B …` does.
+
+    Examples
+    --------
+    >>> traces = ck.generate(model="gpt3-125m", dp=2, seq=128, global_batch=2).traces
+    >>> done = ck.simulate_jobs({"a": traces, "b": traces}, "dgx-h100:2", compute="roofline")
+    >>> [(job.name, job.slowdown) for job in done.summary.jobs]
+    [('a', 1.0), ('b', 1.0)]
+
+    """
+    from chakrakit.machines import load_machine
+    from chakrakit.simulator.results import place_jobs, read_job_placement
+    from chakrakit.simulator.results import simulate_jobs as run_jobs
+    from chakrakit.trace.storage import write_directories
+
+    jobs = _named(workloads)
+    loaded = load_machine(machine) if isinstance(machine, str) else machine
+    sizes = [len(traces) for traces in jobs.values()]
+    placement = os.fspath(options["placement"] or "packed")
+    if placement in ("packed", "spread"):
+        places = place_jobs(sizes, loaded, spread=placement == "spread")
+    else:
+        places = read_job_placement(placement, list(jobs), sizes)
+    chosen = _engine_options(options, NativeRunOptions)
+    done = run_jobs(jobs, loaded, placement=places, compute=options["compute"], options=chosen)
+    if options["output"] is not None:
+        write_directories(done.runs(options["detail"]), Path(options["output"]))
+    return done
+
+
+def _named(workloads: Mapping[str, Traces] | Sequence[Traces]) -> dict[str, TraceSet]:
+    """Jobs by name: of a path its last part, numbered where two are called the same."""
+    from chakrakit.trace.sets import TraceSet
+
+    if isinstance(workloads, Mapping):
+        return {name: traces_of(workload) for name, workload in workloads.items()}
+    jobs: dict[str, TraceSet] = {}
+    for number, workload in enumerate(workloads):
+        name = f"job {number}" if isinstance(workload, TraceSet) else Path(os.fspath(workload)).name
+        same = sum(other == name or other.startswith(f"{name} ") for other in jobs)
+        jobs[f"{name} {same + 1}" if same else name] = traces_of(workload)
+    return jobs
+
+
+def _engine_options(
+    options: NativeRunOptions, struct: type, placement: tuple[int, ...] | None = None
+) -> SimulationOptions:
+    """The engine's own options: those of the same name as they are, the others as it takes them."""
+    from chakrakit.simulator.collectives import Algorithms
+    from chakrakit.simulator.custom import split_algorithms
+    from chakrakit.simulator.engine import Disturbance, SimulationOptions
+    from chakrakit.simulator.results import read_network_model, split_fault
+
+    named, custom = split_algorithms(mapping_of(options["algorithms"]))
+    stragglers, faults = mapping_of(options["stragglers"]), options["faults"]
+    model = options["network_model"]
+    own: dict[str, Any] = {
+        "algorithms": Algorithms(named),
+        "custom": options["custom"] or custom,
+        "disturbance": Disturbance(
+            options["jitter"], options["seed"], stragglers, tuple(map(split_fault, faults))
+        ),
+        "assume_missing": options["assume_missing"] is not None,
+        "measured_collectives": read_network_model(os.fspath(model)) if model else None,
+        "placement": placement,
+        "settings": settings_of(struct, options),
+    }
+    return SimulationOptions(**picked(SimulationOptions, options) | own)
+
+
+@command_of(simulate, without=["workload"])
+def command(
+    workloads: Annotated[
+        tuple[str, ...],
+        Argument(
+            "A prefix of PREFIX.N.et files, or anything `chakra info` reads.",
+            metavar="WORKLOAD…",
+            words=-1,
+        ),
+    ],
+    *,
+    astra_log: Annotated[
+        bool, Option("Print ASTRA-sim's own summary lines.", group="With --astra")
+    ] = False,
+    json: Json = False,
+    **options: Any,
+) -> None:
+    """Simulate WORKLOAD on any machine (--machine), or as ASTRA-sim does (--astra).
+
+    Several are jobs that run on the machine at the same time: each gets a slowdown against running
+    alone, and -o a folder with a Run for each.
+    """
+    if astra_log and options["astra"] is None:
+        raise click.UsageError("--astra-log is for --astra; leave it out with --machine")
+    if len(workloads) > 1:
+        return _simulate_several(workloads, json=json, **options)
+    done: Simulation | AstraSimulation = simulate(workloads[0], **options)
+    if options["astra"] is not None:
+        return print_astra(done, json=json, astra_log=astra_log)  # type: ignore[arg-type]
+    if json:
+        return print_json(done.facts())
+    return _print(done)  # type: ignore[arg-type]
+
+
+def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any) -> None:
+    """Runs several jobs at once and prints how each fared."""
+    if options["machine"] is None:
+        raise click.UsageError("several jobs run on a machine: give --machine")
+    _refuse(AstraSettings, options, "--astra", "--machine")
+    names = [p.name for p in parameters_of(simulate_jobs) if p.name in options]
+    done = simulate_jobs(workloads, **{name: options[name] for name in names})
+    if json:
+        return print_json(done.summary)
+    rows = [
+        (
+            j.name,
+            j.ranks,
+            f"{j.makespan_ns / 1e6:,.3f}",
+            f"{j.alone_ns / 1e6:,.3f}",
+            f"{j.slowdown:.3f}",
+        )
+        for j in done.summary.jobs
+    ]
+    return print_table(("job", "ranks", "ms", "alone ms", "slowdown"), rows)
+
+
+def _print(done: Simulation) -> None:
+    from chakrakit.results import counted
+    from chakrakit.trace.memory import said_first
+
+    s, out = done.summary, console()
+    print_recording(s.recording)
+    rank = f"rank {s.tightest_rank}"
+    if verdict := said_first(s.fits, s.needs_bytes, s.has_bytes, rank):
+        out.print(verdict)
+    place = f" on {s.machine} ({s.network} network, {s.compute} compute)"
+    out.print(f"{s.makespan_ns / 1e6:,.3f} ms{place if s.machine else ', all times as measured'}")
+    _print_compute_sources(s)
+    for note in s.notes:
+        out.print(note)
+    ranks = counted(len(s.ranks), "rank")
+    out.print(f"{ranks}, {s.fold.factor:g} for each simulated: {s.fold.why}")
+    if s.ghosts:
+        out.print(f"{len(s.ghosts)} ranks were not recorded and are assumed symmetric")
+    figures = [
+        ("MFU", s.mfu, "{:.1%}"),
+        ("tokens per second", s.tokens_per_s, "{:,.0f}"),
+        ("energy", s.energy_joules, "{:,.1f} J"),
+        ("with servers and building", s.facility_joules, "{:,.1f} J"),
+        ("CO2", s.carbon_kg, "{:.3g} kg"),
+        ("price", s.price, "${:.4g}"),
+        ("clock", s.clock_mhz, "{:,.0f} MHz"),
+    ]
+    if sentences := [f"{n} {f.format(v)}" for n, v, f in figures if v is not None]:
+        out.print(", ".join(sentences))
+    _print_ranks(s.ranks)
+    _print_collectives(s.collectives)
+    if s.storage:
+        from chakrakit.insight import server_table
+
+        print_tables([], [server_table(s.storage)], len(s.storage))
+
+
+def _print_compute_sources(summary: SimulationSummary) -> None:
+    if not summary.compute_sources:
+        return
+    parts = (
+        f"{c.time_share:.0%} {c.source} ({c.nodes:,} operations)" for c in summary.compute_sources
+    )
+    console().print(f"compute time: {', '.join(parts)}")
+    if summary.extrapolated_share:
+        console().print(
+            f"extrapolated: {summary.extrapolated_share:.1%} of the devices' time lies outside of what was "
+            f"measured; estimated error {summary.compute_error:.0%}"
+        )
+
+
+def _print_ranks(ranks: list[RankSummary]) -> None:
+    shown = ranks if len(ranks) <= 16 else ranks[:8]
+    rows = []
+    for r in shown:
+        times = (r.finish_ns, r.compute_ns, r.exposed_comm_ns, r.idle_ns)
+        rows.append((r.rank, *(f"{t / 1e6:,.3f}" for t in times), f"{r.peak_bytes / 1e9:,.3f}"))
+    print_table(("rank", "finish ms", "compute ms", "exposed ms", "idle ms", "peak GB"), rows)
+    if len(shown) < len(ranks):
+        console().print(f"… and {len(ranks) - len(shown):,} more ranks")
+
+
+def _print_collectives(collectives: list[CollectiveSummary]) -> None:
+    rows = []
+    for c in collectives:
+        times = (f"{c.mean_ns / 1e3:,.2f}", f"{c.wait_ns / 1e3:,.2f}", f"{c.gb_per_s:,.1f}")
+        head = (c.collective, c.algorithm, c.members, c.size, c.count)
+        ideal = "–" if c.ideal_share is None else f"{c.ideal_share:.0%}"
+        rows.append((*head, *times, ideal))
+    heads = ("collective", "algorithm", "of", "bytes", "count", "µs", "waited µs", "GB/s", "ideal")
+    if rows:
+        print_table(heads, rows)

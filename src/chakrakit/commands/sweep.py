@@ -1,0 +1,142 @@
+"""`sweep`: a study, here or on a cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
+
+import click
+
+from chakrakit.commands.command import command as command_of
+from chakrakit.commands.inputs import Path_, ProgressOption, progress_of
+from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.output import Json, console, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from chakrakit.studies.sweep import SweepResult
+
+
+class SweepOptions(ProgressOption, total=False):
+    """Options of `sweep`."""
+
+    engine: Annotated[
+        str,
+        Option(
+            "This machine's cores, or a cluster's.", "local", metavar="local|ray|dask[:ADDRESS]"
+        ),
+    ]
+    jobs: Annotated[
+        int | None, Option("Points at once; by default one per core.", None, metavar="N")
+    ]
+    retry: Annotated[bool, Option("Run points that failed again.", False)]
+
+
+@public(SweepOptions)
+def sweep(
+    study: Annotated[
+        Path_, Argument("The study's file; docs/sweep.md says what it holds.", metavar="STUDY.yaml")
+    ],
+    output: Annotated[
+        Path_ | None,
+        Option(
+            "The folder of the results, by default STUDY.sweep; it gets a table and a page.",
+            flags="-o --output",
+            metavar="DIR",
+        ),
+    ] = None,
+    **options: Unpack[SweepOptions],
+) -> SweepResult:
+    """Run every point of a study; what is finished is kept and never run again.
+
+    Examples
+    --------
+    >>> ck.sweep("study.yaml").failed  # doctest: +SKIP
+    0
+
+    """
+    from chakrakit.studies.sweep import read_study
+    from chakrakit.studies.sweep import sweep as run_sweep
+    from chakrakit.views import write_sweep_report
+
+    read, folder = read_study(os.fspath(study)), _folder(study, output)
+    options["progress"] = progress_of(options)
+    result = run_sweep(read, folder, **options)  # type: ignore[arg-type]  # progress is there
+    write_sweep_report(read.name, result.table, folder / "report.html")
+    return result
+
+
+def _folder(study: Path_, output: Path_ | None) -> Path:
+    return Path(output or f"{Path(study).with_suffix('')}.sweep")
+
+
+@command_of(sweep)
+def command(study: str, *, output: str | None, json: Json = False, **options: Any) -> None:
+    """Run every point of a study; what is finished is kept and never run again.
+
+    DIR gets table.parquet (one row per point) and report.html (curves, heat maps, Pareto front). Stop it
+    whenever you like: the same command goes on where it was. docs/sweep.md says what a study is.
+    """
+    folder = _folder(study, output)
+    try:
+        with progress("points") as show:
+            result = sweep(study, folder, progress=show, **options)
+    except KeyboardInterrupt:
+        click.echo(f"stopped; finished points are in {folder}, the same command goes on", err=True)
+        sys.exit(130)
+    if json:
+        return print_json(result)
+    return _print(result, folder / "report.html")
+
+
+def _print(result: SweepResult, report: Path) -> None:
+    import pyarrow.parquet as pq
+
+    from chakrakit.studies.sweep import findings as serving_findings
+
+    table = pq.read_table(result.table)
+    if serving_findings.is_serving(table):
+        _print_served(table)
+    else:
+        _print_steps(table)
+    out = console()
+    out.print(
+        f"{result.points:,} points: {result.done:,} done, {result.failed:,} failed, "
+        f"{result.reused:,} from earlier, {result.skipped:,} cannot be"
+    )
+    out.print(f"{result.table}\n{report}")
+
+
+def _print_steps(table: pa.Table) -> None:
+    import pyarrow.compute as pc
+
+    best = table.filter(pc.field("fits")).sort_by("step_ns").slice(0, 5)
+    names = table.column_names[: table.column_names.index("status")]
+    rows = [
+        (
+            *(str(r[n]) for n in names),
+            f"{r['step_ns'] / 1e6:,.3f}",
+            f"{r['memory_bytes'] / 2**30:,.1f}",
+        )
+        for r in best.to_pylist()
+    ]
+    if rows:
+        print_table((*names, "step ms", "GiB"), rows, title="fastest that fit")
+
+
+def _print_served(table: pa.Table) -> None:
+    from chakrakit.studies.sweep import findings
+    from chakrakit.studies.sweep import findings as serving_findings
+
+    names = findings.varied(table)
+    figures = ("output_tokens_per_s_per_device", "goodput", *serving_findings.LATENCIES)
+    rows = [
+        (*(str(r[n]) for n in names), *(f"{r[f]:,.1f}" for f in figures))
+        for r in serving_findings.served_rows(table)[:5]
+    ]
+    head = ("tokens/s per device", "goodput /s", "TTFT p99 ms", "TPOT p99 ms", "e2e p99 ms")
+    if rows:
+        print_table((*names, *head), rows, title="best by throughput per device")

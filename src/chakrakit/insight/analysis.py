@@ -1,0 +1,403 @@
+"""`analyze`: every question at once, each rank read once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from chakrakit.arrays import I64
+from chakrakit.errors import DeadlockError
+from chakrakit.insight.breakdown import RankTime, join_breakdown, span_of
+from chakrakit.insight.communication import (
+    AllCalls,
+    CollectiveKind,
+    Communication,
+    Matched,
+    SlowLink,
+    Straggler,
+    Stragglers,
+    communication_of,
+    stragglers_of,
+)
+from chakrakit.insight.critical_path import (
+    CriticalPath,
+    LoadedEvents,
+    Model,
+    RankEvents,
+    WhatIf,
+    add_peers,
+    kinds_only,
+    slack_by_rank,
+    walk,
+    what_if_of,
+)
+from chakrakit.insight.diagnosis import (
+    Culprit,
+    JobDelays,
+    board_of,
+    hang_culprits,
+    is_job,
+    is_recording,
+    job_culprits,
+    job_delays,
+    job_rows,
+    slow_links,
+    slow_ranks,
+)
+from chakrakit.insight.gather import GatheredFacts, Progress, RankTasks
+from chakrakit.insight.launches import Launches, LaunchTable
+from chakrakit.insight.memory import Memory, join_memory, with_history
+from chakrakit.insight.operators import Operators, Roofline, listed_operators, roofline_of
+from chakrakit.insight.rank import Causes, Cell, Table, ms
+from chakrakit.insight.served_requests import ServingFacts, serving_facts
+from chakrakit.insight.step_times import Steps, join_steps
+from chakrakit.parallel import Workers
+from chakrakit.results import Result
+from chakrakit.trace.memory import fit_fields, fit_of
+from chakrakit.trace.sets import (
+    Footprint,
+    RecordedStep,
+    Run,
+    ServerUse,
+    footprint_of,
+    history_of,
+    recorded_step_of,
+    servers_of,
+)
+
+# Storage servers as a table, the same after a simulation, in an analysis and on a page.
+
+
+_HEAD = (
+    "store",
+    "server",
+    "operations",
+    "most in flight",
+    "longest queue",
+    "read GB",
+    "written GB",
+    "busy ms",
+    "waited ms",
+    "longest wait ms",
+)
+
+
+def server_table(servers: Sequence[ServerUse]) -> Table:
+    """One row per server; the time waited is that of all its operations together."""
+    rows: list[tuple[Cell, ...]] = []
+    for s in servers:
+        counts = (s.operations, s.most_in_flight, s.longest_queue)
+        sizes = (s.read_bytes / 1e9, s.written_bytes / 1e9)
+        times = (ms(t) for t in (s.busy_ns, s.wait_ns, s.longest_wait_ns))
+        rows.append((s.store, s.server, *counts, *sizes, *times))
+    return Table.of("storage servers", _HEAD, rows)
+
+
+_SCHEDULED_ROWS = 20_000_000
+_RECORDED_CALLS = 1_000_000
+"""Recordings of communication alone that are larger are asked for culprits and nothing else."""
+
+
+class AnalysisOptions(msgspec.Struct, frozen=True):
+    """What to ask.
+
+    faster       classes and factors to try; None for every kind twice as fast
+    peak_tflops  the device's peak, for MFU and the roofline
+    peak_gbps    its memory's
+    """
+
+    faster: tuple[tuple[str, float], ...] | None = None
+    peak_tflops: float = 0.0
+    peak_gbps: float = 0.0
+
+
+class Analysis(Result, msgspec.Struct):
+    """All results. `ranks`, `collectives` and `stragglers` are the heart of their sections."""
+
+    name: str
+    span_ns: int
+    ranks: list[RankTime]
+    steps: Steps
+    critical_path: CriticalPath
+    what_if: WhatIf
+    collectives: list[CollectiveKind]
+    communication: Communication
+    stragglers: list[Straggler]
+    slow_links: list[SlowLink]
+    operators: Operators
+    launches: list[Launches]
+    roofline: Roofline
+    memory: Memory
+    notes: list[str]
+    fits: bool | None = None
+    """Whether every rank's peak fits its device; None where the run does not say."""
+    needs_bytes: int | None = None
+    has_bytes: int | None = None
+    culprits: list[Culprit] = []
+    """Who is to blame for what is slow or never ends, surest first."""
+    delays: JobDelays | None = None
+    """Of a pipeline-parallel job whose operations know their stage and replica: what delays cost."""
+    bound: str = ""
+    """`host`, `device` or `communication`: what most of the critical path is."""
+    bound_uncertain: bool = False
+    """Whether what recording cost leaves open if the host or the device bounds the run."""
+    serving: ServingFacts | None = None
+    """Of a served stream: where requests spend their time; None for other runs."""
+    recording: RecordedStep | None = None
+    """The step as recorded, as corrected and as it takes without recording; None for other runs."""
+    warning: str = ""
+    """To be shown before everything else; empty where there is nothing to warn of."""
+    storage: list[ServerUse] = []
+    """What storage servers did; none where the run has no such counters."""
+    footprint: Footprint | None = None
+    """Energy, carbon, price and tokens of a simulated run; None for other runs."""
+
+    def tables(self) -> list[Table]:
+        """Every section for people, in order of use."""
+        from chakrakit.insight.breakdown import TimeBreakdown
+
+        late = Stragglers(self.stragglers, self.slow_links)
+        return [
+            *(self.serving.tables() if self.serving else []),
+            TimeBreakdown(self.span_ns, self.ranks).table(),
+            self.steps.table(),
+            self.critical_path.table(),
+            self.what_if.table(),
+            self.what_if.slack_table(),
+            self.communication.table(),
+            server_table(self.storage),
+            *self._blame(),
+            late.table(),
+            late.link_table(),
+            self.operators.table(),
+            self.operators.kernel_table(),
+            self.operators.module_table(),
+            self.operators.shape_table(),
+            LaunchTable(self.launches).table(),
+            self.roofline.table(),
+            self.memory.table(),
+            self._energy(),
+        ]
+
+    def _energy(self) -> Table:
+        """By class of work, largest first."""
+        parts = self.footprint.energy_by_class if self.footprint else {}
+        total = sum(parts.values()) or 1.0
+        rows = [(n, j, 100 * j / total) for n, j in sorted(parts.items(), key=lambda p: -p[1])]
+        return Table.of("energy by class of work", ("class", "J", "%"), rows)
+
+    def _blame(self) -> list[Table]:
+        rows = [(c.kind, c.detail) for c in self.culprits]
+        found = [Table.of("culprits", ("kind", "what"), rows)]
+        return found if self.delays is None else [*found, self.delays.table()]
+
+
+@dataclass(eq=False)
+class RowFindings:
+    """What an analysis found out about single rows, for those who ask about one.
+
+    `causes` and `slack` are by rank; a rank that `stands_for` maps to another has that one's. Slack
+    is empty where the run was not scheduled again.
+    """
+
+    matched: Matched = field(init=False)
+    stands_for: dict[int, int] = field(default_factory=dict)
+    causes: dict[int, Causes] = field(default_factory=dict)
+    slack: dict[int, I64] = field(default_factory=dict)
+
+
+def analyze(
+    run: Run,
+    options: AnalysisOptions | None = None,
+    progress: Progress = lambda _done, _total: None,
+    workers: Workers | None = None,
+) -> Analysis:
+    """Everything about a run; `progress` is told how many ranks are done, of how many.
+
+    With `workers`, ranks are looked at there, one per task, and this process keeps what is small of
+    them: what the critical path passes through is read again.
+    """
+    chosen = options or AnalysisOptions()
+    ranks = RankTasks(run, workers, names=chosen.faster is not None)
+    if not is_recording(run):
+        return _joined(run, ranks, ranks.gathered(progress), chosen)
+    board = board_of(run)
+    large = len(board) > _RECORDED_CALLS
+    facts = GatheredFacts(False, AllCalls(run)) if large else ranks.gathered(progress)
+    found = _joined(run, ranks, facts, chosen)
+    found.culprits = hang_culprits(board)
+    if large:
+        found.notes = [
+            f"{len(board):,} recorded calls: only culprits are looked for above {_RECORDED_CALLS:,}"
+        ]
+    return found
+
+
+def analyze_rows(run: Run, progress: Progress) -> tuple[Analysis, RowFindings]:
+    """As `analyze`, with what was found out about single rows."""
+    ranks = RankTasks(run, None, names=False)
+    parts = ranks.gathered(progress)
+    causes = {rank: events.causes for rank, events in parts.events.items()}
+    rows = RowFindings(stands_for=parts.stands_for, causes=causes)
+    return _joined(run, ranks, parts, AnalysisOptions(), rows), rows
+
+
+def _joined(
+    run: Run,
+    ranks: RankTasks,
+    parts: GatheredFacts,
+    options: AnalysisOptions,
+    rows: RowFindings | None = None,
+) -> Analysis:
+    span = span_of(parts.busy)
+    length = span[1] - span[0]
+    matched = parts.calls.matched()
+    if rows is not None:
+        rows.matched = matched
+    path = _path(run, ranks, parts, matched, span)
+    notes = _notes(run, parts, length)
+    talk = communication_of(matched, run.groups, run.world_size)
+    late = stragglers_of(matched)
+    times = join_breakdown(parts.busy, matched, span).ranks
+    model = _model(parts, matched)
+    del matched  # it is as large as the model
+    what_if = _what_if(parts, model, length, options, notes)
+    if rows is not None and model is not None and what_if.slack:
+        rows.slack = slack_by_rank(model)
+    operators = listed_operators(parts.operators)
+    held = _memory(run, parts)
+    return Analysis(
+        run.card.name,
+        length,
+        times,
+        join_steps(parts.steps, length),
+        path,
+        what_if,
+        talk.collectives,
+        talk,
+        late.ranks,
+        late.links,
+        operators,
+        parts.launches,
+        roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
+        held,
+        notes,
+        bound=path.bound,
+        storage=servers_of(run.counters),
+        **_blamed(run, parts),
+        **_fits(run, held),
+        **_said_by_card(run),
+    )
+
+
+def _fits(run: Run, held: Memory) -> dict[str, Any]:
+    """Whether every rank's peak fits the memory of its device."""
+    return fit_fields(fit_of({r.rank: r.peak_bytes for r in held.ranks}, _device_memory(run)))
+
+
+def _said_by_card(run: Run) -> dict[str, Any]:
+    """What the run's own card says of requests, of its recording, and of energy and price."""
+    recording = recorded_step_of(run.card)
+    return {
+        "serving": serving_facts(run),
+        "recording": recording,
+        "warning": recording.warning if recording else "",
+        "bound_uncertain": recording is not None and recording.bound_uncertain,
+        "footprint": footprint_of(run.card),
+    }
+
+
+def _device_memory(run: Run) -> dict[int, int]:
+    """What each rank's device has, where the run's card says."""
+    said = run.card.settings.get("device_memory_bytes")
+    return dict.fromkeys(run.ranks, said) if isinstance(said, int) else {}
+
+
+def _blamed(run: Run, parts: GatheredFacts) -> dict[str, Any]:
+    """Who is slow: by what-if where the job's layout is known, else by comparing peers and links."""
+    if is_job(run):
+        rows = job_rows(run)
+        delays = job_delays(rows)
+        return {"delays": delays, "culprits": job_culprits(rows, delays)}
+    links = slow_links(run.counters, parts.paces)
+    found = sorted([*links, *slow_ranks(parts.paces)], key=lambda c: -(c.factor or 0.0))
+    return {"culprits": found}
+
+
+def _memory(run: Run, parts: GatheredFacts) -> Memory:
+    """From the tensors that nodes name, or from the allocator's history where it was recorded."""
+    found = join_memory(parts.memory, run)
+    history = history_of(run.card.settings, run.counters)
+    return found if history is None else with_history(found, history)
+
+
+def _path(
+    run: Run, ranks: RankTasks, parts: GatheredFacts, matched: Matched, span: tuple[int, int]
+) -> CriticalPath:
+    if parts.events:
+        add_peers(parts.events, matched, parts.stands_for)
+        path = walk(parts.events, parts.ends, span)
+        parts.events.clear()
+        return path
+
+    def load(rank: int) -> RankEvents:
+        found = ranks.task(rank).events()
+        add_peers({rank: found}, matched, parts.stands_for)
+        return found
+
+    events = LoadedEvents([e.rank for e in parts.ends], load)
+    return walk(events, parts.ends, span)
+
+
+def _notes(run: Run, parts: GatheredFacts, length: int) -> list[str]:
+    notes = []
+    if not length:
+        notes.append("no node takes any time: an observer's file has none; link it with Kineto's")
+    if run.missing_ranks:
+        notes.append(
+            f"{len(run.missing_ranks)} ranks that groups name were not recorded: "
+            "waiting for them counts as transfer"
+        )
+    if parts.stands_for:
+        notes.append(
+            f"{len(parts.stands_for):,} ranks run the program of another at the same times: "
+            "the critical path shows that one, gains count it once"
+        )
+    if parts.lost:
+        notes.append(f"{parts.lost:,} nodes have no times and are left out")
+    return notes
+
+
+def _model(parts: GatheredFacts, matched: Matched) -> Model | None:
+    return Model(parts.graphs, matched, parts.stands_for) if parts.can_schedule else None
+
+
+def _what_if(
+    parts: GatheredFacts,
+    model: Model | None,
+    length: int,
+    options: AnalysisOptions,
+    notes: list[str],
+) -> WhatIf:
+    if model is None:
+        note = (
+            f"{parts.rows:,} nodes: what-if and slack are left out above {parts.room}; select ranks"
+        )
+        notes.append(note)
+        return WhatIf(length, 0, [], [], note)
+    faster = None if options.faster is None else list(options.faster)
+    budget = _SCHEDULED_ROWS // max(model.n, 1) - 1
+    if faster is None and budget < 6:
+        faster = [(what, 2.0) for what in ("compute", "communication")]
+    names = parts.names or [kinds_only(model)]
+    try:
+        return what_if_of(model, names, length, faster, slack=budget >= 2)
+    except DeadlockError as error:
+        note = (
+            f"what-if and slack are left out: dependencies contradict the order of events ({error})"
+        )
+        notes.append(note)
+        return WhatIf(length, 0, [], [], note)

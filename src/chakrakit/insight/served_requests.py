@@ -1,0 +1,483 @@
+"""The steps and requests of a Run that `chakra serve` wrote, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from chakrakit.arrays import F64, I64, Mask
+from chakrakit.insight.rank import Cell, RankView, Table, rank_views
+from chakrakit.results import Result, Spread, spread
+from chakrakit.trace.sets import Run
+
+FEATURES = ("steps", "decodes", "prompt tokens", "context")
+"""What the time of a step is a function of, near enough: a constant, and its three sizes."""
+
+
+def is_served(run: Run) -> bool:
+    """Whether a run's ranks are engines that served requests."""
+    return bool(run.ranks) and bool(run.card.settings.get("engines"))
+
+
+@dataclass(frozen=True, eq=False)
+class EngineRows:
+    """One engine: its steps by their end, its requests by their number; times in milliseconds."""
+
+    rank: int
+    start: F64
+    end: F64
+    batch: I64
+    features: F64
+    """One row per step, one column per feature."""
+    request: I64
+    arrival: F64
+    scheduled: F64
+    first: F64
+    finish: F64
+    prompt: I64
+    output: I64
+
+    def own(self) -> F64:
+        """What each step takes by itself: no longer than since the end of the one before."""
+        since = np.diff(self.end, prepend=-np.inf)
+        return np.minimum(self.end - self.start, since)
+
+    def sums(self, begin: F64, end: F64) -> tuple[F64, F64]:
+        """Of each stretch of time, the own time and the features of the steps that end in it."""
+        at = [np.searchsorted(self.end, when, side="right") for when in (begin, end)]
+        own = np.concatenate([[0.0], np.cumsum(self.own())])
+        features = np.concatenate([np.zeros((1, len(FEATURES))), np.cumsum(self.features, axis=0)])
+        return own[at[1]] - own[at[0]], features[at[1]] - features[at[0]]
+
+
+def engine_rows(run: Run) -> list[EngineRows]:
+    """All engines; the run must be one that `is_served`."""
+    return [_rows(view) for view in rank_views(run)]
+
+
+def _rows(view: RankView) -> EngineRows:
+    trace = view.trace
+
+    known = set(trace.table.column_names)
+
+    def column(name: str) -> I64:
+        if name not in known:  # an engine for prompts only ends no request
+            return np.full(len(trace), -1, np.int64)
+        return trace.column(name, -1).astype(np.int64)
+
+    start, end = view.start / 1e6, view.end / 1e6
+    steps = np.flatnonzero(column("batch_tokens") >= 0)
+    steps = steps[np.argsort(end[steps], kind="stable")]
+    tokens, prompts, context = (
+        column(n)[steps] for n in ("batch_tokens", "batch_prompt_tokens", "batch_context")
+    )
+    names = np.array(trace.names.to_pylist(), object)
+    request = column("request")
+    parts = []
+    for name in ("queued", "prompt", "output"):
+        at = np.flatnonzero((names == name) & (request >= 0))
+        parts.append(at[np.argsort(request[at], kind="stable")])
+    queued, prompt, output = parts
+    return EngineRows(
+        view.rank,
+        start[steps],
+        end[steps],
+        column("batch_requests")[steps],
+        np.stack([np.ones(len(steps)), tokens - prompts, prompts, context], axis=1).astype(
+            np.float64
+        ),
+        request[queued],
+        start[queued],
+        end[queued],
+        end[prompt],
+        end[output],
+        column("request_prompt")[queued],
+        column("request_output")[queued],
+    )
+
+
+# Where the requests of a served stream spend their time, and what their engines do meanwhile.
+
+
+_SHOWN = 120
+_SLOWEST = 10
+_POINTS = 400
+_FULL = 0.95
+
+
+class RequestFacts(Result, msgspec.Struct, frozen=True):
+    """One request; times in milliseconds since the stream's first arrival."""
+
+    request: int
+    engine: int
+    arrival_ms: float
+    scheduled_ms: float
+    first_ms: float
+    finish_ms: float
+    prompt: int
+    output: int
+
+
+class Phase(Result, msgspec.Struct, frozen=True):
+    """A part of the mean request's time: in steps, between them, and what those steps held."""
+
+    ms: float
+    steps_ms: float
+    between_ms: float
+    features: dict[str, float]
+    """Sums over the steps: how many, tokens that decode, prompt tokens, context."""
+
+
+class EngineFacts(Result, msgspec.Struct, frozen=True):
+    """One engine. Times are milliseconds."""
+
+    engine: int
+    requests: int
+    steps: int
+    step_ms: float
+    busy: float
+    mean_batch: float
+    cache_capacity: int
+    """Tokens; 0 where the run does not say."""
+    cache_peak: int
+    cache_mean: float
+    waiting_mean: float
+    waits: dict[str, float]
+    """Of the time that requests wait in the queue, what stood in the way: shares that sum to 1."""
+    over_time: list[tuple[float, int, int, int]]
+    """(ms, tokens in the cache, requests in the batch, requests in the queue), thinned out."""
+
+
+class ServingFacts(Result, msgspec.Struct, frozen=True):
+    """A served stream. `parts` are those of the mean request and sum to the mean of `e2e_ms`."""
+
+    requests: int
+    ttft_ms: Spread
+    tpot_ms: Spread
+    e2e_ms: Spread
+    queue_ms: Spread
+    parts: dict[str, float]
+    prompt: Phase
+    output: Phase
+    step_model: dict[str, float]
+    """Milliseconds of a step for each of its features, by least squares over all steps."""
+    engines: list[EngineFacts]
+    slowest: list[RequestFacts]
+    shown: list[RequestFacts]
+    """Requests spread over the whole stream, to be drawn."""
+
+    def tables(self) -> list[Table]:
+        """For people."""
+        times = {
+            "to the first token": self.ttft_ms,
+            "per output token": self.tpot_ms,
+            "end to end": self.e2e_ms,
+            "in the queue": self.queue_ms,
+        }
+        rows = [
+            (name, round(s.mean, 3), round(s.p50, 3), round(s.p90, 3), round(s.p99, 3))
+            for name, s in times.items()
+        ]
+        return [
+            Table.of(f"{self.requests:,} requests, ms", ("", "mean", "p50", "p90", "p99"), rows),
+            self._parts(),
+            self._engines(),
+            self._slowest(),
+        ]
+
+    def _parts(self) -> Table:
+        rows: list[tuple[Cell, ...]] = []
+        for name, phase in (("queued", None), ("prompt", self.prompt), ("output", self.output)):
+            share = round(100 * self.parts[name] / max(self.e2e_ms.mean, 1e-12), 1)
+            inside = (
+                ("", "")
+                if phase is None
+                else (round(phase.steps_ms, 3), round(phase.between_ms, 3))
+            )
+            rows.append((name, round(self.parts[name], 3), share, *inside))
+        return Table.of(
+            "the mean request", ("part", "ms", "%", "in steps ms", "between steps ms"), rows
+        )
+
+    def _engines(self) -> Table:
+        rows = [
+            (
+                e.engine,
+                e.requests,
+                e.steps,
+                round(e.step_ms, 3),
+                round(100 * e.busy, 1),
+                round(e.mean_batch, 1),
+                e.cache_peak,
+                e.cache_capacity or "",
+                round(e.waiting_mean, 2),
+                ", ".join(f"{k} {v:.0%}" for k, v in e.waits.items()),
+            )
+            for e in self.engines
+        ]
+        head = ("engine", "requests", "steps", "step ms", "busy %", "batch", "cache peak tokens")
+        more = ("capacity", "in queue", "waiting for")
+        return Table.of("engines", (*head, *more), rows)
+
+    def _slowest(self) -> Table:
+        rows = [
+            (
+                r.request,
+                r.engine,
+                r.prompt,
+                r.output,
+                round(r.scheduled_ms - r.arrival_ms, 3),
+                round(r.first_ms - r.scheduled_ms, 3),
+                round(r.finish_ms - r.first_ms, 3),
+            )
+            for r in self.slowest
+        ]
+        head = ("request", "engine", "prompt tokens", "output tokens")
+        return Table.of("slowest requests", (*head, "queued ms", "prompt ms", "output ms"), rows)
+
+
+def serving_facts(run: Run) -> ServingFacts | None:
+    """The facts, or None for a run of another kind."""
+    if not is_served(run):
+        return None
+    engines = engine_rows(run)
+    names = ("arrival", "scheduled", "first", "finish", "output")
+    every = [np.concatenate([getattr(e, n) for e in engines]) for n in names]
+    arrival, scheduled, first, finish, output = every
+    several = output > 1
+    tpot = (finish - first)[several] / np.maximum(output[several] - 1, 1)
+    parts = {"queued": scheduled - arrival, "prompt": first - scheduled, "output": finish - first}
+    origin = float(arrival.min(initial=0.0))
+    rows = _requests(engines, origin)
+    slow = sorted(rows, key=lambda r: r.arrival_ms - r.finish_ms)[:_SLOWEST]
+    every_nth = max(1, -(-len(rows) // _SHOWN))
+    return ServingFacts(
+        requests=len(arrival),
+        ttft_ms=spread(first - arrival),
+        tpot_ms=spread(tpot),
+        e2e_ms=spread(finish - arrival),
+        queue_ms=spread(scheduled - arrival),
+        parts={n: float(v.mean()) if len(v) else 0.0 for n, v in parts.items()},
+        prompt=_phase(engines, "scheduled", "first"),
+        output=_phase(engines, "first", "finish"),
+        step_model=_step_model(engines),
+        engines=[_engine(run, e, origin) for e in engines],
+        slowest=slow,
+        shown=sorted(rows, key=lambda r: r.arrival_ms)[::every_nth],
+    )
+
+
+def _requests(engines: list[EngineRows], origin: float) -> list[RequestFacts]:
+    found = []
+    for e in engines:
+        times = [(t - origin).tolist() for t in (e.arrival, e.scheduled, e.first, e.finish)]
+        sizes = (e.request.tolist(), *times, e.prompt.tolist(), e.output.tolist())
+        found += [RequestFacts(r, e.rank, *more) for r, *more in zip(*sizes, strict=True)]
+    return found
+
+
+def _phase(engines: list[EngineRows], begin: str, end: str) -> Phase:
+    length, own, features = [], [], []
+    for e in engines:
+        first, last = getattr(e, begin), getattr(e, end)
+        steps, sizes = e.sums(first, last)
+        length.append(last - first)
+        own.append(steps)
+        features.append(sizes)
+    whole, inside = (
+        float(np.concatenate(x).mean()) if sum(map(len, x)) else 0.0 for x in (length, own)
+    )
+    sums = np.concatenate(features).mean(axis=0) if whole else np.zeros(len(FEATURES))
+    return Phase(whole, inside, whole - inside, dict(zip(FEATURES, sums.tolist(), strict=True)))
+
+
+def _step_model(engines: list[EngineRows]) -> dict[str, float]:
+    """Features that would have to save time are left out, and the others fitted again."""
+    features = np.concatenate([e.features for e in engines])
+    own = np.concatenate([e.own() for e in engines])
+    scale = np.maximum(features.max(axis=0, initial=1.0), 1.0)
+    kept = np.ones(len(FEATURES), np.bool_)
+    found = np.zeros(len(FEATURES))
+    while kept.any():
+        found[:] = 0.0
+        found[kept] = np.linalg.lstsq((features / scale)[:, kept], own, rcond=None)[0]
+        if (found >= 0).all():
+            break
+        kept &= found > 0
+    return dict(zip(FEATURES, (found / scale).tolist(), strict=True))
+
+
+def _engine(run: Run, e: EngineRows, origin: float) -> EngineFacts:
+    said = run.card.settings.get("engines") or []
+    limits: dict[str, Any] = said[e.rank] if e.rank < len(said) else {}
+    series = _series(run, e.rank)
+    length = max(float(e.end.max(initial=0.0)) - float(e.start.min(initial=0.0)), 1e-12)
+    every = max(1, -(-len(series) // _POINTS))
+    held = np.diff(series[:, 0], append=series[-1:, 0])
+    weight = held / max(held.sum(), 1e-12)
+    return EngineFacts(
+        engine=e.rank,
+        requests=len(e.request),
+        steps=len(e.end),
+        step_ms=float((e.end - e.start).mean()) if len(e.end) else 0.0,
+        busy=float(e.own().sum()) / length,
+        mean_batch=float(e.batch.mean()) if len(e.batch) else 0.0,
+        cache_capacity=int(limits.get("kv_capacity_tokens", 0)),
+        cache_peak=int(series[:, 1].max(initial=0)),
+        cache_mean=float((series[:, 1] * weight).sum()),
+        waiting_mean=float((series[:, 3] * weight).sum()),
+        waits=_waits(series, held, limits),
+        over_time=[(t - origin, int(c), int(b), int(w)) for t, c, b, w in series[::every].tolist()],
+    )
+
+
+def _series(run: Run, rank: int) -> F64:
+    """(ms, cache, batch, queue) from each moment on."""
+    found = {s.name: s for s in run.counters.series(rank)}
+    names = ("kv cache", "batch", "queue depth waiting")
+    if any(name not in found for name in names):
+        return np.zeros((0, 4))
+    return np.stack([found[names[0]].time_ns / 1e6, *(found[n].value for n in names)], axis=1)
+
+
+def _waits(series: F64, held: F64, limits: dict[str, Any]) -> dict[str, float]:
+    """What stood in the way of those that waited, by waiting time."""
+    waited = series[:, 3] * held
+    if not waited.sum():
+        return {}
+    capacity, most = limits.get("kv_capacity_tokens"), limits.get("max_requests")
+    full: Mask = series[:, 1] >= _FULL * capacity if capacity else np.zeros(len(series), np.bool_)
+    many: Mask = series[:, 2] >= most if most else np.zeros(len(series), np.bool_)
+    shares = {
+        "room in the cache": waited[full].sum(),
+        "a place in the batch": waited[~full & many].sum(),
+        "the next step and its tokens": waited[~full & ~many].sum(),
+    }
+    return {name: float(v / waited.sum()) for name, v in shares.items() if v}
+
+
+# Why requests take longer under one configuration than under another.
+#
+# The mean request's time is its time in the queue, its prompt and its output. The latter two are spent in
+# steps and between them. A step's time is near enough a linear function of what it holds: what A's steps
+# would take with B's batches tells apart what larger batches cost from what slower steps cost. The parts
+# sum to the whole difference.
+
+
+_TOLD = {
+    "steps": ("more steps", "fewer steps"),
+    "decodes": ("more requests in its steps", "fewer requests in its steps"),
+    "prompt tokens": ("more prompt tokens in its steps", "fewer prompt tokens in its steps"),
+    "context": ("longer contexts in its steps", "shorter contexts in its steps"),
+}
+_LEAST_MS = 1e-6
+
+
+class Part(Result, msgspec.Struct, frozen=True):
+    """A part of the change of the mean request's time: positive where B takes longer."""
+
+    what: str
+    delta_ms: float
+
+
+class ServingChange(Result, msgspec.Struct, frozen=True):
+    """The mean request on both sides. `parts` by phase and `explained` by cause both sum to the change."""
+
+    a_ms: float
+    b_ms: float
+    parts: dict[str, float]
+    explained: list[Part]
+    figures: dict[str, tuple[float, float]]
+    sentence: str
+
+    def tables(self) -> list[Table]:
+        """For people: the explanation first."""
+        change = self.b_ms - self.a_ms
+        whole = max(abs(change), 1e-12)
+        title = f"request {self.a_ms:,.1f} → {self.b_ms:,.1f} ms on average: {self.sentence}"
+        rows = [
+            (p.what, round(p.delta_ms, 3), round(100 * p.delta_ms / whole, 1))
+            for p in self.explained
+        ]
+        figures = [(n, round(a, 3), round(b, 3)) for n, (a, b) in self.figures.items()]
+        return [
+            Table.of(title, ("explained by", "ms", "% of it"), rows),
+            Table.of("requests and engines", ("", "A", "B"), figures),
+        ]
+
+
+def serving_change(a: ServingFacts | None, b: ServingFacts | None) -> ServingChange | None:
+    """Why B's requests take longer or shorter than A's; None unless both are served streams."""
+    if a is None or b is None:
+        return None
+    parts = {name: b.parts[name] - a.parts[name] for name in a.parts}
+    found = [Part("waiting in the queue", parts["queued"])]
+    for name in ("prompt", "output"):
+        found += _change_phase(name, getattr(a, name), getattr(b, name), a.step_model)
+    found = sorted(
+        (p for p in found if abs(p.delta_ms) > _LEAST_MS), key=lambda p: -abs(p.delta_ms)
+    )
+    return ServingChange(
+        a.e2e_ms.mean, b.e2e_ms.mean, parts, found, _figures(a, b), _sentence(a, b, found)
+    )
+
+
+def _change_phase(name: str, a: Phase, b: Phase, model: dict[str, float]) -> list[Part]:
+    """The change of a phase: other batches at A's speed, the same batches at B's, and the gaps."""
+    batches = {
+        feature: model[feature] * (b.features[feature] - a.features[feature]) for feature in model
+    }
+    speed = b.steps_ms - a.steps_ms - sum(batches.values())
+    between = b.between_ms - a.between_ms
+    return [
+        *(Part(f"{name}: {_TOLD[f][ms < 0]}", ms) for f, ms in batches.items()),
+        Part(f"{name}: {'slower' if speed > 0 else 'faster'} steps with the same batch", speed),
+        Part(f"{name}: {'more' if between > 0 else 'less'} time between steps", between),
+    ]
+
+
+def _longer(delta: float) -> str:
+    return "longer" if delta > 0 else "shorter"
+
+
+def _figures(a: ServingFacts, b: ServingFacts) -> dict[str, tuple[float, float]]:
+    return {name: (float(read(a)), float(read(b))) for name, read in _FIGURES.items()}
+
+
+def _weighted(s: ServingFacts, name: str) -> float:
+    steps = max(sum(e.steps for e in s.engines), 1)
+    return float(sum(getattr(e, name) * e.steps for e in s.engines) / steps)
+
+
+_FIGURES: dict[str, Callable[[ServingFacts], float]] = {
+    "time to first token ms": lambda s: s.ttft_ms.mean,
+    "time per output token ms": lambda s: s.tpot_ms.mean,
+    "queued ms": lambda s: s.queue_ms.mean,
+    "engines": lambda s: len(s.engines),
+    "steps": lambda s: sum(e.steps for e in s.engines),
+    "step ms": lambda s: _weighted(s, "step_ms"),
+    "batch": lambda s: _weighted(s, "mean_batch"),
+    "busy": lambda s: sum(e.busy for e in s.engines) / max(len(s.engines), 1),
+    "in queue": lambda s: sum(e.waiting_mean for e in s.engines),
+    "cache peak tokens": lambda s: max((e.cache_peak for e in s.engines), default=0),
+}
+
+
+def _sentence(a: ServingFacts, b: ServingFacts, found: list[Part]) -> str:
+    change = b.e2e_ms.mean - a.e2e_ms.mean
+    if not found or abs(change) < 1e-9:
+        return "no difference"
+    same = [p for p in found if (p.delta_ms > 0) == (change > 0)]
+    most = same[0] if same else found[0]
+    told = f"B takes {abs(change):,.1f} ms {_longer(change)}, most of all: {most.what}"
+    waits: dict[str, float] = {}
+    for e in b.engines:
+        for name, share in e.waits.items():
+            waits[name] = waits.get(name, 0.0) + share * e.waiting_mean
+    if most.what == "waiting in the queue" and change > 0 and waits:
+        told += f" (for {max(waits, key=lambda n: waits[n])})"
+    return told

@@ -1,0 +1,251 @@
+"""Profiles from microbenchmarks and linked traces; network models from nccl-tests logs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from chakrakit.configuration import read_bounded, read_json
+from chakrakit.errors import ConfigError, FormatError
+from chakrakit.machines.device import Profile, Row, operations_of
+from chakrakit.operators import TYPES
+from chakrakit.trace.model import Trace
+
+_CLASSES = {
+    "mm": "gemm",
+    "mm_odd": "gemm_odd",
+    "sdpa_causal": "attention",
+    "sdpa_both": "attention_both",
+    "add": "elementwise",
+    "copy": "elementwise",
+    "gelu": "elementwise",
+    "one": "elementwise",
+    "log_softmax": "softmax",
+    "log_softmax_backward": "softmax_backward",
+}
+"""Microbenchmarks whose class has another name; a dtype at the end of the name is dropped."""
+_BY_BYTES = {"elementwise", "sum", "mean", "adamw"}
+"""Classes that only stream through memory: their bytes tell all."""
+_ROWS_OF_ELEMENTS = {"softmax_bf16", "layer_norm_bf16", "layer_norm", "layer_norm_backward"}
+"""Benchmarks whose shape is (rows, elements of two bytes); the classes count bytes."""
+_DTYPE = re.compile(f"_({'|'.join(t.name for t in TYPES if t.kind == 'float')})$")
+
+
+class _MicroRow(msgspec.Struct):
+    op: str
+    shape: list[int]
+    us: float
+    flops: float = 0.0
+    bytes: float = 0.0
+
+
+class Micro(msgspec.Struct):
+    """A file of microbenchmarks."""
+
+    rows: list[_MicroRow]
+    gpu: str = ""
+
+
+def profile_from_micro(path: Path) -> Profile:
+    """`{"gpu": …, "rows": [{"op", "shape", "us", "flops", "bytes"}]}` as a profile."""
+    micro = read_json(path, Micro, "a file of microbenchmarks")
+    classes: dict[str, list[Row]] = defaultdict(list)
+    for row in micro.rows:
+        if row.us <= 0:
+            raise ConfigError(f"{path}: {row.op} {row.shape} takes {row.us} us")
+        if row.op in _ROWS_OF_ELEMENTS and len(row.shape) != 2:
+            raise ConfigError(f"{path}: {row.op} {row.shape}; its shape is [rows, columns]")
+        name = _DTYPE.sub("", row.op)
+        classes[_CLASSES.get(name, name)].append(_row(row, _CLASSES.get(name, name)))
+    _take_forward_out(classes)
+    return Profile(name=path.stem, device=micro.gpu, fitted_on=[path.name], classes=dict(classes))
+
+
+def _row(row: _MicroRow, kind: str) -> Row:
+    """A benchmark's row in the terms of its class."""
+    if kind in _BY_BYTES:
+        return Row([round(row.bytes)], row.us, 0.0, row.bytes)
+    if row.op in _ROWS_OF_ELEMENTS:
+        return Row([row.shape[0], 2 * row.shape[1]], row.us, 0.0, row.bytes)
+    return Row(row.shape, row.us, row.flops, row.bytes)
+
+
+def _take_forward_out(classes: dict[str, list[Row]]) -> None:
+    """Attention measured forward and backward together, less the forward of the same shape."""
+    forward = {tuple(r.shape): r.us for r in classes.get("attention", [])}
+    for row in classes.pop("attention_both", []):
+        rest = row.us - forward.get(tuple(row.shape), row.us)
+        if rest > 0:
+            part = Row(row.shape, rest, row.flops * 5 / 7, row.bytes * 2 / 3)
+            classes["attention_backward"].append(part)
+
+
+def profile_from_trace(trace: Trace, name: str) -> Profile:
+    """The operations of a linked trace, each shape's median time."""
+    times: dict[str, dict[tuple[int, ...], list[tuple[float, float, float]]]] = {}
+    duration = trace.duration_ns
+    for rows, op, *_ in operations_of(trace):
+        took = float(duration[list(rows)].sum()) / 1000
+        if op.shape and took > 0:
+            times.setdefault(op.kind, {}).setdefault(op.shape, []).append(
+                (took, op.flops, op.bytes)
+            )
+    classes = {
+        kind: [
+            Row(list(shape), float(np.median([t[0] for t in seen])), seen[0][1], seen[0][2])
+            for shape, seen in shapes.items()
+        ]
+        for kind, shapes in times.items()
+    }
+    return Profile(name=name, fitted_on=[name], classes=classes)
+
+
+def merge_profiles(parts: Sequence[Profile], name: str) -> Profile:
+    """All rows of all parts; where a class and shape occur twice, the first part's row is kept."""
+    classes: dict[str, dict[tuple[int, ...], Row]] = {}
+    for part in parts:
+        for kind, rows in part.classes.items():
+            for row in rows:
+                classes.setdefault(kind, {}).setdefault(tuple(row.shape), row)
+    return Profile(
+        name=name,
+        device=next((p.device for p in parts if p.device), ""),
+        fitted_on=[f for p in parts for f in p.fitted_on],
+        classes={kind: list(rows.values()) for kind, rows in classes.items()},
+    )
+
+
+# --- networks -----------------------------------------------------------------------------------
+
+
+class SizeRange(msgspec.Struct):
+    """time = alpha_us + size / bytes_per_us, for sizes up to `most` bytes."""
+
+    most: float
+    alpha_us: float
+    bytes_per_us: Annotated[float, msgspec.Meta(gt=0)]
+    error: float
+    """Mean share by which the fit misses the log's times."""
+
+
+class NetworkModel(msgspec.Struct, kw_only=True):
+    """Measured collectives: by collective and number of ranks, ranges of sizes."""
+
+    fitted_on: list[str] = []
+    collectives: dict[str, dict[int, list[SizeRange]]] = {}
+
+    def seconds(self, collective: str, members: int, size: int) -> float | None:
+        """The time, or None for a collective or number of ranks that was not measured."""
+        ranges = self.collectives.get(collective, {}).get(members)
+        if not ranges:
+            return None
+        part = next((r for r in ranges if size <= r.most), ranges[-1])
+        return max(0.0, part.alpha_us + size / part.bytes_per_us) * 1e-6
+
+
+_TITLE = re.compile(
+    r"(all_reduce|all_gather|reduce_scatter|alltoall|broadcast|reduce|sendrecv|gather|scatter)_perf"
+)
+_NAMES = {"alltoall": "all-to-all", "sendrecv": "message"}
+_DEVICE_LINE = re.compile(r"#\s+Rank\s+\d+")
+_LINE = re.compile(r"^\s*(\d+)\s+(\d+)\s+\w+\s+\w+\s+-?\d+\s+([0-9.]+)\s")
+
+
+def network_from_nccl_tests(paths: Sequence[Path]) -> NetworkModel:
+    """α-β by collective and size range, from the logs of nccl-tests."""
+    model = NetworkModel(fitted_on=[p.name for p in paths])
+    for path in paths:
+        name, ranks, points = read_nccl_log(path)
+        # nccl-tests counts an all-gather's whole output; a node's size is one rank's shard.
+        scale = 1 / ranks if name in ("all-gather", "gather") else 1.0
+        shards = [(size * scale, us) for size, us in points]
+        model.collectives.setdefault(name, {})[ranks] = fit_ranges(shards)
+    return model
+
+
+_MOST = 1e15
+"""Bytes, or microseconds."""
+
+
+def _number(text: str, path: Path) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.inf
+    if not value < _MOST:
+        raise FormatError(f"{text[:40]!r} is no size or time", path=str(path))
+    return value
+
+
+def read_nccl_log(path: Path) -> tuple[str, int, list[tuple[float, float]]]:
+    """The collective, how many ranks, and (bytes, us) points of a log; bytes as nccl-tests count them."""
+    text = read_bounded(path).decode(errors="replace")
+    title = _TITLE.search(text) or _TITLE.search(path.name)
+    ranks = len(_DEVICE_LINE.findall(text))
+    found = (m for line in text.splitlines() if (m := _LINE.match(line)))
+    rows = [(_number(m[1], path), _number(m[3], path)) for m in found]
+    points = sorted((size, us) for size, us in rows if size > 0 and us > 0)
+    if title is None or not ranks or not points:
+        raise FormatError(
+            "no nccl-tests log: needs the test's name, `# Rank` lines and rows", path=str(path)
+        )
+    return _NAMES.get(title[1], title[1].replace("_", "-")), ranks, points
+
+
+MOST_PLACES = 48
+"""Places tried for a cut; nccl-tests by itself writes some thirty sizes, and every place is tried."""
+LEAST_GAIN = 0.002
+"""Share of the times by which another range must come closer, or it only follows noise."""
+
+
+def fit_ranges(points: Sequence[tuple[float, float]], most: int = 3) -> list[SizeRange]:
+    """Up to `most` ranges that together miss the points least; more only where they help by a fifth."""
+    best = _fit([list(points)])
+    for count in range(2, most + 1):
+        options = [_fit(parts) for parts in _cuts(list(points), count)]
+        if not options:
+            break
+        better = min(options, key=_miss)
+        if _miss(better) < min(0.8 * _miss(best), _miss(best) - LEAST_GAIN):
+            best = better
+    return best
+
+
+def _miss(ranges: list[SizeRange]) -> float:
+    return sum(r.error for r in ranges) / len(ranges)
+
+
+def _cuts(points: list[tuple[float, float]], count: int) -> list[list[list[tuple[float, float]]]]:
+    """Ways to cut the points into `count` runs of at least three: all, or some where there are many."""
+    if count == 1:
+        return [[points]] if len(points) >= 3 else []
+    places = range(3, len(points) - 2)
+    return [
+        [points[:k], *rest]
+        for k in places[:: 1 + len(places) // MOST_PLACES]
+        for rest in _cuts(points[k:], count - 1)
+    ]
+
+
+def _fit(parts: list[list[tuple[float, float]]]) -> list[SizeRange]:
+    return [_line(part) for part in parts]
+
+
+def _line(points: list[tuple[float, float]]) -> SizeRange:
+    """Least squares of the relative error; neither α nor the slope may be negative."""
+    size, us = (np.array(c) for c in zip(*points, strict=True))
+    columns = np.stack([1 / us, size / us], 1)
+    alpha, slope = np.linalg.lstsq(columns, np.ones(len(us)), rcond=None)[0]
+    if slope <= 0:
+        alpha, slope = float(np.exp(np.log(us).mean())), 1e-12
+    if alpha < 0:
+        alpha, slope = 0.0, float((us / size).mean())
+    error = float(np.abs((alpha + size * slope) / us - 1).mean())
+    return SizeRange(float(size.max()), float(alpha), float(1 / slope), error)

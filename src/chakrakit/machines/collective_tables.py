@@ -1,0 +1,220 @@
+"""Measured collectives from nccl-tests logs or from tables, and the library constants that they give.
+
+A table is CSV or Parquet with one measurement per row: the collective, how many members, bytes as nccl-tests
+count them, and the time, whose column says its unit (`time_us`, `latency_ms`, …).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from chakrakit.errors import ConfigError, FormatError
+from chakrakit.machines.calibrate import read_nccl_log
+from chakrakit.machines.fabric import Machine, span_of
+from chakrakit.machines.library import Measurement, fit_library, predict
+from chakrakit.operators import find_type
+from chakrakit.results import Result
+from chakrakit.trace.files import check_columns, read_parquet, replacing
+
+_COLLECTIVE = ("collective", "op", "operation")
+_MEMBERS = ("members", "gpus", "ranks")
+_SIZE = ("bytes", "size")
+_TIME = ("time", "latency")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+_IGNORED = {
+    "system",
+    "nccl_version",
+    "recorded_version",
+    "sample",
+    "elements",
+    "count",
+    "algorithm",
+    "protocol",
+    "algbw_gbs",
+    "busbw_gbs",
+    "redop",
+    "root",
+}
+"""Columns that say nothing about the fit."""
+_KINDS = {
+    "allreduce": "all-reduce",
+    "allgather": "all-gather",
+    "reducescatter": "reduce-scatter",
+    "alltoall": "all-to-all",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "gather": "gather",
+    "scatter": "scatter",
+    "sendrecv": "message",
+}
+_LARGE = 1 << 20
+
+
+class LibraryReport(Result, msgspec.Struct, kw_only=True):
+    """How well fitted constants meet the measurements of one collective and number of members."""
+
+    collective: str
+    members: int
+    rows: int
+    median_error: float
+    """Of sizes below 1 MiB and above, together; shares of the measured time."""
+    error_from_1mib: float | None
+
+
+def read_measurements(sources: Sequence[Path]) -> list[Measurement]:
+    """All measurements of the files; equal ones are replaced by their median."""
+    found: dict[tuple[str, int, int], list[float]] = defaultdict(list)
+    for source in sources:
+        table = source.suffix in (".csv", ".parquet")
+        for row in _table(source) if table else _log(source):
+            found[row.collective, row.members, row.size].append(row.seconds)
+    return [Measurement(*key, float(np.median(times))) for key, times in sorted(found.items())]
+
+
+def calibrate_library(
+    sources: Sequence[Path], machine: Machine, output: Path
+) -> list[LibraryReport]:
+    """Fits the machine's library to the measurements and writes its constants as JSON."""
+    if machine.library is None:
+        raise ConfigError(
+            f"{machine.name} has no library constants to start from; take a preset that has, such as dgx-h100"
+        )
+    rows = read_measurements(sources)
+    most = max((r.members for r in rows), default=0)
+    machine.check_ranks(most)
+    spans = {n: span_of(machine, np.arange(n)) for n in {r.members for r in rows}}
+    library = fit_library(machine.library, rows, lambda n: spans[n])
+    with replacing(output) as temporary:
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(library), indent=1) + b"\n")
+    missed = [abs(predict(library, r, spans[r.members]) / r.seconds - 1) for r in rows]
+    return _reports(rows, missed)
+
+
+def _reports(rows: Sequence[Measurement], missed: Sequence[float]) -> list[LibraryReport]:
+    parts: dict[tuple[str, int], list[tuple[int, float]]] = defaultdict(list)
+    for row, miss in zip(rows, missed, strict=True):
+        parts[row.collective, row.members].append((row.size, miss))
+    return [
+        LibraryReport(
+            collective=name,
+            members=members,
+            rows=len(part),
+            median_error=float(np.median([m for _, m in part])),
+            error_from_1mib=_median([m for size, m in part if size >= _LARGE]),
+        )
+        for (name, members), part in sorted(parts.items())
+    ]
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return float(np.median(values)) if values else None
+
+
+_MOST, _LONGEST_S = 1 << 50, 86_400.0
+
+
+def _log(source: Path) -> list[Measurement]:
+    name, ranks, points = read_nccl_log(source)
+    if ranks < 2:
+        raise FormatError("is of one rank; give logs of two ranks or more", path=str(source))
+    return [Measurement(name, ranks, int(size), us * 1e-6) for size, us in points]
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def _table(source: Path) -> list[Measurement]:
+    columns = _columns(source)
+    kind, members, size = (_one(columns, names, source) for names in (_COLLECTIVE, _MEMBERS, _SIZE))
+    time, unit = _time_column(columns, source)
+    known = {kind, members, size, time, "dtype", *_IGNORED}
+    strange = [c for c in columns if c not in known]
+    if strange:
+        raise FormatError(
+            f"unknown column {strange[0]!r}; a table of collectives has collective, members, bytes, time_us",
+            path=str(source),
+        )
+    values = zip(columns[kind], columns[members], columns[size], columns[time], strict=True)
+    half = _of_one_dtype(columns)
+    return [_row(source, i, *v, unit) for i, v in enumerate(values) if half[i]]
+
+
+def _of_one_dtype(columns: dict[str, list[Any]]) -> list[bool]:
+    """Where a table has several types, the rows of the two-byte ones, which the constants are of."""
+    types = columns.get("dtype")
+    rows = len(next(iter(columns.values()), []))
+    if types is None or len(set(types)) < 2:
+        return [True] * rows
+    elements = [find_type(str(t)) for t in types]
+    two = [e is not None and (e.bits, e.kind) == (16, "float") for e in elements]
+    return two if any(two) else [True] * rows
+
+
+def _columns(source: Path) -> dict[str, list[Any]]:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    try:
+        with source.open("rb") as stream:
+            if source.suffix != ".csv":
+                table = read_parquet(stream, str(source))
+            else:
+                table = pyarrow.csv.read_csv(stream)
+                check_columns(table.column_names, str(source))
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise FormatError(
+            f"cannot be read: {str(error).splitlines()[0]}", path=str(source)
+        ) from None
+    return {name: table.column(name).to_pylist() for name in table.column_names}
+
+
+def _one(columns: dict[str, list[Any]], names: tuple[str, ...], source: Path) -> str:
+    found = [n for n in names if n in columns]
+    if len(found) != 1:
+        raise FormatError(f"needs one column {' or '.join(names)}", path=str(source))
+    return found[0]
+
+
+def _time_column(columns: dict[str, list[Any]], source: Path) -> tuple[str, float]:
+    found = [c for c in columns if c.partition("_")[0] in _TIME]
+    if len(found) != 1:
+        raise FormatError("needs one column of times, such as time_us", path=str(source))
+    unit = found[0].partition("_")[2]
+    if unit not in _UNITS:
+        raise FormatError(
+            f"column {found[0]!r} has no unit of time; name it time_us, time_ms, time_s or time_ns",
+            path=str(source),
+        )
+    return found[0], _UNITS[unit]
+
+
+def _row(
+    source: Path,
+    number: int,
+    kind: object,
+    members: object,
+    size: object,
+    time: object,
+    unit: float,
+) -> Measurement:
+    where = f"row {number + 1}"
+    name = _KINDS.get(str(kind).lower().replace("_", "").replace("-", ""))
+    if name is None:
+        raise FormatError(f"{where}: {kind!r} is no collective", path=str(source))
+    for value, what, least in ((members, "members", 2), (size, "bytes", 1)):
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MOST:
+            raise FormatError(
+                f"{where}: {what} is {value!r:.40}; it should be {least} or more", path=str(source)
+            )
+    if not isinstance(time, (int, float)) or not 0 < time * unit < _LONGEST_S:
+        raise FormatError(
+            f"{where}: a time of {time!r:.40}; it should be more than 0, and below a day",
+            path=str(source),
+        )
+    return Measurement(name, int(members), int(size), float(time) * unit)  # type: ignore[call-overload]

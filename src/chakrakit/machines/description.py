@@ -1,0 +1,504 @@
+"""A machine as a file describes it: YAML or JSON, typed, with errors that say where."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from chakrakit.configuration import Document, plain, read_document
+from chakrakit.errors import ConfigError
+from chakrakit.machines.device import Device, DeviceText, Quantity, parse, positive, read_device
+from chakrakit.machines.fabric import (
+    AnyGraph,
+    Dimension,
+    Dragonfly,
+    Fabric,
+    Full,
+    Joins,
+    Links,
+    Machine,
+    Ring,
+    Site,
+    Software,
+    Store,
+    StoreKind,
+    Tree,
+    WhenFull,
+    check_site,
+    lone_port,
+)
+from chakrakit.machines.library import Library
+
+# What a machine may be made of: counted from its description, before anything is built.
+
+
+MAX_DEVICES = 1 << 20
+MAX_LINKS = 1 << 23
+"""Directed links of one fabric; one takes 32 bytes, and routes pass over all of them."""
+MAX_NAMED_LINKS = 1 << 20
+"""Of a graph given link by link, whose ends have names."""
+MAX_MACHINE_LINKS = 10_000_000
+"""Of all copies of all fabrics."""
+MAX_LEVELS = 32
+
+
+def check_devices(sizes: Sequence[int], where: str, what: str = "devices") -> None:
+    """Refuses dimensions whose places multiply to more devices than can be."""
+    if len(sizes) > MAX_LEVELS:
+        raise ConfigError(f"{where}: {len(sizes):,} dimensions; {MAX_LEVELS} is the most")
+    devices = math.prod(sizes)
+    if devices > MAX_DEVICES:
+        raise ConfigError(f"{where}: {_short(devices)} {what}; {MAX_DEVICES:,} is the most")
+
+
+def check_links(count: int, what: str, where: str, most: int = MAX_LINKS) -> None:
+    """Refuses more links than can be."""
+    if count > most:
+        raise ConfigError(
+            f"{where}: a {what} has {_short(count)} links, which is too large; {most:,} is the most"
+        )
+
+
+def tree_links(arity: Sequence[int], oversubscription: float, uplinks: Sequence[int]) -> int:
+    """Links of a fat tree with these children by level and ways up."""
+    ways = list(uplinks) or [max(1, math.ceil(k / oversubscription)) for k in arity[:-1]]
+    ports = math.prod(arity)
+    total = ports
+    for level, way in enumerate(ways[: len(arity) - 1]):
+        total += ports // math.prod(arity[: level + 1]) * math.prod(ways[:level]) * way
+    return 2 * total
+
+
+def dragonfly_links(groups: int, routers: int, hosts: int) -> int:
+    """Links of a dragonfly."""
+    return 2 * groups * routers * hosts + groups * routers * (routers - 1) + groups * (groups - 1)
+
+
+def _short(number: int) -> str:
+    """A number for a message, without hundreds of digits."""
+    return f"{number:,}" if number < 10**15 else f"about 10^{len(str(number)) - 1}"
+
+
+# The `storage` of a machine's file: stores by name, every number checked.
+
+
+_MOST = 1 << 30
+"""Operations."""
+
+
+class StoreText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """One store as its file describes it."""
+
+    kind: StoreKind
+    bandwidth: Quantity
+    """Of each server, for writing, and for reading unless `read_bandwidth` says otherwise."""
+    read_bandwidth: Quantity | None = None
+    latency: Quantity = 0
+    operations: int = 0
+    """In flight at each server; 0 for no limit."""
+    queue: int = 0
+    """Operations that may wait at each server; 0 for no limit."""
+    when_full: WhenFull = "wait"
+    capacity: Quantity = 0
+    """Of each server; 0 for no limit."""
+    nodes: list[int] = []
+    """Of a remote store: the nodes that are its servers."""
+    distance: int = 1
+    """Of a peer store: how many nodes further on the memory is."""
+
+
+def read_stores(texts: Mapping[str, StoreText], machine: Machine, where: str) -> tuple[Store, ...]:
+    """The stores in the order of the file."""
+    stores = tuple(_store(name, text, machine, f"{where}.{name}") for name, text in texts.items())
+    served: dict[int, str] = {}
+    for store in stores:
+        for node in store.at:
+            if served.setdefault(node, store.name) != store.name:
+                raise ConfigError(
+                    f"{where}.{store.name}.nodes: node {node} already serves {served[node]!r}"
+                )
+    return stores
+
+
+def _store(name: str, text: StoreText, machine: Machine, where: str) -> Store:
+    if not name:
+        raise ConfigError(f"{where}: a store needs a name")
+    for field in ("operations", "queue"):
+        if not 0 <= getattr(text, field) <= _MOST:
+            raise ConfigError(f"{where}.{field}: {getattr(text, field)} is not in 0 … {_MOST:,}")
+    if text.queue and not text.operations:
+        raise ConfigError(f"{where}.queue: nothing waits without a limit; give `operations`")
+    bandwidth = positive(text.bandwidth, "bandwidth", f"{where}.bandwidth")
+    reading = text.read_bandwidth
+    return Store(
+        name,
+        text.kind,
+        bandwidth,
+        bandwidth if reading is None else positive(reading, "bandwidth", f"{where}.read_bandwidth"),
+        parse(text.latency, "time", f"{where}.latency"),
+        text.operations,
+        text.queue,
+        text.when_full,
+        parse(text.capacity, "bytes", f"{where}.capacity"),
+        _servers(text, machine, where),
+        _distance(text, machine, where),
+    )
+
+
+def _servers(text: StoreText, machine: Machine, where: str) -> tuple[int, ...]:
+    nodes = machine.size // machine.node_size
+    if (text.kind == "remote") != bool(text.nodes):
+        raise ConfigError(f"{where}.nodes: a remote store, and no other, names the nodes it is on")
+    for node in text.nodes:
+        if not 0 <= node < nodes or text.nodes.count(node) > 1:
+            raise ConfigError(f"{where}.nodes: {node} is twice there or not in 0 … {nodes - 1:,}")
+    if len(text.nodes) == nodes:
+        raise ConfigError(f"{where}.nodes: all {nodes} nodes are servers; leave some to the ranks")
+    return tuple(text.nodes)
+
+
+def _distance(text: StoreText, machine: Machine, where: str) -> int:
+    nodes = machine.size // machine.node_size
+    if text.kind == "peer" and not 1 <= math.fabs(text.distance) < nodes:
+        raise ConfigError(
+            f"{where}.distance: {text.distance} nodes further on is no other of {nodes} nodes"
+        )
+    return text.distance
+
+
+_DEEPEST_QUEUE = 1 << 30
+"""Kernels."""
+
+
+class DimensionText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """One level of a network."""
+
+    topology: Literal["ring", "line", "mesh", "torus", "full", "switch", "fat-tree", "dragonfly"]
+    size: int = 0
+    """Places; `dims` and `arity` give it where the topology has them."""
+    bandwidth: Quantity
+    """Of each link, per direction."""
+    latency: Quantity = 0
+    """Of each link."""
+    joins: Joins = "rails"
+    dims: list[int] = []
+    """Of a mesh, a torus, or a dragonfly (groups, routers a group, hosts a router)."""
+    arity: list[int] = []
+    """Of a fat tree: children by level, from the devices up."""
+    oversubscription: float = 1.0
+    uplinks: list[int] = []
+    routing: Literal["hash", "modulo"] = "hash"
+    reduction: bool = False
+
+
+class SoftwareText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What the communication library and the driver add."""
+
+    collective_overhead: Quantity = 0
+    step_overhead: Quantity = 0
+    queue_depth: int = 0
+
+
+class LinkText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A link of an explicit graph, both ways unless `one_way`."""
+
+    ends: tuple[str, str]
+    bandwidth: Quantity
+    latency: Quantity = 0
+    one_way: bool = False
+
+
+class GraphText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """An explicit graph: devices are ranks in this order; other names are switches."""
+
+    devices: list[str]
+    links: list[LinkText]
+
+
+class ChangeText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What is different about some devices: another device, or other links of a dimension."""
+
+    ranks: list[int] | str
+    """Numbers, or text like `0-7,16`."""
+    device: DeviceText | str | None = None
+    dimension: int | None = None
+    bandwidth: Quantity | None = None
+    latency: Quantity | None = None
+
+
+class MachineText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The whole file. `network` lists dimensions from the inside out; `graph` is the other way."""
+
+    name: str = "machine"
+    device: DeviceText | str = msgspec.field(default_factory=DeviceText)
+    nodes: int | None = None
+    """Size of the outermost dimension, wherever it says `size: 0`."""
+    network: list[DimensionText] = []
+    graph: GraphText | None = None
+    software: SoftwareText = msgspec.field(default_factory=SoftwareText)
+    library: Library | None = None
+    """Constants of the communication library, as `chakra calibrate` fits them."""
+    storage: dict[str, StoreText] = {}
+    """Stores by name: where data and checkpoints lie."""
+    site: Site | None = None
+    """Servers, building and electricity around the devices."""
+    changes: list[ChangeText] = []
+    sources: dict[str, str] = {}
+
+
+def parse_machine(content: Any, where: str, nodes: int | None = None) -> Machine:
+    """A machine from decoded YAML or JSON, or from what Python wrote in its place."""
+    try:
+        text = msgspec.convert(plain(content), MachineText)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    if nodes is not None:
+        text = msgspec.structs.replace(text, nodes=nodes)
+    return build_machine(text, where)
+
+
+def build_machine(text: MachineText, where: str = "machine") -> Machine:
+    """The machine, every number checked."""
+    if bool(text.network) == (text.graph is not None):
+        raise ConfigError(f"{where}: give either `network` (a list of dimensions) or `graph`")
+    device = _device(text.device, f"{where}.device")
+    dims = _graph(text.graph, where) if text.graph else _network(text, where)
+    check_devices([d.size for d in dims], where)
+    size = math.prod(d.size for d in dims)
+    if text.site is not None:
+        check_site(text.site, f"{where}.site")
+    software = _software(text, where)
+    places = np.zeros(size, np.int64)
+    machine = Machine(
+        text.name, dims, (device,), places, software, library=text.library, site=text.site
+    )
+    check_links(machine.link_count, "machine", where, MAX_MACHINE_LINKS)
+    machine = replace(machine, stores=read_stores(text.storage, machine, f"{where}.storage"))
+    for i, change in enumerate(text.changes):
+        machine = _changed(machine, change, f"{where}.changes[{i}]")
+    return machine
+
+
+def _device(text: DeviceText | str, where: str) -> Device:
+    if isinstance(text, DeviceText):
+        return read_device(text, where)
+    folder = Path(__file__).parent / "presets"
+    for file in sorted(folder.glob("*.yaml")):
+        found = machine_document(file).content.get("device")
+        if isinstance(found, dict) and found.get("name") == text:
+            return read_device(msgspec.convert(found, DeviceText), where)
+    raise ConfigError(f"{where}: no preset has a device {text!r}; describe it")
+
+
+def machine_document(file: Path) -> Document:
+    """A machine's file of any kind, undecoded."""
+    return read_document(file, "a mapping with `device` and `network`")
+
+
+def _software(text: MachineText, where: str) -> Software:
+    s, at = text.software, f"{where}.software"
+    if not 0 <= s.queue_depth <= _DEEPEST_QUEUE:
+        raise ConfigError(f"{at}.queue_depth: {s.queue_depth} is not in 0 … {_DEEPEST_QUEUE:,}")
+    return Software(
+        parse(s.collective_overhead, "time", f"{at}.collective_overhead"),
+        parse(s.step_overhead, "time", f"{at}.step_overhead"),
+        s.queue_depth,
+    )
+
+
+# --- dimensions ---------------------------------------------------------------------------------
+
+
+def _network(text: MachineText, where: str) -> tuple[Dimension, ...]:
+    dims: list[Dimension] = []
+    check_devices([1] * len(text.network), f"{where}.network")
+    if text.nodes is not None:
+        check_devices([text.nodes], f"{where}.nodes")
+        if text.nodes < 1:
+            raise ConfigError(f"{where}.nodes: {text.nodes}; give 1 or more")
+    for k, level in enumerate(text.network):
+        at = f"{where}.network[{k}]"
+        if k == len(text.network) - 1 and text.nodes is not None:
+            level = _resized(level, text.nodes, at)
+        dims += _dimension(level, math.prod(d.size for d in dims), at)
+    return tuple(dims)
+
+
+def _resized(level: DimensionText, nodes: int, where: str) -> DimensionText:
+    """The outermost dimension with another number of places."""
+    if level.topology == "fat-tree" and len(level.arity) > 1:
+        inner = math.prod(level.arity[:-1])
+        arity = [*level.arity[:-1], -(-nodes // inner)] if nodes > inner else [nodes]
+        if math.prod(arity) != nodes:
+            raise ConfigError(
+                f"{where}: {nodes} nodes do not fill leaves of {inner}; use a multiple"
+            )
+        return msgspec.structs.replace(level, arity=arity, size=nodes)
+    if level.dims and level.topology in ("torus", "mesh"):
+        return msgspec.structs.replace(level, dims=_near_cube(nodes, len(level.dims)), size=0)
+    return msgspec.structs.replace(level, size=nodes)
+
+
+def _near_cube(n: int, axes: int) -> list[int]:
+    """N as a product of `axes` numbers that are as even as its divisors allow, largest last."""
+    if axes == 1:
+        return [n]
+    low = max(d for d in range(1, max(1, round(n ** (1 / axes))) + 1) if n % d == 0)
+    return sorted([low, *_near_cube(n // low, axes - 1)])
+
+
+def _dimension(level: DimensionText, inside: int, where: str) -> list[Dimension]:
+    bandwidth = positive(level.bandwidth, "bandwidth", f"{where}.bandwidth")
+    latency = parse(level.latency, "time", f"{where}.latency")
+    if level.oversubscription <= 0:
+        raise ConfigError(f"{where}.oversubscription: {level.oversubscription} is not more than 0")
+    for name in ("dims", "arity", "uplinks"):
+        if any(n < 1 for n in getattr(level, name)):
+            raise ConfigError(f"{where}.{name}: {getattr(level, name)} has a number below 1")
+    if level.topology in ("torus", "mesh"):
+        check_devices([inside, *level.dims], f"{where}.dims")
+        return [_axis(level, n, bandwidth, latency) for n in _sizes(level, where)]
+    size = _size(level, where)
+    check_devices([inside, size], where)
+    ports = size * (inside if level.joins == "flat" else 1)
+    check_links(_links(level, ports), f"{level.topology} of {ports:,} ports", where)
+    fabric = _fabric(level, ports, bandwidth, latency, where) if ports > 1 else lone_port()
+    return [Dimension(size, fabric, level.joins, level.reduction)]
+
+
+def _links(level: DimensionText, ports: int) -> int:
+    """How many links a fabric will have; 0 where that is decided by its ports."""
+    if level.topology == "full":
+        return ports * (ports - 1)
+    if level.topology == "fat-tree" and level.arity:
+        return tree_links(level.arity, level.oversubscription, level.uplinks)
+    if level.topology == "dragonfly" and len(level.dims) == 3:
+        return dragonfly_links(*level.dims)
+    return 0
+
+
+def _sizes(level: DimensionText, where: str) -> list[int]:
+    if not level.dims:
+        raise ConfigError(f"{where}.dims: a {level.topology} needs its sizes, as in [4, 4, 4]")
+    return level.dims
+
+
+def _size(level: DimensionText, where: str) -> int:
+    given = level.dims or level.arity
+    size = level.size or (math.prod(given) if given else 0)
+    if size < 1:
+        raise ConfigError(f"{where}.size: {size}; give the number of places, 1 or more")
+    return size
+
+
+def _axis(level: DimensionText, n: int, bandwidth: float, latency: float) -> Dimension:
+    closed = level.topology == "torus"
+    return Dimension(n, Ring.make(n, bandwidth, latency, closed) if n > 1 else lone_port())
+
+
+def _fabric(level: DimensionText, n: int, bandwidth: float, latency: float, where: str) -> Fabric:
+    if level.topology in ("ring", "line"):
+        return Ring.make(n, bandwidth, latency, level.topology == "ring")
+    if level.topology == "full":
+        return Full.make(n, bandwidth, latency)
+    if level.topology == "dragonfly":
+        return _dragonfly(level, n, bandwidth, latency, where)
+    arity = (level.arity or [n]) if level.topology == "fat-tree" else [n]
+    if math.prod(arity) != n:
+        raise ConfigError(
+            f"{where}.arity: {arity} makes {math.prod(arity):,} ports and there are {n:,}"
+        )
+    ways, modulo = level.uplinks or None, level.routing == "modulo"
+    return Tree.make(arity, bandwidth, latency, level.oversubscription, ways, modulo)
+
+
+def _dragonfly(
+    level: DimensionText, n: int, bandwidth: float, latency: float, where: str
+) -> Fabric:
+    if len(level.dims) != 3 or math.prod(level.dims) != n:
+        raise ConfigError(f"{where}.dims: give [groups, routers, hosts] with a product of {n}")
+    groups, routers, hosts = level.dims
+    return Dragonfly.make(groups, routers, hosts, bandwidth, latency, level.oversubscription)
+
+
+# --- explicit graphs ----------------------------------------------------------------------------
+
+
+def _graph(text: GraphText, where: str) -> tuple[Dimension, ...]:
+    if len(set(text.devices)) != len(text.devices) or not text.devices:
+        raise ConfigError(f"{where}.graph.devices: give each device once, and at least one")
+    number = {name: i for i, name in enumerate(text.devices)}
+    rows: list[tuple[int, int, float, float]] = []
+    for i, link in enumerate(text.links):
+        at = f"{where}.graph.links[{i}]"
+        bandwidth = positive(link.bandwidth, "bandwidth", f"{at}.bandwidth")
+        latency = parse(link.latency, "time", f"{at}.latency")
+        a, b = (number.setdefault(end, len(number)) for end in link.ends)
+        if a == b:
+            raise ConfigError(f"{at}.ends: a link from {link.ends[0]!r} to itself")
+        rows += [(a, b, bandwidth, latency)] + (
+            [] if link.one_way else [(b, a, bandwidth, latency)]
+        )
+    fabric = AnyGraph(len(text.devices), len(number), Links.of(rows), names=tuple(number))
+    return (Dimension(len(text.devices), fabric),)
+
+
+# --- changes ------------------------------------------------------------------------------------
+
+
+def parse_ranks(text: list[int] | str, size: int, where: str) -> list[int]:
+    """`[0, 1]` or `"0-7,16"` as numbers below `size`."""
+    try:
+        spans = _spans(text) if isinstance(text, str) else [range(r, r + 1) for r in text]
+    except ValueError:
+        raise ConfigError(
+            f"{where}: {text[:80]!r} is no list of ranks; write it as in 0-7,16"
+        ) from None
+    wrong = [r for span in spans for r in (span[:1], span[-1:]) if r and not 0 <= r[0] < size]
+    if wrong:
+        raise ConfigError(f"{where}: no rank {wrong[0][0]}; there are {size}")
+    return sorted({r for span in spans for r in span}) if isinstance(text, str) else list(text)
+
+
+def _spans(text: str) -> list[range]:
+    ends = [[int(n) for n in part.split("-")] for part in text.split(",")]
+    if any(span[-1] < span[0] for span in ends):
+        raise ValueError(text)
+    return [range(span[0], span[-1] + 1) for span in ends]
+
+
+def _changed(machine: Machine, change: ChangeText, where: str) -> Machine:
+    ranks = np.array(parse_ranks(change.ranks, machine.size, f"{where}.ranks"), np.int64)
+    if change.device is not None:
+        device_of = machine.device_of.copy()
+        device_of[ranks] = len(machine.devices)
+        devices = (*machine.devices, _device(change.device, f"{where}.device"))
+        machine = replace(machine, devices=devices, device_of=device_of)
+    if change.bandwidth is not None or change.latency is not None:
+        machine = _changed_links(machine, change, ranks, where)
+    return machine
+
+
+def _changed_links(
+    machine: Machine, change: ChangeText, ranks: np.ndarray[Any, Any], where: str
+) -> Machine:
+    links = machine.links
+    touched = np.isin(links.src, ranks) | np.isin(links.dst, ranks)
+    if change.dimension is not None:
+        if not 0 <= change.dimension < len(machine.dimensions):
+            raise ConfigError(f"{where}.dimension: {change.dimension} of {len(machine.dimensions)}")
+        first, last = machine.first_link[change.dimension : change.dimension + 2]
+        touched &= (np.arange(len(links)) >= first) & (np.arange(len(links)) < last)
+    touched[machine.link_count :] = False  # `storage` says what servers do
+    bandwidth, latency = links.bandwidth.copy(), links.latency.copy()
+    if change.bandwidth is not None:
+        bandwidth[touched] = positive(change.bandwidth, "bandwidth", f"{where}.bandwidth")
+    if change.latency is not None:
+        latency[touched] = parse(change.latency, "time", f"{where}.latency")
+    return replace(machine, changed_links=replace(links, bandwidth=bandwidth, latency=latency))

@@ -1,0 +1,121 @@
+"""All-reduce as serving engines do it: every member reads its peers' memory.
+
+One-shot: each member reads and adds all of every peer's buffer. Two-shot: each reduces its own piece, and
+after a barrier reads the others' results.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from chakrakit.errors import ConfigError
+from chakrakit.machines.library.constants import Engine, Experts, Span
+from chakrakit.machines.library.cost import GB, NEVER, US, Cost
+
+
+def engine_kernel(engine: Engine, size: float, span: Span) -> str:
+    """`one-shot` or `two-shot`."""
+    if span.members == 2:
+        return "one-shot"
+    most = next((b for n, b in sorted(engine.one_shot.items()) if span.members <= n), 0)
+    return "one-shot" if size < most else "two-shot"
+
+
+def engine_cost(engine: Engine, size: float, span: Span, *, eager: bool = False) -> Cost:
+    """The cost; infinite between nodes and above the engine's limit, where it calls the library."""
+    if span.nodes > 1 or size > engine.most:
+        return NEVER
+    peers, flow = span.members - 1, size / (engine.share * span.link)
+    one = engine_kernel(engine, size, span) == "one-shot"
+    fixed = engine.start_us + engine.peer_us * peers + (0.0 if one else engine.barrier_us)
+    transfer = peers * flow if one else 2 * peers / span.members * flow
+    if eager:
+        fixed = max(fixed, engine.eager_us - transfer / US)
+    return Cost(fixed * US, 0.0, transfer)
+
+
+# Dispatch and combine of mixtures of experts across nodes, in the manner of DeepEP.
+#
+# The throughput kernels send a token once to every node that has one of its experts, and from there to the
+# devices; the low-latency kernels send it to every expert by itself. Routing is uniform: a token's experts
+# are any `topk` of all, so it reaches a part of the machine that holds a share s of the experts with
+# probability 1 - C(experts·(1 - s), topk) / C(experts, topk).
+#
+# throughput    start + node·nodes + tokens · max(network, links, copying)
+# low latency   start + hop·log2(nodes) + tokens · topk · max(network, links)
+
+
+SCALES = 4 / 128
+"""Bytes of scales per byte of FP8: four for every 128 elements."""
+HEADER = 16
+"""Bytes of bookkeeping with every token of a dispatch."""
+
+
+class Routing(NamedTuple):
+    """What is exchanged: tokens of each rank, their width, and how many of how many experts see each."""
+
+    tokens: int
+    hidden: int
+    topk: int
+    experts: int
+
+    def check(self, members: int) -> None:
+        """An error unless the experts can be spread over the members."""
+        if min(self) < 1:
+            raise ConfigError(f"{self}: tokens, hidden, topk and experts must be 1 or more")
+        if self.topk > self.experts:
+            raise ConfigError(
+                f"topk {self.topk} of {self.experts} experts; give fewer than there are"
+            )
+        if self.experts < members:
+            raise ConfigError(
+                f"{self.experts} experts on {members} members: some would have none; give fewer members"
+            )
+
+
+def token_bytes(collective: str, routing: Routing) -> float:
+    """FP8 with scales on the way out, BF16 on the way back."""
+    if collective == "dispatch":
+        return routing.hidden * (1 + SCALES) + HEADER
+    return 2.0 * routing.hidden
+
+
+def reached(places: int, routing: Routing) -> float:
+    """How many of `places` equal parts of the experts a token is expected to reach."""
+    outside = routing.experts - routing.experts // places
+    if outside < routing.topk:
+        return float(places)
+    miss = math.comb(outside, routing.topk) / math.comb(routing.experts, routing.topk)
+    return places * (1 - miss)
+
+
+def throughput_seconds(
+    constants: Experts, collective: str, routing: Routing, span: Span, multiprocessors: int
+) -> float:
+    """The kernels for training and prefill."""
+    size, n = token_bytes(collective, routing), span.members
+    nodes, devices = reached(span.nodes, routing), reached(n, routing)
+    away = nodes * (span.nodes - 1) / span.nodes
+    inside = devices * (span.local - 1) / span.local
+    network = 0.0
+    if span.nodes > 1:
+        crowd = 1 + constants.crowd * (span.nodes - 2)
+        network = away * size / (constants.network_share * span.port) * crowd
+    links = inside * size / (constants.share * span.link)
+    rate = constants.multiprocessor_gbs if span.nodes > 1 else constants.local_multiprocessor_gbs
+    copying = (1 + away + devices) * size / (multiprocessors * rate * GB)
+    start = constants.start_us + constants.node_us * span.nodes
+    start = start if span.nodes > 1 else constants.local_us
+    return start * US + routing.tokens * max(network, links, copying)
+
+
+def latency_seconds(constants: Experts, collective: str, routing: Routing, span: Span) -> float:
+    """The kernels for decoding."""
+    size = routing.topk * token_bytes(collective, routing)
+    away, near = (span.nodes - 1) / span.nodes, (span.local - 1) / span.members
+    links = near * size / (constants.low_latency_share * span.link)
+    network = away * size / (constants.low_latency_network_share * span.port) if away else 0.0
+    start = constants.low_latency_us + constants.low_latency_hop_us * math.log2(span.nodes)
+    start = start if span.nodes > 1 else constants.low_latency_local_us
+    return start * US + routing.tokens * max(links, network)

@@ -1,0 +1,154 @@
+"""Machines by name or file: presets, our own files, InfraGraph, ASTRA-sim's network files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chakrakit.errors import ConfigError, nearest
+from chakrakit.machines.description import (
+    DimensionText,
+    MachineText,
+    build_machine,
+    machine_document,
+    parse_machine,
+)
+from chakrakit.machines.fabric import Machine
+
+# ASTRA-sim's analytical network files as machines: Ring, FullyConnected and Switch dimensions.
+
+
+_SHAPES = {"Ring": "ring", "FullyConnected": "full", "Switch": "switch"}
+_GB = 2**30
+"""What that file calls a GB."""
+
+
+class AstraNetwork(msgspec.Struct, kw_only=True):
+    """The four lists of the file, one entry per dimension, innermost first."""
+
+    topology: list[str]
+    npus_count: list[int]
+    bandwidth: list[float]
+    """GB/s of each link, a GB being 2^30 bytes."""
+    latency: list[float]
+    """ns of each link."""
+
+
+def parse_astra_network(content: dict[str, Any], where: str) -> Machine:
+    """The machine; devices have no figures of their own, as the file has none."""
+    try:
+        network = msgspec.convert(content, AstraNetwork)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    columns = (network.topology, network.npus_count, network.bandwidth, network.latency)
+    if len({len(c) for c in columns}) != 1:
+        raise ConfigError(f"{where}: topology, npus_count, bandwidth and latency differ in length")
+    dims = [_dimension(*row, where) for row in zip(*columns, strict=True)]
+    return build_machine(MachineText(name=where.rsplit("/", 1)[-1], network=dims), where)
+
+
+def _dimension(
+    shape: str, count: int, bandwidth: float, latency: float, where: str
+) -> DimensionText:
+    if shape not in _SHAPES:
+        raise ConfigError(f"{where}: topology {shape!r} is none of {', '.join(_SHAPES)}")
+    return msgspec.convert(
+        {
+            "topology": _SHAPES[shape],
+            "size": count,
+            "bandwidth": bandwidth * _GB,
+            "latency": latency * 1e-9,
+        },
+        DimensionText,
+    )
+
+
+_PRESETS = Path(__file__).parent / "presets"
+_NAME = re.compile(r"(?P<name>[a-z0-9.-]+?)(:(?P<nodes>\d{1,20}))?$")
+
+
+def preset_names() -> list[str]:
+    """The machines that come with the package."""
+    return sorted(f.stem for f in _PRESETS.glob("*.yaml"))
+
+
+def preset_text(name: str) -> dict[str, Any]:
+    """A preset's description."""
+    content: dict[str, Any] = machine_document(_PRESETS / f"{name}.yaml").content
+    return content
+
+
+def parse_name(name: str) -> tuple[str | None, int | None]:
+    """The preset a name means and its number of nodes; no preset where it means a file."""
+    found = _NAME.match(name)
+    if not found or found["name"] not in preset_names():
+        return None, None
+    nodes = int(found["nodes"]) if found["nodes"] else None
+    if nodes == 0:
+        raise ConfigError(f"{name}: 0 nodes; give 1 or more")
+    return found["name"], nodes
+
+
+def machine(description: Mapping[str, Any]) -> Machine:
+    """Make a machine from what would stand in its file.
+
+    Parameters
+    ----------
+    description
+        `device`, `network` or `graph`, and so on (docs/simulator.md); numbers may be NumPy's.
+
+    Examples
+    --------
+    >>> switch = {"topology": "switch", "size": 4, "bandwidth": "25 GB/s", "latency": "2 us"}
+    >>> ck.machine({"device": {"name": "cpu"}, "network": [switch]}).size
+    4
+
+    """
+    return parse_machine(description, str(description.get("name", "machine")))
+
+
+def load_machine(name: str) -> Machine:
+    """Load a machine by name or from a file.
+
+    Parameters
+    ----------
+    name
+        `dgx-h100`, `dgx-h100:32` (32 nodes), or the path of a machine's file.
+
+    Examples
+    --------
+    >>> ck.load_machine("dgx-h100:2").size
+    16
+
+    """
+    preset, nodes = parse_name(name)
+    if preset is not None:
+        return replace(parse_machine(preset_text(preset), name, nodes), is_preset=True)
+    file = Path(name)
+    if not file.is_file():
+        preset = name.partition(":")[0]
+        raise ConfigError(
+            f"{name}: neither a file nor a preset; {nearest(preset, preset_names())} "
+            "`chakra machines` lists the presets"
+        )
+    document = machine_document(file)
+    try:
+        return read_machine(document.content, name)
+    except ConfigError as error:
+        raise document.pointed(str(error)) from None
+
+
+def read_machine(content: dict[str, Any], where: str) -> Machine:
+    """A decoded file of any kind; its keys say which."""
+    if {"instances", "edges"} & set(content) and "devices" in content:
+        from chakrakit.machines.infragraph import parse_infragraph
+
+        return parse_infragraph(content, where)
+    if "npus_count" in content:
+        return parse_astra_network(content, where)
+    return parse_machine(content, where)

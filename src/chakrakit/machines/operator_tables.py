@@ -1,0 +1,128 @@
+"""Profiles from operators timed one by one, each with a cold and with a warm cache."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from chakrakit.configuration import LARGEST_WRITTEN, read_json
+from chakrakit.errors import ConfigError
+from chakrakit.machines.device import Profile, Row
+from chakrakit.operators import STREAMS, Operation, operation_of, read_call
+
+CLOSE, SAME, SMALL = 0.35, 0.05, 1 << 20
+"""Octaves in every dimension and share of the time within which two rows say the same; bytes below which an
+operator shows its latency only."""
+
+
+class _Timed(msgspec.Struct, forbid_unknown_fields=True):
+    """An operator call in the texts of execution traces, and its time in microseconds."""
+
+    op: str
+    shapes: str
+    types: str
+    us: float
+    strides: str = ""
+    values: str = ""
+    warm: float = 0.0
+    kernels: list[str] = []
+
+
+class OperatorTimes(msgspec.Struct):
+    """A file of timed operators."""
+
+    rows: list[_Timed]
+    gpu: str = ""
+    cache_bytes: float = 0.0
+
+
+def is_operator_table(path: Path) -> bool:
+    """Whether a file holds timed operators and not the short form of microbenchmarks."""
+    with path.open("rb") as file:
+        return b'"shapes"' in file.read(1 << 16)
+
+
+def profile_from_operators(path: Path) -> Profile:
+    """`{"gpu", "rows": [{"op", "shapes", "types", "strides", "values", "us", "warm"}]}` as a profile."""
+    times = read_json(path, OperatorTimes, "a file of timed operators", LARGEST_WRITTEN)
+    seen: dict[str, dict[tuple[int, ...], list[tuple[Operation, _Timed]]]] = {}
+    for row in times.rows:
+        if not row.us > 0:
+            raise ConfigError(f"{path}: {row.op} {row.shapes} takes {row.us} us")
+        call = read_call(
+            row.op, row.shapes, row.types, row.strides, row.values, kernels=tuple(row.kernels)
+        )
+        if (found := operation_of(call)) is not None:
+            by_shape = seen.setdefault(found.table or found.kind, {})
+            by_shape.setdefault(found.shape, []).append((found, row))
+    classes = {name: _thinned(_rows(shapes)) for name, shapes in seen.items()}
+    _add_streams(classes)
+    classes = {name: rows for name, rows in classes.items() if not _is_latency(name, rows)}
+    return Profile(
+        name=path.stem,
+        device=times.gpu,
+        fitted_on=[path.name],
+        cache_bytes=times.cache_bytes,
+        classes=classes,
+    )
+
+
+def _rows(shapes: dict[tuple[int, ...], list[tuple[Operation, _Timed]]]) -> list[Row]:
+    """One row per shape: the median of its times."""
+    out = []
+    for _, found in sorted(shapes.items()):
+        us = float(np.median([row.us for _, row in found]))
+        warm = float(np.median([row.warm or row.us for _, row in found]))
+        out.append(_row(found[0][0], us, warm))
+    return out
+
+
+def _row(operation: Operation, us: float, warm: float) -> Row:
+    """What is 0 or the same as cold is left out, which keeps the file small."""
+    more = {"flops": operation.flops} if operation.flops else {}
+    if warm < 0.99 * us:
+        more["warm"] = round(warm, 3)
+    return Row(list(operation.shape), round(us, 3), bytes=operation.bytes, **more)
+
+
+def _thinned(rows: list[Row]) -> list[Row]:
+    """Without rows that lie next to another of about the same time: they add size and no knowledge."""
+    kept: list[Row] = []
+    places = np.empty((0, len(rows[0].shape)))
+    for row in rows:
+        place = np.log2(np.maximum(1, np.array(row.shape, np.float64)))
+        near = np.flatnonzero((np.abs(places - place) < CLOSE).all(1))
+        if not any(abs(kept[i].us / row.us - 1) < SAME for i in near.tolist()):
+            kept.append(row)
+            places = np.vstack([places, place])
+    return kept
+
+
+def _is_latency(name: str, rows: list[Row]) -> bool:
+    """Whether a class was only timed so small that it says nothing of larger sizes, where streaming does."""
+    streams = len(rows[0].shape) == 2 and "." not in name
+    return streams and max(r.bytes for r in rows) < SMALL
+
+
+def _add_streams(classes: dict[str, list[Row]]) -> None:
+    """Classes for operators that nobody timed: (bytes), and (elements, bytes, run) of strided memory."""
+    plain: dict[int, list[Row]] = defaultdict(list)
+    for row in (r for name in STREAMS for r in classes.get(name, [])):
+        plain[round(row.bytes)].append(row)
+    if plain:
+        classes["elementwise"] = [_median([size], rows) for size, rows in sorted(plain.items())]
+    for tail in (".strided", ".broadcast"):
+        alike: dict[tuple[int, ...], list[Row]] = defaultdict(list)
+        for row in (r for name in STREAMS for r in classes.get(name + tail, [])):
+            alike[tuple(row.shape)].append(row)
+        if alike:
+            classes[f"elementwise{tail}"] = [_median(list(s), r) for s, r in sorted(alike.items())]
+
+
+def _median(shape: list[int], rows: list[Row]) -> Row:
+    us = float(np.median([r.us for r in rows]))
+    warm = float(np.median([r.warm or r.us for r in rows]))
+    return _row(Operation("elementwise", tuple(shape), 0.0, rows[0].bytes), us, warm)

@@ -1,0 +1,127 @@
+"""Ray and Dask as engines: plain futures on a cluster that runs already, or on one of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import ExitStack
+from typing import Any
+
+from chakrakit.errors import ConfigError
+from chakrakit.parallel.outcome import Outcome, attempt, cores
+
+
+def reach(name: str, address: str) -> None:
+    """Refuses a HOST:PORT where nobody listens: Ray would try it for many minutes."""
+    import socket
+
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if not colon or not port.isdigit():
+        return  # `auto`, or a file that Dask reads
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise unreachable(name, address, error) from None
+
+
+def unreachable(name: str, address: str, error: Exception) -> ConfigError:
+    """The error, with what to try."""
+    token = " (a cluster that wants a token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN)"
+    return ConfigError(
+        f"no {name} cluster answers at {address or 'this machine'}: {' '.join(str(error).split())[:300]}; "
+        f"check the address{token if name == 'Ray' else ''}, or leave it out to start one here"
+    )
+
+
+# Items on Dask.
+
+
+class Dask:
+    """Dask's tasks: a scheduler at an address, or a cluster on this machine while it is needed."""
+
+    def __init__(self, address: str, jobs: int | None) -> None:
+        from distributed import Client
+
+        self._jobs, self._cluster, self._open = jobs or cores(), None, ExitStack()
+        if not address:
+            self._cluster = self._local_cluster()
+        reach("Dask", address)
+        try:
+            self._client = Client(self._cluster or address)
+        except (OSError, ValueError) as error:
+            raise unreachable("Dask", address, error) from None
+        self.window = jobs or 2 * max(1, sum(self._client.ncores().values()))
+        self._tasks = self._client.get_executor(pure=False)
+
+    def _local_cluster(self) -> Any:
+        """One thread per worker; a death is told at once, and its place is soon free to be filled."""
+        import logging
+
+        import dask
+        from distributed import LocalCluster
+
+        settings = {"scheduler.allowed-failures": 0, "deploy.lost-worker-timeout": "5s"}
+        self._open.enter_context(
+            dask.config.set({f"distributed.{name}": value for name, value in settings.items()})
+        )
+        return LocalCluster(
+            n_workers=self._jobs,
+            threads_per_worker=1,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,  # a death is told in its outcome
+        )
+
+    def submit(self, function: Callable[[Any], Any], item: Any) -> Future[Outcome[Any]]:
+        """Runs the item somewhere on the cluster."""
+        future: Future[Outcome[Any]] = self._tasks.submit(attempt, function, item)
+        return future
+
+    def tend(self) -> None:
+        """A worker that is killed while it starts is given up by its nanny: put another in its place."""
+        if self._cluster is not None:
+            self._cluster.scale(self._jobs)
+
+    def close(self) -> None:
+        """Ends all that was started for it."""
+        self._tasks.shutdown(wait=False)
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+        self._open.close()
+
+
+# Items on Ray.
+
+
+class Ray:
+    """Ray's tasks: a cluster at an address, or one on this machine for as long as it is needed."""
+
+    def __init__(self, address: str, jobs: int | None) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        import ray
+
+        self._ray = ray
+        self._own = not ray.is_initialized()
+        if self._own:
+            size = {} if address else {"num_cpus": jobs or cores(), "include_dashboard": False}
+            reach("Ray", address)
+            try:
+                ray.init(address or "local", log_to_driver=False, logging_level="error", **size)
+            except (OSError, RuntimeError, ValueError) as error:
+                raise unreachable("Ray", address, error) from None
+        self.window = jobs or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self._task = ray.remote(max_retries=0)(attempt)
+
+    def submit(self, function: Callable[[Any], Any], item: Any) -> Future[Outcome[Any]]:
+        """Runs the item somewhere on the cluster."""
+        future: Future[Outcome[Any]] = self._task.remote(function, item).future()
+        return future
+
+    def tend(self) -> None:
+        """Ray looks after its workers."""
+
+    def close(self) -> None:
+        """Ends all that was started for it."""
+        if self._own:
+            self._ray.shutdown()

@@ -1,0 +1,134 @@
+"""What may stay in an anonymized trace: every column is kept, kept in part, renamed or dropped.
+
+Whatever is not listed here is dropped, so that an attribute nobody has thought of does not slip through.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from chakrakit.errors import ConfigError, nearest
+from chakrakit.operators import find_type
+from chakrakit.trace.model import IO_COLUMNS, by_name
+
+Treatment = Literal["kept", "words", "renamed", "dropped"]
+TimePolicy = Literal["exact", "durations", "none"]
+
+FIELDS = ("id", "type", "ctrl_deps", "data_deps")
+"""What makes a node a node; always kept."""
+STARTS = ("start_time_micros", "start_time_ns")
+DURATIONS = ("duration_micros", "duration_ns", "own_ns", "edge_lags_ns")
+
+_NUMBERS = (
+    "is_cpu_op",
+    "num_ops",
+    "tensor_size",
+    "tensor_loc",
+    "comm_type",
+    "comm_size",
+    "comm_src",
+    "comm_dst",
+    "comm_tag",
+    "comm_priority",
+    "comm_seq",
+    "involved_dim",
+    "in_splits",
+    "out_splits",
+    "out_size",
+    "pg_inferred",
+    "stream",
+    "tid",
+    "fw_tid",
+    "seq_id",
+    "scope",
+    "edge_kinds",
+    "layer",
+    "micro_batch",
+    "parent",
+    "step",
+    "chunk",
+    "device",
+    "orphan",
+    "y_tensor_size",
+    "mem_alloc",
+    "mem_free",
+    "unsharded",
+    "device_share",
+    "waves",
+    "estimated_cycles",
+    "batch_tokens",
+    "context_k",
+    "context_q",
+    "context_qk",
+    "context_qq",
+    "context_requests",
+    "generation_k",
+    "generation_q",
+    "generation_qk",
+    "generation_qq",
+    "generation_requests",
+)
+_WORDS: dict[str, Callable[[str], object]] = {
+    "phase": re.compile("forward|backward|weight|recompute|sync|optimizer|other").fullmatch,
+    "op_type": re.compile("matmul|attention|vector|lookup|optimizer").fullmatch,
+    "comm_algorithm": re.compile(
+        "auto|ring|direct|halving-doubling|double-tree|hierarchical|in-switch|"
+        "pairwise|tree|dissemination"
+    ).fullmatch,
+    "storage": re.compile("local|disk|peers?|memory|remote|store|storage").fullmatch,
+    "dtype": find_type,
+    "comm_dtype": find_type,
+}
+"""Text that says no more than the vocabulary does; any other value in these columns is renamed."""
+_RENAMED = ("name", "pg_name", "module")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How each column is treated. `keep` and `drop` name columns that are treated otherwise than usual."""
+
+    times: TimePolicy
+    keep: frozenset[str]
+    drop: frozenset[str]
+
+    @classmethod
+    def of(cls, times: TimePolicy, keep: Iterable[str], drop: Iterable[str]) -> Policy:
+        """Checked: nobody drops what a trace cannot be without, or keeps and drops at once."""
+        policy = cls(times, frozenset(keep), frozenset(drop))
+        known = {*FIELDS, *STARTS, *DURATIONS, *_RENAMED, *IO_COLUMNS, *by_name()}
+        _check_known(policy.drop, known)
+        for column in sorted(policy.drop & {*FIELDS, *_RENAMED[:2], "edge_kinds"}):
+            raise ConfigError(
+                f"drop: {column!r} cannot be dropped; a trace means nothing without it"
+            )
+        for column in sorted(policy.drop & policy.keep):
+            raise ConfigError(f"{column!r} is in keep and in drop; it can be in one")
+        return policy
+
+    def treatment(self, column: str) -> Treatment:
+        """What happens to a column; an attribute that has a field's name has a column `attr:NAME`."""
+        if column in self.drop:
+            return "dropped"
+        if column in self.keep or column in FIELDS:
+            return "kept"
+        if column in STARTS:
+            return "kept" if self.times == "exact" else "dropped"
+        if column in DURATIONS:
+            return "dropped" if self.times == "none" else "kept"
+        if column in _RENAMED:
+            return "renamed"
+        return "words" if column in _WORDS else "kept" if column in _NUMBERS else "dropped"
+
+    def is_word(self, column: str, text: str) -> bool:
+        """Whether a text of a `words` column may stay."""
+        return _WORDS[column](text) is not None
+
+
+def _check_known(names: Collection[str], known: Collection[str]) -> None:
+    """A misspelt name would leave in what was to be dropped. Any name may be kept: it is the user's."""
+    for name in sorted(set(names) - set(known)):
+        hint = nearest(name, sorted(known))
+        raise ConfigError(f"drop: no attribute {name!r} is ever kept; {hint}")

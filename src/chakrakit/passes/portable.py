@@ -1,0 +1,304 @@
+"""Portable: the same schedule for readers that know nothing but "start after all parents end"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chakrakit.arrays import I64, Mask
+from chakrakit.errors import TraceError
+from chakrakit.passes.base import Pass
+from chakrakit.passes.plain_graph import GAP, PlainGraph, TimedRows, plain_graph
+from chakrakit.trace.communication import WORLD, Binding, Groups, group_names, positive_names
+from chakrakit.trace.model import (
+    COMMUNICATION,
+    PARENT_COLUMNS,
+    EdgeForm,
+    EdgeKind,
+    Edges,
+    NodeType,
+    Trace,
+)
+from chakrakit.trace.placement import NO_LANE, is_communication, lane_of, on_host, stream_lane
+from chakrakit.trace.sets import Run, TraceSet, whole_ns
+from chakrakit.trace.timing import plain_span_ns
+
+# Groups numbered from 1, the whole world among them, as simulators of the Chakra world expect.
+
+
+_NEW = "\0all"
+"""Stands for a group of all ranks that the traces do not have."""
+
+
+@dataclass(frozen=True, eq=False)
+class NumberedGroups:
+    """New names of groups: a positive number keeps its own, everything else gets one that is free."""
+
+    names: Mapping[str, str]
+    groups: Groups
+    world: str
+    """What all ranks are called."""
+
+    @classmethod
+    def of(cls, traces: TraceSet) -> NumberedGroups:
+        """The groups of a set of traces among the ranks that are here, and one of all of them."""
+        here = set(traces.ranks)
+        known = {n: tuple(r for r in ranks if r in here) for n, ranks in traces.groups.items()}
+        known = {name: ranks for name, ranks in known.items() if ranks}
+        names = positive_names([*known, _NEW])
+        everyone = tuple(traces.ranks)
+        all_ranks = (names[n] for n, ranks in known.items() if tuple(ranks) == everyone)
+        world = next(all_ranks, names[_NEW])
+        groups = {names[n]: ranks for n, ranks in known.items()} | {world: everyone}
+        for name in WORLD:
+            names.setdefault(name, world)
+        return cls(names, Groups(groups), world)
+
+    def binding(self, binding: Binding, body: int) -> Binding:
+        """A rank's binding to its plain body, with the new names."""
+        own = {self.names.get(a, a): self.names.get(b, b) for a, b in binding.groups.items()}
+        return Binding(body, own, binding.peers, 1.0)
+
+    def named(self, groups: pa.Array | None, collective: Mask) -> pa.Array:
+        """The new name of each node's group; collectives without one are of all ranks."""
+        if groups is None:
+            return pa.array([self.world if c else None for c in collective], pa.string())
+        coded = groups.cast(pa.string()).dictionary_encode()
+        texts = pa.array([self.names.get(t, t) for t in coded.dictionary.to_pylist()], pa.string())
+        found = texts.take(coded.indices)
+        missing = pa.array(np.asarray(collective)) if len(found) else pa.array([], pa.bool_())
+        world = pa.array([self.world] * len(found), pa.string())
+        return pc.if_else(pc.and_(missing, pc.is_null(found)), world, found)
+
+
+# Collectives of one group follow each other: each one's node depends on the one before.
+
+
+def in_group_order(graph: PlainGraph, trace: Trace) -> PlainGraph:
+    """The graph with an edge between collectives that follow each other in a group.
+
+    Where two overlap in time, the first ends where the second starts, and what is left of it follows as a gap
+    that its readers wait for: the order is kept, and no time is lost.
+    """
+    rows = np.maximum(graph.row, 0)
+    called = is_communication(trace) & trace.is_type(NodeType.COMM_COLL_NODE)
+    collective = (graph.row != GAP) & called[rows]
+    places = np.flatnonzero(collective)
+    groups = group_names(trace, graph.row[places]).to_pylist()
+    last: dict[str, int] = {}
+    pairs: list[tuple[int, int]] = []
+    order = np.lexsort((places, graph.start[places])).tolist()
+    for k in order:
+        name, place = groups[k], int(places[k])
+        if name in last:
+            pairs.append((last[name], place))
+        last[name] = place
+    return _joined(graph, pairs)
+
+
+def _joined(graph: PlainGraph, pairs: list[tuple[int, int]]) -> PlainGraph:
+    end = graph.end.copy()
+    row, start = graph.row.tolist(), graph.start.tolist()
+    ends = end.tolist()
+    src, dst = graph.src.copy(), graph.dst
+    extra: list[tuple[int, int]] = []
+    for first, second in pairs:
+        if ends[first] > start[second]:
+            src = _split(first, start[second], row, start, ends, src, extra)
+        extra.append((first, second))
+    added = np.array(extra, np.int64).reshape(-1, 2)
+    return _sorted(
+        np.array(row, np.int64),
+        np.array(start, np.int64),
+        np.array(ends, np.int64),
+        np.r_[src, added[:, 0]],
+        np.r_[dst, added[:, 1]],
+        graph.dropped,
+    )
+
+
+def _split(
+    first: int,
+    at: int,
+    row: list[int],
+    start: list[int],
+    ends: list[int],
+    src: I64,
+    extra: list[tuple[int, int]],
+) -> I64:
+    """Cuts a collective at `at`; its readers wait for the rest."""
+    rest = len(row)
+    row.append(GAP)
+    start.append(at)
+    ends.append(ends[first])
+    ends[first] = at
+    extra.append((first, rest))
+    return np.where(src == first, rest, src)
+
+
+def _sorted(row: I64, start: I64, end: I64, src: I64, dst: I64, dropped: int) -> PlainGraph:
+    """Nodes by time again, so that parents come first; each edge once."""
+    order = np.lexsort((np.arange(len(row)), start))
+    place = np.empty(len(row), np.int64)
+    place[order] = np.arange(len(row))
+    pairs = np.unique(np.stack([place[dst], place[src]], axis=1), axis=0)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    return PlainGraph(row[order], start[order], end[order], pairs[:, 1], pairs[:, 0], dropped)
+
+
+_OURS = {"id", "name", "type", "start_time_micros", "duration_micros", "ctrl_deps", "data_deps"}
+_DROPPED = {
+    "edge_kinds", "edge_lags_ns", "own_ns", "start_time_ns", "duration_ns", "is_cpu_op", *PARENT_COLUMNS
+}  # fmt: skip
+"""What means something else, or nothing, of pieces: they run one after another, none inside another."""
+_WORK = ("num_ops", "tensor_size")
+_MEMBERS = ("inputs_", "outputs_")
+
+
+@dataclass(frozen=True)
+class Portable(Pass):
+    """Rewrite nodes and dependencies so that the plain reading of the files gives the same schedule.
+
+    Host operators are cut where something starts from them or where they wait, gaps become nodes, every
+    dependency means "starts after the end of", and durations are differences of rounded times. Communication
+    runs on the device's side, in the order of its group, and groups are numbered from 1.
+    """
+
+    name: ClassVar[str] = "portable"
+    preserves: ClassVar[str] = (
+        "the time of every operator, the makespan, communication and its bytes; not the number of nodes"
+    )
+
+    def apply(self, traces: TraceSet) -> TraceSet:
+        """Plain traces with the run's times in their nodes."""
+        run = _timed(traces)
+        begin, finish = run.span_ns
+        groups = NumberedGroups.of(run)
+        bodies: list[Trace] = []
+        numbers: dict[object, int] = {}
+        bindings: dict[int, Binding] = {}
+        for rank, binding in run.bindings.items():
+            timing = binding.body if run.times is None else run.timing[rank]
+            key = (binding.body, timing, binding.scale)
+            if key not in numbers:
+                numbers[key] = len(bodies)
+                bodies.append(_plain(run, rank, begin, finish, groups))
+            bindings[rank] = groups.binding(binding, numbers[key])
+        card = run.card.replace(kind="traces", epoch_ns=0, tick_ps=1000)
+        return TraceSet(bodies, bindings, groups.groups, card)
+
+    def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
+        """How many nodes there were and are, and what the plain reading gives."""
+        longest = max(plain_span_ns(after.trace(rank)) for rank in _some(after))
+        low, high = _timed(before).span_ns
+        return {"makespan_ns": high - low, "plain_makespan_ns": longest}
+
+
+def _some(traces: TraceSet) -> list[int]:
+    firsts = {binding.body: rank for rank, binding in reversed(traces.bindings.items())}
+    return sorted(firsts.values())
+
+
+def _timed(traces: TraceSet) -> Run:
+    if isinstance(traces, Run):
+        return traces
+    if traces.body(traces.ranks[0]).is_timed:
+        bodies = [traces.body_at(n) for n in range(traces.body_count)]
+        return Run(bodies, traces.bindings, traces.groups, traces.card)
+    raise TraceError("portable needs times: link a recording, or simulate the traces first")
+
+
+def _plain(run: Run, rank: int, begin: int, finish: int, groups: NumberedGroups) -> Trace:
+    trace = run.body(rank)  # as the body names groups and peers; the binding stays
+    rows = timed_rows(trace, *whole_ns(run.times_of(rank), run.tick_ps))
+    graph = in_group_order(plain_graph(rows, begin, finish), trace)
+    return _written(trace, graph, begin, groups)
+
+
+def timed_rows(trace: Trace, start: I64, end: I64) -> TimedRows:
+    """A trace's rows with these times, as they are cut into pieces."""
+    host = on_host(trace)
+    comm = is_communication(trace)
+    idle = trace.is_type(NodeType.METADATA_NODE, NodeType.INVALID_NODE) & ~host
+    ran = end >= np.maximum(start, 0)
+    duration = end - start
+    own = np.asarray(trace.column("own_ns", -1), np.int64)
+    own = np.where(own >= 0, np.minimum(own, duration), duration)
+    return TimedRows(
+        start, end, own, host & ~comm, _lanes(trace, host, comm), ran & ~idle, trace.edges
+    )
+
+
+def _lanes(trace: Trace, host: Mask, comm: Mask) -> I64:
+    """A number for each stream and thread; communication of the host has none."""
+    lane = lane_of(trace)
+    threads = np.where(lane != NO_LANE, lane, stream_lane(0) + 1)
+    return np.where(host & ~comm, threads, np.where(host, NO_LANE, lane))
+
+
+def _written(trace: Trace, graph: PlainGraph, begin: int, groups: NumberedGroups) -> Trace:
+    known = graph.row != GAP
+    rows = np.where(known, graph.row, 0)
+    take = pa.array(rows, mask=~known)
+    start, end = graph.start - begin, graph.end - begin
+    micros = (end // 1000) - (start // 1000)
+    names = trace.names.combine_chunks().cast(pa.string()).take(take).fill_null("gap")
+    comm = is_communication(trace)[rows] & known
+    announced = trace.is_type(*COMMUNICATION)[rows] & ~comm  # by the host, before a kernel does it
+    types = np.where(known & ~announced, trace.types[rows], NodeType.COMP_NODE)
+    host = on_host(trace)[rows] | ~known
+    columns: dict[str, Any] = {
+        "name": names,
+        "type": types,
+        "start_time_micros": (start // 1000).astype(np.uint64),
+        "duration_micros": micros.astype(np.uint64),
+        "is_cpu_op": host & ~comm,
+        "start_time_ns": start,
+        "duration_ns": end - start,
+        **_attributes(trace, take, pa.array(rows, mask=~comm)),
+        **_work(trace, graph, comm),
+    }
+    if "pg_name" in columns or comm.any():
+        columns["pg_name"] = groups.named(columns.get("pg_name"), types == NodeType.COMM_COLL_NODE)
+    n = len(graph.src)
+    edges = Edges(
+        graph.src.astype(np.int32),
+        graph.dst.astype(np.int32),
+        np.full(n, EdgeKind.DATA, np.int8),
+        np.full(n, EdgeForm.FINISH_START, np.int8),
+        np.zeros(n, np.int64),
+        np.zeros(n, np.bool_),
+    )
+    return Trace.from_columns(columns, edges, trace.metadata)
+
+
+def _attributes(trace: Trace, take: pa.Array, calls: pa.Array) -> dict[str, Any]:
+    """What else nodes carry, on every piece of theirs; what is about communication, on calls alone."""
+    return {
+        name: trace.table.column(name)
+        .combine_chunks()
+        .take(calls if name.startswith(("comm_", "pg_")) else take)
+        for name in trace.nodes.column_names
+        if name not in _OURS | _DROPPED | set(_WORK) and not name.startswith(_MEMBERS)
+    }
+
+
+def _work(trace: Trace, graph: PlainGraph, comm: Mask) -> dict[str, Any]:
+    """Operations and bytes on the longest piece of each row; other compute nodes say that they have none."""
+    rows = np.maximum(graph.row, 0)
+    longest = np.zeros(len(rows), np.bool_)
+    order = np.lexsort((graph.start - graph.end, graph.row))
+    first = np.r_[True, graph.row[order][1:] != graph.row[order][:-1]] if len(order) else []
+    longest[order[np.asarray(first, np.bool_)]] = True
+    longest &= graph.row != GAP
+    return {
+        name: pa.array(
+            np.where(longest, trace.column(name, 0)[rows], 0).astype(np.int64), mask=comm
+        )
+        for name in _WORK
+    }

@@ -1,0 +1,101 @@
+"""Storage: what a rank reads before its work and writes after it, as nodes that name a store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from chakrakit.arrays import I64
+from chakrakit.errors import ConfigError
+from chakrakit.passes.base import Pass, map_bodies, with_run_times
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
+from chakrakit.trace.sets import TraceSet
+
+
+@dataclass(frozen=True)
+class Storage(Pass):
+    """Let every rank read its data before the step and write a checkpoint after it.
+
+    `load` and `save` are bytes per rank; `source` and `target` the stores of the machine that they are
+    read from and written to. With `wait`, work begins when the data is there and the checkpoint is
+    written when all work has ended; without it both happen beside the step, as with data loaded ahead and
+    asynchronous checkpoints, and only share the network with it.
+    """
+
+    name: ClassVar[str] = "storage"
+    preserves: ClassVar[str] = "every node with its attributes and dependencies; nodes are added"
+    load: int = 0
+    save: int = 0
+    source: str = "store"
+    target: str = "store"
+    wait: bool = True
+
+    def __post_init__(self) -> None:
+        if self.load < 0 or self.save < 0 or not (self.load or self.save):
+            raise ConfigError(
+                f"load={self.load}, save={self.save}; give bytes per rank for one of them or both"
+            )
+
+    def apply(self, traces: TraceSet) -> TraceSet:
+        """The traces with one or two more nodes in every body."""
+        return map_bodies(with_run_times(traces), self._added)
+
+    def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
+        """What all ranks together read and write."""
+        ranks = len(after)
+        return {"read_bytes": self.load * ranks, "written_bytes": self.save * ranks}
+
+    def _added(self, trace: Trace) -> Trace:
+        rows, edges = len(trace), trace.edges
+        ends_before = edges.form == EdgeForm.FINISH_START
+        roots = np.setdiff1d(np.arange(rows), edges.dst)
+        last = np.setdiff1d(np.arange(rows), edges.src[ends_before])
+        kinds = []
+        made = [edges]
+        if self.load:
+            kinds.append(("load data", NodeType.MEM_LOAD_NODE, self.load, self.source))
+            made += [_after(np.full(len(roots), rows), roots)] if self.wait else []
+        if self.save:
+            place = rows + len(kinds)
+            kinds.append(("save checkpoint", NodeType.MEM_STORE_NODE, self.save, self.target))
+            made += [_after(last, np.full(len(last), place))] if self.wait else []
+        both = Trace.concat([trace, _nodes(trace, kinds)])
+        return both.with_edges(_joined(made))
+
+
+def _nodes(trace: Trace, kinds: list[tuple[str, NodeType, int, str]]) -> Trace:
+    names, types, sizes, stores = zip(*kinds, strict=True)
+    first = int(trace.ids.max(initial=0)) + 1
+    return Trace.from_columns(
+        {
+            "id": np.arange(first, first + len(kinds), dtype=np.uint64),
+            "name": list(names),
+            "type": np.array(types, np.int32),
+            "tensor_size": np.array(sizes, np.int64),
+            "storage": list(stores),
+            "is_cpu_op": np.ones(len(kinds), np.bool_),
+        }
+    )
+
+
+def _after(src: I64, dst: I64) -> Edges:
+    count = len(src)
+    return Edges(
+        src.astype(np.int32),
+        dst.astype(np.int32),
+        np.full(count, EdgeKind.DATA, np.int8),
+        np.full(count, EdgeForm.FINISH_START, np.int8),
+        np.zeros(count, np.int64),
+        np.zeros(count, np.bool_),
+    )
+
+
+def _joined(parts: list[Edges]) -> Edges:
+    return Edges(
+        *(
+            np.concatenate([getattr(p, n) for p in parts])
+            for n in ("src", "dst", "kind", "form", "lag", "ctrl")
+        )
+    )

@@ -1,0 +1,430 @@
+"""What an engine is to the simulator: one set of options, whichever engine they were named after."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NoReturn
+
+import msgspec
+
+from chakrakit.errors import ConfigError
+from chakrakit.operators import rate_name
+from chakrakit.passes.base import split
+
+Discipline = Literal["continuous", "prefill_alone", "transformers"]
+
+
+class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options in the simulator's own terms. Times are milliseconds.
+
+    `num_blocks` is 0 where memory decides. `memory_share` of the device is the engine's; with
+    `share_of_free` that share is taken of what weights leave. `depth` 2 forms a step while the one
+    before it runs, so that the engine's own time is hidden; it shows where steps are shorter.
+    """
+
+    name: str = "engine"
+    block_size: int = 16
+    num_blocks: int = 0
+    token_budget: int = 8192
+    max_requests: int = 256
+    chunk_limit: int = 0
+    discipline: Discipline = "continuous"
+    chunked: bool = True
+    prefill_first: bool = False
+    prefix_cache: bool = True
+    whole_prompt: bool = False
+    safety_margin: float = 0.0
+    output_reserve: float = 0.0
+    memory_share: float = 0.9
+    share_of_free: bool = False
+    swap_gib: float = 0.0
+    offload_gib: float = 0.0
+    """Host memory for cached content that leaves the device."""
+    remote_gib: float = 0.0
+    remote_gbps: float = 10.0
+    """A store of cached content that all engines share, and its bandwidth to a device in GB/s."""
+    depth: int = 1
+    graphs: tuple[int, ...] = ()
+    """Batch sizes that decode-only steps are padded to."""
+    eager: bool = False
+    """Whether the host launches every kernel, so that its time bounds the step's."""
+    padding: tuple[int, int] | None = None
+    """Multiples that all query tokens and all context of a step are padded to, as wholes."""
+    capture_ms: float = 0.0
+    capture_ms_per_layer: float = 0.0
+    """Recording the graph of a new padded shape, once for each set of buffers."""
+    warmup_ms: float = 0.0
+    """What the first step takes beyond its own time."""
+    mask_bandwidth: float = 0.0
+    """Bytes a second at which a step's mask, of all queries by all of the cache, goes to the device."""
+    host_ms: float = 0.0
+    host_per_request_ms: float = 0.0
+    host_per_token_ms: float = 0.0
+    output_ms: float = 0.0
+    launch_ms: float = 0.0
+    frontend_ms: float = 0.0
+    """Between a request's arrival and its place in the queue."""
+    serial_per_request_ms: float = 0.0
+    serial_ms: float = 0.0
+    """The part of a step on the host that the device waits for; a step takes at least `launch_ms`."""
+    drafts: int = 0
+    acceptance: float = 0.0
+    draft_ms: float = 0.0
+    max_adapters: int = 0
+    adapter_rank: int = 16
+    max_context: int = 0
+    """Most tokens of a request, prompt and output; 0: what the cache holds."""
+    priorities: bool = False
+    """Whether a request's priority decides its place in the queue."""
+    cache_dtype: str = ""
+    """Element type of the cache; by default the model's."""
+
+    def check(self) -> None:
+        """Every number makes sense."""
+        for name, low in _LEAST.items():
+            if not low <= getattr(self, name) < float("inf"):
+                self._refuse(name, f"it must be {low} or more")
+        if not 0 < self.memory_share <= 1:
+            self._refuse("memory_share", "it must be above 0 and at most 1")
+        if not 0 <= self.acceptance <= 1:
+            self._refuse("acceptance", "it must be between 0 and 1")
+        if not 0 <= self.safety_margin < 1:
+            self._refuse("safety_margin", "it must be 0 or more and below 1")
+        if not 0 < self.remote_gbps < float("inf"):
+            self._refuse("remote_gbps", "give more than 0")
+
+    def _refuse(self, name: str, expected: str) -> NoReturn:
+        raise ConfigError(f"engine {self.name}: {name} is {getattr(self, name)}; {expected}")
+
+
+_LEAST = {
+    **dict.fromkeys(("block_size", "token_budget", "max_requests", "depth"), 1),
+    **dict.fromkeys(("num_blocks", "chunk_limit", "drafts", "output_reserve"), 0),
+    **dict.fromkeys(("swap_gib", "offload_gib", "remote_gib"), 0),
+    **dict.fromkeys(("host_ms", "host_per_request_ms", "host_per_token_ms", "frontend_ms"), 0),
+    **dict.fromkeys(("serial_ms", "serial_per_request_ms", "output_ms", "launch_ms"), 0),
+    **dict.fromkeys(("warmup_ms", "capture_ms_per_layer", "draft_ms"), 0),
+}
+
+
+# Presets: engines people run, each option named as that engine names it.
+#
+# Every preset also takes the simulator's own names for what engines have no option for: host_ms,
+# host_per_request_ms, output_ms and launch_ms (the engine's own time before a step, for each request in
+# it, after it, and at least for it), acceptance and draft_ms (of speculative decoding), remote_gib and
+# remote_gbps (a store of cached content that engines share).
+
+
+VLLM_GRAPHS = (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))
+"""Batch sizes vLLM captures by default."""
+SGLANG_GRAPHS = (1, 2, 4, 8, *range(16, 161, 8))
+SGLANG_NEW_TOKEN_RATIO = 0.7
+"""SGLang counts this share of the output still to come before it admits a request
+(SGLANG_INIT_NEW_TOKEN_RATIO); it then decays as decoding goes on, which is not modelled."""
+
+
+TRANSFORMERS_HOST_MS = 0.7
+TRANSFORMERS_HOST_PER_REQUEST_MS = 0.12
+TRANSFORMERS_HOST_PER_TOKEN_MS = 0.003
+"""Scheduling and preparing a step on the host: fitted to the stamps of four recorded runs of
+transformers 5.17 beside one H200, in which it took 3.2 to 5.0 ms on average and 12 ms with 2,048 tokens."""
+TRANSFORMERS_OUTPUT_MS = 0.2
+"""Handing out a step's tokens, from the same runs."""
+TRANSFORMERS_LAUNCH_MS = 102.0
+TRANSFORMERS_SERIAL_MS = 50.0
+"""A step whose kernels the host launches one by one, whatever the model: what it takes at least, and
+what comes before the device's own time where that is longer. From two recorded runs of 16 and 32
+layers, whose steps take 100.5 and 101.0 ms on average and differ by 10 % between the runs."""
+TRANSFORMERS_CAPTURE_MS = 28.0
+TRANSFORMERS_CAPTURE_MS_PER_LAYER = 3.0
+"""Recording a graph: the time that steps blocked the host in two recorded runs, less the steps they
+waited for, over the first two uses of each padded shape: 76 ms for 16 layers, 124 ms for 32."""
+TRANSFORMERS_WARMUP_MS = 850.0
+"""The first step, from the same runs: 0.7 to 1.0 s beyond a usual one."""
+TRANSFORMERS_MASK_BANDWIDTH = 55e9
+"""The whole mask is copied to the device for every step; 545 MB took 9.9 ms in a profile of one step."""
+
+
+class _Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all presets take."""
+
+    host_ms: float = 0.0
+    host_per_request_ms: float = 0.0
+    output_ms: float = 0.0
+    launch_ms: float | None = None
+    acceptance: float = 0.7
+    draft_ms: float = 0.0
+    remote_gib: float = 0.0
+    remote_gbps: float = 10.0
+
+    def _own(self) -> dict[str, Any]:
+        names = (
+            "host_ms",
+            "host_per_request_ms",
+            "output_ms",
+            "launch_ms",
+            "acceptance",
+            "draft_ms",
+            "remote_gib",
+            "remote_gbps",
+        )
+        return {n: getattr(self, n) or 0.0 for n in names}
+
+    def options(self) -> EngineOptions:
+        """In the simulator's terms."""
+        raise NotImplementedError
+
+
+def _cache_type(option: str) -> str:
+    """The element type of an engine's KV cache, from its own option; empty for that of the model."""
+    return "" if option == "auto" else rate_name(option)
+
+
+class Vllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """vLLM, version 1 engine; defaults of its server."""
+
+    max_num_batched_tokens: int = 8192
+    max_num_seqs: int = 256
+    max_model_len: int = 0
+    block_size: int = 16
+    num_gpu_blocks_override: int = 0
+    gpu_memory_utilization: float = 0.9
+    enable_prefix_caching: bool = True
+    enable_chunked_prefill: bool = True
+    long_prefill_token_threshold: int = 0
+    scheduler_reserve_full_isl: bool = True
+    async_scheduling: bool = True
+    enforce_eager: bool = False
+    cudagraph_capture_sizes: tuple[int, ...] = VLLM_GRAPHS
+    scheduling_policy: Literal["fcfs", "priority"] = "fcfs"
+    kv_cache_dtype: Literal["auto", "bfloat16", "fp8"] = "auto"
+    swap_space: float = 0.0
+    kv_offloading_size: float = 0.0
+    num_speculative_tokens: int = 0
+    max_loras: int = 0
+    max_lora_rank: int = 16
+
+    def options(self) -> EngineOptions:
+        """In the simulator's terms."""
+        return EngineOptions(
+            name="vllm",
+            block_size=self.block_size,
+            num_blocks=self.num_gpu_blocks_override,
+            token_budget=self.max_num_batched_tokens,
+            max_requests=self.max_num_seqs,
+            chunk_limit=self.long_prefill_token_threshold,
+            chunked=self.enable_chunked_prefill,
+            prefix_cache=self.enable_prefix_caching,
+            whole_prompt=self.scheduler_reserve_full_isl,
+            memory_share=self.gpu_memory_utilization,
+            swap_gib=self.swap_space,
+            offload_gib=self.kv_offloading_size,
+            depth=2 if self.async_scheduling else 1,
+            graphs=() if self.enforce_eager else tuple(sorted(set(self.cudagraph_capture_sizes))),
+            eager=self.enforce_eager,
+            drafts=self.num_speculative_tokens,
+            max_adapters=self.max_loras,
+            adapter_rank=self.max_lora_rank,
+            max_context=self.max_model_len,
+            priorities=self.scheduling_policy == "priority",
+            cache_dtype=_cache_type(self.kv_cache_dtype),
+            **self._own(),
+        )
+
+
+class Sglang(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """SGLang: prompts in steps of their own and first, a radix cache, overlapped scheduling."""
+
+    chunked_prefill_size: int = 8192
+    max_prefill_tokens: int = 16384
+    max_running_requests: int = 256
+    max_total_tokens: int = 0
+    page_size: int = 1
+    mem_fraction_static: float = 0.88
+    schedule_conservativeness: float = 1.0
+    disable_radix_cache: bool = False
+    disable_overlap_schedule: bool = False
+    disable_cuda_graph: bool = False
+    enable_mixed_chunk: bool = False
+    cuda_graph_bs: tuple[int, ...] = SGLANG_GRAPHS
+    context_length: int = 0
+    hicache_size: float = 0.0
+    kv_cache_dtype: Literal["auto", "fp8_e4m3", "fp8_e5m2"] = "auto"
+    speculative_num_steps: int = 0
+    max_loras_per_batch: int = 0
+    max_lora_rank: int = 16
+
+    def options(self) -> EngineOptions:
+        """In the simulator's terms."""
+        chunks = self.chunked_prefill_size > 0
+        budget = (
+            min(self.max_prefill_tokens, self.chunked_prefill_size)
+            if chunks
+            else self.max_prefill_tokens
+        )
+        return EngineOptions(
+            name="sglang",
+            block_size=self.page_size,
+            num_blocks=self.max_total_tokens // self.page_size,
+            token_budget=budget,
+            max_requests=self.max_running_requests,
+            chunked=chunks,
+            discipline="continuous" if self.enable_mixed_chunk else "prefill_alone",
+            prefix_cache=not self.disable_radix_cache,
+            memory_share=self.mem_fraction_static,
+            whole_prompt=True,
+            offload_gib=self.hicache_size * 1e9 / 2**30,
+            output_reserve=SGLANG_NEW_TOKEN_RATIO * self.schedule_conservativeness,
+            depth=1 if self.disable_overlap_schedule else 2,
+            graphs=() if self.disable_cuda_graph else tuple(sorted(set(self.cuda_graph_bs))),
+            eager=self.disable_cuda_graph,
+            drafts=self.speculative_num_steps,
+            max_adapters=self.max_loras_per_batch,
+            adapter_rank=self.max_lora_rank,
+            max_context=self.context_length,
+            cache_dtype=_cache_type(self.kv_cache_dtype),
+            **self._own(),
+        )
+
+
+class Trtllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """TensorRT-LLM: in-flight batching, which admits a request when its whole prompt fits."""
+
+    max_num_tokens: int = 8192
+    max_batch_size: int = 2048
+    max_seq_len: int = 0
+    tokens_per_block: int = 32
+    free_gpu_memory_fraction: float = 0.9
+    enable_block_reuse: bool = True
+    enable_chunked_prefill: bool = True
+    disable_overlap_scheduler: bool = False
+    cuda_graph_batch_sizes: tuple[int, ...] = VLLM_GRAPHS
+    max_draft_len: int = 0
+    host_cache_size: int = 0
+    kv_cache_dtype: Literal["auto", "fp8"] = "auto"
+
+    def options(self) -> EngineOptions:
+        """In the simulator's terms."""
+        return EngineOptions(
+            name="trtllm",
+            block_size=self.tokens_per_block,
+            token_budget=self.max_num_tokens,
+            max_requests=self.max_batch_size,
+            chunked=self.enable_chunked_prefill,
+            prefix_cache=self.enable_block_reuse,
+            whole_prompt=True,
+            memory_share=self.free_gpu_memory_fraction,
+            share_of_free=True,
+            offload_gib=self.host_cache_size / 2**30,
+            depth=1 if self.disable_overlap_scheduler else 2,
+            graphs=tuple(sorted(set(self.cuda_graph_batch_sizes))),
+            drafts=self.max_draft_len,
+            max_context=self.max_seq_len,
+            cache_dtype=_cache_type(self.kv_cache_dtype),
+            **self._own(),
+        )
+
+
+class Transformers(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Continuous batching of Hugging Face transformers."""
+
+    block_size: int = 256
+    num_blocks: int = 0
+    max_batch_tokens: int = 2048
+    max_requests_per_batch: int = 1024
+    max_memory_percent: float = 0.9
+    allow_block_sharing: bool = True
+    use_cuda_graph: bool = True
+    use_async_batching: bool = True
+    q_padding_interval_size: int = 64
+    kv_padding_interval_size: int = 16384
+    scheduler_type: Literal["fifo", "prefill_first"] = "fifo"
+    safety_margin: float | None = None
+    cpu_offload_space: float = 0.0
+    host_ms: float = TRANSFORMERS_HOST_MS
+    host_per_request_ms: float = TRANSFORMERS_HOST_PER_REQUEST_MS
+    host_per_token_ms: float = TRANSFORMERS_HOST_PER_TOKEN_MS
+    output_ms: float = TRANSFORMERS_OUTPUT_MS
+    capture_ms: float = TRANSFORMERS_CAPTURE_MS
+    capture_ms_per_layer: float = TRANSFORMERS_CAPTURE_MS_PER_LAYER
+    warmup_ms: float = TRANSFORMERS_WARMUP_MS
+    mask_bandwidth: float = TRANSFORMERS_MASK_BANDWIDTH
+
+    def options(self) -> EngineOptions:
+        """In the simulator's terms."""
+        fifo = self.scheduler_type == "fifo"
+        margin = (0.15 if fifo else 0.0) if self.safety_margin is None else self.safety_margin
+        return EngineOptions(
+            name="transformers",
+            block_size=self.block_size,
+            num_blocks=self.num_blocks,
+            token_budget=self.max_batch_tokens,
+            max_requests=self.max_requests_per_batch,
+            discipline="transformers",
+            prefill_first=not fifo,
+            prefix_cache=self.allow_block_sharing,
+            safety_margin=margin,
+            memory_share=self.max_memory_percent,
+            share_of_free=True,
+            swap_gib=self.cpu_offload_space,
+            depth=2 if self.use_async_batching else 1,
+            eager=not self.use_cuda_graph,
+            padding=(self.q_padding_interval_size, self.kv_padding_interval_size)
+            if self.use_cuda_graph
+            else (1, 1),
+            capture_ms=self.capture_ms if self.use_cuda_graph else 0.0,
+            capture_ms_per_layer=self.capture_ms_per_layer if self.use_cuda_graph else 0.0,
+            warmup_ms=self.warmup_ms,
+            mask_bandwidth=self.mask_bandwidth if self.use_cuda_graph else 0.0,
+            host_per_token_ms=self.host_per_token_ms,
+            serial_ms=0.0 if self.use_cuda_graph else TRANSFORMERS_SERIAL_MS,
+            **{**self._own(), "launch_ms": self._launch()},
+        )
+
+    def _launch(self) -> float:
+        """The least a step takes: kernels launched one by one take their time, a graph none."""
+        if self.launch_ms is not None:
+            return self.launch_ms
+        return 0.0 if self.use_cuda_graph else TRANSFORMERS_LAUNCH_MS
+
+
+PRESETS: dict[str, type[_Preset]] = {
+    "vllm": Vllm,
+    "sglang": Sglang,
+    "trtllm": Trtllm,
+    "transformers": Transformers,
+}
+
+
+def engine_from(text: str | EngineOptions) -> EngineOptions:
+    """The options of `name{option=value}`."""
+    if isinstance(text, EngineOptions):
+        text.check()
+        return text
+    name, fields = split(text, "--engine")
+    if name not in PRESETS:
+        raise ConfigError(f"--engine {text!r}: no engine {name!r}; there are {', '.join(PRESETS)}")
+    try:
+        options = msgspec.convert(fields, PRESETS[name], strict=False).options()
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"--engine {text!r}: {error}") from None
+    options.check()
+    return options
+
+
+_LIMITS = {
+    "vllm": ("max_num_batched_tokens", "max_num_seqs"),
+    "sglang": ("chunked_prefill_size", "max_running_requests"),
+    "trtllm": ("max_num_tokens", "max_batch_size"),
+    "transformers": ("max_batch_tokens", "max_requests_per_batch"),
+}
+
+
+def batch_limits(text: str) -> dict[str, tuple[str, int, bool]]:
+    """The limits of a step's tokens and requests: the engine's name, the value, whether `text` says it."""
+    options = engine_from(text)
+    name, fields = split(text, "--engine")
+    tokens, requests = _LIMITS[name]
+    return {
+        "batch_tokens": (tokens, options.token_budget, tokens in fields),
+        "batch_requests": (requests, options.max_requests, requests in fields),
+    }

@@ -1,0 +1,377 @@
+"""Which devices each job runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+
+from chakrakit.arrays import F64, Mask
+from chakrakit.configuration import read_json
+from chakrakit.errors import ConfigError, FormatError
+from chakrakit.machines import load_machine
+from chakrakit.machines.fabric import Machine
+from chakrakit.results import Bars, Facts, Result, counted
+from chakrakit.simulator.engine import SimulationOptions
+from chakrakit.simulator.results.simulation import Detail, Simulation, simulate
+from chakrakit.trace.communication import Binding, Body, Groups, canonical_group
+from chakrakit.trace.model import Trace
+from chakrakit.trace.placement import stored
+from chakrakit.trace.sets import Run, Times, TraceSet
+
+Devices = tuple[int, ...]
+"""The device of each rank."""
+
+
+def place_jobs(sizes: Sequence[int], machine: Machine, *, spread: bool = False) -> list[Devices]:
+    """Devices for jobs of so many ranks, in order.
+
+    By default every job is on nodes of its own while there are enough, else jobs follow one another without
+    gaps. With `spread`, ranks are dealt out over all nodes in turn, so that every job reaches every node.
+    """
+    total, each = sum(sizes), machine.node_size
+    free = machine.free_devices.tolist()
+    if total > len(free):
+        raise ConfigError(
+            f"{machine.name} has {len(free):,} devices and the jobs {total:,} ranks; ask for more "
+            "nodes, as in dgx-h100:32"
+        )
+    if spread:
+        return _in_order(sizes, sorted(free, key=lambda d: (d % each, d // each)))
+    nodes = [-(-size // each) for size in sizes]
+    if sum(nodes) * each > len(free):
+        return _in_order(sizes, free)
+    first = [sum(nodes[:i]) * each for i in range(len(nodes))]
+    return [tuple(free[at : at + size]) for at, size in zip(first, sizes, strict=True)]
+
+
+def _in_order(sizes: Sequence[int], devices: Sequence[int]) -> list[Devices]:
+    out, at = [], 0
+    for size in sizes:
+        out.append(tuple(devices[at : at + size]))
+        at += size
+    return out
+
+
+def check_places(places: Sequence[Devices]) -> None:
+    """An error where two ranks are on one device."""
+    used: dict[int, int] = {}
+    for job, devices in enumerate(places):
+        for device in devices:
+            if device in used:
+                raise ConfigError(
+                    f"device {device} is given to job {used[device]} and job {job} (counted from 0); "
+                    "a device runs one rank"
+                )
+            used[device] = job
+
+
+def read_job_placement(path: str, names: Sequence[str], sizes: Sequence[int]) -> list[Devices]:
+    """A placement from its file: `{"job": [2, 3, 0, 1], …}`, the device of each rank of every job."""
+    what = f'a placement of jobs (write {{"{names[0]}": [0, 1], …}})'
+    found = read_json(path, dict[str, tuple[int, ...]], what)
+    for name, size in zip(names, sizes, strict=True):
+        given = len(found.get(name, ()))
+        if given != size:
+            raise FormatError(
+                f"job {name!r} has {size} ranks and the placement {given} devices for it", path=path
+            )
+    return [found[name] for name in names]
+
+
+# Which jobs can meet on a link, given the devices each runs on.
+
+
+MOST_PAIRS = 4_000_000
+"""Pairs of devices of a job whose routes are looked at; a larger job may use any link."""
+
+
+def meeting(
+    machine: Machine, places: Sequence[Devices], stores: Sequence[Collection[str]]
+) -> list[tuple[int, ...]]:
+    """The jobs in parts, ascending: jobs of different parts have no link on any of their routes in common.
+
+    `stores` are the names of those that each job uses.
+    """
+    parts: list[tuple[tuple[int, ...], Mask]] = []
+    for number, devices in enumerate(places):
+        links = _reach(machine, devices) | _to_stores(machine, devices, stores[number])
+        mine: tuple[int, ...] = (number,)
+        apart = []
+        for others, theirs in parts:
+            if (links & theirs).any():
+                mine, links = (*others, *mine), links | theirs
+            else:
+                apart.append((others, theirs))
+        parts = [*apart, (mine, links)]
+    return sorted(tuple(sorted(numbers)) for numbers, _ in parts)
+
+
+def _reach(machine: Machine, devices: Devices) -> Mask:
+    """Links on any route between a job's devices."""
+    if len(devices) ** 2 > MOST_PAIRS:
+        return np.ones(len(machine.links), np.bool_)
+    mine = np.array(devices, np.int64)
+    src, dst = np.repeat(mine, len(mine)), np.tile(mine, len(mine))
+    out = np.zeros(len(machine.links), np.bool_)
+    out[machine.routes(src, dst).links] = True
+    return out
+
+
+def _to_stores(machine: Machine, devices: Devices, names: Collection[str]) -> Mask:
+    """Links on any route between a job's devices and the stores it uses."""
+    out = np.zeros(len(machine.links), np.bool_)
+    mine = np.array(devices, np.int64)
+    for number, store in enumerate(machine.stores):
+        if store.name in names:
+            for writes in (0, 1):
+                which, way = np.full(len(mine), number), np.full(len(mine), writes)
+                out[machine.store_routes(which, mine, way).links] = True
+    return out
+
+
+# Several jobs as one TraceSet: ranks one job after another, groups and peers each job's own.
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedJobs:
+    """The jobs, and all of them as one set: rank r of job j is rank `first[j]` + r there."""
+
+    names: tuple[str, ...]
+    jobs: tuple[TraceSet, ...]
+    first: tuple[int, ...]
+    traces: TraceSet
+
+    def run_of(self, run: Run, number: int) -> Run:
+        """One job's part of a run of all of them, under its own rank numbers."""
+        job, first = self.jobs[number], self.first[number]
+        timing = {rank: run.timing[first + rank] for rank in job.ranks}
+        kept = sorted(set(timing.values()))
+        place = {old: new for new, old in enumerate(kept)}
+        times = [_own_ranks(run.times[old], first) for old in kept] if run.times else None
+        card = job.card.replace(
+            name=self.names[number],
+            tool=run.card.tool,
+            tick_ps=run.card.tick_ps,
+            epoch_ns=0,
+            settings={**job.card.settings, **run.card.settings, "jobs": list(self.names)},
+        )
+        shared = {n: run.counters[n] for n in ("links", "storage") if n in run.counters}
+        return Run(
+            job.bodies,
+            job.bindings,
+            job.groups,
+            card,
+            times=times,
+            timing={rank: place[old] for rank, old in timing.items()},
+            counters=shared,
+        )
+
+
+def _own_ranks(times: Times, first: int) -> Times:
+    if times.binding_rank is None:
+        return times
+    moved = np.where(times.binding_rank >= 0, times.binding_rank - first, -1).astype(np.int32)
+    return replace(times, binding_rank=moved)
+
+
+def join_jobs(jobs: Mapping[str, TraceSet]) -> JoinedJobs:
+    """All jobs as one set; every job must be complete."""
+    bodies: list[Body] = []
+    bindings: dict[int, Binding] = {}
+    groups: dict[str, Sequence[int]] = {}
+    firsts, first = [], 0
+    for name, traces in jobs.items():
+        if traces.missing_ranks or traces.ranks != tuple(range(len(traces))):
+            raise ConfigError(f"job {name!r} lacks ranks; record or generate all of them")
+        firsts.append(first)
+        groups[f"{name}/"] = range(first, first + len(traces))
+        groups |= {f"{name}/{g}": [first + r for r in m] for g, m in traces.groups.items()}
+        uses = [_uses(traces.body_at(b)) for b in range(traces.body_count)]
+        for rank, binding in traces.bindings.items():
+            bindings[first + rank] = _moved(
+                binding, uses[binding.body], traces, name, first, len(bodies)
+            )
+        bodies += [traces.reader_of(b) for b in range(traces.body_count)]
+        first += len(traces)
+    joined = TraceSet(bodies, bindings, Groups(groups))
+    return JoinedJobs(tuple(jobs), tuple(jobs.values()), tuple(firsts), joined)
+
+
+def _uses(body: Trace) -> tuple[list[str], list[int]]:
+    """The groups and peers that a body names; a call without a group means all ranks."""
+    names = set()
+    if "pg_name" in body.table.column_names:
+        names = {n or "" for n in body.table["pg_name"].unique().to_pylist()}
+    peers = {int(p) for end in ("comm_src", "comm_dst") for p in np.unique(body.column(end, -1))}
+    return sorted({"", *names}), sorted(peers - {-1})
+
+
+def _moved(
+    binding: Binding,
+    uses: tuple[list[str], list[int]],
+    traces: TraceSet,
+    job: str,
+    first: int,
+    bodies: int,
+) -> Binding:
+    def group(role: str) -> str:
+        name = binding.groups.get(role, role)
+        return f"{job}/{canonical_group(name, traces.groups)}"
+
+    roles, peers = uses
+    return Binding(
+        bodies + binding.body,
+        {role: group(role) for role in roles},
+        {peer: first + binding.peers.get(peer, peer) for peer in peers},
+        binding.scale,
+    )
+
+
+# Several jobs simulated together, and each against running alone.
+
+
+class JobSummary(Result, msgspec.Struct, kw_only=True):
+    """One job."""
+
+    name: str
+    ranks: int
+    devices: list[int]
+    """The device of each rank."""
+    makespan_ns: float
+    alone_ns: float
+    """The same job on the same devices with the machine to itself."""
+    slowdown: float
+
+
+class JobsSummary(Result, msgspec.Struct, kw_only=True):
+    """All jobs."""
+
+    jobs: list[JobSummary]
+    machine: str
+    network: str
+    compute: str
+    makespan_ns: float
+    """The last end of all."""
+    shared_links: int
+    """Links that more than one job used."""
+
+    def picture(self) -> Bars:
+        """Each job against running alone."""
+        rows = [(job.name, job.slowdown, f"{job.slowdown:.3f} ×") for job in self.jobs]
+        return Bars(f"{counted(len(rows), 'job')} on {self.machine}: time against alone", rows)
+
+
+@dataclass(frozen=True, eq=False)
+class MeetingJobs:
+    """Jobs that can meet on links, simulated together, and each alone on its own devices."""
+
+    numbers: tuple[int, ...]
+    """Their places among all jobs."""
+    joined: JoinedJobs
+    together: Simulation
+    alone: tuple[Simulation, ...]
+
+    def makespan_ns(self, place: int) -> float:
+        """The last end of the job at this place of the part."""
+        first = self.joined.first[place]
+        ranks = self.together.summary.ranks[first : first + len(self.joined.jobs[place])]
+        return max(rank.finish_ns for rank in ranks)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JobsSimulation(Facts):
+    """Jobs that were simulated on one machine at the same time."""
+
+    parts: tuple[MeetingJobs, ...]
+    """Jobs of different parts can meet on no link, so that each part is simulated by itself."""
+    summary: JobsSummary
+
+    def facts(self) -> JobsSummary:
+        """What `--json` prints."""
+        return self.summary
+
+    def runs(self, detail: Detail = "classes") -> dict[str, Run]:
+        """A Run for every job."""
+        found: dict[str, Run] = {}
+        for part in self.parts:
+            run = part.together.run(detail)
+            found |= {name: part.joined.run_of(run, i) for i, name in enumerate(part.joined.names)}
+        return {job.name: found[job.name] for job in self.summary.jobs}
+
+
+def simulate_jobs(
+    jobs: Mapping[str, TraceSet],
+    machine: Machine | str,
+    *,
+    placement: Sequence[Devices] | None = None,
+    compute: str = "auto",
+    options: SimulationOptions | None = None,
+) -> JobsSimulation:
+    """Runs jobs at the same time on one machine; without a placement, each on nodes of its own.
+
+    Ranks in stragglers and faults are counted through all jobs, in order. Jobs that share no link come
+    out exactly as alone, because they are simulated alone.
+    """
+    made = load_machine(machine) if isinstance(machine, str) else machine
+    places = list(placement or place_jobs([len(t) for t in jobs.values()], made))
+    check_places(places)
+    chosen = options or SimulationOptions()
+    firsts = np.cumsum([0, *(len(devices) for devices in places)]).tolist()
+    chosen.disturbance.check_ranks(range(firsts[-1]))
+
+    def run(numbers: tuple[int, ...]) -> tuple[JoinedJobs, Simulation]:
+        joined = join_jobs({name: jobs[name] for name in (list(jobs)[i] for i in numbers)})
+        ranks = [r for i in numbers for r in range(firsts[i], firsts[i + 1])]
+        own = replace(
+            chosen,
+            placement=tuple(device for i in numbers for device in places[i]),
+            disturbance=chosen.disturbance.of(ranks),
+            jobs=joined.first,
+        )
+        return joined, simulate(joined.traces, made, compute=compute, options=own)
+
+    parts = []
+    for numbers in meeting(made, places, [_stores(traces) for traces in jobs.values()]):
+        joined, together = run(numbers)
+        alone = [run((i,))[1] for i in numbers] if len(numbers) > 1 else [together]
+        parts.append(MeetingJobs(numbers, joined, together, tuple(alone)))
+    return JobsSimulation(tuple(parts), _summary(parts, places))
+
+
+def _stores(traces: TraceSet) -> set[str]:
+    """The stores that a job reads from or writes to."""
+    bodies = (traces.body_at(b) for b in range(traces.body_count))
+    return {str(n) for body in bodies for n in body.column("storage", "")[stored(body)]}
+
+
+def _summary(parts: Sequence[MeetingJobs], places: Sequence[Devices]) -> JobsSummary:
+    jobs = {i: _job(part, k, places[i]) for part in parts for k, i in enumerate(part.numbers)}
+    some = parts[0].together.summary
+    return JobsSummary(
+        jobs=[jobs[i] for i in sorted(jobs)],
+        machine=some.machine,
+        network=some.network,
+        compute=some.compute,
+        makespan_ns=max(part.together.makespan_ns for part in parts),
+        shared_links=_shared([one.outcome.link_bytes for part in parts for one in part.alone]),
+    )
+
+
+def _job(part: MeetingJobs, place: int, devices: Devices) -> JobSummary:
+    makespan, alone = part.makespan_ns(place), part.alone[place].makespan_ns
+    return JobSummary(
+        name=part.joined.names[place],
+        ranks=len(devices),
+        devices=list(devices),
+        makespan_ns=makespan,
+        alone_ns=alone,
+        slowdown=makespan / alone if alone else 1.0,
+    )
+
+
+def _shared(moved: Sequence[F64]) -> int:
+    """How many links more than one job moved something over."""
+    return int((np.sum([m > 0 for m in moved], axis=0) > 1).sum())

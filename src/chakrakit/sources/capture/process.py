@@ -1,0 +1,161 @@
+"""Ranks in processes of their own: forked from one that has imported everything, gone when recorded."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from chakrakit.errors import ChakraError
+from chakrakit.parallel import end_with_parent
+from chakrakit.sources.capture.recording import CaptureError, Recording, is_library
+from chakrakit.sources.capture.session import CaptureOptions, Session
+from chakrakit.trace.files import scratch
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A rank to capture; `mail` is what ranks captured before have told."""
+
+    rank: int
+    options: CaptureOptions
+    mail: dict[str, bytes]
+    out: str
+    quiet: bool = True
+
+
+class Ranks:
+    """Captures ranks by a function that runs a request in a process of its own.
+
+    Remembers what ranks told one another, and raises what a script failed with.
+    """
+
+    def __init__(
+        self, options: CaptureOptions, run: Callable[[Request], int], show: bool = True
+    ) -> None:
+        self.options, self._run, self._show = options, run, show
+        self.mail: dict[str, bytes] = {}
+
+    def __call__(self, rank: int, full: bool) -> Recording:
+        """A rank's recording; not `full`: of its first step."""
+        options = self.options if full else msgspec.structs.replace(self.options, steps=(0, 1))
+        with scratch("chakra-capture") as folder:
+            out = str(folder / "recording")
+            quiet = not self._show or rank > 0 or bool(self.mail)
+            status = self._run(Request(rank, options, self.mail, out, quiet))
+            recording = _read(Path(out), rank, status)
+        self.keep(recording)
+        return recording
+
+    def keep(self, recording: Recording) -> None:
+        """Take over what a rank told; raise what it failed with."""
+        self.mail.update(recording.mail)
+        if recording.failure:
+            where = f" (rank {recording.rank})" if recording.rank else ""
+            raise CaptureError(f"{recording.failure}{where}")
+
+
+def _read(path: Path, rank: int, status: int) -> Recording:
+    if not path.exists():
+        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
+        raise CaptureError(
+            f"the process of rank {rank} ended with {how} before anything was recorded; "
+            "run the script by itself to see why"
+        )
+    return msgspec.msgpack.decode(path.read_bytes(), type=Recording)
+
+
+def forked(run: Callable[[], None]) -> Callable[[Request], int]:
+    """Runs a request in a child of this process; gives its exit status, negative for a signal."""
+
+    def run_request(request: Request) -> int:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            end_with_parent()
+            record(request, run)
+        try:
+            _, status = os.waitpid(pid, 0)
+        except BaseException:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
+        return os.waitstatus_to_exitcode(status)
+
+    return run_request
+
+
+def record(request: Request, run: Callable[[], None]) -> None:
+    """In the child: run the program as this rank, write what was recorded, and end the process."""
+    silence(request.quiet)
+    session = Session(request.options, request.rank, request.mail)
+    failure = ""
+    try:
+        with session:
+            run()
+    except BaseException as error:
+        failure = failure_of(error)
+    finish(session, failure, request.out)
+
+
+def finish(session: Session, failure: str, out: str) -> None:
+    """Write the recording and end the process."""
+    try:
+        Path(out).write_bytes(msgspec.msgpack.encode(recorded(session, failure)))
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(0)
+
+
+def recorded(session: Session, failure: str) -> Recording:
+    """The session's recording, or a recording that says why there is none."""
+    if not failure:
+        made = session.recording()
+        if made.steps:
+            return made
+        failure = _no_step(session)
+    return Recording(rank=session.rank, world=session.options.ranks, failure=failure)
+
+
+def _no_step(session: Session) -> str:
+    done, window = session.reached, session.options.steps or (0, 1)
+    if done == 0:
+        return (
+            "the script ended without a step: no optimizer's step() was called. "
+            "A step ends with the optimizer's"
+        )
+    return (
+        f"the script took {done} {'step' if done == 1 else 'steps'} and --steps {window[0]}:{window[1]} "
+        f"begins at step {window[0]}; ask for steps before {done}"
+    )
+
+
+def failure_of(error: BaseException) -> str:
+    """An error in words: ours as they are, the script's with the line it came from."""
+    if isinstance(error, ChakraError):
+        return str(error)
+    if isinstance(error, SystemExit):
+        return (
+            ""
+            if error.code in (None, 0)
+            else f"the script ended itself with exit code {error.code}"
+        )
+    own = [f for f in traceback.extract_tb(error.__traceback__) if not is_library(f.filename)]
+    line = f"{Path(own[-1].filename).name}:{own[-1].lineno}: " if own else ""
+    said = "".join(traceback.format_exception_only(error)).strip()
+    return f"{line}the script failed\n{said}"
+
+
+def silence(quiet: bool) -> None:
+    """Standard output belongs to the command: the script's goes to standard error, or nowhere."""
+    sys.stdout.flush()
+    target = os.open(os.devnull, os.O_WRONLY) if quiet else os.dup(2)
+    os.dup2(target, 1)
+    if quiet:
+        os.dup2(target, 2)

@@ -1,0 +1,229 @@
+"""Recording: what one rank did, as plain data that crosses from the rank's process to ours."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from chakrakit.errors import ConfigError
+
+# Why a capture cannot go on, in words for the person whose script it is.
+
+
+class CaptureError(ConfigError):
+    """A script that cannot be captured as it stands."""
+
+
+class NeedsValue(CaptureError):  # noqa: N818 - reads as what it is
+    """The script asks for a value that fake tensors do not have."""
+
+
+class Finished(BaseException):
+    """Every step asked for is recorded: unwinds the script, past its own `except Exception`."""
+
+
+# Attributes replaced for the time of a capture, and what of the script's surroundings was stubbed.
+
+
+_ABSENT = object()
+_PACKAGE = __name__.partition(".")[0] + "."
+_OWN = str(Path(__file__).parents[2])
+
+
+class Patches:
+    """Replaced attributes, put back in reverse order; and notes for the report, each said once.
+
+    `stubbed` lists what was called and did nothing or something else than usual, `warnings` what the
+    reader of the trace has to know.
+    """
+
+    def __init__(self) -> None:
+        self.stubbed: dict[str, None] = {}
+        self.warnings: dict[str, None] = {}
+        self._undo: list[Callable[[], None]] = []
+
+    def set(self, owner: Any, name: str, value: Any) -> Any:
+        """Replace an attribute; returns what was there, None for what was not."""
+        before = owner.__dict__.get(name, _ABSENT) if isinstance(owner, type) else _ABSENT
+        found = getattr(owner, name, None)
+        if before is _ABSENT and not isinstance(owner, type):
+            before = getattr(owner, name, _ABSENT)
+        self._undo.append(lambda: _put_back(owner, name, before))
+        setattr(owner, name, value)
+        return found
+
+    def wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace a function by one made from it; nothing happens where there is none."""
+        found = getattr(owner, name, None)
+        if found is not None:
+            made = make(found)
+            made.__name__ = getattr(found, "__name__", name)  # some look functions up by their name
+            self.set(owner, name, made)
+
+    def replace(self, found: Any, made: Any) -> None:
+        """Replace a function or class under every name that a module, ours aside, imported it by."""
+        for path, module in list(sys.modules.items()):
+            if path.startswith(_PACKAGE):
+                continue
+            for name, value in list(getattr(module, "__dict__", {}).items()):
+                if value is found:
+                    self.set(module, name, made)
+
+    def stub(self, owner: Any, name: str, label: str, result: Any = None) -> None:
+        """Replace a function by one that does nothing and is listed once called."""
+
+        def nothing(*_: Any, **__: Any) -> Any:
+            self.note(label)
+            return result
+
+        if hasattr(owner, name):
+            self.set(owner, name, nothing)
+
+    def note(self, label: str) -> None:
+        """List something that was stubbed."""
+        self.stubbed.setdefault(label)
+
+    def warn(self, text: str) -> None:
+        """A warning, once."""
+        self.warnings.setdefault(text)
+
+    def on_undo(self, act: Callable[[], None]) -> None:
+        """Something else to take back."""
+        self._undo.append(act)
+
+    def undo(self) -> None:
+        """Everything as it was."""
+        while self._undo:
+            self._undo.pop()()
+
+
+def _put_back(owner: Any, name: str, before: Any) -> None:
+    if before is _ABSENT:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, before)
+
+
+def script_line() -> str:
+    """`file.py:12` of the innermost line that is neither PyTorch's, Python's nor ours."""
+    frame = sys._getframe(1)
+    found: FrameType | None = frame
+    while found is not None:
+        name = found.f_code.co_filename
+        if not is_library(name):
+            return f"{Path(name).name}:{found.f_lineno}"
+        found = found.f_back
+    return "the script"
+
+
+def is_library(filename: str) -> bool:
+    """Whether a file belongs to an installed package, to Python itself or to chakrakit."""
+    return (
+        "site-packages" in filename
+        or "dist-packages" in filename
+        or filename.startswith(("<", sys.base_prefix + "/lib", _OWN))
+    )
+
+
+class Signature(msgspec.Struct, frozen=True, array_like=True):
+    """An operator on tensors of given shapes: everything that does not differ between its calls."""
+
+    name: str
+    """As PyTorch's own traces spell it: `aten::mm`."""
+    inputs_shapes: str
+    inputs_types: str
+    inputs_strides: str
+    outputs_shapes: str
+    outputs_types: str
+    outputs_strides: str
+    inputs_values: str
+    flops: int
+    """Of matrix products, convolutions and attention."""
+    vector_ops: int
+    """Of everything else, one per element and pass."""
+    moved: int
+    """Bytes an ideal kernel reads and writes."""
+    dtype: str
+    op_type: str
+    is_host: bool
+    """Looks at memory differently or allocates: no kernel runs."""
+
+
+class Comm(msgspec.Struct, array_like=True):
+    """A collective or message. `kind` is a CollectiveType, or SEND or RECV of `sources.pytorch`."""
+
+    kind: int
+    group: str
+    """Name of the process group in the rank's own program."""
+    in_bytes: int
+    out_bytes: int
+    dtype: str
+    peer: int = -1
+    """Place of the peer, or of the root, in the group."""
+    tag: int = 0
+    in_splits: list[int] = []
+    out_splits: list[int] = []
+
+
+class Op(msgspec.Struct, array_like=True):
+    """One call. `reads` and `writes` are numbers of storages; `comm` is an index or -1."""
+
+    signature: int
+    module: int
+    phase: int
+    step: int
+    reads: list[int]
+    writes: list[int]
+    comm: int = -1
+    waits_for: int = -1
+    """For a wait: the operator that it completes."""
+    alloc: int = 0
+    free: int = 0
+    is_host: bool = False
+    micro_batch: int = -1
+
+
+class Group(msgspec.Struct, frozen=True, array_like=True):
+    """A process group somebody made: every rank makes all of them, in the same order."""
+
+    name: str
+    """Empty where this rank is no member."""
+    ranks: tuple[int, ...]
+    label: str
+    """What the program calls it: a mesh dimension's name, a description, or ""."""
+
+
+class Recording(msgspec.Struct, kw_only=True):
+    """Everything captured of one rank."""
+
+    rank: int
+    world: int
+    ops: list[Op] = []
+    signatures: list[Signature] = []
+    comms: list[Comm] = []
+    modules: list[str] = []
+    groups: list[Group] = []
+    steps: list[int] = []
+    parameters: int = 0
+    peak_bytes: int = 0
+    start_bytes: int = 0
+    """Memory held when the first captured step began."""
+    stubbed: list[str] = []
+    warnings: list[str] = []
+    mail: dict[str, bytes] = {}
+    """What this rank told others in words; see `standins/mail.py`."""
+    first_digest: str = ""
+    """What the rank did in its first step, as `folding/digest.py` hashes it."""
+    failure: str = ""
+    """Why there is nothing here, in the words for the user."""
+    traceback: str = ""
+    """The script's own error."""
+
+
+PHASES = ("forward", "backward", "recompute", "optimizer", "other")
+"""Values of `Op.phase`."""

@@ -1,0 +1,224 @@
+"""Session: one rank of the program, run in this process with nothing allocated and nobody to talk to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+import msgspec
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from chakrakit.sources.capture.folding import Families, digest
+from chakrakit.sources.capture.observing import KnownValues, Recorder, Storages, Whereabouts
+from chakrakit.sources.capture.recording import Finished, Op, Patches, Recording
+from chakrakit.sources.capture.standins import (
+    Cuda,
+    Distributed,
+    Mail,
+    Redirect,
+    Values,
+    autocast,
+    batch_norm,
+    data_parallel,
+    pipelining,
+    program,
+    sharding,
+    surroundings,
+    target,
+    transformers,
+)
+from chakrakit.sources.capture.standins import cuda as accelerator
+
+
+class CaptureOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What every rank of a capture is told."""
+
+    ranks: int
+    steps: tuple[int, int] | None = None
+    """First step and the one after the last; None: the second, or the first where there is only one."""
+    device: str = ""
+    """Name of the GPU the script is to believe in; "": the script's own devices."""
+    memory: int = 80 << 30
+    local_size: int = 8
+    """Ranks on one host, for LOCAL_RANK."""
+    values: dict[str, float] = {}
+    """Values that decide, by `file.py:line`."""
+
+
+class Session:
+    """Enter it, run the program, leave it; then `recording()`.
+
+    Leaving undoes every replacement, so that a program can go on after its capture.
+    """
+
+    def __init__(
+        self, options: CaptureOptions, rank: int, mail: Mapping[str, bytes] | None = None
+    ) -> None:
+        self.options, self.rank = options, rank
+        self.patches = Patches()
+        self.storages = Storages()
+        self.where = Whereabouts()
+        known = KnownValues(self.patches)
+        self.recorder = Recorder(self.where, self.storages, known)
+        self.mail = Mail(mail or {})
+        self.distributed = Distributed(self.patches, rank, options.ranks, self.recorder, self.mail)
+        self._values = Values(self.patches, known, options.values)
+        self._stack = ExitStack()
+        self._window = options.steps or (1, 2)
+        self._parameters = 0
+        self._peaks: dict[int, int] = {}
+        """Most memory held in each step that was recorded to its end."""
+        self._starts: dict[int, int] = {}
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def __enter__(self) -> Session:
+        stack = self._stack
+        stack.callback(self.patches.undo)
+        stack.enter_context(_environment(self._variables()))
+        self._install()
+        for handle in program.install(self.patches, self.where, self._on_step):
+            stack.callback(handle.remove)
+        stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        stack.enter_context(self.recorder)
+        stack.enter_context(Redirect(self.storages))
+        self._begin(0)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        self._stack.close()
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+        return kind is Finished
+
+    def _variables(self) -> dict[str, str]:
+        """As torchrun sets them."""
+        local = min(self.options.local_size, self.options.ranks)
+        return {
+            "RANK": str(self.rank),
+            "WORLD_SIZE": str(self.options.ranks),
+            "LOCAL_RANK": str(self.rank % local),
+            "LOCAL_WORLD_SIZE": str(local),
+            "GROUP_RANK": str(self.rank // local),
+            "ROLE_RANK": str(self.rank),
+            "GROUP_WORLD_SIZE": str(-(-self.options.ranks // local)),
+            "ROLE_WORLD_SIZE": str(self.options.ranks),
+            "ROLE_NAME": "default",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": "29500",
+            "TORCHELASTIC_RUN_ID": "capture",
+            "TORCHELASTIC_RESTART_COUNT": "0",
+            "TORCHELASTIC_MAX_RESTARTS": "0",
+            "WANDB_MODE": "disabled",
+            "TOKENIZERS_PARALLELISM": "false",
+        }
+
+    def _install(self) -> None:
+        patches, options = self.patches, self.options
+        local = min(options.local_size, options.ranks)
+        Cuda(
+            patches, self.storages, options.device, self.rank % local, local, options.memory
+        ).install()
+        self.distributed.install()
+        self._values.install()
+        surroundings.install(patches, self.rank)
+        sharding.install(patches)
+        transformers.install(patches)
+        pipelining.install(patches, self.mail, self.recorder, self.where)
+        autocast.install(patches)
+        if options.device:
+            accelerator.install(patches)
+            batch_norm.install(patches)
+            target.install(patches, self.recorder)
+        data_parallel.install(patches)
+
+    # --- steps ----------------------------------------------------------------------------------
+
+    def _wants(self, step: int) -> bool:
+        """The first step is always recorded: ranks are compared by it."""
+        return step == 0 or self._window[0] <= step < self._window[1]
+
+    def _begin(self, step: int) -> None:
+        self.where.step = step
+        if self._wants(step):
+            self.storages.restart()
+            self._starts[step] = self.storages.live
+            self.recorder.recording = True
+
+    def _on_step(self) -> None:
+        step = self.where.step
+        if self.recorder.recording:
+            self._parameters = self._count_parameters()
+            self._peaks[step] = self.storages.peak
+        self.recorder.recording = False
+        if step + 1 >= self._window[1]:
+            raise Finished
+        self._begin(step + 1)
+
+    def _count_parameters(self) -> int:
+        found = {id(p): p.numel() for root in self.where.roots.values() for p in root.parameters()}
+        return sum(found.values())
+
+    @property
+    def reached(self) -> int:
+        """Optimizer steps that ended."""
+        return self.where.step
+
+    # --- what came out --------------------------------------------------------------------------
+
+    def recording(self) -> Recording:
+        """Everything seen in the steps asked for."""
+        made = Recording(
+            rank=self.rank,
+            world=self.options.ranks,
+            ops=self.recorder.ops,
+            signatures=self.recorder.signatures.listed,
+            comms=self.recorder.comms,
+            modules=self.where.modules,
+            groups=self.distributed.groups,
+            parameters=self._parameters,
+            stubbed=list(self.patches.stubbed),
+            warnings=list(self.patches.warnings),
+            mail=self.mail.sent,
+        )
+        made.first_digest = digest(made, Families(made.groups, made.world), 0)
+        made.steps = self._kept_steps()
+        made.ops = _of_steps(made.ops, set(made.steps))
+        made.peak_bytes = max((self._peaks[s] for s in made.steps), default=0)
+        made.start_bytes = self._starts[made.steps[0]] if made.steps else 0
+        return made
+
+    def _kept_steps(self) -> list[int]:
+        wanted = [s for s in self._peaks if self._window[0] <= s < self._window[1]]
+        if self.options.steps is None and not wanted:
+            return list(self._peaks)  # a script with a single step
+        return wanted
+
+
+def _of_steps(ops: list[Op], steps: set[int]) -> list[Op]:
+    """Operators of these steps; waits follow, and those for what was left out wait for nothing."""
+    place = {i: n for n, i in enumerate(i for i, op in enumerate(ops) if op.step in steps)}
+    for op in ops:
+        op.waits_for = place.get(op.waits_for, -1)
+    return [ops[i] for i in place]
+
+
+class _environment:  # noqa: N801 - reads as a statement
+    """Variables for the time of a block."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = variables
+        self._before: dict[str, str | None] = {}
+
+    def __enter__(self) -> None:
+        self._before = {name: os.environ.get(name) for name in self._variables}
+        os.environ.update(self._variables)
+
+    def __exit__(self, *_: object) -> None:
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,324 @@
+"""What a file is, told by its first bytes and never by its name."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from chakrakit.errors import ConfigError, FormatError
+from chakrakit.parallel import spread
+from chakrakit.sources.calls import (
+    Calls,
+    Group,
+    Inspected,
+    Recording,
+    is_dump,
+    is_inspector,
+    link_calls,
+    read_dump,
+    read_inspector,
+)
+from chakrakit.sources.nsys import is_export
+from chakrakit.sources.nsys import read_processes as read_nsys
+from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link_found, workers_for
+from chakrakit.sources.pytorch.read import (
+    Found,
+    Kineto,
+    Pair,
+    Source,
+    identify_head,
+    pairs_of,
+    rank_in_name,
+    read_bytes,
+    read_head,
+)
+from chakrakit.sources.rocprof import is_rocprof
+from chakrakit.sources.rocprof import read_processes as read_rocprof
+from chakrakit.sources.snapshots import is_snapshot, memory_table, read_snapshot
+from chakrakit.sources.xla import Module, is_hlo, is_xplane, parse_hlo, read_devices
+from chakrakit.trace.sets import Run, as_recorded
+
+
+class Format(StrEnum):
+    """The recordings that can be linked."""
+
+    PYTORCH = "PyTorch's observer or Kineto"
+    NSYS = "Nsight Systems"
+    ROCPROF = "rocprofv3"
+    FLIGHT_RECORDER = "flight recorder"
+    NCCL_INSPECTOR = "NCCL Inspector"
+    XPLANE = "XLA's profiler"
+    HLO = "an HLO module"
+    SNAPSHOT = "a memory snapshot"
+
+
+_TESTS: tuple[tuple[Format, Callable[[bytes], bool]], ...] = (
+    (Format.NSYS, is_export),
+    (Format.ROCPROF, is_rocprof),
+    (Format.NCCL_INSPECTOR, is_inspector),
+)
+
+
+_LATER: tuple[tuple[Format, Callable[[bytes], bool]], ...] = (
+    (Format.SNAPSHOT, is_snapshot),
+    (Format.FLIGHT_RECORDER, is_dump),
+    (Format.XPLANE, is_xplane),
+    (Format.HLO, is_hlo),
+)
+"""What could be mistaken for one of the others is asked about last."""
+
+
+class Recognised(NamedTuple):
+    """A file, plain or gzipped, as its first bytes show it."""
+
+    path: Path
+    format: Format | None
+    """None for what is no recording."""
+    pytorch: Source | None = None
+    """What more they say of one of PyTorch's files."""
+
+
+def recognise(path: Path) -> Recognised:
+    """Looks at a file's first bytes once."""
+    try:
+        head = read_head(path)
+    except zlib.error:
+        return Recognised(path, None)
+    for name, test in _TESTS:
+        if test(head):
+            return Recognised(path, name)
+    if (source := identify_head(path, head)) is not None:
+        return Recognised(path, Format.PYTORCH, source)
+    # Kineto lists process groups under the same key.
+    return Recognised(path, next((name for name, test in _LATER if test(head)), None))
+
+
+# `link`: recordings of any kind in, one Run and a report out.
+
+
+Linked = tuple[Run, LinkReport]
+Item = TypeVar("Item")
+
+
+def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Linked:
+    """Link recordings of all ranks into a Run.
+
+    `inputs` are files and directories: PyTorch's observer and Kineto files, Nsight Systems' SQLite
+    exports, rocprofv3's JSON, XLA's profiles (`xplane.pb`, with HLO modules beside them), PyTorch's
+    flight recorder dumps, NCCL Inspector's lines; plain or gzipped, told by their content. See
+    `LinkOptions`. Returns the Run and a report of what was matched, inferred and left out.
+    """
+    chosen = options or LinkOptions()
+    files = [recognise(path) for path in _files([Path(p) for p in inputs])]
+    found, ignored = _sorted(files)
+    if not found:
+        raise FormatError(
+            "no recording among the inputs; give files that PyTorch's profiler or flight recorder, "
+            "Nsight Systems, rocprofv3 or NCCL Inspector wrote",
+            path=", ".join(map(str, inputs)) or None,
+        )
+    kind = _one_kind(found, ignored)
+    if kind == Format.PYTORCH:
+        sources = [file.pytorch for file in files if file.pytorch is not None]
+        run, report = link_found(pairs_of(sources, ignored), chosen)
+    elif kind == Format.XPLANE:
+        run, report = _profiles(found[kind], found.get(Format.HLO, []), ignored, chosen)
+    else:
+        run, report = _LINKERS[kind](found[kind], ignored, chosen)
+    if Format.SNAPSHOT in found:
+        run = _with_memory(run, found[Format.SNAPSHOT])
+    return run, report
+
+
+def _with_memory(run: Run, paths: list[Path]) -> Run:
+    """Histories of the allocator join their ranks: by the number in a name, else in order."""
+    histories = [
+        (path, history) for path in paths for history in read_snapshot(read_bytes(path), str(path))
+    ]
+    told = [rank_in_name(path) for path, _ in histories]
+    by_name = len(set(told)) == len(told) and set(told) <= set(run.ranks)
+    ranks = told if by_name else run.ranks
+    if len(ranks) < len(histories):
+        raise FormatError(
+            f"{len(histories)} memory histories for {len(run.ranks)} ranks; give one for each rank",
+            path=str(paths[0]),
+        )
+    joined = {rank: history for rank, (_, history) in zip(ranks, histories, strict=False)}
+    settings = as_recorded(run.card.settings)
+    table = pa.table(memory_table(joined, run.epoch_ns))
+    return run.with_counters({"memory": table}).with_card(run.card.replace(settings=settings))
+
+
+def _files(inputs: Sequence[Path]) -> list[Path]:
+    out: list[Path] = []
+    for path in inputs:
+        if path.is_dir():
+            out += sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+        elif path.exists():
+            out.append(path)
+        else:
+            raise FormatError("does not exist; give a file or a directory", path=str(path))
+    return list(dict.fromkeys(out))
+
+
+def _sorted(files: list[Recognised]) -> tuple[dict[Format, list[Path]], dict[str, str]]:
+    """Files by format, and those that are passed over with the reason why."""
+    found: dict[Format, list[Path]] = {}
+    ignored: dict[str, str] = {}
+    for file in files:
+        if file.format is None:
+            ignored[str(file.path)] = "not a recording of a known kind"
+        else:
+            found.setdefault(file.format, []).append(file.path)
+    return found, ignored
+
+
+_FULLNESS = (
+    Format.PYTORCH,
+    Format.NSYS,
+    Format.ROCPROF,
+    Format.XPLANE,
+    Format.FLIGHT_RECORDER,
+    Format.NCCL_INSPECTOR,
+)
+"""Of recordings of several kinds the fullest is linked."""
+
+
+def _one_kind(found: dict[Format, list[Path]], ignored: dict[str, str]) -> Format:
+    kind = next((k for k in _FULLNESS if k in found), None)
+    if kind is None:
+        raise FormatError(
+            "HLO modules and memory snapshots have no times of operators; give the recording of a run too",
+            path=", ".join(str(p) for paths in found.values() for p in paths),
+        )
+    helps = {Format.SNAPSHOT} | ({Format.HLO} if kind == Format.XPLANE else set())
+    for other, paths in found.items():
+        if other != kind and other not in helps:
+            ignored |= {str(p): f"{other}: link it apart from {kind}" for p in paths}
+    return kind
+
+
+def _nsys(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
+    return _activities(_events(read_nsys, paths, options), ignored, options)
+
+
+def _rocprof(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
+    return _activities(_events(_rocprof_processes, paths, options), ignored, options)
+
+
+def _rocprof_processes(path: Path) -> list[Kineto]:
+    return read_rocprof(read_bytes(path), str(path))
+
+
+def _profiles(
+    paths: list[Path], programs: list[Path], ignored: dict[str, str], options: LinkOptions
+) -> Linked:
+    """Devices of all profiles; HLO files help where a profile holds no modules."""
+    modules = [parse_hlo(read_bytes(p), str(p)) for p in programs]
+    numbered = _events(partial(_profiled_devices, modules=modules), paths, options)
+    devices = [device for _, (device, _) in numbered]
+    ranks = devices if len(set(devices)) == len(devices) else list(range(len(devices)))
+    return _activities([(path, kineto) for path, (_, kineto) in numbered], ignored, options, ranks)
+
+
+def _profiled_devices(path: Path, modules: list[Module]) -> list[tuple[int, Kineto]]:
+    return list(read_devices(read_bytes(path), str(path), modules).items())
+
+
+def _events(
+    read: Callable[[Path], list[Item]], paths: list[Path], options: LinkOptions
+) -> list[tuple[Path, Item]]:
+    """What each file holds of every process or device in it; a file is read once for all of them."""
+    if options.times:
+        raise ConfigError("--times goes with PyTorch's observer files; these recordings have times")
+    workers = workers_for([path.stat().st_size for path in paths], options)
+    read_files = zip(paths, spread(read, paths, workers), strict=True)
+    return [(path, item) for path, items in read_files for item in items]
+
+
+def _activities(
+    recorded: Sequence[tuple[Path, Kineto]],
+    ignored: dict[str, str],
+    options: LinkOptions,
+    numbers: Sequence[int] | None = None,
+) -> Linked:
+    """Processes become ranks: as numbered, by their files' names where each has a number, else in order."""
+    if not recorded:
+        raise FormatError("no process in these recordings did anything; there is nothing to link")
+    told = [rank_in_name(path) for path, _ in recorded]
+    by_name = len(set(told)) == len(told) > 1 and min(told) >= 0
+    ranks = numbers or (told if by_name else range(len(recorded)))
+    pairs = [
+        Pair(rank, None, path, events=kineto)
+        for rank, (path, kineto) in zip(ranks, recorded, strict=True)
+    ]
+    return link_found(Found(sorted(pairs, key=lambda p: p.rank), ignored), options)
+
+
+def _dumps(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
+    def recordings() -> Iterable[Recording]:
+        for place, path in enumerate(paths):
+            calls = read_dump(read_bytes(path), str(path))
+            told = calls.rank if calls.rank >= 0 else _last_number(path)
+            yield Recording(told if told >= 0 else place, str(path), calls)
+
+    return link_calls(recordings(), Format.FLIGHT_RECORDER, ignored)
+
+
+def _last_number(path: Path) -> int:
+    """The rank in a dump's name, which ends in it: `nccl_trace_rank_7`, `dump7.json`."""
+    numbers = re.findall(r"\d+", path.name.split(".json")[0].split(".pkl")[0].split(".pickle")[0])
+    return int(numbers[-1]) if numbers else -1
+
+
+def _inspectors(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
+    found = {str(p): read_inspector(read_bytes(p), str(p)) for p in paths}
+    ranks = _inspected_ranks(found)
+    members = _members(found, ranks)
+    recordings = [
+        Recording(ranks[path], path, _with_members(one.calls, members))
+        for path, one in found.items()
+    ]
+    return link_calls(recordings, Format.NCCL_INSPECTOR, ignored)
+
+
+def _inspected_ranks(found: dict[str, Inspected]) -> dict[str, int]:
+    """A process' rank is its place in the largest communicator, where all are in one; else its order."""
+    size: dict[str, int] = {}
+    for one in found.values():
+        size |= {name: ranks for name, (_, ranks) in one.places.items()}
+    largest = max(size, key=lambda name: size[name])
+    told = [one.places.get(largest, (-1, 0))[0] for one in found.values()]
+    if min(told) < 0 or len(set(told)) < len(told):
+        told = list(range(len(found)))
+    return dict(zip(found, told, strict=True))
+
+
+def _members(found: dict[str, Inspected], ranks: dict[str, int]) -> dict[str, tuple[int, ...]]:
+    """Who is in each communicator: known only by collecting all processes that name it."""
+    places: dict[str, dict[int, int]] = {}
+    for path, one in found.items():
+        for name, (place, _) in one.places.items():
+            places.setdefault(name, {})[place] = ranks[path]
+    return {name: tuple(here[i] for i in sorted(here)) for name, here in places.items()}
+
+
+def _with_members(calls: Calls, members: dict[str, tuple[int, ...]]) -> Calls:
+    groups = [Group(g.name, g.description, members.get(g.name, ())) for g in calls.groups]
+    return replace(calls, groups=groups)
+
+
+_LINKERS: dict[Format, Callable[[list[Path], dict[str, str], LinkOptions], Linked]] = {
+    Format.NSYS: _nsys,
+    Format.ROCPROF: _rocprof,
+    Format.FLIGHT_RECORDER: _dumps,
+    Format.NCCL_INSPECTOR: _inspectors,
+}

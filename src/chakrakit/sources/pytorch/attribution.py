@@ -1,0 +1,252 @@
+"""Where in the program a row belongs: its step, its phase, its module and layer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from chakrakit.arrays import I64
+from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
+from chakrakit.sources.pytorch.timeline import RowNames, Timeline, inherit, nearest
+from chakrakit.trace.model import nested
+
+# Serving engines' step annotations: what was in the batch of a step.
+
+
+_SUMS = r"sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)"
+_FULL = re.compile(rf"^execute_(\d+)_context_(\d+)\({_SUMS}\)_generation_(\d+)\({_SUMS}\)$")
+_OLD = re.compile(r"^execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)$")
+_SGLANG = re.compile(r"^step\[(DECODE|EXTEND|MIXED|IDLE) bs=(\d+)(?: toks=(\d+))?\]$")
+
+
+@dataclass(frozen=True)
+class Share:
+    """Requests of one phase in a step: their number, query tokens, keys, Σq² and Σq·k; -1 unknown."""
+
+    requests: int = 0
+    queries: int = 0
+    keys: int = -1
+    squared: int = -1
+    products: int = -1
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A step's batch: tokens in all, requests in prefill (`context`) and in decode (`generation`)."""
+
+    tokens: int
+    context: Share
+    generation: Share
+
+    def columns(self) -> dict[str, int]:
+        """As attributes of the node that stands for the step; unknown sums are left out."""
+        out = {"batch_tokens": self.tokens}
+        for name, share in (("context", self.context), ("generation", self.generation)):
+            facts = {
+                "requests": share.requests,
+                "q": share.queries,
+                "k": share.keys,
+                "qq": share.squared,
+                "qk": share.products,
+            }
+            out |= {f"{name}_{key}": value for key, value in facts.items() if value >= 0}
+        return out
+
+
+def read_batch(name: str) -> Batch | None:
+    """The batch an annotation's name tells of; None for any other name."""
+    match = _FULL.match(name)
+    if match:
+        n = [int(x) for x in match.groups()]
+        return Batch(n[0], Share(*n[1:6]), Share(*n[6:11]))
+    match = _OLD.match(name)
+    if match:
+        a, b, c, d = (int(x) for x in match.groups())
+        return Batch(b + d, Share(a, b), Share(c, d))
+    match = _SGLANG.match(name)
+    if match is None:
+        return None
+    size, tokens = int(match[2]), int(match[3] or match[2])
+    if match[1] == "EXTEND":
+        return Batch(tokens, Share(size, tokens), Share())
+    return Batch(tokens, Share(), Share(size, tokens))
+
+
+def batch_of(name: str) -> int | None:
+    """How many tokens a step's batch has, which engines pad to a captured size; None for other names."""
+    batch = read_batch(name)
+    return None if batch is None else batch.tokens
+
+
+PHASES = ("forward", "backward", "optimizer", "other")
+_STEP = re.compile(r"^ProfilerStep#(\d{1,18})$")
+_PHASE_WORDS = (
+    (2, re.compile(r"^Optimizer\.(step|zero_grad)|^#* ?optimi[sz]er ?#*$|optimizer[._]step", re.I)),
+    (
+        1,
+        re.compile(
+            r"^autograd::engine::evaluate|^#* ?backward ?#*$|^CompiledFunctionBackward", re.I
+        ),
+    ),
+    (0, re.compile(r"^#* ?(forward|prefill|decode( \d+)?) ?#*$|\.forward$", re.I)),
+)
+_MODULE = re.compile(r"^nn\.Module: (.+)$|\((blocks?[.\w]+|layers?[.\w]+|[\w]+(\.[\w]+)+)\)$")
+_IN_STACK = "nn.Module: "
+_LAYER = re.compile(r"(?:layers?|blocks?|h|stages?)[._](\d+)")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: its number and when its range on the host began and ended."""
+
+    number: int
+    start: int
+    end: int
+    thread: int
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """One entry per row; -1 where the files do not say."""
+
+    step: I64
+    phase: I64
+    module: I64
+    layer: I64
+    modules: list[str]
+    steps: list[Step]
+
+
+def attribute(
+    line: Timeline, names: RowNames, observer: Observer | None, kineto: Kineto | None
+) -> Attribution:
+    """Read steps and phases from annotations, modules from stacks where they were recorded."""
+    steps = find_steps(line, names, kineto)
+    modules, module = _modules(line, names, kineto)
+    layers = np.array([layer_of(m) for m in modules] or [-1], np.int64)
+    layer = np.where(module >= 0, layers[np.maximum(module, 0)], -1)
+    return Attribution(
+        _steps_of(line, steps, kineto),
+        _phases(line, names, observer),
+        module,
+        layer,
+        modules,
+        steps,
+    )
+
+
+def find_steps(line: Timeline, names: RowNames, kineto: Kineto | None = None) -> list[Step]:
+    """The steps, in order: the profiler's own ranges, else a serving engine's, else a format's own."""
+    ranges = names.where(_STEP.match) & line.is_host & (line.event >= 0)
+    found = []
+    for row in np.flatnonzero(ranges).tolist():
+        match = _STEP.match(names[row])
+        assert match is not None
+        found.append(_step(line, row, int(match[1])))
+    if found:
+        return sorted(found, key=lambda s: s.start)
+    return _serving_steps(line, names) or _told_steps(line, kineto)
+
+
+def _step(line: Timeline, row: int, number: int) -> Step:
+    return Step(number, int(line.start[row]), int(line.end[row]), int(line.thread[row]))
+
+
+def _serving_steps(line: Timeline, names: RowNames) -> list[Step]:
+    """The outermost ranges that say what is in a batch, counted from 0."""
+    ranges = names.where(lambda name: read_batch(name) is not None) & line.is_host
+    above = nearest(line, ranges)
+    rows = np.flatnonzero(ranges)
+    outer = [r for r in rows.tolist() if line.parent[r] < 0 or above[line.parent[r]] < 0]
+    return [_step(line, row, i) for i, row in enumerate(outer)]
+
+
+def _told_steps(line: Timeline, kineto: Kineto | None) -> list[Step]:
+    if kineto is None or kineto.steps is None:
+        return []
+    step = _told(line, kineto.steps)
+    out = []
+    for number in np.unique(step[step >= 0]).tolist():
+        rows = np.flatnonzero(step == number)
+        out.append(Step(number, int(line.start[rows].min()), int(line.end[rows].max()), -1))
+    return out
+
+
+def _told(line: Timeline, steps: I64) -> I64:
+    return np.where(line.event >= 0, steps[line.event], -1)
+
+
+def _steps_of(line: Timeline, steps: list[Step], kineto: Kineto | None) -> I64:
+    """The step of each row: what the format says where the steps are its own, else by ranges."""
+    own = kineto is not None and all(s.thread < 0 for s in steps)
+    if own and kineto is not None and kineto.steps is not None:
+        return _told(line, kineto.steps)
+    return _step_of(line, steps)
+
+
+def _step_of(line: Timeline, steps: list[Step]) -> I64:
+    """By when a row began; a device row by when it was launched, so that late kernels stay."""
+    out = np.full(len(line), -1, np.int64)
+    device = line.lane >= 0
+    launched = device & (line.parent >= 0)
+    when = line.start.copy()
+    when[launched] = line.start[line.parent[launched]]
+    for step in steps:
+        inside = (when >= step.start) & (when <= step.end) & (launched | ~device)
+        out[inside] = step.number
+    return out
+
+
+def _phases(line: Timeline, names: RowNames, observer: Observer | None) -> I64:
+    out = np.full(len(line), -1, np.int64)
+    for phase, pattern in reversed(_PHASE_WORDS):
+        out[names.where(pattern.search) & line.is_host] = phase
+    if observer is not None:
+        known = line.operator >= 0
+        backward = np.zeros(len(line), np.bool_)
+        backward[known] = observer.scope[line.operator[known]] == 1
+        out[backward & (out < 0)] = 1
+    return inherit(line, out)
+
+
+def _modules(line: Timeline, names: RowNames, kineto: Kineto | None) -> tuple[list[str], I64]:
+    """Modules from Python's stack (`nn.Module: Block_3`), else from annotations that name one."""
+    own = np.full(len(line), -1, np.int64)
+    known: dict[str, int] = {}
+    for row in np.flatnonzero(names.where(_MODULE.search) & line.is_host).tolist():
+        match = _MODULE.search(names[row])
+        assert match is not None
+        own[row] = known.setdefault(match[1] or match[2], len(known))
+    if kineto is not None:
+        _from_stack(line, kineto, own, known)
+    return list(known), inherit(line, own)
+
+
+def _from_stack(line: Timeline, kineto: Kineto, own: I64, known: dict[str, int]) -> None:
+    """Give rows the path of the innermost module range of their thread that encloses their start."""
+    is_module = kineto.texts.where(lambda s: s.startswith(_IN_STACK))
+    events = np.flatnonzero((kineto.kind == Kind.PYTHON) & is_module[kineto.name])
+    number = {name: i for i, name in enumerate(line.thread_names)}
+    threads = np.array([number.get((int(kineto.pid[e]), int(kineto.tid[e])), -1) for e in events])
+    order = np.lexsort((-kineto.end[events], kineto.start[events], threads))
+    events, threads = events[order], threads[order].astype(np.int32)
+    outer, _ = nested(threads, kineto.start[events], kineto.end[events])
+    paths: list[str] = []
+    for event, thread, above in zip(events.tolist(), threads.tolist(), outer.tolist(), strict=True):
+        name = kineto.texts[kineto.name[event]].removeprefix(_IN_STACK)
+        paths.append(f"{paths[above]}/{name}" if above >= 0 else name)
+        first = np.searchsorted(line.start, kineto.start[event])
+        last = np.searchsorted(line.start, kineto.end[event])
+        inside = line.thread[first:last] == thread
+        own[first:last][inside] = known.setdefault(paths[-1], len(known))
+
+
+def layer_of(module: str) -> int:
+    """The number of the layer that a module's path names, or -1."""
+    match = _LAYER.search(module)
+    if match:
+        return int(match[1])
+    tail = re.search(r"(?:Block|Layer|Bottleneck)\w*_(\d+)(?:/|$)", module)
+    return int(tail[1]) if tail else -1

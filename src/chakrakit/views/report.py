@@ -1,0 +1,477 @@
+"""The report: one page about a run, complete in itself, with the answers first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from chakrakit.insight import (
+    Analysis,
+    Answer,
+    Breakdown,
+    Comparison,
+    EngineFacts,
+    RankTime,
+    RequestFacts,
+    ServingChange,
+    ServingFacts,
+    answers,
+    ranks_text,
+    server_table,
+    size_text,
+    time_text,
+)
+from chakrakit.insight.rank import Cell, Table, ms, short
+from chakrakit.results import counted
+from chakrakit.views import charts
+from chakrakit.views.charts import Markup, join, tag
+from chakrakit.views.lines import Line, line_chart
+from chakrakit.views.page import cell_text, details, page, table_markup
+
+# A served stream in a report: what requests wait for, engines and requests over time, the cache.
+
+
+_ENGINES = 16
+_PARTS = {"queued": "waiting", "prompt": "communication", "output": "compute"}
+"""The parts of a request, and the colours they are drawn in."""
+
+
+def serving_parts(a: Analysis) -> Iterator[Markup]:
+    """All of the section; nothing for a run that served no requests."""
+    found = a.serving
+    if found is None:
+        return
+    yield table_markup(found.tables()[0])
+    rows = [("mean request", [(_PARTS[n], ms) for n, ms in found.parts.items()])]
+    yield join(
+        tag("p", *(_key(name, kind) for name, kind in _PARTS.items()), class_="legend"),
+        charts.figure(
+            "Where a request spends its time",
+            "The mean request, from arrival to its last token.",
+            charts.stacked(rows, max(found.e2e_ms.mean, 1e-12)),
+        ),
+        charts.figure(
+            "Requests from arrival to end",
+            f"{len(found.shown):,} of {found.requests:,}, spread over the stream: queue, prompt, output. "
+            "Ctrl and scroll to zoom, drag to move, double click for all.",
+            _request_lanes(found),
+        ),
+    )
+    yield from _engines(found)
+    for table in found.tables()[1:]:
+        yield table_markup(table)
+
+
+def _key(name: str, kind: str) -> Markup:
+    return tag("span", tag("i", style=f"background:{charts.color(kind)}"), name)
+
+
+def _request_lanes(found: ServingFacts) -> Markup:
+    names = [f"request {r.request}" for r in found.shown]
+    pieces = [
+        (
+            lane,
+            begin,
+            end,
+            charts.color(_PARTS[part]),
+            f"request {r.request}, {part}: {end - begin:,.1f} ms",
+        )
+        for lane, r in enumerate(found.shown)
+        for part, begin, end in _spans(r)
+    ]
+    last = max((r.finish_ms for r in found.shown), default=1.0)
+    return charts.lanes(names, pieces, 0.0, last)
+
+
+def _spans(r: RequestFacts) -> list[tuple[str, float, float]]:
+    moments = (r.arrival_ms, r.scheduled_ms, r.first_ms, r.finish_ms)
+    return list(zip(_PARTS, moments[:-1], moments[1:], strict=True))
+
+
+def _engines(found: ServingFacts) -> Iterator[Markup]:
+    """Cache, batch and queue of each engine over time."""
+    shown = [e for e in found.engines if e.over_time][:_ENGINES]
+    if not shown:
+        return
+    more = f" The first {_ENGINES} engines." if len(found.engines) > _ENGINES else ""
+    level = max(e.cache_capacity for e in shown) or None
+    for title, column, unit, most in (
+        ("Tokens in the cache", 1, "tokens", level),
+        ("Requests in a batch", 2, "requests", None),
+        ("Requests in the queue", 3, "requests", None),
+    ):
+        caption = f"When steps end.{' Dotted: what the cache can hold.' if most else ''}{more}"
+        chart = line_chart("", [_line(e, column) for e in shown], "s", unit, level=most)
+        yield charts.figure(f"{title} over time", caption, chart)
+
+
+def _line(e: EngineFacts, column: int) -> Line:
+    return Line(f"engine {e.engine}", [(row[0] / 1e3, float(row[column])) for row in e.over_time])
+
+
+def serving_change_parts(change: ServingChange) -> Iterator[Markup]:
+    """Why the mean request takes longer or shorter than in the other run."""
+    yield tag(
+        "p",
+        f"The mean request takes {change.b_ms:,.1f} ms instead of {change.a_ms:,.1f}: {change.sentence}.",
+    )
+    rows = [
+        (
+            p.what,
+            abs(p.delta_ms),
+            f"{p.delta_ms:+,.2f} ms",
+            charts.color("slower" if p.delta_ms > 0 else "faster"),
+        )
+        for p in change.explained[:14]
+    ]
+    if rows:
+        caption = (
+            "Parts of the mean request's time, orange longer here, blue shorter; they sum to it."
+        )
+        yield charts.figure("What explains the requests' difference", caption, charts.bars(rows))
+    yield table_markup(change.tables()[1])
+
+
+_BARS = 32
+_PIECES = 4000
+_NUMBERED = re.compile(r"\.\d+(?=\.|$)")
+
+
+def html_report(
+    analysis: Analysis, facts: dict[str, str], comparison: Comparison | None = None
+) -> str:
+    """The whole page. `facts` are lines about where the run comes from."""
+    title = analysis.name or "run"
+    return page(
+        title,
+        facts,
+        *_summary(analysis),
+        *([comparison_section(comparison)] if comparison else []),
+        *(
+            tag("section", tag("h2", heading), *parts)
+            for heading, make in list(SECTIONS.values())[1:]
+            if (parts := list(make(analysis)))
+        ),
+        footer="Made by chakrakit (chakra report). Times are exact to the nanosecond of the trace; "
+        "every breakdown and the critical path sum to the span.",
+    )
+
+
+def _answer(answer: Answer) -> Markup:
+    bar = tag("div", tag("i", style=f"width:{min(100 * answer.share, 100):.1f}%"), class_="share")
+    sentence = answer.sentence.replace(" %", "\u00a0%")  # not broken over lines
+    return tag(
+        "div",
+        tag("h3", answer.question),
+        tag("div", answer.figure, class_="figure"),
+        bar if answer.share else "",
+        tag("p", sentence),
+        class_="answer",
+    )
+
+
+def _summary(a: Analysis) -> Iterator[Markup]:
+    if a.warning:
+        yield tag("p", f"Warning: {a.warning}.", class_="warning")
+    yield tag("div", *(_answer(answer) for answer in answers(a)), class_="answers")
+    for note in a.notes:
+        yield tag("p", f"Note: {note}.", class_="facts")
+
+
+def _parts(b: Breakdown) -> list[tuple[str, float]]:
+    moving = b.exposed_comm_ns - b.exposed_wait_ns - b.bubble_ns
+    return [
+        ("compute", b.compute_ns),
+        ("exposed comm", moving),
+        ("waiting", b.exposed_wait_ns),
+        ("bubble", b.bubble_ns),
+        ("exposed copy", b.exposed_copy_ns),
+        ("idle", b.idle_ns),
+    ]
+
+
+def _time(a: Analysis) -> Iterator[Markup]:
+    alike = _alike(a)
+    shown = alike[:_BARS]
+    rows = [(ranks_text(ranks), _parts(first.breakdown)) for ranks, first in shown]
+    used = [k for k, _ in rows[0][1] if any(dict(p)[k] for _, p in rows)] if rows else []
+    left = sum(len(ranks) for ranks, _ in alike[_BARS:])
+    more = f" The other {counted(left, 'rank')} are left out: see all tables." if left else ""
+    grouped = " Ranks with the same times share a bar." if len(alike) < len(a.ranks) else ""
+    caption = (
+        "Each bar is the whole span; communication only where no computation covers it."
+        f"{grouped}{more}"
+    )
+    chart = charts.figure("Time by rank", caption, charts.stacked(rows, a.span_ns))
+    yield join(charts.legend(used), chart)
+    causes = list(dict.fromkeys(c for r in a.ranks for c in r.breakdown.idle))
+    idle: list[tuple[Cell, ...]] = [
+        (ranks_text(ranks), *(ms(first.breakdown.idle.get(c, 0)) for c in causes))
+        for ranks, first in alike
+    ]
+    if causes:
+        yield table_markup(
+            Table.of("Why devices were idle, ms", ("ranks", *causes), idle).first(_BARS)
+        )
+
+
+def _alike(a: Analysis) -> list[tuple[list[int], RankTime]]:
+    """Ranks that spend their time in the same way, in order of the first of each."""
+    found: dict[bytes, tuple[list[int], RankTime]] = {}
+    for r in a.ranks:
+        found.setdefault(msgspec.json.encode(r.breakdown), ([], r))[0].append(r.rank)
+    return list(found.values())
+
+
+def _path(a: Analysis) -> Iterator[Markup]:
+    path = a.critical_path
+    if not path.segments:
+        return
+    total = path.length_ns
+    kinds = [(w, float(n)) for w, n in path.attribution.items()]
+    yield join(
+        charts.legend([w for w, _ in kinds]),
+        charts.figure(
+            "Critical path",
+            "What the end of the run waited for, moment by moment. "
+            f"{counted(path.rank_changes, 'change')} of rank, "
+            f"{time_text(path.unexplained_ns)} unexplained.",
+            charts.stacked([("path", kinds)], total),
+        ),
+        charts.figure(
+            "Critical path by rank and time",
+            "Ctrl and scroll to zoom, drag to move, double click for all.",
+            _path_lanes(a),
+        ),
+    )
+    longest = _families(((what, name), ns) for what, name, ns in path.operators)
+    rows = [
+        (f"{what}: {short(name, 44)}", float(ns), _shared(ns, total), charts.color(what))
+        for (what, name), ns in longest[:14]
+    ]
+    caption = "By operator; those of all layers and buckets (.*) together."
+    yield charts.figure("Longest on the critical path", caption, charts.bars(rows))
+    gains = [
+        (
+            f"{g.what} {g.factor:g}× faster",
+            float(max(g.saved_ns, 0)),
+            _shared(g.saved_ns, a.what_if.scheduled_ns),
+            charts.color(g.what),
+        )
+        for g in a.what_if.gains
+    ]
+    if gains:
+        yield charts.figure(
+            "What would help",
+            "Everything scheduled again with this class faster and all dependencies kept.",
+            charts.bars(gains),
+        )
+
+
+def _families(named: Iterable[tuple[tuple[str, str], int]]) -> list[tuple[tuple[str, str], int]]:
+    """(kind, name) with their times, longest first; `layers.0.mlp`, `layers.1.mlp`, … are one."""
+    sums: dict[tuple[str, str], int] = {}
+    for (kind, name), ns in named:
+        family = (kind, _NUMBERED.sub(".*", name))
+        sums[family] = sums.get(family, 0) + ns
+    return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _shared(part: float, whole: float) -> str:
+    return f"{time_text(part)} ({100 * part / max(whole, 1):.1f} %)"
+
+
+def _path_lanes(a: Analysis) -> Markup:
+    """Neighbouring pieces of the same kind are drawn as one where there are too many to see."""
+    path = a.critical_path
+    ranks = sorted({s.rank for s in path.segments})
+    least = (path.end_ns - path.start_ns) / _PIECES if len(path.segments) > _PIECES else 0
+    pieces: list[tuple[int, float, float, str, str]] = []
+    lane = {r: i for i, r in enumerate(ranks)}
+    for s in path.segments:
+        title = f"rank {s.rank}: {s.what}, {short(s.name)}, {time_text(s.end_ns - s.start_ns)}"
+        last = pieces[-1] if pieces else None
+        if last and last[0] == lane[s.rank] and s.end_ns - last[1] < least:
+            pieces[-1] = (last[0], last[1], s.end_ns, last[3], last[4])
+        else:
+            pieces.append((lane[s.rank], s.start_ns, s.end_ns, charts.color(s.what), title))
+    return charts.lanes([f"rank {r}" for r in ranks], pieces, path.start_ns, path.end_ns)
+
+
+def _communication(a: Analysis) -> Iterator[Markup]:
+    talk = a.communication
+    if not talk.collectives and not talk.messages:
+        return
+    yield table_markup(talk.table().first(40))
+    rows = [
+        (
+            f"{size_text(b.low_bytes)} and more",
+            float(b.bytes),
+            f"{b.count:,} ×, {size_text(b.bytes)}",
+            charts.color("communication"),
+        )
+        for b in talk.sizes
+    ]
+    yield charts.figure(
+        "Message sizes", "Bytes of collectives and messages by size.", charts.bars(rows)
+    )
+    ranks = sorted({p.src for p in talk.pairs} | {p.dst for p in talk.pairs})
+    if 2 <= len(ranks) <= 128:
+        place = {r: i for i, r in enumerate(ranks)}
+        cells = [
+            (place[p.src], place[p.dst], float(p.bytes), f"{p.src} → {p.dst}: {size_text(p.bytes)}")
+            for p in talk.pairs
+        ]
+        caption = (
+            "Collectives as a ring in the group's order would; all-to-all and messages as they are."
+        )
+        yield charts.figure("Who sends to whom", caption, charts.heatmap(len(ranks), cells))
+    if any(s.caused_wait_ns for s in a.stragglers):
+        late = [
+            (
+                f"rank {s.rank}",
+                float(s.caused_wait_ns),
+                f"{time_text(s.caused_wait_ns)}, last {s.times_last} ×",
+                charts.color("waiting"),
+            )
+            for s in a.stragglers[:20]
+        ]
+        caption = "Waiting each rank causes, summed over the ranks that wait."
+        yield charts.figure("Who makes others wait", caption, charts.bars(late))
+
+
+def _work(a: Analysis) -> Iterator[Markup]:
+    total = max(a.operators.total_ns, 1)
+    for title, spent in (("Operators", a.operators.operators), ("Modules", a.operators.modules)):
+        kinds = {"comm": "communication"}
+        most = _families(((s.kind, s.name), s.time_ns) for s in spent)
+        rows = [
+            (short(name), float(ns), _shared(ns, total), charts.color(kinds.get(kind, kind)))
+            for (kind, name), ns in most[:14]
+        ]
+        caption = "Device time over all ranks; what layers and buckets (.*) do alike together."
+        if rows:
+            yield charts.figure(title, caption, charts.bars(rows))
+    points = [
+        (
+            p.intensity,
+            p.tflops,
+            float(p.time_ns),
+            f"{p.name} {p.shapes[:80]}: {p.tflops:.1f} TFLOP/s, {p.gbps:.0f} GB/s, {time_text(p.time_ns)}",
+        )
+        for p in a.roofline.points
+    ]
+    chart = charts.scatter(points, a.roofline.peak_tflops, a.roofline.peak_gbps)
+    if chart:
+        yield charts.figure(
+            "Roofline", "An operator and shapes a point, as large as its time.", chart
+        )
+
+
+def _memory(a: Analysis) -> Iterator[Markup]:
+    rank = next((r for r in a.memory.ranks if r.rank == a.memory.peak_rank), None)
+    if rank is None:
+        return
+    points = [(float(m.time_ns), float(m.bytes)) for m in rank.timeline]
+    chart = charts.area(points, a.critical_path.start_ns, a.critical_path.end_ns)
+    caption = f"From {rank.source}; what no node names, such as workspaces, is not in it."
+    yield charts.figure(f"Memory of rank {rank.rank}", caption, chart)
+    yield table_markup(a.memory.table())
+
+
+def _storage(a: Analysis) -> Iterator[Markup]:
+    if a.storage:
+        yield table_markup(server_table(a.storage))
+
+
+def comparison_section(comparison: Comparison) -> Markup:
+    """What differs from another run, which is A, and what explains it."""
+    step = comparison.step
+    noise = "" if step.significant else " The difference is within the noise."
+    rows = [
+        (
+            e.what,
+            float(abs(e.delta_ns)),
+            f"{'+' if e.delta_ns > 0 else '−'}{time_text(abs(e.delta_ns))}",
+            charts.color("slower" if e.delta_ns > 0 else "faster"),
+        )
+        for e in comparison.explained[:14]
+        if abs(e.delta_ns) * 1000 >= abs(step.delta_ns)
+    ]
+    caption = (
+        "Parts of the step on the critical path, orange longer here, blue shorter; they sum to it. "
+        "Those under a thousandth are left out."
+    )
+    return tag(
+        "section",
+        tag("h2", "Against the other run"),
+        *(serving_change_parts(comparison.serving) if comparison.serving else ()),
+        tag(
+            "p",
+            f"A step takes {time_text(step.b_ns)} instead of {time_text(step.a_ns)} "
+            f"({100 * (step.ratio - 1):+.1f} %).{noise}",
+        ),
+        charts.figure("What explains the difference", caption, charts.bars(rows)) if rows else "",
+        *(details(t) for t in comparison.lists() if t.rows),
+    )
+
+
+def _tables(a: Analysis) -> Iterator[Markup]:
+    return (details(t) for t in a.tables() if t.rows)
+
+
+SECTIONS: dict[str, tuple[str, Callable[[Analysis], Iterator[Markup]]]] = {
+    "Summary": ("Summary", _summary),
+    "Serving": ("Requests and engines", serving_parts),
+    "Time": ("Where the time goes", _time),
+    "Critical path": ("Critical path and what would help", _path),
+    "Communication": ("Communication", _communication),
+    "Storage": ("Storage", _storage),
+    "Operators": ("Operators and kernels", _work),
+    "Memory": ("Memory", _memory),
+    "Tables": ("All tables", _tables),
+}
+"""The parts of a page about a run by short name, in order: heading and maker of what stands below it."""
+
+
+def markdown_report(
+    analysis: Analysis, facts: dict[str, str], comparison: Comparison | None = None
+) -> str:
+    """The answers and all tables as Markdown."""
+    out = [
+        f"# {_plain(analysis.name)}",
+        " · ".join(_plain(f"{k} {v}".strip()) for k, v in facts.items()),
+        "",
+    ]
+    out += [f"**Warning:** {_plain(analysis.warning)}\n"] if analysis.warning else []
+    out += [
+        f"- **{_plain(a.question)}** {_plain(a.figure)}: {_plain(a.sentence)}"
+        for a in answers(analysis)
+    ]
+    out += [f"\nNote: {_plain(n)}" for n in analysis.notes]
+    tables = [*analysis.tables(), *(comparison.tables() if comparison else [])]
+    for table in tables:
+        if table.rows:
+            out += [
+                "",
+                f"## {_plain(table.title)}",
+                "",
+                _report_line(table.head),
+                "|" + "---|" * len(table.head),
+            ]
+            out += [_report_line([cell_text(c) for c in row]) for row in table.first(40).rows]
+    return "\n".join(out) + "\n"
+
+
+def _report_line(cells: tuple[str, ...] | list[str]) -> str:
+    return "| " + " | ".join(_plain(c) for c in cells) + " |"
+
+
+def _plain(text: str) -> str:
+    """Markdown and HTML in names are shown, not obeyed."""
+    flat = " ".join(text.split())
+    for mark in "\\`*_|<>[]":
+        flat = flat.replace(mark, {"<": "&lt;", ">": "&gt;"}.get(mark, "\\" + mark))
+    return flat

@@ -1,0 +1,450 @@
+"""What both timeline formats show: of every rank its tracks, arrows and counters."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import BinaryIO, Literal
+
+import numpy as np
+
+import chakrakit.core as core
+from chakrakit.arrays import I32, I64, Mask
+from chakrakit.errors import ConfigError
+from chakrakit.insight.communication import Flows, joined, match_calls, own_flows, shared_flows
+from chakrakit.insight.rank import Borders, RankView, Track, Tracks, borders, rank_view, tracks_of
+from chakrakit.trace.codecs import Exported
+from chakrakit.trace.files import open_output
+from chakrakit.trace.memory import allocations_of
+from chakrakit.trace.model import field_bytes, varint
+from chakrakit.trace.sets import SCHEMAS, Run, Series
+
+
+@dataclass(frozen=True)
+class TimelineOptions:
+    """What to show.
+
+    flows      arrows for dependencies between tracks, messages and collectives
+    memory     a counter of memory in use, where the trace says what is held
+    node_size  ranks in a machine; 0 where that is not known
+    window     (from, to) in ns: only rows that touch it
+    every_rank  draw every rank, also where one of many that are alike would do
+    """
+
+    flows: bool = True
+    memory: bool = True
+    node_size: int = 0
+    window: tuple[int, int] | None = None
+    every_rank: bool = False
+
+
+_MEMORY = SCHEMAS["memory"]
+MOST_RANKS = 64
+"""With more ranks than this, one is drawn for all that run the same program at the same times."""
+
+
+@dataclass(frozen=True, eq=False)
+class RankTimeline:
+    """One rank, ready to be drawn; `ranks` is how many it stands for, itself included."""
+
+    view: RankView
+    ranks: int
+    tracks: Tracks
+    flows: Flows
+    counters: list[Series]
+
+    @property
+    def label(self) -> str:
+        """What the rank is called."""
+        more = f" (1 of {self.ranks:,} alike)" if self.ranks > 1 else ""
+        return f"rank {self.view.rank}{more}"
+
+
+def drawn_ranks(run: Run, options: TimelineOptions) -> list[tuple[int, ...]]:
+    """Ranks that are drawn, each first among those that it stands for."""
+    if options.every_rank or len(run) <= MOST_RANKS:
+        return [(rank,) for rank in run.ranks]
+    return run.folds
+
+
+def rank_timelines(run: Run, options: TimelineOptions) -> Iterator[RankTimeline]:
+    """Every drawn rank in turn; arrows between ranks are matched first."""
+    drawn = drawn_ranks(run, options)
+    shared, free = _arrows(run, drawn, options.window) if options.flows else ({}, 1)
+    for like in drawn:
+        rank = like[0]
+        view = _within(rank_view(run, rank), options.window)
+        parts = [_no_flows()]
+        if options.flows:
+            own, free = own_flows(view, view.lanes[0], free)
+            parts += [own, *([shared[rank]] if rank in shared else [])]
+        counters = _counters(run, view, options)
+        yield RankTimeline(view, len(like), tracks_of(view), joined(parts), counters)
+
+
+def _arrows(
+    run: Run, drawn: list[tuple[int, ...]], window: tuple[int, int] | None
+) -> tuple[dict[int, Flows], int]:
+    """Arrows between the ranks that are drawn, and the next number that is free for one."""
+    matched = match_calls(run, drawn)
+    shown = _touches(matched.start, matched.end, window)
+    shown &= np.isin(matched.rank, [like[0] for like in drawn])
+    # The other end of a message may be on a rank that this one stands for: that is no arrow to itself.
+    shown &= (matched.partner < 0) | (matched.rank[matched.partner] != matched.rank)
+    return shared_flows(matched, 1, shown), 2 * len(matched) + 2
+
+
+def _within(view: RankView, window: tuple[int, int] | None) -> RankView:
+    """Rows outside of the window count as not having run."""
+    if window is None:
+        return view
+    out = ~_touches(view.start, view.end, window)
+    return replace(view, start=np.where(out, -1, view.start), end=np.where(out, -1, view.end))
+
+
+def _touches(start: I64, end: I64, window: tuple[int, int] | None) -> Mask:
+    if window is None:
+        return np.ones(len(start), np.bool_)
+    return (end >= window[0]) & (start <= window[1])
+
+
+def _no_flows() -> Flows:
+    none = np.zeros(0, np.int64)
+    return Flows(none, none, none.astype(np.bool_), none.astype(np.bool_))
+
+
+def _counters(run: Run, view: RankView, options: TimelineOptions) -> list[Series]:
+    """Memory as the trace accounts for it, and every other figure over time that the run carries."""
+    found = [s for s in run.counters.series(view.rank) if s.name != _MEMORY.name]
+    if not options.memory:
+        return found
+    if options.window is None and (held := allocations_of(view.trace, view.start, view.end)):
+        time, value = held.timeline(view.start, view.end)
+        return [*found, Series(_MEMORY.name, _MEMORY.unit, time, value.astype(np.float64))]
+    return [*found, *(s for s in run.counters.series(view.rank) if s.name == _MEMORY.name)]
+
+
+# Chrome's JSON trace format: what chrome://tracing, Perfetto and Kineto's tools read.
+#
+# Times are microseconds with three decimals, so that nanoseconds stay exact; every track is serial or
+# properly nested, as complete (X) events on one track must be.
+
+
+_BATCH = 50_000
+
+
+def write_chrome(
+    run: Run, path: str | os.PathLike[str], options: TimelineOptions | None = None
+) -> Exported:
+    """Writes the run; `.gz` compresses. Counts slices as nodes and arrows as edges."""
+    found = Exported(0, 0, 0)
+    with open_output(path, binary_only=False) as stream:
+        stream.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
+        stream.write(_event(ph="M", name="trace_name", pid=0, args={"name": run.card.name}))
+        for line in rank_timelines(run, options or TimelineOptions()):
+            _head(stream, line)
+            for lines in _slices(line), _flows(line), _chrome_counters(line):
+                _write(stream, lines)
+            found.nodes += len(line.tracks.row)
+            found.edges += int(line.flows.stops.sum())
+            found.folded += line.ranks - 1
+        stream.write(b"\n]}\n")
+    return found
+
+
+def _event(**fields: object) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def _head(stream: BinaryIO, line: RankTimeline) -> None:
+    rank = line.view.rank
+    stream.write(b",\n" + _event(ph="M", name="process_name", pid=rank, args={"name": line.label}))
+    stream.write(
+        b",\n" + _event(ph="M", name="process_sort_index", pid=rank, args={"sort_index": rank})
+    )
+    for i, track in enumerate(line.tracks.tracks):
+        title = track.lane if not track.number else f"{track.lane} ({track.number + 1})"
+        for what, args in (
+            ("thread_name", {"name": title}),
+            ("thread_sort_index", {"sort_index": i}),
+        ):
+            stream.write(b",\n" + _event(ph="M", name=what, pid=rank, tid=i, args=args))
+
+
+def _write(stream: BinaryIO, lines: Iterator[str]) -> None:
+    """In batches: one write per line would cost more than the line."""
+    batch: list[str] = []
+    for text in lines:
+        batch.append(text)
+        if len(batch) == _BATCH:
+            stream.write((",\n" + ",\n".join(batch)).encode())
+            batch = []
+    if batch:
+        stream.write((",\n" + ",\n".join(batch)).encode())
+
+
+def _micros(nanos: I64) -> list[str]:
+    """Exact: no float in between."""
+    whole, rest = np.divmod(nanos, 1000)
+    return [f"{a}.{b:03d}" for a, b in zip(whole.tolist(), rest.tolist(), strict=True)]
+
+
+def _slices(line: RankTimeline) -> Iterator[str]:
+    tracks, view = line.tracks, line.view
+    codes, texts = view.names
+    names = [json.dumps(t) for t in texts]
+    kinds = ('"compute"', '"communication"', '"copy"', '"host"', '"other"')
+    pid = view.rank
+    columns = (
+        codes[tracks.row].tolist(),
+        view.kind[tracks.row].tolist(),
+        tracks.track.tolist(),
+        _micros(tracks.start),
+        _micros(tracks.end - tracks.start),
+    )
+    for name, kind, tid, start, length in zip(*columns, strict=True):
+        yield (
+            f'{{"ph":"X","name":{names[name]},"cat":{kinds[kind]},"pid":{pid},"tid":{tid},'
+            f'"ts":{start},"dur":{length}}}'
+        )
+
+
+def _flows(line: RankTimeline) -> Iterator[str]:
+    """`s` begins an arrow, `t` passes it on, `f` ends it; each binds to the slice around its time."""
+    tracks, view, flows = line.tracks, line.view, line.flows
+    track_of = np.full(len(view), -1, np.int64)
+    track_of[tracks.row] = tracks.track
+    shown = track_of[flows.row] >= 0
+    row = flows.row[shown]
+    phase = np.where(flows.begins, 0, np.where(flows.stops, 2, 1))[shown]
+    columns = (
+        flows.id[shown].tolist(),
+        phase.tolist(),
+        track_of[row].tolist(),
+        _micros(view.start[row]),
+    )
+    phases = ('"s"', '"t"', '"f","bp":"e"')
+    for number, which, tid, at in zip(*columns, strict=True):
+        yield (
+            f'{{"ph":{phases[which]},"id":{number},"name":"dependency","cat":"flow",'
+            f'"pid":{view.rank},"tid":{tid},"ts":{at}}}'
+        )
+
+
+def _chrome_counters(line: RankTimeline) -> Iterator[str]:
+    for counter in line.counters:
+        name, pid = json.dumps(counter.name), line.view.rank
+        unit = json.dumps(counter.unit or "value")
+        for at, value in zip(_micros(counter.time_ns), counter.value.tolist(), strict=True):
+            yield f'{{"ph":"C","name":{name},"pid":{pid},"ts":{at},"args":{{{unit}:{value:.15g}}}}}'
+
+
+# Perfetto's own format: nanosecond slices on a tree of tracks, arrows and counters.
+#
+# The tree is cluster › node › rank › stream, thread or counter. Names are interned; packets are written
+# rank by rank, so that memory is bounded by the largest rank. Opens at ui.perfetto.dev.
+
+
+_SEQUENCE = 1
+_BEGIN, _END, _COUNTER = 1, 2, 4
+_CLEARED, _NEEDED = 1, 2
+_EXPLICIT = 3
+"""Children of a track are shown by their rank, not by name."""
+_BYTES = 3
+
+
+def _number(field: int, value: int) -> bytes:
+    """A field with a number; zero too, which the reader tells from absence."""
+    return varint(field << 3) + varint(value & (1 << 64) - 1)
+
+
+def _message(field: int, *parts: bytes) -> bytes:
+    """A field with bytes: a message made of its fields."""
+    return field_bytes(field, b"".join(parts))
+
+
+def _text(field: int, value: str) -> bytes:
+    """A field with text; what is not valid Unicode is replaced."""
+    return _message(field, value.encode("utf-8", "replace"))
+
+
+class _Names:
+    """Interned names: each is written once, before its first use."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+        self._fresh: list[tuple[int, str]] = []
+
+    def numbers(self, texts: list[str]) -> I32:
+        """A number above 0 for each text."""
+        out = np.empty(len(texts), np.int32)
+        for i, name in enumerate(texts):
+            if name not in self._known:
+                self._known[name] = len(self._known) + 1
+                self._fresh.append((self._known[name], name))
+            out[i] = self._known[name]
+        return out
+
+    def packet(self) -> bytes:
+        """The names not written yet; nothing where there are none."""
+        if not self._fresh:
+            return b""
+        names = [_message(2, _number(1, i), _text(2, name)) for i, name in self._fresh]
+        self._fresh = []
+        return _packet(_message(12, *names), _number(13, _NEEDED))
+
+
+def _packet(*fields: bytes) -> bytes:
+    return _message(1, _number(10, _SEQUENCE), *fields)
+
+
+def _track(uuid: int, parent: int, name: str, order: int, *more: bytes) -> bytes:
+    fields = [_number(1, uuid), _text(2, name)]
+    if parent:
+        fields.append(_number(5, parent))
+    return _packet(_message(60, *fields, _number(11, _EXPLICIT), _number(12, order), *more))
+
+
+def write_perfetto(
+    run: Run, path: str | os.PathLike[str], options: TimelineOptions | None = None
+) -> Exported:
+    """Writes the run; `.gz` compresses. Counts slices as nodes and arrows as edges."""
+    with open_output(path) as stream:
+        return _Writer(stream, run, options or TimelineOptions()).write()
+
+
+class _Writer:
+    """Gives out track numbers and writes packets in the order readers need them."""
+
+    def __init__(self, stream: BinaryIO, run: Run, options: TimelineOptions) -> None:
+        self.stream, self.run, self.options = stream, run, options
+        self.names = _Names()
+        self.uuid = 0
+        self.nodes: dict[int, int] = {}
+
+    def write(self) -> Exported:
+        """Everything, counted."""
+        self.stream.write(_packet(_number(13, _CLEARED)))
+        root = self._describe(0, self.run.card.name or "run", 0)
+        found = Exported(0, 0, 0)
+        for line in rank_timelines(self.run, self.options):
+            rank = line.view.rank
+            parent = self._describe(self._node(root, rank), line.label, rank)
+            found.nodes += self._slices(line, parent)
+            found.edges += int(line.flows.stops.sum())
+            found.folded += line.ranks - 1
+            for i, counter in enumerate(line.counters):
+                self._counter(counter, parent, i)
+        return found
+
+    def _describe(self, parent: int, name: str, order: int, *more: bytes) -> int:
+        self.uuid += 1
+        self.stream.write(_track(self.uuid, parent, name, order, *more))
+        return self.uuid
+
+    def _node(self, root: int, rank: int) -> int:
+        """The machine a rank is in, where their size is known."""
+        if not self.options.node_size:
+            return root
+        node = rank // self.options.node_size
+        if node not in self.nodes:
+            self.nodes[node] = self._describe(root, f"node {node}", node)
+        return self.nodes[node]
+
+    def _slices(self, line: RankTimeline, parent: int) -> int:
+        tracks = line.tracks
+        uuids = np.array(
+            [self._describe(parent, _title(t), i) for i, t in enumerate(tracks.tracks)] or [0],
+            np.int32,
+        )
+        codes, texts = line.view.names
+        name = self.names.numbers(texts)[codes] if texts else np.zeros(0, np.int32)
+        self.stream.write(self.names.packet())
+        order = borders(tracks)
+        rows = tracks.row[order.item]
+        flows = _flow_columns(line.flows, rows, order, len(line.view))
+        self.stream.write(
+            core.perfetto_packets(
+                order.time,
+                np.where(order.begins, _BEGIN, _END).astype(np.int8),
+                uuids[tracks.track[order.item]],
+                np.where(order.begins, name[rows], 0).astype(np.int32),
+                np.zeros(len(rows), np.int64),
+                *flows,
+                _SEQUENCE,
+            )
+        )
+        return len(tracks.row)
+
+    def _counter(self, counter: Series, parent: int, order: int) -> None:
+        unit = _number(3, _BYTES) if counter.unit == "bytes" else b""
+        uuid = self._describe(parent, counter.name, 1000 + order, _message(8, unit))
+        n = len(counter.time_ns)
+        none = np.zeros(n + 1, np.int64)
+        self.stream.write(
+            core.perfetto_packets(
+                counter.time_ns.astype(np.int64),
+                np.full(n, _COUNTER, np.int8),
+                np.full(n, uuid, np.int32),
+                np.zeros(n, np.int32),
+                np.rint(counter.value).astype(np.int64),
+                none,
+                none[:0],
+                none,
+                none[:0],
+                _SEQUENCE,
+            )
+        )
+
+
+def _title(track: Track) -> str:
+    return track.lane if not track.number else f"{track.lane} ({track.number + 1})"
+
+
+def _flow_columns(flows: Flows, rows: I64, order: Borders, count: int) -> tuple[I64, I64, I64, I64]:
+    """Offsets and ids of the arrows that leave, and of those that stop, at each begin."""
+    place = np.full(count, -1, np.int64)
+    begins = np.flatnonzero(order.begins)
+    place[rows[begins]] = begins
+    at = place[flows.row]
+    out: list[I64] = []
+    for chosen in (~flows.stops, flows.stops):
+        out += _grouped(at, flows.id, chosen & (at >= 0), len(rows))
+    return out[0], out[1], out[2], out[3]
+
+
+def _grouped(at: I64, ids: I64, chosen: Mask, count: int) -> Iterator[I64]:
+    at, ids = at[chosen], ids[chosen]
+    order = np.argsort(at, kind="stable")
+    yield np.concatenate([[0], np.cumsum(np.bincount(at, minlength=count))]).astype(np.int64)
+    yield ids[order]
+
+
+# A run's timeline as a file that other tools open.
+
+
+def timeline_format(
+    path: str | os.PathLike[str], *, perfetto: bool = False, chrome: bool = False
+) -> Literal["perfetto", "chrome"] | None:
+    """The format of a timeline: the one asked for, else by the path's suffix; None for another file."""
+    if perfetto and chrome:
+        raise ConfigError("choose one of --perfetto and --chrome")
+    suffix = PurePath(os.fspath(path).removesuffix(".gz")).suffix
+    if perfetto or (not chrome and suffix == ".pftrace"):
+        return "perfetto"
+    return "chrome" if chrome or suffix == ".json" else None
+
+
+def write_timeline(
+    run: Run,
+    path: str | os.PathLike[str],
+    options: TimelineOptions | None = None,
+    *,
+    chrome: bool = False,
+) -> Exported:
+    """Writes the run in Perfetto's own format, or as Chrome JSON; `.gz` compresses."""
+    write = write_chrome if chrome else write_perfetto
+    return write(run, path, options)

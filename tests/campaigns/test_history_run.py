@@ -1,0 +1,79 @@
+"""One history as a Run: one rank per place in the job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chakrakit.campaigns import history_run
+from chakrakit.campaigns.recorded import Recorder
+from chakrakit.errors import ConfigError
+
+
+def rows(trace, stream):
+    """(name, start, end) of a stream's rows, in seconds."""
+    chosen = trace.column("stream", -1) == stream
+    times = zip(
+        trace.names.to_pylist(), trace.start_ns / 1e9, trace.end_ns / 1e9, chosen, strict=True
+    )
+    return [(name, start, end) for name, start, end, mine in times if mine]
+
+
+@pytest.fixture
+def failed(job, tmp_path: Path):
+    """Node 3 of four fails after an hour and a half, is repaired for two hours; checkpoints every hour."""
+    (tmp_path / "log.csv").write_text("hour,node\n1.5,3\n")
+    made = job(
+        step_seconds="60",
+        steps="180",
+        cluster="{nodes: 4, repair_hours: 2}",
+        failures="{log: log.csv}",
+        checkpoint="{interval_steps: 60, seconds: 0}",
+        recovery="{detection_seconds: 600, restart_seconds: 0}",
+    )
+    return history_run(made)
+
+
+def test_the_job_s_stages_and_the_state_of_the_node_that_failed(failed):
+    """Half an hour is lost; detection takes ten minutes of the two hours of repair."""
+    hour = 3600
+    assert rows(failed.trace(3), 0) == [
+        ("train", 0, hour),
+        ("lost steps", hour, 1.5 * hour),
+        ("detection", 1.5 * hour, 1.5 * hour + 600),
+        ("waiting", 1.5 * hour + 600, 3.5 * hour),
+        ("train", 3.5 * hour, 5.5 * hour),
+    ]
+    assert rows(failed.trace(3), 1) == [
+        ("in service", 0, 1.5 * hour),
+        ("empty", 1.5 * hour, 3.5 * hour),
+        ("in service", 3.5 * hour, 5.5 * hour),
+    ]
+
+
+def test_nodes_that_never_failed_share_one_trace(failed):
+    assert failed.body_count == 2
+    assert rows(failed.trace(0), 1) == [("in service", 0, 5.5 * 3600)]
+    assert failed.card.measured["failures"] == 1
+    assert failed.card.settings["checkpoint_interval_steps"] == 60
+    assert failed.counters["progress"].to_pylist()[-1] == {"time": 19_800 * 10**9, "steps": 180}
+
+
+def test_a_loss_longer_than_a_stretch_of_training_reaches_into_the_one_before():
+    recorder = Recorder(None)
+    recorder.stage("run", 0, 10, 1)
+    recorder.stage("checkpoint", 10, 12, 1)
+    recorder.stage("run", 12, 20, 2)
+    recorder.rolled_back(20, 15)
+    assert recorder.progress[-1] == (20, 2)
+    assert [piece for piece in recorder.job if piece[0] == "lost steps"] == [("lost steps", 5, 20)]
+
+
+def test_a_history_beyond_what_nanoseconds_can_hold(job):
+    """Nodes that are never repaired, and one spare: the job waits for ever."""
+    made = job(
+        cluster="{nodes: 16, spares: 0, repair_hours: 1.0e+19}", failures="{node_mtbf_hours: 20}"
+    )
+    with pytest.raises(ConfigError, match=r"days; a timeline in nanoseconds holds 106,752"):
+        history_run(made)

@@ -1,0 +1,53 @@
+"""`chakra analyze` for people and as data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import chakrakit as ck
+from support.commands import chakra, data, succeeded
+
+
+def test_the_time_of_a_run_by_rank(runs: Path) -> None:
+    """3 µs of product, then 2 µs of communication that nothing hides."""
+    found = data("analyze", runs / "fast")
+    assert found["span_ns"] == 5000
+    assert [(r["rank"], r["breakdown"]["exposed_comm_ns"]) for r in found["ranks"]] == [
+        (0, 2000),
+        (1, 2000),
+    ]
+
+
+def test_what_a_faster_product_would_save(runs: Path) -> None:
+    (gain,) = data("analyze", runs / "fast", "--faster", "compute=2")["what_if"]["gains"]
+    assert (gain["what"], gain["saved_ns"]) == ("compute", 1500)
+
+
+def test_people_get_tables_of_so_many_rows(runs: Path) -> None:
+    short = succeeded("analyze", runs / "fast", "--rows", "1")
+    assert "bound by: device" in short
+    assert len(short.splitlines()) < len(succeeded("analyze", runs / "fast").splitlines())
+
+
+def test_only_the_ranks_that_are_asked_for(runs: Path) -> None:
+    assert [r["rank"] for r in data("analyze", runs / "fast", "--ranks", "1")["ranks"]] == [1]
+    done = chakra("analyze", runs / "fast", "--ranks", "x")
+    assert (done.exit_code, done.stderr[:7]) == (2, "error: ")
+
+
+def run_of(compute_ns: int) -> ck.Run:
+    """Two ranks that compute, and then meet for 2 µs."""
+    t = ck.TraceBuilder()
+    work = t.comp("gemm", duration_ns=compute_ns, start_ns=0)
+    meet = {"start_ns": compute_ns, "duration_ns": 2000}
+    t.collective("sync", ck.CollectiveType.ALL_REDUCE, 64, deps=[work], pg_name="tp", **meet)
+    return ck.Run([t.build()] * 2, groups=ck.Groups({"tp": [0, 1]}))
+
+
+def test_some_ranks_of_a_run() -> None:
+    assert [r.rank for r in ck.analyze(run_of(3000), ranks=[1]).ranks] == [1]
+
+
+def test_a_factor_says_what_it_would_save() -> None:
+    (gain,) = ck.analyze(run_of(3000), faster={"compute": 3}).what_if.gains
+    assert gain.saved_ns == 2000

@@ -1,0 +1,139 @@
+"""Two runs side by side: what changed, what explains it, and rules that say when it is too much."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import chakrakit as ck
+from chakrakit.commands import main
+from chakrakit.errors import ConfigError
+from chakrakit.insight import compare, failures, parse_rule
+from chakrakit.trace.model import Trace
+from chakrakit.trace.sets import Run, Times, TraceSet, run_of
+
+
+def run_with(durations: np.ndarray) -> Run:
+    names = [f"operator {i}" for i in range(len(durations))]
+    trace = Trace.from_columns(
+        {
+            "name": names,
+            "type": np.full(len(durations), 4),
+            "is_cpu_op": np.zeros(len(durations), bool),
+            "stream": np.zeros(len(durations), np.int64),
+        }
+    )
+    end = np.cumsum(durations)
+    return run_of(TraceSet([trace]), {0: Times(end - durations, end)}, {})
+
+
+def test_what_both_runs_have_is_neither_added_nor_removed() -> None:
+    """The order by time differs between the sides, so the longest of one are short in the other."""
+    rising = np.arange(1, 501, dtype=np.int64) * 1000
+    found = compare(run_with(rising), run_with(rising[::-1].copy()))
+    assert len(found.operators) == 500
+    assert {c.change for c in found.operators} <= {"slower", "faster", "same"}
+
+
+def slower(run: ck.Run, row: int, by: int) -> ck.Run:
+    """The same with one node of every rank longer, and all after it later."""
+    times = {}
+    for rank in run.ranks:
+        start, end = run.start(rank).copy(), run.end(rank).copy()
+        after = start >= end[row]
+        start[after] += by
+        end[after] += by
+        end[row] += by
+        times[rank] = Times(start, end)
+    return run_of(run, times, tick_ps=1000)
+
+
+def test_the_difference_is_explained_and_sums_up(two_ranks):
+    result = compare(two_ranks, slower(two_ranks, 2, 7_000))
+    assert (result.step.a_ns, result.step.b_ns) == (55_000, 62_000)
+    assert result.explained[0].what == "compute: update"
+    assert result.explained[0].delta_ns == 7_000
+    assert sum(e.delta_ns for e in result.explained) == 7_000
+    assert sum(e.delta_ns for e in result.breakdown) == 7_000
+    changed = {c.name: c.change for c in result.operators}
+    assert changed == {"forward": "same", "update": "slower", "sum": "same"}
+
+
+def test_added_and_removed():
+    def one(name: str) -> ck.Run:
+        t = ck.TraceBuilder()
+        t.comp(name, stream=7, duration_ns=10)
+        return run_of(
+            ck.TraceSet([t.build()]), {0: Times(np.array([0]), np.array([10]))}, tick_ps=1000
+        )
+
+    changed = {c.name: c.change for c in compare(one("old"), one("new")).operators}
+    assert changed == {"old": "removed", "new": "added"}
+
+
+def test_runs_of_the_same_kind_give_the_noise(two_ranks):
+    """Three runs of A spread over 2 µs: half a µs more is noise, 7 µs are not."""
+    a = [two_ranks, slower(two_ranks, 2, 1_000), slower(two_ranks, 2, 2_000)]
+    quiet = compare(a, slower(two_ranks, 2, 1_500))
+    assert quiet.step.noise_ns == 1_000
+    assert not quiet.step.significant
+    assert failures(quiet, ["step>0.1%"]) == []
+    assert failures(compare(a, slower(two_ranks, 2, 7_000)), ["step>3%"])
+
+
+@pytest.mark.parametrize(
+    ("rule", "fails"),
+    [
+        ("step>3%", True),
+        ("step>20%", False),
+        ("compute>1us", True),
+        ("compute>1ms", False),
+        ("idle>0ns", False),
+    ],
+)
+def test_rules(two_ranks, rule, fails):
+    result = compare(two_ranks, slower(two_ranks, 2, 7_000))
+    assert bool(failures(result, [rule])) == fails
+
+
+@pytest.mark.parametrize("text", ["step", "step>", ">3%", "step>3 apples", "step=3%"])
+def test_rules_that_are_none(text):
+    with pytest.raises(ConfigError, match="step>3%"):
+        parse_rule(text)
+
+
+def test_unknown_metrics_are_named(two_ranks):
+    with pytest.raises(ConfigError, match="exposed_comm"):
+        failures(compare(two_ranks, two_ranks), ["speed>3%"])
+
+
+def test_compare_exits_1_when_a_rule_fails(two_ranks, tmp_path, capfdbinary):
+    for name, run in (("a", two_ranks), ("b", slower(two_ranks, 2, 7_000))):
+        ck.write(run, tmp_path / name)
+    a, b = str(tmp_path / "a"), str(tmp_path / "b")
+    main(["compare", a, a, "--fail-if", "step>3%"], standalone_mode=False)
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", a, b, "--json", "--fail-if", "step>3%"])
+    assert stop.value.code == 1
+    out = capfdbinary.readouterr().out
+    told = json.loads(out[out.index(b"{\n") :])
+    assert told["step"]["ratio"] == pytest.approx(62 / 55)
+    assert told["explained"][0] == {"what": "compute: update", "delta_ns": 7_000}
+
+
+def test_a_rule_says_by_how_much_it_is_broken(two_ranks):
+    result = compare(two_ranks, slower(two_ranks, 2, 5_500))
+    assert failures(result, ["step>3%", "compute>1us", "step<-1%"]) == [
+        "step changed by +10.00 %, more than 3 %",
+        "compute changed by +5,500 ns, more than 1 us",
+    ]
+    faster = compare(slower(two_ranks, 2, 5_000), two_ranks)
+    assert failures(faster, ["compute<-1us"]) == ["compute changed by -5,000 ns, less than -1 us"]
+
+
+def test_sides_of_unlike_size_are_noted(two_ranks):
+    notes = compare(two_ranks, two_ranks.select_ranks([1])).notes
+    assert "A has 2 ranks and B 1; sums are per rank" in notes
+    assert "no steps were found: the whole run counts as one" in notes

@@ -1,0 +1,65 @@
+"""What a served run says of its requests: parts that sum to the whole, and what they waited for."""
+
+from __future__ import annotations
+
+import pytest
+
+import chakrakit as ck
+from chakrakit.insight import ServingFacts
+from chakrakit.insight.served_requests import serving_facts
+from support.served import served
+
+
+def facts(**limits: int) -> ServingFacts:
+    found = serving_facts(served(**limits))
+    assert found is not None
+    return found
+
+
+def test_the_mean_request_is_its_queue_its_prompt_and_its_output() -> None:
+    found = facts()
+    assert found.requests == 2
+    assert found.parts == {"queued": 5, "prompt": 10, "output": 15}
+    assert (found.e2e_ms.mean, found.ttft_ms.mean, found.tpot_ms.mean) == (30, 15, 10)
+    assert (found.output.steps_ms, found.output.between_ms) == (15, 0)
+    assert found.output.features == {"steps": 1.5, "decodes": 3, "prompt tokens": 2, "context": 14}
+
+
+def test_an_engine_has_its_steps_its_cache_and_its_queue() -> None:
+    [engine] = facts().engines
+    assert (engine.steps, engine.requests, engine.step_ms, engine.busy) == (3, 2, 10, 1)
+    assert (engine.cache_capacity, engine.cache_peak, engine.cache_mean) == (100, 100, 40)
+    assert engine.waiting_mean == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("limits", "waits"),
+    [
+        (
+            {"kv_capacity_tokens": 100, "max_requests": 2},
+            {"room in the cache": 0.5, "a place in the batch": 0.5},
+        ),
+        (
+            {"kv_capacity_tokens": 100, "max_requests": 9},
+            {"room in the cache": 0.5, "the next step and its tokens": 0.5},
+        ),
+        ({"max_requests": 1}, {"a place in the batch": 1}),
+        ({"other": 1}, {"the next step and its tokens": 1}),
+    ],
+)
+def test_what_requests_waited_for_follows_from_the_engines_limits(
+    limits: dict[str, int], waits: dict[str, float]
+) -> None:
+    assert facts(**limits).engines[0].waits == waits
+
+
+def test_the_time_of_a_step_is_no_less_for_more_work() -> None:
+    model = facts().step_model
+    assert all(value >= 0 for value in model.values())
+    assert sum(model[n] * v for n, v in zip(model, (1, 2, 6, 6), strict=True)) == pytest.approx(10)
+
+
+def test_the_slowest_come_first_and_other_runs_have_no_facts(two_ranks: ck.Run) -> None:
+    assert [r.finish_ms - r.arrival_ms for r in facts().slowest] == [30, 30]
+    assert serving_facts(two_ranks) is None
+    assert facts().tables()[0].title == "2 requests, ms"
