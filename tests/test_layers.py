@@ -27,7 +27,7 @@ LAYERS = [
     {"simulator", "replayer"},
     {"serving"},
     {"insight"},
-    {"studies"},
+    {"exploration"},
     {"campaigns"},
     {"published"},
     {"views"},

@@ -28,9 +28,9 @@ RESULTS = {
     "query": "chakrakit.commands.results.QueryResult",
     "replay": "chakrakit.replayer.result.ReplayReport",
     "report": "chakrakit.insight.analysis.Analysis",
-    "search": "chakrakit.studies.search.plan_search.SearchResult",
-    "search-capture": "chakrakit.studies.search.script_search.ScriptSearchResult",
-    "search-serve": "chakrakit.studies.search.serving_search.ServingSearchResult",
+    "search": "chakrakit.exploration.search.plan_search.SearchResult",
+    "search-capture": "chakrakit.exploration.search.script_search.ScriptSearchResult",
+    "search-serve": "chakrakit.exploration.search.serving_search.ServingSearchResult",
     "serve": "chakrakit.serving.results.summary.ServeResult",
     "simulate": "chakrakit.simulator.results.summary.SimulationSummary",
     "simulate-astra": "chakrakit.simulator.astra.result.AstraSummary",
@@ -38,7 +38,7 @@ RESULTS = {
     "study": "chakrakit.published.verdict.StudyResult",
     "transform": "chakrakit.passes.base.pipeline.Transformed",
     "transform-list": "chakrakit.passes.base.registry.PassList",
-    "sweep": "chakrakit.studies.sweep.sweep_run.SweepResult",
+    "sweep": "chakrakit.exploration.sweep.sweep_run.SweepResult",
     "validate": "chakrakit.trace.validation.findings.ValidationReport",
 }
 """Command → the Struct it prints with --json; `transform-list` is `transform --list`, and so on."""
