@@ -123,3 +123,12 @@ def test_a_quick_run_goes_through(name):
     assert result.errors == []
     assert len(result.cases) >= 3
     assert any(c.gone for c in result.cases)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUICK)
+def test_recorded_rows_come_out_again(name):
+    judged = recorded_rows(name)[0]
+    row = next(r for r in judged.rows if r.phase == "judged")
+    again = judged.study.measure(row.case, row.setting, row.seed)
+    assert dict(again) == pytest.approx(row.figures, rel=1e-3)
