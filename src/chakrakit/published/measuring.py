@@ -143,6 +143,7 @@ def measure_study(
         (side, point)
         for case in cases
         for side, settings in sides.items()
+        if len(settings) > 1  # else there is nothing to choose
         for setting in settings
         for point in _points(study, case, setting, tuning)
     ]
@@ -151,8 +152,8 @@ def measure_study(
     final = [
         (side, point)
         for case in cases
-        for side in sides
-        for point in _points(study, case, _best(study, rows, case, side), judging)
+        for side, settings in sides.items()
+        for point in _points(study, case, _best(study, rows, case, side, settings), judging)
     ]
     points.measure([p for _, p in final], progress)
     return Judged(study, rows + [points.row("judged", side, point) for side, point in final])
@@ -162,8 +163,12 @@ def _points(study: Study, case: Case, setting: Setting, seeds: Iterable[int]) ->
     return [Point(study.id, dict(case), dict(setting), seed) for seed in seeds]
 
 
-def _best(study: Study, rows: Sequence[Row], case: Case, side: str) -> Setting:
+def _best(
+    study: Study, rows: Sequence[Row], case: Case, side: str, choice: Sequence[Setting]
+) -> Setting:
     """The setting with the best mean; of equals, and where all raised, the first."""
+    if len(choice) == 1:
+        return choice[0]
     name, direction = study.better
     worst = np.inf if direction == "min" else -np.inf
     values: dict[str, list[float]] = {}
