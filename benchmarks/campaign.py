@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from chakrakit.campaigns import read_job
-from chakrakit.campaigns.history import History
+from chakrakit.campaigns.history import JobHistory
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "campaigns" / "llama3.yaml"
 
@@ -22,7 +22,7 @@ def main(histories: int = 100) -> None:
         path.write_text(EXAMPLE.read_text().replace("days: 54", "days: 90"))
         plan = read_job(path).plan
     began = time.process_time()
-    outcomes = [History(plan, f"0/{number}").run() for number in range(histories)]
+    outcomes = [JobHistory(plan, f"0/{number}").run() for number in range(histories)]
     spent = (time.process_time() - began) / histories
     failures = sum(sum(o.failures.values()) for o in outcomes) / histories
     days = sum(o.seconds for o in outcomes) / histories / 86400

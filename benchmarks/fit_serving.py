@@ -33,12 +33,12 @@ from serving_silicon import (
 )
 
 from chakrakit.errors import ChakraError
-from chakrakit.serving import Layout
+from chakrakit.serving import EngineLayout
 from chakrakit.serving.calibration import Constants
 from chakrakit.serving.plan import serving_step
 from chakrakit.serving.steps import StepOperators, times_on
 from chakrakit.workloads.description import Mesh
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 NAMES = Constants.__struct_fields__
 LOW = np.array([0.2, 0.3, 0.5, 0.05, 0.3, 0.0, 0.0, 0.0])
@@ -70,9 +70,9 @@ def case_of(row: dict[str, Any]) -> Case:
     """The operators of a decoding step and of one with a prompt, at a row's sizes."""
     place = machine(MACHINES[row["system"]])
     device = place.devices[0]
-    model = named(next(name for part, name in MODELS.items() if part in row["model_path"]))
+    model = model_named(next(name for part, name in MODELS.items() if part in row["model_path"]))
     degrees = layout(row)
-    plan = Layout(**degrees).plan(degrees["tp"], model)
+    plan = EngineLayout(**degrees).plan(degrees["tp"], model)
     kind = quantization(row)
     operators = StepOperators(model, plan, serving_step("bf16", kind), kind == "fp4")
     mesh, together = Mesh(plan), times_on(place)
@@ -82,7 +82,7 @@ def case_of(row: dict[str, Any]) -> Case:
         at = (
             np.array([float(tokens)]),
             np.array([float(sampled)]),
-            operators.met(np.array([float(tokens)])),
+            operators.experts_met(np.array([float(tokens)])),
         )
         work, comm = [], 0.0
         for o in operators.operators:

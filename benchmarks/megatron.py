@@ -16,7 +16,7 @@ from pathlib import Path
 import chakrakit
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 COMPUTE, MEMORY = 0.67, 0.65
 """Parts of the peak rate and of the memory's bandwidth that kernels reach: what `fit` finds."""
@@ -67,7 +67,7 @@ def candidates(size: str, tp: int, pp: int, dp: int, batch: int) -> Iterator[Wor
         if (batch // dp) % micro == 0:
             plan = Plan(tp=tp, pp=pp, dp=dp, sequence_parallel=False, recompute="full", **COMMON)
             step = Step(global_batch=batch, micro_batch=micro, dtype="fp16", grad_dtype="fp16")
-            yield Workload(model=named(f"megatron-{size}"), plan=plan, step=step)
+            yield Workload(model=model_named(f"megatron-{size}"), plan=plan, step=step)
 
 
 def flops(workload: Workload) -> float:
@@ -121,7 +121,7 @@ def fit() -> None:
                 **COMMON,
             )
             rows.append(
-                (Workload(model=named(f"megatron-{size}"), plan=plan, step=step), published)
+                (Workload(model=model_named(f"megatron-{size}"), plan=plan, step=step), published)
             )
     found = []
     for compute in (0.63, 0.64, 0.65, 0.66, 0.67, 0.68, 0.69, 0.70):

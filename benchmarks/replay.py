@@ -117,7 +117,8 @@ def compared(name: str, step, folder: Path) -> None:
 
 def dispatch() -> None:
     """A plan of small operators against the same in a loop."""
-    from chakrakit.replayer.runner import Program
+    from chakrakit.replayer.runner.guard import memory_budget
+    from chakrakit.replayer.runner.program import Program
 
     steps = [
         {
@@ -146,7 +147,9 @@ def dispatch() -> None:
     ]
     repeat = 10_000
     with torch.inference_mode():
-        program = Program(torch, {"slots": 5, "steps": steps}, "cpu", [])
+        program = Program(
+            torch, {"slots": 5, "steps": steps}, "cpu", [], memory_budget(torch, "cpu", 1)
+        )
         x, y = program.slots[:2] = torch.randn(4, 4), torch.randn(4, 4)
         program.check()
 

@@ -15,7 +15,7 @@ from chakrakit.parallel import each
 from chakrakit.simulator.results import simulate
 from chakrakit.workloads.description import Step
 from chakrakit.workloads.generate import generate
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 SMALL, FULL = ("llama-3.1-8b", 16), ("llama-3.1-70b", 256)
 
@@ -39,14 +39,16 @@ def measured(task):
 def main(model: str, gpus: int) -> None:
     step = Step(seq=4096, global_batch=gpus)
     began = time.process_time()
-    found, _ = search(named(model), step, [gpus], "dgx-h100")
+    found, _ = search(model_named(model), step, [gpus], "dgx-h100")
     cost = time.process_time() - began
     print(
         f"search: {found.best.step_ns / 1e6:.3f} ms in {cost:.1f} s of CPU, "
         f"{found.evaluated} simulated, {found.pruned} pruned"
     )
     name = machine_for("dgx-h100", gpus)
-    plans = list(workloads(space_of(named(model), [gpus], step, {}), named(model), step))
+    plans = list(
+        workloads(space_of(model_named(model), [gpus], step, {}), model_named(model), step)
+    )
     outcomes = list(each(measured, [(w, name) for w in plans]))
     failed = [o.error for o in outcomes if o.error]
     rows = [o.value for o in outcomes if o.value]

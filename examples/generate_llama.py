@@ -9,10 +9,10 @@ from pathlib import Path
 import chakrakit
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import dry_run, generated
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 workload = Workload(
-    model=named("llama3.1-8b"),
+    model=model_named("llama3.1-8b"),
     plan=Plan(tp=2, dp=4, data="fsdp"),
     step=Step(seq=4096, global_batch=16),
 )

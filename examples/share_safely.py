@@ -7,9 +7,9 @@ from chakrakit.passes import Anonymize
 from chakrakit.simulator.results import simulate
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
-model, plan = named("llama3.2-1b"), Plan(dp=4, tp=2, data="fsdp")
+model, plan = model_named("llama3.2-1b"), Plan(dp=4, tp=2, data="fsdp")
 secret = generate(Workload(model=model, plan=plan, step=Step(seq=1024, global_batch=8)))
 
 policy = Anonymize(key="keep this to yourself")

@@ -7,13 +7,13 @@ from chakrakit.passes import Edit, Recost, ScaleRanks
 from chakrakit.simulator.results import simulate
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 
 def main() -> None:
     """The step of eight ranks, scaled; then questions asked of 64."""
     plan, step = Plan(dp=8, data="fsdp"), Step(seq=2048, global_batch=8)
-    eight = generate(Workload(model=named("llama3.2-1b"), plan=plan, step=step)) | Recost(
+    eight = generate(Workload(model=model_named("llama3.2-1b"), plan=plan, step=step)) | Recost(
         "dgx-h100"
     )
     for ranks in (8, 64, 512):

@@ -17,7 +17,7 @@ import chakrakit as ck
 from chakrakit.arrays import I32, Mask
 from chakrakit.insight.rank import rank_view, tracks_of
 from chakrakit.machines.device import Launchers
-from chakrakit.passes.edit import Calls
+from chakrakit.passes.edit import SelectedCalls
 from chakrakit.replayer.recording import Recording
 from chakrakit.trace.model import EdgeForm, EdgeKind, Trace, nearest_kept
 from chakrakit.trace.sets import Run
@@ -124,7 +124,7 @@ def test_every_room_shows_them(name: str) -> None:
         for row in np.unique(parent[parent >= 0])[:: max(1, len(trace) // 20)].tolist():
             chosen = np.zeros(len(trace), np.bool_)
             chosen[row] = True
-            inside = (Calls(trace, chosen).call == row) & ~launched(trace)
+            inside = (SelectedCalls(trace, chosen).call == row) & ~launched(trace)
             assert inside.tolist() == (within(parent, row) & ~launched(trace)).tolist()
 
 

@@ -15,7 +15,7 @@ from chakrakit.errors import ChakraError
 from chakrakit.simulator.results import simulate
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 EARLY_ATTENTION = 0.154
 """Share of the 16-bit peak that FlashAttention 1 reaches, which llm-foundry ran; fitted. The preset says what
@@ -105,7 +105,7 @@ def _foundry(row: dict[str, str]) -> Workload:
     gpus, steps = int(row["gpus"]), int(row["grad_accum"] or 1)
     micro = int(row["gbs"]) // (gpus * steps)
     model = msgspec.structs.replace(
-        named(MPT[row["model"]]),
+        model_named(MPT[row["model"]]),
         positions=0,
         kernel="flash",
         dropout=False,
@@ -133,7 +133,7 @@ def _bridge(row: dict[str, str]) -> Workload:
         tp_overlap=tp > 1,
     )
     step = _step(row, int(row["gbs"]), int(row["mbs"]))
-    return Workload(model=named(BRIDGE[row["model"]]), plan=plan, step=step)
+    return Workload(model=model_named(BRIDGE[row["model"]]), plan=plan, step=step)
 
 
 def _step(row: dict[str, str], batch: int, micro: int) -> Step:

@@ -33,7 +33,7 @@ class FormatError(ChakraError):
 
 
 class TraceError(ChakraError):
-    """A trace was read but what was asked of it cannot be done."""
+    """A trace was read, but cannot be used for what the caller wants."""
 
 
 class ConfigError(ChakraError):
@@ -41,22 +41,23 @@ class ConfigError(ChakraError):
 
 
 class DeadlockError(ChakraError):
-    """Some work waits for what never comes."""
+    """Some work can never run, because it waits for something that never happens."""
 
 
 class MissingExtra(ChakraError):  # noqa: N818 - reads as what it is
     """An optional dependency is needed and not installed."""
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional package: pip install 'chakrakit[{extra}]'")
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an optional package: pip install 'chakrakit[{extra}]'")
 
 
 _SHOWN = 12
+"""Names that a message lists: about as many as fit two lines of a terminal."""
 
 
-def nearest(name: object, known: Iterable[object], few: int = _SHOWN) -> str:
-    """What to say after "no X named …": the nearest names, or those there are, shortened."""
-    texts = [str(k) for k in known]
+def nearest(name: object, names: Iterable[object], few: int = _SHOWN) -> str:
+    """The end of a message "no X named …": the names most like it or, if none is, the names there are."""
+    texts = [str(k) for k in names]
     spelled = {t.lower(): t for t in texts}
     close = (
         get_close_matches(str(name).lower(), spelled, 3) if str(name).strip("-0123456789") else []

@@ -1,7 +1,7 @@
 """Results: what commands and functions give back, small to look at and easy to take elsewhere.
 
 A result is a `msgspec.Struct` whose fields are what `--json` prints, with `Result` mixed in. Objects that
-carry more (a simulation and the run it can make) mix in `Facts` and say which struct speaks for them.
+carry more (a simulation and the run it can make) mix in `Facts`, whose `facts()` returns the struct to show.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ _LONGEST = 1800
 _LINE = 100
 """Most characters of a repr on one line; longer ones have one line per field."""
 _ROWS = 12
+"""Most entries of a list or mapping that are shown one by one; of longer lists the length is."""
 _INLINE = 8
 """Most fields of a struct that is shown inside another."""
 _DIGITS = 6
+"""Significant digits of a fraction: measured times seldom have more."""
 _STYLE = "font-family:monospace;font-size:90%;border-collapse:collapse"
 """Of tables in notebooks."""
 SHOWN_ROWS = 8
@@ -37,7 +39,7 @@ _COLUMNS = 12
 
 
 class Bars(msgspec.Struct, frozen=True):
-    """What a picture of a few figures shows."""
+    """The content of a bar chart: a few named figures."""
 
     title: str
     rows: list[tuple[str, float, str]]
@@ -45,7 +47,7 @@ class Bars(msgspec.Struct, frozen=True):
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """What a picture of one figure over another shows; x by its logarithm."""
+    """The content of a line chart of one figure over another; the x axis is logarithmic."""
 
     title: str
     name: str
@@ -55,7 +57,7 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 class Facts:
-    """Ways to look at a struct of results and to take it elsewhere."""
+    """Ways to show a struct of results and to convert it: repr, HTML, dictionary, Arrow, pandas, chart."""
 
     __slots__ = ()
 
@@ -95,14 +97,14 @@ class Facts:
     def _repr_html_(self) -> str:
         struct = self.facts()
         rows = _rows(struct)
-        fields = {n: v for n, v in _said(_fields(struct)).items() if not _holds(v, rows)}
-        shown = ((name, _short(value, quote="", sep=",")) for name, value in fields.items())
-        head = table_html((), shown, type(self).__name__)
+        fields = {n: v for n, v in _without_empty(_fields(struct)).items() if not _holds(v, rows)}
+        cells = ((name, _short(value, quote="", sep=",")) for name, value in fields.items())
+        head = table_html((), cells, type(self).__name__)
         return head + (_rows_html(rows) if rows else "")
 
 
 class Result(Facts):
-    """Mixed into a `msgspec.Struct` of results, which then speaks for itself."""
+    """Mixed into a `msgspec.Struct` of results; the struct that is shown is the object itself."""
 
     __slots__ = ()
 
@@ -119,23 +121,23 @@ class Result(Facts):
         return []
 
     def picture(self) -> Bars | Curve | None:
-        """What its picture shows, for `plot`; None where the figures say as much."""
+        """The content of the chart that `plot` draws; None where a chart adds nothing to the figures."""
         return None
 
 
 def short_repr(struct: msgspec.Struct, name: str = "") -> str:
-    """A repr of one screen: fields that say nothing are left out, long values cut or counted."""
+    """A repr of one screen: empty fields are left out, long values cut or counted."""
     name = name or type(struct).__name__
-    parts = [f"{k}={_short(v)}" for k, v in _said(_fields(struct)).items()]
+    parts = [f"{k}={_short(v)}" for k, v in _without_empty(_fields(struct)).items()]
     text = f"{name}({', '.join(parts)})"
     if len(text) > _LINE:
         text = "\n".join([f"{name}(", *(f"  {part}," for part in parts), ")"])
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def counted(number: int, what: str, plural: str = "") -> str:
-    """`1 rank`, `1,024 ranks`."""
-    return f"{number:,} {what if number == 1 else plural or what + 's'}"
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: `1 rank`, `1,024 ranks`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 class Spread(Result, msgspec.Struct, frozen=True):
@@ -184,8 +186,8 @@ def _fields(struct: msgspec.Struct) -> dict[str, Any]:
     return {name: getattr(struct, name) for name in struct.__struct_fields__}
 
 
-def _said(fields: Mapping[str, object]) -> dict[str, object]:
-    """Without what is None or empty, unless everything is."""
+def _without_empty(fields: Mapping[str, object]) -> dict[str, object]:
+    """The fields that are neither None nor empty; all of them if none is."""
     empty: tuple[object, ...] = (None, "", [], {}, ())
     return {n: v for n, v in fields.items() if v not in empty} or dict(fields)
 
@@ -202,13 +204,13 @@ def _holds(value: object, rows: Sequence[msgspec.Struct]) -> bool:
 
 def _flat(struct: msgspec.Struct) -> dict[str, Any]:
     """Fields as plain values; those of structs inside by `outer.inner`."""
-    found: dict[str, Any] = {}
+    flat_fields: dict[str, Any] = {}
     for name, value in _fields(struct).items():
         if isinstance(value, msgspec.Struct):
-            found |= {f"{name}.{inner}": v for inner, v in _flat(value).items()}
+            flat_fields |= {f"{name}.{inner}": v for inner, v in _flat(value).items()}
         else:
-            found[name] = msgspec.to_builtins(value)
-    return found
+            flat_fields[name] = msgspec.to_builtins(value)
+    return flat_fields
 
 
 def _is_plain(value: object) -> bool:
@@ -235,7 +237,7 @@ def _short(value: object, quote: str = "'", sep: str = "_") -> str:
 
 def _short_struct(struct: msgspec.Struct, quote: str, sep: str) -> str:
     """The first plain values of a struct; `…` where it has more."""
-    fields = _said(_fields(struct))
+    fields = _without_empty(_fields(struct))
     plain = [(k, v) for k, v in fields.items() if _is_plain(v)][:_INLINE]
     parts = [f"{name}={_short(value, quote, sep)}" for name, value in plain]
     more = ["…"] if len(parts) < len(fields) else []
@@ -243,7 +245,7 @@ def _short_struct(struct: msgspec.Struct, quote: str, sep: str) -> str:
 
 
 def _number(value: float, sep: str) -> str:
-    """Digits in groups; six that count of a fraction, without an exponent where people read none."""
+    """A number as people read it: digits in groups, a fraction to six digits, seldom an exponent."""
     if isinstance(value, int):
         return f"{value:{sep}}" if abs(value) >= 10_000 else str(value)
     if not math.isfinite(value) or value == 0 or not 1e-4 <= abs(value) < 1e15:

@@ -1,4 +1,4 @@
-"""What processes of our own, commands and workers, do before anything else."""
+"""What commands and workers, the processes that are chakrakit's own, do before anything else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec
 
 
 class _NoPandas(MetaPathFinder):
-    """Finds everything but pandas."""
+    """An import finder that says pandas is not installed, and leaves everything else to the others."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
         if fullname == "pandas":
@@ -17,7 +17,7 @@ class _NoPandas(MetaPathFinder):
 
 
 def keep_pandas_out() -> None:
-    """Lets pyarrow believe that pandas is not installed; for processes of our own.
+    """Makes pyarrow believe that pandas is not installed; only for commands and workers.
 
     The first conversion between pyarrow and NumPy imports pandas where it is installed: 0.3 s that no
     command needs. `to_pandas` looks for it again, and so goes on working.

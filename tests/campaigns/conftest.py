@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chakrakit.campaigns import Job, read_job
+from chakrakit.campaigns import CampaignJob, read_job
 
 MINIMAL = """\
 step_seconds: 10
@@ -34,6 +34,6 @@ def job_file(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def job(job_file: Callable[..., Path]) -> Callable[..., Job]:
+def job(job_file: Callable[..., Path]) -> Callable[..., CampaignJob]:
     """A job from a file made the same way."""
     return lambda *args, **lines: read_job(job_file(*args, **lines))

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from chakrakit.campaigns.failures import Exponential, Fixed, Process
+from chakrakit.campaigns.failures import Exponential, FailureProcess, Fixed
 
 
 def process(**fields):
-    return Process(**{"name": "node", "between": Fixed(10.0), "units": 2, **fields})
+    return FailureProcess(**{"name": "node", "between": Fixed(10.0), "units": 2, **fields})
 
 
 def test_all_units_together_fail_as_often_as_they_are_many():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chakrakit.campaigns import campaign
-from chakrakit.campaigns.history import History
+from chakrakit.campaigns.history import JobHistory
 
 LOG = "hour,node,cause,scope,factor,hours\n"
 
@@ -19,7 +19,7 @@ def logged(job, tmp_path: Path):
     def run(rows: str, **lines: str | None):
         (tmp_path / "log.csv").write_text(LOG + rows)
         made = job(failures="{log: log.csv}", **lines)
-        return History(made.plan, "0").run()
+        return JobHistory(made.plan, "0").run()
 
     return run
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chakrakit.campaigns import history_run
-from chakrakit.campaigns.recorded import Recorder
+from chakrakit.campaigns.recorded import HistoryRecorder
 from chakrakit.errors import ConfigError
 
 
@@ -61,7 +61,7 @@ def test_nodes_that_never_failed_share_one_trace(failed):
 
 
 def test_a_loss_longer_than_a_stretch_of_training_reaches_into_the_one_before():
-    recorder = Recorder(None)
+    recorder = HistoryRecorder(None)
     recorder.stage("run", 0, 10, 1)
     recorder.stage("checkpoint", 10, 12, 1)
     recorder.stage("run", 12, 20, 2)

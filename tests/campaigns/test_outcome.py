@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from chakrakit.campaigns.history import Outcome
+from chakrakit.campaigns.history import HistoryOutcome
 
 
 def test_all_time_but_what_slow_nodes_cost_is_accounted_for():
-    done = Outcome(
+    done = HistoryOutcome(
         seconds=64,
         useful=1,
         rework=2,

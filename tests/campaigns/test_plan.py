@@ -6,10 +6,10 @@ import pytest
 
 from chakrakit.campaigns.checkpoints import Tier
 from chakrakit.campaigns.failures import Fixed
-from chakrakit.campaigns.plan import Plan
+from chakrakit.campaigns.plan import CampaignPlan
 from chakrakit.campaigns.recovery import Recovery
 
-PLAN = Plan(
+PLAN = CampaignPlan(
     step_seconds=10,
     steps=100,
     nodes=16,

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from chakrakit.campaigns.history import Outcome
+from chakrakit.campaigns.history import HistoryOutcome
 from chakrakit.campaigns.result import Spread, mean_failures, mean_lost
 
 
@@ -26,10 +26,13 @@ def test_equal_histories_have_exactly_their_value():
 
 
 def test_lost_time_is_in_hours():
-    found = mean_lost([Outcome(rework=3600, restart=7200), Outcome(waiting=3600)])
+    found = mean_lost([HistoryOutcome(rework=3600, restart=7200), HistoryOutcome(waiting=3600)])
     assert (found.rework, found.restart, found.waiting, found.checkpoint) == (0.5, 1.0, 0.5, 0.0)
 
 
 def test_causes_come_with_the_most_frequent_first():
-    outcomes = [Outcome(failures={"gpu": 1, "link": 4}), Outcome(failures={"gpu": 2, "disk": 3})]
+    outcomes = [
+        HistoryOutcome(failures={"gpu": 1, "link": 4}),
+        HistoryOutcome(failures={"gpu": 2, "disk": 3}),
+    ]
     assert list(mean_failures(outcomes).items()) == [("link", 2.0), ("disk", 1.5), ("gpu", 1.5)]

@@ -16,7 +16,7 @@ import chakrakit as ck
 from chakrakit.commands import COMMANDS, group
 from chakrakit.commands import simulate as simulate_module
 from chakrakit.commands.command import command
-from chakrakit.commands.options import Argument, Option, Parameter, parameters_of, public
+from chakrakit.commands.options import Option, Parameter, Positional, parameters_of, public
 from chakrakit.commands.simulate import SimulateOptions
 from support.paths import ROOT
 
@@ -154,7 +154,7 @@ def test_a_function_takes_what_its_command_gives_it(name: str) -> None:
     """Every option that Python has is on the command line, under the name that its function takes."""
     options = {p.name: p for p in command_named(name).params if isinstance(p, click.Option)}
     for parameter in parameters_of(PUBLIC[name]):
-        if parameter.option.in_shell and not isinstance(parameter.option, Argument):
+        if parameter.option.in_shell and not isinstance(parameter.option, Positional):
             assert parameter.name in options, parameter
             assert parameter.flag in options[parameter.name].opts
 

@@ -161,7 +161,7 @@ def tarred():
     [
         (b"# a shopping list\nmilk\n", "plain text, not a trace"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "a PNG image, not a trace"),
-        (b"[1, 2, 3]", "JSON, but no trace"),
+        (b"[1, 2, 3]", "JSON, but not a trace"),
         ("tar", "a tar archive, not a trace"),
     ],
 )

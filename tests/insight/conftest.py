@@ -16,23 +16,23 @@ def linked():
     """Linked recordings by name; each is linked once."""
     from chakrakit.sources.pytorch.linking import LinkOptions, link
 
-    known: dict[str, ck.Run] = {}
+    linked_runs: dict[str, ck.Run] = {}
 
     def get(name: str, two_passes: bool = False) -> ck.Run:
         """`two_passes`: times from two steps recorded without the observer, recording's cost taken out."""
         key = f"{name} {two_passes}"
-        if key not in known:
+        if key not in linked_runs:
             folder = DATA / "pytorch" / name
             if two_passes:
                 times = (folder / "kineto_only.json.gz",)
-                known[key] = link([folder / "et.json.gz"], LinkOptions(times=times, undilate=True))[
-                    0
-                ]
+                linked_runs[key] = link(
+                    [folder / "et.json.gz"], LinkOptions(times=times, undilate=True)
+                )[0]
             elif (folder / "et.json.gz").exists():
-                known[key] = link([folder / "et.json.gz", folder / "kineto.json.gz"])[0]
+                linked_runs[key] = link([folder / "et.json.gz", folder / "kineto.json.gz"])[0]
             else:
-                known[key] = link([folder])[0]
-        return known[key]
+                linked_runs[key] = link([folder])[0]
+        return linked_runs[key]
 
     return get
 
@@ -69,20 +69,20 @@ def random_run(seed: int, ranks: int = 2, nodes: int = 30) -> tuple[ck.Run, list
 
 def simulate(programs: list[list[dict]]) -> list[list[tuple[int, int]]]:
     """(start, end) of every node, one node after another: the oracle."""
-    done: list[list[tuple[int, int]]] = [[] for _ in programs]
+    finished_times: list[list[tuple[int, int]]] = [[] for _ in programs]
     for i in range(len(programs[0])):
         starts = []
-        for program, times in zip(programs, done, strict=True):
+        for program, times in zip(programs, finished_times, strict=True):
             node = program[i]
             free = max(
                 (times[j][1] for j in range(i) if program[j]["stream"] == node["stream"]), default=0
             )
             starts.append(max([free, *(times[d][1] for d in node["deps"])]))
         last = max(starts)
-        for program, times, start in zip(programs, done, starts, strict=True):
+        for program, times, start in zip(programs, finished_times, starts, strict=True):
             begin = last if program[i]["kind"] == "coll" else start
             times.append((start, begin + program[i]["ns"]))
-    return done
+    return finished_times
 
 
 def run_of_programs(programs: list[list[dict]]) -> ck.Run:
@@ -114,10 +114,10 @@ def run_of_programs(programs: list[list[dict]]) -> ck.Run:
             else:
                 t.comp(name, duration_ns=node["ns"], deps=node["deps"], stream=node["stream"])
         bodies.append(t.build())
-    found = simulate(programs)
+    simulated_times = simulate(programs)
     times = {
         r: Times(*(np.array(c, np.int64) for c in zip(*rows, strict=True)))
-        for r, rows in enumerate(found)
+        for r, rows in enumerate(simulated_times)
     }
     groups = ck.Groups({"1": range(len(programs))})
     return run_of(ck.TraceSet(bodies, groups=groups), times, tick_ps=1000)

@@ -16,13 +16,13 @@ def call_all(seq: int, ranks: list[int], state: int = DONE, group: int = 0) -> l
 
 
 def test_a_rank_that_does_not_come_to_a_collective_is_missed() -> None:
-    found = find_absences(board([*call_all(1, ALL), *call_all(2, [0, 1, 2], RUNS)], [ALL]))
-    assert found == [Absence(3, dead=False, row=4)]
+    absences = find_absences(board([*call_all(1, ALL), *call_all(2, [0, 1, 2], RUNS)], [ALL]))
+    assert absences == [Absence(3, dead=False, row=4)]
 
 
 def test_a_rank_without_a_recording_is_dead() -> None:
-    found = find_absences(board(call_all(1, [0, 1, 2], RUNS), [ALL]))
-    assert found == [Absence(3, dead=True, row=0)]
+    absences = find_absences(board(call_all(1, [0, 1, 2], RUNS), [ALL]))
+    assert absences == [Absence(3, dead=True, row=0)]
 
 
 def test_who_waits_elsewhere_is_a_victim() -> None:

@@ -79,12 +79,12 @@ def plain(events: list[tuple[str, int, int]]) -> tuple[int, int, int, int, int, 
 
 def device_events(name: str, scale: int, whole: bool) -> list[tuple[str, int, int]]:
     """(kind, start, end) of a file's device events; `whole` shrinks each to whole µs as HTA does."""
-    found = json.loads(gzip.decompress((DATA / "hta" / f"{name}.json.gz").read_bytes()))[
+    events = json.loads(gzip.decompress((DATA / "hta" / f"{name}.json.gz").read_bytes()))[
         "traceEvents"
     ]
-    first = min(e["ts"] for e in found)
+    first = min(e["ts"] for e in events)
     out = []
-    for e in found:
+    for e in events:
         kind = "comm" if e["name"].startswith("nccl") else "compute"
         kind = "copy" if e["cat"] != "kernel" else kind
         if whole:
@@ -149,9 +149,9 @@ def test_times_shrunk_to_microseconds_give_htas_figures(name):
 def test_hta_loses_time_to_rounding():
     """Of 3,774 device events up to 2 µs each: exact busy times are larger than HTA's, idle is smaller."""
     exact = figures(run_of_events(device_events("nccl_parser_config", 1000, whole=False)))
-    told = HTA["nccl_parser_config"]
-    assert 0 < exact[2] / 1000 - told[2] < 2_700
-    assert exact[1] / 1000 < told[1]
+    hta_names = HTA["nccl_parser_config"]
+    assert 0 < exact[2] / 1000 - hta_names[2] < 2_700
+    assert exact[1] / 1000 < hta_names[1]
 
 
 @pytest.mark.parametrize("name", ["gpt2_124m_b8_s1024", "resnet50_b128"])

@@ -10,9 +10,9 @@ from support.served import served
 
 
 def facts(slower: float = 1.0) -> ServingFacts:
-    found = serving_facts(served(slower))
-    assert found is not None
-    return found
+    facts = serving_facts(served(slower))
+    assert facts is not None
+    return facts
 
 
 def test_slower_steps_with_the_same_batches_are_told_as_such() -> None:

@@ -32,9 +32,9 @@ def run_with(durations: np.ndarray) -> Run:
 def test_what_both_runs_have_is_neither_added_nor_removed() -> None:
     """The order by time differs between the sides, so the longest of one are short in the other."""
     rising = np.arange(1, 501, dtype=np.int64) * 1000
-    found = compare(run_with(rising), run_with(rising[::-1].copy()))
-    assert len(found.operators) == 500
-    assert {c.change for c in found.operators} <= {"slower", "faster", "same"}
+    comparison = compare(run_with(rising), run_with(rising[::-1].copy()))
+    assert len(comparison.operators) == 500
+    assert {c.change for c in comparison.operators} <= {"slower", "faster", "same"}
 
 
 def slower(run: ck.Run, row: int, by: int) -> ck.Run:
@@ -118,9 +118,9 @@ def test_compare_exits_1_when_a_rule_fails(two_ranks, tmp_path, capfdbinary):
         main(["compare", a, b, "--json", "--fail-if", "step>3%"])
     assert stop.value.code == 1
     out = capfdbinary.readouterr().out
-    told = json.loads(out[out.index(b"{\n") :])
-    assert told["step"]["ratio"] == pytest.approx(62 / 55)
-    assert told["explained"][0] == {"what": "compute: update", "delta_ns": 7_000}
+    printed = json.loads(out[out.index(b"{\n") :])
+    assert printed["step"]["ratio"] == pytest.approx(62 / 55)
+    assert printed["explained"][0] == {"what": "compute: update", "delta_ns": 7_000}
 
 
 def test_a_rule_says_by_how_much_it_is_broken(two_ranks):

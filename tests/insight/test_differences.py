@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.insight.diagnosis.hangs import Difference, find_differences
+from chakrakit.insight.diagnosis.hangs import CallDifference, find_differences
 from support.boards import Call, board
 
 ALL = [0, 1, 2, 3]
 SUM, GATHER, LARGER, OTHER_TYPE = range(4)
 
 
-def found(*signs: list[int], ranks: list[int] | None = None) -> list[Difference]:
+def found(*signs: list[int], ranks: list[int] | None = None) -> list[CallDifference]:
     """Rank by rank the signatures of its calls."""
     calls = [
         Call(rank, seq, sign=sign, start=seq)
@@ -26,17 +26,17 @@ def found(*signs: list[int], ranks: list[int] | None = None) -> list[Difference]
 )
 def test_one_call_that_differs_says_in_what(odd: int, what: str) -> None:
     usual = [SUM, SUM, SUM]
-    assert found(usual, usual, [SUM, odd, SUM], usual) == [Difference(what, 2, 7)]
+    assert found(usual, usual, [SUM, odd, SUM], usual) == [CallDifference(what, 2, 7)]
 
 
 def test_the_same_calls_in_another_order_are_a_matter_of_order() -> None:
     usual, swapped = [SUM, GATHER, LARGER], [GATHER, SUM, LARGER]
-    assert found(usual, swapped, usual) == [Difference("order", 1, 3)]
+    assert found(usual, swapped, usual) == [CallDifference("order", 1, 3)]
 
 
 def test_a_call_that_one_rank_left_out_shifts_all_after_it() -> None:
     usual = [SUM, GATHER, LARGER, SUM, SUM]
-    assert found(usual, usual, usual[1:]) == [Difference("order", 2, 10)]
+    assert found(usual, usual, usual[1:]) == [CallDifference("order", 2, 10)]
 
 
 def test_one_against_one_is_settled_by_other_groups() -> None:
@@ -46,7 +46,7 @@ def test_one_against_one_is_settled_by_other_groups() -> None:
         Call(2, 1, group=1, sign=SUM),
         Call(3, 1, group=1, sign=SUM),
     ]
-    assert find_differences(board(calls, [[0, 1], [2, 3]])) == [Difference("size", 0, 0)]
+    assert find_differences(board(calls, [[0, 1], [2, 3]])) == [CallDifference("size", 0, 0)]
 
 
 def test_ranks_that_agree_and_boards_without_calls_have_none() -> None:

@@ -11,18 +11,23 @@ from support.served import served
 
 
 def facts(**limits: int) -> ServingFacts:
-    found = serving_facts(served(**limits))
-    assert found is not None
-    return found
+    serving = serving_facts(served(**limits))
+    assert serving is not None
+    return serving
 
 
 def test_the_mean_request_is_its_queue_its_prompt_and_its_output() -> None:
-    found = facts()
-    assert found.requests == 2
-    assert found.parts == {"queued": 5, "prompt": 10, "output": 15}
-    assert (found.e2e_ms.mean, found.ttft_ms.mean, found.tpot_ms.mean) == (30, 15, 10)
-    assert (found.output.steps_ms, found.output.between_ms) == (15, 0)
-    assert found.output.features == {"steps": 1.5, "decodes": 3, "prompt tokens": 2, "context": 14}
+    serving = facts()
+    assert serving.requests == 2
+    assert serving.parts == {"queued": 5, "prompt": 10, "output": 15}
+    assert (serving.e2e_ms.mean, serving.ttft_ms.mean, serving.tpot_ms.mean) == (30, 15, 10)
+    assert (serving.output.steps_ms, serving.output.between_ms) == (15, 0)
+    assert serving.output.features == {
+        "steps": 1.5,
+        "decodes": 3,
+        "prompt tokens": 2,
+        "context": 14,
+    }
 
 
 def test_an_engine_has_its_steps_its_cache_and_its_queue() -> None:

@@ -50,9 +50,9 @@ def test_the_culprit_of_a_planted_fault_is_named(tmp_path: Path, kind: str, seed
     rank, fault, expected = planted(kind, seed)
     run, _ = link([write_dumps(tmp_path, RANKS, CALLS, seed, fault)])
 
-    found = hang_culprits(board_of(run))
+    culprits = hang_culprits(board_of(run))
 
-    assert [(c.kind, c.rank) for c in found] == [(expected, rank)]
+    assert [(c.kind, c.rank) for c in culprits] == [(expected, rank)]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -99,15 +99,15 @@ def test_clocks_that_differ_between_hosts_make_nobody_late(tmp_path: Path) -> No
 def test_the_slow_ranks_first_late_call_is_named(tmp_path: Path) -> None:
     run, _ = link([write_dumps(tmp_path, RANKS, CALLS, fault=slow(5, 30, 400_000))])
 
-    found = hang_culprits(board_of(run))[0]
+    culprits = hang_culprits(board_of(run))[0]
 
-    assert found.since_step == 11  # call 30 is the eleventh of the first of three groups
-    assert found.factor == pytest.approx(1.4, abs=0.05)
+    assert culprits.since_step == 11  # call 30 is the eleventh of the first of three groups
+    assert culprits.factor == pytest.approx(1.4, abs=0.05)
 
 
 def test_analyze_names_the_culprit(tmp_path: Path) -> None:
     run, _ = link([write_dumps(tmp_path, RANKS, CALLS, fault=hang(3, 20))])
 
-    found = analyze(run).culprits
+    culprits = analyze(run).culprits
 
-    assert [(c.rank, c.collective) for c in found] == [(3, "ALL_GATHER 7 of group dp3")]
+    assert [(c.rank, c.collective) for c in culprits] == [(3, "ALL_GATHER 7 of group dp3")]

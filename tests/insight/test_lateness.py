@@ -12,14 +12,14 @@ RANKS, PERIOD = 6, 1000
 
 def recording(calls: int, late: dict[int, int], since: int = 0, skew: int = 0) -> list[Call]:
     """Calls every 1000 that end at 500 for all; some ranks come late from a call on."""
-    found = []
+    slow = []
     for rank in range(RANKS):
         for seq in range(calls):
             by = late.get(rank, 0) if seq >= since else 0
             clock = skew * rank
             begin = seq * PERIOD
-            found.append(Call(rank, seq, start=begin + by + clock, end=begin + 500 + clock))
-    return found
+            slow.append(Call(rank, seq, start=begin + by + clock, end=begin + 500 + clock))
+    return slow
 
 
 def lates(calls: list[Call], ranks: int = RANKS) -> list:
@@ -27,14 +27,14 @@ def lates(calls: list[Call], ranks: int = RANKS) -> list:
 
 
 def test_a_rank_that_always_comes_late_is_named_with_its_factor() -> None:
-    [found] = lates(recording(20, {2: 200}))
-    assert (found.rank, found.row) == (2, 40)  # its first call
-    assert found.factor == pytest.approx(1.2)
+    [slow] = lates(recording(20, {2: 200}))
+    assert (slow.rank, slow.row) == (2, 40)  # its first call
+    assert slow.factor == pytest.approx(1.2)
 
 
 def test_a_rank_that_became_late_is_named_since_that_call() -> None:
-    [found] = lates(recording(20, {2: 200}, since=12))
-    assert (found.rank, found.row) == (2, 52)
+    [slow] = lates(recording(20, {2: 200}, since=12))
+    assert (slow.rank, slow.row) == (2, 52)
 
 
 @pytest.mark.parametrize(

@@ -35,16 +35,21 @@ def launched(*kernels: tuple[int, int, int]) -> Launches:
 
 def test_a_queue_is_counted_by_time():
     """Two wait from 10 to 20, one from 0 to 10 and from 20 to 40; then none until the last at 60."""
-    found = launched((0, 20, 40), (10, 40, 20_040), (60, 60, 70))
-    assert (found.kernels, found.launched, found.small) == (3, 3, 2)
-    assert (found.small_ns, found.kernel_ns) == (20 + 10, 20 + 20_000 + 10)
-    assert found.delay_median_ns == 20
-    assert found.queue_most == 2
-    assert found.queue_mean == pytest.approx((10 * 1 + 10 * 2 + 20 * 1 + 20 * 0) / 60)
-    assert found.starved_ns == 20
+    rank_launches = launched((0, 20, 40), (10, 40, 20_040), (60, 60, 70))
+    assert (rank_launches.kernels, rank_launches.launched, rank_launches.small) == (3, 3, 2)
+    assert (rank_launches.small_ns, rank_launches.kernel_ns) == (20 + 10, 20 + 20_000 + 10)
+    assert rank_launches.delay_median_ns == 20
+    assert rank_launches.queue_most == 2
+    assert rank_launches.queue_mean == pytest.approx((10 * 1 + 10 * 2 + 20 * 1 + 20 * 0) / 60)
+    assert rank_launches.starved_ns == 20
 
 
 def test_a_rank_without_launches_has_no_queue(two_ranks):
-    found = launches(two_ranks).ranks[0]
-    assert (found.kernels, found.launched, found.queue_most, found.queue_mean) == (2, 0, 0, 0.0)
+    rank_launches = launches(two_ranks).ranks[0]
+    assert (
+        rank_launches.kernels,
+        rank_launches.launched,
+        rank_launches.queue_most,
+        rank_launches.queue_mean,
+    ) == (2, 0, 0, 0.0)
     assert launches(two_ranks).table().rows[0][:3] == (0, 2, 50.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit.insight.diagnosis.board import Board, Signature
+from chakrakit.insight.diagnosis.board import Board, CallSignature
 from chakrakit.insight.diagnosis.hangs import find_misordered
 
 WORLD, LEFT, RIGHT = range(3)
@@ -19,17 +19,17 @@ def board(*orders: list[tuple[int, int]]) -> Board:
     return Board(
         rank=rank, group=group, seq=seq, nth=none, sign=none, state=none + 2,
         start=np.arange(len(calls)), end=np.arange(len(calls)) + 1,
-        signatures=[Signature(0, 0, 0, 0)], kind_names={}, group_names=["", "left", "right"],
+        signatures=[CallSignature(0, 0, 0, 0)], kind_names={}, group_names=["", "left", "right"],
         members=[ranks, ranks[:2], ranks[2:]], recorded=ranks, last={},
     )  # fmt: skip
 
 
-def usual(own: int) -> list[tuple[int, int]]:
-    return [(WORLD, 1), (own, 1), (WORLD, 2), (own, 2)]
+def usual(group: int) -> list[tuple[int, int]]:
+    return [(WORLD, 1), (group, 1), (WORLD, 2), (group, 2)]
 
 
-def swapped(own: int) -> list[tuple[int, int]]:
-    return [(WORLD, 1), (own, 1), (own, 2), (WORLD, 2)]
+def swapped(group: int) -> list[tuple[int, int]]:
+    return [(WORLD, 1), (group, 1), (group, 2), (WORLD, 2)]
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def swapped(own: int) -> list[tuple[int, int]]:
 def test_ranks_that_call_two_groups_in_another_order(
     orders: list[list[tuple[int, int]]], culprits: list[int]
 ) -> None:
-    made = board(*orders)
+    calls = board(*orders)
 
-    assert [int(made.rank[row]) for row in find_misordered(made)] == culprits
+    assert [int(calls.rank[row]) for row in find_misordered(calls)] == culprits
 
 
 def test_the_first_call_out_of_order_is_named() -> None:
-    made = board(usual(LEFT), usual(LEFT), usual(RIGHT), swapped(RIGHT), usual(RIGHT))
+    calls = board(usual(LEFT), usual(LEFT), usual(RIGHT), swapped(RIGHT), usual(RIGHT))
 
-    (row,) = find_misordered(made)
+    (row,) = find_misordered(calls)
 
-    assert (made.group[row], made.seq[row]) == (RIGHT, 2)
+    assert (calls.group[row], calls.seq[row]) == (RIGHT, 2)

@@ -6,7 +6,7 @@ import numpy as np
 
 import chakrakit as ck
 from chakrakit.insight.diagnosis import board_of, is_recording
-from chakrakit.insight.diagnosis.board import Signature
+from chakrakit.insight.diagnosis.board import CallSignature
 from chakrakit.trace.sets import Times, run_of
 
 AR, A2A = ck.CollectiveType.ALL_REDUCE, ck.CollectiveType.ALL_TO_ALL
@@ -42,7 +42,7 @@ def test_calls_of_all_ranks_are_laid_out_as_they_were_issued() -> None:
 def test_sizes_count_only_where_all_ranks_must_bring_the_same() -> None:
     board = board_of(recorded())
     assert board.sign[1] == board.sign[4]  # of an all-to-all, 8 and 9 bytes are alike
-    assert board.signature(1) == Signature(int(A2A), board.signature(1).dtype, 0, 0)
+    assert board.signature(1) == CallSignature(int(A2A), board.signature(1).dtype, 0, 0)
     assert board.signature(0).size == 8
     assert board.signature(0) != board.signature(2)
     assert board.signature(0).dtype != board.signature(1).dtype

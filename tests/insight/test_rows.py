@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
 import chakrakit as ck
@@ -21,16 +23,15 @@ def test_requests_and_steps_have_their_times_and_sizes() -> None:
 
 def test_a_stretch_holds_the_steps_that_end_in_it() -> None:
     [rows] = engine_rows(served())
-    own, features = rows.sums(np.array([0.0, 10.0]), np.array([10.0, 30.0]))
-    assert own.tolist() == [10, 20]
+    own_ms, features = rows.sums(np.array([0.0, 10.0]), np.array([10.0, 30.0]))
+    assert own_ms.tolist() == [10, 20]
     assert features.tolist() == [[1, 2, 6, 6], [2, 4, 4, 18]]
 
 
 def test_a_step_that_overlaps_the_one_before_counts_since_that_ended() -> None:
-    none = np.zeros(0)
-    rows = EngineRows(
-        0, np.array([0.0, 5.0]), np.array([10.0, 14.0]), *[none] * 2, *[none] * 7
-    )  # fmt: skip
+    absent = dict.fromkeys([f.name for f in fields(EngineRows)], np.zeros(0))
+    times = {"start": np.array([0.0, 5.0]), "end": np.array([10.0, 14.0])}
+    rows = EngineRows(**(absent | {"rank": 0} | times))
     assert rows.own().tolist() == [10, 4]
 
 

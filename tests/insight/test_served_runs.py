@@ -13,7 +13,7 @@ from chakrakit.serving.results import ServeResult
 from chakrakit.trace.sets import Run
 from chakrakit.trace.storage import read
 from chakrakit.views import html_report
-from chakrakit.views.app.session import Session
+from chakrakit.views.app.session import AppSession
 from chakrakit.views.app.shown_run import ShownRun
 
 STREAM = "poisson{rate=20,n=60,prompt=lognormal:300:1,output=lognormal:30:1,seed=2}"
@@ -113,7 +113,7 @@ def test_the_report_draws_requests_engines_and_the_cache(usual: Made, few: Made)
 
 
 def test_the_web_app_has_a_tab_and_lanes(usual: Made, apart: Made) -> None:
-    session = Session([ShownRun(usual.run, "a", []), ShownRun(apart.run, "b", [])])
+    session = AppSession([ShownRun(usual.run, "a", []), ShownRun(apart.run, "b", [])])
     assert "Serving" in session.summary()["tabs"]
     for side in session.sides:
         side.findings.start()

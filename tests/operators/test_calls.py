@@ -3,9 +3,9 @@
 import pytest
 
 from chakrakit.operators import (
+    ArgumentTexts,
     Operand,
     RecordedTensor,
-    Texts,
     is_recorded_tensor,
     mentioned_tensors,
     read_call,
@@ -68,7 +68,7 @@ def test_a_number_on_the_host_is_no_operand_of_a_kernel(device, tensors):
 
 
 def test_what_is_copied_from_the_host_is_told_by_where_the_result_is():
-    result = Texts("[[8]]", '["Tensor(float)"]', "", '[[1, 2, 0, 8, 4, "cuda:0"]]')
+    result = ArgumentTexts("[[8]]", '["Tensor(float)"]', "", '[[1, 2, 0, 8, 4, "cuda:0"]]')
     source = '[[3, 4, 0, 8, 4, "cpu"]]'
     call = read_call("aten::_to_copy", "[[8]]", '["Tensor(float)"]', "", source, result)
     assert (call.tensors, len(call.outputs)) == ([], 1)

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import chakrakit
-from chakrakit.operators import REPLAYED, TABLED
+from chakrakit.operators import ALLOCATIONS, COPIES, INDEXING, TABLED, VIEWS
 
 SOURCE = Path(chakrakit.__file__).parent
 HOME = SOURCE / "operators"
-KNOWN = REPLAYED | TABLED
+KNOWN = VIEWS | ALLOCATIONS | COPIES | INDEXING | TABLED
 FEW = 3
 """A choice between two operators is a rule; three that stand together are a table."""
 LIKELY = 0.5

@@ -4,7 +4,7 @@ import pytest
 
 from chakrakit import Binding, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError
-from chakrakit.passes.base import Selection
+from chakrakit.passes.base import NodeSelection
 
 
 @pytest.fixture
@@ -30,29 +30,29 @@ def trace():
     ],
 )
 def test_rows_that_every_given_list_means(trace, fields, rows):
-    assert Selection(**fields).rows(trace).nonzero()[0].tolist() == rows
+    assert NodeSelection(**fields).rows(trace).nonzero()[0].tolist() == rows
 
 
 def test_nodes_are_meant_by_id(trace):
-    assert Selection(nodes=(int(trace.ids[1]),)).rows(trace).tolist() == [False, True, False]
+    assert NodeSelection(nodes=(int(trace.ids[1]),)).rows(trace).tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"phases": ("forwrd",)}, "phases: 'forwrd' is no node's; did you mean 'forward'"),
-        ({"steps": (7,)}, "steps: 7 is no node's; there are 0, 1"),
-        ({"names": ("layers", "mm")}, "names: 'mm' is no node's"),
-        ({"nodes": (99,)}, "nodes: 99 is no node's"),
+        ({"phases": ("forwrd",)}, "phases: no node has 'forwrd'; did you mean 'forward'"),
+        ({"steps": (7,)}, "steps: no node has 7; there are 0, 1"),
+        ({"names": ("layers", "mm")}, "names: no node has 'mm'"),
+        ({"nodes": (99,)}, "nodes: no node has 99"),
     ],
 )
 def test_a_word_that_means_no_node_is_refused_with_the_nearest(trace, fields, problem):
     with pytest.raises(ConfigError, match=problem):
-        Selection(**fields).refuse_absent(TraceSet([trace], {0: Binding(0)}))
+        NodeSelection(**fields).refuse_absent(TraceSet([trace], {0: Binding(0)}))
 
 
 def test_a_word_that_any_body_knows_is_not_refused(trace):
     other = TraceBuilder()
     other.comp("x", phase="optimizer")
     both = TraceSet([trace, other.build()], {0: Binding(0), 1: Binding(1)})
-    Selection(phases=("optimizer", "forward")).refuse_absent(both)
+    NodeSelection(phases=("optimizer", "forward")).refuse_absent(both)

@@ -35,7 +35,7 @@ def test_plans_the_runner_and_what_they_say_of_themselves(made, tmp_path):
     assert [s["op"] for s in plan["steps"]] == ["aten::add"]
     said = json.loads((folder / "replay.json").read_text())
     assert (said["mode"], said["ranks"][0]["count"]) == ("full", [1, 1])
-    assert (folder / "runner" / "guard" / "guard.py").is_file()
+    assert (folder / "runner" / "operators.txt").is_file()
     assert not list(folder.rglob("__pycache__"))
 
 

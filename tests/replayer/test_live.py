@@ -71,9 +71,14 @@ def communication(trace):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["cnn_ddp_2", "gpt_pp_2", "gpt_fsdp_tp_4"])
-def test_a_replay_does_what_was_recorded(tmp_path, name):
-    """Every operator, shape, collective and byte; only wrappers around operators are not there again."""
+@pytest.mark.parametrize(
+    ("name", "replaced"), [("cnn_ddp_2", []), ("gpt_pp_2", []), ("gpt_fsdp_tp_4", ["aten::cat"])]
+)
+def test_a_replay_does_what_was_recorded(tmp_path, name, replaced):
+    """Every operator, shape, collective and byte; only wrappers around operators are not there again.
+
+    FSDP has what it concatenates written into its buffer (`cat.out`): that takes its time and no more.
+    """
     recorded, _ = link([DATA / name])
     report = replay(
         str(DATA / name),
@@ -83,8 +88,9 @@ def test_a_replay_does_what_was_recorded(tmp_path, name):
         output=tmp_path / "run",
         timeout_s=120,
     )
-    assert report.coverage.count == report.coverage.time == 1
-    assert report.stand_ins == []
+    assert [s.name for s in report.stand_ins] == replaced
+    assert min(report.coverage.count, report.coverage.time) > 0.98
+    assert replaced or report.coverage.count == report.coverage.time == 1
     replayed = ck.read(tmp_path / "run")
     plans = prepare(recorded, ReplayOptions()).plans
     for rank in recorded.ranks:
@@ -97,7 +103,7 @@ def test_a_replay_does_what_was_recorded(tmp_path, name):
         extra = after - before
         assert {name for name, _ in extra} <= {"aten::as_strided"}
         assert sum(extra.values()) <= len(views)
-        assert not (before - after) - opened
+        assert {name for name, _ in (before - after) - opened} <= set(replaced)
         told = communication(recorded.trace(rank))
         assert Counter(communication(replayed.trace(rank))) == Counter(told)
     assert {len(communication(replayed.trace(r))) for r in recorded.ranks} - {0}

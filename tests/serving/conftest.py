@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from chakrakit.serving.cluster import Outcome, PoolSetup, Setup, run
-from chakrakit.serving.requests import Stream
+from chakrakit.serving.cluster import PoolSetup, ServingOutcome, Setup, run
+from chakrakit.serving.requests import RequestStream
 from support.serving_engines import Serve
 
 
@@ -15,7 +15,7 @@ from support.serving_engines import Serve
 def serve() -> Serve:
     """Serves a stream on one pool."""
 
-    def served(stream: Stream, own: PoolSetup, **settings: Any) -> Outcome:
+    def served(stream: RequestStream, own: PoolSetup, **settings: Any) -> ServingOutcome:
         return run(Setup(stream, [own], record_steps=True, **settings))
 
     return served

@@ -14,7 +14,7 @@ def check(prompt, output, blocks, engine="vllm"):
     check_feasible(
         stream,
         engine_from(engine),
-        Capacity(blocks=blocks, block_size=16, bytes_per_token=1, given=True),
+        Capacity(blocks=blocks, block_size=16, bytes_per_token=1, fixed=True),
     )
 
 

@@ -3,15 +3,15 @@
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.serving import Layout
+from chakrakit.serving import EngineLayout
 from chakrakit.serving.plan import serving_step
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
-DENSE, SPARSE = named("llama-3.1-8b"), named("mixtral-8x7b")
+DENSE, SPARSE = model_named("llama-3.1-8b"), model_named("mixtral-8x7b")
 
 
 def test_ranks_step_together_only_where_there_are_experts():
-    layout = Layout(tp=2, dp=4)
+    layout = EngineLayout(tp=2, dp=4)
     assert (layout.plan(2, DENSE).dp, layout.plan(2, SPARSE).dp) == (1, 4)
 
 
@@ -25,16 +25,16 @@ def test_ranks_step_together_only_where_there_are_experts():
 )
 def test_a_layout_that_makes_no_sense_is_refused(fields, problem):
     with pytest.raises(ConfigError, match=problem):
-        Layout(**fields).check()
+        EngineLayout(**fields).check()
 
 
 def test_experts_need_data_ranks_and_heads_need_to_be_divided():
     with pytest.raises(ConfigError, match="--ep 2 needs a model with experts"):
-        Layout(ep=2, dp=2).plan(1, DENSE)
+        EngineLayout(ep=2, dp=2).plan(1, DENSE)
     with pytest.raises(ConfigError, match="and dp is 3"):
-        Layout(ep=2, dp=3).plan(1, SPARSE)
+        EngineLayout(ep=2, dp=3).plan(1, SPARSE)
     with pytest.raises(ConfigError, match="--tp 3 does not divide the 32 heads"):
-        Layout().plan(3, DENSE)
+        EngineLayout().plan(3, DENSE)
 
 
 def test_quantized_matmuls_are_recorded_in_eight_bits():

@@ -59,5 +59,5 @@ def test_members_are_written_as_a_text_or_as_a_list(
 
 @pytest.mark.parametrize("ranks", ["[0, -1]", [0, -1], [0, "x"], [0, 1 << 70], [0, None]])
 def test_a_member_that_is_no_rank_is_refused(ranks: object) -> None:
-    with pytest.raises(FormatError, match=r"process group '0' lists .*, which is no rank"):
+    with pytest.raises(FormatError, match=r"process group '0' lists .*, which is not a rank"):
         read_dump(_configured(ranks))

@@ -105,7 +105,7 @@ def test_records_without_stamps_are_placed_after_each_other() -> None:
     ("text", "says"),
     [
         (json.dumps(head(0, "v5.0")), "version 'v5.0'"),
-        ("{broken\n" + lines(0, "v4.1"), "line 1 is no record"),
+        ("{broken\n" + lines(0, "v4.1"), "line 1 is not a record"),
         ("{}\n", "no record of NCCL Inspector"),
     ],
 )

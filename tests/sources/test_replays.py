@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.pytorch.graphs import Capture, Operator, find_replays, name_rows
+from chakrakit.sources.pytorch.graphs import Capture, CapturedOperator, find_replays, name_rows
 from chakrakit.sources.pytorch.read import Kind
 from chakrakit.trace.model import EdgeKind
 from support.rescheduled import kinds
 
 
 def captured(*names, batch=-1, sorts=None):
-    operators = [Operator(n, "", "", "", -1, -1, i, 0, 0) for i, n in enumerate(names)]
+    operators = [CapturedOperator(n, "", "", "", -1, -1, i, 0, 0) for i, n in enumerate(names)]
     return Capture(batch, "", operators, sorts or [Kind.KERNEL] * len(names))
 
 

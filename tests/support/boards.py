@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chakrakit.insight.diagnosis.board import Board, Signature
+from chakrakit.insight.diagnosis.board import Board, CallSignature
 
 SIGNATURES = (
-    Signature(0, 0, 8, 8),
-    Signature(2, 0, 8, 8),
-    Signature(0, 0, 16, 16),
-    Signature(0, 1, 8, 8),
+    CallSignature(0, 0, 8, 8),
+    CallSignature(2, 0, 8, 8),
+    CallSignature(0, 0, 16, 16),
+    CallSignature(0, 1, 8, 8),
 )
 """A sum; a collective of another kind, one of another size, one of another element type."""
 

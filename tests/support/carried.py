@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from chakrakit.simulator.collectives import CollectiveSteps, Step
+from chakrakit.simulator.collectives import CollectiveSteps, TransferStep
 
 
-def pieces_of(step: Step, i: int, k: int) -> list[int]:
+def pieces_of(step: TransferStep, i: int, k: int) -> list[int]:
     base = int(np.broadcast_to(step.base, step.src.shape)[i])
     first = int(step.first[i]) + k * step.shift
     return [base + (first + j) % step.modulus for j in range(int(step.count[i]))]

@@ -14,7 +14,7 @@ from chakrakit.simulator.results import simulate
 from chakrakit.trace.model import EdgeKind
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 from support import paths
 from support.recorded import linked
 
@@ -32,7 +32,7 @@ _COMM = (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NO
 
 @cache
 def generated(name, **more):
-    model = msgspec.structs.replace(named("llama3.1-8b"), layers=3)
+    model = msgspec.structs.replace(model_named("llama3.1-8b"), layers=3)
     plan = Plan(**PLANS[name], **more)
     return generate(Workload(model=model, plan=plan, step=Step(seq=512, global_batch=16)))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Decoder, Lengths, Plan, Step, Workload, check
-from chakrakit.workloads.program import Layout
+from chakrakit.workloads.program import WorkloadLayout
 
 
 def random_workload(rng: Random) -> Workload:
@@ -16,7 +16,7 @@ def random_workload(rng: Random) -> Workload:
         found = _drawn(rng)
         try:
             check(found)
-            assert Layout(found).schedule
+            assert WorkloadLayout(found).schedule
         except ConfigError:
             continue
         return found

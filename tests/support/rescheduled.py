@@ -11,7 +11,7 @@ def plan(
     rank: Rank, without: EdgeKind | None = None, **durations: float
 ) -> dict[str, tuple[float, float]]:
     """Name → (start, end) in µs after setting some rows' durations; optionally without a kind."""
-    own = rank.own.copy()
+    own = rank.own_ns.copy()
     edges = rank.edges if without is None else rank.edges.without(without)
     for row in range(len(rank.line)):
         if rank.names[row] in durations:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from chakrakit.serving import EngineOptions
-from chakrakit.serving.cluster import Outcome, PoolSetup
+from chakrakit.serving.cluster import PoolSetup, ServingOutcome
 from chakrakit.serving.kvcache import Capacity
-from chakrakit.serving.requests import Stream, stream_of
+from chakrakit.serving.requests import RequestStream, stream_of
 from chakrakit.serving.steps import StepCost
 from chakrakit.serving.steps.costing import roofline_attention
 
-Serve = Callable[..., Outcome]
+Serve = Callable[..., ServingOutcome]
 NO_ATTENTION = roofline_attention(0.0, 0.0, 0.0, 0.0)
 
 
@@ -31,11 +31,11 @@ def by_tokens(seconds: float, each: float) -> StepCost:
 def pool(blocks: int = 1000, cost: StepCost | None = None, **options: Any) -> PoolSetup:
     engine = EngineOptions(**{"prefix_cache": False, **options})
     capacity = Capacity(
-        blocks=blocks, block_size=engine.block_size, bytes_per_token=1000, given=True
+        blocks=blocks, block_size=engine.block_size, bytes_per_token=1000, fixed=True
     )
     return PoolSetup(engine, cost or constant(0.01), capacity)
 
 
-def together(count: int, prompt: int, output: int) -> Stream:
+def together(count: int, prompt: int, output: int) -> RequestStream:
     """Requests that all arrive at once."""
     return stream_of(np.zeros(count), [prompt] * count, [output] * count)

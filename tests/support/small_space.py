@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from chakrakit.workloads.description import Step
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
-MODEL = named("llama3.1-8b").replace(layers=2)
+MODEL = model_named("llama3.1-8b").replace(layers=2)
 STEP = Step(seq=1024, global_batch=8)
 FEW: dict[str, list[Any]] = {
     "tp": [1, 2],

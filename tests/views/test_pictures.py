@@ -38,8 +38,8 @@ def test_jobs_are_drawn_by_their_slowdown() -> None:
     t = ck.TraceBuilder()
     t.comp("work", duration_ns=1000)
     traces = ck.TraceSet([t.build()])
-    done = ck.simulate_jobs({"a": traces, "b": traces}, "dgx-h100", compute="measured")
-    assert done.plot().title == "2 jobs on dgx-h100: time against alone"
+    jobs = ck.simulate_jobs({"a": traces, "b": traces}, "dgx-h100", compute="measured")
+    assert jobs.plot().title == "2 jobs on dgx-h100: time against alone"
 
 
 def test_what_has_no_picture_says_what_has_one() -> None:

@@ -64,13 +64,13 @@ def test_the_page_needs_nothing_from_outside(recorded):
 
 def test_answers_come_first(recorded):
     text = html_report(recorded, {})
-    told = answers(recorded)
-    assert [a.question for a in told][:3] == [
+    first_answers = answers(recorded)
+    assert [a.question for a in first_answers][:3] == [
         "How long is a step?",
         "What is it bound by?",
         "How much communication is exposed?",
     ]
-    assert text.index(told[0].figure) < text.index("<svg")
+    assert text.index(first_answers[0].figure) < text.index("<svg")
 
 
 def evil_run() -> ck.Run:
@@ -87,9 +87,9 @@ def test_names_of_a_trace_are_text_and_nothing_else():
     page = Page(text)
     assert page.seen["script"] == 1
     assert "img" not in page.seen
-    told = markdown_report(result, {"": EVIL})
-    assert "<script" not in told
-    assert "<img" not in told
+    markdown = markdown_report(result, {"": EVIL})
+    assert "<script" not in markdown
+    assert "<img" not in markdown
 
 
 def test_markdown_has_answers_and_tables(recorded):

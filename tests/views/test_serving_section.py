@@ -8,13 +8,13 @@ from support.served import served
 
 def test_requests_engines_and_the_cache_are_drawn():
     """Two requests of 30 ms on an engine whose cache holds 100 tokens."""
-    made = "".join(map(str, serving_parts(ck.analyze(served()))))
-    assert "2 requests, ms" in made
-    assert "mean request: waiting" in made
-    assert "request 1, prompt: 10.0 ms" in made
+    markup = "".join(map(str, serving_parts(ck.analyze(served()))))
+    assert "2 requests, ms" in markup
+    assert "mean request: waiting" in markup
+    assert "request 1, prompt: 10.0 ms" in markup
     for title in ("Tokens in the cache", "Requests in a batch", "Requests in the queue"):
-        assert made.count(f"{title} over time") == 1
-    assert "Dotted: what the cache can hold." in made
+        assert markup.count(f"{title} over time") == 1
+    assert "Dotted: what the cache can hold." in markup
 
 
 def test_a_run_that_served_nobody_has_no_section(two_ranks):
@@ -23,6 +23,6 @@ def test_a_run_that_served_nobody_has_no_section(two_ranks):
 
 def test_why_the_mean_request_takes_longer():
     change = serving_change(serving_facts(served()), serving_facts(served(2)))
-    made = "".join(map(str, serving_change_parts(change)))
-    assert "The mean request takes 60.0 ms instead of 30.0: B takes 30.0 ms longer" in made
-    assert "output: slower steps with the same batch: +15.00 ms" in made
+    markup = "".join(map(str, serving_change_parts(change)))
+    assert "The mean request takes 60.0 ms instead of 30.0: B takes 30.0 ms longer" in markup
+    assert "output: slower steps with the same batch: +15.00 ms" in markup

@@ -38,13 +38,13 @@ def test_the_best_point_comes_first_with_its_figures():
 
 
 def test_every_latency_has_its_front():
-    found = sections({"rate_scale": 1}, {"rate_scale": 8, "ttft_p99_ms": 20.0})
-    charts = found["Throughput against latency"]
+    content = sections({"rate_scale": 1}, {"rate_scale": 8, "ttft_p99_ms": 20.0})
+    charts = content["Throughput against latency"]
     assert charts.count("<figure>") == 3
     assert "Time to the first token against throughput" in charts
     assert "rate_scale 8: 20.0 ms" in charts
 
 
 def test_nothing_done_is_nothing_shown():
-    found = sections({"status": "failed"})
-    assert set(found.values()) == {""}
+    content = sections({"status": "failed"})
+    assert set(content.values()) == {""}

@@ -43,7 +43,7 @@ def table(*rows: dict[str, Any]) -> pa.Table:
 
 
 def test_curves_take_the_best_at_each_value_and_throughput_over_ranks() -> None:
-    found = findings.all_curves(
+    charted = findings.all_curves(
         table(
             {"plan.dp": 1, "ranks": 1, "step_ns": 8e6, "tokens_per_s": 100.0},
             {"plan.dp": 2, "ranks": 2, "step_ns": 5e6, "tokens_per_s": 160.0},
@@ -51,33 +51,33 @@ def test_curves_take_the_best_at_each_value_and_throughput_over_ranks() -> None:
             {"plan.dp": 4, "ranks": 4, "step_ns": 1e6, "tokens_per_s": 800.0, "fits": False},
         )
     )
-    scaling, step = found
+    scaling, step = charted
     assert scaling.over == "ranks"
-    assert scaling.curves == [findings.Curve("m", [(1.0, 100.0), (2.0, 160.0)])]
+    assert scaling.curves == [findings.SweepCurve("m", [(1.0, 100.0), (2.0, 160.0)])]
     assert scaling.ideal == [(1.0, 100.0), (2.0, 200.0)]
-    assert step.curves == [findings.Curve("m", [(1.0, 8e6), (2.0, 5e6)])]
+    assert step.curves == [findings.SweepCurve("m", [(1.0, 8e6), (2.0, 5e6)])]
 
 
 def test_a_map_has_the_best_of_each_pair_and_nothing_where_nothing_fits() -> None:
-    (found,) = findings.maps(
+    (charted,) = findings.maps(
         table(
             {"plan.dp": 1, "machine": "a", "step_ns": 3.0},
             {"plan.dp": 1, "machine": "a", "step_ns": 2.0},
             {"plan.dp": 2, "machine": "b", "step_ns": 1.0, "fits": False},
         )
     )
-    assert (found.row_values, found.column_values) == ([1, 2], ["a", "b"])
-    assert found.best_ns == {(0, 0): 2.0}
+    assert (charted.row_values, charted.column_values) == ([1, 2], ["a", "b"])
+    assert charted.best_ns == {(0, 0): 2.0}
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=12))
 def test_the_front_is_what_nothing_beats(pairs: list[tuple[int, int]]) -> None:
     rows = [{"x": x, "y": y} for x, y in pairs]
-    found = {(r["x"], r["y"]) for r in findings.front(rows, "x", "y")}
+    charted = {(r["x"], r["y"]) for r in findings.front(rows, "x", "y")}
     beaten = {
         (x, y) for x, y in pairs if any(a <= x and b <= y and (a, b) != (x, y) for a, b in pairs)
     }
-    assert found == set(pairs) - beaten
+    assert charted == set(pairs) - beaten
 
 
 def test_the_page_shows_failures_and_escapes_names() -> None:

@@ -17,7 +17,7 @@ from chakrakit.campaigns.failures import SCOPES, Scope
 from chakrakit.configuration import Count, NotNegative
 from chakrakit.errors import ConfigError
 
-# Numbers with bounds, as fields of a job file have them.
+# --- numbers with bounds, for fields of a job file ----------------------------------------------
 
 
 Nodes = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
@@ -26,11 +26,11 @@ Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 AtLeastOne = Annotated[float, msgspec.Meta(ge=1)]
 
 LONGEST_PATTERN = 4096
-"""Checkpoints after which the pattern of tiers and differences begins again: it is looked through often."""
+"""The longest pattern of tiers and differences before it repeats; the engine searches it at every event."""
 Differences = Annotated[int, msgspec.Meta(ge=0, lt=LONGEST_PATTERN)]
 
 
-# Formulas that some policies choose the interval between checkpoints by.
+# --- formulas for the interval between checkpoints ----------------------------------------------
 #
 # C is the time of a checkpoint, τ the interval between two, M the mean time between failures.
 # J. W. Young, CACM 17 (1974); J. T. Daly, Future Generation Computer Systems 22 (2006).
@@ -51,7 +51,7 @@ def daly_interval(checkpoint: float, mtbf: float) -> float:
     return young_interval(checkpoint, mtbf) * (1 + math.sqrt(part) / 3 + part / 9) - checkpoint
 
 
-# When checkpoints are taken and how long each stops the job, as one clock.
+# --- the clock of steps and checkpoints ---------------------------------------------------------
 
 
 NEVER = 1 << 60

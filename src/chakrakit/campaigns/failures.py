@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-# How long until something happens, drawn from a distribution.
+# --- random lengths of time ---------------------------------------------------------------------
 
 
 class Duration(Protocol):
@@ -93,7 +93,7 @@ class Slowness(msgspec.Struct, frozen=True):
     lasts: Duration
 
 
-class Process(msgspec.Struct, frozen=True, kw_only=True):
+class FailureProcess(msgspec.Struct, frozen=True, kw_only=True):
     """One cause of failures: `units` things of a kind, spread evenly over the nodes."""
 
     name: str
@@ -123,7 +123,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
         first = unit // self.units_per_node * self.nodes_per_unit
         return range(first, first + self.nodes_per_unit)
 
-    def events(self, seed: str) -> Source:
+    def events(self, seed: str) -> FailureSource:
         """Its events in the history with this seed."""
         chance = Random(f"{seed}/{self.name}")
         if isinstance(self.between, Exponential):
@@ -131,10 +131,10 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
         return Renewals(self, chance)
 
 
-class Source(Protocol):
+class FailureSource(Protocol):
     """The events of one process in one history, in order."""
 
-    process: Process
+    process: FailureProcess
     due: float
     """When the next event is, in operating seconds."""
 
@@ -148,7 +148,7 @@ class Source(Protocol):
 class Memoryless:
     """Exponential times: all units together are one process, and the age of a node does not matter."""
 
-    def __init__(self, process: Process, chance: Random) -> None:
+    def __init__(self, process: FailureProcess, chance: Random) -> None:
         self.process = process
         self._chance = chance
         self._rate = process.rate
@@ -166,7 +166,7 @@ class Memoryless:
 class Renewals:
     """Any distribution: every unit has an age, which starts anew with a repaired or fresh node."""
 
-    def __init__(self, process: Process, chance: Random) -> None:
+    def __init__(self, process: FailureProcess, chance: Random) -> None:
         self.process = process
         self._chance = chance
         self._draw = process.between.draw

@@ -16,13 +16,13 @@ from typing import Protocol
 
 import msgspec
 
-from chakrakit.campaigns.failures import Process, Scope, Source
-from chakrakit.campaigns.plan import Plan
+from chakrakit.campaigns.failures import FailureProcess, FailureSource, Scope
+from chakrakit.campaigns.plan import CampaignPlan
 
-# What one history came to.
+# --- the outcome --------------------------------------------------------------------------------
 
 
-class Outcome(msgspec.Struct):
+class HistoryOutcome(msgspec.Struct):
     """Seconds by what they were spent on; together they are `seconds`."""
 
     seconds: float = 0.0
@@ -70,7 +70,7 @@ STALLED = 20_000
 class Watcher(Protocol):
     """Whoever wants to see a history as it happens."""
 
-    def stage(self, kind: str, start: float, end: float, done: float) -> None:
+    def stage(self, kind: str, start: float, end: float, steps: float) -> None:
         """The job was in a stage; `done` steps at its end."""
 
     def rolled_back(self, time: float, seconds: float) -> None:
@@ -80,10 +80,10 @@ class Watcher(Protocol):
         """A place was empty, or its node slow."""
 
 
-class History:
+class JobHistory:
     """The state of a job between events, and the verbs that policies use."""
 
-    def __init__(self, plan: Plan, seed: str, watcher: Watcher | None = None) -> None:
+    def __init__(self, plan: CampaignPlan, seed: str, watcher: Watcher | None = None) -> None:
         self.plan = plan
         self.chance = Random(f"{seed}/policy")
         self.spares = plan.spares
@@ -102,10 +102,10 @@ class History:
         self._slow: dict[int, tuple[float, float, float]] = {}
         self._timers: list[tuple[float, int, str, int]] = []
         self._count = 0
-        self._sources: list[Source] = [p.events(seed) for p in plan.processes]
+        self._sources: list[FailureSource] = [p.events(seed) for p in plan.processes]
         self._logged = list(reversed(plan.logged))
         self._degraded = False
-        self.outcome = Outcome()
+        self.outcome = HistoryOutcome()
         self._expect()
 
     # What policies may ask.
@@ -140,20 +140,20 @@ class History:
     def roll_back(self, scope: Scope) -> None:
         """Back to the newest copy that survives a failure of this scope."""
         plan, cadence = self.plan, self.plan.cadence
-        kept, restore = 0, 0.0
+        restored, restore = 0, 0.0
         for n, tier in enumerate(plan.tiers):
             count = self._durable(n)
             self._floors[n] = count if tier.outlives(scope) else 0
-            if self._floors[n] > kept:
-                kept, restore = self._floors[n], tier.restore(count)
+            if self._floors[n] > restored:
+                restored, restore = self._floors[n], tier.restore(count)
         count, steps, stall = cadence.position(self._clock, self._step)
-        done = count * cadence.every + steps
-        self.outcome.rework += (done - kept * cadence.every) * plan.step_seconds
-        self.outcome.rework += cadence.stalled(count) + stall - cadence.stalled(kept)
+        steps_done = count * cadence.every + steps
+        self.outcome.rework += (steps_done - restored * cadence.every) * plan.step_seconds
+        self.outcome.rework += cadence.stalled(count) + stall - cadence.stalled(restored)
         if self._watcher:
-            self._watcher.rolled_back(self._now, self._clock - cadence.at(kept, self._step))
-        self._clock = cadence.at(kept, self._step)
-        self._resumed = kept
+            self._watcher.rolled_back(self._now, self._clock - cadence.at(restored, self._step))
+        self._clock = cadence.at(restored, self._step)
+        self._resumed = restored
         self._restore = restore
 
     def redo_step(self) -> None:
@@ -216,13 +216,13 @@ class History:
 
     # The engine.
 
-    def run(self) -> Outcome:
+    def run(self) -> HistoryOutcome:
         """From the first step to the last, or to the horizon."""
-        kept = -1
+        complete = -1
         for number in range(MOST_EVENTS):
             if number % STALLED == 0 and math.isinf(self.plan.horizon):
-                before, kept = kept, self.plan.cadence.complete(self._clock, self._step)
-                if kept <= before:
+                before, complete = complete, self.plan.cadence.complete(self._clock, self._step)
+                if complete <= before:
                     break
             timer = self._timers[0][0] if self._timers else math.inf
             source = self._next_source()
@@ -248,7 +248,7 @@ class History:
         self.outcome.given_up = True
         return self._finish(self._now)
 
-    def _next_source(self) -> Source | None:
+    def _next_source(self) -> FailureSource | None:
         if self._stage == WAITING or not self._sources:
             return None
         if len(self._sources) == 1:
@@ -298,7 +298,7 @@ class History:
             self._restore = 0.0
             self._enter(RUN, math.inf)
 
-    def _hit(self, process: Process, slots: range) -> None:
+    def _hit(self, process: FailureProcess, slots: range) -> None:
         """Something failed or became slow."""
         if process.slow:
             for slot in slots:
@@ -357,9 +357,9 @@ class History:
         self._pace()
 
     def _recover_pace(self, slot: int) -> None:
-        found = self._slow.pop(slot, None)
-        if found and self._watcher:
-            self._watcher.node(slot, "slow", found[1], self._now)
+        slowness = self._slow.pop(slot, None)
+        if slowness and self._watcher:
+            self._watcher.node(slot, "slow", slowness[1], self._now)
 
     def _timer(self) -> None:
         _, _, kind, slot = heapq.heappop(self._timers)
@@ -412,7 +412,7 @@ class History:
         self._count += 1
         heapq.heappush(self._timers, (self._now + seconds, self._count, kind, slot))
 
-    def _finish(self, time: float) -> Outcome:
+    def _finish(self, time: float) -> HistoryOutcome:
         self._advance(time)
         self._account()
         plan, cadence, outcome = self.plan, self.plan.cadence, self.outcome
@@ -438,5 +438,5 @@ class History:
                 self._watcher.node(slot, "empty", since, self._now)
 
 
-def _due(source: Source) -> float:
+def _due(source: FailureSource) -> float:
     return source.due

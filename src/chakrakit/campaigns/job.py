@@ -1,4 +1,4 @@
-"""Failures from a log: a CSV file with one row per failure."""
+"""A job file as a campaign that can be run: failures (also from a log), checkpoint stores, policies."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from chakrakit.campaigns.failures import (
     SCOPES,
     Duration,
     Exponential,
+    FailureProcess,
     Fixed,
     LoggedFailure,
-    Process,
     Scope,
     Slowness,
     Uniform,
     Weibull,
 )
 from chakrakit.campaigns.job_text import (
+    CheckpointStoreText,
     ClusterText,
     CostsText,
     FailuresText,
     JobText,
     ProcessText,
-    StoreText,
 )
-from chakrakit.campaigns.plan import Plan
+from chakrakit.campaigns.plan import CampaignPlan
 from chakrakit.campaigns.recovery import RECOVERY_POLICIES, Elastic, Recovery
 from chakrakit.campaigns.step_times import StepTimes, step_times
 from chakrakit.configuration import Document, Place, document_of, read_document
@@ -52,12 +52,12 @@ def read_failure_log(path: str | Path, nodes: int) -> tuple[LoggedFailure, ...]:
             rows = csv.DictReader(file)
             header = tuple(rows.fieldnames or ())
             _check_header(path, header)
-            found = [_failure(path, rows.line_num, row, nodes) for row in rows]
+            failures = [_failure(path, rows.line_num, row, nodes) for row in rows]
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise FormatError(f"not a CSV file: {error}", path=str(path)) from None
-    return tuple(sorted(found, key=lambda failure: failure.time))
+    return tuple(sorted(failures, key=lambda failure: failure.time))
 
 
 def _check_header(path: str | Path, header: tuple[str, ...]) -> None:
@@ -102,17 +102,17 @@ def _number(place: str, name: str, text: str | None) -> float:
     return value
 
 
-# Checkpoints given by size: how long a store takes to write and to read them.
+# --- checkpoints given by size ------------------------------------------------------------------
 
 
 _LONGEST = 365 * 86_400.0
-"""Seconds; no job waits longer for one checkpoint."""
+"""A year in seconds: a store that takes longer for one checkpoint is a mistake in the job file."""
 
 
-class Store:
+class CheckpointStore:
     """A place for checkpoints, in bytes and seconds."""
 
-    def __init__(self, name: str, text: StoreText, nodes: int) -> None:
+    def __init__(self, name: str, text: CheckpointStoreText, nodes: int) -> None:
         self.name = name
         limits = [positive(text.bandwidth, "bandwidth", f"{name}: bandwidth")]
         if text.node_bandwidth is not None:
@@ -149,37 +149,37 @@ class Store:
 
 
 def timed(
-    policy: dict[str, Any], stores: dict[str, Store], sizes: dict[str, str]
+    policy: dict[str, Any], stores: dict[str, CheckpointStore], sizes: dict[str, str]
 ) -> dict[str, Any]:
     """A policy's fields with seconds for sizes: `sizes` maps a field of bytes to its field of seconds."""
-    out = {name: value for name, value in policy.items() if name not in (*sizes, "store")}
-    given = [name for name in sizes if name in policy]
-    if not given:
+    fields = {name: value for name, value in policy.items() if name not in (*sizes, "store")}
+    size_fields = [name for name in sizes if name in policy]
+    if not size_fields:
         if "store" in policy:
             raise ConfigError("a store needs the checkpoint's size; give `bytes`")
-        return out
+        return fields
     store = _store(policy, stores)
-    for name in given:
+    for name in size_fields:
         size = parse(policy[name], "bytes", name)
         store.check(size)
-        out.setdefault(sizes[name], store.seconds(size, store.rate))
+        fields.setdefault(sizes[name], store.seconds(size, store.rate))
     if "bytes" in policy:
         size = parse(policy["bytes"], "bytes", "bytes")
-        out.setdefault("restore_seconds", store.seconds(size, store.read_rate))
-    return out
+        fields.setdefault("restore_seconds", store.seconds(size, store.read_rate))
+    return fields
 
 
-def _store(policy: dict[str, Any], stores: dict[str, Store]) -> Store:
+def _store(policy: dict[str, Any], stores: dict[str, CheckpointStore]) -> CheckpointStore:
     name = policy.get("store")
     if name is None and len(stores) == 1:
         return next(iter(stores.values()))
     if not isinstance(name, str) or name not in stores:
-        known = ", ".join(stores) or "none; describe it under `stores`"
-        raise ConfigError(f"no store {name!r}; there are {known}")
+        names = ", ".join(stores) or "none; describe it under `stores`"
+        raise ConfigError(f"no store {name!r}; there are {names}")
     return stores[name]
 
 
-# A job file, checked line by line, as a Job that can be run.
+# --- the job file -------------------------------------------------------------------------------
 
 
 HOUR, DAY = 3600.0, 86400.0
@@ -187,11 +187,11 @@ HOUR, DAY = 3600.0, 86400.0
 Part = TypeVar("Part", bound=msgspec.Struct)
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class CampaignJob(msgspec.Struct, frozen=True, kw_only=True):
     """A campaign ready to run: the plan, what its policies are, and what its nodes cost."""
 
     name: str
-    plan: Plan
+    plan: CampaignPlan
     checkpoint: CheckpointPolicy
     situation: Situation
     costs: CostsText
@@ -202,7 +202,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 _HOLDS = "a job: its step, steps, cluster and failures; see docs/campaigns.md"
 
 
-def read_job(job: str | Path | Mapping[str, Any]) -> Job:
+def read_job(job: str | Path | Mapping[str, Any]) -> CampaignJob:
     """A job from its YAML file, or from what would stand there; a ConfigError names the line and the cure."""
     lines = (
         document_of(job, "job", _HOLDS) if isinstance(job, Mapping) else read_document(job, _HOLDS)
@@ -222,7 +222,7 @@ def read_job(job: str | Path | Mapping[str, Any]) -> Job:
     situation = Situation(times.seconds, _mtbf(processes))
     policy = _checkpoint(text, lines)
     answer = _recovery(text, lines)
-    plan = Plan(
+    plan = CampaignPlan(
         step_seconds=times.seconds,
         steps=text.steps,
         horizon=text.days * DAY if text.days else math.inf,
@@ -236,7 +236,7 @@ def read_job(job: str | Path | Mapping[str, Any]) -> Job:
         recovery=answer,
         **_shrinking(answer, times, cluster, lines),
     )
-    return Job(
+    return CampaignJob(
         name=text.name,
         plan=plan,
         checkpoint=policy,
@@ -251,24 +251,24 @@ def _convert(lines: Document, content: Any, kind: type[Part], place: Place) -> P
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        names = [f.encode_name for f in msgspec.structs.fields(_named(kind, str(error)))]
+        names = [f.encode_name for f in msgspec.structs.fields(_part_of_message(kind, str(error)))]
         raise lines.converted(str(error), place, names) from None
 
 
-def _named(kind: type[msgspec.Struct], message: str) -> type[msgspec.Struct]:
+def _part_of_message(kind: type[msgspec.Struct], message: str) -> type[msgspec.Struct]:
     """The part of the file in which a message says that a field is unknown."""
     inside: dict[str, type[msgspec.Struct]] = {
         "$.cluster": ClusterText,
         "$.failures.processes": ProcessText,
         "$.failures": FailuresText,
-        "$.stores": StoreText,
+        "$.stores": CheckpointStoreText,
         "$.costs": CostsText,
     }
     return next((part for at, part in inside.items() if at in message), kind)
 
 
 def _check_numbers(lines: Document, value: Any, place: Place) -> None:
-    """YAML has numbers that are none."""
+    """Refuses YAML's .inf and .nan, which are not usable numbers."""
     if isinstance(value, dict):
         for key, item in value.items():
             _check_numbers(lines, item, (*place, str(key)))
@@ -280,7 +280,7 @@ def _check_numbers(lines: Document, value: Any, place: Place) -> None:
 
 
 def _at(lines: Document, place: Place, function: Any, *arguments: Any) -> Any:
-    """What a function gives, its errors with the line of a place."""
+    """Calls a function; adds the line of a place in the file to its errors."""
     try:
         return function(*arguments)
     except ChakraError as error:
@@ -295,10 +295,10 @@ def _check_goal(text: JobText, lines: Document) -> None:
             ("days",) if text.steps else (),
             "give either `steps`, what the job has to do, or `days`",
         )
-    given = [n for n in ("step_seconds", "workload", "run") if getattr(text, n) is not None]
-    if len(given) != 1:
+    sources = [n for n in ("step_seconds", "workload", "run") if getattr(text, n) is not None]
+    if len(sources) != 1:
         raise lines.error(
-            (given[-1],) if given else (),
+            (sources[-1],) if sources else (),
             "give one of `step_seconds`, `workload` (with `machine`) and `run` for the time of a step",
         )
     if text.workload is not None and text.machine is None:
@@ -308,7 +308,9 @@ def _check_goal(text: JobText, lines: Document) -> None:
 # --- failures ---------------------------------------------------------------------------------
 
 
-def _processes(text: FailuresText, cluster: ClusterText, lines: Document) -> tuple[Process, ...]:
+def _processes(
+    text: FailuresText, cluster: ClusterText, lines: Document
+) -> tuple[FailureProcess, ...]:
     short = {
         "node_mtbf_hours": ProcessText(
             name="node", mtbf_hours=text.node_mtbf_hours, shape=text.shape
@@ -319,21 +321,23 @@ def _processes(text: FailuresText, cluster: ClusterText, lines: Document) -> tup
         ),
         "job_mtbf_hours": ProcessText(name="job", of="job", mtbf_hours=text.job_mtbf_hours),
     }
-    found = [
+    processes = [
         _process(part, cluster, lines, ("failures", name))
         for name, part in short.items()
         if part.mtbf_hours is not None
     ]
     for i, part in enumerate(text.processes):
         place: Place = ("failures", "processes", i)
-        named = msgspec.structs.replace(part, name=part.name or f"{part.of} {i}")
-        found.append(_process(named, cluster, lines, place))
-        if named.name in [p.name for p in found[:-1]]:
-            raise lines.error(place, f"two causes of failures are called {named.name!r}")
-    return tuple(found)
+        described = msgspec.structs.replace(part, name=part.name or f"{part.of} {i}")
+        processes.append(_process(described, cluster, lines, place))
+        if described.name in [p.name for p in processes[:-1]]:
+            raise lines.error(place, f"two causes of failures are called {described.name!r}")
+    return tuple(processes)
 
 
-def _process(text: ProcessText, cluster: ClusterText, lines: Document, place: Place) -> Process:
+def _process(
+    text: ProcessText, cluster: ClusterText, lines: Document, place: Place
+) -> FailureProcess:
     if (text.mtbf_hours is None) == (text.interval_hours is None):
         raise lines.error(place, "give either `mtbf_hours` or `interval_hours`")
     width = {
@@ -354,7 +358,7 @@ def _process(text: ProcessText, cluster: ClusterText, lines: Document, place: Pl
         else Slowness(text.slow.factor, _repair(text.slow.hours, text.slow.spread))
     )
     job = text.of == "job"
-    return Process(
+    return FailureProcess(
         name=text.name,
         between=_between(text, lines, place),
         units=1 if job else cluster.nodes // nodes * text.per_node,
@@ -381,7 +385,7 @@ def _repair(hours: float, spread: str) -> Duration:
     return Exponential(hours * HOUR) if spread == "exponential" else Fixed(hours * HOUR)
 
 
-def _mtbf(processes: tuple[Process, ...]) -> float:
+def _mtbf(processes: tuple[FailureProcess, ...]) -> float:
     """Mean time between failures of the job; nodes that only become slow do not stop it."""
     rate = sum(process.rate for process in processes if process.slow is None)
     return 1 / rate if rate else math.inf
@@ -391,23 +395,23 @@ def _logged(text: FailuresText, cluster: ClusterText, lines: Document) -> tuple[
     if text.log is None:
         return ()
     path = Path(lines.path).parent / text.log
-    found: tuple[LoggedFailure, ...] = _at(
+    failures: tuple[LoggedFailure, ...] = _at(
         lines, ("failures", "log"), read_failure_log, path, cluster.nodes
     )
-    return found
+    return failures
 
 
 # --- policies ---------------------------------------------------------------------------------
 
 
-def _chosen(given: dict[str, Any] | str, default: str) -> tuple[str, dict[str, Any]]:
+def _policy_fields(described: dict[str, Any] | str, default: str) -> tuple[str, dict[str, Any]]:
     """A policy's name, however it is hyphenated, and its options."""
-    fields = {"policy": given} if isinstance(given, str) else dict(given)
+    fields = {"policy": described} if isinstance(described, str) else dict(described)
     name = str(fields.pop("policy", default))
     return name.strip().lower().replace(" ", "_").replace("-", "_"), fields
 
 
-def _known(name: str, policies: dict[str, Any], lines: Document, place: Place) -> Any:
+def _policy_class(name: str, policies: dict[str, Any], lines: Document, place: Place) -> Any:
     if name not in policies:
         raise lines.error(place, f"no policy {name!r}; there are {', '.join(policies)}")
     return policies[name]
@@ -421,10 +425,10 @@ def _checkpoint(text: JobText, lines: Document) -> CheckpointPolicy:
     default = (
         "tiered" if isinstance(text.checkpoint, dict) and "tiers" in text.checkpoint else "interval"
     )
-    name, fields = _chosen("none" if text.checkpoint is None else text.checkpoint, default)
-    kind = _known(name, CHECKPOINT_POLICIES, lines, place)
+    name, fields = _policy_fields("none" if text.checkpoint is None else text.checkpoint, default)
+    kind = _policy_class(name, CHECKPOINT_POLICIES, lines, place)
     stores = {
-        n: _at(lines, ("stores", n), Store, n, s, text.cluster.nodes)
+        n: _at(lines, ("stores", n), CheckpointStore, n, s, text.cluster.nodes)
         for n, s in text.stores.items()
     }
     fields = _at(lines, place, timed, fields, stores, _SIZES)
@@ -473,8 +477,8 @@ def _every(policy: CheckpointPolicy, situation: Situation, work: float, lines: D
 
 def _recovery(text: JobText, lines: Document) -> Recovery:
     place: Place = ("recovery",)
-    name, fields = _chosen(text.recovery, "restart")
-    kind = _known(name, RECOVERY_POLICIES, lines, place)
+    name, fields = _policy_fields(text.recovery, "restart")
+    kind = _policy_class(name, RECOVERY_POLICIES, lines, place)
     policy: Recovery = _convert(lines, fields, kind, place)
     if policy.needs_spares and not text.cluster.spares:
         raise lines.error(
@@ -510,7 +514,7 @@ def _shrinking(
     return {"replica_nodes": size, "steps_by_nodes": steps}
 
 
-def _notes(text: JobText, plan: Plan) -> list[str]:
+def _notes(text: JobText, plan: CampaignPlan) -> list[str]:
     notes = []
     if plan.processes or plan.logged:
         zero = [

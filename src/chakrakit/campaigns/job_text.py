@@ -80,7 +80,7 @@ class FailuresText(_Part, frozen=True, kw_only=True):
     """A CSV file beside the job: hour, node, cause, scope, factor, hours."""
 
 
-class StoreText(_Part, frozen=True, kw_only=True):
+class CheckpointStoreText(_Part, frozen=True, kw_only=True):
     """A place for checkpoints: what it takes in at most, by three limits."""
 
     bandwidth: Quantity
@@ -128,5 +128,5 @@ class JobText(_Part, frozen=True, kw_only=True):
     failures: FailuresText = FailuresText()
     checkpoint: dict[str, Any] | str | None = None
     recovery: dict[str, Any] | str = "restart"
-    stores: dict[str, StoreText] = {}
+    stores: dict[str, CheckpointStoreText] = {}
     costs: CostsText = CostsText()

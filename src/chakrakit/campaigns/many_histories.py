@@ -1,4 +1,4 @@
-"""Many histories of one job, here or on workers, and what they come to."""
+"""Runs many histories of one job, here or on workers, and sums them up; tries what changes would give."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from chakrakit.campaigns.checkpoints import NEVER
-from chakrakit.campaigns.history import History, Outcome
-from chakrakit.campaigns.job import Job, read_job
-from chakrakit.campaigns.plan import Plan
+from chakrakit.campaigns.history import HistoryOutcome, JobHistory
+from chakrakit.campaigns.job import CampaignJob, read_job
+from chakrakit.campaigns.plan import CampaignPlan
 from chakrakit.campaigns.result import (
     DAY,
     HOUR,
@@ -24,23 +24,23 @@ from chakrakit.campaigns.result import (
 from chakrakit.errors import ConfigError
 from chakrakit.parallel import Workers, check_engine, spread
 
-# What one change would give: more spares, faster detection and restarts, other intervals.
+# --- what a change would give: more spares, faster detection and restarts, other intervals -------
 
 
 HISTORIES = 100
-"""Run again for every change, with the chance of the first ones, so that only the change differs."""
+"""Histories run again for every change, with the seeds of the first ones, so that only the change differs."""
 
 
-def sensitivity(job: Job, outcomes: Sequence[Outcome], seed: int) -> list[Change]:
+def sensitivity(job: CampaignJob, outcomes: Sequence[HistoryOutcome], seed: int) -> list[Change]:
     """Every change that applies, the one that saves most first; nothing where nothing fails."""
     if not job.plan.processes and not job.plan.logged:
         return []
     before = outcomes[:HISTORIES]
-    found = [_change(text, plan, before, seed) for text, plan in changes(job)]
-    return sorted(found, key=lambda change: -change.days_saved)
+    changed = [_change(text, plan, before, seed) for text, plan in changes(job)]
+    return sorted(changed, key=lambda change: -change.days_saved)
 
 
-def changes(job: Job) -> Iterator[tuple[str, Plan]]:
+def changes(job: CampaignJob) -> Iterator[tuple[str, CampaignPlan]]:
     """The changes that are tried, in words and as plans."""
     plan, recovery = job.plan, job.plan.recovery
     yield "one more spare", _with(plan, spares=plan.spares + 1)
@@ -57,12 +57,12 @@ def changes(job: Job) -> Iterator[tuple[str, Plan]]:
         yield f"a checkpoint every {longer:,} steps", _with(plan, every=longer)
 
 
-def _with(plan: Plan, **fields: object) -> Plan:
+def _with(plan: CampaignPlan, **fields: object) -> CampaignPlan:
     return msgspec.structs.replace(plan, **fields)
 
 
-def _change(text: str, plan: Plan, before: Sequence[Outcome], seed: int) -> Change:
-    after = [History(plan, f"{seed}/{number}").run() for number in range(len(before))]
+def _change(text: str, plan: CampaignPlan, before: Sequence[HistoryOutcome], seed: int) -> Change:
+    after = [JobHistory(plan, f"{seed}/{number}").run() for number in range(len(before))]
     days = [_days(a, b, plan) for a, b in zip(after, before, strict=True)]
     saved = Spread.of([b.seconds / DAY - d for b, d in zip(before, days, strict=True)])
     return Change(
@@ -74,7 +74,7 @@ def _change(text: str, plan: Plan, before: Sequence[Outcome], seed: int) -> Chan
     )
 
 
-def _days(after: Outcome, before: Outcome, plan: Plan) -> float:
+def _days(after: HistoryOutcome, before: HistoryOutcome, plan: CampaignPlan) -> float:
     """How long the same work takes; a job of a given time does more in it instead."""
     if plan.steps is None and after.useful:
         return after.seconds / DAY * before.useful / after.useful
@@ -82,26 +82,26 @@ def _days(after: Outcome, before: Outcome, plan: Plan) -> float:
 
 
 PIECE = 250
-"""Histories that one worker runs before it reports."""
+"""Histories that one worker runs before it reports: enough that sending them back costs little."""
 
 
 MANY = 1000
-"""From so many histories on, starting workers pays."""
+"""With fewer histories than this, starting workers takes longer than running them here."""
 MOST = 1_000_000
 """Outcomes are kept until the last is there; a mean of so many is sure to a thousandth of their spread."""
 
 
-class Piece(msgspec.Struct, frozen=True):
+class HistoryRange(msgspec.Struct, frozen=True):
     """Some histories of a plan."""
 
-    plan: Plan
+    plan: CampaignPlan
     seed: int
     first: int
     last: int
 
 
 def campaign(
-    job: str | Path | Job,
+    job: str | Path | CampaignJob,
     *,
     histories: int = 100,
     seed: int = 0,
@@ -109,48 +109,49 @@ def campaign(
     changes: bool = True,
 ) -> CampaignResult:
     """Many random histories of a job, and with `changes` what one more spare and so on would give."""
-    made = job if isinstance(job, Job) else read_job(job)
+    ready_job = job if isinstance(job, CampaignJob) else read_job(job)
     if not 1 <= histories <= MOST:
         raise ConfigError(f"histories is {histories:,}; it must be from 1 to {MOST:,}")
-    outcomes = run_histories(made.plan, histories, seed, workers)
-    tried = sensitivity(made, outcomes, seed) if changes else []
-    return _result(made, outcomes, seed, tried)
+    outcomes = run_histories(ready_job.plan, histories, seed, workers)
+    tried = sensitivity(ready_job, outcomes, seed) if changes else []
+    return _result(ready_job, outcomes, seed, tried)
 
 
 def workers_for(histories: int, engine: str | None, jobs: int | None) -> Workers | None:
     """Workers as asked for; without a word, all cores for many histories and this process for few."""
     if engine is None and jobs is None and histories < MANY:
         return None
-    chosen = Workers(engine or "local", jobs)
-    check_engine(chosen.engine)
-    return chosen if engine or jobs != 1 else None
+    workers = Workers(engine or "local", jobs)
+    check_engine(workers.engine)
+    return workers if engine or jobs != 1 else None
 
 
 def run_histories(
-    plan: Plan, count: int, seed: int, workers: Workers | None = None
-) -> list[Outcome]:
+    plan: CampaignPlan, count: int, seed: int, workers: Workers | None = None
+) -> list[HistoryOutcome]:
     """The outcomes of histories 0 … count − 1."""
     pieces = [
-        Piece(plan, seed, first, min(first + PIECE, count)) for first in range(0, count, PIECE)
+        HistoryRange(plan, seed, first, min(first + PIECE, count))
+        for first in range(0, count, PIECE)
     ]
-    found = [outcome for part in spread(_run_piece, pieces, workers) for outcome in part]
-    _check_finished(plan, found)
-    return found
+    outcomes = [outcome for part in spread(_run_piece, pieces, workers) for outcome in part]
+    _check_finished(plan, outcomes)
+    return outcomes
 
 
-def _run_piece(piece: Piece) -> list[Outcome]:
+def _run_piece(piece: HistoryRange) -> list[HistoryOutcome]:
     return list(_histories(piece))
 
 
-def _histories(piece: Piece) -> Iterator[Outcome]:
+def _histories(piece: HistoryRange) -> Iterator[HistoryOutcome]:
     for number in range(piece.first, piece.last):
-        outcome = History(piece.plan, f"{piece.seed}/{number}").run()
+        outcome = JobHistory(piece.plan, f"{piece.seed}/{number}").run()
         yield outcome
         if outcome.given_up:  # the others would not do better, and the campaign is refused
             return
 
 
-def _check_finished(plan: Plan, outcomes: Sequence[Outcome]) -> None:
+def _check_finished(plan: CampaignPlan, outcomes: Sequence[HistoryOutcome]) -> None:
     lost = [o for o in outcomes if o.given_up]
     if lost:
         first = lost[0]
@@ -164,7 +165,7 @@ def _check_finished(plan: Plan, outcomes: Sequence[Outcome]) -> None:
 
 
 def _result(
-    job: Job, outcomes: Sequence[Outcome], seed: int, tried: list[Change]
+    job: CampaignJob, outcomes: Sequence[HistoryOutcome], seed: int, tried: list[Change]
 ) -> CampaignResult:
     plan = job.plan
     days = Spread.of([o.seconds / DAY for o in outcomes])
@@ -202,7 +203,7 @@ def _result(
     )
 
 
-def _energy(job: Job, hours: float, stopped: float) -> float | None:
+def _energy(job: CampaignJob, hours: float, stopped: float) -> float | None:
     """Nodes draw their power while the job runs; spares, and all while it stands, draw idle power."""
     busy, idle = job.costs.node_watts, job.costs.idle_node_watts
     if busy is None:
@@ -215,6 +216,6 @@ def _energy(job: Job, hours: float, stopped: float) -> float | None:
     return job.costs.pue * watt_hours / 1000
 
 
-def _price(job: Job, hours: float) -> float | None:
+def _price(job: CampaignJob, hours: float) -> float | None:
     price = job.costs.node_hour_price
     return None if price is None else price * hours * (job.plan.nodes + job.plan.spares)

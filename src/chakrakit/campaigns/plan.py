@@ -8,11 +8,11 @@ from functools import cached_property
 import msgspec
 
 from chakrakit.campaigns.checkpoints import Cadence, Tier, cadence_of
-from chakrakit.campaigns.failures import Duration, LoggedFailure, Process
+from chakrakit.campaigns.failures import Duration, FailureProcess, LoggedFailure
 from chakrakit.campaigns.recovery import Recovery
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class CampaignPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything in seconds, steps and nodes."""
 
     step_seconds: float
@@ -27,7 +27,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """From a node's failure until it is a spare again."""
     every: int
     tiers: tuple[Tier, ...]
-    processes: tuple[Process, ...] = ()
+    processes: tuple[FailureProcess, ...] = ()
     logged: tuple[LoggedFailure, ...] = ()
     recovery: Recovery
     replica_nodes: int = 1
@@ -44,6 +44,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Seconds of a step with so many nodes: as given, else the work of the next larger job spread."""
         if nodes == self.nodes:
             return self.step_seconds
-        known = {**self.steps_by_nodes, self.nodes: self.step_seconds}
-        larger = min(n for n in known if n >= nodes)
-        return known[larger] * larger / nodes
+        step_of_nodes = {**self.steps_by_nodes, self.nodes: self.step_seconds}
+        larger = min(n for n in step_of_nodes if n >= nodes)
+        return step_of_nodes[larger] * larger / nodes

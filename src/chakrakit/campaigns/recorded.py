@@ -12,16 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.campaigns.checkpoints import NEVER
-from chakrakit.campaigns.history import History
-from chakrakit.campaigns.job import Job
-from chakrakit.campaigns.plan import Plan
+from chakrakit.campaigns.history import JobHistory
+from chakrakit.campaigns.job import CampaignJob
+from chakrakit.campaigns.plan import CampaignPlan
 from chakrakit.campaigns.result import DAY
 from chakrakit.errors import ConfigError
 from chakrakit.trace.communication import Binding
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.sets import Card, Run
 
-NS = 1e9
+NS = 1e9  # nanoseconds per second
 MOST_ROWS = 400_000
 """More rows than this in all, and ranks whose node failed show their own state alone."""
 
@@ -29,18 +29,18 @@ Piece = tuple[str, float, float]
 """What, from when, to when, in seconds."""
 
 
-class Recorder:
+class HistoryRecorder:
     """Keeps a history as it happens."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: CampaignPlan) -> None:
         self._plan = plan
         self.job: list[Piece] = []
         self.nodes: dict[int, list[Piece]] = {}
         self.progress: list[tuple[float, float]] = [(0.0, 0.0)]
 
-    def stage(self, kind: str, start: float, end: float, done: float) -> None:
+    def stage(self, kind: str, start: float, end: float, steps: float) -> None:
         """The job was in a stage; `done` steps at its end."""
-        self.progress.append((end, done))
+        self.progress.append((end, steps))
         if end > start:
             self.job.append(("train" if kind == "run" else kind, start, end))
 
@@ -55,11 +55,11 @@ class Recorder:
         self.nodes.setdefault(slot, []).append((kind, start, end))
 
 
-def history_run(job: Job, number: int = 0, seed: int = 0) -> Run:
+def history_run(job: CampaignJob, number: int = 0, seed: int = 0) -> Run:
     """History `number` of a campaign as a Run with times in nanoseconds."""
     plan = job.plan
-    recorder = Recorder(plan)
-    outcome = History(plan, f"{seed}/{number}", recorder).run()
+    recorder = HistoryRecorder(plan)
+    outcome = JobHistory(plan, f"{seed}/{number}", recorder).run()
     if outcome.seconds * NS >= 1 << 63:
         raise ConfigError(
             f"history {number} takes {outcome.seconds / DAY:,.0f} days; a timeline in nanoseconds holds "
@@ -70,8 +70,8 @@ def history_run(job: Job, number: int = 0, seed: int = 0) -> Run:
     bodies = [_trace(stages, [("in service", 0.0, outcome.seconds)])]
     bindings = {slot: Binding(0) for slot in range(plan.nodes)}
     for slot, pieces in sorted(recorder.nodes.items()):
-        shown = stages if full or slot == 0 else []
-        bodies.append(_trace(shown, _in_service(pieces, outcome.seconds)))
+        job_stages = stages if full or slot == 0 else []
+        bodies.append(_trace(job_stages, _in_service(pieces, outcome.seconds)))
         bindings[slot] = Binding(len(bodies) - 1)
     card = Card(
         name=job.name,
@@ -146,7 +146,7 @@ def _trace(stages: list[Piece], states: list[Piece]) -> Trace:
     return Trace.from_columns(columns)
 
 
-def _progress(recorder: Recorder) -> pa.Table:
+def _progress(recorder: HistoryRecorder) -> pa.Table:
     """Steps done over time, at the ends of stages."""
     times, steps = zip(*recorder.progress, strict=True)
     return pa.table(

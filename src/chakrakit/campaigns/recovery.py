@@ -6,8 +6,8 @@ calls it at five moments and the policy answers with the verbs of `JobInProgress
     struck(job, scope)   something failed; the nodes it took are already gone
     detected(job)        the detection time is over
     returned(job)        a repaired node is back
-    slow(job)                a node that has been slow for too long is to go
-    regrow(job)              the moment asked for with `regrow_at_checkpoint`
+    slow(job)            a node that has been slow for too long is to be replaced
+    regrow(job)          the moment asked for with `regrow_at_checkpoint`
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chakrakit.campaigns.checkpoints import Share
 from chakrakit.campaigns.failures import Scope
 from chakrakit.configuration import Count, NotNegative, Positive
 
-# What a recovery policy sees of a job, and what it can do.
+# --- what a recovery policy sees of a job, and what it can do ------------------------------------
 
 
 class JobInProgress(Protocol):
@@ -58,7 +58,7 @@ class JobInProgress(Protocol):
         """Only the step in progress is lost."""
 
     def detect(self, seconds: float) -> None:
-        """The job stands; after `seconds` the policy is told."""
+        """Stops the job; after `seconds` the policy's `detected` is called."""
 
     def wait(self) -> None:
         """The job stands until a node returns."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from chakrakit.campaigns.history import Outcome
+from chakrakit.campaigns.history import HistoryOutcome
 from chakrakit.results import Bars, Result
 
 HOUR, DAY = 3600.0, 86400.0
@@ -107,13 +107,13 @@ class CampaignResult(Result, msgspec.Struct, frozen=True, kw_only=True):
         return Bars(title, sorted(rows, key=lambda row: -row[1]))
 
 
-def mean_lost(outcomes: Sequence[Outcome]) -> LostHours:
+def mean_lost(outcomes: Sequence[HistoryOutcome]) -> LostHours:
     """Mean hours by cause."""
     names = LostHours.__struct_fields__
     return LostHours(**{name: _mean([getattr(o, name) for o in outcomes]) / HOUR for name in names})
 
 
-def mean_failures(outcomes: Sequence[Outcome]) -> dict[str, float]:
+def mean_failures(outcomes: Sequence[HistoryOutcome]) -> dict[str, float]:
     """Mean number of failures by cause, most frequent first."""
     total: dict[str, int] = {}
     for outcome in outcomes:

@@ -35,9 +35,9 @@ class StepTimes(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int | None = None
     notes: list[str] = []
 
-    def costs(self, given: CostsText, nodes: int) -> CostsText:
+    def costs(self, described: CostsText, nodes: int) -> CostsText:
         """Costs as given; what the machine says where nothing is given."""
-        return given
+        return described
 
     def replica_nodes(self, nodes: int) -> int | None:
         """Nodes of one data-parallel replica, where that is known."""
@@ -59,17 +59,17 @@ class SimulatedStep(StepTimes, frozen=True, kw_only=True):
     compute: str
     summary: SimulationSummary
 
-    def costs(self, given: CostsText, nodes: int) -> CostsText:
+    def costs(self, described: CostsText, nodes: int) -> CostsText:
         """The machine's power and price, unless the job file has its own."""
-        found: dict[str, Any] = {}
+        simulated: dict[str, Any] = {}
         seconds = self.summary.makespan_ns * 1e-9
-        if given.node_watts is None and self.summary.energy_joules is not None:
-            found["node_watts"] = self.summary.energy_joules / seconds / nodes
+        if described.node_watts is None and self.summary.energy_joules is not None:
+            simulated["node_watts"] = self.summary.energy_joules / seconds / nodes
             idle = [self.machine.device(i).idle_power for i in range(len(self.traces))]
-            found["idle_node_watts"] = math.fsum(idle) / nodes
-        if given.node_hour_price is None and self.summary.price is not None:
-            found["node_hour_price"] = self.summary.price / (seconds / 3600) / nodes
-        return msgspec.structs.replace(given, **found)
+            simulated["idle_node_watts"] = math.fsum(idle) / nodes
+        if described.node_hour_price is None and self.summary.price is not None:
+            simulated["node_hour_price"] = self.summary.price / (seconds / 3600) / nodes
+        return msgspec.structs.replace(described, **simulated)
 
     def replica_nodes(self, nodes: int) -> int | None:
         """From the plan; several replicas on a node come and go with it."""
@@ -92,15 +92,15 @@ class SimulatedStep(StepTimes, frozen=True, kw_only=True):
                 f"the plan cannot shrink: {ranks} ranks on {nodes} nodes are not whole ranks on {n}"
             )
         fewer = self.traces | ScaleRanks(ranks * n // nodes)
-        done = simulate(fewer, self.machine, compute=self.compute)
-        return done.makespan_ns * 1e-9 * nodes / n
+        simulation = simulate(fewer, self.machine, compute=self.compute)
+        return simulation.makespan_ns * 1e-9 * nodes / n
 
     def _searched(self, n: int, nodes: int) -> float:
         """The fastest plan for the same batch on fewer nodes."""
         if self.workload is None:
             raise ConfigError("plan: search needs a workload with a model, not traces")
         gpus = len(self.traces) * n // nodes
-        found, _ = search(
+        result, _ = search(
             self.workload.model,
             self.workload.step,
             [gpus],
@@ -108,7 +108,7 @@ class SimulatedStep(StepTimes, frozen=True, kw_only=True):
             compute=self.compute,
             runners=0,
         )
-        return found.best.step_ns * 1e-9
+        return result.best.step_ns * 1e-9
 
 
 def step_times(text: JobText, folder: Path) -> StepTimes:
@@ -122,11 +122,13 @@ def step_times(text: JobText, folder: Path) -> StepTimes:
 
 def _of_run(path: Path) -> StepTimes:
     run = read_run(str(path))
-    found = steps(run)
+    run_steps = steps(run)
     tokens = run.card.measured.get("tokens")
-    note = f"a step of {found.median_ns / 1e9:,.6g} s, from {path.name} (steps: {found.found})"
+    note = (
+        f"a step of {run_steps.median_ns / 1e9:,.6g} s, from {path.name} (steps: {run_steps.found})"
+    )
     return StepTimes(
-        seconds=_positive(found.median_ns / 1e9),
+        seconds=_positive(run_steps.median_ns / 1e9),
         tokens=tokens if isinstance(tokens, int) else None,
         notes=[note],
     )
@@ -137,8 +139,8 @@ def _simulated(text: JobText, folder: Path) -> StepTimes:
     workload = from_plain(dict(text.workload)) if isinstance(text.workload, dict) else None
     tokens = None
     if workload is not None:
-        made = generated(workload)
-        traces, tokens = made.traces(), made.tokens
+        programs = generated(workload)
+        traces, tokens = programs.traces(), programs.tokens
     else:
         traces = read(str(folder / str(text.workload)))
     name = str(text.machine)

@@ -119,4 +119,6 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
 
 
 def _end(number: int, _frame: object) -> None:
+    """End by an exception; what half-made objects say while they are let go of is nobody's business."""
+    sys.unraisablehook = lambda unraisable: None
     raise SystemExit(128 + number)

@@ -14,7 +14,7 @@ from chakrakit.commands.inputs import (
     traces_of,
     workers_of,
 )
-from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import (
     Json,
     console,
@@ -44,8 +44,8 @@ def ranks_of(text: str) -> Sequence[int]:
     return parse_ranks(text)
 
 
-class AnalysisOptions(TypedDict, total=False):
-    """What an analysis and a page about it may be told."""
+class AnalysisSettings(TypedDict, total=False):
+    """Options that an analysis and a page about it share."""
 
     faster: Annotated[
         Mapping[str, float] | Iterable[str],
@@ -61,7 +61,7 @@ class AnalysisOptions(TypedDict, total=False):
     peak_gbps: Annotated[float, Option("Its memory's peak in GB/s.", 0.0)]
 
 
-class AnalyzeOptions(AnalysisOptions, WorkerOptions, ProgressOption, total=False):
+class AnalyzeOptions(AnalysisSettings, WorkerOptions, ProgressOption, total=False):
     """Options of `analyze`."""
 
     ranks: Annotated[
@@ -73,7 +73,7 @@ class AnalyzeOptions(AnalysisOptions, WorkerOptions, ProgressOption, total=False
 def analyze(
     run: Annotated[
         Traces,
-        Argument("A Run, or the path of one: measured, simulated or replayed.", metavar="RUN"),
+        Positional("A Run, or the path of one: measured, simulated or replayed.", metavar="RUN"),
     ],
     **options: Unpack[AnalyzeOptions],
 ) -> Analysis:
@@ -91,12 +91,12 @@ def analyze(
     from chakrakit.trace.sets import Run
 
     timed = traces_of(run, timed=True)
-    chosen = timed.select_ranks(options["ranks"]) if options["ranks"] else timed
-    assert isinstance(chosen, Run)
-    return analyze_run(chosen, analyzing(options), progress_of(options), workers_of(options))
+    selected = timed.select_ranks(options["ranks"]) if options["ranks"] else timed
+    assert isinstance(selected, Run)
+    return analyze_run(selected, analyzing(options), progress_of(options), workers_of(options))
 
 
-def analyzing(options: AnalysisOptions) -> Analyzing:
+def analyzing(options: AnalysisSettings) -> Analyzing:
     """The options as the analysis takes them."""
     from chakrakit.insight import AnalysisOptions as Analyzing
 
@@ -112,14 +112,14 @@ def command(
     **options: Any,
 ) -> None:
     """Say what happened in RUN: measured, simulated or replayed."""
-    from chakrakit.trace.memory import said_first
+    from chakrakit.trace.memory import shortage_line
 
     with progress("analyzing") as show:
         result = analyze(progress=show, **options)
     if json:
         return print_json(result)
     print_recording(result.recording)
-    if verdict := said_first(result.fits, result.needs_bytes, result.has_bytes):
+    if verdict := shortage_line(result.fits, result.needs_bytes, result.has_bytes):
         console().print(verdict)
     if result.bound:
         console().print(f"bound by: {result.bound}")

@@ -1,4 +1,4 @@
-"""`simulate --astra`: a workload as ASTRA-sim runs it. Nothing of the native simulator is imported for it."""
+"""`simulate --astra`: a workload as ASTRA-sim runs it, without importing the native simulator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 import click
 
 from chakrakit.commands.inputs import Path_, traces_of
-from chakrakit.commands.options import Argument, Option, picked, public, settings_of
+from chakrakit.commands.options import Option, Positional, picked, public, settings_of
 from chakrakit.commands.output import console, print_json, print_table
 from chakrakit.errors import ConfigError
 
@@ -64,9 +64,9 @@ class AstraRunOptions(RunOptions, AstraSettings, total=False):
 
 @public(AstraRunOptions)
 def simulate_as_astra(
-    workload: Annotated[Traces, Argument("A path, a TraceSet or a Run.")],
+    workload: Annotated[Traces, Positional("A path, a TraceSet or a Run.")],
     files: Annotated[
-        Sequence[Path_], Argument("ASTRA-sim's system JSON, network YAML and memory JSON.")
+        Sequence[Path_], Positional("ASTRA-sim's system JSON, network YAML and memory JSON.")
     ],
     **options: Unpack[AstraRunOptions],
 ) -> AstraSimulation:
@@ -79,35 +79,35 @@ def simulate_as_astra(
     system, network, memory = (os.fspath(path) for path in files)
     config = read_config(system, network, memory, None if groups is None else os.fspath(groups))
     traces = os.fspath(workload) if isinstance(workload, str | os.PathLike) else workload
-    done = simulate(traces, config, AstraOptions(**picked(AstraOptions, options)))
+    simulation = simulate(traces, config, AstraOptions(**picked(AstraOptions, options)))
     if options["output"] is not None:
-        _write(done, workload, options["output"], settings_of(AstraRunOptions, options))
-    return done
+        _write(simulation, workload, options["output"], settings_of(AstraRunOptions, options))
+    return simulation
 
 
 def _write(
-    done: AstraSimulation, workload: Traces, output: Path_, settings: dict[str, Any]
+    simulation: AstraSimulation, workload: Traces, output: Path_, settings: dict[str, Any]
 ) -> None:
     from chakrakit.simulator.astra import to_run
     from chakrakit.trace.storage import write
 
-    run = to_run(done, traces_of(workload))
+    run = to_run(simulation, traces_of(workload))
     write(run.with_card(run.card.replace(settings=settings | run.card.settings)), output)
 
 
-def print_astra(done: AstraSimulation, *, json: bool, astra_log: bool) -> None:
+def print_astra(simulation: AstraSimulation, *, json: bool, astra_log: bool) -> None:
     """Cycles of all ranks, and on request ASTRA-sim's own lines."""
     from chakrakit.simulator.astra import about, rows
 
-    for key in done.config.ignored:
+    for key in simulation.config.ignored:
         click.echo(f"note: {key}", err=True)
     if astra_log:
         from chakrakit.simulator.astra import log_lines  # needs Arrow
 
-        for line in log_lines(done):
+        for line in log_lines(simulation):
             click.echo(line, err=json)
     if json:
-        print_json(done.facts())
+        print_json(simulation.facts())
     elif not astra_log:
-        print_table(("ranks", "cycles (ns)", "exposed"), rows(done))
-        console().print(about(done))
+        print_table(("ranks", "cycles (ns)", "exposed"), rows(simulation))
+        console().print(about(simulation))

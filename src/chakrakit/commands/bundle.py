@@ -11,7 +11,7 @@ import click
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_, ProgressOption, progress_of, traces_of
-from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_table, progress
 from chakrakit.errors import ConfigError
 
@@ -52,7 +52,7 @@ class BundleOptions(ProgressOption, total=False):
 @public(BundleOptions)
 def bundle(
     traces: Annotated[
-        Traces, Argument("What to pack; a bundle to check where there is no -o.", metavar="IN")
+        Traces, Positional("What to pack; a bundle to check where there is no -o.", metavar="IN")
     ],
     output: Annotated[
         Path_ | None, Option("The bundle to make.", flags="-o --output", metavar="OUT.chakra")
@@ -85,14 +85,14 @@ def _pack(traces: Any, output: Path_, options: BundleOptions) -> BundleReport:
 
     card = read_card_file(Path(options["card"])) if options["card"] else {}
     fields = overlaid(card, fields_from(options["fields"]))
-    report_progress, done = progress_of(options), count(1)
+    report_progress, bodies_packed = progress_of(options), count(1)
     with traces.uncached():
         return write_bundle(
             traces,
             output,
             fields,
             list(options["add"]),
-            lambda _rank: report_progress(next(done), traces.body_count),
+            lambda _rank: report_progress(next(bodies_packed), traces.body_count),
         )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Required, TypedDict, Unpack
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_
-from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, print_json, print_table
 from chakrakit.errors import ConfigError
 
@@ -56,7 +56,7 @@ class CalibrateOptions(TypedDict, total=False):
 def calibrate(
     *sources: Annotated[
         Path_,
-        Argument(
+        Positional(
             "Microbenchmark files and linked traces; logs of nccl-tests; or tables of measured "
             "collectives with the columns collective, members, bytes and time_us.",
             metavar="SOURCES…",

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import EngineOption, Path_
-from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_table
 
 if TYPE_CHECKING:
-    from chakrakit.campaigns import CampaignResult, Job
+    from chakrakit.campaigns import CampaignJob, CampaignResult
 
 
 class CampaignOptions(EngineOption, total=False):
@@ -42,10 +42,10 @@ class CampaignOptions(EngineOption, total=False):
 @public(CampaignOptions)
 def campaign(
     job: Annotated[
-        Path_ | Job | Mapping[str, Any],
-        Argument(
+        Path_ | CampaignJob | Mapping[str, Any],
+        Positional(
             "The job's file (docs/campaigns.md), or in Python what would stand in it as a dictionary, "
-            "or a `Job`.",
+            "or a `CampaignJob`.",
             metavar="JOB.yaml",
         ),
     ],
@@ -63,13 +63,13 @@ def campaign(
     1.0
 
     """
-    from chakrakit.campaigns import Job, history_run, read_job, workers_for
+    from chakrakit.campaigns import CampaignJob, history_run, read_job, workers_for
     from chakrakit.campaigns import campaign as run_campaign
     from chakrakit.trace.storage import write
 
-    if not isinstance(job, (Job, Mapping)):
+    if not isinstance(job, (CampaignJob, Mapping)):
         job = os.fspath(job)
-    described = job if isinstance(job, Job) else read_job(job)
+    described = job if isinstance(job, CampaignJob) else read_job(job)
     histories, seed = options["histories"], options["seed"]
     workers = workers_for(histories, options["engine"], options["jobs"])
     result = run_campaign(

@@ -10,7 +10,7 @@ import click
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_
-from chakrakit.commands.options import Argument, Option, fields_of, picked, public
+from chakrakit.commands.options import Option, Positional, fields_of, picked, public
 from chakrakit.commands.output import Json, console, print_json, print_table
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def values_of(texts: Iterable[str]) -> dict[str, float]:
     return values
 
 
-class CaptureOptions(TypedDict, total=False):
+class CaptureSettings(TypedDict, total=False):
     """Options of `capture`."""
 
     device: Annotated[
@@ -77,9 +77,9 @@ class CaptureOptions(TypedDict, total=False):
     ]
 
 
-@public(CaptureOptions)
+@public(CaptureSettings)
 def capture(
-    ranks: Annotated[int, Option("Number of ranks.", least=1)], **options: Unpack[CaptureOptions]
+    ranks: Annotated[int, Option("Number of ranks.", least=1)], **options: Unpack[CaptureSettings]
 ) -> Capturing:
     """Capture the surrounding program as one of `ranks` ranks, with nothing allocated and no network.
 
@@ -128,14 +128,14 @@ class JaxOptions(TypedDict, total=False):
 def capture_jax(
     fn: Annotated[
         Any,
-        Argument(
+        Positional(
             "A function, jitted or not, or what `jax.jit(…).lower(…)` gives. A parameter called `mesh` is "
             "given the mesh."
         ),
     ],
     *shapes: Annotated[
         Any,
-        Argument(
+        Positional(
             "Its arguments: `jax.ShapeDtypeStruct`s or arrays (also trees of them), shapes, or text such "
             "as `bf16[16,1024]@x,-`, which cuts the first dimension along the mesh's axis x."
         ),
@@ -168,7 +168,7 @@ def capture_jax(
 def command(
     program: Annotated[
         tuple[str, ...],
-        Argument("What to run; with --jax, the shapes of the function's arguments.", words=-1),
+        Positional("What to run; with --jax, the shapes of the function's arguments.", words=-1),
     ] = (),
     *,
     ranks: Annotated[int | None, Option("Number of ranks.", least=1)] = None,
@@ -208,7 +208,7 @@ def _captured(
 
     if ranks is None:
         raise click.UsageError("give --ranks N")
-    settings = {p.name: p.value_of(options[p.name]) for p in fields_of(CaptureOptions)}
+    settings = {p.name: p.value_of(options[p.name]) for p in fields_of(CaptureSettings)}
     with private_temporary("chakra-capture"):  # PyTorch leaves empty caches where they go
         return capture_command(program, ranks=ranks, **settings)
 
@@ -220,8 +220,8 @@ def _compiled(
 
     if options["mesh"] is None and ranks is None:
         raise click.UsageError("give --mesh, such as 4x4")
-    own = {"mesh": options["mesh"] or str(ranks)}
-    return capture_jax_command(target, shapes, **picked(capture_jax_command, options) | own)
+    mesh_option = {"mesh": options["mesh"] or str(ranks)}
+    return capture_jax_command(target, shapes, **picked(capture_jax_command, options) | mesh_option)
 
 
 def _print(report: CaptureReport, output: str | None) -> None:

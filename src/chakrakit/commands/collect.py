@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_
 from chakrakit.commands.link import print_summary
-from chakrakit.commands.options import Argument, Option, picked, public
+from chakrakit.commands.options import Option, Positional, picked, public
 from chakrakit.commands.output import Json, print_json
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def collect(
 @command_of(collect, ignore_unknown_options=True)
 def command(
     program: Annotated[
-        tuple[str, ...], Argument("What to run, after --.", metavar="PROGRAM…", words=-1)
+        tuple[str, ...], Positional("What to run, after --.", metavar="PROGRAM…", words=-1)
     ],
     *,
     directory: Annotated[

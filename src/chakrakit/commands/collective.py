@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 
 from chakrakit.commands.command import command as command_of
-from chakrakit.commands.options import Argument, Option, picked, public
+from chakrakit.commands.options import Option, Positional, picked, public
 from chakrakit.commands.output import Json, print_json, print_table
 from chakrakit.errors import ConfigError
 
@@ -47,7 +47,7 @@ class CollectiveOptions(TypedDict, total=False):
 def collective(
     name: Annotated[
         str,
-        Argument(
+        Positional(
             "The collective, such as `all-reduce`; or `dispatch` and `combine` of mixtures of experts.",
             metavar="COLLECTIVE",
         ),
@@ -86,15 +86,15 @@ def collective(
     from chakrakit.simulator.results import ExpertExchange, parse_members, time_collective
 
     tokens = options["tokens"]
-    asked, other = (tokens, sizes) if name in ("dispatch", "combine") else (sizes, tokens)
-    if asked is None or other is not None:
+    amounts, misplaced = (tokens, sizes) if name in ("dispatch", "combine") else (sizes, tokens)
+    if amounts is None or misplaced is not None:
         raise ConfigError("give --tokens for dispatch and combine, --sizes for all others")
     exchange = picked(ExpertExchange, options) | {"multiprocessors": options["sms"]}
     return time_collective(
         name,
         machine,
         parse_members(members) if isinstance(members, str) else members,
-        asked,
+        amounts,
         exchange=ExpertExchange(**exchange),
         **{n: v for n, v in picked(time_collective, options).items() if n not in exchange},
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from chakrakit.commands.options import Argument, Parameter, arguments_of, parameters_of
+from chakrakit.commands.options import Parameter, Positional, arguments_of, parameters_of
 
 
 def command(
@@ -20,10 +20,12 @@ def command(
     """
 
     def decorate(prints: Callable[..., None]) -> GroupedCommand:
-        own = arguments_of(prints)
-        left_out = {*without, *(p.name for p in own)}
-        taken = {p.name: p for function in functions for p in parameters_of(function)}
-        parameters = [p for n, p in taken.items() if n not in left_out and p.option.in_shell] + own
+        own_parameters = arguments_of(prints)
+        left_out = {*without, *(p.name for p in own_parameters)}
+        parameter_of_name = {p.name: p for function in functions for p in parameters_of(function)}
+        parameters = [
+            p for n, p in parameter_of_name.items() if n not in left_out and p.option.in_shell
+        ] + own_parameters
         name = prints.__module__.rpartition(".")[2]
         return GroupedCommand(
             name,
@@ -48,7 +50,7 @@ class GroupedCommand(click.Command):
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
             option = self.options.get(str(parameter.name))
-            if isinstance(option, Argument):
+            if isinstance(option, Positional):
                 sections["Arguments"].append((parameter.make_metavar(ctx), option.help))
             elif record := parameter.get_help_record(ctx):
                 heading = option.group if option else ""
@@ -60,7 +62,7 @@ class GroupedCommand(click.Command):
 
 
 def _parameter(parameter: Parameter) -> click.Parameter:
-    return _argument(parameter) if isinstance(parameter.option, Argument) else _option(parameter)
+    return _argument(parameter) if isinstance(parameter.option, Positional) else _option(parameter)
 
 
 def _argument(parameter: Parameter) -> click.Argument:
@@ -78,9 +80,9 @@ def _argument(parameter: Parameter) -> click.Argument:
 
 def _option(parameter: Parameter) -> click.Option:
     option, default = parameter.option, parameter.default
-    shown = default is not None and default is not False and default not in ((), "")
+    shows_default = default is not None and default is not False and default not in ((), "")
     text = f"{option.help} May be repeated." if parameter.is_repeated else option.help
-    attributes: dict[str, Any] = {"help": text, "show_default": shown}
+    attributes: dict[str, Any] = {"help": text, "show_default": shows_default}
     if parameter.is_required:
         attributes |= {"required": True, "show_default": False}
     elif not isinstance(default, tuple):

@@ -10,7 +10,7 @@ import click
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import traces_of
-from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_tables
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ class CompareOptions(TypedDict, total=False):
 def compare(
     a: Annotated[
         Traces | Sequence[Traces],
-        Argument("A run; in Python also several of a kind, which give the noise.", metavar="A"),
+        Positional("A run; in Python also several of a kind, which give the noise.", metavar="A"),
     ],
-    b: Annotated[Traces | Sequence[Traces], Argument("The run to compare with it.", metavar="B")],
+    b: Annotated[Traces | Sequence[Traces], Positional("The run to compare with it.", metavar="B")],
     **options: Unpack[CompareOptions],
 ) -> Comparison:
     """Compare run `b` with run `a`: the step, what explains its change, operators, modules, groups.
@@ -65,7 +65,7 @@ def compare(
 
 def _runs(runs: Traces | Sequence[Traces]) -> list[Run]:
     several = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
-    return [traces_of(one, timed=True) for one in several]
+    return [traces_of(run, timed=True) for run in several]
 
 
 @command_of(compare)

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 import click
 
 from chakrakit.commands.command import command as command_of
-from chakrakit.commands.options import Argument
+from chakrakit.commands.options import Positional
 
 
 @command_of()
-def command(shell: Annotated[Literal["bash", "zsh", "fish"], Argument("Your shell.")]) -> None:
+def command(shell: Annotated[Literal["bash", "zsh", "fish"], Positional("Your shell.")]) -> None:
     """Print the completion script for a shell.
 
     \b

@@ -8,7 +8,7 @@ import click
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_, ProgressOption, progress_of
-from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, print_json, progress
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ class ConvertOptions(ProgressOption, total=False):
 
 @public(ConvertOptions)
 def convert(
-    path: Annotated[Path_, Argument("What to convert.", metavar="IN")],
+    path: Annotated[Path_, Positional("What to convert.", metavar="IN")],
     target: Annotated[
         Path_,
-        Argument(
+        Positional(
             "`out.et`, `.et.gz`, `.et.zst`, `.json`, `.feeder.json`, `.parquet`, any of these as `out.N.…` "
             "for one file per rank, or a directory.",
             metavar="OUT",
@@ -72,9 +72,9 @@ def command(*, target: str, json: Json = False, **options: Any) -> None:
     A single file is converted in pieces: it may be larger than memory, or come through a pipe.
     """
     with progress("converting") as show:
-        done = convert(target=target, progress=show, **options)
+        converted = convert(target=target, progress=show, **options)
     if json:
-        return print_json(done)
-    for name, count in done.left_out.items():
+        return print_json(converted)
+    for name, count in converted.left_out.items():
         click.echo(f"note: {count:,} values of {name!r} have no place in {target}", err=True)
     return None

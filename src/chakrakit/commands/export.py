@@ -10,7 +10,7 @@ import click
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_, traces_of
-from chakrakit.commands.options import Argument, Option, picked, public
+from chakrakit.commands.options import Option, Positional, picked, public
 from chakrakit.commands.output import Json, print_json
 from chakrakit.errors import ConfigError, nearest
 
@@ -61,8 +61,8 @@ class ExportOptions(TypedDict, total=False):
 
 @public(ExportOptions)
 def export(
-    traces: Annotated[Traces, Argument("A path, a TraceSet or a Run.", metavar="PATH")],
-    target: Annotated[Path_, Argument("The file; its suffix says the format.", metavar="OUT")],
+    traces: Annotated[Traces, Positional("A path, a TraceSet or a Run.", metavar="PATH")],
+    target: Annotated[Path_, Positional("The file; its suffix says the format.", metavar="OUT")],
     **options: Unpack[ExportOptions],
 ) -> Exported:
     """Write one rank's graph (`.graphml`, `.dot`), or a run's timeline (`.pftrace`, `.json`).
@@ -76,11 +76,11 @@ def export(
     """
     from chakrakit.views import TimelineOptions, timeline_format, write_timeline
 
-    asked = {"perfetto": options["perfetto"], "chrome": options["chrome"]}
-    if timeline := timeline_format(target, **asked):
+    formats = {"perfetto": options["perfetto"], "chrome": options["chrome"]}
+    if timeline := timeline_format(target, **formats):
         run = traces_of(traces, timed=True)
-        chosen = TimelineOptions(**picked(TimelineOptions, options))
-        return write_timeline(run, target, chosen, chrome=timeline == "chrome")
+        timeline_options = TimelineOptions(**picked(TimelineOptions, options))
+        return write_timeline(run, target, timeline_options, chrome=timeline == "chrome")
     return _export_graph(traces_of(traces), target, options)
 
 
@@ -108,25 +108,25 @@ def command(traces: str, target: str, *, json: Json = False, **options: Any) -> 
     """
     from chakrakit.views import timeline_format
 
-    asked = {name: options[name] for name in ("perfetto", "chrome")}
-    timeline = timeline_format(target, **asked) is not None
+    formats = {name: options[name] for name in ("perfetto", "chrome")}
+    timeline = timeline_format(target, **formats) is not None
     source = traces if timeline else _graph_source(traces, options["rank"])
-    done = export(source, target, **options)
+    exported = export(source, target, **options)
     if json:
-        return print_json(done)
-    if done.dangling:
+        return print_json(exported)
+    if exported.dangling:
         click.echo(
-            f"note: {done.dangling:,} dependencies on nodes that do not exist are left out",
+            f"note: {exported.dangling:,} dependencies on nodes that do not exist are left out",
             err=True,
         )
-    if done.folded:
+    if exported.folded:
         click.echo(
-            f"note: {done.folded:,} ranks do what another does at the same times, which is drawn for "
+            f"note: {exported.folded:,} ranks do what another does at the same times, which is drawn for "
             "them; --every-rank draws all",
             err=True,
         )
-    what = "slices and {} arrows" if timeline else "nodes and {} edges"
-    text = f"{done.nodes:,} {what.format(f'{done.edges:,}')} to {target}"
+    phrase = "slices and {} arrows" if timeline else "nodes and {} edges"
+    text = f"{exported.nodes:,} {phrase.format(f'{exported.edges:,}')} to {target}"
     click.echo(text + ("; open it at ui.perfetto.dev" if timeline else ""), err=True)
     return None
 

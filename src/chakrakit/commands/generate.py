@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_, numbers_of
-from chakrakit.commands.options import Argument, Option, Parameter, public
+from chakrakit.commands.options import Option, Parameter, Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_table
 from chakrakit.workloads.models import field_docs, field_types
 
@@ -73,7 +73,7 @@ def _is_list(kind: Any) -> bool:
 def generate(
     workload: Annotated[
         Workload | Path_ | None,
-        Argument(
+        Positional(
             "A YAML file, or in Python a `Workload`; else give --model. Options win over the file.",
             metavar="[WORKLOAD.yaml]",
         ),
@@ -105,10 +105,10 @@ def generate(
         refuse_over_capacity(figures, int(memory_gib * 2**30), "the device")
     if machine:
         figures = _with_fit(figures, machine)
-    done = GeneratedTraces(programs, figures)
+    result = GeneratedTraces(programs, figures)
     if output is not None:
-        write(done.traces, output)
-    return done
+        write(result.traces, output)
+    return result
 
 
 def _with_fit(figures: Figures, machine: str) -> Figures:
@@ -135,14 +135,14 @@ def command(
     chakra generate --model llama3.1-8b --dp 4 --tp 2 --seq 4096 --global-batch 32 -o out
     """
     from chakrakit.results import counted
-    from chakrakit.trace.memory import said_first
+    from chakrakit.trace.memory import shortage_line
 
     figures = generate(output=None if dry_run else output, **options).figures
     if output == "-" and not dry_run:
         return None  # the trace is what is printed
     if json:
         return print_json(figures)
-    if verdict := said_first(figures.fits, figures.needs_bytes, figures.has_bytes):
+    if verdict := shortage_line(figures.fits, figures.needs_bytes, figures.has_bytes):
         console().print(verdict)
     _print(figures)
     if output and not dry_run:
@@ -167,7 +167,7 @@ def _print(figures: Figures) -> None:
         f"{figures.flops_total:.6g} FLOPs per step, bubble {figures.bubble_fraction:.2%}"
     )
     kinds = list(dict.fromkeys(k for c in figures.per_rank for k in c.memory))
-    shown = figures.per_rank[:32]
+    listed = figures.per_rank[:32]
     print_table(
         ("ranks of", "ranks", "nodes", "GFLOP", *(f"{k} MiB" for k in kinds)),
         (
@@ -178,19 +178,19 @@ def _print(figures: Figures) -> None:
                 c.flops // 10**9,
                 *(c.memory.get(k, 0) >> 20 for k in kinds),
             )
-            for c in shown
+            for c in listed
         ),
     )
     print_table(
         ("ranks of", "communication", "group", "of", "count", "bytes"),
         (
             (c.rank_class, m.type, m.group, m.ranks, m.count, m.bytes)
-            for c in shown[:8]
+            for c in listed[:8]
             for m in c.comm
         ),
     )
-    if len(figures.per_rank) > len(shown):
-        out.print(f"and {len(figures.per_rank) - len(shown):,} more; --json has all")
+    if len(figures.per_rank) > len(listed):
+        out.print(f"and {len(figures.per_rank) - len(listed):,} more; --json has all")
     for r in figures.replicated:
         out.print(f"replicated {r.times} times: {r.name} ({r.flops:.4g} FLOPs more than once)")
 

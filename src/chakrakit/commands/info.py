@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_
-from chakrakit.commands.options import Argument, public
+from chakrakit.commands.options import Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_table
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def info(
     path: Annotated[
         Path_,
-        Argument("A file, a prefix of `prefix.N.et`, a directory, or a bundle.", metavar="PATH"),
+        Positional("A file, a prefix of `prefix.N.et`, a directory, or a bundle.", metavar="PATH"),
     ],
 ) -> Info:
     """Say what a trace holds: ranks, nodes, edges, types, groups, communication.

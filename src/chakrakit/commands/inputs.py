@@ -1,4 +1,4 @@
-"""What commands take alike: traces as paths or objects, workers by name, pairs and lists as words."""
+"""Inputs that commands share: traces as paths or objects, workers by name, pairs and lists as text."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ def workers_of(options: WorkerOptions) -> Workers | None:
     engine, jobs = options["engine"], options["jobs"]
     if engine is None and (jobs or 1) == 1:
         return None
-    chosen = Workers(engine or "local", jobs)
-    check_engine(chosen.engine)
-    return chosen
+    workers = Workers(engine or "local", jobs)
+    check_engine(workers.engine)
+    return workers
 
 
 def progress_of(options: ProgressOption) -> Progress:
-    """What is told how far the work has come: nobody, where nobody asks."""
+    """Returns the function to call with the progress; one that does nothing where none was given."""
     from chakrakit.parallel import quiet
 
     return options["progress"] or quiet
@@ -105,15 +105,15 @@ def pairs_of(texts: Iterable[str]) -> dict[str, str]:
     """`["all-reduce=ring"]` as a mapping."""
     pairs = {}
     for text in texts:
-        left, sign, right = text.partition("=")
-        if not (left and sign and right):
+        key, sign, value = text.partition("=")
+        if not (key and sign and value):
             raise ValueError("write it as LEFT=RIGHT")
-        pairs[left] = right
+        pairs[key] = value
     return pairs
 
 
 def mapping_of(pairs: Pairs) -> Mapping[Any, Any]:
-    """Pairs whose words are parsed; none are an empty tuple."""
+    """Returns pairs that were parsed to a mapping; no pairs, an empty tuple, become an empty one."""
     return pairs if isinstance(pairs, Mapping) else {}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import EngineOption, Path_
-from chakrakit.commands.options import Argument, Option, picked, public, settings_of
+from chakrakit.commands.options import Option, Positional, picked, public, settings_of
 from chakrakit.commands.output import Json, console, print_json, print_table
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chakrakit.sources.pytorch.linking import LinkReport, RankReport
 
 
-class LinkOptions(EngineOption, total=False):
+class LinkSettings(EngineOption, total=False):
     """Options of `link`."""
 
     output: Annotated[
@@ -53,18 +53,18 @@ class LinkOptions(EngineOption, total=False):
     ]
 
 
-@public(LinkOptions)
+@public(LinkSettings)
 def link(
     *inputs: Annotated[
         Path_ | Iterable[Path_],
-        Argument(
+        Positional(
             "Files, or directories with those of all ranks: PyTorch's observer and Kineto, exports of "
             "Nsight Systems, rocprofv3's JSON, XLA's profiles, dumps of the flight recorder, NCCL "
             "Inspector's lines.",
             metavar="IN…",
         ),
     ],
-    **options: Unpack[LinkOptions],
+    **options: Unpack[LinkSettings],
 ) -> LinkedRun:
     """Link recordings of any number of ranks into a run.
 
@@ -84,15 +84,17 @@ def link(
     from chakrakit.trace.storage import write
 
     output = options["output"]
-    own: dict[str, Any] = {
+    linker_options: dict[str, Any] = {
         "times": tuple(Path(path) for path in options["times"]),
         "memory_bytes": int(options["memory"] * 2**30),
         "spool": Path(output).absolute().parent if output is not None else None,
     }
-    run, report = link_files(list(_paths(inputs)), Linking(**picked(Linking, options) | own))
-    asked = settings_of(LinkOptions, options)
-    if asked:
-        run = run.with_card(run.card.replace(settings=asked | run.card.settings))
+    run, report = link_files(
+        list(_paths(inputs)), Linking(**picked(Linking, options) | linker_options)
+    )
+    settings = settings_of(LinkSettings, options)
+    if settings:
+        run = run.with_card(run.card.replace(settings=settings | run.card.settings))
     if output is not None:
         with run.uncached():
             write(run, output)

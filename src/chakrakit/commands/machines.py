@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from chakrakit.commands.command import command as command_of
-from chakrakit.commands.options import Argument, public
+from chakrakit.commands.options import Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_table
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def list_machines(
     name: Annotated[
         str | None,
-        Argument(
+        Positional(
             "A preset (`dgx-h100`, `dgx-h100:32`) or a file; in Python `load_machine` gives the machine "
             "itself.",
             metavar="[NAME]",

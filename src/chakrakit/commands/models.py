@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, overload
 
 from chakrakit.commands.command import command as command_of
-from chakrakit.commands.options import Argument, public
+from chakrakit.commands.options import Positional, public
 from chakrakit.commands.output import Json, print_json, print_table
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ def models(name: str) -> Model: ...
 def models(
     name: Annotated[
         str | None,
-        Argument("A model's name, or the path of a Hugging Face `config.json`.", metavar="[NAME]"),
+        Positional(
+            "A model's name, or the path of a Hugging Face `config.json`.", metavar="[NAME]"
+        ),
     ] = None,
 ) -> ModelList | Model:
     """List the models that `generate` knows by name, or give one as a description.
@@ -39,9 +41,9 @@ def models(
 
     """
     from chakrakit.workloads.generate import model_list
-    from chakrakit.workloads.models import named
+    from chakrakit.workloads.models import model_named
 
-    return model_list() if name is None else named(name)
+    return model_list() if name is None else model_named(name)
 
 
 @command_of(models)

@@ -1,4 +1,4 @@
-"""Options, each said in one line: what a command takes in Python, on the command line and on a card.
+"""Options, each declared once: what a command takes in Python, on the command line and on a card.
 
 A command's options are the fields of a `TypedDict`, its arguments the parameters of its function:
 
@@ -6,7 +6,7 @@ A command's options are the fields of a `TypedDict`, its arguments the parameter
         peak_gbps: Annotated[float, Option("Peak of the device's memory in GB/s.", 0.0)]
 
     @public(AnalyzeOptions)
-    def analyze(run: Annotated[Traces, Argument("A Run.")], **options: Unpack[AnalyzeOptions]) -> Analysis:
+    def analyze(run: Annotated[Traces, Positional("A Run.")], **options: Unpack[AnalyzeOptions]) -> Analysis:
 
 `public` makes the function's signature and the `Parameters` of its docstring, `command` (command.py) the
 options of the command line, `settings_of` what a run's card says. Type checkers read the `TypedDict` itself.
@@ -48,7 +48,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Option:
-    """What is said of an option beside its name and type.
+    """An option's help, default and spelling, beside its name and type.
 
     A `bool` is a switch: `--name` where it is false by default, else `--name/--no-name`. An option whose
     default is `()` may be given several times. A `Literal` lists its choices; numbers are numbers; all
@@ -66,7 +66,7 @@ class Option:
     """The heading under which `--help` lists it."""
     parse: Callable[[Any], Any] | None = None
     """Makes a value of text, or of all texts where it may be given several times. It raises a ValueError that
-    says what to give; values that are no text are left alone."""
+    says what to give; values other than text are left alone."""
     joined: bool = False
     """Whether several values are one word on the command line, with commas."""
     least: int | None = None
@@ -80,7 +80,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Argument(Option):
+class Positional(Option):
     """A word of the command line that is known by its place."""
 
 
@@ -172,7 +172,7 @@ class Parameter(NamedTuple):
             raise ConfigError(f"{self.flag} {value}: give {limits}")
 
 
-# --- reading them -------------------------------------------------------------------------------
+# --- reading declarations -----------------------------------------------------------------------
 
 
 def fields_of(struct: type) -> list[Parameter]:
@@ -188,7 +188,7 @@ def fields_of(struct: type) -> list[Parameter]:
 
 
 def arguments_of(function: Callable[..., Any]) -> list[Parameter]:
-    """The parameters of a function that have an `Option` or `Argument`."""
+    """The parameters of a function that have an `Option` or `Positional`."""
     unwrapped: Any = inspect.unwrap(function)
     parameters = []
     for name, parameter in inspect.signature(unwrapped).parameters.items():
@@ -264,18 +264,18 @@ def public(*structs: type | list[Parameter], others: str = "") -> Callable[[Func
 
 
 def _signature(
-    function: Callable[..., Any], parameters: list[Parameter], others: str
+    function: Callable[..., Any], parameters: list[Parameter], open_name: str
 ) -> inspect.Signature:
-    own = inspect.signature(function)
+    signature = inspect.signature(function)
     kinds = inspect.Parameter
     by_name = [p for p in parameters if p.kind is kinds.KEYWORD_ONLY]
     by_place = [p for p in parameters if p.kind is not kinds.KEYWORD_ONLY]
     inspected = [
         kinds(p.name, p.kind, default=p.default, annotation=p.type) for p in (*by_place, *by_name)
     ]
-    if others:
-        inspected.append(kinds(others, kinds.VAR_KEYWORD, annotation=Any))
-    return own.replace(parameters=inspected)
+    if open_name:
+        inspected.append(kinds(open_name, kinds.VAR_KEYWORD, annotation=Any))
+    return signature.replace(parameters=inspected)
 
 
 def _bound(
@@ -292,7 +292,7 @@ def _bound(
 
 
 _SECTION = re.compile(r"^(Returns|Examples|Notes)\n---", re.MULTILINE)
-_WIDTH = 96
+_WIDTH = 96  # columns of a docstring: what `help()` shows beside its indentation in 100 columns
 
 
 def _documented(text: str, parameters: list[Parameter]) -> str:
@@ -326,21 +326,21 @@ def in_python(text: str, parameters: Iterable[Parameter]) -> str:
     """Help as Python says it: `--two-words` is `two_words`; what stands in backticks stays."""
     names = {spelling: p.name for p in parameters for spelling in p.spellings}
 
-    def named(match: re.Match[str]) -> str:
+    def in_backticks(match: re.Match[str]) -> str:
         flag = match[1]
         if flag not in names and not flag.startswith("--"):
             return flag
         return f"`{names.get(flag, flag[2:].replace('-', '_'))}`"
 
     parts = text.split("`")
-    return "`".join(p if i % 2 else _FLAG.sub(named, p) for i, p in enumerate(parts))
+    return "`".join(p if i % 2 else _FLAG.sub(in_backticks, p) for i, p in enumerate(parts))
 
 
-# --- what becomes of them -----------------------------------------------------------------------
+# --- passing options on -------------------------------------------------------------------------
 
 
 def picked(kind: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the options those that a struct or function of another room takes under the same name."""
+    """Returns the options that a struct or function of another room takes under the same name."""
     return {n: options[n] for n in inspect.signature(kind).parameters if n in options}
 
 
@@ -354,10 +354,10 @@ def changed(struct: type, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(struct: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a card says of a run: the options that were asked for, in plain values."""
-    named = {p.name for p in fields_of(struct) if p.option.on_card}
-    asked = changed(struct, options)
-    return {name: _plain(value) for name, value in asked.items() if name in named}
+    """Returns what a run's card records: options that differ from their defaults, as plain values."""
+    card_names = {p.name for p in fields_of(struct) if p.option.on_card}
+    non_defaults = changed(struct, options)
+    return {name: _plain(value) for name, value in non_defaults.items() if name in card_names}
 
 
 def _plain(value: Any) -> Any:

@@ -96,11 +96,11 @@ def progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda completed, total: bar.update(task, completed=completed, total=total)
 
 
 def print_recording(recording: RecordedStep | None) -> None:
-    """What concerns every figure that follows: a warning first, then the steps that are known."""
+    """Prints what concerns every figure that follows: warnings first, then the recorded steps."""
     if recording is None:
         return
     for line in recording.lines():

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import WorkerOptions, workers_of
-from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, clean, console, print_json, print_table
 
 if TYPE_CHECKING:
     from chakrakit.commands.inputs import Traces
     from chakrakit.commands.results import QueryResult
 
-SHOWN = 100
+SHOWN_ROWS = 100  # about two screens; more would scroll the first rows away
 RECORDS = 10
 """Rows that are shown one below the other, where a table of them would be too wide."""
 
@@ -24,7 +24,7 @@ class QueryOptions(WorkerOptions, total=False):
     limit: Annotated[
         int | None,
         Option(
-            f"At most so many rows; by default all, of which the command shows {SHOWN} without --json.",
+            f"At most so many rows; by default all, of which the command shows {SHOWN_ROWS} without --json.",
             None,
             metavar="N",
             least=0,
@@ -34,9 +34,10 @@ class QueryOptions(WorkerOptions, total=False):
 
 @public(QueryOptions)
 def query(
-    traces: Annotated[Traces, Argument("A path, a TraceSet or a Run.", metavar="PATH")],
+    traces: Annotated[Traces, Positional("A path, a TraceSet or a Run.", metavar="PATH")],
     sql: Annotated[
-        str, Argument("One SELECT statement; it cannot reach files or the network.", metavar="SQL")
+        str,
+        Positional("One SELECT statement; it cannot reach files or the network.", metavar="SQL"),
     ],
     **options: Unpack[QueryOptions],
 ) -> QueryResult:
@@ -79,16 +80,16 @@ def command(*, limit: int | None, json: Json = False, **options: Any) -> None:
     """
     if json:
         return print_json(query(limit=limit, **options))
-    most = SHOWN if limit is None else limit
+    most = SHOWN_ROWS if limit is None else limit
     result = query(limit=most, **options)
-    cells, more = [[_shown(v) for v in row] for row in result.rows], result.truncated
+    cells, more = [[_cell_text(v) for v in row] for row in result.rows], result.truncated
     if _width(result.columns, cells) <= console().width:
         print_table(result.columns, cells)
     else:
-        shown = cells[:RECORDS] if limit is None else cells
-        more = more or len(shown) < len(cells)
-        most = len(shown)
-        _print_records(result.columns, shown)
+        records = cells[:RECORDS] if limit is None else cells
+        more = more or len(records) < len(cells)
+        most = len(records)
+        _print_records(result.columns, records)
     if more:
         console().print(f"first {most:,} rows; --limit shows more")
     return None
@@ -110,7 +111,7 @@ def _print_records(head: list[str], cells: list[list[str]]) -> None:
                 out.print(f"  {name:<{widest}}  {clean(text)}", soft_wrap=True)
 
 
-def _shown(value: object) -> str:
+def _cell_text(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int):
         return "" if value is None else str(value)
     return f"{value:,}"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_
-from chakrakit.commands.options import Argument, Option, picked, public
+from chakrakit.commands.options import Option, Positional, picked, public
 from chakrakit.commands.output import Json, console, print_json, print_recording, print_table
 
 if TYPE_CHECKING:
     from chakrakit.replayer import RankResult, ReplayReport
 
-_SHOWN = 12
+_SHOWN = 12  # rows of stand-ins that fit one screen with the other tables; --json has all
 
 
 class ReplaySettings(TypedDict, total=False):
@@ -58,7 +58,7 @@ class ReplaySettings(TypedDict, total=False):
 def replay(
     trace: Annotated[
         Path_,
-        Argument(
+        Positional(
             "A linked run, files of PyTorch's profiler, a generated trace, or an exported folder that was "
             "run."
         ),
@@ -80,14 +80,14 @@ def replay(
     from chakrakit.replayer import export as export_replay
     from chakrakit.replayer import replay as replay_trace
 
-    chosen = ReplayOptions(**picked(ReplayOptions, options))
+    replay_options = ReplayOptions(**picked(ReplayOptions, options))
     export, output = options["export"], options["output"]
     if export is not None:
-        export_replay(os.fspath(trace), Path(export), chosen)
+        export_replay(os.fspath(trace), Path(export), replay_options)
         return None
     return replay_trace(
         os.fspath(trace),
-        chosen,
+        replay_options,
         iterations=options["iterations"],
         warmup=options["warmup"],
         timeout_s=options["timeout"],
@@ -99,7 +99,9 @@ def replay(
 def command(
     trace: Annotated[
         str,
-        Argument("A run, or what makes one; by default it is read from a pipe.", metavar="[TRACE]"),
+        Positional(
+            "A run, or what makes one; by default it is read from a pipe.", metavar="[TRACE]"
+        ),
     ] = "-",
     *,
     export: str | None,
@@ -148,5 +150,5 @@ def _print(report: ReplayReport, output: str | None) -> None:
 def _rank_row(rank: RankResult) -> tuple[object, ...]:
     step = rank.step_ns
     times = (step.median, step.p10, step.p90, rank.cpu_ns, rank.kernel_ns)
-    shown = (f"{ns / 1e6:,.3f}" for ns in times)
-    return (rank.rank, rank.recorded_rank, *shown, f"{rank.coverage.time:.1%}")
+    cells = (f"{ns / 1e6:,.3f}" for ns in times)
+    return (rank.rank, rank.recorded_rank, *cells, f"{rank.coverage.time:.1%}")

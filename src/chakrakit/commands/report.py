@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import click
 
-from chakrakit.commands.analyze import AnalysisOptions, analyze, analyzing
+from chakrakit.commands.analyze import AnalysisSettings, analyze, analyzing
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_, ProgressOption, progress_of, traces_of
-from chakrakit.commands.options import Argument, Option, picked, public
+from chakrakit.commands.options import Option, Positional, picked, public
 from chakrakit.commands.output import Json, print_json, progress
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chakrakit.insight import Analysis
 
 
-class ReportOptions(AnalysisOptions, ProgressOption, total=False):
+class ReportOptions(AnalysisSettings, ProgressOption, total=False):
     """Options of `report`."""
 
     against: Annotated[
@@ -31,7 +31,7 @@ class ReportOptions(AnalysisOptions, ProgressOption, total=False):
 
 @public(ReportOptions)
 def report(
-    run: Annotated[Traces, Argument("A Run, or the path of one.", metavar="RUN")],
+    run: Annotated[Traces, Positional("A Run, or the path of one.", metavar="RUN")],
     output: Annotated[
         Path_ | None,
         Option(
@@ -58,17 +58,19 @@ def report(
     from chakrakit.trace.files import open_output
     from chakrakit.views import html_report, markdown_report
 
-    timed, report_progress, chosen = (
+    timed, report_progress, analysis_options = (
         traces_of(run, timed=True),
         progress_of(options),
         analyzing(options),
     )
-    result = analyze_run(timed, chosen, report_progress)
+    result = analyze_run(timed, analysis_options, report_progress)
     facts, comparison, against = facts_of(timed, _path(run)), None, options["against"]
     if against is not None:
-        other = traces_of(against, timed=True)
-        comparison = compare_analyses([analyze_run(other, chosen, report_progress)], [result])
-        facts |= {"against": _path(against) or other.card.name}
+        baseline = traces_of(against, timed=True)
+        comparison = compare_analyses(
+            [analyze_run(baseline, analysis_options, report_progress)], [result]
+        )
+        facts |= {"against": _path(against) or baseline.card.name}
     page = markdown_report if options["md"] else html_report
     with open_output(os.fspath(output or _page_of(options["md"])), binary_only=False) as stream:
         stream.write(page(result, facts, comparison).encode("utf-8", "replace"))
@@ -76,7 +78,7 @@ def report(
 
 
 def _page_of(md: bool) -> str:
-    """Where a page goes unless it is said."""
+    """Returns the file that a page goes to by default."""
     return "report.md" if md else "report.html"
 
 

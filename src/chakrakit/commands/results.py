@@ -1,4 +1,4 @@
-"""What functions give back beyond the structs of other rooms: objects to go on with, and their facts."""
+"""Results of public functions that hold objects to go on with, such as traces, beside their facts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from chakrakit.exploration.search import ScriptSearchResult, SearchResult, ServingSearchResult
     from chakrakit.passes.base import Transformed
-    from chakrakit.serving import Serving
+    from chakrakit.serving import ServingSession
     from chakrakit.sources.pytorch.linking import LinkReport
     from chakrakit.trace.sets import Run, TraceSet
     from chakrakit.workloads.description import Workload
@@ -105,7 +105,7 @@ class GeneratedTraces(Facts):
         return self.figures
 
 
-class _Found(Facts):
+class _SearchOutcome(Facts):
     """What a search came to, with the best of it ready to be used."""
 
     result: Any
@@ -117,7 +117,7 @@ class _Found(Facts):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FoundPlan(_Found):
+class FoundPlan(_SearchOutcome):
     """The best plan: its workload, and how it compares with the others."""
 
     workload: Workload
@@ -125,15 +125,15 @@ class FoundPlan(_Found):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FoundService(_Found):
+class FoundService(_SearchOutcome):
     """The cheapest way to serve within a level: ready to serve, and how it compares with the others."""
 
-    serving: Serving
+    serving: ServingSession
     result: ServingSearchResult
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FoundScript(_Found):
+class FoundScript(_SearchOutcome):
     """A script's best flags: its traces with them, and how it compares with the others."""
 
     traces: TraceSet

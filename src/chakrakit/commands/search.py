@@ -202,13 +202,13 @@ class ServeChosen(ServiceSearchOptions, total=False):
 
 
 AXES = tuple(p.name for struct in (ModelAxes, PlanAxes, ServiceAxes) for p in fields_of(struct))
-"""What a search chooses, and may be told to choose from."""
+"""The axes of all searches; the user may limit each to some values."""
 
 
 def _common(options: Mapping[str, Any]) -> dict[str, Any]:
     """What every search of the studies' room takes."""
     return {
-        "given": {name: options[name] for name in AXES if len(options.get(name, ()))},
+        "fixed": {name: options[name] for name in AXES if len(options.get(name, ()))},
         "compute": options["compute"],
         "price_per_hour": options["price_per_hour"],
         "runners": options["runners_up"],
@@ -234,12 +234,12 @@ def search_plan(
     from chakrakit.trace.storage import write
     from chakrakit.workloads.description import Step
     from chakrakit.workloads.generate import generate
-    from chakrakit.workloads.models import named
+    from chakrakit.workloads.models import model_named
 
     counts = _counts(gpus)
     step = Step(seq=options["seq"], global_batch=options["batch"] or max(counts, default=1))
     result, workload = search_plans(
-        named(model),
+        model_named(model),
         step,
         counts,
         machine,
@@ -288,9 +288,9 @@ def search_script(
     from chakrakit.exploration.search import search_script as search_flags
     from chakrakit.trace.storage import write
 
-    own = {p.name for p in fields_of(ScriptSearchOptions)}
-    axes = {name: list(values) for name, values in options.items() if name not in own}
-    settings = _common(options) | {"given": axes}
+    option_names = {p.name for p in fields_of(ScriptSearchOptions)}
+    axes = {name: list(values) for name, values in options.items() if name not in option_names}
+    settings = {n: v for n, v in _common(options).items() if n != "fixed"} | {"flags": axes}
     settings |= {name: options[name] for name in ("device", "objective")}
     result, traces = search_flags(command, _counts(gpus), machine, **settings)
     if options["output"] is not None:
@@ -331,32 +331,32 @@ def search(
     """
     if (model is None) == (options["capture"] is None):
         raise ConfigError("give --model or --capture, and not both")
-    chosen = {**changed(SearchOptions, options), **_places(options)}
+    settings = {**changed(SearchOptions, options), **_places(options)}
     if model is None:
-        command = chosen.pop("capture")
-        _refuse(chosen, PlanSettings, "a search with --model")
-        _refuse(chosen, ServiceSettings, "--serve")
-        return search_script(command, gpus, machine, **chosen)
+        command = settings.pop("capture")
+        _refuse(settings, PlanSettings, "a search with --model")
+        _refuse(settings, ServiceSettings, "--serve")
+        return search_script(command, gpus, machine, **settings)
     if options["serve"]:
-        del chosen["serve"]
-        _refuse(chosen, PlanSettings, "a search without --serve")
-        return search_service(model, gpus, machine, **chosen)
-    _refuse(chosen, ServiceSettings, "--serve")
-    _refuse(chosen, ServiceAxes, "--serve")
-    return search_plan(model, gpus, machine, **chosen)
+        del settings["serve"]
+        _refuse(settings, PlanSettings, "a search without --serve")
+        return search_service(model, gpus, machine, **settings)
+    _refuse(settings, ServiceSettings, "--serve")
+    _refuse(settings, ServiceAxes, "--serve")
+    return search_plan(model, gpus, machine, **settings)
 
 
 def _places(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords that are no option: places in a script's command."""
+    """Returns the keywords that are not options: places in a script's command."""
     options_of_all = {p.name for p in fields_of(SearchOptions)}
     return {name: value for name, value in options.items() if name not in options_of_all}
 
 
-def _refuse(chosen: Mapping[str, Any], struct: type, other: str) -> None:
-    """What another search is told would be dropped in silence."""
+def _refuse(settings: Mapping[str, Any], struct: type, purpose: str) -> None:
+    """Refuses options of another search, which would be dropped in silence."""
     for parameter in fields_of(struct):
-        if parameter.name in chosen:
-            raise ConfigError(f"{parameter.flag} is for {other}")
+        if parameter.name in settings:
+            raise ConfigError(f"{parameter.flag} is for {purpose}")
 
 
 def values_of(texts: Iterable[str]) -> dict[str, list[str]]:
@@ -499,9 +499,9 @@ def print_script(result: ScriptSearchResult, output: str | None) -> None:
     head = ("", "gpus", *result.best.flags, "step ms", "MFU %", "GiB")
     print_table(head, [(name, *_script_cells(plan)) for name, plan in plans])
     lines = [f"{name}: {plan.why}" for name, plan in plans]
-    for one in result.refused:
-        flags = " ".join(f"{name}={value}" for name, value in one.flags.items())
-        lines.append(f"refused: {one.gpus} gpus {flags}: {one.error}")
+    for refusal in result.refused:
+        flags = " ".join(f"{name}={value}" for name, value in refusal.flags.items())
+        lines.append(f"refused: {refusal.gpus} gpus {flags}: {refusal.error}")
     lines.append(
         f"{result.evaluated:,} combinations simulated, {len(result.refused):,} refused; by "
         f"{result.objective}, on {result.machine}"

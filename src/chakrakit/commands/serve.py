@@ -14,7 +14,7 @@ from chakrakit.commands.output import Json, console, print_json, print_table
 if TYPE_CHECKING:
     from chakrakit.machines.fabric import Machine
     from chakrakit.serving import EngineOptions
-    from chakrakit.serving.requests import Stream
+    from chakrakit.serving.requests import RequestStream
     from chakrakit.serving.results import ServeResult
     from chakrakit.workloads.description import Model
 
@@ -110,7 +110,7 @@ def serve(
     ],
     machine: Annotated[str | Machine, Option("A preset such as dgx-h100, or a file.", metavar="X")],
     requests: Annotated[
-        str | Stream,
+        str | RequestStream,
         Option(
             "A file, or 'poisson{rate=4,prompt=512,output=128}'; also gamma, bursts, clients, closed.",
             metavar="FILE|PROCESS",
@@ -143,7 +143,7 @@ def serve(
     from chakrakit.serving import serve as serve_stream
 
     asked = settings_of(ServeOptions, options)
-    return serve_stream(model, machine, requests, engine, asked=asked, **options)
+    return serve_stream(model, machine, requests, engine, card_settings=asked, **options)
 
 
 @command_of(serve)

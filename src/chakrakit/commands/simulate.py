@@ -20,8 +20,8 @@ from chakrakit.commands.astra import (
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Pairs, Path_, mapping_of, pairs_of, traces_of
 from chakrakit.commands.options import (
-    Argument,
     Option,
+    Positional,
     changed,
     fields_of,
     parameters_of,
@@ -206,7 +206,7 @@ def simulate(
 @public(SimulateOptions)
 def simulate(
     workload: Annotated[
-        Traces, Argument("A prefix of PREFIX.N.et files, or anything that holds traces.")
+        Traces, Positional("A prefix of PREFIX.N.et files, or anything that holds traces.")
     ],
     machine: Annotated[
         str | Machine | None,
@@ -248,11 +248,11 @@ def simulate(
     return _simulate_on(workload, machine, options)
 
 
-def _refuse(struct: type, options: Mapping[str, Any], own: str, other: str) -> None:
-    """Options of the other simulator would be dropped in silence."""
+def _refuse(struct: type, options: Mapping[str, Any], purpose: str, alternative: str) -> None:
+    """Refuses options of the other simulator, which would be dropped in silence."""
     for name in changed(struct, options):
         flag = next(p.flag for p in fields_of(struct) if p.name == name)
-        raise ConfigError(f"{flag} is for {own}; leave it out with {other}")
+        raise ConfigError(f"{flag} is for {purpose}; leave it out with {alternative}")
 
 
 def _simulate_on(
@@ -265,20 +265,22 @@ def _simulate_on(
 
     placement = options["placement"]
     places = read_placement(os.fspath(placement)) if placement else None
-    chosen = _engine_options(options, SimulateOptions, places)
-    done = simulate_traces(traces_of(workload), machine, compute=options["compute"], options=chosen)
-    if isinstance(chosen.custom, OwnAlgorithms):
-        chosen.custom.check_used()
+    engine_options = _engine_options(options, SimulateOptions, places)
+    simulation = simulate_traces(
+        traces_of(workload), machine, compute=options["compute"], options=engine_options
+    )
+    if isinstance(engine_options.custom, OwnAlgorithms):
+        engine_options.custom.check_used()
     if options["output"] is not None:
-        write(done.run(options["detail"]), options["output"])
-    return done
+        write(simulation.run(options["detail"]), options["output"])
+    return simulation
 
 
 @public(NativeRunOptions)
 def simulate_jobs(
     workloads: Annotated[
         Mapping[str, Traces] | Sequence[Traces],
-        Argument("The jobs by name, or a list of them: paths, TraceSets or Runs."),
+        Positional("The jobs by name, or a list of them: paths, TraceSets or Runs."),
     ],
     machine: Annotated[str | Machine, Option("A preset, a file, or a Machine.")],
     **options: Unpack[NativeRunOptions],
@@ -298,7 +300,7 @@ def simulate_jobs(
     from chakrakit.simulator.results import simulate_jobs as run_jobs
     from chakrakit.trace.storage import write_directories
 
-    jobs = _named(workloads)
+    jobs = _jobs_by_name(workloads)
     loaded = load_machine(machine) if isinstance(machine, str) else machine
     sizes = [len(traces) for traces in jobs.values()]
     placement = os.fspath(options["placement"] or "packed")
@@ -306,14 +308,16 @@ def simulate_jobs(
         places = place_jobs(sizes, loaded, spread=placement == "spread")
     else:
         places = read_job_placement(placement, list(jobs), sizes)
-    chosen = _engine_options(options, NativeRunOptions)
-    done = run_jobs(jobs, loaded, placement=places, compute=options["compute"], options=chosen)
+    engine_options = _engine_options(options, NativeRunOptions)
+    simulation = run_jobs(
+        jobs, loaded, placement=places, compute=options["compute"], options=engine_options
+    )
     if options["output"] is not None:
-        write_directories(done.runs(options["detail"]), Path(options["output"]))
-    return done
+        write_directories(simulation.runs(options["detail"]), Path(options["output"]))
+    return simulation
 
 
-def _named(workloads: Mapping[str, Traces] | Sequence[Traces]) -> dict[str, TraceSet]:
+def _jobs_by_name(workloads: Mapping[str, Traces] | Sequence[Traces]) -> dict[str, TraceSet]:
     """Jobs by name: of a path its last part, numbered where two are called the same."""
     from chakrakit.trace.sets import TraceSet
 
@@ -322,7 +326,7 @@ def _named(workloads: Mapping[str, Traces] | Sequence[Traces]) -> dict[str, Trac
     jobs: dict[str, TraceSet] = {}
     for number, workload in enumerate(workloads):
         name = f"job {number}" if isinstance(workload, TraceSet) else Path(os.fspath(workload)).name
-        same = sum(other == name or other.startswith(f"{name} ") for other in jobs)
+        same = sum(job == name or job.startswith(f"{name} ") for job in jobs)
         jobs[f"{name} {same + 1}" if same else name] = traces_of(workload)
     return jobs
 
@@ -336,11 +340,11 @@ def _engine_options(
     from chakrakit.simulator.engine import Disturbance, SimulationOptions
     from chakrakit.simulator.results import read_network_model, split_fault
 
-    named, custom = split_algorithms(mapping_of(options["algorithms"]))
+    by_collective, custom = split_algorithms(mapping_of(options["algorithms"]))
     stragglers, faults = mapping_of(options["stragglers"]), options["faults"]
     model = options["network_model"]
-    own: dict[str, Any] = {
-        "algorithms": Algorithms(named),
+    converted: dict[str, Any] = {
+        "algorithms": Algorithms(by_collective),
         "custom": options["custom"] or custom,
         "disturbance": Disturbance(
             options["jitter"], options["seed"], stragglers, tuple(map(split_fault, faults))
@@ -350,14 +354,14 @@ def _engine_options(
         "placement": placement,
         "settings": settings_of(struct, options),
     }
-    return SimulationOptions(**picked(SimulationOptions, options) | own)
+    return SimulationOptions(**picked(SimulationOptions, options) | converted)
 
 
 @command_of(simulate, without=["workload"])
 def command(
     workloads: Annotated[
         tuple[str, ...],
-        Argument(
+        Positional(
             "A prefix of PREFIX.N.et files, or anything `chakra info` reads.",
             metavar="WORKLOAD…",
             words=-1,
@@ -379,12 +383,12 @@ def command(
         raise click.UsageError("--astra-log is for --astra; leave it out with --machine")
     if len(workloads) > 1:
         return _simulate_several(workloads, json=json, **options)
-    done: Simulation | AstraSimulation = simulate(workloads[0], **options)
+    simulation: Simulation | AstraSimulation = simulate(workloads[0], **options)
     if options["astra"] is not None:
-        return print_astra(done, json=json, astra_log=astra_log)  # type: ignore[arg-type]
+        return print_astra(simulation, json=json, astra_log=astra_log)  # type: ignore[arg-type]
     if json:
-        return print_json(done.facts())
-    return _print(done)  # type: ignore[arg-type]
+        return print_json(simulation.facts())
+    return _print(simulation)  # type: ignore[arg-type]
 
 
 def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any) -> None:
@@ -393,9 +397,9 @@ def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any)
         raise click.UsageError("several jobs run on a machine: give --machine")
     _refuse(AstraSettings, options, "--astra", "--machine")
     names = [p.name for p in parameters_of(simulate_jobs) if p.name in options]
-    done = simulate_jobs(workloads, **{name: options[name] for name in names})
+    simulation = simulate_jobs(workloads, **{name: options[name] for name in names})
     if json:
-        return print_json(done.summary)
+        return print_json(simulation.summary)
     rows = [
         (
             j.name,
@@ -404,19 +408,19 @@ def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any)
             f"{j.alone_ns / 1e6:,.3f}",
             f"{j.slowdown:.3f}",
         )
-        for j in done.summary.jobs
+        for j in simulation.summary.jobs
     ]
     return print_table(("job", "ranks", "ms", "alone ms", "slowdown"), rows)
 
 
-def _print(done: Simulation) -> None:
+def _print(simulation: Simulation) -> None:
     from chakrakit.results import counted
-    from chakrakit.trace.memory import said_first
+    from chakrakit.trace.memory import shortage_line
 
-    s, out = done.summary, console()
+    s, out = simulation.summary, console()
     print_recording(s.recording)
     rank = f"rank {s.tightest_rank}"
-    if verdict := said_first(s.fits, s.needs_bytes, s.has_bytes, rank):
+    if verdict := shortage_line(s.fits, s.needs_bytes, s.has_bytes, rank):
         out.print(verdict)
     place = f" on {s.machine} ({s.network} network, {s.compute} compute)"
     out.print(f"{s.makespan_ns / 1e6:,.3f} ms{place if s.machine else ', all times as measured'}")
@@ -461,14 +465,14 @@ def _print_compute_sources(summary: SimulationSummary) -> None:
 
 
 def _print_ranks(ranks: list[RankSummary]) -> None:
-    shown = ranks if len(ranks) <= 16 else ranks[:8]
+    listed = ranks if len(ranks) <= 16 else ranks[:8]
     rows = []
-    for r in shown:
+    for r in listed:
         times = (r.finish_ns, r.compute_ns, r.exposed_comm_ns, r.idle_ns)
         rows.append((r.rank, *(f"{t / 1e6:,.3f}" for t in times), f"{r.peak_bytes / 1e9:,.3f}"))
     print_table(("rank", "finish ms", "compute ms", "exposed ms", "idle ms", "peak GB"), rows)
-    if len(shown) < len(ranks):
-        console().print(f"… and {len(ranks) - len(shown):,} more ranks")
+    if len(listed) < len(ranks):
+        console().print(f"… and {len(ranks) - len(listed):,} more ranks")
 
 
 def _print_collectives(collectives: list[CollectiveSummary]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import EngineOption, Path_, ProgressOption, progress_of
-from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class StudyOptions(EngineOption, ProgressOption, total=False):
 
 @public(StudyOptions)
 def study(
-    id: Annotated[str, Argument("Of the study, as `chakra studies` lists them.", metavar="ID")],
+    id: Annotated[str, Positional("Of the study, as `chakra studies` lists them.", metavar="ID")],
     **options: Unpack[StudyOptions],
 ) -> StudyResult:
     """Run a study of a published system against comparators that are tuned as carefully.

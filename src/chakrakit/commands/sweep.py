@@ -11,7 +11,7 @@ import click
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_, ProgressOption, progress_of
-from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -33,12 +33,14 @@ class SweepOptions(ProgressOption, total=False):
         int | None, Option("Points at once; by default one per core.", None, metavar="N")
     ]
     retry: Annotated[bool, Option("Run points that failed again.", False)]
+    allow_programs: Annotated[bool, Option("Run the program that a study captures.", False)]
 
 
 @public(SweepOptions)
 def sweep(
     study: Annotated[
-        Path_, Argument("The study's file; docs/sweep.md says what it holds.", metavar="STUDY.yaml")
+        Path_,
+        Positional("The study's file; docs/sweep.md says what it holds.", metavar="STUDY.yaml"),
     ],
     output: Annotated[
         Path_ | None,
@@ -62,10 +64,10 @@ def sweep(
     from chakrakit.exploration.sweep import sweep as run_sweep
     from chakrakit.views import write_sweep_report
 
-    read, folder = read_study(os.fspath(study)), _folder(study, output)
+    loaded, folder = read_study(os.fspath(study)), _folder(study, output)
     options["progress"] = progress_of(options)
-    result = run_sweep(read, folder, **options)  # type: ignore[arg-type]  # progress is there
-    write_sweep_report(read.name, result.table, folder / "report.html")
+    result = run_sweep(loaded, folder, **options)  # type: ignore[arg-type]  # progress is there
+    write_sweep_report(loaded.name, result.table, folder / "report.html")
     return result
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_, traces_of
-from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_table
 from chakrakit.errors import ConfigError
 
@@ -38,7 +38,7 @@ class TransformOptions(TypedDict, total=False):
 
 @public(TransformOptions)
 def transform(
-    traces: Annotated[Traces, Argument("A path, a TraceSet or a Run.", metavar="IN")],
+    traces: Annotated[Traces, Positional("A path, a TraceSet or a Run.", metavar="IN")],
     passes: Annotated[
         Iterable[Pass | str] | Pass | str,
         Option(
@@ -66,11 +66,11 @@ def transform(
 
     assert isinstance(passes, tuple), "one alone is the only one of several"
     file, output = options["file"], options["output"]
-    chosen = read_passes(Path(file)) if file else []
-    chosen += [one if isinstance(one, Pass) else parse(one) for one in passes]
-    if not chosen:
+    pass_list = read_passes(Path(file)) if file else []
+    pass_list += [spec if isinstance(spec, Pass) else parse(spec) for spec in passes]
+    if not pass_list:
         raise ConfigError("no pass is given; `chakra transform --list` shows them")
-    after, report = apply_passes(traces_of(traces), chosen)
+    after, report = apply_passes(traces_of(traces), pass_list)
     if output is not None:
         write(after, output)
     return TransformedTraces(after, report)
@@ -78,7 +78,7 @@ def transform(
 
 @command_of(transform)
 def command(
-    traces: Annotated[str | None, Argument("The traces to change.", metavar="IN")] = None,
+    traces: Annotated[str | None, Positional("The traces to change.", metavar="IN")] = None,
     *,
     passes: tuple[str, ...],
     file: str | None,
@@ -110,41 +110,41 @@ def _list(json: bool) -> None:
     if json:
         return print_json(catalog)
     out = console()
-    for one in catalog.passes:
-        out.print(f"{one.name}: {one.what}", markup=False)
-        for field, kind in one.fields.items():
+    for listed in catalog.passes:
+        out.print(f"{listed.name}: {listed.what}", markup=False)
+        for field, kind in listed.fields.items():
             out.print(f"    {field}: {kind}", markup=False)
-        out.print(f"    preserves: {one.preserves}", markup=False)
+        out.print(f"    preserves: {listed.preserves}", markup=False)
     return None
 
 
-def _print(done: Transformed, output: str) -> None:
-    rows = [("before", done.before), *((a.spec, a.after) for a in done.applied)]
+def _print(report: Transformed, output: str) -> None:
+    rows = [("before", report.before), *((a.spec, a.after) for a in report.applied)]
     print_table(
         ("pass", "ranks", "bodies", "nodes"),
         [(name, size.ranks, size.bodies, size.nodes) for name, size in rows],
     )
-    for one in done.applied:
-        _notes(one)
+    for applied in report.applied:
+        _notes(applied)
     out = console()
-    if done.times == "dropped":
+    if report.times == "dropped":
         out.print("the run's times no longer hold; simulate the result for new ones")
     out.print(f"wrote {output}", markup=False)
 
 
-def _notes(one: Applied) -> None:
+def _notes(applied: Applied) -> None:
     """Plain notes on one line, lists of rows as tables."""
-    tables = {key: value for key, value in one.notes.items() if _is_table(value)}
+    tables = {key: value for key, value in applied.notes.items() if _is_table(value)}
     plain = [
         f"{key.replace('_', ' ')} {value}"
-        for key, value in one.notes.items()
+        for key, value in applied.notes.items()
         if key not in tables and value
     ]
     if plain:
-        console().print(f"{one.spec}: {', '.join(plain)}", markup=False)
+        console().print(f"{applied.spec}: {', '.join(plain)}", markup=False)
     for key, rows in tables.items():
         body = [tuple("" if cell is None else cell for cell in row.values()) for row in rows]
-        print_table(tuple(rows[0]), body, title=f"{one.spec}: {key}")
+        print_table(tuple(rows[0]), body, title=f"{applied.spec}: {key}")
 
 
 def _is_table(value: object) -> bool:

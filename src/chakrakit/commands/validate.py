@@ -8,7 +8,7 @@ import click
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_, ProgressOption, WorkerOptions, progress_of, workers_of
-from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, console, print_json, progress
 from chakrakit.errors import ConfigError
 
@@ -44,7 +44,7 @@ class ValidateOptions(WorkerOptions, ProgressOption, total=False):
 @public(ValidateOptions)
 def validate(
     traces: Annotated[
-        Traces | Trace, Argument("A path, a Trace, a TraceSet or a Run.", metavar="PATH")
+        Traces | Trace, Positional("A path, a Trace, a TraceSet or a Run.", metavar="PATH")
     ],
     **options: Unpack[ValidateOptions],
 ) -> ValidationReport:

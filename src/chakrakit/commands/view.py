@@ -9,7 +9,7 @@ import click
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_
-from chakrakit.commands.options import Argument, Option, public
+from chakrakit.commands.options import Option, Positional, public
 
 
 class ViewOptions(TypedDict, total=False):
@@ -30,7 +30,7 @@ class ViewOptions(TypedDict, total=False):
 
 @public(ViewOptions)
 def view(
-    *runs: Annotated[Path_, Argument("One path, or two to compare.", metavar="RUN [OTHER]")],
+    *runs: Annotated[Path_, Positional("One path, or two to compare.", metavar="RUN [OTHER]")],
     **options: Unpack[ViewOptions],
 ) -> None:
     """Look at a run, or two, in the browser; serves on this machine only, until interrupted.

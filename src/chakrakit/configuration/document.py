@@ -1,4 +1,4 @@
-"""A file of configuration and where things stand in it, so that an error can name the line."""
+"""A configuration file's content with its line numbers, so that an error can name the line."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ class Document:
     def __init__(self, text: str, path: str) -> None:
         self.path = path
         self._text = text
-        found = _as_json(text, path)
-        self.content: Any = found if found is not None else constructed(self._top, path)
+        json_content = _as_json(text, path)
+        self.content: Any = (
+            json_content if json_content is not None else constructed(self._top, path)
+        )
 
     @cached_property
     def _top(self) -> Any:
@@ -44,10 +46,10 @@ class Document:
         except ConfigError:  # JSON that YAML does not take, as with tabs
             return 1
         for step in place:
-            found = _child(node, step)
-            if found is None:
+            child = _child(node, step)
+            if child is None:
                 return line
-            node, line = found
+            node, line = child
         return line
 
     def error(self, place: Place, message: str) -> ConfigError:
@@ -55,23 +57,26 @@ class Document:
         return ConfigError(f"{self.path}:{self.line(place)}: {message}")
 
     def convert(self, kind: type[T]) -> T:
-        """The content as a `kind`; the error names the line, and the nearest field for one unknown."""
+        """The content as a `kind`; where it does not fit, a ConfigError names the line."""
         try:
             return msgspec.convert(self.content, kind)
         except msgspec.ValidationError as error:
             raise self.converted(str(error), (), []) from None
 
-    def converted(self, message: str, base: Place, known: list[str]) -> ConfigError:
-        """An error of msgspec's, with the line it is about and the nearest of the names there are."""
-        place, told = base + place_in(message), _AT.sub("", message)
+    def converted(self, message: str, base: Place, field_names: list[str]) -> ConfigError:
+        """A message of msgspec as a ConfigError with its line and, for an unknown field, the nearest names.
+
+        `base` is where in the document the converted part stands.
+        """
+        place, problem = base + place_in(message), _AT.sub("", message)
         unknown = _UNKNOWN.search(message)
-        if unknown and known:
-            told = f"no field {unknown[1]!r}; {nearest(unknown[1], known)}"
-            return self.error((*place, unknown[1]), told)
-        return self.error(place, f"{'.'.join(map(str, place))}: {told}" if place else told)
+        if unknown and field_names:
+            problem = f"no field {unknown[1]!r}; {nearest(unknown[1], field_names)}"
+            return self.error((*place, unknown[1]), problem)
+        return self.error(place, f"{'.'.join(map(str, place))}: {problem}" if place else problem)
 
     def pointed(self, message: str) -> ConfigError:
-        """The error with this message and the line of the place it names.
+        """A ConfigError with this message and the line of the place that the message names.
 
         A place is named in msgspec's way, or as `PATH.network[0].size: …`.
         """
@@ -79,12 +84,12 @@ class Document:
         place = _steps(spelled[1]) if spelled else place_in(message)
         if not place:
             return ConfigError(message)
-        told = message.removeprefix(self.path).removeprefix(": ").removeprefix(".")
-        return self.error(place, told)
+        problem = message.removeprefix(self.path).removeprefix(": ").removeprefix(".")
+        return self.error(place, problem)
 
 
 def place_in(message: str) -> Place:
-    """The place that a message of msgspec's is about."""
+    """The place that a message of msgspec names; () where it names none."""
     at = _AT.search(message)
     return _steps(at[1] if at else "")
 
@@ -94,16 +99,16 @@ def _steps(text: str) -> Place:
 
 
 def read_document(path: str | Path, holds: str) -> Document:
-    """A file that is a mapping, YAML or JSON; `holds` says what it should be about."""
+    """Reads a YAML or JSON file that is a mapping; `holds` says in errors what it should hold."""
     return parse_document(read_bounded(path), str(path), holds)
 
 
 def parse_document(data: bytes, where: str, holds: str) -> Document:
-    """A mapping's text."""
-    found = Document(as_text(data, where), where)
-    if not isinstance(found.content, dict):
+    """The same from bytes; `where` names them in errors."""
+    document = Document(as_text(data, where), where)
+    if not isinstance(document.content, dict):
         raise ConfigError(f"{where}: should hold {holds}")
-    return found
+    return document
 
 
 def plain(content: Any) -> Any:
@@ -137,7 +142,7 @@ def _as_json(text: str, where: str) -> Any:
 
 
 def _child(node: Any, step: str | int) -> tuple[Any, int] | None:
-    """A key's value (and the key's line), or an item of a list."""
+    """The value of a key, or an item of a list, with its line; None where there is none."""
     import yaml
 
     if isinstance(node, yaml.MappingNode):

@@ -1,4 +1,4 @@
-"""JSON of bounded depth, typed, with the line an error is about."""
+"""Configuration read safely: numbers with bounds, files of bounded size, typed JSON of bounded depth."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import msgspec
 
 from chakrakit.errors import ConfigError
 
-# Numbers with bounds, as fields of configuration have them.
-
+# Numbers with bounds, for the fields of configuration structs.
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Natural = Annotated[int, msgspec.Meta(ge=0)]
@@ -19,17 +18,16 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 
 
-# A configuration file's bytes and text, up to a size that nobody writes by hand.
-
+# Bytes and text of files, up to a limit.
 
 LARGEST = 16 << 20
-"""Bytes. The largest that comes with chakrakit is a profile of 0.3 MB."""
+"""Bytes of a file that people write. The largest that comes with chakrakit is a profile of 0.3 MB."""
 LARGEST_WRITTEN = 256 << 20
 """Bytes of what a tool writes: measurements, results, the groups of a million ranks."""
 
 
 class Openable(Protocol):
-    """A path, or what is opened like one: a file inside a bundle."""
+    """A path, or something that opens like one: a file inside a bundle."""
 
     def open(self, mode: Literal["rb"]) -> BinaryIO:
         """Its bytes."""
@@ -52,7 +50,7 @@ def read_bounded(path: str | Openable, largest: int = LARGEST) -> bytes:
 
 
 def as_text(data: bytes, where: str) -> str:
-    """UTF-8, with or without a byte order mark."""
+    """Bytes decoded as UTF-8, with or without a byte order mark; an error names the line."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -68,28 +66,28 @@ def read_text_file(path: str | Openable, largest: int = LARGEST) -> str:
 
 
 DEEPEST = 64
-"""Levels of lists and mappings; the deepest file of ours has 8."""
+"""Levels of nested lists and mappings; the deepest file that comes with chakrakit has 8."""
 
 T = TypeVar("T")
 _BYTE = re.compile(r" \(byte (\d+)\)")
 
 
-def read_json(path: str | Openable, kind: type[T], what: str, largest: int = LARGEST) -> T:
-    """A JSON file as a `kind`; `what` it should be, for errors, as in "a profile"."""
-    return decode_json(read_bounded(path, largest), kind, str(path), what)
+def read_json(path: str | Openable, kind: type[T], expected: str, largest: int = LARGEST) -> T:
+    """A JSON file as a `kind`; errors say that it is not `expected`, as in "a profile"."""
+    return decode_json(read_bounded(path, largest), kind, str(path), expected)
 
 
-def decode_json(data: bytes, kind: type[T], where: str, what: str) -> T:
-    """JSON text as a `kind`; `where` it stands and `what` it should be are for errors."""
+def decode_json(data: bytes, kind: type[T], where: str, expected: str) -> T:
+    """JSON text as a `kind`; errors name it by `where` and say that it is not `expected`."""
     try:
-        check_depth(msgspec.json.decode(data), f"{where}: not {what}")
+        check_depth(msgspec.json.decode(data), f"{where}: not {expected}")
         return msgspec.json.decode(data, type=kind)
     except RecursionError:
-        raise _too_deep(f"{where}: not {what}") from None
+        raise _too_deep(f"{where}: not {expected}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         at = _BYTE.search(str(error))
         line = "" if at is None else f":{data[: int(at[1])].count(10) + 1}"
-        raise ConfigError(f"{where}{line}: not {what}: {_BYTE.sub('', str(error))}") from None
+        raise ConfigError(f"{where}{line}: not {expected}: {_BYTE.sub('', str(error))}") from None
 
 
 def check_depth(content: Any, where: str) -> None:

@@ -1,8 +1,8 @@
-"""YAML of bounded depth and size, aliases counted for what they stand for.
+"""YAML of bounded depth and size, where an alias counts as much as what it stands for.
 
 PyYAML composes nodes by recursion (in C without any limit), an alias costs nothing where it stands and
-everything where it is followed, and some scalars are arithmetic. So the events are looked at first, which
-needs no recursion, then the graph of nodes, and only what is small becomes Python's objects.
+everything where it is followed, and some scalars are arithmetic. So the events are checked first, which
+needs no recursion, then the graph of nodes, and only what is small becomes Python objects.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from chakrakit.errors import ConfigError
 MOST_VALUES = 200_000
 """Scalars, lists and mappings, those behind aliases once for each alias; larger files can be JSON."""
 _LONGEST_NUMBER = 400
+"""Characters. The largest float has 309 digits; longer integers take quadratic time to convert."""
 _NUMBERS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}
 _KEYS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "merge", "value")}
 _TYPED = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -29,7 +30,7 @@ def decode_yaml(text: str, where: str, typed: bool = True) -> Any:
 
 
 def composed(text: str, where: str, typed: bool = True) -> Any:
-    """The graph of nodes, with the lines they stand on; checked."""
+    """The YAML nodes of a text, which know their lines; their depth and size are checked."""
     loader = _TYPED if typed else _UNTYPED
     try:
         _check_events(text, loader, where)
@@ -42,7 +43,7 @@ def composed(text: str, where: str, typed: bool = True) -> Any:
 
 
 def constructed(node: Any, where: str, typed: bool = True) -> Any:
-    """The content of a graph of nodes that was checked."""
+    """The Python objects that checked nodes stand for."""
     if node is None:
         return None
     kind = yaml.constructor.SafeConstructor if typed else yaml.constructor.BaseConstructor
@@ -70,24 +71,24 @@ def _check_events(text: str, loader: Any, where: str) -> None:
 
 
 class _Measure:
-    """How large and how deep nodes are with their aliases followed; each node is looked at once."""
+    """Measures how large and how deep nodes are with their aliases followed; visits each node once."""
 
     def __init__(self, where: str) -> None:
         self.where = where
-        self.known: dict[int, tuple[int, int] | None] = {}
-        """By node: values and levels below it; None while it is being looked at."""
+        self.extents: dict[int, tuple[int, int] | None] = {}
+        """By node: values and levels below it; None while it is being measured."""
 
     def take(self, node: Any, depth: int) -> tuple[int, int]:
-        """Values and levels of a node that stands at this depth."""
-        if id(node) not in self.known:
-            self.known[id(node)] = None
-            self.known[id(node)] = self._measured(node, depth)
-        found = self.known[id(node)]
-        if found is None:
+        """How many values and levels a node has; refuses what is deeper than `DEEPEST` in all."""
+        if id(node) not in self.extents:
+            self.extents[id(node)] = None
+            self.extents[id(node)] = self._measured(node, depth)
+        extent = self.extents[id(node)]
+        if extent is None:
             raise self._error(node, "an alias inside of what it stands for")
-        if depth + found[1] > DEEPEST:
+        if depth + extent[1] > DEEPEST:
             raise self._error(node, f"nested more than {DEEPEST} levels deep")
-        return found
+        return extent
 
     def _measured(self, node: Any, depth: int) -> tuple[int, int]:
         if isinstance(node, yaml.ScalarNode):
@@ -104,16 +105,16 @@ class _Measure:
         return total, 1 + max((height for _, height in sizes), default=0)
 
     def _values(self, node: Any) -> list[Any]:
-        """What a mapping's keys stand for; YAML takes the last of two equal keys and says nothing."""
-        seen: set[str] = set()
+        """The values of a mapping. Two equal keys are refused: YAML would silently take the last."""
+        key_texts: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag not in _KEYS:
                 raise self._error(key, "a key that is neither text nor a number")
-            if key.value in seen:
+            if key.value in key_texts:
                 raise self._error(key, f"{key.value!r} is there twice; keep one of them")
             if len(key.value) > _LONGEST_NUMBER and key.tag in _NUMBERS:
                 raise self._error(key, f"a number of {len(key.value):,} characters")
-            seen.add(key.value)
+            key_texts.add(key.value)
         return [value for _, value in node.value]
 
     def _error(self, node: Any, message: str) -> ConfigError:
@@ -132,5 +133,5 @@ def _line(error: Exception) -> str:
 
 
 def _problem(error: Exception) -> str:
-    told = getattr(error, "problem", None) or str(error)
-    return " ".join(str(told).split())
+    problem = getattr(error, "problem", None) or str(error)
+    return " ".join(str(problem).split())

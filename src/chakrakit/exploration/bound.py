@@ -1,6 +1,6 @@
 """What a plan needs at least: a step time that no simulation of it goes below, and its memory.
 
-All micro-batches of a stage run the same rows, so one task of each kind tells all of them. Cells are
+All micro-batches of a stage run the same rows, so one task of each kind stands for all of them. Tasks are
 measured with computation as the machine has it and communication as if it were alone on the machine;
 then they are put in the order of the pipeline's schedule, messages between stages included. What is left
 out is only ever more time: waiting for links that others use, for stragglers, and for gradients' buckets
@@ -27,16 +27,16 @@ from chakrakit.machines.device import (
     Draw,
     WorkModel,
     activity_of,
-    held_back,
+    clock_within,
 )
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.collectives import Shape, shapes
 from chakrakit.simulator.engine import one_collective, run
 from chakrakit.trace.model import Graph, Trace
 from chakrakit.workloads.description import Workload
-from chakrakit.workloads.program import Layout, model_state, trace_of
+from chakrakit.workloads.program import WorkloadLayout, model_state, trace_of
 
-# How long a collective or message takes when nothing else is on the machine: no run has it shorter.
+# --- communication alone on the machine: no run has it shorter ----------------------------------
 
 
 class _IsolatedTime(NamedTuple):
@@ -45,7 +45,7 @@ class _IsolatedTime(NamedTuple):
 
 
 class IsolatedTimes:
-    """Asks the simulator itself, once for each kind, size and way a group lies on the machine."""
+    """Times of communication alone on the machine, simulated once per kind, size and placement of a group."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -65,9 +65,9 @@ class IsolatedTimes:
     def _run(self, kind: int, size: int, members: tuple[int, ...]) -> _IsolatedTime:
         key = (kind, size, members)
         if key not in self._runs:
-            done = run(one_collective(kind, size, members), self._machine)
-            busy = done.link_bytes / self._machine.links.bandwidth * 1e12
-            self._runs[key] = _IsolatedTime(done.makespan_ps, busy)
+            outcome = run(one_collective(kind, size, members), self._machine)
+            busy = outcome.link_bytes / self._machine.links.bandwidth * 1e12
+            self._runs[key] = _IsolatedTime(outcome.makespan_ps, busy)
         return self._runs[key]
 
     def _distinct(self, groups: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
@@ -89,11 +89,11 @@ class IsolatedTimes:
         return int(seconds.min() * 1e12)
 
 
-# What a power limit does to a stage: the clock it leaves, and the time its energy needs at least.
+# --- power limits -------------------------------------------------------------------------------
 
 
 class StagePower:
-    """The rows of a plan, `kind_of` each one of the rows of `trace`, on one device."""
+    """What a power limit does to the rows of a plan; row i costs what row `kind_of[i]` of `trace` costs."""
 
     def __init__(self, trace: Trace, work: WorkModel, device: Device, kind_of: I64) -> None:
         assert device.dynamic is not None
@@ -105,17 +105,17 @@ class StagePower:
         self._limited = computed & (self._activity.seconds > 0)
 
     def clock(self, counts: Iterable[tuple[slice, int]], step_ps: int) -> tuple[Draw, int]:
-        """For a step of this length at the highest clock, and the time its energy needs at it."""
+        """Returns the clock that the limit allows in such a step, and the least time its energy takes."""
         rows, times = _spread(counts)
         work = self._times(self._kind_of[rows], times)
         waits = max(0.0, step_ps * PICO - float(work.seconds.sum()))
         idle, limit = self._device.idle_power, self._device.power
-        draw = held_back(self._constants, work, idle, limit, waits)
+        draw = clock_within(self._constants, work, idle, limit, waits)
         spare = max(limit * self._constants.limit_share - idle - draw.clock_watts, PICO)
         return draw, int(float(draw.joules(work).sum()) / spare / PICO)
 
     def longer(self, rows: I64, row_ps: I64, draw: Draw) -> I64:
-        """What these rows take at a clock, given what they take at the highest."""
+        """Returns what these rows take at a lower clock, from what they take at the highest."""
         kinds = self._kind_of[rows]
         stretched = row_ps * draw.stretch(self._times(kinds, np.ones(len(kinds))))
         return np.where(self._limited[kinds], np.rint(stretched).astype(np.int64), row_ps)
@@ -140,13 +140,14 @@ def _spread(counts: Iterable[tuple[slice, int]]) -> tuple[I64, F64]:
 
 
 CLOCK_SLACK = 0.98
-"""A simulation takes from its first run how long devices wait, so its clock may be a little too high."""
+"""The bound is lowered by 2 %, because a simulation estimates waiting times from its first run and may
+therefore use a slightly higher clock."""
 Key = tuple[str, int]
 """A task's kind and chunk."""
 
 
 @dataclass(frozen=True)
-class Bound:
+class PlanBound:
     """Times in picoseconds. `compute_ps` is summed over all ranks."""
 
     step_ps: int
@@ -167,8 +168,8 @@ class Bounds:
         """Bytes that the fullest rank needs; the same as the dry run says."""
         return self._plan(workload).memory
 
-    def of(self, workload: Workload) -> Bound:
-        """The bound of a workload that can be."""
+    def of(self, workload: Workload) -> PlanBound:
+        """Returns the bound of a feasible workload."""
         return self._plan(workload).bound()
 
     def _plan(self, workload: Workload) -> _Plan:
@@ -180,7 +181,7 @@ class Bounds:
 
 class _Plan:
     def __init__(self, workload: Workload, bounds: Bounds) -> None:
-        self.bounds, self.layout = bounds, Layout(workload)
+        self.bounds, self.layout = bounds, WorkloadLayout(workload)
         self.kinds = StageKinds(self.layout)
 
     @cached_property
@@ -196,7 +197,7 @@ class _Plan:
         return max(self._memory(s, kind) for s, kind in enumerate(self.kinds.of))
 
     def _memory(self, s: int, kind: int) -> int:
-        """Cells hold and free the same in every micro-batch, so their sums are enough."""
+        """Returns the bytes a stage needs; tasks allocate and free the same in every micro-batch."""
         net, peak = self._holding[kind]
         tasks = [(c.kind, c.chunk) for c in self.kinds.tasks(s)]
         after = np.cumsum([net[c] for c in tasks])
@@ -206,30 +207,33 @@ class _Plan:
     @cached_property
     def _holding(self) -> list[tuple[dict[Key, int], dict[Key, int]]]:
         """For each kind of stage, what tasks leave held, and the most while they run."""
-        found = []
+        holding = []
         for stage in self.kinds.stages:
             net: dict[Key, int] = {}
             peak: dict[Key, int] = {}
             for key, template in stage.templates.items():
                 alloc, free = template.columns["alloc"], template.columns["free"]
-                held = np.cumsum(alloc - free)
-                net[key] = int(held[-1]) if len(held) else 0
-                peak[key] = int((held + free).max(initial=0))
-            found.append((net, peak))
-        return found
+                held_bytes = np.cumsum(alloc - free)
+                net[key] = int(held_bytes[-1]) if len(held_bytes) else 0
+                peak[key] = int((held_bytes + free).max(initial=0))
+            holding.append((net, peak))
+        return holding
 
     @cached_property
     def _state(self) -> list[int]:
-        return [sum(p.bytes for p in model_state(self.layout, s.held())) for s in self.kinds.stages]
+        return [
+            sum(p.bytes for p in model_state(self.layout, s.held_weights()))
+            for s in self.kinds.stages
+        ]
 
     # --- time ---------------------------------------------------------------------------------
 
-    def bound(self) -> Bound:
+    def bound(self) -> PlanBound:
         weights = np.where(self.rows.is_compute, self._durations(), self._alone())
         step, (busy, compute) = self._step(weights), self._busy(weights)
         least = max(step, busy, self._crowded())
         limited = self._limited(weights, least)
-        return Bound(max(least, limited), compute, self.memory)
+        return PlanBound(max(least, limited), compute, self.memory)
 
     def _step(self, weights: I64) -> int:
         """Through the pipeline, given the picoseconds of each row; messages are the pipeline's own."""
@@ -239,7 +243,7 @@ class _Plan:
         return max(start + tails[kind] for start, kind in zip(starts, self.kinds.of, strict=True))
 
     def _limited(self, weights: I64, step: int) -> int:
-        """What the power limits of the devices add; 0 where nothing is known of their power.
+        """Returns the step's bound under power limits; 0 where the devices' power is unknown.
 
         Whatever clocks the stages run at: a stage above the clock tried here needs the time in which its
         energy may be drawn, and with none above it the pipeline takes at least as long as tried here.
@@ -265,18 +269,18 @@ class _Plan:
 
     def _durations(self) -> I64:
         book = self.layout.book
-        found, inverse = self.rows.distinct()
+        operations, inverse = self.rows.distinct()
         keys = [
             (book.ops.texts[op], book.dtypes.texts[dtype], book.shapes.texts[shapes], *sizes)
-            for op, dtype, shapes, *sizes in found.tolist()
+            for op, dtype, shapes, *sizes in operations.tolist()
         ]
-        known = self.bounds.durations
-        if any(key not in known for key in keys):
+        duration_of = self.bounds.durations
+        if any(key not in duration_of for key in keys):
             first = np.unique(inverse, return_index=True)[1]
             trace = trace_of(self.rows.program(first), book, {}, 0, "")
             kinds = [self.bounds.work.costs(trace, d).ps for d in self.bounds.machine.devices]
-            known |= dict(zip(keys, np.minimum.reduce(kinds).tolist(), strict=True))
-        return np.array([known[key] for key in keys], np.int64)[inverse]
+            duration_of |= dict(zip(keys, np.minimum.reduce(kinds).tolist(), strict=True))
+        return np.array([duration_of[key] for key in keys], np.int64)[inverse]
 
     def _alone(self) -> I64:
         out = np.zeros(len(self.rows), np.int64)

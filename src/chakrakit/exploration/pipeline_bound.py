@@ -1,4 +1,4 @@
-"""The stages of a pipeline that differ: the ones in the middle are mostly all alike."""
+"""Kinds of pipeline stages, most of which are alike, and when the last task of each stage can start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chakrakit.exploration.task_rows import TaskRows
 from chakrakit.trace.model import Edges
 from chakrakit.trace.timing import schedule
 from chakrakit.workloads.description import PipelineTask
-from chakrakit.workloads.program import Layout, Stage
+from chakrakit.workloads.program import Stage, WorkloadLayout
 
 
 class StageKinds:
@@ -21,7 +21,7 @@ class StageKinds:
     same task; then their tasks and the end of their step are the same, row by row.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: WorkloadLayout) -> None:
         self.layout = layout
         numbers: dict[Hashable, int] = {}
         first: dict[int, int] = {}
@@ -42,7 +42,7 @@ class StageKinds:
         return sum(len(self.layout.mesh.ranks_at(s)) for s in stages)
 
 
-def _signature(layout: Layout, stage: int) -> Hashable:
+def _signature(layout: WorkloadLayout, stage: int) -> Hashable:
     """What decides a stage's rows."""
     homes, last = layout.schedule.homes(), len(layout.pieces) - 1
     tasks = layout.schedule.tasks[stage]
@@ -55,11 +55,11 @@ def _signature(layout: Layout, stage: int) -> Hashable:
     return tuple(chunks), tasks[-1].kind, tasks[-1].chunk, stage in layout.mesh.ends
 
 
-# Cells in the order of a pipeline's schedule: when the last one of each stage can start.
+# --- when the last task of each stage can start -------------------------------------------------
 
 
 Message = Callable[[int, int, int], int]
-"""Time of so many bytes from one stage to another."""
+"""(bytes, source stage, target stage) → time of the message in picoseconds."""
 
 
 def pipeline_starts(kinds: StageKinds, rows: TaskRows, spans: I64, message: Message) -> list[int]:
@@ -77,8 +77,8 @@ def pipeline_starts(kinds: StageKinds, rows: TaskRows, spans: I64, message: Mess
             times += mine
             lanes += [s] * len(mine)
     edges = _handed_on(kinds, main, message)
-    done = schedule(len(times), edges, np.array(times), resource=np.array(lanes))
-    return [int(done.start[main[s, kinds.tasks(s)[-1]]]) for s in range(len(kinds.of))]
+    timetable = schedule(len(times), edges, np.array(times), resource=np.array(lanes))
+    return [int(timetable.start[main[s, kinds.tasks(s)[-1]]]) for s in range(len(kinds.of))]
 
 
 def _handed_on(
@@ -88,20 +88,20 @@ def _handed_on(
     plan = kinds.layout.schedule
     homes = plan.homes()
     lags: dict[tuple[int, int, int], int] = {}
-    found: list[tuple[int, int, int]] = []
+    lagged_pairs: list[tuple[int, int, int]] = []
     for (s, task), row in main.items():
         piece = plan.pieces[s][task.chunk]
-        other = homes.get((piece - 1 if task.kind == "F" else piece + 1, task.micro_batch))
-        if other is None or task.kind == "W":
+        neighbour = homes.get((piece - 1 if task.kind == "F" else piece + 1, task.micro_batch))
+        if neighbour is None or task.kind == "W":
             continue
         chunk = kinds.stages[kinds.of[s]].chunks[task.chunk]
         link = chunk.source if task.kind == "F" else chunk.sink
-        key = (link.size if link else 0, other[0], s)
+        key = (link.size if link else 0, neighbour[0], s)
         if key not in lags:
-            lags[key] = 0 if other[0] == s else message(*key)
+            lags[key] = 0 if neighbour[0] == s else message(*key)
         for kind in "F" if task.kind == "F" else "BI":
-            source = main.get((other[0], PipelineTask(kind, task.micro_batch, other[1])))
+            source = main.get((neighbour[0], PipelineTask(kind, task.micro_batch, neighbour[1])))
             if source is not None:
-                found.append((source, row, lags[key]))
-    src, dst, lag = np.array(found, np.int64).reshape(-1, 3).T
+                lagged_pairs.append((source, row, lags[key]))
+    src, dst, lag = np.array(lagged_pairs, np.int64).reshape(-1, 3).T
     return Edges.of(src.astype(np.int32), dst.astype(np.int32), lag=lag)

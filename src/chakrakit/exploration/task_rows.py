@@ -13,27 +13,27 @@ from chakrakit.workloads.program import (
     COLUMNS,
     MESSAGES,
     OWN,
-    Layout,
-    Program,
     Stage,
+    StageProgram,
     Template,
+    WorkloadLayout,
     step_end_nodes,
     streams_of,
     table_of,
 )
 
 BEFORE_INPUT, MAIN, AFTER_OUTPUT = range(3)
-"""Segments of a task: what runs without its message, from its use to the output, and what is left."""
+"""Segments of a task: before its input is used, from there to its output, and after the output."""
 
 
 @dataclass(frozen=True)
-class Block:
+class TaskBlock:
     """Rows of a stage's task, or of its last task with the step's end after it."""
 
     stage: int
     key: tuple[str, int]
     rows: slice
-    own: int
+    task_rows: int
     """Rows that are the task's; those after it are the tail's."""
     is_tail: bool
 
@@ -41,9 +41,9 @@ class Block:
 class TaskRows:
     """Blocks one after another. `segment` numbers the three segments of each block."""
 
-    def __init__(self, layout: Layout, stages: Sequence[Stage]) -> None:
+    def __init__(self, layout: WorkloadLayout, stages: Sequence[Stage]) -> None:
         self.layout, self.stages = layout, stages
-        self.blocks: list[Block] = []
+        self.blocks: list[TaskBlock] = []
         self._parts: list[dict[str, I64]] = []
         self._pairs: list[I64] = []
         self._segments: list[I64] = []
@@ -80,7 +80,7 @@ class TaskRows:
     def _cell(self, stage: int, key: tuple[str, int], template: Template) -> None:
         self._cuts[stage, key] = cut = _cut(self.layout, template)
         self._add(
-            Block(stage, key, self._next(len(template)), len(template), False),
+            TaskBlock(stage, key, self._next(len(template)), len(template), False),
             [template.columns],
             [_pairs(template)],
             cut,
@@ -92,7 +92,7 @@ class TaskRows:
         last = stage.tasks[-1]
         key = (last.kind, last.chunk)
         template, size = stage.templates[key], len(stage.templates[key])
-        tail = step_end_nodes(self.layout, stage.stage, stage.held())
+        tail = step_end_nodes(self.layout, stage.stage, stage.held_weights())
         start, pairs = stage.start_of[last], [_pairs(template)]
         for i, node in enumerate(tail):
             rows = [stage.gradient_row(h) - start for h in node.grads]
@@ -101,13 +101,15 @@ class TaskRows:
         parts = [table_of([t.node], self.layout.book, t.phase).columns for t in tail]
         cut = np.minimum(self._cuts[s, key], MAIN)
         cut = np.concatenate([cut, np.full(len(tail), MAIN)])
-        block = Block(s, key, self._next(size + len(tail)), size, True)
+        block = TaskBlock(s, key, self._next(size + len(tail)), size, True)
         self._add(block, [template.columns, *parts], pairs, cut)
 
     def _next(self, size: int) -> slice:
         return slice(self._size, self._size + size)
 
-    def _add(self, block: Block, parts: list[dict[str, I64]], pairs: list[I64], cut: I64) -> None:
+    def _add(
+        self, block: TaskBlock, parts: list[dict[str, I64]], pairs: list[I64], cut: I64
+    ) -> None:
         self._parts += parts
         self._pairs.append(np.concatenate(pairs) + block.rows.start)
         self._segments.append(cut + 3 * len(self.blocks))
@@ -121,12 +123,14 @@ class TaskRows:
         names = ("op", "dtype", "shapes", "flops", "vector_ops", "bytes")
         return distinct_rows([self.columns[n] for n in names])
 
-    def program(self, rows: I64) -> Program:
+    def program(self, rows: I64) -> StageProgram:
         """Some rows as a program, to be given durations; it has no order."""
         none = np.zeros((0, 2), np.int64)
         zeros = np.zeros(len(rows), np.int64)
         more = dict.fromkeys(("tag", "micro_batch", "chunk", "task", "stream"), zeros)
-        return Program(0, {**{n: v[rows] for n, v in self.columns.items()}, **more}, none, none)
+        return StageProgram(
+            0, {**{n: v[rows] for n, v in self.columns.items()}, **more}, none, none
+        )
 
     def edges(self) -> tuple[I64, I64]:
         """Dependencies within segments, and the order of each stream in them."""
@@ -141,16 +145,18 @@ class TaskRows:
     def collectives(self) -> Iterator[tuple[int, int, str, I64]]:
         """Type, size and group role of collectives that differ in them, and their rows."""
         rows = np.flatnonzero(self.is_collective)
-        found, which = distinct_rows([self.columns[c][rows] for c in ("comm", "comm_size", "role")])
-        for i, (kind, size, role) in enumerate(found.tolist()):
-            yield kind, size, self.layout.book.roles.texts[role], rows[which == i]
+        distinct, number = distinct_rows(
+            [self.columns[c][rows] for c in ("comm", "comm_size", "role")]
+        )
+        for i, (kind, size, role) in enumerate(distinct.tolist()):
+            yield kind, size, self.layout.book.roles.texts[role], rows[number == i]
 
     def counts(self, stage: int) -> Iterator[tuple[slice, int]]:
         """The rows of a stage's blocks, and how often they run in a step."""
         tasks = [(c.kind, c.chunk) for c in self.stages[stage].tasks]
         for block in self.blocks:
             if block.stage == stage and block.is_tail:
-                yield slice(block.rows.start + block.own, block.rows.stop), 1
+                yield slice(block.rows.start + block.task_rows, block.rows.stop), 1
             elif block.stage == stage:
                 yield block.rows, tasks.count(block.key)
 
@@ -159,15 +165,15 @@ def _pairs(template: Template) -> I64:
     return np.concatenate([template.edges[OWN], template.control])
 
 
-def _cut(layout: Layout, template: Template) -> I64:
+def _cut(layout: WorkloadLayout, template: Template) -> I64:
     """The segment of each row of a task."""
     size, book = len(template), layout.book
     op, role = template.columns["op"], template.columns["role"]
     names = [book.ops.texts[o] for o in op.tolist()]
     between = np.array([r.startswith("pp:") for r in book.roles.texts])[role]
     compute = np.array([n not in ("collective", "send", "recv") for n in names])
-    own = _pairs(template)
-    graph = Graph(size, own[:, 0], own[:, 1])
+    pairs = _pairs(template)
+    graph = Graph(size, pairs[:, 0], pairs[:, 1])
     first, last = 0, size
     for row in np.flatnonzero(between).tolist():
         if names[row] == "recv":

@@ -1,4 +1,4 @@
-"""`analyze`: every question at once, each rank read once."""
+"""`analyze`: answers every question about a run, reading each rank once; and the table of servers."""
 
 from __future__ import annotations
 
@@ -68,10 +68,7 @@ from chakrakit.trace.sets import (
     servers_of,
 )
 
-# Storage servers as a table, the same after a simulation, in an analysis and on a page.
-
-
-_HEAD = (
+_SERVER_COLUMNS = (
     "store",
     "server",
     "operations",
@@ -93,20 +90,21 @@ def server_table(servers: Sequence[ServerUse]) -> Table:
         sizes = (s.read_bytes / 1e9, s.written_bytes / 1e9)
         times = (ms(t) for t in (s.busy_ns, s.wait_ns, s.longest_wait_ns))
         rows.append((s.store, s.server, *counts, *sizes, *times))
-    return Table.of("storage servers", _HEAD, rows)
+    return Table.of("storage servers", _SERVER_COLUMNS, rows)
 
 
 _SCHEDULED_ROWS = 20_000_000
+"""Rows scheduled in all what-ifs together: larger models get fewer of them, so that their time is bounded."""
 _RECORDED_CALLS = 1_000_000
-"""Recordings of communication alone that are larger are asked for culprits and nothing else."""
+"""Larger recordings of communication are only searched for culprits: matching all calls takes too long."""
 
 
 class AnalysisOptions(msgspec.Struct, frozen=True):
-    """What to ask.
+    """What an analysis should try and assume.
 
-    faster       classes and factors to try; None for every kind twice as fast
-    peak_tflops  the device's peak, for MFU and the roofline
-    peak_gbps    its memory's
+    faster       classes of work and factors to try; None tries every kind twice as fast
+    peak_tflops  the peak of one device, for MFU and the roofline; 0 where it is not known
+    peak_gbps    the peak bandwidth of its memory; 0 where it is not known
     """
 
     faster: tuple[tuple[str, float], ...] | None = None
@@ -114,8 +112,8 @@ class AnalysisOptions(msgspec.Struct, frozen=True):
     peak_gbps: float = 0.0
 
 
-class Analysis(Result, msgspec.Struct):
-    """All results. `ranks`, `collectives` and `stragglers` are the heart of their sections."""
+class Analysis(Result, msgspec.Struct, kw_only=True):
+    """Everything `analyze` finds out about a run, one field per section."""
 
     name: str
     span_ns: int
@@ -137,26 +135,26 @@ class Analysis(Result, msgspec.Struct):
     needs_bytes: int | None = None
     has_bytes: int | None = None
     culprits: list[Culprit] = []
-    """Who is to blame for what is slow or never ends, surest first."""
+    """Ranks, links and stages that make the run slow or hang, surest first."""
     delays: JobDelays | None = None
-    """Of a pipeline-parallel job whose operations know their stage and replica: what delays cost."""
+    """What delays cost a pipeline-parallel job; None unless its operations say their stage and replica."""
     bound: str = ""
     """`host`, `device` or `communication`: what most of the critical path is."""
     bound_uncertain: bool = False
-    """Whether what recording cost leaves open if the host or the device bounds the run."""
+    """True where the cost of recording is too large to say whether the host or the device bounds the run."""
     serving: ServingFacts | None = None
-    """Of a served stream: where requests spend their time; None for other runs."""
+    """Where the requests of a served stream spend their time; None for other runs."""
     recording: RecordedStep | None = None
     """The step as recorded, as corrected and as it takes without recording; None for other runs."""
     warning: str = ""
-    """To be shown before everything else; empty where there is nothing to warn of."""
+    """A warning to show before everything else; empty if there is none."""
     storage: list[ServerUse] = []
-    """What storage servers did; none where the run has no such counters."""
+    """The use of each storage server; empty where the run has no such counters."""
     footprint: Footprint | None = None
     """Energy, carbon, price and tokens of a simulated run; None for other runs."""
 
     def tables(self) -> list[Table]:
-        """Every section for people, in order of use."""
+        """Every section as a table for people, the most useful ones first."""
         from chakrakit.insight.breakdown import TimeBreakdown
 
         late = Stragglers(self.stragglers, self.slow_links)
@@ -183,7 +181,7 @@ class Analysis(Result, msgspec.Struct):
         ]
 
     def _energy(self) -> Table:
-        """By class of work, largest first."""
+        """Energy by class of work, largest first."""
         parts = self.footprint.energy_by_class if self.footprint else {}
         total = sum(parts.values()) or 1.0
         rows = [(n, j, 100 * j / total) for n, j in sorted(parts.items(), key=lambda p: -p[1])]
@@ -191,16 +189,16 @@ class Analysis(Result, msgspec.Struct):
 
     def _blame(self) -> list[Table]:
         rows = [(c.kind, c.detail) for c in self.culprits]
-        found = [Table.of("culprits", ("kind", "what"), rows)]
-        return found if self.delays is None else [*found, self.delays.table()]
+        tables = [Table.of("culprits", ("kind", "what"), rows)]
+        return tables if self.delays is None else [*tables, self.delays.table()]
 
 
 @dataclass(eq=False)
 class RowFindings:
-    """What an analysis found out about single rows, for those who ask about one.
+    """What an analysis found out about single rows, by rank.
 
-    `causes` and `slack` are by rank; a rank that `stands_for` maps to another has that one's. Slack
-    is empty where the run was not scheduled again.
+    `stands_for` maps a rank without entries of its own to one with the same program and times, whose
+    `causes` and `slack` hold for it too. `slack` is empty where the run was not scheduled again.
     """
 
     matched: Matched = field(init=False)
@@ -215,37 +213,37 @@ def analyze(
     progress: Progress = lambda _done, _total: None,
     workers: Workers | None = None,
 ) -> Analysis:
-    """Everything about a run; `progress` is told how many ranks are done, of how many.
+    """Analyzes a run; calls `progress` with the number of ranks done and of all ranks.
 
-    With `workers`, ranks are looked at there, one per task, and this process keeps what is small of
-    them: what the critical path passes through is read again.
+    With `workers`, each rank is one task there. This process then keeps only the small results of each rank
+    and reads again the ranks that the critical path passes through.
     """
-    chosen = options or AnalysisOptions()
-    ranks = RankTasks(run, workers, names=chosen.faster is not None)
+    options = options or AnalysisOptions()
+    ranks = RankTasks(run, workers, names=options.faster is not None)
     if not is_recording(run):
-        return _joined(run, ranks, ranks.gathered(progress), chosen)
+        return _assembled(run, ranks, ranks.gathered(progress), options)
     board = board_of(run)
     large = len(board) > _RECORDED_CALLS
     facts = GatheredFacts(False, AllCalls(run)) if large else ranks.gathered(progress)
-    found = _joined(run, ranks, facts, chosen)
-    found.culprits = hang_culprits(board)
+    analysis = _assembled(run, ranks, facts, options)
+    analysis.culprits = hang_culprits(board)
     if large:
-        found.notes = [
+        analysis.notes = [
             f"{len(board):,} recorded calls: only culprits are looked for above {_RECORDED_CALLS:,}"
         ]
-    return found
+    return analysis
 
 
 def analyze_rows(run: Run, progress: Progress) -> tuple[Analysis, RowFindings]:
-    """As `analyze`, with what was found out about single rows."""
+    """Analyzes a run as `analyze` does, and also returns what it found out about single rows."""
     ranks = RankTasks(run, None, names=False)
     parts = ranks.gathered(progress)
     causes = {rank: events.causes for rank, events in parts.events.items()}
     rows = RowFindings(stands_for=parts.stands_for, causes=causes)
-    return _joined(run, ranks, parts, AnalysisOptions(), rows), rows
+    return _assembled(run, ranks, parts, AnalysisOptions(), rows), rows
 
 
-def _joined(
+def _assembled(
     run: Run,
     ranks: RankTasks,
     parts: GatheredFacts,
@@ -268,38 +266,38 @@ def _joined(
     if rows is not None and model is not None and what_if.slack:
         rows.slack = slack_by_rank(model)
     operators = listed_operators(parts.operators)
-    held = _memory(run, parts)
+    memory = _memory(run, parts)
     return Analysis(
-        run.card.name,
-        length,
-        times,
-        join_steps(parts.steps, length),
-        path,
-        what_if,
-        talk.collectives,
-        talk,
-        late.ranks,
-        late.links,
-        operators,
-        parts.launches,
-        roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
-        held,
-        notes,
+        name=run.card.name,
+        span_ns=length,
+        ranks=times,
+        steps=join_steps(parts.steps, length),
+        critical_path=path,
+        what_if=what_if,
+        collectives=talk.collectives,
+        communication=talk,
+        stragglers=late.ranks,
+        slow_links=late.links,
+        operators=operators,
+        launches=parts.launches,
+        roofline=roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
+        memory=memory,
+        notes=notes,
         bound=path.bound,
         storage=servers_of(run.counters),
-        **_blamed(run, parts),
-        **_fits(run, held),
-        **_said_by_card(run),
+        **_culprit_fields(run, parts),
+        **_fit_fields(run, memory),
+        **_card_fields(run),
     )
 
 
-def _fits(run: Run, held: Memory) -> dict[str, Any]:
-    """Whether every rank's peak fits the memory of its device."""
-    return fit_fields(fit_of({r.rank: r.peak_bytes for r in held.ranks}, _device_memory(run)))
+def _fit_fields(run: Run, memory: Memory) -> dict[str, Any]:
+    """The fields of an Analysis that say whether every rank's peak fits the memory of its device."""
+    return fit_fields(fit_of({r.rank: r.peak_bytes for r in memory.ranks}, _device_memory(run)))
 
 
-def _said_by_card(run: Run) -> dict[str, Any]:
-    """What the run's own card says of requests, of its recording, and of energy and price."""
+def _card_fields(run: Run) -> dict[str, Any]:
+    """The fields of an Analysis that come from the run's card: requests, recording, energy and price."""
     recording = recorded_step_of(run.card)
     return {
         "serving": serving_facts(run),
@@ -311,27 +309,30 @@ def _said_by_card(run: Run) -> dict[str, Any]:
 
 
 def _device_memory(run: Run) -> dict[int, int]:
-    """What each rank's device has, where the run's card says."""
-    said = run.card.settings.get("device_memory_bytes")
-    return dict.fromkeys(run.ranks, said) if isinstance(said, int) else {}
+    """The memory of each rank's device in bytes; empty where the run's card does not state it."""
+    device_bytes = run.card.settings.get("device_memory_bytes")
+    return dict.fromkeys(run.ranks, device_bytes) if isinstance(device_bytes, int) else {}
 
 
-def _blamed(run: Run, parts: GatheredFacts) -> dict[str, Any]:
-    """Who is slow: by what-if where the job's layout is known, else by comparing peers and links."""
+def _culprit_fields(run: Run, parts: GatheredFacts) -> dict[str, Any]:
+    """The fields of an Analysis about culprits.
+
+    They are found by what-if where the job's layout is known, else by comparing ranks and links.
+    """
     if is_job(run):
         rows = job_rows(run)
         delays = job_delays(rows)
         return {"delays": delays, "culprits": job_culprits(rows, delays)}
     links = slow_links(run.counters, parts.paces)
-    found = sorted([*links, *slow_ranks(parts.paces)], key=lambda c: -(c.factor or 0.0))
-    return {"culprits": found}
+    culprits = sorted([*links, *slow_ranks(parts.paces)], key=lambda c: -(c.factor or 0.0))
+    return {"culprits": culprits}
 
 
 def _memory(run: Run, parts: GatheredFacts) -> Memory:
-    """From the tensors that nodes name, or from the allocator's history where it was recorded."""
-    found = join_memory(parts.memory, run)
+    """Memory from the allocator's history where it was recorded, else from the tensors that nodes name."""
+    tensor_memory = join_memory(parts.memory, run)
     history = history_of(run.card.settings, run.counters)
-    return found if history is None else with_history(found, history)
+    return tensor_memory if history is None else with_history(tensor_memory, history)
 
 
 def _path(
@@ -344,9 +345,9 @@ def _path(
         return path
 
     def load(rank: int) -> RankEvents:
-        found = ranks.task(rank).events()
-        add_peers({rank: found}, matched, parts.stands_for)
-        return found
+        events = ranks.task(rank).events()
+        add_peers({rank: events}, matched, parts.stands_for)
+        return events
 
     events = LoadedEvents([e.rank for e in parts.ends], load)
     return walk(events, parts.ends, span)
@@ -391,7 +392,7 @@ def _what_if(
     faster = None if options.faster is None else list(options.faster)
     budget = _SCHEDULED_ROWS // max(model.n, 1) - 1
     if faster is None and budget < 6:
-        faster = [(what, 2.0) for what in ("compute", "communication")]
+        faster = [(kind, 2.0) for kind in ("compute", "communication")]
     names = parts.names or [kinds_only(model)]
     try:
         return what_if_of(model, names, length, faster, slack=budget >= 2)

@@ -1,4 +1,4 @@
-"""Where a rank's time goes: computing, communicating, copying, idle and why. Sums to the span exactly."""
+"""Where each rank's time goes: computing, communicating, copying, and idle by cause; sums to its span."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from chakrakit.insight.communication import AllCalls, Matched
 from chakrakit.insight.rank import (
     Cause,
     Causes,
-    Kind,
     RankView,
+    RowKind,
     Table,
     causes_of,
     ms,
@@ -51,7 +51,7 @@ class Breakdown(Result, msgspec.Struct):
 
 
 class LaneTime(Result, msgspec.Struct):
-    """A stream, an engine or a host thread: how long it was at work, and between first and last."""
+    """How long a stream, an engine or a host thread worked, and idled between its first and last row."""
 
     lane: str
     rows: int
@@ -70,13 +70,13 @@ class RankTime(Result, msgspec.Struct):
 
 
 class TimeBreakdown(Result, msgspec.Struct):
-    """All ranks over one span."""
+    """The breakdowns of all ranks over one span."""
 
     span_ns: int
     ranks: list[RankTime]
 
     def table(self) -> Table:
-        """One row per rank, in ms."""
+        """One row per rank; times in ms."""
         rows = [_line(r.rank, r.breakdown, self.span_ns) for r in self.ranks]
         head = (
             "rank",
@@ -108,12 +108,13 @@ def _line(rank: int, b: Breakdown, span: int) -> tuple[int | float, ...]:
     )
 
 
-class RankBusy(msgspec.Struct, frozen=True, eq=False):
+class RankBusy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """How long a rank worked, its idle stretches by cause, and its lanes.
 
     `covered` is where computation covers communication: waiting there is not exposed. `idle` counts
-    from the first work (`begin`) to the last (`done`; both None without any); `head` is why the first
-    came no earlier. `low` and `high` are the first start and the last end of anything.
+    from the start of the first work (`begin`) to the end of the last (`finish`); both are None if the rank
+    does no work. `head` is why its first work did not start earlier. `low` and `high` are the first start
+    and the last end of any row.
     """
 
     rank: int
@@ -124,7 +125,7 @@ class RankBusy(msgspec.Struct, frozen=True, eq=False):
     exposed_copy_ns: int
     busy_ns: int
     begin: int | None
-    done: int | None
+    finish: int | None
     covered: Intervals
     idle: dict[str, int]
     head: str
@@ -134,8 +135,8 @@ class RankBusy(msgspec.Struct, frozen=True, eq=False):
 
 
 def busy_of(view: RankView, causes: Causes) -> RankBusy:
-    """The part of one rank."""
-    compute, comm, copy = (view.busy(k) for k in (Kind.COMPUTE, Kind.COMM, Kind.COPY))
+    """How long one rank worked, and why it was idle."""
+    compute, comm, copy = (view.busy(k) for k in (RowKind.COMPUTE, RowKind.COMM, RowKind.COPY))
     busy = compute | comm | copy
     gaps = busy.gaps(busy.low, busy.high)
     low, high = view.span
@@ -143,28 +144,28 @@ def busy_of(view: RankView, causes: Causes) -> RankBusy:
     first = work[[int(np.argmin(view.start[work]))]] if len(work) else work
     head = IDLE_CAUSES[int(_why(view, causes, first)[0])] if len(first) else "ended"
     return RankBusy(
-        view.rank,
-        compute.total,
-        comm.total,
-        (comm - compute).total,
-        copy.total,
-        ((copy - compute) - comm).total,
-        busy.total,
-        busy.low if len(busy) else None,
-        busy.high if len(busy) else None,
-        compute & comm,
-        _idle_by_cause(view, causes, gaps),
-        head,
-        _lanes(view),
-        low,
-        high,
+        rank=view.rank,
+        compute_ns=compute.total,
+        comm_ns=comm.total,
+        exposed_comm_ns=(comm - compute).total,
+        copy_ns=copy.total,
+        exposed_copy_ns=((copy - compute) - comm).total,
+        busy_ns=busy.total,
+        begin=busy.low if len(busy) else None,
+        finish=busy.high if len(busy) else None,
+        covered=compute & comm,
+        idle=_idle_by_cause(view, causes, gaps),
+        head=head,
+        lanes=_lanes(view),
+        low=low,
+        high=high,
     )
 
 
 def span_of(parts: list[RankBusy]) -> tuple[int, int]:
-    """First start and last end over all ranks."""
-    known = [p for p in parts if p.high >= p.low]
-    return min((p.low for p in known), default=0), max((p.high for p in known), default=0)
+    """The first start and the last end over all ranks; (0, 0) if nothing ran."""
+    timed = [p for p in parts if p.high >= p.low]
+    return min((p.low for p in timed), default=0), max((p.high for p in timed), default=0)
 
 
 def _idle_by_cause(view: RankView, causes: Causes, gaps: Intervals) -> dict[str, int]:
@@ -180,7 +181,7 @@ def _idle_by_cause(view: RankView, causes: Causes, gaps: Intervals) -> dict[str,
 
 
 def _why(view: RankView, causes: Causes, rows: I64) -> I64:
-    """The number in IDLE_CAUSES of what held each row back."""
+    """For each row, what it waited for before it started, as an index into IDLE_CAUSES."""
     code = causes.start[rows]
     why = np.full(len(rows), IDLE_CAUSES.index("dependency"), np.int64)
     why[np.isin(code, _HOST) | view.on_host[rows]] = IDLE_CAUSES.index("host")
@@ -192,7 +193,7 @@ def _why(view: RankView, causes: Causes, rows: I64) -> I64:
 
 def _lanes(view: RankView) -> list[LaneTime]:
     lane, names = view.lanes
-    rows = np.flatnonzero(view.ran & (view.kind != Kind.NONE))
+    rows = np.flatnonzero(view.ran & (view.kind != RowKind.NONE))
     rows = rows[np.argsort(lane[rows], kind="stable")]
     out = []
     first = np.flatnonzero(np.r_[True, lane[rows[1:]] != lane[rows[:-1]]]) if len(rows) else rows
@@ -208,7 +209,7 @@ def _lanes(view: RankView) -> list[LaneTime]:
 
 
 def join_breakdown(parts: list[RankBusy], matched: Matched, span: tuple[int, int]) -> TimeBreakdown:
-    """All ranks' parts, with waiting for peers apart from moving data."""
+    """The breakdown of all ranks, with waiting for peers told apart from moving data."""
     waits = _Waits(matched)
     ranks = [RankTime(p.rank, _breakdown(p, waits, span), p.lanes) for p in parts]
     return TimeBreakdown(span[1] - span[0], ranks)
@@ -232,37 +233,37 @@ def _breakdown(part: RankBusy, waits: _Waits, span: tuple[int, int]) -> Breakdow
 
 
 def _whole_idle(part: RankBusy, span: tuple[int, int]) -> dict[str, int]:
-    """With what lies before the rank's first work and after its last."""
-    if part.begin is None or part.done is None:
+    """Idle time by cause over the whole span, including before the rank's first work and after its last."""
+    if part.begin is None or part.finish is None:
         return {part.head: span[1] - span[0]}
     idle = dict(part.idle)
-    for cause, length in ((part.head, part.begin - span[0]), ("ended", span[1] - part.done)):
+    for cause, length in ((part.head, part.begin - span[0]), ("ended", span[1] - part.finish)):
         if length:
             idle[cause] = idle.get(cause, 0) + length
     return idle
 
 
 class _Waits:
-    """Exposed time in which all communication of a rank only waits: for peers, for messages.
+    """Computes the exposed time in which a rank only waits for peers or messages.
 
-    Calls are grouped by rank once, and ranks that are alike are counted once.
+    Calls are grouped by rank once; ranks that are alike share one computation.
     """
 
     def __init__(self, matched: Matched) -> None:
         self._matched = matched
         self._order = np.argsort(matched.rank, kind="stable")
         self._ranks = matched.rank[self._order]
-        self._known: dict[tuple[int, int], tuple[int, int]] = {}
+        self._waits_of: dict[tuple[int, int], tuple[int, int]] = {}
 
     def of(self, part: RankBusy) -> tuple[int, int]:
-        """What a rank waits for peers, and for messages, in ns."""
+        """How long a rank waits for peers and for messages, in ns."""
         rank = self._matched.looked_at(part.rank)
         key = (rank, id(part.covered))
-        if key not in self._known:
+        if key not in self._waits_of:
             low, high = np.searchsorted(self._ranks, [rank, rank + 1])
             mine = self._order[low:high]
-            self._known[key] = _exposed_waits(part, self._matched, mine) if len(mine) else (0, 0)
-        return self._known[key]
+            self._waits_of[key] = _exposed_waits(part, self._matched, mine) if len(mine) else (0, 0)
+        return self._waits_of[key]
 
 
 def _exposed_waits(part: RankBusy, matched: Matched, mine: I64) -> tuple[int, int]:
@@ -275,7 +276,7 @@ def _exposed_waits(part: RankBusy, matched: Matched, mine: I64) -> tuple[int, in
 
 
 def breakdown(run: Run) -> TimeBreakdown:
-    """Time by rank and lane."""
+    """The time breakdown of a run by rank and lane."""
     parts: list[RankBusy] = []
     calls = AllCalls(run)
     for view in rank_views(run):

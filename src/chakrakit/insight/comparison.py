@@ -1,4 +1,8 @@
-"""Two sides compared: what is slower, faster, added, removed, and what explains the step's difference."""
+"""Two runs compared: what is slower, faster, added or removed, and what explains the difference of the step.
+
+Rows of the same rank are paired (`pair`), the change of the step is explained by exchanging times class by
+class (`exchanged`), and rules such as `step>3%` judge the result (`failures`).
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,18 @@ from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.insight.analysis import Analysis, analyze
 from chakrakit.insight.communication import AllCalls
-from chakrakit.insight.critical_path import Graphs, Model, events_of, graph_of
+from chakrakit.insight.critical_path import Model, RankGraphs, events_of, graph_of
 from chakrakit.insight.operators import Spent
-from chakrakit.insight.rank import KIND_NAMES, Kind, RankView, Table, ms, percent, rank_views, short
+from chakrakit.insight.rank import (
+    KIND_NAMES,
+    RankView,
+    RowKind,
+    Table,
+    ms,
+    percent,
+    rank_views,
+    short,
+)
 from chakrakit.insight.served_requests import ServingChange, serving_change
 from chakrakit.insight.step_times import rows_of_steps
 from chakrakit.results import Result
@@ -27,72 +40,73 @@ from chakrakit.trace.model import EdgeForm, EdgeKind
 from chakrakit.trace.placement import StepRows, seen_whole, slowest, slowest_periods
 from chakrakit.trace.sets import Run
 
-# Rows of the same rank in two runs, put side by side: which is which, and which takes longer.
+# --- rows of the same rank in two runs, paired -----------------------------------------------------
 
-
-_CHANGED = 0.05
-"""Single rows jitter: less than a twentieth either way counts as the same."""
+_CHANGED_ROW = 0.05
+"""The share by which a row must differ to count as changed: single rows jitter by up to a twentieth."""
 
 
 class RowChange(IntEnum):
-    """How a row takes its time beside its twin."""
+    """How long a row takes compared with its twin in the other run."""
 
     SAME = 0
     SLOWER = 1
     FASTER = 2
     ALONE = 3
-    """It has no twin: it was added, or is gone on the other side."""
+    """It has no twin: it was added or removed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Paired:
-    """One side: for each row its twin on the other side (-1: none), and a RowChange."""
+    """For each row of one run, its twin in the other run (-1: none) and its RowChange."""
 
     twin: I64
     change: I8
 
 
 def pair(a: RankView, b: RankView) -> tuple[Paired, Paired]:
-    """Pairs the n-th row of a name and type in A with the n-th in B, by start; B is judged against A.
+    """Pairs the n-th row of a name and type in A with the n-th in B, counted by start.
 
-    Seen from A, SLOWER means that it takes longer in B, too: both twins say the same.
+    Both twins get the same RowChange: SLOWER means that the row takes longer in B.
     """
     sides = [_keys(v) for v in (a, b)]
     number = pa.concat_arrays([names for _, names in sides]).dictionary_encode().indices
     codes = np.split(number.to_numpy(), [len(sides[0][0])])
     width = max((len(rows) for rows, _ in sides), default=0) + 1
     keys = [c.astype(np.int64) * width + turns(c) for c in codes]
-    _, left, right = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
-    rows_a, rows_b = sides[0][0][left], sides[1][0][right]
+    _, places_a, places_b = np.intersect1d(
+        keys[0], keys[1], assume_unique=True, return_indices=True
+    )
+    rows_a, rows_b = sides[0][0][places_a], sides[1][0][places_b]
     change = _changes(a.duration[rows_a], b.duration[rows_b])
     return _side(len(a), rows_a, rows_b, change), _side(len(b), rows_b, rows_a, change)
 
 
 def _keys(view: RankView) -> tuple[I64, pa.Array]:
-    """Rows that ran in order of start, and what each is called."""
-    rows = np.flatnonzero(view.ran & (view.kind != Kind.NONE))
+    """The rows that ran, in order of start, and for each a text of its type and name."""
+    rows = np.flatnonzero(view.ran & (view.kind != RowKind.NONE))
     rows = rows[np.lexsort((rows, view.start[rows]))]
     codes, texts = view.names
     types = view.trace.types[rows].astype(np.int64)
-    distinct, which = np.unique(codes[rows] * 1000 + types, return_inverse=True)
-    told = [f"{key % 1000} {texts[key // 1000]}" for key in distinct.tolist()]
-    return rows, pa.array(told, pa.string()).take(pa.array(which))
+    distinct, key_code = np.unique(codes[rows] * 1000 + types, return_inverse=True)
+    labels = [f"{key % 1000} {texts[key // 1000]}" for key in distinct.tolist()]
+    return rows, pa.array(labels, pa.string()).take(pa.array(key_code))
 
 
 def _changes(a: I64, b: I64) -> I8:
     change = np.full(len(a), RowChange.SAME, np.int8)
-    change[b - a > _CHANGED * a] = RowChange.SLOWER
-    change[a - b > _CHANGED * a] = RowChange.FASTER
+    change[b - a > _CHANGED_ROW * a] = RowChange.SLOWER
+    change[a - b > _CHANGED_ROW * a] = RowChange.FASTER
     return change
 
 
-def _side(rows: int, own: I64, other: I64, change: I8) -> Paired:
-    twin, told = np.full(rows, -1, np.int64), np.full(rows, RowChange.ALONE, np.int8)
-    twin[own], told[own] = other, change
-    return Paired(twin, told)
+def _side(count: int, rows: I64, twin_rows: I64, change: I8) -> Paired:
+    twin, changes = np.full(count, -1, np.int64), np.full(count, RowChange.ALONE, np.int8)
+    twin[rows], changes[rows] = twin_rows, change
+    return Paired(twin, changes)
 
 
-# Why the same program takes longer in another run: its times exchanged class by class.
+# --- why the same program takes longer in another run: its times exchanged class by class -----------
 #
 # A critical path says what a run is made of. When one class of work becomes faster, the path moves to
 # other work, and the difference of two paths names both. What changed in the first place comes out by
@@ -100,14 +114,17 @@ def _side(rows: int, own: I64, other: I64, change: I8) -> Paired:
 
 
 _MOST_ROWS = 2_000_000
+"""Larger runs are not scheduled again: each class costs one schedule of all rows."""
 _MOST_CLASSES = 24
+"""Classes exchanged one by one; the rest goes by kind of work, since each costs one more schedule."""
 _ROUNDING_NS = 1
+"""Times of equal work may differ by this much: both runs round to whole nanoseconds."""
 _GAPS = (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD)
 
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """A run as a model, what each row is called, by the number of a text, and the ranks' steps."""
+    """A run as a model; `label` is each row's class of work as an index into `texts`; `steps` is by rank."""
 
     model: Model
     label: I32
@@ -115,9 +132,9 @@ class _Side:
     steps: list[StepRows | None]
     """None for a rank whose run is one step."""
 
-    def step(self, own: I64 | None = None) -> int:
-        """The usual step with the model's times or these, as `compare` takes it; without steps, the whole."""
-        timed = self.model.schedule(own)
+    def step(self, own_ns: I64 | None = None) -> int:
+        """The usual step in ns with the model's own times or these; the whole run where it has no steps."""
+        timed = self.model.schedule(own_ns)
         ranks = []
         for rows, first in zip(self.steps, self.model.offset.values(), strict=True):
             if rows is not None:
@@ -127,23 +144,23 @@ class _Side:
 
 
 def exchanged(a: Run, b: Run) -> dict[str, float] | None:
-    """Shares of the change from A to B by class of work, largest first; they sum to 1.
+    """The share of each class of work in the change from A to B; shares sum to 1.
 
-    None where the runs are not of one program or too large; empty where they take as long as each other.
+    None where the runs differ in their program or are too large; empty where both take equally long.
     """
     if a.ranks != b.ranks or sum(len(a.body(r)) for r in a.ranks) > _MOST_ROWS:
         return None
-    left, right = _counterfactual_side(a), _counterfactual_side(b)
-    if not _same_program(left, right):
+    side_a, side_b = _side_of(a), _side_of(b)
+    if not _same_program(side_a, side_b):
         return None
-    whole = right.step() - left.step()
+    whole = side_b.step() - side_a.step()
     if not whole:
         return {}
-    return {name: change / whole for name, change in _steps(left, right).items()}
+    return {name: change / whole for name, change in _steps(side_a, side_b).items()}
 
 
-def _counterfactual_side(run: Run) -> _Side:
-    graphs, calls = Graphs(), AllCalls(run)
+def _side_of(run: Run) -> _Side:
+    graphs, calls = RankGraphs(), AllCalls(run)
     texts: dict[str, int] = {}
     labels, steps = [], []
     for view in rank_views(run):
@@ -151,38 +168,38 @@ def _counterfactual_side(run: Run) -> _Side:
         calls.add_view(view)
         events = events_of(view, None)
         names = [
-            f"{KIND_NAMES[k]}: {short(events.texts[n])}" if k <= Kind.HOST else KIND_NAMES[k]
+            f"{KIND_NAMES[k]}: {short(events.texts[n])}" if k <= RowKind.HOST else KIND_NAMES[k]
             for k, n in zip(view.kind.tolist(), events.operator.tolist(), strict=True)
         ]
-        found, rows = rows_of_steps(view)
-        steps.append(None if found == "none" else rows)
+        step_source, rows = rows_of_steps(view)
+        steps.append(None if step_source == "none" else rows)
         labels.append(np.array([texts.setdefault(t, len(texts)) for t in names], np.int32))
     model = Model(graphs, calls.matched())
     return _Side(model, np.concatenate([*labels, np.zeros(0, np.int32)]), list(texts), steps)
 
 
 def _same_program(a: _Side, b: _Side) -> bool:
-    """Whether both have the same rows. Lanes and meetings may be in another order."""
+    """Whether both runs have the same rows; the order on lanes and in collectives may differ."""
     if a.model.rows != b.model.rows or a.texts != b.texts:
         return False
     return bool((a.label == b.label).all() and (a.model.kind == b.model.kind).all())
 
 
 def _lags(a: Model, b: Model) -> I64:
-    """The lags of A's edges with B's transfers and gaps of the host, where B has them."""
+    """The lags of A's edges, with transfers and gaps of the host taken from B where B has them."""
     lag = a.edges.lag.copy()
     both = np.flatnonzero((a.transfer[: a.rows] >= 0) & (b.transfer[: b.rows] >= 0))
     lag[a.transfer[both]] = b.edges.lag[b.transfer[both]]
-    (mine, keys), (theirs, known) = _gaps(a), _gaps(b)
-    if len(known):
-        at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        found = known[at] == keys
-        lag[mine[found]] = b.edges.lag[theirs[at[found]]]
+    (mine, keys), (theirs, their_keys) = _gaps(a), _gaps(b)
+    if len(their_keys):
+        at = np.minimum(np.searchsorted(their_keys, keys), len(their_keys) - 1)
+        in_both = their_keys[at] == keys
+        lag[mine[in_both]] = b.edges.lag[theirs[at[in_both]]]
     return lag
 
 
 def _gaps(model: Model) -> tuple[I64, I64]:
-    """The edges whose lag is the host's own time, and a key of each by which they are in order."""
+    """The edges whose lag is time of the host, sorted by a key that they have in both runs."""
     edges, gaps = model.edges, np.flatnonzero(np.isin(model.edges.kind, _GAPS))
     keys = (edges.src[gaps].astype(np.int64) * model.n + edges.dst[gaps]) * len(EdgeForm)
     keys += edges.form[gaps]
@@ -191,7 +208,7 @@ def _gaps(model: Model) -> tuple[I64, I64]:
 
 
 def _steps(a: _Side, b: _Side) -> dict[str, int]:
-    """What each class adds to the run when it takes B's times, those before it having them already."""
+    """How much longer A's step gets as one class after another takes B's times."""
     owner = _edge_owner(a.model)
     changes = np.zeros(len(a.texts) + 1)
     rows = a.model.rows
@@ -203,11 +220,11 @@ def _steps(a: _Side, b: _Side) -> dict[str, int]:
     np.add.at(changes, np.where(owner >= 0, a.label[owner], len(a.texts)), lag)
     order = np.argsort(-changes[:-1], kind="stable")
     order = order[changes[order] > 0]
-    return _exchange(a, b.model.own, lags, owner, _named(a.texts, order.tolist()))
+    return _exchange(a, b.model.own, lags, owner, _exchange_groups(a.texts, order.tolist()))
 
 
-def _named(texts: list[str], order: list[int]) -> dict[str, list[int]]:
-    """Labels to exchange together: those that changed most one by one, the others by kind of work."""
+def _exchange_groups(texts: list[str], order: list[int]) -> dict[str, list[int]]:
+    """Labels to exchange together: those that changed most one by one, the rest by kind of work."""
     groups = {texts[code]: [code] for code in order[:_MOST_CLASSES]}
     for code in order[_MOST_CLASSES:]:
         groups.setdefault(f"{texts[code].partition(':')[0]}: others", []).append(code)
@@ -215,29 +232,29 @@ def _named(texts: list[str], order: list[int]) -> dict[str, list[int]]:
 
 
 def _exchange(
-    a: _Side, other: I64, lags: I64, owner: I64, groups: Mapping[str, list[int]]
+    a: _Side, other_own_ns: I64, lags: I64, owner: I64, groups: Mapping[str, list[int]]
 ) -> dict[str, int]:
-    """A's step, one group of rows after another given the `other` run's own times and lags."""
+    """By how much A's step changes as one group of rows after another gets the other run's times and lags."""
     model, rows = a.model, a.model.rows
-    own, kept = model.own.copy(), model.edges.lag.copy()
+    own_ns, original_lag = model.own.copy(), model.edges.lag.copy()
     out: dict[str, int] = {}
     before = a.step()
     try:
         for name, codes in groups.items():
             mine: Mask = np.isin(a.label, codes)
-            own[:rows][mine] = other[:rows][mine]
+            own_ns[:rows][mine] = other_own_ns[:rows][mine]
             edges = (owner >= 0) & mine[np.maximum(owner, 0)]
             model.edges.lag[edges] = lags[edges]
-            now = a.step(own)
+            now = a.step(own_ns)
             out[name] = now - before
             before = now
     finally:
-        model.edges.lag[:] = kept
+        model.edges.lag[:] = original_lag
     return out
 
 
 def _edge_owner(model: Model) -> I64:
-    """The row whose time each edge's lag is: a transfer's, the caller's of a gap; -1 for others."""
+    """For each edge, the row that its lag belongs to: a transfer's call, or a gap's caller; -1 for others."""
     owner = np.full(len(model.edges), -1, np.int64)
     gaps, _ = _gaps(model)
     owner[gaps] = model.holder[model.edges.dst[gaps]]
@@ -248,14 +265,15 @@ def _edge_owner(model: Model) -> I64:
 
 _UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _RULE = re.compile(r"^\s*(\w+)\s*([<>]=?)\s*([-+]?[\d.]+(?:e[-+]?\d+)?)\s*(%|ns|us|µs|ms|s)?\s*$")
-_COMPARISON_CHANGED = 0.01
-"""Less than a hundredth either way counts as unchanged."""
-_MOST = 100
+_CHANGED_SUM = 0.01
+"""The share by which an operator's sum must differ to count as changed; sums jitter less than single rows."""
+_MOST_CAUSES = 100
+"""Causes listed one by one: more than anybody reads, few enough for a page; the rest is summed by kind."""
 _WORK = ("compute", "communication", "copy", "host")
 
 
 class StepChange(Result, msgspec.Struct):
-    """The usual step of both sides. `noise_ns` is how far steps of the same side lie apart."""
+    """The usual step of both sides. `noise_ns` is half of how far the steps of one side lie apart."""
 
     a_ns: int
     b_ns: int
@@ -268,7 +286,7 @@ class StepChange(Result, msgspec.Struct):
 
 
 class Explained(Result, msgspec.Struct):
-    """A part of the difference of the step: positive where B takes longer. All parts sum to it."""
+    """A part of the step's difference, positive where B takes longer; all parts sum to the difference."""
 
     what: str
     delta_ns: int
@@ -288,13 +306,13 @@ class Change(Result, msgspec.Struct):
     delta_ns: float
 
 
-class Comparison(Result, msgspec.Struct):
-    """Both sides. `metrics` are what `--fail-if` can ask for: {name: (a, b)}."""
+class Comparison(Result, msgspec.Struct, kw_only=True):
+    """The comparison of B with A. `metrics` is what `--fail-if` can name: {name: (a, b)}."""
 
     step: StepChange
     explained: list[Explained]
     breakdown: list[Explained]
-    """The same difference by what ranks do on average; sums to it as well."""
+    """The same difference by what the mean rank does; these parts sum to it as well."""
     operators: list[Change]
     modules: list[Change]
     groups: list[Change]
@@ -303,12 +321,12 @@ class Comparison(Result, msgspec.Struct):
     broken: list[str] = []
     """Rules of `--fail-if` that B breaks."""
     warning: str = ""
-    """To be shown before everything else; empty where there is nothing to warn of."""
+    """A warning to show before everything else; empty if there is none."""
     serving: ServingChange | None = None
-    """Of two served streams: why B's requests take longer."""
+    """Why B's requests take longer or shorter; None unless both runs served requests."""
 
     def tables(self) -> list[Table]:
-        """For people: the explanation first."""
+        """The comparison as tables for people, the explanation first."""
         s = self.step
         sign = "" if s.significant else ", within the noise"
         title = (
@@ -332,10 +350,10 @@ class Comparison(Result, msgspec.Struct):
     def lists(self) -> list[Table]:
         """Operators, modules and groups that differ."""
         names = ("operators", "modules", "groups")
-        return [_comparison_changes(name, getattr(self, name)) for name in names]
+        return [_change_table(name, getattr(self, name)) for name in names]
 
 
-def _comparison_changes(title: str, changes: Iterable[Change]) -> Table:
+def _change_table(title: str, changes: Iterable[Change]) -> Table:
     rows = [
         (
             short(c.name),
@@ -355,29 +373,29 @@ def _comparison_changes(title: str, changes: Iterable[Change]) -> Table:
 
 
 def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
-    """Compares B with A; several runs a side give the noise."""
+    """Compares B with A; several runs of a side show how large the noise is."""
     runs = [[s] if isinstance(s, Run) else list(s) for s in (a, b)]
-    found = compare_analyses(*([analyze(r) for r in side] for side in runs))
+    comparison = compare_analyses(*([analyze(r) for r in side] for side in runs))
     shares = exchanged(runs[0][0], runs[1][0])
-    if shares or (shares is not None and not found.step.delta_ns):
-        found.explained = _shared_out(shares, found.step)
-    return found
+    if shares or (shares is not None and not comparison.step.delta_ns):
+        comparison.explained = _explained_by_exchange(shares, comparison.step)
+    return comparison
 
 
 def compare_analyses(a: list[Analysis], b: list[Analysis]) -> Comparison:
-    """The same from analyses at hand: the first of each side explains, all give the noise."""
+    """Compares analyses of B with those of A: the first of each side is explained, all show the noise."""
     first, second = a[0], b[0]
     step = _step(a, b)
     notes = _notes(first, second)
     return Comparison(
-        step,
-        _explained(_path_shares(first), _path_shares(second), step),
-        _explained(_breakdown_shares(first), _breakdown_shares(second), step),
-        _lists(first, second, "operators"),
-        _lists(first, second, "modules"),
-        _groups(first, second),
-        _metrics(first, second, step),
-        notes,
+        step=step,
+        explained=_explained(_path_shares(first), _path_shares(second), step),
+        breakdown=_explained(_breakdown_shares(first), _breakdown_shares(second), step),
+        operators=_section_changes(first, second, "operators"),
+        modules=_section_changes(first, second, "modules"),
+        groups=_groups(first, second),
+        metrics=_metrics(first, second, step),
+        notes=notes,
         warning=_warning(first, second),
         serving=serving_change(first.serving, second.serving),
     )
@@ -393,23 +411,23 @@ def _step(a: list[Analysis], b: list[Analysis]) -> StepChange:
 
 
 def step_periods(analysis: Analysis) -> list[int]:
-    """The slowest rank's period of each step, as far as it was seen whole; the run where it has none."""
+    """The slowest rank's period of each step that was recorded whole; the whole run where it has no steps."""
     if analysis.steps.found == "none":
         return [analysis.span_ns]
     return seen_whole(slowest_periods({s.step: s.period_ns} for s in analysis.steps.steps))
 
 
 def _path_shares(analysis: Analysis) -> dict[str, float]:
-    """What the critical path is made of, as shares of its length; work by operator, waits by name."""
+    """The parts of the critical path as shares of its length: work by operator, waits by kind."""
     total = max(analysis.critical_path.length_ns, 1)
     return _sums(
-        (f"{what}: {short(name)}" if what in _WORK else what, ns / total)
-        for what, name, ns in analysis.critical_path.operators
+        (f"{kind}: {short(name)}" if kind in _WORK else kind, ns / total)
+        for kind, name, ns in analysis.critical_path.operators
     )
 
 
 def _breakdown_shares(analysis: Analysis) -> dict[str, float]:
-    """The mean rank's time, as shares of the span."""
+    """What the mean rank does, as shares of the span."""
     ranks, total = max(len(analysis.ranks), 1), max(analysis.span_ns, 1)
     parts = ("compute_ns", "exposed_comm_ns", "exposed_copy_ns", "idle_ns")
     mean = {p: sum(getattr(r.breakdown, p) for r in analysis.ranks) / ranks for p in parts}
@@ -424,21 +442,21 @@ def _sums(items: Iterable[tuple[str, float]]) -> dict[str, float]:
 
 
 def _explained(a: dict[str, float], b: dict[str, float], step: StepChange) -> list[Explained]:
-    """Shares of each side's step; the parts are rounded so that they sum to the difference."""
+    """The step's difference by cause, from the causes' shares of each side's step; parts sum to it."""
     deltas = {k: b.get(k, 0.0) * step.b_ns - a.get(k, 0.0) * step.a_ns for k in {**a, **b}}
     order = sorted(deltas, key=lambda k: (-abs(deltas[k]), k))
     out = [Explained(k, round(deltas[k])) for k in order if round(deltas[k])]
-    kept, others = out[:_MOST], Counter[str]()
-    for part in out[_MOST:]:
-        others[f"{part.what.partition(':')[0]}: others"] += part.delta_ns
-    kept += [Explained(what, delta) for what, delta in others.items()]
-    missing = step.delta_ns - sum(e.delta_ns for e in kept)
-    return [*kept, Explained("everything else", missing)] if missing else kept
+    listed, rest = out[:_MOST_CAUSES], Counter[str]()
+    for part in out[_MOST_CAUSES:]:
+        rest[f"{part.what.partition(':')[0]}: others"] += part.delta_ns
+    listed += [Explained(cause, delta) for cause, delta in rest.items()]
+    missing = step.delta_ns - sum(e.delta_ns for e in listed)
+    return [*listed, Explained("everything else", missing)] if missing else listed
 
 
-def _shared_out(shares: dict[str, float], step: StepChange) -> list[Explained]:
-    """The step's change by what changed, for two runs of one program."""
-    out = [Explained(what, round(share * step.delta_ns)) for what, share in shares.items()]
+def _explained_by_exchange(shares: dict[str, float], step: StepChange) -> list[Explained]:
+    """The step's difference by class of work, from the shares that `exchanged` found."""
+    out = [Explained(cause, round(share * step.delta_ns)) for cause, share in shares.items()]
     out = sorted((e for e in out if e.delta_ns), key=lambda e: (-abs(e.delta_ns), e.what))
     missing = step.delta_ns - sum(e.delta_ns for e in out)
     return [*out, Explained("everything else", missing)] if missing else out
@@ -450,49 +468,54 @@ def _count(analysis: Analysis) -> int:
     )
 
 
-def _lists(a: Analysis, b: Analysis, what: str) -> list[Change]:
-    return _matched(
-        getattr(a.operators, what),
-        getattr(b.operators, what),
+def _section_changes(a: Analysis, b: Analysis, section: str) -> list[Change]:
+    return _paired_changes(
+        getattr(a.operators, section),
+        getattr(b.operators, section),
         _count(a) * max(len(a.ranks), 1),
         _count(b) * max(len(b.ranks), 1),
     )
 
 
-def _matched(a: list[Spent], b: list[Spent], per_a: float, per_b: float) -> list[Change]:
-    """By name and kind, per step and rank."""
-    left, right = ({(s.name, s.kind): s for s in side} for side in (a, b))
+def _paired_changes(a: list[Spent], b: list[Spent], per_a: float, per_b: float) -> list[Change]:
+    """Sums of both sides paired by name and kind, per step and rank."""
+    by_key_a, by_key_b = ({(s.name, s.kind): s for s in side} for side in (a, b))
     out = []
-    for key in {**left, **right}:
-        x, y = left.get(key), right.get(key)
+    for key in {**by_key_a, **by_key_b}:
+        x, y = by_key_a.get(key), by_key_b.get(key)
         counts = (x.count / per_a if x else 0.0, y.count / per_b if y else 0.0)
         times = (x.time_ns / per_a if x else 0.0, y.time_ns / per_b if y else 0.0)
         out.append(
-            Change(key[0], key[1], _word(counts, times), *counts, *times, times[1] - times[0])
+            Change(
+                key[0], key[1], _change_word(counts, times), *counts, *times, times[1] - times[0]
+            )
         )
     return sorted(out, key=lambda c: (-abs(c.delta_ns), c.name))
 
 
-def _word(counts: tuple[float, float], times: tuple[float, float]) -> str:
+def _change_word(counts: tuple[float, float], times: tuple[float, float]) -> str:
     if not counts[0] or not counts[1]:
         return "added" if counts[1] else "removed"
-    if abs(times[1] - times[0]) <= _COMPARISON_CHANGED * times[0]:
+    if abs(times[1] - times[0]) <= _CHANGED_SUM * times[0]:
         return "same"
     return "slower" if times[1] > times[0] else "faster"
 
 
 def _groups(a: Analysis, b: Analysis) -> list[Change]:
-    """Collectives by type and group: transfer and waiting, per step."""
+    """Collectives paired by type and group: transfer and waiting, per step."""
     sides = []
     for x in (a, b):
         sums: dict[tuple[str, str], Spent] = {}
         for c in x.collectives:
             key = (f"{c.type} {c.group or '(all)'}", "comm")
-            old = sums.setdefault(key, Spent(key[0], "comm", 0, 0, 0.0, 0, 0))
+            old = sums.setdefault(
+                key,
+                Spent(name=key[0], kind="comm", count=0, time_ns=0, mean_ns=0.0, ops=0, bytes=0),
+            )
             old.count += c.count
             old.time_ns += round(c.count * c.transfer_ns) + c.total_wait_ns
         sides.append(list(sums.values()))
-    return _matched(sides[0], sides[1], _count(a), _count(b))
+    return _paired_changes(sides[0], sides[1], _count(a), _count(b))
 
 
 def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[float, float]]:
@@ -513,8 +536,8 @@ def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[floa
             _per_rank_and_step(b, (s.wait_ns for s in b.storage)),
         )
     if a.footprint is not None and b.footprint is not None:
-        left, right = a.footprint.figures(), b.footprint.figures()
-        out |= {name: (left[name], right[name]) for name in left if name in right}
+        figures_a, figures_b = a.footprint.figures(), b.footprint.figures()
+        out |= {name: (figures_a[name], figures_b[name]) for name in figures_a if name in figures_b}
     if a.serving is not None and b.serving is not None:
         for name in ("ttft", "tpot", "e2e"):
             spreads = (getattr(x.serving, f"{name}_ms") for x in (a, b))
@@ -549,7 +572,7 @@ class Rule(Result, msgspec.Struct, frozen=True):
     unit: str
 
     def fails(self, result: Comparison) -> str:
-        """Why it fails, or nothing. A step within the noise does not fail."""
+        """Why B breaks the rule; empty if it does not. A step's change within the noise breaks none."""
         if self.metric not in result.metrics:
             raise ConfigError(f"no metric {self.metric!r}; {nearest(self.metric, result.metrics)}")
         a, b = result.metrics[self.metric]
@@ -563,20 +586,20 @@ class Rule(Result, msgspec.Struct, frozen=True):
         over = moved > limit if self.above else moved < limit
         if not over or (self.metric == "step" and not result.step.significant):
             return ""
-        shown = f"{moved:+.2f} %" if self.unit == "%" else f"{moved:+,.0f} ns"
+        change_text = f"{moved:+.2f} %" if self.unit == "%" else f"{moved:+,.0f} ns"
         side = "more" if self.above else "less"
-        return f"{self.metric} changed by {shown}, {side} than {self.limit:g} {self.unit}"
+        return f"{self.metric} changed by {change_text}, {side} than {self.limit:g} {self.unit}"
 
 
 def parse_rule(text: str) -> Rule:
-    """A rule from a command line."""
-    found = _RULE.match(text)
-    if found is None:
+    """Reads a rule such as `step>3%` from a command line."""
+    match = _RULE.match(text)
+    if match is None:
         raise ConfigError(f"--fail-if {text!r}: write METRIC>LIMIT as in 'step>3%' or 'idle>2ms'")
-    metric, sign, limit, unit = found.groups()
+    metric, sign, limit, unit = match.groups()
     return Rule(metric, sign.startswith(">"), float(limit), unit or "")
 
 
 def failures(result: Comparison, rules: Iterable[str]) -> list[str]:
-    """What the rules say against B."""
+    """For each rule that B breaks, a sentence that says how."""
     return [why for text in rules if (why := parse_rule(text).fails(result))]

@@ -1,4 +1,4 @@
-"""All ranks of a run looked at, here or on workers, and what is kept of them put together."""
+"""Reads the facts of every rank of a run, in this process or on workers, and puts them together."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 from chakrakit.insight.breakdown import RankBusy, busy_of
 from chakrakit.insight.communication import AllCalls, RankCalls, calls_of
 from chakrakit.insight.critical_path import (
-    Graphs,
     RankEnd,
     RankEvents,
     RankGraph,
+    RankGraphs,
     RankNames,
     end_of,
     events_of,
@@ -33,15 +33,13 @@ from chakrakit.trace.communication import Binding, Body, Calls, bind, read_calls
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Run, Times
 
-# What an analysis takes from one rank: made where the rank is read, here or on a worker.
-
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is to be kept of a rank besides its sums.
+class LargeParts:
+    """Which of the large parts of a rank's facts to keep; each is about as large as the rank.
 
-    events   what the critical path needs, as large as the rank
-    names    what patterns select by, as large as the rank
+    events   what the critical path needs
+    names    what rows are selected by
     """
 
     events: bool = False
@@ -50,23 +48,23 @@ class Wanted:
 
 @dataclass(frozen=True)
 class RankTask:
-    """A rank to look at, in this process or another."""
+    """A rank to be read, in this process or another."""
 
     rank: int
     body: Body
     binding: Binding
     times: Times | None
     tick_ps: int
-    wanted: Wanted = Wanted()
+    large_parts: LargeParts = LargeParts()
     known_calls: Calls | None = None
     """The calls of the body, where they were read before."""
 
     def program(self) -> Trace:
-        """The body, read if need be."""
+        """The rank's body, read from its file if it is not in memory."""
         return self.body if isinstance(self.body, Trace) else self.body()
 
     def view(self, program: Trace) -> RankView:
-        """The rank as every analysis sees it."""
+        """The view of the rank, for its body."""
         if self.times is None:
             return view_of(self.rank, bind(program, self.binding), None, self.tick_ps)
         return body_view(self.rank, program, self.binding, self.times, self.tick_ps)
@@ -78,7 +76,7 @@ class RankTask:
 
 @dataclass(frozen=True, eq=False)
 class RankFacts:
-    """One rank's part of every section. All but `graph`, `events` and `names` is small."""
+    """What every section of an analysis needs of one rank. All but `graph`, `events` and `names` is small."""
 
     busy: RankBusy
     calls: RankCalls
@@ -89,26 +87,26 @@ class RankFacts:
     end: RankEnd
     pace: RankPace
     lost: int
-    """Rows that have no times."""
+    """How many rows have no times."""
     graph: RankGraph | None
     events: RankEvents | None
     names: RankNames | None
 
     def light(self) -> RankFacts:
-        """The same without what is large."""
+        """The same facts without the large parts."""
         return replace(self, graph=None, events=None, names=None)
 
 
 def rank_facts(task: RankTask) -> RankFacts:
-    """All sections' parts of one rank."""
-    program, wanted, known = task.program(), task.wanted, task.known_calls
-    known = read_calls(program) if known is None else known
+    """Reads a rank and returns its facts."""
+    program, large_parts, calls = task.program(), task.large_parts, task.known_calls
+    calls = read_calls(program) if calls is None else calls
     view = task.view(program)
     events = events_of(view, task.times)
     steps = steps_of(view)
     return RankFacts(
         busy=busy_of(view, events.causes),
-        calls=calls_of(view, known),
+        calls=calls_of(view, calls),
         steps=steps,
         operators=operators_of(view),
         launches=launches_of(view),
@@ -117,29 +115,29 @@ def rank_facts(task: RankTask) -> RankFacts:
         pace=pace_of(view, steps[1]),
         lost=int(np.count_nonzero(~view.ran)),
         graph=graph_of(view),
-        events=events if wanted.events else None,
-        names=names_of(view) if wanted.names else None,
+        events=events if large_parts.events else None,
+        names=names_of(view) if large_parts.names else None,
     )
 
 
 MOST_ROWS = 8_000_000
 """Runs larger than this are not scheduled again: what-if and slack would need too much memory."""
 SPREAD_BYTES = 1_200_000_000
-"""The same with workers, where no process should take more than 1.5 GB: most that scheduling may need."""
-_ROW_BYTES, _EDGE_BYTES = 130, 34  # measured
+"""The same limit with workers: memory for scheduling where no process should take over 1.5 GB."""
+_ROW_BYTES, _EDGE_BYTES = 130, 34  # memory that scheduling takes per row and per edge, measured
 Progress = Callable[[int, int], Any]
 
 
 @dataclass
 class GatheredFacts:
-    """What was taken from each rank as it passed."""
+    """The facts of all ranks together."""
 
     spread: bool
     calls: AllCalls
     busy: list[RankBusy] = field(default_factory=list)
     events: dict[int, RankEvents] = field(default_factory=dict)
     ends: list[RankEnd] = field(default_factory=list)
-    graphs: Graphs = field(default_factory=Graphs)
+    graphs: RankGraphs = field(default_factory=RankGraphs)
     names: list[RankNames] = field(default_factory=list)
     steps: list[tuple[str, list[Step]]] = field(default_factory=list)
     operators: RankOperators = field(default_factory=lambda: RankOperators(0))
@@ -150,12 +148,12 @@ class GatheredFacts:
     edges: int = 0
     lost: int = 0
     stands_for: dict[int, int] = field(default_factory=dict)
-    """Ranks that run another's program at the same times, and that other."""
+    """Maps ranks that run another's program at the same times to that other rank."""
     _alike: dict[int, tuple[RankOperators, int]] = field(default_factory=dict)
-    """Sums of a rank, and how many more ranks have the same."""
+    """Sums of a rank and how many more ranks have the same, by the identity of the sums."""
 
     def add(self, part: RankFacts) -> None:
-        """A rank that was looked at."""
+        """Adds the facts of a rank."""
         self.busy.append(part.busy)
         self.steps.append(part.steps)
         self.launches.append(part.launches)
@@ -174,7 +172,7 @@ class GatheredFacts:
     def _add_graph(self, graph: RankGraph, names: RankNames | None) -> None:
         self.edges += len(graph.edges)
         if not self.can_schedule:
-            self.graphs, self.names = Graphs(), []
+            self.graphs, self.names = RankGraphs(), []
             return
         self.graphs.add(graph)
         if names is not None:
@@ -182,18 +180,18 @@ class GatheredFacts:
 
     @property
     def can_schedule(self) -> bool:
-        """Whether there is room to schedule all of it again."""
+        """Whether the run is small enough to be scheduled again."""
         if self.spread:
             return self.rows * _ROW_BYTES + self.edges * _EDGE_BYTES <= SPREAD_BYTES
         return self.rows <= MOST_ROWS
 
     @property
     def room(self) -> str:
-        """That room, for a message."""
+        """The limit of `can_schedule` in words."""
         return f"{SPREAD_BYTES / 1e9} GB with workers" if self.spread else f"{MOST_ROWS:,}"
 
     def repeat(self, part: RankFacts, rank: int) -> None:
-        """The parts of an earlier rank, under another's number."""
+        """Adds the facts of an earlier rank once more, for `rank`, which does the same."""
         self.calls.add(rank, part.calls)
         self.stands_for[rank] = part.busy.rank
         _, ranks = self._alike.get(id(part.operators), (part.operators, 0))
@@ -207,33 +205,35 @@ class GatheredFacts:
         self.paces.append(renamed(part.pace, rank=rank))
 
     def add_up(self) -> None:
-        """Adds what ranks that are alike come to, multiplied and not one by one."""
+        """Adds the sums of ranks that are alike: one multiplication instead of many additions."""
         for operators, ranks in self._alike.values():
             add_operators(self.operators, operators, ranks)
         self._alike.clear()
 
 
 class RankTasks:
-    """The ranks of a run as tasks; of those with the same program and times, the first alone.
+    """The ranks of a run as tasks; of ranks with the same program and times only the first is read.
 
-    `names` says whether rows will be selected by name. Without workers the events of all ranks are kept.
+    `names` says whether rows will be selected by name. Without workers, the events of all ranks are kept.
     """
 
     def __init__(self, run: Run, workers: Workers | None, names: bool) -> None:
         self._run, self._workers = run, workers
-        self._wanted = Wanted(events=workers is None, names=names)
+        self._large_parts = LargeParts(events=workers is None, names=names)
 
     def task(self, rank: int) -> RankTask:
-        """A rank, for whoever looks at it."""
+        """The task of reading a rank."""
         run, binding = self._run, self._run.bindings[rank]
         body = run.body_at if self._workers is None else run.reader_of
         times = None if run.times is None else run.sound_times(rank)
-        # On a worker the body is read anyway; here it is shared by all ranks that run it.
+        # A worker reads the body anyway; in this process all ranks that run it share its calls.
         calls = run.calls_at(binding.body) if self._workers is None else None
-        return RankTask(rank, body(binding.body), binding, times, run.tick_ps, self._wanted, calls)
+        return RankTask(
+            rank, body(binding.body), binding, times, run.tick_ps, self._large_parts, calls
+        )
 
     def gathered(self, progress: Progress) -> GatheredFacts:
-        """Looks at all of them, in order."""
+        """Reads all ranks in order and returns their facts together."""
         parts = GatheredFacts(self._workers is not None, AllCalls(self._run))
         with self._run.uncached():
             self._take_all(parts, progress)
@@ -246,14 +246,14 @@ class RankTasks:
         tasks = (self.task(fold[0]) for fold in run.folds)
         looked = spread(rank_facts, tasks, self._workers)
         shared = {fold[0] for fold in run.folds if len(fold) > 1}
-        known: dict[int, RankFacts] = {}
-        for done, rank in enumerate(run.ranks, 1):
+        shared_facts: dict[int, RankFacts] = {}
+        for count, rank in enumerate(run.ranks, 1):
             first = first_of[rank]
             if first == rank:
                 part = next(looked)
                 parts.add(part)
                 if rank in shared:
-                    known[rank] = part.light()
+                    shared_facts[rank] = part.light()
             else:
-                parts.repeat(known[first], rank)
-            progress(done, len(run))
+                parts.repeat(shared_facts[first], rank)
+            progress(count, len(run))

@@ -1,4 +1,4 @@
-"""The few sentences an engineer wants first, each with the figures it rests on."""
+"""The few sentences that an engineer wants first, each with its figures; and figures as texts with units."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy as np
 from chakrakit.insight.analysis import Analysis
 from chakrakit.insight.rank import ms, percent, short
 from chakrakit.results import Result, counted
-from chakrakit.trace.memory import said_first
+from chakrakit.trace.memory import shortage_line
 
 _NOTABLE = 0.01
-"""Shares below a hundredth are not worth a sentence."""
+"""Shares below this get no sentence."""
 _STRETCHES = 3
+"""Stretches of ranks that a text names before it is cut: about what fits beside a bar."""
 
 
 class Answer(Result, msgspec.Struct, frozen=True):
-    """A question, its answer in a figure, and a sentence to it. `share` is of the span, 0 to 1."""
+    """A question, its answer as a figure, and a sentence about it. `share` is of the span, 0 to 1."""
 
     question: str
     figure: str
@@ -27,30 +28,30 @@ class Answer(Result, msgspec.Struct, frozen=True):
 
 
 def answers(analysis: Analysis) -> list[Answer]:
-    """What to say first, in order."""
+    """The answers for an analysis, the most important first."""
     first = (_served, _fits, _step, _bound, _exposed, _idle)
     parts = (*first, _helps, _late, _bubble, _memory, _use, _takes, _sure)
     return [answer for part in parts for answer in part(analysis)]
 
 
 def _served(analysis: Analysis) -> Iterator[Answer]:
-    found = analysis.serving
-    if found is None:
+    serving = analysis.serving
+    if serving is None:
         return
-    most = max(found.parts, key=lambda name: found.parts[name])
-    share = found.parts[most] / max(found.e2e_ms.mean, 1e-12)
-    told = {"queued": "in the queue", "prompt": "on its prompt", "output": "on its output"}[most]
+    most = max(serving.parts, key=lambda name: serving.parts[name])
+    share = serving.parts[most] / max(serving.e2e_ms.mean, 1e-12)
+    phase = {"queued": "in the queue", "prompt": "on its prompt", "output": "on its output"}[most]
     yield Answer(
         "How long does a request take?",
-        time_text(found.e2e_ms.mean * 1e6),
-        f"The mean of {found.requests:,} requests; {100 * share:.0f} % of it {told}. First token after "
-        f"{time_text(found.ttft_ms.mean * 1e6)}, then one every {time_text(found.tpot_ms.mean * 1e6)}.",
+        time_text(serving.e2e_ms.mean * 1e6),
+        f"The mean of {serving.requests:,} requests; {100 * share:.0f} % of it {phase}. First token after "
+        f"{time_text(serving.ttft_ms.mean * 1e6)}, then one every {time_text(serving.tpot_ms.mean * 1e6)}.",
         share,
     )
 
 
 def time_text(nanos: float) -> str:
-    """A time in the unit that suits it."""
+    """A time with a unit that suits it."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if abs(nanos) >= size:
             return f"{nanos / size:,.2f} {unit}"
@@ -58,7 +59,7 @@ def time_text(nanos: float) -> str:
 
 
 def size_text(count: float) -> str:
-    """Bytes in the unit that suits them."""
+    """Bytes with a unit that suits them."""
     for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if abs(count) >= size:
             return f"{count / size:,.2f} {unit}"
@@ -80,7 +81,7 @@ def ranks_text(ranks: Sequence[int]) -> str:
 
 
 def rate_text(tflops: float) -> str:
-    """Operations a second in the unit that suits them."""
+    """Operations per second with a unit that suits them."""
     for unit, size in (("PFLOP/s", 1e3), ("TFLOP/s", 1.0), ("GFLOP/s", 1e-3)):
         if tflops >= size:
             return f"{tflops / size:,.1f} {unit}"
@@ -111,24 +112,24 @@ def _step(a: Analysis) -> Iterator[Answer]:
 
 
 def _recorded(a: Analysis) -> str:
-    said = a.recording.sentence if a.recording else ""
-    return f" {said[0].upper()}{said[1:]}." if said else ""
+    sentence = a.recording.sentence if a.recording else ""
+    return f" {sentence[0].upper()}{sentence[1:]}." if sentence else ""
 
 
 def _bound(a: Analysis) -> Iterator[Answer]:
     if not a.critical_path.attribution:
         return
-    what, nanos = next(iter(a.critical_path.attribution.items()))
+    activity, nanos = next(iter(a.critical_path.attribution.items()))
     top = [
         f"{short(name, 40)} {percent(ns, a.critical_path.length_ns)} %"
         for kind, name, ns in a.critical_path.operators
-        if kind == what
+        if kind == activity
     ][:3]
     share = percent(nanos, a.critical_path.length_ns)
     yield Answer(
         "What is it bound by?",
-        f"{what}: {share} %",
-        f"of the critical path is {what}; most of it {', '.join(top)}. {_BOUND.get(a.bound, '')}",
+        f"{activity}: {share} %",
+        f"of the critical path is {activity}; most of it {', '.join(top)}. {_BOUND.get(a.bound, '')}",
         share / 100,
     )
 
@@ -168,13 +169,13 @@ def _idle(a: Analysis) -> Iterator[Answer]:
             causes[cause] = causes.get(cause, 0) + ns
     total = max(sum(causes.values()), 1)
     order = sorted(causes.items(), key=lambda item: -item[1])
-    told = ", ".join(
+    reasons = ", ".join(
         f"{_IDLE[c]} {percent(ns, total)} %" for c, ns in order if ns > _NOTABLE * total
     )
     yield Answer(
         "Why is it idle?",
         f"{percent(idle, a.span_ns)} % idle",
-        f"{told}.",
+        f"{reasons}.",
         idle / max(a.span_ns, 1),
     )
 
@@ -238,7 +239,7 @@ def _bubble(a: Analysis) -> Iterator[Answer]:
 
 
 def _fits(a: Analysis) -> Iterator[Answer]:
-    if verdict := said_first(a.fits, a.needs_bytes, a.has_bytes):
+    if verdict := shortage_line(a.fits, a.needs_bytes, a.has_bytes):
         yield Answer("Does it fit?", "no", f"{verdict.partition(': ')[2]}.")
 
 
@@ -268,27 +269,31 @@ def _use(a: Analysis) -> Iterator[Answer]:
 
 
 def _takes(a: Analysis) -> Iterator[Answer]:
-    known = a.footprint
-    if known is None or known.energy_joules is None or not known.energy_by_class:
+    footprint = a.footprint
+    if footprint is None or footprint.energy_joules is None or not footprint.energy_by_class:
         return
-    most = max(known.energy_by_class, key=lambda n: known.energy_by_class[n])
-    said = [f"{percent(known.energy_by_class[most], known.energy_joules)} % of it {most}"]
-    if known.facility_joules:
-        said.append(f"{known.facility_joules:,.4g} J with servers and building")
-    if known.carbon_kg:
-        said.append(f"{known.carbon_kg:,.3g} kg CO2")
-    if known.price:
-        said.append(f"${known.price:,.4g}")
-    yield Answer("What does it take?", f"{known.energy_joules:,.4g} J", f"{'; '.join(said)}.")
+    most = max(footprint.energy_by_class, key=lambda n: footprint.energy_by_class[n])
+    clauses = [
+        f"{percent(footprint.energy_by_class[most], footprint.energy_joules)} % of it {most}"
+    ]
+    if footprint.facility_joules:
+        clauses.append(f"{footprint.facility_joules:,.4g} J with servers and building")
+    if footprint.carbon_kg:
+        clauses.append(f"{footprint.carbon_kg:,.3g} kg CO2")
+    if footprint.price:
+        clauses.append(f"${footprint.price:,.4g}")
+    yield Answer(
+        "What does it take?", f"{footprint.energy_joules:,.4g} J", f"{'; '.join(clauses)}."
+    )
 
 
 def _sure(a: Analysis) -> Iterator[Answer]:
-    known = a.footprint
-    if known is None or not known.extrapolated_share:
+    footprint = a.footprint
+    if footprint is None or not footprint.extrapolated_share:
         return
     yield Answer(
         "How sure are the times?",
-        f"± {100 * (known.compute_error or 0.0):.0f} %",
-        f"{100 * known.extrapolated_share:.1f} % of the devices' time lies outside of what was measured.",
-        known.extrapolated_share,
+        f"± {100 * (footprint.compute_error or 0.0):.0f} %",
+        f"{100 * footprint.extrapolated_share:.1f} % of the devices' time lies outside of what was measured.",
+        footprint.extrapolated_share,
     )

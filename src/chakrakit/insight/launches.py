@@ -6,19 +6,20 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.insight.rank import Kind, RankView, Table, percent, rank_views, us
+from chakrakit.insight.rank import RankView, RowKind, Table, percent, rank_views, us
 from chakrakit.results import Result
 from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.sets import Run
 
 SMALL_NS = 10_000
+"""Kernels shorter than this are small: the host takes about as long to launch one."""
 
 
-class Launches(Result, msgspec.Struct):
-    """One rank. The delay is from the launch call's start to the kernel's; small is under 10 µs.
+class Launches(Result, msgspec.Struct, kw_only=True):
+    """The launches of one rank. A delay lasts from the start of the launch call to that of its kernel.
 
-    `queue` is how many kernels were launched and had not begun, by time: mean and most;
-    `starved_ns` how long none was.
+    `queue_mean` and `queue_most` are over the number of kernels that were launched and had not begun;
+    `starved_ns` is how long that was zero. Kernels under 10 µs are `small`.
     """
 
     rank: int
@@ -35,7 +36,7 @@ class Launches(Result, msgspec.Struct):
 
 
 class LaunchTable(Result, msgspec.Struct):
-    """All ranks."""
+    """The launches of all ranks."""
 
     ranks: list[Launches]
 
@@ -69,8 +70,8 @@ class LaunchTable(Result, msgspec.Struct):
 
 
 def launches_of(view: RankView) -> Launches:
-    """The part of one rank."""
-    kernels = np.flatnonzero((view.kind == Kind.COMPUTE) & ~view.on_host)
+    """The launches of one rank."""
+    kernels = np.flatnonzero((view.kind == RowKind.COMPUTE) & ~view.on_host)
     took = view.duration[kernels]
     small = took < SMALL_NS
     edges = view.trace.edges
@@ -81,22 +82,22 @@ def launches_of(view: RankView) -> Launches:
     mean, most, starved = _queue(at, np.maximum(begun, at))
     middle, high = (int(v) for v in np.percentile(delay, (50, 90))) if len(delay) else (0, 0)
     return Launches(
-        view.rank,
-        len(kernels),
-        int(small.sum()),
-        int(took[small].sum()),
-        int(took.sum()),
-        len(launch),
-        middle,
-        high,
-        mean,
-        most,
-        starved,
+        rank=view.rank,
+        kernels=len(kernels),
+        small=int(small.sum()),
+        small_ns=int(took[small].sum()),
+        kernel_ns=int(took.sum()),
+        launched=len(launch),
+        delay_median_ns=middle,
+        delay_p90_ns=high,
+        queue_mean=mean,
+        queue_most=most,
+        starved_ns=starved,
     )
 
 
 def _queue(launched: I64, begun: I64) -> tuple[float, int, int]:
-    """Mean, most and time at zero of how many were waiting, from the first launch to the last start."""
+    """How many kernels waited between the first launch and the last start: mean, most, and ns without any."""
     if not len(launched):
         return 0.0, 0, 0
     at = np.concatenate([launched, begun])
@@ -114,5 +115,5 @@ def _queue(launched: I64, begun: I64) -> tuple[float, int, int]:
 
 
 def launches(run: Run) -> LaunchTable:
-    """Launching by rank."""
+    """The launches of a run by rank."""
     return LaunchTable([launches_of(view) for view in rank_views(run)])

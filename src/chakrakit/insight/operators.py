@@ -1,4 +1,4 @@
-"""What the time is spent on: operators, kernels, modules, and operators by the shapes they work on."""
+"""What the time is spent on, by operator, kernel, module and shapes; and the roofline of the operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.insight.rank import Kind, RankView, Table, ms, percent, rank_views, short, us
+from chakrakit.insight.rank import RankView, RowKind, Table, ms, percent, rank_views, short, us
 from chakrakit.results import Result
 from chakrakit.trace.placement import outlives_parent
 from chakrakit.trace.sets import Run
@@ -20,8 +20,8 @@ Totals = dict[tuple[str, ...], list[int]]
 _SECTIONS = ("operators", "kernels", "modules", "phases", "shapes")
 
 
-class Spent(Result, msgspec.Struct):
-    """All nodes of one name: how many, their time, their work. Host time is the operator's own."""
+class Spent(Result, msgspec.Struct, kw_only=True):
+    """All nodes of one name: their number, time and work. `host_ns` is the operator's own host time."""
 
     name: str
     kind: str
@@ -35,7 +35,7 @@ class Spent(Result, msgspec.Struct):
 
 
 class Operators(Result, msgspec.Struct):
-    """By operator, kernel, module, phase, and (operator, shapes); longest first, over all ranks."""
+    """Time over all ranks by operator, kernel, module, phase and (operator, shapes); longest first."""
 
     total_ns: int
     operators: list[Spent]
@@ -57,7 +57,7 @@ class Operators(Result, msgspec.Struct):
         return self._table("modules by device time", self.modules)
 
     def shape_table(self) -> Table:
-        """Every operator with every shapes it was called with."""
+        """One row for each operator and shapes that it was called with."""
         rows = [
             (short(s.name), s.shapes[:70], s.count, ms(s.time_ns), us(s.mean_ns), s.ops, s.bytes)
             for s in self.shapes
@@ -83,7 +83,7 @@ class Operators(Result, msgspec.Struct):
 
 @dataclass
 class RankOperators:
-    """Sums of one rank: key → [count, ns, ops, bytes, host ns]."""
+    """Sums of one rank; each maps a key to [count, ns, ops, bytes, host ns]."""
 
     total_ns: int
     operators: Totals = field(default_factory=dict)
@@ -93,11 +93,11 @@ class RankOperators:
     shapes: Totals = field(default_factory=dict)
 
 
-_KINDS = [kind.name.lower() for kind in Kind]
+_KINDS = [kind.name.lower() for kind in RowKind]
 
 
 class _Work(NamedTuple):
-    """Rows that work on a device, and what is added up of them."""
+    """The rows that work on a device, and the facts that are summed over them."""
 
     rows: I64
     kind: I64
@@ -106,7 +106,7 @@ class _Work(NamedTuple):
 
 
 def operators_of(view: RankView) -> RankOperators:
-    """The part of one rank."""
+    """The sums of one rank."""
     rows = np.flatnonzero(view.works_on_device)
     sizes = [view.trace.column(n, 0)[rows].astype(np.int64) for n in ("num_ops", "tensor_size")]
     work = _Work(rows, view.kind[rows].astype(np.int64), [_spent(view, rows), *sizes])
@@ -126,17 +126,17 @@ def operators_of(view: RankView) -> RankOperators:
 
 
 def _operators(view: RankView, work: I64) -> tuple[I64, I64, list[str]]:
-    """Of each row, the row that says what shapes it works on, its operator's name, and all names.
+    """For each row, the row with its shapes and the code of its operator's name; and the names of all codes.
 
-    A kernel of a graph was launched by no operator; its capture says in the node which one it is of.
+    No operator launched the kernels of a CUDA graph; the node itself names the operator that was captured.
     """
     codes, texts = view.names
     operator = view.operator[work].astype(np.int64)
     called = codes[operator].astype(np.int64)
-    said, names = view.texts("operator")
-    graph = said[work] >= 0
+    graph_operator, names = view.texts("operator")
+    graph = graph_operator[work] >= 0
     operator[graph] = work[graph]
-    called[graph] = said[work[graph]] + len(texts)
+    called[graph] = graph_operator[work[graph]] + len(texts)
     return operator, called, [*texts, *names]
 
 
@@ -145,10 +145,10 @@ def _spent(view: RankView, rows: I64) -> I64:
 
 
 def _sum(
-    totals: Totals, work: _Work, chosen: Mask, keys: list[tuple[NDArray[np.integer], list[str]]]
+    totals: Totals, work: _Work, counted: Mask, keys: list[tuple[NDArray[np.integer], list[str]]]
 ) -> None:
-    """Adds the chosen rows up by kind and the given texts."""
-    at = np.flatnonzero(chosen)
+    """Adds the counted rows to `totals`, by kind and by the texts of `keys`."""
+    at = np.flatnonzero(counted)
     code = work.kind[at]
     for column, texts in keys:
         code = code * (len(texts) + 1) + column[at]
@@ -156,23 +156,25 @@ def _sum(
     counts = np.bincount(group, minlength=len(first))
     sums = [counts, *(_add(group, fact[at], len(first)) for fact in work.facts)]
     at = at[first]
-    told = zip(*([texts[c] for c in column[at].tolist()] for column, texts in keys), strict=True)
+    key_texts = zip(
+        *([texts[c] for c in column[at].tolist()] for column, texts in keys), strict=True
+    )
     facts = zip(*(s.tolist() for s in sums), strict=True)
-    for kind, said, found in zip(work.kind[at].tolist(), told, facts, strict=True):
-        old = totals.setdefault((_KINDS[kind], *said), [0, 0, 0, 0, 0])
-        for j, value in enumerate(found):
+    for kind, key, amounts in zip(work.kind[at].tolist(), key_texts, facts, strict=True):
+        old = totals.setdefault((_KINDS[kind], *key), [0, 0, 0, 0, 0])
+        for j, value in enumerate(amounts):
             old[j] += value
 
 
 def _add(group: I64, values: I64, size: int) -> I64:
-    """Exact sums by group: floats would lose the last digits of large counts."""
+    """The sum of each group in whole numbers: floats would lose the last digits of large counts."""
     out = np.zeros(size, np.int64)
     np.add.at(out, group, values)
     return out
 
 
 def _add_host(out: RankOperators, view: RankView) -> None:
-    """The host's own time of operators, where the device does the work."""
+    """Adds the host's own time to operators, where a device does the work."""
     if not view.has_device:
         return
     rows = np.flatnonzero(view.on_host & view.ran & ~view.is_mark & ~view.is_comm)
@@ -188,7 +190,7 @@ def _add_host(out: RankOperators, view: RankView) -> None:
 
 
 def _own_host(view: RankView, rows: I64) -> I64:
-    """Self time: a row without what runs inside it; what ran on without it does not count."""
+    """The time of each host row without the rows inside it; rows that outlive it are not subtracted."""
     inside = np.zeros(len(view), np.int64)
     nested = np.flatnonzero((view.parent >= 0) & ~outlives_parent(view.trace))
     np.add.at(inside, view.parent[nested], view.duration[nested])
@@ -197,7 +199,7 @@ def _own_host(view: RankView, rows: I64) -> I64:
 
 
 def join_operators(parts: Iterable[RankOperators]) -> Operators:
-    """All ranks together."""
+    """The sums of all ranks as lists."""
     total = RankOperators(0)
     for part in parts:
         add_operators(total, part)
@@ -205,7 +207,7 @@ def join_operators(parts: Iterable[RankOperators]) -> Operators:
 
 
 def add_operators(total: RankOperators, part: RankOperators, ranks: int = 1) -> None:
-    """The sums of so many more ranks that are alike."""
+    """Adds the sums of `ranks` ranks that are alike to `total`."""
     total.total_ns += part.total_ns * ranks
     for name in _SECTIONS:
         _merge(getattr(total, name), getattr(part, name), ranks)
@@ -227,15 +229,15 @@ def _list(totals: Totals) -> list[Spent]:
     order = sorted(totals.items(), key=lambda item: (-item[1][1], item[0]))
     return [
         Spent(
-            key[1],
-            key[0],
-            v[0],
-            v[1],
-            v[1] / v[0],
-            v[2],
-            v[3],
-            v[4],
-            key[2] if len(key) > 2 else "",
+            name=key[1],
+            kind=key[0],
+            count=v[0],
+            time_ns=v[1],
+            mean_ns=v[1] / v[0],
+            ops=v[2],
+            bytes=v[3],
+            host_ns=v[4],
+            shapes=key[2] if len(key) > 2 else "",
         )
         for key, v in order
     ]
@@ -246,11 +248,11 @@ def operators(run: Run) -> Operators:
     return join_operators([operators_of(view) for view in rank_views(run)])
 
 
-# How well the device is used: operations per second against bytes moved, and the share of its peak.
+# --- roofline: operations per second against bytes moved, and the share of the device's peak --------
 
 
-class Point(Result, msgspec.Struct):
-    """An operator on the roofline. `intensity` is operations per byte; `bound` what its peak is set by."""
+class Point(Result, msgspec.Struct, kw_only=True):
+    """An operator on the roofline. `intensity` is operations per byte; `bound` is `compute` or `memory`."""
 
     name: str
     shapes: str
@@ -265,7 +267,7 @@ class Point(Result, msgspec.Struct):
 
 
 class Roofline(Result, msgspec.Struct):
-    """Points by time, and the run as a whole. MFU needs the device's peak; 0 where it is not given."""
+    """The run as a whole, and its operators by time. `mfu` is 0 where the device's peak is not known."""
 
     ops: int
     tflops_per_rank: float
@@ -295,16 +297,18 @@ class Roofline(Result, msgspec.Struct):
 
 
 def roofline_of(
-    found: Operators, span: int, ranks: int, peak_tflops: float = 0.0, peak_gbps: float = 0.0
+    operators: Operators, span: int, ranks: int, peak_tflops: float = 0.0, peak_gbps: float = 0.0
 ) -> Roofline:
-    """From sums over operators and shapes; peaks in TFLOP/s and GB/s of one device."""
-    source = found.shapes if any(s.ops or s.bytes for s in found.shapes) else found.operators
+    """The roofline from the sums of all ranks; peaks are those of one device in TFLOP/s and GB/s."""
+    source = (
+        operators.shapes if any(s.ops or s.bytes for s in operators.shapes) else operators.operators
+    )
     points = [
         _point(s, peak_tflops, peak_gbps)
         for s in source
         if s.kind == "compute" and s.time_ns and (s.ops or s.bytes)
     ]
-    ops = sum(s.ops for s in found.kernels)
+    ops = sum(s.ops for s in operators.kernels)
     rate = ops / span / 1e3 / ranks if span and ranks else 0.0
     return Roofline(
         ops, rate, rate / peak_tflops if peak_tflops else 0.0, peak_tflops, peak_gbps, points
@@ -319,20 +323,20 @@ def _point(spent: Spent, peak_tflops: float, peak_gbps: float) -> Point:
         compute, memory = tflops / peak_tflops, gbps / peak_gbps
         bound, share = ("compute", compute) if compute >= memory else ("memory", memory)
     return Point(
-        spent.name,
-        spent.shapes,
-        spent.time_ns,
-        spent.ops,
-        spent.bytes,
-        intensity,
-        tflops,
-        gbps,
-        bound,
-        share,
+        name=spent.name,
+        shapes=spent.shapes,
+        time_ns=spent.time_ns,
+        ops=spent.ops,
+        bytes=spent.bytes,
+        intensity=intensity,
+        tflops=tflops,
+        gbps=gbps,
+        bound=bound,
+        of_roof=share,
     )
 
 
 def roofline(run: Run, peak_tflops: float = 0.0, peak_gbps: float = 0.0) -> Roofline:
-    """Roofline points and MFU of a run."""
+    """The roofline of a run; peaks are those of one device in TFLOP/s and GB/s."""
     low, high = run.span_ns
     return roofline_of(operators(run), high - low, len(run), peak_tflops, peak_gbps)

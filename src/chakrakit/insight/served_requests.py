@@ -1,4 +1,4 @@
-"""The steps and requests of a Run that `chakra serve` wrote, as arrays."""
+"""Runs that `chakra serve` wrote: where requests spend time, and why they take longer in another run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chakrakit.results import Result, Spread, spread
 from chakrakit.trace.sets import Run
 
 FEATURES = ("steps", "decodes", "prompt tokens", "context")
-"""What the time of a step is a function of, near enough: a constant, and its three sizes."""
+"""What the time of a step depends on: a constant per step, and the three sizes of its batch."""
 
 
 def is_served(run: Run) -> bool:
@@ -23,9 +23,9 @@ def is_served(run: Run) -> bool:
     return bool(run.ranks) and bool(run.card.settings.get("engines"))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class EngineRows:
-    """One engine: its steps by their end, its requests by their number; times in milliseconds."""
+    """The steps of one engine, sorted by end, and its requests, sorted by number; times in milliseconds."""
 
     rank: int
     start: F64
@@ -42,30 +42,30 @@ class EngineRows:
     output: I64
 
     def own(self) -> F64:
-        """What each step takes by itself: no longer than since the end of the one before."""
+        """The time of each step; where it overlaps the step before, only what follows that step's end."""
         since = np.diff(self.end, prepend=-np.inf)
         return np.minimum(self.end - self.start, since)
 
     def sums(self, begin: F64, end: F64) -> tuple[F64, F64]:
-        """Of each stretch of time, the own time and the features of the steps that end in it."""
+        """For each stretch of time, the summed own time and features of the steps that end in it."""
         at = [np.searchsorted(self.end, when, side="right") for when in (begin, end)]
-        own = np.concatenate([[0.0], np.cumsum(self.own())])
+        own_ms = np.concatenate([[0.0], np.cumsum(self.own())])
         features = np.concatenate([np.zeros((1, len(FEATURES))), np.cumsum(self.features, axis=0)])
-        return own[at[1]] - own[at[0]], features[at[1]] - features[at[0]]
+        return own_ms[at[1]] - own_ms[at[0]], features[at[1]] - features[at[0]]
 
 
 def engine_rows(run: Run) -> list[EngineRows]:
-    """All engines; the run must be one that `is_served`."""
+    """The engines of a run; `is_served(run)` must be true."""
     return [_rows(view) for view in rank_views(run)]
 
 
 def _rows(view: RankView) -> EngineRows:
     trace = view.trace
 
-    known = set(trace.table.column_names)
+    columns = set(trace.table.column_names)
 
     def column(name: str) -> I64:
-        if name not in known:  # an engine for prompts only ends no request
+        if name not in columns:  # an engine for prompts only ends no request
             return np.full(len(trace), -1, np.int64)
         return trace.column(name, -1).astype(np.int64)
 
@@ -83,30 +83,33 @@ def _rows(view: RankView) -> EngineRows:
         parts.append(at[np.argsort(request[at], kind="stable")])
     queued, prompt, output = parts
     return EngineRows(
-        view.rank,
-        start[steps],
-        end[steps],
-        column("batch_requests")[steps],
-        np.stack([np.ones(len(steps)), tokens - prompts, prompts, context], axis=1).astype(
+        rank=view.rank,
+        start=start[steps],
+        end=end[steps],
+        batch=column("batch_requests")[steps],
+        features=np.stack([np.ones(len(steps)), tokens - prompts, prompts, context], axis=1).astype(
             np.float64
         ),
-        request[queued],
-        start[queued],
-        end[queued],
-        end[prompt],
-        end[output],
-        column("request_prompt")[queued],
-        column("request_output")[queued],
+        request=request[queued],
+        arrival=start[queued],
+        scheduled=end[queued],
+        first=end[prompt],
+        finish=end[output],
+        prompt=column("request_prompt")[queued],
+        output=column("request_output")[queued],
     )
 
 
-# Where the requests of a served stream spend their time, and what their engines do meanwhile.
+# --- where requests spend their time, and what the engines do meanwhile -----------------------------
 
-
-_SHOWN = 120
-_SLOWEST = 10
-_POINTS = 400
-_FULL = 0.95
+_DRAWN_REQUESTS = 120
+"""Requests drawn one per lane: about three screens of them."""
+_LISTED_SLOWEST = 10
+"""Slowest requests that a result lists."""
+_DRAWN_MOMENTS = 400
+"""Moments of an engine's curves: about one for every two pixels of a chart 900 wide."""
+_FULL_CACHE = 0.95
+"""The share of its capacity from which a cache counts as full: a request needs several blocks."""
 
 
 class RequestFacts(Result, msgspec.Struct, frozen=True):
@@ -123,17 +126,17 @@ class RequestFacts(Result, msgspec.Struct, frozen=True):
 
 
 class Phase(Result, msgspec.Struct, frozen=True):
-    """A part of the mean request's time: in steps, between them, and what those steps held."""
+    """The prompt or output of the mean request: time in and between steps, and what the steps held."""
 
     ms: float
     steps_ms: float
     between_ms: float
     features: dict[str, float]
-    """Sums over the steps: how many, tokens that decode, prompt tokens, context."""
+    """Sums over the steps, by name in FEATURES."""
 
 
 class EngineFacts(Result, msgspec.Struct, frozen=True):
-    """One engine. Times are milliseconds."""
+    """What one engine did; times in milliseconds."""
 
     engine: int
     requests: int
@@ -147,13 +150,13 @@ class EngineFacts(Result, msgspec.Struct, frozen=True):
     cache_mean: float
     waiting_mean: float
     waits: dict[str, float]
-    """Of the time that requests wait in the queue, what stood in the way: shares that sum to 1."""
+    """What requests in the queue waited for, as shares of the waiting time that sum to 1."""
     over_time: list[tuple[float, int, int, int]]
     """(ms, tokens in the cache, requests in the batch, requests in the queue), thinned out."""
 
 
 class ServingFacts(Result, msgspec.Struct, frozen=True):
-    """A served stream. `parts` are those of the mean request and sum to the mean of `e2e_ms`."""
+    """The facts of a served stream. `parts` are those of the mean request and sum to the mean of `e2e_ms`."""
 
     requests: int
     ttft_ms: Spread
@@ -168,10 +171,10 @@ class ServingFacts(Result, msgspec.Struct, frozen=True):
     engines: list[EngineFacts]
     slowest: list[RequestFacts]
     shown: list[RequestFacts]
-    """Requests spread over the whole stream, to be drawn."""
+    """Requests spread over the whole stream, for drawing."""
 
     def tables(self) -> list[Table]:
-        """For people."""
+        """The facts as tables for people."""
         times = {
             "to the first token": self.ttft_ms,
             "per output token": self.tpot_ms,
@@ -241,7 +244,7 @@ class ServingFacts(Result, msgspec.Struct, frozen=True):
 
 
 def serving_facts(run: Run) -> ServingFacts | None:
-    """The facts, or None for a run of another kind."""
+    """The facts of a run that served requests; None for other runs."""
     if not is_served(run):
         return None
     engines = engine_rows(run)
@@ -253,8 +256,8 @@ def serving_facts(run: Run) -> ServingFacts | None:
     parts = {"queued": scheduled - arrival, "prompt": first - scheduled, "output": finish - first}
     origin = float(arrival.min(initial=0.0))
     rows = _requests(engines, origin)
-    slow = sorted(rows, key=lambda r: r.arrival_ms - r.finish_ms)[:_SLOWEST]
-    every_nth = max(1, -(-len(rows) // _SHOWN))
+    slow = sorted(rows, key=lambda r: r.arrival_ms - r.finish_ms)[:_LISTED_SLOWEST]
+    every_nth = max(1, -(-len(rows) // _DRAWN_REQUESTS))
     return ServingFacts(
         requests=len(arrival),
         ttft_ms=spread(first - arrival),
@@ -272,53 +275,53 @@ def serving_facts(run: Run) -> ServingFacts | None:
 
 
 def _requests(engines: list[EngineRows], origin: float) -> list[RequestFacts]:
-    found = []
+    requests = []
     for e in engines:
         times = [(t - origin).tolist() for t in (e.arrival, e.scheduled, e.first, e.finish)]
         sizes = (e.request.tolist(), *times, e.prompt.tolist(), e.output.tolist())
-        found += [RequestFacts(r, e.rank, *more) for r, *more in zip(*sizes, strict=True)]
-    return found
+        requests += [RequestFacts(r, e.rank, *more) for r, *more in zip(*sizes, strict=True)]
+    return requests
 
 
 def _phase(engines: list[EngineRows], begin: str, end: str) -> Phase:
-    length, own, features = [], [], []
+    length, own_ms, features = [], [], []
     for e in engines:
         first, last = getattr(e, begin), getattr(e, end)
         steps, sizes = e.sums(first, last)
         length.append(last - first)
-        own.append(steps)
+        own_ms.append(steps)
         features.append(sizes)
     whole, inside = (
-        float(np.concatenate(x).mean()) if sum(map(len, x)) else 0.0 for x in (length, own)
+        float(np.concatenate(x).mean()) if sum(map(len, x)) else 0.0 for x in (length, own_ms)
     )
     sums = np.concatenate(features).mean(axis=0) if whole else np.zeros(len(FEATURES))
     return Phase(whole, inside, whole - inside, dict(zip(FEATURES, sums.tolist(), strict=True)))
 
 
 def _step_model(engines: list[EngineRows]) -> dict[str, float]:
-    """Features that would have to save time are left out, and the others fitted again."""
+    """Milliseconds of a step per feature, by least squares; features that would save time are dropped."""
     features = np.concatenate([e.features for e in engines])
-    own = np.concatenate([e.own() for e in engines])
+    own_ms = np.concatenate([e.own() for e in engines])
     scale = np.maximum(features.max(axis=0, initial=1.0), 1.0)
-    kept = np.ones(len(FEATURES), np.bool_)
-    found = np.zeros(len(FEATURES))
-    while kept.any():
-        found[:] = 0.0
-        found[kept] = np.linalg.lstsq((features / scale)[:, kept], own, rcond=None)[0]
-        if (found >= 0).all():
+    fitted = np.ones(len(FEATURES), np.bool_)
+    coefficients = np.zeros(len(FEATURES))
+    while fitted.any():
+        coefficients[:] = 0.0
+        coefficients[fitted] = np.linalg.lstsq((features / scale)[:, fitted], own_ms, rcond=None)[0]
+        if (coefficients >= 0).all():
             break
-        kept &= found > 0
-    return dict(zip(FEATURES, (found / scale).tolist(), strict=True))
+        fitted &= coefficients > 0
+    return dict(zip(FEATURES, (coefficients / scale).tolist(), strict=True))
 
 
 def _engine(run: Run, e: EngineRows, origin: float) -> EngineFacts:
-    said = run.card.settings.get("engines") or []
-    limits: dict[str, Any] = said[e.rank] if e.rank < len(said) else {}
+    engine_settings = run.card.settings.get("engines") or []
+    limits: dict[str, Any] = engine_settings[e.rank] if e.rank < len(engine_settings) else {}
     series = _series(run, e.rank)
     length = max(float(e.end.max(initial=0.0)) - float(e.start.min(initial=0.0)), 1e-12)
-    every = max(1, -(-len(series) // _POINTS))
-    held = np.diff(series[:, 0], append=series[-1:, 0])
-    weight = held / max(held.sum(), 1e-12)
+    every = max(1, -(-len(series) // _DRAWN_MOMENTS))
+    lasted = np.diff(series[:, 0], append=series[-1:, 0])
+    weight = lasted / max(lasted.sum(), 1e-12)
     return EngineFacts(
         engine=e.rank,
         requests=len(e.request),
@@ -330,55 +333,58 @@ def _engine(run: Run, e: EngineRows, origin: float) -> EngineFacts:
         cache_peak=int(series[:, 1].max(initial=0)),
         cache_mean=float((series[:, 1] * weight).sum()),
         waiting_mean=float((series[:, 3] * weight).sum()),
-        waits=_waits(series, held, limits),
+        waits=_waits(series, lasted, limits),
         over_time=[(t - origin, int(c), int(b), int(w)) for t, c, b, w in series[::every].tolist()],
     )
 
 
 def _series(run: Run, rank: int) -> F64:
-    """(ms, cache, batch, queue) from each moment on."""
-    found = {s.name: s for s in run.counters.series(rank)}
+    """Rows of (ms, tokens in the cache, requests in the batch, requests in the queue) over time."""
+    by_name = {s.name: s for s in run.counters.series(rank)}
     names = ("kv cache", "batch", "queue depth waiting")
-    if any(name not in found for name in names):
+    if any(name not in by_name for name in names):
         return np.zeros((0, 4))
-    return np.stack([found[names[0]].time_ns / 1e6, *(found[n].value for n in names)], axis=1)
+    return np.stack([by_name[names[0]].time_ns / 1e6, *(by_name[n].value for n in names)], axis=1)
 
 
-def _waits(series: F64, held: F64, limits: dict[str, Any]) -> dict[str, float]:
-    """What stood in the way of those that waited, by waiting time."""
-    waited = series[:, 3] * held
+def _waits(series: F64, lasted: F64, limits: dict[str, Any]) -> dict[str, float]:
+    """What waiting requests waited for, as shares of the waiting time."""
+    waited = series[:, 3] * lasted
     if not waited.sum():
         return {}
     capacity, most = limits.get("kv_capacity_tokens"), limits.get("max_requests")
-    full: Mask = series[:, 1] >= _FULL * capacity if capacity else np.zeros(len(series), np.bool_)
-    many: Mask = series[:, 2] >= most if most else np.zeros(len(series), np.bool_)
+    full: Mask = (
+        series[:, 1] >= _FULL_CACHE * capacity if capacity else np.zeros(len(series), np.bool_)
+    )
+    batch_full: Mask = series[:, 2] >= most if most else np.zeros(len(series), np.bool_)
     shares = {
         "room in the cache": waited[full].sum(),
-        "a place in the batch": waited[~full & many].sum(),
-        "the next step and its tokens": waited[~full & ~many].sum(),
+        "a place in the batch": waited[~full & batch_full].sum(),
+        "the next step and its tokens": waited[~full & ~batch_full].sum(),
     }
     return {name: float(v / waited.sum()) for name, v in shares.items() if v}
 
 
-# Why requests take longer under one configuration than under another.
+# --- why requests take longer in one run than in another --------------------------------------------
 #
 # The mean request's time is its time in the queue, its prompt and its output. The latter two are spent in
-# steps and between them. A step's time is near enough a linear function of what it holds: what A's steps
-# would take with B's batches tells apart what larger batches cost from what slower steps cost. The parts
-# sum to the whole difference.
+# steps and between them. A step's time is roughly a linear function of what it holds. What A's steps would
+# take with B's batches separates the cost of larger batches from that of slower steps. The parts sum to the
+# whole difference.
 
 
-_TOLD = {
+_BATCH_WORDS = {
     "steps": ("more steps", "fewer steps"),
     "decodes": ("more requests in its steps", "fewer requests in its steps"),
     "prompt tokens": ("more prompt tokens in its steps", "fewer prompt tokens in its steps"),
     "context": ("longer contexts in its steps", "shorter contexts in its steps"),
 }
 _LEAST_MS = 1e-6
+"""A nanosecond, the resolution of times; smaller parts are rounding."""
 
 
 class Part(Result, msgspec.Struct, frozen=True):
-    """A part of the change of the mean request's time: positive where B takes longer."""
+    """A part of the change of the mean request's time, positive where B takes longer."""
 
     what: str
     delta_ms: float
@@ -395,7 +401,7 @@ class ServingChange(Result, msgspec.Struct, frozen=True):
     sentence: str
 
     def tables(self) -> list[Table]:
-        """For people: the explanation first."""
+        """The change as tables for people, the explanation first."""
         change = self.b_ms - self.a_ms
         whole = max(abs(change), 1e-12)
         title = f"request {self.a_ms:,.1f} → {self.b_ms:,.1f} ms on average: {self.sentence}"
@@ -415,26 +421,26 @@ def serving_change(a: ServingFacts | None, b: ServingFacts | None) -> ServingCha
     if a is None or b is None:
         return None
     parts = {name: b.parts[name] - a.parts[name] for name in a.parts}
-    found = [Part("waiting in the queue", parts["queued"])]
+    causes = [Part("waiting in the queue", parts["queued"])]
     for name in ("prompt", "output"):
-        found += _change_phase(name, getattr(a, name), getattr(b, name), a.step_model)
-    found = sorted(
-        (p for p in found if abs(p.delta_ms) > _LEAST_MS), key=lambda p: -abs(p.delta_ms)
+        causes += _change_phase(name, getattr(a, name), getattr(b, name), a.step_model)
+    causes = sorted(
+        (p for p in causes if abs(p.delta_ms) > _LEAST_MS), key=lambda p: -abs(p.delta_ms)
     )
     return ServingChange(
-        a.e2e_ms.mean, b.e2e_ms.mean, parts, found, _figures(a, b), _sentence(a, b, found)
+        a.e2e_ms.mean, b.e2e_ms.mean, parts, causes, _figures(a, b), _sentence(a, b, causes)
     )
 
 
 def _change_phase(name: str, a: Phase, b: Phase, model: dict[str, float]) -> list[Part]:
-    """The change of a phase: other batches at A's speed, the same batches at B's, and the gaps."""
+    """The change of a phase in three parts: other batches at A's speed, B's speed, and time between steps."""
     batches = {
         feature: model[feature] * (b.features[feature] - a.features[feature]) for feature in model
     }
     speed = b.steps_ms - a.steps_ms - sum(batches.values())
     between = b.between_ms - a.between_ms
     return [
-        *(Part(f"{name}: {_TOLD[f][ms < 0]}", ms) for f, ms in batches.items()),
+        *(Part(f"{name}: {_BATCH_WORDS[f][ms < 0]}", ms) for f, ms in batches.items()),
         Part(f"{name}: {'slower' if speed > 0 else 'faster'} steps with the same batch", speed),
         Part(f"{name}: {'more' if between > 0 else 'less'} time between steps", between),
     ]
@@ -467,17 +473,17 @@ _FIGURES: dict[str, Callable[[ServingFacts], float]] = {
 }
 
 
-def _sentence(a: ServingFacts, b: ServingFacts, found: list[Part]) -> str:
+def _sentence(a: ServingFacts, b: ServingFacts, causes: list[Part]) -> str:
     change = b.e2e_ms.mean - a.e2e_ms.mean
-    if not found or abs(change) < 1e-9:
+    if not causes or abs(change) < 1e-9:
         return "no difference"
-    same = [p for p in found if (p.delta_ms > 0) == (change > 0)]
-    most = same[0] if same else found[0]
-    told = f"B takes {abs(change):,.1f} ms {_longer(change)}, most of all: {most.what}"
+    same = [p for p in causes if (p.delta_ms > 0) == (change > 0)]
+    most = same[0] if same else causes[0]
+    sentence = f"B takes {abs(change):,.1f} ms {_longer(change)}, most of all: {most.what}"
     waits: dict[str, float] = {}
     for e in b.engines:
         for name, share in e.waits.items():
             waits[name] = waits.get(name, 0.0) + share * e.waiting_mean
     if most.what == "waiting in the queue" and change > 0 and waits:
-        told += f" (for {max(waits, key=lambda n: waits[n])})"
-    return told
+        sentence += f" (for {max(waits, key=lambda n: waits[n])})"
+    return sentence

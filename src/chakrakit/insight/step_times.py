@@ -28,8 +28,8 @@ class Steps(Result, msgspec.Struct):
     found: str
     steps: list[Step]
     median_ns: int
-    """The usual step: of each step the slowest rank's period, of those the median. Of several
-    the first is left out, as nobody saw what it began with."""
+    """The usual step: the median over steps of the slowest rank's period. If there are several steps, the
+    first is left out, because its beginning was not recorded."""
 
     def table(self) -> Table:
         """One row per step and rank."""
@@ -47,22 +47,22 @@ _TITLES = {
 
 
 def steps_of(view: RankView) -> tuple[str, list[Step]]:
-    """The part of one rank."""
-    found, rows = rows_of_steps(view)
+    """How the steps of one rank were found, and the steps."""
+    source, rows = rows_of_steps(view)
     spans = rows.spans(view.start, view.end)
     if not spans:
         return "none", []
-    return found, [Step(view.rank, *span) for span in spans]
+    return source, [Step(view.rank, *span) for span in spans]
 
 
 def rows_of_steps(view: RankView) -> tuple[str, StepRows]:
-    """How a rank's steps were found (`none`: the run is one), and the rows that make them up."""
-    number, found = _numbers(view)
-    return found, step_rows(view.trace, view.ran, view.works_on_device, number)
+    """How a rank's steps were found (`none`: the run is one step), and the rows of each step."""
+    number, source = _numbers(view)
+    return source, step_rows(view.trace, view.ran, view.works_on_device, number)
 
 
 def _numbers(view: RankView) -> tuple[I64, str]:
-    """The step of each row, -1 for none, and how it is known."""
+    """The step of each row (-1: none), and how steps were found."""
     number = view.trace.step
     if (number >= 0).any():
         return number, "marked" if view.trace.has("step").any() else "repeating"
@@ -70,16 +70,16 @@ def _numbers(view: RankView) -> tuple[I64, str]:
 
 
 def join_steps(parts: list[tuple[str, list[Step]]], span: int) -> Steps:
-    """All ranks' steps."""
+    """The steps of all ranks, and the usual step."""
     ways = {way for way, _ in parts}
-    found = next((w for w in ("marked", "repeating") if w in ways), "none")
+    source = next((w for w in ("marked", "repeating") if w in ways), "none")
     steps = [s for _, part in parts for s in part]
-    if found == "none":
+    if source == "none":
         return Steps("none", steps, span)
     by_rank: dict[int, dict[int, int]] = {}
     for s in steps:
         by_rank.setdefault(s.rank, {})[s.step] = s.period_ns
-    return Steps(found, steps, slowest(by_rank.values()))
+    return Steps(source, steps, slowest(by_rank.values()))
 
 
 def steps(run: Run) -> Steps:

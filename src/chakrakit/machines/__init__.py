@@ -1,4 +1,4 @@
-"""What a cluster is: devices, links, topologies, presets, and how long an operation takes on them."""
+"""Descriptions of clusters: devices, links, topologies, presets, and how long operations take on them."""
 
 from __future__ import annotations
 

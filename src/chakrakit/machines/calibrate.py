@@ -1,4 +1,4 @@
-"""Profiles from microbenchmarks and linked traces; network models from nccl-tests logs."""
+"""Fits profiles to microbenchmarks and linked traces, and network models to logs of nccl-tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CLASSES = {
 }
 """Microbenchmarks whose class has another name; a dtype at the end of the name is dropped."""
 _BY_BYTES = {"elementwise", "sum", "mean", "adamw"}
-"""Classes that only stream through memory: their bytes tell all."""
+"""Classes that only stream through memory: the number of bytes determines their time."""
 _ROWS_OF_ELEMENTS = {"softmax_bf16", "layer_norm_bf16", "layer_norm", "layer_norm_backward"}
 """Benchmarks whose shape is (rows, elements of two bytes); the classes count bytes."""
 _DTYPE = re.compile(f"_({'|'.join(t.name for t in TYPES if t.kind == 'float')})$")
@@ -54,7 +54,7 @@ class Micro(msgspec.Struct):
 
 
 def profile_from_micro(path: Path) -> Profile:
-    """`{"gpu": …, "rows": [{"op", "shape", "us", "flops", "bytes"}]}` as a profile."""
+    """The profile of a file `{"gpu": …, "rows": [{"op", "shape", "us", "flops", "bytes"}]}`."""
     micro = read_json(path, Micro, "a file of microbenchmarks")
     classes: dict[str, list[Row]] = defaultdict(list)
     for row in micro.rows:
@@ -69,7 +69,7 @@ def profile_from_micro(path: Path) -> Profile:
 
 
 def _row(row: _MicroRow, kind: str) -> Row:
-    """A benchmark's row in the terms of its class."""
+    """A benchmark's row with the shape that its class of operations uses."""
     if kind in _BY_BYTES:
         return Row([round(row.bytes)], row.us, 0.0, row.bytes)
     if row.op in _ROWS_OF_ELEMENTS:
@@ -78,7 +78,11 @@ def _row(row: _MicroRow, kind: str) -> Row:
 
 
 def _take_forward_out(classes: dict[str, list[Row]]) -> None:
-    """Attention measured forward and backward together, less the forward of the same shape."""
+    """Replaces attention timed forward and backward together by the backward part alone.
+
+    That part is the time of both less the forward time of the same shape. Of the 7 matrix products of
+    both passes the backward pass has 5, and it moves about two thirds of the bytes.
+    """
     forward = {tuple(r.shape): r.us for r in classes.get("attention", [])}
     for row in classes.pop("attention_both", []):
         rest = row.us - forward.get(tuple(row.shape), row.us)
@@ -88,19 +92,24 @@ def _take_forward_out(classes: dict[str, list[Row]]) -> None:
 
 
 def profile_from_trace(trace: Trace, name: str) -> Profile:
-    """The operations of a linked trace, each shape's median time."""
+    """A profile with the median time of every operation and shape of a linked trace."""
     times: dict[str, dict[tuple[int, ...], list[tuple[float, float, float]]]] = {}
     duration = trace.duration_ns
     for rows, op, *_ in operations_of(trace):
-        took = float(duration[list(rows)].sum()) / 1000
-        if op.shape and took > 0:
+        total_us = float(duration[list(rows)].sum()) / 1000
+        if op.shape and total_us > 0:
             times.setdefault(op.kind, {}).setdefault(op.shape, []).append(
-                (took, op.flops, op.bytes)
+                (total_us, op.flops, op.bytes)
             )
     classes = {
         kind: [
-            Row(list(shape), float(np.median([t[0] for t in seen])), seen[0][1], seen[0][2])
-            for shape, seen in shapes.items()
+            Row(
+                list(shape),
+                float(np.median([t[0] for t in measurements])),
+                measurements[0][1],
+                measurements[0][2],
+            )
+            for shape, measurements in shapes.items()
         ]
         for kind, shapes in times.items()
     }
@@ -159,7 +168,7 @@ _LINE = re.compile(r"^\s*(\d+)\s+(\d+)\s+\w+\s+\w+\s+-?\d+\s+([0-9.]+)\s")
 
 
 def network_from_nccl_tests(paths: Sequence[Path]) -> NetworkModel:
-    """α-β by collective and size range, from the logs of nccl-tests."""
+    """The network model fitted to logs of nccl-tests: α and β by collective, ranks and size range."""
     model = NetworkModel(fitted_on=[p.name for p in paths])
     for path in paths:
         name, ranks, points = read_nccl_log(path)
@@ -171,7 +180,7 @@ def network_from_nccl_tests(paths: Sequence[Path]) -> NetworkModel:
 
 
 _MOST = 1e15
-"""Bytes, or microseconds."""
+"""Bytes (a petabyte) or microseconds (31 years): far above any measurement, far below overflow."""
 
 
 def _number(text: str, path: Path) -> float:
@@ -180,33 +189,38 @@ def _number(text: str, path: Path) -> float:
     except ValueError:
         value = math.inf
     if not value < _MOST:
-        raise FormatError(f"{text[:40]!r} is no size or time", path=str(path))
+        raise FormatError(f"{text[:40]!r} is not a size or time", path=str(path))
     return value
 
 
 def read_nccl_log(path: Path) -> tuple[str, int, list[tuple[float, float]]]:
-    """The collective, how many ranks, and (bytes, us) points of a log; bytes as nccl-tests count them."""
+    """The collective, the number of ranks and the (bytes, us) points of a log.
+
+    Bytes are as nccl-tests count them.
+    """
     text = read_bounded(path).decode(errors="replace")
     title = _TITLE.search(text) or _TITLE.search(path.name)
     ranks = len(_DEVICE_LINE.findall(text))
-    found = (m for line in text.splitlines() if (m := _LINE.match(line)))
-    rows = [(_number(m[1], path), _number(m[3], path)) for m in found]
+    matches = (m for line in text.splitlines() if (m := _LINE.match(line)))
+    rows = [(_number(m[1], path), _number(m[3], path)) for m in matches]
     points = sorted((size, us) for size, us in rows if size > 0 and us > 0)
     if title is None or not ranks or not points:
         raise FormatError(
-            "no nccl-tests log: needs the test's name, `# Rank` lines and rows", path=str(path)
+            "not a log of nccl-tests: it needs the test's name, `# Rank` lines and rows",
+            path=str(path),
         )
     return _NAMES.get(title[1], title[1].replace("_", "-")), ranks, points
 
 
 MOST_PLACES = 48
-"""Places tried for a cut; nccl-tests by itself writes some thirty sizes, and every place is tried."""
+"""Places tried for a cut. nccl-tests writes about thirty sizes by default, so every place is tried; in
+longer tables the places are thinned out, as the fits of three ranges grow with their square."""
 LEAST_GAIN = 0.002
-"""Share of the times by which another range must come closer, or it only follows noise."""
+"""Share of the times by which one more range must improve the fit; smaller gains only follow noise."""
 
 
 def fit_ranges(points: Sequence[tuple[float, float]], most: int = 3) -> list[SizeRange]:
-    """Up to `most` ranges that together miss the points least; more only where they help by a fifth."""
+    """Up to `most` ranges that fit the points best; one more only where it reduces the error by a fifth."""
     best = _fit([list(points)])
     for count in range(2, most + 1):
         options = [_fit(parts) for parts in _cuts(list(points), count)]
@@ -223,7 +237,7 @@ def _miss(ranges: list[SizeRange]) -> float:
 
 
 def _cuts(points: list[tuple[float, float]], count: int) -> list[list[list[tuple[float, float]]]]:
-    """Ways to cut the points into `count` runs of at least three: all, or some where there are many."""
+    """Ways to cut the points into `count` runs of at least three points; a sample where there are many."""
     if count == 1:
         return [[points]] if len(points) >= 3 else []
     places = range(3, len(points) - 2)
@@ -239,7 +253,7 @@ def _fit(parts: list[list[tuple[float, float]]]) -> list[SizeRange]:
 
 
 def _line(points: list[tuple[float, float]]) -> SizeRange:
-    """Least squares of the relative error; neither α nor the slope may be negative."""
+    """A line fitted by least squares of the relative error, with neither α nor the slope negative."""
     size, us = (np.array(c) for c in zip(*points, strict=True))
     columns = np.stack([1 / us, size / us], 1)
     alpha, slope = np.linalg.lstsq(columns, np.ones(len(us)), rcond=None)[0]

@@ -1,4 +1,4 @@
-"""From files of measurements to a file for the simulator, with a table of how well it fits."""
+"""Turns files of measurements into a file for the simulator, and reports how well it fits."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from chakrakit.trace.files import replacing
 
 
 class FitReport(Result, msgspec.Struct, kw_only=True):
-    """One class of a profile: how far rows are missed that are left out."""
+    """The fit of one class of a profile: errors in predicting each row from the others."""
 
     operation: str
     rows: int
     median_error: float | None
     error_90: float | None
-    """Nine in ten are missed by less."""
+    """Nine rows in ten have a smaller error."""
 
 
 class RangeReport(Result, msgspec.Struct, kw_only=True):
@@ -45,17 +45,17 @@ class RangeReport(Result, msgspec.Struct, kw_only=True):
 
 
 class CalibrationReport(Result, msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What was fitted, and how well: a profile's classes, or a network model's ranges."""
+    """What was fitted and how well: a profile's classes, a network model's ranges or a library."""
 
     fitted_on: list[str]
     classes: list[FitReport] = []
     ranges: list[RangeReport] = []
     collectives: list[LibraryReport] = []
-    """Of a communication library's constants."""
+    """The fit of a communication library's constants, by collective."""
 
 
 def calibrate_profile(sources: Sequence[Path], output: Path) -> CalibrationReport:
-    """Writes the profile; returns each class with its rows and leave-one-out error."""
+    """Writes the profile; returns the number of rows and the leave-one-out error of each class."""
     parts = [p for source in sources for p in _profiles(source)]
     profile = merge_profiles(parts, output.stem)
     if not any(profile.classes.values()):
@@ -70,8 +70,8 @@ def calibrate_profile(sources: Sequence[Path], output: Path) -> CalibrationRepor
 
 def _profiles(source: Path) -> list[Profile]:
     if source.suffix == ".json" and source.is_file():
-        found = profile_from_operators if is_operator_table(source) else profile_from_micro
-        return [found(source)]
+        read_profile = profile_from_operators if is_operator_table(source) else profile_from_micro
+        return [read_profile(source)]
     from chakrakit.trace.storage import read
 
     return [profile_from_trace(trace, f"{source.name} rank {rank}") for rank, trace in read(source)]

@@ -1,7 +1,7 @@
-"""Measured collectives from nccl-tests logs or from tables, and the library constants that they give.
+"""Reads measured collectives from nccl-tests logs or tables, and fits a library's constants to them.
 
-A table is CSV or Parquet with one measurement per row: the collective, how many members, bytes as nccl-tests
-count them, and the time, whose column says its unit (`time_us`, `latency_ms`, …).
+A table is CSV or Parquet with one measurement per row: the collective, the number of members, bytes as
+nccl-tests count them, and the time, whose column name ends with the unit (`time_us`, `latency_ms`, …).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _IGNORED = {
     "redop",
     "root",
 }
-"""Columns that say nothing about the fit."""
+"""Columns that are allowed in a table and have no influence on the fit."""
 _KINDS = {
     "allreduce": "all-reduce",
     "allgather": "all-gather",
@@ -54,27 +54,30 @@ _KINDS = {
     "sendrecv": "message",
 }
 _LARGE = 1 << 20
+"""Bytes from which errors are also reported apart: below 1 MiB latency decides, above it bandwidth."""
 
 
 class LibraryReport(Result, msgspec.Struct, kw_only=True):
-    """How well fitted constants meet the measurements of one collective and number of members."""
+    """How well the fitted constants agree with the measurements of one collective and group size."""
 
     collective: str
     members: int
     rows: int
     median_error: float
-    """Of sizes below 1 MiB and above, together; shares of the measured time."""
+    """The median over all sizes, as a share of the measured time."""
     error_from_1mib: float | None
 
 
 def read_measurements(sources: Sequence[Path]) -> list[Measurement]:
-    """All measurements of the files; equal ones are replaced by their median."""
-    found: dict[tuple[str, int, int], list[float]] = defaultdict(list)
+    """All measurements of the files; repeated ones are replaced by one with their median time."""
+    seconds_by_call: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     for source in sources:
         table = source.suffix in (".csv", ".parquet")
         for row in _table(source) if table else _log(source):
-            found[row.collective, row.members, row.size].append(row.seconds)
-    return [Measurement(*key, float(np.median(times))) for key, times in sorted(found.items())]
+            seconds_by_call[row.collective, row.members, row.size].append(row.seconds)
+    return [
+        Measurement(*key, float(np.median(times))) for key, times in sorted(seconds_by_call.items())
+    ]
 
 
 def calibrate_library(
@@ -83,7 +86,7 @@ def calibrate_library(
     """Fits the machine's library to the measurements and writes its constants as JSON."""
     if machine.library is None:
         raise ConfigError(
-            f"{machine.name} has no library constants to start from; take a preset that has, such as dgx-h100"
+            f"{machine.name} has no library constants to start from; use a preset with some, such as dgx-h100"
         )
     rows = read_measurements(sources)
     most = max((r.members for r in rows), default=0)
@@ -117,12 +120,13 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 _MOST, _LONGEST_S = 1 << 50, 86_400.0
+"""Members or bytes (a pebibyte), and seconds (a day): a larger number is a mistake in the table."""
 
 
 def _log(source: Path) -> list[Measurement]:
     name, ranks, points = read_nccl_log(source)
     if ranks < 2:
-        raise FormatError("is of one rank; give logs of two ranks or more", path=str(source))
+        raise FormatError("has one rank; give logs of two ranks or more", path=str(source))
     return [Measurement(name, ranks, int(size), us * 1e-6) for size, us in points]
 
 
@@ -131,22 +135,28 @@ def _log(source: Path) -> list[Measurement]:
 
 def _table(source: Path) -> list[Measurement]:
     columns = _columns(source)
-    kind, members, size = (_one(columns, names, source) for names in (_COLLECTIVE, _MEMBERS, _SIZE))
+    kind, members, size = (
+        _column_named(columns, names, source) for names in (_COLLECTIVE, _MEMBERS, _SIZE)
+    )
     time, unit = _time_column(columns, source)
-    known = {kind, members, size, time, "dtype", *_IGNORED}
-    strange = [c for c in columns if c not in known]
-    if strange:
+    expected = {kind, members, size, time, "dtype", *_IGNORED}
+    unexpected = [c for c in columns if c not in expected]
+    if unexpected:
         raise FormatError(
-            f"unknown column {strange[0]!r}; a table of collectives has collective, members, bytes, time_us",
+            f"unknown column {unexpected[0]!r}; "
+            "a table of collectives has collective, members, bytes, time_us",
             path=str(source),
         )
     values = zip(columns[kind], columns[members], columns[size], columns[time], strict=True)
-    half = _of_one_dtype(columns)
-    return [_row(source, i, *v, unit) for i, v in enumerate(values) if half[i]]
+    selected = _rows_of_half_types(columns)
+    return [_row(source, i, *v, unit) for i, v in enumerate(values) if selected[i]]
 
 
-def _of_one_dtype(columns: dict[str, list[Any]]) -> list[bool]:
-    """Where a table has several types, the rows of the two-byte ones, which the constants are of."""
+def _rows_of_half_types(columns: dict[str, list[Any]]) -> list[bool]:
+    """Which rows are used: all, or only those of 16-bit floats where a table has several element types.
+
+    The constants of a library describe collectives of 16-bit elements.
+    """
     types = columns.get("dtype")
     rows = len(next(iter(columns.values()), []))
     if types is None or len(set(types)) < 2:
@@ -174,24 +184,24 @@ def _columns(source: Path) -> dict[str, list[Any]]:
     return {name: table.column(name).to_pylist() for name in table.column_names}
 
 
-def _one(columns: dict[str, list[Any]], names: tuple[str, ...], source: Path) -> str:
-    found = [n for n in names if n in columns]
-    if len(found) != 1:
+def _column_named(columns: dict[str, list[Any]], names: tuple[str, ...], source: Path) -> str:
+    columns_present = [n for n in names if n in columns]
+    if len(columns_present) != 1:
         raise FormatError(f"needs one column {' or '.join(names)}", path=str(source))
-    return found[0]
+    return columns_present[0]
 
 
 def _time_column(columns: dict[str, list[Any]], source: Path) -> tuple[str, float]:
-    found = [c for c in columns if c.partition("_")[0] in _TIME]
-    if len(found) != 1:
+    time_columns = [c for c in columns if c.partition("_")[0] in _TIME]
+    if len(time_columns) != 1:
         raise FormatError("needs one column of times, such as time_us", path=str(source))
-    unit = found[0].partition("_")[2]
+    unit = time_columns[0].partition("_")[2]
     if unit not in _UNITS:
         raise FormatError(
-            f"column {found[0]!r} has no unit of time; name it time_us, time_ms, time_s or time_ns",
+            f"column {time_columns[0]!r} has no unit of time; name it time_us, time_ms, time_s or time_ns",
             path=str(source),
         )
-    return found[0], _UNITS[unit]
+    return time_columns[0], _UNITS[unit]
 
 
 def _row(
@@ -206,11 +216,12 @@ def _row(
     where = f"row {number + 1}"
     name = _KINDS.get(str(kind).lower().replace("_", "").replace("-", ""))
     if name is None:
-        raise FormatError(f"{where}: {kind!r} is no collective", path=str(source))
-    for value, what, least in ((members, "members", 2), (size, "bytes", 1)):
+        raise FormatError(f"{where}: {kind!r} is not a collective", path=str(source))
+    for value, quantity, least in ((members, "members", 2), (size, "bytes", 1)):
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MOST:
             raise FormatError(
-                f"{where}: {what} is {value!r:.40}; it should be {least} or more", path=str(source)
+                f"{where}: {quantity} is {value!r:.40}; it should be {least} or more",
+                path=str(source),
             )
     if not isinstance(time, (int, float)) or not 0 < time * unit < _LONGEST_S:
         raise FormatError(

@@ -1,4 +1,7 @@
-"""A machine as a file describes it: YAML or JSON, typed, with errors that say where."""
+"""Descriptions of machines in YAML or JSON: their structs, limits, and how a Machine is built from them.
+
+Every error names the place in the description.
+"""
 
 from __future__ import annotations
 
@@ -35,38 +38,40 @@ from chakrakit.machines.fabric import (
 )
 from chakrakit.machines.library import Library
 
-# What a machine may be made of: counted from its description, before anything is built.
+# --- limits, checked from the description before anything is built ------------------------------
 
 
 MAX_DEVICES = 1 << 20
+"""Ten times the largest clusters of today; several arrays hold one entry for every device."""
 MAX_LINKS = 1 << 23
-"""Directed links of one fabric; one takes 32 bytes, and routes pass over all of them."""
+"""Directed links of one fabric: at 32 bytes each they take 256 MiB."""
 MAX_NAMED_LINKS = 1 << 20
-"""Of a graph given link by link, whose ends have names."""
+"""Links of a graph that lists them one by one; the names of their ends take more memory than the links."""
 MAX_MACHINE_LINKS = 10_000_000
-"""Of all copies of all fabrics."""
+"""Links of all copies of all fabrics: 320 MB, and routes look into arrays of that length."""
 MAX_LEVELS = 32
+"""Dimensions; twenty of two places each already reach the limit of devices."""
 
 
-def check_devices(sizes: Sequence[int], where: str, what: str = "devices") -> None:
-    """Refuses dimensions whose places multiply to more devices than can be."""
+def check_devices(sizes: Sequence[int], where: str, unit: str = "devices") -> None:
+    """Raises an error where dimensions of these sizes have more devices than the limit."""
     if len(sizes) > MAX_LEVELS:
         raise ConfigError(f"{where}: {len(sizes):,} dimensions; {MAX_LEVELS} is the most")
     devices = math.prod(sizes)
     if devices > MAX_DEVICES:
-        raise ConfigError(f"{where}: {_short(devices)} {what}; {MAX_DEVICES:,} is the most")
+        raise ConfigError(f"{where}: {_short(devices)} {unit}; {MAX_DEVICES:,} is the most")
 
 
-def check_links(count: int, what: str, where: str, most: int = MAX_LINKS) -> None:
-    """Refuses more links than can be."""
+def check_links(count: int, owner: str, where: str, most: int = MAX_LINKS) -> None:
+    """Raises an error for more than `most` links; `owner` is what has them."""
     if count > most:
         raise ConfigError(
-            f"{where}: a {what} has {_short(count)} links, which is too large; {most:,} is the most"
+            f"{where}: a {owner} has {_short(count)} links, which is too large; {most:,} is the most"
         )
 
 
 def tree_links(arity: Sequence[int], oversubscription: float, uplinks: Sequence[int]) -> int:
-    """Links of a fat tree with these children by level and ways up."""
+    """The number of directed links of a fat tree, from the children and the uplinks of each level."""
     ways = list(uplinks) or [max(1, math.ceil(k / oversubscription)) for k in arity[:-1]]
     ports = math.prod(arity)
     total = ports
@@ -76,28 +81,28 @@ def tree_links(arity: Sequence[int], oversubscription: float, uplinks: Sequence[
 
 
 def dragonfly_links(groups: int, routers: int, hosts: int) -> int:
-    """Links of a dragonfly."""
+    """The number of directed links of a dragonfly."""
     return 2 * groups * routers * hosts + groups * routers * (routers - 1) + groups * (groups - 1)
 
 
 def _short(number: int) -> str:
-    """A number for a message, without hundreds of digits."""
+    """A number for an error message; very large ones as a power of ten."""
     return f"{number:,}" if number < 10**15 else f"about 10^{len(str(number)) - 1}"
 
 
-# The `storage` of a machine's file: stores by name, every number checked.
+# --- storage ------------------------------------------------------------------------------------
 
 
 _MOST = 1 << 30
-"""Operations."""
+"""Operations in flight or in a queue; the core counts them in 32 bits."""
 
 
 class StoreText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One store as its file describes it."""
+    """One entry of `storage`: a store as the file describes it."""
 
     kind: StoreKind
     bandwidth: Quantity
-    """Of each server, for writing, and for reading unless `read_bandwidth` says otherwise."""
+    """Of each server, for writing, and for reading unless `read_bandwidth` is set."""
     read_bandwidth: Quantity | None = None
     latency: Quantity = 0
     operations: int = 0
@@ -108,9 +113,9 @@ class StoreText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     capacity: Quantity = 0
     """Of each server; 0 for no limit."""
     nodes: list[int] = []
-    """Of a remote store: the nodes that are its servers."""
+    """The nodes that are the servers of a remote store."""
     distance: int = 1
-    """Of a peer store: how many nodes further on the memory is."""
+    """How many nodes away the memory of a peer store is."""
 
 
 def read_stores(texts: Mapping[str, StoreText], machine: Machine, where: str) -> tuple[Store, ...]:
@@ -133,31 +138,35 @@ def _store(name: str, text: StoreText, machine: Machine, where: str) -> Store:
         if not 0 <= getattr(text, field) <= _MOST:
             raise ConfigError(f"{where}.{field}: {getattr(text, field)} is not in 0 … {_MOST:,}")
     if text.queue and not text.operations:
-        raise ConfigError(f"{where}.queue: nothing waits without a limit; give `operations`")
+        raise ConfigError(f"{where}.queue: nothing waits without a limit; set `operations` too")
     bandwidth = positive(text.bandwidth, "bandwidth", f"{where}.bandwidth")
     reading = text.read_bandwidth
     return Store(
-        name,
-        text.kind,
-        bandwidth,
-        bandwidth if reading is None else positive(reading, "bandwidth", f"{where}.read_bandwidth"),
-        parse(text.latency, "time", f"{where}.latency"),
-        text.operations,
-        text.queue,
-        text.when_full,
-        parse(text.capacity, "bytes", f"{where}.capacity"),
-        _servers(text, machine, where),
-        _distance(text, machine, where),
+        name=name,
+        kind=text.kind,
+        bandwidth=bandwidth,
+        read_bandwidth=bandwidth
+        if reading is None
+        else positive(reading, "bandwidth", f"{where}.read_bandwidth"),
+        latency=parse(text.latency, "time", f"{where}.latency"),
+        operations=text.operations,
+        queue=text.queue,
+        when_full=text.when_full,
+        capacity=parse(text.capacity, "bytes", f"{where}.capacity"),
+        at=_servers(text, machine, where),
+        distance=_distance(text, machine, where),
     )
 
 
 def _servers(text: StoreText, machine: Machine, where: str) -> tuple[int, ...]:
     nodes = machine.size // machine.node_size
     if (text.kind == "remote") != bool(text.nodes):
-        raise ConfigError(f"{where}.nodes: a remote store, and no other, names the nodes it is on")
+        raise ConfigError(f"{where}.nodes: list nodes for a remote store, and only for that kind")
     for node in text.nodes:
         if not 0 <= node < nodes or text.nodes.count(node) > 1:
-            raise ConfigError(f"{where}.nodes: {node} is twice there or not in 0 … {nodes - 1:,}")
+            raise ConfigError(
+                f"{where}.nodes: {node} is listed twice or is not in 0 … {nodes - 1:,}"
+            )
     if len(text.nodes) == nodes:
         raise ConfigError(f"{where}.nodes: all {nodes} nodes are servers; leave some to the ranks")
     return tuple(text.nodes)
@@ -167,13 +176,16 @@ def _distance(text: StoreText, machine: Machine, where: str) -> int:
     nodes = machine.size // machine.node_size
     if text.kind == "peer" and not 1 <= math.fabs(text.distance) < nodes:
         raise ConfigError(
-            f"{where}.distance: {text.distance} nodes further on is no other of {nodes} nodes"
+            f"{where}.distance: {text.distance} nodes away is not another of the {nodes} nodes"
         )
     return text.distance
 
 
+# --- the structs of a machine's file ------------------------------------------------------------
+
+
 _DEEPEST_QUEUE = 1 << 30
-"""Kernels."""
+"""Kernels that a stream may queue; the core counts them in 32 bits."""
 
 
 class DimensionText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -181,16 +193,16 @@ class DimensionText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     topology: Literal["ring", "line", "mesh", "torus", "full", "switch", "fat-tree", "dragonfly"]
     size: int = 0
-    """Places; `dims` and `arity` give it where the topology has them."""
+    """The number of places; follows from `dims` or `arity` where the topology has them."""
     bandwidth: Quantity
     """Of each link, per direction."""
     latency: Quantity = 0
     """Of each link."""
     joins: Joins = "rails"
     dims: list[int] = []
-    """Of a mesh, a torus, or a dragonfly (groups, routers a group, hosts a router)."""
+    """Sizes of a mesh or torus, or a dragonfly's groups, routers per group and hosts per router."""
     arity: list[int] = []
-    """Of a fat tree: children by level, from the devices up."""
+    """Children per switch of a fat tree, by level from the devices up."""
     oversubscription: float = 1.0
     uplinks: list[int] = []
     routing: Literal["hash", "modulo"] = "hash"
@@ -198,7 +210,7 @@ class DimensionText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class SoftwareText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What the communication library and the driver add."""
+    """The overheads that the communication library and the driver add."""
 
     collective_overhead: Quantity = 0
     step_overhead: Quantity = 0
@@ -206,7 +218,7 @@ class SoftwareText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class LinkText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A link of an explicit graph, both ways unless `one_way`."""
+    """A link of an explicit graph; it carries data both ways unless `one_way` is set."""
 
     ends: tuple[str, str]
     bandwidth: Quantity
@@ -215,14 +227,14 @@ class LinkText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class GraphText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """An explicit graph: devices are ranks in this order; other names are switches."""
+    """An explicit graph. Ranks are the devices in this order; all other names are switches."""
 
     devices: list[str]
     links: list[LinkText]
 
 
 class ChangeText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What is different about some devices: another device, or other links of a dimension."""
+    """A change to some ranks: another device, or other bandwidth and latency of their links."""
 
     ranks: list[int] | str
     """Numbers, or text like `0-7,16`."""
@@ -233,12 +245,12 @@ class ChangeText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class MachineText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The whole file. `network` lists dimensions from the inside out; `graph` is the other way."""
+    """The whole file. It has either `network`, dimensions from the inside out, or `graph`."""
 
     name: str = "machine"
     device: DeviceText | str = msgspec.field(default_factory=DeviceText)
     nodes: int | None = None
-    """Size of the outermost dimension, wherever it says `size: 0`."""
+    """Size of the outermost dimension; replaces the size that it has."""
     network: list[DimensionText] = []
     graph: GraphText | None = None
     software: SoftwareText = msgspec.field(default_factory=SoftwareText)
@@ -264,7 +276,7 @@ def parse_machine(content: Any, where: str, nodes: int | None = None) -> Machine
 
 
 def build_machine(text: MachineText, where: str = "machine") -> Machine:
-    """The machine, every number checked."""
+    """The machine of a description, with every number checked."""
     if bool(text.network) == (text.graph is not None):
         raise ConfigError(f"{where}: give either `network` (a list of dimensions) or `graph`")
     device = _device(text.device, f"{where}.device")
@@ -290,14 +302,14 @@ def _device(text: DeviceText | str, where: str) -> Device:
         return read_device(text, where)
     folder = Path(__file__).parent / "presets"
     for file in sorted(folder.glob("*.yaml")):
-        found = machine_document(file).content.get("device")
-        if isinstance(found, dict) and found.get("name") == text:
-            return read_device(msgspec.convert(found, DeviceText), where)
+        described = machine_document(file).content.get("device")
+        if isinstance(described, dict) and described.get("name") == text:
+            return read_device(msgspec.convert(described, DeviceText), where)
     raise ConfigError(f"{where}: no preset has a device {text!r}; describe it")
 
 
 def machine_document(file: Path) -> Document:
-    """A machine's file of any kind, undecoded."""
+    """The document of a machine's file in any format, before its keys are interpreted."""
     return read_document(file, "a mapping with `device` and `network`")
 
 
@@ -346,7 +358,7 @@ def _resized(level: DimensionText, nodes: int, where: str) -> DimensionText:
 
 
 def _near_cube(n: int, axes: int) -> list[int]:
-    """N as a product of `axes` numbers that are as even as its divisors allow, largest last."""
+    """The factors of n for `axes` axes, as equal as its divisors allow and in ascending order."""
     if axes == 1:
         return [n]
     low = max(d for d in range(1, max(1, round(n ** (1 / axes))) + 1) if n % d == 0)
@@ -373,7 +385,7 @@ def _dimension(level: DimensionText, inside: int, where: str) -> list[Dimension]
 
 
 def _links(level: DimensionText, ports: int) -> int:
-    """How many links a fabric will have; 0 where that is decided by its ports."""
+    """The number of links of a fabric; 0 for topologies with only a few links per port."""
     if level.topology == "full":
         return ports * (ports - 1)
     if level.topology == "fat-tree" and level.arity:
@@ -390,8 +402,8 @@ def _sizes(level: DimensionText, where: str) -> list[int]:
 
 
 def _size(level: DimensionText, where: str) -> int:
-    given = level.dims or level.arity
-    size = level.size or (math.prod(given) if given else 0)
+    factors = level.dims or level.arity
+    size = level.size or (math.prod(factors) if factors else 0)
     if size < 1:
         raise ConfigError(f"{where}.size: {size}; give the number of places, 1 or more")
     return size
@@ -458,7 +470,7 @@ def parse_ranks(text: list[int] | str, size: int, where: str) -> list[int]:
         spans = _spans(text) if isinstance(text, str) else [range(r, r + 1) for r in text]
     except ValueError:
         raise ConfigError(
-            f"{where}: {text[:80]!r} is no list of ranks; write it as in 0-7,16"
+            f"{where}: {text[:80]!r} is not a list of ranks; write it as in 0-7,16"
         ) from None
     wrong = [r for span in spans for r in (span[:1], span[-1:]) if r and not 0 <= r[0] < size]
     if wrong:
@@ -495,7 +507,7 @@ def _changed_links(
             raise ConfigError(f"{where}.dimension: {change.dimension} of {len(machine.dimensions)}")
         first, last = machine.first_link[change.dimension : change.dimension + 2]
         touched &= (np.arange(len(links)) >= first) & (np.arange(len(links)) < last)
-    touched[machine.link_count :] = False  # `storage` says what servers do
+    touched[machine.link_count :] = False  # links of storage servers are described by `storage`
     bandwidth, latency = links.bandwidth.copy(), links.latency.copy()
     if change.bandwidth is not None:
         bandwidth[touched] = positive(change.bandwidth, "bandwidth", f"{where}.bandwidth")

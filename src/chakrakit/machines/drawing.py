@@ -1,4 +1,4 @@
-"""Machines in words and lines."""
+"""Machines as reports and as text drawings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chakrakit.results import Result
 
 
 class Preset(Result, msgspec.Struct, kw_only=True):
-    """One machine of the package in a row."""
+    """The main figures of one machine that comes with the package."""
 
     name: str
     device: str
@@ -35,7 +35,7 @@ class DimensionReport(Result, msgspec.Struct, kw_only=True):
 
 
 class DeviceReport(Result, msgspec.Struct, kw_only=True):
-    """One kind of device, in base units, with where its numbers are from."""
+    """One kind of device in base units, with the sources of its numbers."""
 
     name: str
     count: int
@@ -43,10 +43,10 @@ class DeviceReport(Result, msgspec.Struct, kw_only=True):
     memory: float
     memory_bandwidth: float
     power: float
-    """The limit it holds itself to, W."""
+    """Its power limit, W."""
     idle_power: float
     price_per_hour: float
-    """In US dollars; 0 where it has none."""
+    """In US dollars; 0 where no price is given."""
     sources: dict[str, str]
 
 
@@ -130,18 +130,18 @@ def _bandwidths(machine: Machine, k: int) -> list[float]:
 
 
 def draw(machine: Machine) -> str:
-    """A few lines: devices, then every dimension from the inside out."""
+    """A drawing in text: the devices, then every dimension from the inside out."""
     lines = [f"{machine.name}: {machine.size:,} devices, {len(machine.links):,} links one way"]
     for i, d in enumerate(machine.devices):
         count = int((machine.device_of == i).sum())
         if count:
             rate = f", {d.peak_rate('bf16') / 1e12:g} TFLOP/s bf16" if d.peak else ""
-            held = (
+            memory = (
                 f", {show_bytes(d.memory)} at {show_bandwidth(d.memory_bandwidth)}"
                 if d.memory
                 else ""
             )
-            lines.append(f"  {count:,} × {d.name}{rate}{held}")
+            lines.append(f"  {count:,} × {d.name}{rate}{memory}")
     for k, dimension in enumerate(machine.dimensions):
         if dimension.size > 1:
             lines.append("  " * (k + 1) + "└─ " + _dimension(machine, k))
@@ -162,10 +162,11 @@ def _dimension(machine: Machine, k: int) -> str:
 
 
 _MOST = 16
+"""Devices that are drawn; more would not fit into a line of 80 characters."""
 
 
 def _picture(machine: Machine) -> list[str]:
-    """The innermost dimension that has links, device by device."""
+    """A drawing of the innermost dimension that has links, device by device."""
     inner = [d for d in machine.dimensions if d.size > 1]
     if not inner:
         return []

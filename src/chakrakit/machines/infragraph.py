@@ -1,4 +1,4 @@
-"""InfraGraph files as machines: the infrastructure's graph, link by link.
+"""Reads InfraGraph files as machines: the infrastructure's graph, link by link.
 
 A device is a subgraph of components; `choice: device` nests another. Endpoints are `name` or
 `name[a:b]` slices of instances and components. Accelerators (`xpu`) are the ranks, in the order of
@@ -92,7 +92,7 @@ class _Infrastructure(msgspec.Struct):
 
 
 def parse_infragraph(content: dict[str, Any], where: str) -> Machine:
-    """The machine, with one rank an `xpu`."""
+    """The machine of an InfraGraph file, with one rank per `xpu`."""
     try:
         infrastructure = msgspec.convert(content, _Infrastructure)
     except msgspec.ValidationError as error:
@@ -105,7 +105,7 @@ def parse_infragraph(content: dict[str, Any], where: str) -> Machine:
 
 
 class _Expansion:
-    """Every component by name (`server.0.xpu.3`) and every link between two of them."""
+    """Names every component (`server.0.xpu.3`) and lists every link between two of them."""
 
     def __init__(self, infrastructure: _Infrastructure, where: str) -> None:
         self.where = where
@@ -124,20 +124,20 @@ class _Expansion:
             self._join(edge, ends[0], ends[1], wires)
 
     def _parts(self, infrastructure: _Infrastructure) -> int:
-        """How many components there will be, inside of each other ones too."""
-        known: dict[str, int] = {}
+        """The number of components, nested ones included."""
+        parts_of: dict[str, int] = {}
 
         def inside(name: str, depth: int) -> int:
             device = self._device(name)
             if depth > 16:
                 raise ConfigError(f"{self.where}: device {name!r} contains itself")
-            if name not in known:
-                known[name] = 1 + sum(
+            if name not in parts_of:
+                parts_of[name] = 1 + sum(
                     _counted(part, self.where)
                     * (inside(part.name, depth + 1) if part.choice == "device" else 1)
                     for part in device.components
                 )
-            return known[name]
+            return parts_of[name]
 
         return sum(_counted(i, self.where) * inside(i.device, 0) for i in infrastructure.instances)
 
@@ -180,15 +180,15 @@ class _Expansion:
         return [f"{path}.{name}.{i}" for i in span]
 
     def _slice(self, text: str, counts: dict[str, int]) -> tuple[str, range]:
-        found = _SLICE.match(text)
-        if found is None or found["name"] not in counts:
+        match = _SLICE.match(text)
+        if match is None or match["name"] not in counts:
             raise ConfigError(f"{self.where}: endpoint {text!r} names none of {', '.join(counts)}")
-        count = counts[found["name"]]
-        first = int(found["a"] or 0)
-        last = int(found["b"] or count) if found["colon"] or not found["a"] else first + 1
+        count = counts[match["name"]]
+        first = int(match["a"] or 0)
+        last = int(match["b"] or count) if match["colon"] or not match["a"] else first + 1
         if not 0 <= first < last <= count:
             raise ConfigError(f"{self.where}: {text!r} reaches beyond the {count} there are")
-        return found["name"], range(first, last)
+        return match["name"], range(first, last)
 
     def _join(self, edge: _Edge, a: list[str], b: list[str], wires: dict[str, _Link]) -> None:
         if edge.link not in wires:

@@ -1,4 +1,4 @@
-"""Machines by name or file: presets, our own files, InfraGraph, ASTRA-sim's network files."""
+"""Loads machines by name or file: presets, chakrakit's own files, InfraGraph, ASTRA-sim's network files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from chakrakit.machines.description import (
 )
 from chakrakit.machines.fabric import Machine
 
-# ASTRA-sim's analytical network files as machines: Ring, FullyConnected and Switch dimensions.
+# --- ASTRA-sim's analytical network files -------------------------------------------------------
 
 
 _SHAPES = {"Ring": "ring", "FullyConnected": "full", "Switch": "switch"}
 _GB = 2**30
-"""What that file calls a GB."""
+"""Bytes of what ASTRA-sim's network file calls a GB."""
 
 
 class AstraNetwork(msgspec.Struct, kw_only=True):
@@ -40,7 +40,7 @@ class AstraNetwork(msgspec.Struct, kw_only=True):
 
 
 def parse_astra_network(content: dict[str, Any], where: str) -> Machine:
-    """The machine; devices have no figures of their own, as the file has none."""
+    """The machine of ASTRA-sim's network file; its devices have no rates or memory, as the file has none."""
     try:
         network = msgspec.convert(content, AstraNetwork)
     except msgspec.ValidationError as error:
@@ -68,12 +68,15 @@ def _dimension(
     )
 
 
+# --- presets and files --------------------------------------------------------------------------
+
+
 _PRESETS = Path(__file__).parent / "presets"
 _NAME = re.compile(r"(?P<name>[a-z0-9.-]+?)(:(?P<nodes>\d{1,20}))?$")
 
 
 def preset_names() -> list[str]:
-    """The machines that come with the package."""
+    """The names of the machines that come with the package."""
     return sorted(f.stem for f in _PRESETS.glob("*.yaml"))
 
 
@@ -84,14 +87,14 @@ def preset_text(name: str) -> dict[str, Any]:
 
 
 def parse_name(name: str) -> tuple[str | None, int | None]:
-    """The preset a name means and its number of nodes; no preset where it means a file."""
-    found = _NAME.match(name)
-    if not found or found["name"] not in preset_names():
+    """The preset and the number of nodes that a name such as `dgx-h100:32` stands for; None for a file."""
+    match = _NAME.match(name)
+    if not match or match["name"] not in preset_names():
         return None, None
-    nodes = int(found["nodes"]) if found["nodes"] else None
+    nodes = int(match["nodes"]) if match["nodes"] else None
     if nodes == 0:
         raise ConfigError(f"{name}: 0 nodes; give 1 or more")
-    return found["name"], nodes
+    return match["name"], nodes
 
 
 def machine(description: Mapping[str, Any]) -> Machine:
@@ -144,7 +147,7 @@ def load_machine(name: str) -> Machine:
 
 
 def read_machine(content: dict[str, Any], where: str) -> Machine:
-    """A decoded file of any kind; its keys say which."""
+    """The machine of a decoded file; the format is recognized by its keys."""
     if {"instances", "edges"} & set(content) and "devices" in content:
         from chakrakit.machines.infragraph import parse_infragraph
 

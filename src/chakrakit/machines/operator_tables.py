@@ -1,4 +1,4 @@
-"""Profiles from operators timed one by one, each with a cold and with a warm cache."""
+"""Makes profiles of operators that were timed one by one, each with a cold and with a warm cache."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from chakrakit.machines.device import Profile, Row
 from chakrakit.operators import STREAMS, Operation, operation_of, read_call
 
 CLOSE, SAME, SMALL = 0.35, 0.05, 1 << 20
-"""Octaves in every dimension and share of the time within which two rows say the same; bytes below which an
-operator shows its latency only."""
+"""Two rows are redundant within this many octaves in every dimension and this share of the time, which is
+below what predictions miss by. An operator that moves fewer than SMALL bytes shows its latency only."""
 
 
 class _Timed(msgspec.Struct, forbid_unknown_fields=True):
@@ -40,25 +40,25 @@ class OperatorTimes(msgspec.Struct):
 
 
 def is_operator_table(path: Path) -> bool:
-    """Whether a file holds timed operators and not the short form of microbenchmarks."""
+    """Whether a file holds timed operators, and not microbenchmarks in their short form."""
     with path.open("rb") as file:
         return b'"shapes"' in file.read(1 << 16)
 
 
 def profile_from_operators(path: Path) -> Profile:
-    """`{"gpu", "rows": [{"op", "shapes", "types", "strides", "values", "us", "warm"}]}` as a profile."""
+    """The profile of a file of timed operators (`OperatorTimes`)."""
     times = read_json(path, OperatorTimes, "a file of timed operators", LARGEST_WRITTEN)
-    seen: dict[str, dict[tuple[int, ...], list[tuple[Operation, _Timed]]]] = {}
+    timings: dict[str, dict[tuple[int, ...], list[tuple[Operation, _Timed]]]] = {}
     for row in times.rows:
         if not row.us > 0:
             raise ConfigError(f"{path}: {row.op} {row.shapes} takes {row.us} us")
         call = read_call(
             row.op, row.shapes, row.types, row.strides, row.values, kernels=tuple(row.kernels)
         )
-        if (found := operation_of(call)) is not None:
-            by_shape = seen.setdefault(found.table or found.kind, {})
-            by_shape.setdefault(found.shape, []).append((found, row))
-    classes = {name: _thinned(_rows(shapes)) for name, shapes in seen.items()}
+        if (operation := operation_of(call)) is not None:
+            by_shape = timings.setdefault(operation.table or operation.kind, {})
+            by_shape.setdefault(operation.shape, []).append((operation, row))
+    classes = {name: _thinned(_rows(shapes)) for name, shapes in timings.items()}
     _add_streams(classes)
     classes = {name: rows for name, rows in classes.items() if not _is_latency(name, rows)}
     return Profile(
@@ -73,15 +73,15 @@ def profile_from_operators(path: Path) -> Profile:
 def _rows(shapes: dict[tuple[int, ...], list[tuple[Operation, _Timed]]]) -> list[Row]:
     """One row per shape: the median of its times."""
     out = []
-    for _, found in sorted(shapes.items()):
-        us = float(np.median([row.us for _, row in found]))
-        warm = float(np.median([row.warm or row.us for _, row in found]))
-        out.append(_row(found[0][0], us, warm))
+    for _, timings in sorted(shapes.items()):
+        us = float(np.median([row.us for _, row in timings]))
+        warm = float(np.median([row.warm or row.us for _, row in timings]))
+        out.append(_row(timings[0][0], us, warm))
     return out
 
 
 def _row(operation: Operation, us: float, warm: float) -> Row:
-    """What is 0 or the same as cold is left out, which keeps the file small."""
+    """A row without the fields that are 0 or equal to the cold time, which keeps the file small."""
     more = {"flops": operation.flops} if operation.flops else {}
     if warm < 0.99 * us:
         more["warm"] = round(warm, 3)
@@ -89,26 +89,29 @@ def _row(operation: Operation, us: float, warm: float) -> Row:
 
 
 def _thinned(rows: list[Row]) -> list[Row]:
-    """Without rows that lie next to another of about the same time: they add size and no knowledge."""
-    kept: list[Row] = []
+    """The rows without those that lie close to another row of about the same time."""
+    sparse: list[Row] = []
     places = np.empty((0, len(rows[0].shape)))
     for row in rows:
         place = np.log2(np.maximum(1, np.array(row.shape, np.float64)))
         near = np.flatnonzero((np.abs(places - place) < CLOSE).all(1))
-        if not any(abs(kept[i].us / row.us - 1) < SAME for i in near.tolist()):
-            kept.append(row)
+        if not any(abs(sparse[i].us / row.us - 1) < SAME for i in near.tolist()):
+            sparse.append(row)
             places = np.vstack([places, place])
-    return kept
+    return sparse
 
 
 def _is_latency(name: str, rows: list[Row]) -> bool:
-    """Whether a class was only timed so small that it says nothing of larger sizes, where streaming does."""
+    """Whether a class was timed only at small sizes, which show latency and no bandwidth."""
     streams = len(rows[0].shape) == 2 and "." not in name
     return streams and max(r.bytes for r in rows) < SMALL
 
 
 def _add_streams(classes: dict[str, list[Row]]) -> None:
-    """Classes for operators that nobody timed: (bytes), and (elements, bytes, run) of strided memory."""
+    """Adds classes for operators that were not timed, from those that only stream through memory.
+
+    Shapes are (bytes), and (elements, bytes, run) for strided memory.
+    """
     plain: dict[int, list[Row]] = defaultdict(list)
     for row in (r for name in STREAMS for r in classes.get(name, [])):
         plain[round(row.bytes)].append(row)

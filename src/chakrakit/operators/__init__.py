@@ -1,4 +1,4 @@
-"""What every room must know of operators and their tensors, once.
+"""What every room needs to know about operators and their tensors, in one place.
 
 One reader of recorded arguments (`calls`), one table of what operators compute, touch and alias (`table`),
 one of names of communication (`communication`), one of XLA's opcodes (`hlo`), and the closed forms.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from chakrakit.operators.calls import (
     LARGEST,
+    ArgumentTexts,
     Call,
     Operand,
     Operation,
     RecordedTensor,
-    Texts,
     is_in_place,
     is_recorded_tensor,
     json_list,
@@ -60,7 +60,7 @@ from chakrakit.operators.formulas import (
     product_flops,
 )
 from chakrakit.operators.hlo import HLO_COLLECTIVES, opcode_work
-from chakrakit.operators.names import COMPOSITE, REFUSED, REPLAYED
+from chakrakit.operators.names import ALLOCATIONS, COPIES, INDEXING, VIEWS
 from chakrakit.operators.products import gemm_operation
 from chakrakit.operators.streaming import STREAMS, streamed
 from chakrakit.operators.table import (
@@ -78,15 +78,15 @@ from chakrakit.operators.table import (
 
 __all__ = [
     "ADAM",
-    "COMPOSITE",
+    "ALLOCATIONS",
+    "COPIES",
     "GELU",
     "HLO_COLLECTIVES",
+    "INDEXING",
     "LARGEST",
     "LAYER_NORM",
     "NORM",
     "PARAMETERS",
-    "REFUSED",
-    "REPLAYED",
     "SGD",
     "SILU",
     "SOFTMAX",
@@ -95,6 +95,8 @@ __all__ = [
     "SWIGLU",
     "TABLED",
     "TYPES",
+    "VIEWS",
+    "ArgumentTexts",
     "Call",
     "Cost",
     "ElementType",
@@ -103,7 +105,6 @@ __all__ = [
     "Operator",
     "PerElement",
     "RecordedTensor",
-    "Texts",
     "Work",
     "WorkingType",
     "attention_flops",

@@ -1,8 +1,8 @@
-"""Calls: the one reader of recorded arguments.
+"""Calls of operators: the one reader of recorded arguments, and Operation, the work of a call.
 
 Recorders write an operator's arguments as texts: `inputs_shapes`, `inputs_types`, `inputs_strides` and
 `inputs_values`, where a tensor is `[tensor, storage, offset, elements, element bytes, device]`. Anybody may
-have written them, so whatever they do not say, or say in a form that no tensor has, is unknown and never an
+have written them, so what is missing, or has a form that no tensor has, counts as unknown and is never an
 error.
 """
 
@@ -31,7 +31,7 @@ _NESTED = 8
 
 
 def json_value(text: str | None) -> Any:
-    """What a text of JSON says; None where it is none, or is nested deeper than anything real."""
+    """A JSON text decoded; None where it is empty, not JSON, or nested too deeply to be real."""
     if not text:
         return None
     try:
@@ -41,7 +41,7 @@ def json_value(text: str | None) -> Any:
 
 
 def _lenient(text: str) -> Any:
-    """PyTorch also writes NaN and Infinity, which are no JSON."""
+    """The same for texts with NaN or Infinity, which PyTorch writes although JSON does not have them."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -49,7 +49,7 @@ def _lenient(text: str) -> Any:
 
 
 def json_list(text: str | None) -> list[Any]:
-    """The list that a text of JSON says; [] for all else."""
+    """The list in a JSON text; [] for anything else."""
     parsed = json_value(text)
     return parsed if isinstance(parsed, list) else []
 
@@ -74,7 +74,7 @@ class RecordedTensor(NamedTuple):
         return self.elements * self.width
 
     def extent(self, shape: Any, strides: Any) -> int:
-        """Bytes from the storage's begin to the tensor's last element; an expanded tensor is small."""
+        """Bytes from the storage's beginning to the tensor's last element; an expanded tensor is small."""
         elements = self.elements
         if _whole_numbers(shape) and _whole_numbers(strides) and 0 < len(shape) == len(strides):
             last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if n > 1)
@@ -93,7 +93,7 @@ def is_recorded_tensor(value: Any) -> bool:
 
 
 def recorded_tensor(value: Any) -> RecordedTensor | None:
-    """The tensor that a recorded value is; None for one that cannot be.
+    """A recorded value as a tensor; None where it cannot be one.
 
     This is the one rule: five whole numbers within 62 bits and a device; offset, elements and their
     size are not below 0, and its bytes are within 62 bits as well.
@@ -139,7 +139,7 @@ def _at(values: Any, index: int) -> Any:
 
 
 class Operand(NamedTuple):
-    """A tensor of a call. `storage` is -1 where it is not known, and strides are none then too."""
+    """A tensor of a call; `storage` is -1, and `strides` None, where the recording does not have it."""
 
     shape: tuple[int, ...]
     each: int
@@ -151,7 +151,7 @@ class Operand(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """How many elements it has to the program."""
+        """How many elements the program sees in it."""
         return math.prod(self.shape)
 
     @property
@@ -159,8 +159,8 @@ class Operand(NamedTuple):
         """Bytes of it in memory: a dimension of stride 0 repeats the same ones."""
         if self.strides is None or len(self.strides) != len(self.shape):
             return self.elements * self.each
-        kept = [n for n, s in zip(self.shape, self.strides, strict=True) if s]
-        return math.prod(kept) * self.each if self.elements else 0
+        stored_sizes = [n for n, s in zip(self.shape, self.strides, strict=True) if s]
+        return math.prod(stored_sizes) * self.each if self.elements else 0
 
     @property
     def run(self) -> int:
@@ -176,7 +176,7 @@ class Operand(NamedTuple):
 
     @property
     def contiguous(self) -> bool:
-        """Whether it lies in memory as the program counts it."""
+        """Whether its elements lie in memory in the order in which the program counts them."""
         return self.run >= self.elements * self.each
 
     @property
@@ -261,7 +261,7 @@ def is_in_place(name: str) -> bool:
     return name.endswith("_") and not name.endswith("__")
 
 
-class Texts(NamedTuple):
+class ArgumentTexts(NamedTuple):
     """The recorded texts of one side of a call."""
 
     shapes: str = ""
@@ -276,21 +276,21 @@ def read_call(
     types: str,
     strides: str = "",
     values: str = "",
-    outputs: Texts | None = None,
+    outputs: ArgumentTexts | None = None,
     kernels: tuple[str, ...] = (),
 ) -> Call:
     """A call from the texts of a row.
 
-    Tensors on the host count where the whole call is on the host; beside tensors of a device they are
-    numbers that are given to a kernel.
+    Tensors on the host are kept only where the whole call is on the host; beside tensors of a device they
+    are numbers that a kernel is passed.
     """
-    told = json_list(values)
-    inputs = _arguments(Texts(shapes, types, strides), told)
+    recorded_values = json_list(values)
+    inputs = _arguments(ArgumentTexts(shapes, types, strides), recorded_values)
     results = _opened(_arguments(outputs, json_list(outputs.values))) if outputs else []
     if any(not t.on_host for t in (*_opened(inputs), *results)):
         inputs = [_without_host(argument) for argument in inputs]
         results = [t for t in results if not t.on_host]
-    return Call(name, inputs, told, results, kernels)
+    return Call(name, inputs, recorded_values, results, kernels)
 
 
 def _opened(arguments: Sequence[Argument]) -> list[Operand]:
@@ -306,37 +306,37 @@ def _without_host(argument: Argument) -> Argument:
     return None if argument is None or argument.on_host else argument
 
 
-def _arguments(texts: Texts, told: list[Any]) -> list[Argument]:
-    """One entry per shape; shapes beyond the types that are told are of the first one's."""
+def _arguments(texts: ArgumentTexts, recorded_values: list[Any]) -> list[Argument]:
+    """One argument per shape; a shape for which no type is recorded has the first one's type."""
     shapes, steps = json_list(texts.shapes), json_list(texts.strides)
     kinds = [kind if isinstance(kind, str) else "" for kind in json_list(texts.types)]
     kinds += [kinds[0] if kinds and shape else "" for shape in shapes[len(kinds) :]]
     return [
-        _argument(shape, kind, _at(steps, i), _at(told, i))
+        _argument(shape, kind, _at(steps, i), _at(recorded_values, i))
         for i, (shape, kind) in enumerate(zip(shapes, kinds, strict=False))
     ]
 
 
-def _argument(shape: Any, kind: str, strides: Any, told: Any) -> Argument:
+def _argument(shape: Any, kind: str, strides: Any, recorded_value: Any) -> Argument:
     names = _ELEMENT.findall(kind)
     if kind.startswith("GenericList") or (_nested(shape) and names):
         if not names or not isinstance(shape, list):
             return None
         names = names if len(names) == len(shape) else names[:1] * len(shape)
         items = (
-            _operand(one, name, _at(strides, i), _at(told, i))
-            for i, (one, name) in enumerate(zip(shape, names, strict=True))
+            _operand(item_shape, name, _at(strides, i), _at(recorded_value, i))
+            for i, (item_shape, name) in enumerate(zip(shape, names, strict=True))
         )
         return [item for item in items if item is not None]
-    return _operand(shape, names[0], strides, told) if names else None
+    return _operand(shape, names[0], strides, recorded_value) if names else None
 
 
-def _operand(shape: Any, name: str, strides: Any, told: Any) -> Operand | None:
-    """A tensor by its shape and type; `told` is what the recorded values say of it."""
+def _operand(shape: Any, name: str, strides: Any, recorded_value: Any) -> Operand | None:
+    """A tensor from its shape and type; `recorded_value` is its entry among the recorded values."""
     if name.startswith(_NOTHING) or not _whole_numbers(shape) or min(shape, default=0) < 0:
         return None
     steps = tuple(strides) if _whole_numbers(strides) and len(strides) == len(shape) else None
-    tensor = recorded_tensor(told)
+    tensor = recorded_tensor(recorded_value)
     element, recorded = find_type(name), tensor.width if tensor else 4
     width = recorded if element is None else element.bytes_of(1)
     storage = tensor.storage if tensor else -1
@@ -354,7 +354,7 @@ def _nested(shape: Any) -> bool:
 class Operation(NamedTuple):
     """A class of work and its size.
 
-    `kind` is the class that people and passes speak of (`gemm`, `attention`, `elementwise`); `table` the
+    `kind` is the class that people and passes name (`gemm`, `attention`, `elementwise`); `table` the
     finer one that a profile may have measured (`gemm.fp32.nt`, `embedding`), asked first. `shape` is what
     the table is keyed by, or nothing. `flops` are those of product units, `vector_ops` all others.
     """
@@ -368,6 +368,6 @@ class Operation(NamedTuple):
 
 
 Measure = Callable[[Call], Operation | None]
-"""The class, size and bytes of a call; None where its tensors are unknown. The table adds its FLOPs."""
+"""Gives the class, size and bytes of a call; None where its tensors are unknown. The table adds FLOPs."""
 Count = Callable[[Call], int]
-"""The floating-point operations of a call; 0 where its tensors are unknown."""
+"""Gives the floating-point operations of a call; 0 where its tensors are unknown."""

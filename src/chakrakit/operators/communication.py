@@ -1,6 +1,6 @@
 """Names of communication: which collective an operator, a library's record or a kernel stands for.
 
-This is the one table of such names. A library of kernels that is not here is one line in `LIBRARIES`.
+This is the one table of such names. A library that is not here yet takes one line in `LIBRARIES`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 
-class Library(NamedTuple):
+class LibraryNames(NamedTuple):
     """A communication library by the names it leaves in recordings."""
 
     name: str
@@ -24,13 +24,13 @@ class Library(NamedTuple):
 
 
 LIBRARIES = (
-    Library("nccl", r"nccl(Dev)?Kernel"),
-    Library("rccl", r"rccl|msccl"),
-    Library("gloo"),
-    Library("mpi"),
-    Library("ucc"),
-    Library("xccl"),
-    Library("hccl"),
+    LibraryNames("nccl", r"nccl(Dev)?Kernel"),
+    LibraryNames("rccl", r"rccl|msccl"),
+    LibraryNames("gloo"),
+    LibraryNames("mpi"),
+    LibraryNames("ucc"),
+    LibraryNames("xccl"),
+    LibraryNames("hccl"),
 )
 """PyTorch records a call of a library as `nccl:all_reduce`."""
 
@@ -77,7 +77,7 @@ _KERNEL = re.compile("|".join(x.kernels for x in LIBRARIES if x.kernels), re.IGN
 
 @lru_cache(1 << 14)
 def collective_of(name: str) -> str:
-    """ALL_REDUCE, …, SEND or RECV: what a name speaks of; "" where that cannot be told."""
+    """The collective that a name stands for: ALL_REDUCE, …, SEND or RECV; "" where it cannot be told."""
     word = re.sub(r"[_\-\s]", "", name.lower())
     if _BOTH_ENDS in word:
         return ""

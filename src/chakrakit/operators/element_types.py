@@ -61,15 +61,15 @@ class ElementType(msgspec.Struct, frozen=True):
         return self.computes_as or self.name
 
     def bytes_of(self, elements: int) -> int:
-        """Bytes of so many elements next to each other, the last byte filled up."""
+        """Bytes of so many elements next to each other, rounded up to a whole byte."""
         return -(-elements * self.bits // 8)
 
     @property
     def spellings(self) -> tuple[str, ...]:
         """Every way to write the type, the short name first, in the ecosystems' own case."""
-        own = (self.name, self.torch, self.scalar, self.cpp, self.clang)
-        others = (self.hlo, self.numpy, self.nccl, *self.also)
-        return tuple(dict.fromkeys(text for text in (*own, *others) if text))
+        torch_spellings = (self.name, self.torch, self.scalar, self.cpp, self.clang)
+        other_spellings = (self.hlo, self.numpy, self.nccl, *self.also)
+        return tuple(dict.fromkeys(text for text in (*torch_spellings, *other_spellings) if text))
 
 
 _T = ElementType
@@ -187,7 +187,7 @@ _BY_CODE: dict[Ecosystem, dict[int, ElementType]] = {
 
 
 def find_type(spelling: str) -> ElementType | None:
-    """The type of that spelling, with `torch.` or `c10::` before it or not; None if nobody here uses it."""
+    """The type of that spelling, with or without `torch.` or `c10::` before it; None if it is unknown."""
     return _BY_SPELLING.get(spelling.lower().removeprefix("torch.").removeprefix("c10::"))
 
 
@@ -204,18 +204,18 @@ def element_type(spelling: str) -> ElementType:
 def type_of_cpp(text: str) -> ElementType | None:
     """The type that PyTorch records a tensor's elements as, in its own case; None for anything else.
 
-    Next to tensors of `int`, recorded arguments are numbers of type `Int`, which are no tensors.
+    Next to tensors of `int`, recorded arguments are numbers of type `Int`, which are not tensors.
     """
     return _BY_CPP.get(text)
 
 
 def type_of_code(ecosystem: Ecosystem, code: int) -> ElementType | None:
-    """The type that an ecosystem gives this number; None for a number of no type here."""
+    """The type that an ecosystem gives this number; None where no type here has it."""
     return _BY_CODE[ecosystem].get(code)
 
 
 def dtype_name(spelling: str) -> str:
-    """The short name of a type; a spelling that nobody here uses stays, in lower case."""
+    """The short name of a type; an unknown spelling stays, in lower case."""
     element = find_type(spelling)
     return spelling.lower() if element is None else element.name
 
@@ -227,7 +227,7 @@ def rate_name(spelling: str) -> str:
 
 
 def element_bytes(spelling: str) -> float:
-    """Bytes of an element, half a one for four bits; 0 for a spelling that nobody here uses."""
+    """Bytes of an element, 0.5 for four bits; 0 for an unknown spelling."""
     element = find_type(spelling)
     return 0.0 if element is None else element.bits / 8
 

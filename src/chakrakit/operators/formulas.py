@@ -40,7 +40,7 @@ ADAM, ADAMW, SGD = 14, 16, 4
 
 
 def product_flops(m: int, n: int, k: int, batch: int = 1) -> int:
-    """M×K times K×N, as often as `batch`."""
+    """Operations of `batch` products of an M×K matrix with a K×N matrix."""
     return 2 * batch * m * n * k
 
 
@@ -53,12 +53,12 @@ def attention_flops(
     backward: bool = False,
     scores_again: bool = True,
 ) -> int:
-    """Attention with `scores` pairs of a query and a key, over batch and query heads.
+    """Operations of attention with `scores` pairs of a query and a key, over batch and query heads.
 
     Forward there are two products per score: with a key of `width`, with a value of `value_width`. Backward
-    each has two gradients, and fused kernels make the scores once more; without `scores_again` it is what
-    the model needs, whoever keeps the scores. Fewer heads of keys than of queries spare nothing: every query
-    head has scores of its own. Causality spares half.
+    each has two gradients, and fused kernels compute the scores once more; without `scores_again` they are
+    taken as kept. Fewer heads of keys than of queries save nothing, since every query head has its own
+    scores. Causality saves half.
     """
     per_score = 2 * (width + value_width)
     if backward:
@@ -67,9 +67,9 @@ def attention_flops(
 
 
 def convolution_flops(pixels: int, weight: Sequence[int]) -> int:
-    """A window for each of `pixels`, which are batch × size of the result: of the image where transposed.
+    """Operations of a window for each of `pixels`: batch × size of the result, of the image if transposed.
 
-    The weight is (channels, channels of a group, window…), whichever of them come out.
+    The weight is (channels, channels of a group, window…), whichever of the two are the result's.
     """
     return 2 * pixels * prod(weight)
 
@@ -89,5 +89,5 @@ def transposed_size(
 
 
 def recurrent_flops(steps: int, batch: int, weights: int, passes: int = 1) -> int:
-    """Every element of the weight matrices once per step; the gradients are two such passes."""
+    """Operations that use every weight once per step and batch entry; gradients are two such passes."""
     return 2 * passes * steps * batch * weights

@@ -1,4 +1,4 @@
-"""XLA's opcodes: the kind of work of each, in the terms that operators of PyTorch are told in."""
+"""XLA's opcodes: the kind of work that each does, named as for PyTorch's operators."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _WORK = {
 
 
 def opcode_work(opcode: str) -> Work:
-    """The kind of work of an opcode; whatever has no other computes element by element.
+    """The kind of work of an opcode; one that is not listed computes element by element.
 
-    A view stands for no work unless it is fused into something; what calls other computations (`FUSED`) does
-    their work and none of its own.
+    A view does no work unless it is fused into something; an opcode that calls other computations (`FUSED`)
+    does their work and nothing else.
     """
     return _WORK.get(opcode, Work.VECTOR)

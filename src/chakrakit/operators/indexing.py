@@ -10,7 +10,7 @@ from chakrakit.operators.calls import Call, Operand, Operation
 def _operation(
     call: Call, picked: int, width: int, table: int, moved: float, tail: str = ""
 ) -> Operation:
-    """(rows picked, bytes of a row, bytes of the table)."""
+    """The operation, keyed by (rows picked, bytes of a row, bytes of the table)."""
     shape = (max(1, picked), max(1, width), max(1, table))
     return Operation("elementwise", shape, 0.0, max(1.0, moved), call.short + tail)
 
@@ -23,7 +23,7 @@ def _row(table: Operand, axis: int) -> int:
 
 
 def selection(call: Call) -> Operation | None:
-    """`index_select`, `gather` along an axis: (table, axis, index)."""
+    """The work of `index_select` and `gather`, which are called with (table, axis, index)."""
     table, index = call.tensor(0), call.tensor(2)
     if table is None or index is None:
         return None
@@ -39,7 +39,7 @@ def selection(call: Call) -> Operation | None:
 
 
 def lookup(call: Call) -> Operation | None:
-    """`embedding`: (weight, indices)."""
+    """The work of `embedding`, which is called with (weight, indices)."""
     weight, index = call.tensor(0), call.tensor(1)
     if weight is None or index is None or len(weight.shape) != 2:
         return None
@@ -49,7 +49,7 @@ def lookup(call: Call) -> Operation | None:
 
 
 def lookup_backward(call: Call) -> Operation | None:
-    """`embedding_dense_backward`: (gradient, indices, rows of the table); the table is cleared first."""
+    """The work of `embedding_dense_backward` (gradient, indices, rows); the table is cleared first."""
     grad, index, count = call.tensor(0), call.tensor(1), call.value(2)
     if grad is None or index is None or not grad.shape or not isinstance(count, int):
         return None
@@ -59,7 +59,7 @@ def lookup_backward(call: Call) -> Operation | None:
 
 
 def bags(call: Call) -> Operation | None:
-    """`_embedding_bag`: (weight, indices, offsets): (rows picked, bytes of a row, bags)."""
+    """The work of `_embedding_bag` (weight, indices, offsets), by (rows picked, bytes of a row, bags)."""
     weight, index, offsets = call.tensor(0), call.tensor(1), call.tensor(2)
     if weight is None or index is None or offsets is None or len(weight.shape) != 2:
         return None
@@ -70,7 +70,7 @@ def bags(call: Call) -> Operation | None:
 
 
 def bags_backward(call: Call) -> Operation | None:
-    """`_embedding_bag_dense_backward`: (gradient, indices, offset of each index, …, rows)."""
+    """The work of `_embedding_bag_dense_backward` (gradient, indices, offset of each index, …, rows)."""
     grad, index = call.tensor(0), call.tensor(1)
     if grad is None or index is None or not grad.shape:
         return None
@@ -81,7 +81,7 @@ def bags_backward(call: Call) -> Operation | None:
 
 
 def advanced(call: Call) -> Operation | None:
-    """`index`: (table, list of indices). Each result is one element of the table."""
+    """The work of `index` (table, list of indices); each result is one element of the table."""
     table, indices = call.tensor(0), call.listed(1)
     if table is None or not indices:
         return None
@@ -103,7 +103,7 @@ def _picked(call: Call, table: Operand, indices: list[Operand]) -> tuple[int, in
 
 
 def placement(call: Call) -> Operation | None:
-    """`index_add`, `index_copy`, `scatter`, … along an axis: (table, axis, index, source)."""
+    """The work of `index_add`, `index_copy`, `scatter`, … (table, axis, index, source)."""
     table, index, source = call.tensor(0), call.tensor(2), call.tensor(3)
     if table is None or index is None:
         return None
@@ -116,7 +116,7 @@ def placement(call: Call) -> Operation | None:
 
 
 def put(call: Call) -> Operation | None:
-    """`index_put`: (table, list of indices, values, whether to add). Adding sorts the indices first."""
+    """The work of `index_put` (table, indices, values, whether to add); adding sorts the indices first."""
     table, indices, source = call.tensor(0), call.listed(1), call.tensor(2)
     if table is None or not indices:
         return None

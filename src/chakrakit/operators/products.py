@@ -23,14 +23,14 @@ _TENSOR_CORES = re.compile("tf32|s1688|tensorop|nvjet_sm90_s", re.IGNORECASE)
 
 
 def gemm_operation(m: int, n: int, k: int, each: int = 2) -> Operation:
-    """M×K times K×N. Sizes that are no multiple of 8 leave the fast kernels, so they are a class apart."""
+    """The work of M×K times K×N; sizes not divisible by 8 run on slower kernels, so have their own class."""
     odd = n % 8 or k % 8
     flops, moved = product_flops(m, n, k), float(each) * (m * k + k * n + m * n)
     return Operation("gemm_odd" if odd else "gemm", (m, n, k), float(flops), moved)
 
 
 def _precision(call: Call, operand: Operand) -> str:
-    """`` for 16 bits, else the type; what kernels' names say of single precision is believed."""
+    """The suffix for the element type, empty for 16 bits; kernels' names tell `.tf32` from `.fp32`."""
     if operand.each == 2:
         return ""
     if dtype_name(operand.dtype) != "fp32":
@@ -39,7 +39,7 @@ def _precision(call: Call, operand: Operand) -> str:
 
 
 def _layout(operand: Operand) -> str:
-    """`t` where the second to last dimension is the one that lies together in memory."""
+    """`t` (transposed) where elements are adjacent along the second to last dimension, else `n`."""
     strides = operand.strides
     if strides is None or len(strides) < 2 or operand.shape[-1] == 1 or operand.shape[-2] == 1:
         return "n"
@@ -68,7 +68,7 @@ def _alignment(a: Operand, b: Operand, columns: int) -> str:
 
 
 def count_product(first: int) -> Count:
-    """Matrices or vectors at `first` and after it, batches before their last two dimensions."""
+    """Counts a product of the arguments at `first` and after it; batches precede the last two dimensions."""
 
     def count(call: Call) -> int:
         a, b = call.tensor(first), call.tensor(first + 1)
@@ -93,7 +93,7 @@ def broadcast_elements(shapes: Sequence[tuple[int, ...]]) -> int:
 
 
 def product(first: int) -> Measure:
-    """A product whose two matrices are the inputs from `first` on; a batch is (batch, m, n, k)."""
+    """Measures a product of the arguments at `first` and after it; a batch is keyed by (batch, m, n, k)."""
 
     def measure(call: Call) -> Operation | None:
         a, b = call.tensor(first), call.tensor(first + 1)
@@ -111,7 +111,7 @@ def product(first: int) -> Measure:
 
 
 def count_linear(call: Call) -> int:
-    """Rows of any number of dimensions times a weight of (outputs, inputs)."""
+    """Counts a tensor of any number of dimensions times a weight of (outputs, inputs)."""
     x, weight = call.tensor(0), call.tensor(1)
     if x is None or weight is None or not x.shape or len(weight.shape) not in (1, 2):
         return 0
@@ -120,7 +120,7 @@ def count_linear(call: Call) -> int:
 
 
 def linear(call: Call) -> Operation | None:
-    """The same class as the product that it comes down to, with the weight transposed."""
+    """The work of `linear`: that of the product it comes down to, with the weight transposed."""
     x, weight = call.tensor(0), call.tensor(1)
     if x is None or weight is None or not x.elements or not x.shape or len(weight.shape) != 2:
         return None
@@ -132,7 +132,7 @@ def linear(call: Call) -> Operation | None:
 
 
 def by_vector(first: int) -> Measure:
-    """A matrix times a vector, which is the product of one row with the transposed matrix."""
+    """Measures a matrix times a vector as the product of one row with the transposed matrix."""
 
     def measure(call: Call) -> Operation | None:
         a, b = call.tensor(first), call.tensor(first + 1)
@@ -146,7 +146,7 @@ def by_vector(first: int) -> Measure:
 
 
 def count_grouped(call: Call) -> int:
-    """Runs of rows, of columns or of the inner dimension with a matrix each; all runs together."""
+    """Counts a grouped product: runs of rows, columns or the inner dimension, each with its own matrix."""
     a, b = call.tensor(0), call.tensor(1)
     if a is None or b is None or not all(len(t.shape) in (2, 3) for t in (a, b)):
         return 0
@@ -155,10 +155,10 @@ def count_grouped(call: Call) -> int:
 
 
 def grouped(ends: int) -> Measure:
-    """(rows, n, k, groups), where the last rows of groups are the argument `ends`.
+    """Measures a grouped product by (rows, n, k, groups); the argument at `ends` has the groups' last rows.
 
     Two matrices without a batch are cut along the inner dimension, as the gradient of weights is: that is
-    a class of its own, (k, n, m, groups).
+    a separate class, keyed by (k, n, m, groups).
     """
 
     def measure(call: Call) -> Operation | None:
@@ -182,7 +182,7 @@ def grouped(ends: int) -> Measure:
 
 
 def count_listed(call: Call) -> int:
-    """Products of the matrices of two lists."""
+    """Counts the products of the matrices of two lists, pair by pair."""
     pairs = zip(call.listed(0), call.listed(1), strict=False)
     return sum(count_product(0)(Call(call.name, [a, b])) for a, b in pairs)
 
@@ -211,7 +211,7 @@ class Attention(NamedTuple):
         return call.value(self.causal) in (True, 1, 2)
 
     def tensors(self, call: Call) -> tuple[Operand, Operand, Operand] | None:
-        """Queries, keys and values; None where one is not there or has no four dimensions."""
+        """Queries, keys and values; None where one is missing or does not have four dimensions."""
         query, key, value = (call.tensor(i + self.backward) for i in range(3))
         if query is None or key is None or value is None:
             return None
@@ -233,23 +233,27 @@ class Attention(NamedTuple):
         )
 
     def measure(self, call: Call) -> Operation | None:
-        """(batch × heads, queries, keys, head size); one query over a cache counts heads of the cache."""
+        """The work, keyed by (batch × heads, queries, keys, head size); decoding counts the cache's heads."""
         tensors = self.tensors(call)
         if tensors is None:
             return None
         query, key, value = tensors
-        batch, heads, own = query.shape[0], query.shape[3 - self.rows], key.shape[3 - self.rows]
+        batch, heads, key_heads = (
+            query.shape[0],
+            query.shape[3 - self.rows],
+            key.shape[3 - self.rows],
+        )
         queries, keys, head = query.shape[self.rows], key.shape[self.rows], query.shape[3]
         moved = query.touched + key.touched + value.touched
         moved += batch * heads * queries * head * query.each
         kind = "attention_backward" if self.backward else "attention"
         masked = ".masked" * (self.mask >= 0 and call.tensor(self.mask) is not None)
         if queries == 1 and not self.backward:
-            shape = (batch * own, heads // max(1, own), keys, head)
+            shape = (batch * key_heads, heads // max(1, key_heads), keys, head)
             return Operation(kind, shape, 0.0, float(moved), f"decode.{self.backend}{masked}")
         table = f"{kind}.{self.backend}" + ".fp32" * (query.each == 4)
         table += ".causal" * self.causes(call) + masked + ".dropout" * self._drops(call)
-        table += ".grouped" * (own != heads)
+        table += ".grouped" * (key_heads != heads)
         size = (batch * heads, queries, keys, head)
         return Operation(kind, size, 0.0, float(moved * (1 + self.backward)), table)
 
@@ -266,7 +270,7 @@ def _four_dimensions(*tensors: Operand) -> bool:
 
 
 class Convolution(NamedTuple):
-    """Where a convolution has its arguments, -1 for one it does not take; the weight is after the image."""
+    """At which place a convolution has each argument, -1 for none; the weight comes after the image."""
 
     stride: int
     padding: int
@@ -274,9 +278,9 @@ class Convolution(NamedTuple):
     groups: int = -1
     transposed: int = -1
     more: int = -1
-    """The padding of a transposed one's result."""
+    """The output padding of a transposed convolution."""
     image: int = 0
-    wanted: int = -1
+    output_mask: int = -1
     """Backward: for which of image, weight and bias a gradient is wanted."""
     always_transposed: bool = False
 
@@ -287,8 +291,8 @@ class Convolution(NamedTuple):
 
     def is_transposed(self, call: Call) -> bool:
         """Whether every element of the image spreads over a window of the result."""
-        told = self.transposed >= 0 and call.value(self.transposed) is True
-        return self.always_transposed or told
+        flagged = self.transposed >= 0 and call.value(self.transposed) is True
+        return self.always_transposed or flagged
 
     def result(self, call: Call, x: Operand, w: Operand) -> tuple[int, ...]:
         """The result's size without batch and channels: as recorded, else from the arguments."""
@@ -305,7 +309,9 @@ class Convolution(NamedTuple):
         if self.is_transposed(call):
             padding, more = (_of(call, i, place, 0) for i in (self.padding, self.more))
             return transposed_size(size, window, stride, padding, dilation, more)
-        if not call.numbers(self.padding):  # not told: as most are padded, so that sizes stay
+        if not call.numbers(
+            self.padding
+        ):  # not recorded: taken as padded so that sizes stay, as most are
             return -(-size // max(1, stride))
         padding = _of(call, self.padding, place, 0)
         return convolution_size(size, window, stride, padding, dilation)
@@ -314,11 +320,13 @@ class Convolution(NamedTuple):
         """One forward; backward one for the gradient of the image and one for that of the weight."""
         if not self.backward:
             return 1
-        wanted = next((v for v in (call.value(self.wanted), *call.values) if _is_flags(v)), None)
-        return 2 if wanted is None else sum(bool(w) for w in wanted[:2])
+        output_mask = next(
+            (v for v in (call.value(self.output_mask), *call.values) if _is_flags(v)), None
+        )
+        return 2 if output_mask is None else sum(bool(w) for w in output_mask[:2])
 
     def operands(self, call: Call) -> tuple[Operand, Operand] | None:
-        """Image and weight; None where one is not there or they do not fit."""
+        """Image and weight; None where one is missing or they do not fit each other."""
         x, w = call.tensor(self.image), call.tensor(self.image + 1)
         if x is None or w is None or len(x.shape) < 3 or len(x.shape) != len(w.shape):
             return None
@@ -335,15 +343,15 @@ class Convolution(NamedTuple):
         return self.passes(call) * convolution_flops(pixels, w.shape)
 
     def measure(self, call: Call) -> Operation | None:
-        """(batch, channels in, size, channels out, window, stride) of images and lines; volumes: nothing."""
+        """The work, by (batch, channels in, size, channels out, window, stride); volumes have no key."""
         operands = self.operands(call)
         if operands is None:
             return None
         x, w = operands
         groups = max(1, call.number(self.groups, 1)) if self.groups >= 0 else 1
         outputs = w.shape[1] * groups if self.is_transposed(call) else w.shape[0]
-        made = x.shape[0] * math.prod(self.result(call, x, w)) * outputs
-        moved = float(self.passes(call) * x.each * (x.elements + made))
+        result_elements = x.shape[0] * math.prod(self.result(call, x, w)) * outputs
+        moved = float(self.passes(call) * x.each * (x.elements + result_elements))
         if len(x.shape) > 4:
             name = "conv_backward" if self.backward else "conv"
             return Operation(name, (), 0.0, moved, f"{name}.volume")
@@ -369,13 +377,13 @@ class Convolution(NamedTuple):
 
 
 def _of(call: Call, index: int, place: int, default: int) -> int:
-    """A number of a list of them, one per dimension; one alone is for all."""
+    """The entry for a dimension in a list of numbers; a single number counts for all dimensions."""
     numbers = call.numbers(index) if index >= 0 else []
     return (numbers[place] if place < len(numbers) else numbers[0]) if numbers else default
 
 
 def _image(operand: Operand) -> Operand:
-    """Four dimensions; a line is an image of one row."""
+    """The operand with four dimensions: a line becomes an image of one row."""
     if len(operand.shape) == 4:
         return operand
     batch, channels, length = operand.shape
@@ -385,13 +393,13 @@ def _image(operand: Operand) -> Operand:
 
 
 def _guessed_stride(call: Call, x: Operand) -> int:
-    """The stride, from the result where the arguments do not tell."""
+    """The stride as the sizes of image and result suggest, where the arguments do not have it."""
     out = call.outputs[0].shape if call.outputs else x.shape
     return max(1, round(x.shape[2] / max(1, out[2]))) if len(out) == len(x.shape) == 4 else 1
 
 
 def _spread(x: Operand, w: Operand, step: int, moved: float) -> Operation:
-    """A transposed convolution of cuDNN: the same key, a class of its own."""
+    """The work of a transposed convolution of cuDNN: the same key, a separate class."""
     batch, channels, height, _ = x.shape
     shape = (batch, channels, height, w.shape[1], w.shape[2], step)
     table = "conv_transpose" + (".fp32" if x.each == 4 else "")
@@ -406,7 +414,7 @@ def _is_flags(value: object) -> bool:
 
 
 class Recurrent(NamedTuple):
-    """Recurrent layers of cuDNN; `mode` is where the mode stands among the arguments."""
+    """Recurrent layers of cuDNN; `mode` is the place of the mode among the arguments."""
 
     passes: int
     mode: int
@@ -421,7 +429,7 @@ class Recurrent(NamedTuple):
         return recurrent_flops(math.prod(x.shape[:-1]), 1, weights, self.passes)
 
     def measure(self, call: Call) -> Operation | None:
-        """(steps of all layers, batch, hidden size, weights per layer); all weights are in one buffer."""
+        """The work, keyed by (steps of all layers, batch, hidden size, weights of a layer)."""
         x, weights, hidden = call.tensor(0), call.tensor(3), call.value(self.mode + 1)
         layers, both = call.value(self.mode + 3), call.value(self.mode + 7)
         if x is None or weights is None or len(x.shape) != 3 or not isinstance(hidden, int):

@@ -9,7 +9,7 @@ from chakrakit.operators.calls import Call, Measure, Operand, Operation
 
 
 def rows(kind: str, passes: int, table: str = "") -> Measure:
-    """(rows, bytes of a row) of the first tensor, of which as many as `passes` stream by."""
+    """Measures by (rows, bytes of a row) of the first tensor, which goes through memory `passes` times."""
 
     def measure(call: Call) -> Operation | None:
         x = call.tensor(0)
@@ -24,7 +24,7 @@ def rows(kind: str, passes: int, table: str = "") -> Measure:
 
 
 def groups(kind: str, passes: int) -> Measure:
-    """Images normalised in groups of channels: (groups of all images, bytes of a group)."""
+    """Measures images normalised in groups of channels by (groups of all images, bytes of a group)."""
 
     def measure(call: Call) -> Operation | None:
         x = call.tensor(0)
@@ -41,7 +41,7 @@ def groups(kind: str, passes: int) -> Measure:
 
 
 def channels(kind: str, passes: int) -> Measure:
-    """Images normalised by channel: (values per channel, channels)."""
+    """Measures images normalised by channel by (values per channel, channels)."""
 
     def measure(call: Call) -> Operation | None:
         x = call.tensor(0)
@@ -66,7 +66,7 @@ def _axes(value: Any, rank: int) -> list[int]:
 
 
 def results_of(call: Call, x: Operand, place: int) -> int:
-    """Results of a reduction of x: as recorded, else by the axes that are the argument at `place`."""
+    """How many results a reduction of x has: as recorded, else by the axes in the argument at `place`."""
     if call.outputs:
         return call.outputs[0].elements
     axes = _axes(call.value(place), len(x.shape)) or range(len(x.shape))
@@ -74,7 +74,10 @@ def results_of(call: Call, x: Operand, place: int) -> int:
 
 
 def reduction(kind: str, place: int) -> Measure:
-    """(results, bytes that make one), apart by whether they lie together; axes are an argument."""
+    """Measures a reduction by (results, bytes of each); the class says whether these bytes are adjacent.
+
+    The axes are the argument at `place`.
+    """
 
     def measure(call: Call) -> Operation | None:
         x = call.tensor(0)
@@ -105,9 +108,9 @@ def _reduces_neighbours(x: Operand, axes: list[int]) -> bool:
 
 
 def lines(place: int) -> Measure:
-    """Sorts, scans and selections: (rows, elements of a row, bytes of an element).
+    """Measures sorts, scans and selections by (rows, elements of a row, bytes of an element).
 
-    Along an axis whose elements lie apart they are a class of their own: a scan then goes step by step.
+    Along an axis whose elements are not adjacent they are a separate class: a scan then goes step by step.
     """
 
     def measure(call: Call) -> Operation | None:
@@ -126,7 +129,7 @@ def lines(place: int) -> Measure:
 
 
 def read_all(call: Call) -> Operation | None:
-    """Looks at all of the first tensor: (elements, bytes)."""
+    """The work of reading all of the first tensor, keyed by (elements, bytes)."""
     x = call.tensor(0)
     if x is None or not x.elements:
         return None
@@ -135,7 +138,7 @@ def read_all(call: Call) -> Operation | None:
 
 
 def loss_forward(call: Call) -> Operation | None:
-    """One element of each row is looked at."""
+    """The work of a loss: one element of each row is read."""
     x = call.tensor(0)
     if x is None or not x.elements or not x.shape:
         return None
@@ -144,7 +147,7 @@ def loss_forward(call: Call) -> Operation | None:
 
 
 def loss_backward(call: Call) -> Operation | None:
-    """All of the gradient is cleared, one element of each row set."""
+    """The work of a loss's gradient: all of it is cleared, and one element of each row is set."""
     x = call.tensor(1)
     if x is None or not x.elements or not x.shape:
         return None
@@ -153,7 +156,7 @@ def loss_backward(call: Call) -> Operation | None:
 
 
 def window(place: int) -> Measure:
-    """Pooling and resizing: (bytes of the smaller image, bytes of the larger), by memory format."""
+    """Measures pooling and resizing by (elements of the argument at `place`, bytes moved)."""
 
     def measure(call: Call) -> Operation | None:
         images = [t for t in call.tensors if len(t.shape) == 4 and t.each < 8 and t.elements]

@@ -9,7 +9,7 @@ from chakrakit.operators.calls import Call, Operand, Operation
 from chakrakit.operators.products import broadcast_elements
 
 STREAMS = ("add", "mul", "copy", "sub", "div")
-"""Operators that only stream through memory; together they are what any other one is taken for."""
+"""Operators that only stream through memory; an unmeasured operator is taken to be like these."""
 SMALLEST = 1
 """Bytes of an operation that is known to move some, but not how many."""
 _FLAGS = frozenset(
@@ -21,13 +21,13 @@ _FILLS = frozenset(("fill", "zero", "uniform", "normal", "random", "bernoulli"))
 
 
 def streamed(moved: int) -> Operation:
-    """Whatever only passes through memory."""
+    """The work of moving so many bytes through memory, with nothing computed."""
     size = max(SMALLEST, moved)
     return Operation("elementwise", (size,), 0.0, float(size))
 
 
 def elementwise(call: Call) -> Operation | None:
-    """(elements, bytes), and where operands lie otherwise in memory the bytes that lie together."""
+    """The work of an elementwise operator, keyed by (elements, bytes) and, if strided, adjacent bytes."""
     tensors = call.tensors
     if not tensors:
         return None
@@ -35,8 +35,8 @@ def elementwise(call: Call) -> Operation | None:
     wide = [t for t in tensors if t.elements * 2 > elements] or tensors
     each = 1 if call.short in _FLAGS else max(t.each for t in wide)
     read = tensors[1:] if call.short in _FILLS else tensors
-    written = tensors[0].touched if call.in_place or call.short in _FILLS else elements * each
-    moved = sum(t.touched for t in read) + written
+    written_bytes = tensors[0].touched if call.in_place or call.short in _FILLS else elements * each
+    moved = sum(t.touched for t in read) + written_bytes
     name = call.short
     if any(1 < t.elements < elements for t in tensors):
         name += ".broadcast"
@@ -58,7 +58,7 @@ def _sized(name: str, elements: int, moved: int, operands: Sequence[Operand]) ->
 
 
 def copy(call: Call) -> Operation | None:
-    """From the second tensor to the first."""
+    """The work of a copy from the second tensor to the first."""
     to, source = call.tensor(0), call.tensor(1)
     if to is None:
         return None
@@ -70,7 +70,7 @@ def copy(call: Call) -> Operation | None:
 
 
 def concatenation(call: Call) -> Operation | None:
-    """(pieces, bytes, bytes that lie together in a piece)."""
+    """The work of a concatenation, keyed by (pieces, bytes, adjacent bytes of a piece)."""
     pieces = [p for p in call.listed(0) if p.elements]
     if not pieces:
         return None
@@ -92,40 +92,40 @@ _LISTS_WRITTEN = {"_fused_adam": 3, "_fused_adamw": 3, "_fused_sgd": 2, "_fused_
 
 
 def of_lists(call: Call) -> Operation | None:
-    """Operators over lists of tensors: (tensors, bytes)."""
+    """The work of an operator over lists of tensors, keyed by (tensors, elements, bytes)."""
     lists = [x for x in call.inputs if isinstance(x, list) and x]
     if not lists:
         return None
-    sizes = [sum(t.touched for t in one) for one in lists]
-    written = sizes[: _LISTS_WRITTEN.get(call.short, 1)]
+    sizes = [sum(t.touched for t in tensors) for tensors in lists]
+    written_sizes = sizes[: _LISTS_WRITTEN.get(call.short, 1)]
     if call.short == "_fused_adam" or call.short == "_fused_adamw":
-        written = [sizes[0], *sizes[2:4]]
+        written_sizes = [sizes[0], *sizes[2:4]]
     read = [] if call.short == "_foreach_zero" else sizes
     if call.short == "_foreach_norm":
-        written = []
-    moved = sum(read) + sum(written)
+        written_sizes = []
+    moved = sum(read) + sum(written_sizes)
     kind = "adamw" if call.short == "_fused_adamw" else "elementwise"
     shape = (len(lists[0]), sum(t.elements for t in lists[0]), moved)
     return Operation(kind, shape, 0.0, float(max(SMALLEST, moved)), call.short)
 
 
 def unknown(call: Call) -> Operation | None:
-    """An operator of which nothing is known but its tensors, each of which is touched once."""
+    """The work of an unknown operator: it touches each of its tensors once."""
     moved = sum(t.touched for t in (*call.tensors, *call.outputs))
     return streamed(moved) if moved else None
 
 
 def of_products(call: Call) -> Operation | None:
-    """Products that no profile has measured: FLOPs and bytes alone tell their size."""
+    """The work of products that no profile has measured: only FLOPs and bytes are known."""
     moved = sum(t.touched for t in (*call.tensors, *call.outputs))
     return Operation("gemm", (), 0.0, float(moved), call.short) if moved else None
 
 
 def fused(call: Call) -> Operation | None:
-    """A generated (Triton) kernel: bytes of its tensors, each no more than its index space can reach.
+    """The work of a generated (Triton) kernel: its tensors' bytes, at most what its index space can reach.
 
-    The plain arguments end with the sizes of the index space; `in_out` tensors are read and written, which
-    their place among the results of the fused operators does not tell, so each counts once.
+    The plain arguments end with the sizes of the index space. Which tensors are both read and written
+    (`in_out`) cannot be told, so each counts once.
     """
     if not call.tensors:
         return None

@@ -62,7 +62,7 @@ class Work(StrEnum):
     """For the host alone."""
     COMMUNICATION = "communication"
     FUSED = "fused"
-    """A generated kernel, or an operator of somebody else's: its bytes are known, its FLOPs are not."""
+    """A generated kernel, or an operator that is not PyTorch's: its bytes are known, its FLOPs are not."""
 
 
 _OP_TYPES = {Work.MATRIX: "matmul", Work.ATTENTION: "attention", Work.INDEX: "lookup"}
@@ -78,7 +78,7 @@ class Operator(NamedTuple):
     count: Count
     measure: Measure
     plain: bool = False
-    """Whether its work depends on arguments that are no tensors, even where its results are recorded."""
+    """Whether its work depends on arguments that are not tensors, even where its results are recorded."""
 
     @property
     def on_products(self) -> bool:
@@ -119,9 +119,9 @@ def _elements(operands: Iterable[Operand]) -> int:
 
 
 def _argument(call: Call, index: int) -> int:
-    """Elements of a tensor, or of all tensors of a list."""
-    one = call.tensor(index)
-    return one.elements if one is not None else _elements(call.listed(index))
+    """How many elements an argument has: a tensor, or all tensors of a list."""
+    operand = call.tensor(index)
+    return operand.elements if operand is not None else _elements(call.listed(index))
 
 
 def _nothing(_: Call) -> int:
@@ -129,17 +129,17 @@ def _nothing(_: Call) -> int:
 
 
 def _pointwise(call: Call) -> int:
-    """One operation per element of the results, which are like the first tensor if not recorded."""
+    """Counts one operation per element of the results, or of the first tensor if none is recorded."""
     return _elements(call.outputs) or _argument(call, 0)
 
 
 def _each(operations: int, index: int = 0) -> Count:
-    """So many operations for every element of an argument."""
+    """Counts so many operations for every element of the argument at `index`."""
     return lambda call: operations * _argument(call, index)
 
 
 def _folded(place: int) -> Count:
-    """All elements but one of each result are folded into another; axes are the argument at `place`."""
+    """Counts a reduction: one operation for every element but one of each result."""
 
     def count(call: Call) -> int:
         x = call.tensor(0)
@@ -149,17 +149,17 @@ def _folded(place: int) -> Count:
 
 
 def _placed(source: int) -> Count:
-    """One addition for every element that is added to a table: the source's, else the index's before it."""
+    """Counts one addition per element of the source, or of the index before it if there is no source."""
     return lambda call: _argument(call, source) or _argument(call, source - 1)
 
 
 def _put(call: Call) -> int:
-    """`index_put` adds where it is told to accumulate."""
+    """Counts one addition per value of an `index_put` that accumulates."""
     return _argument(call, 2) if call.flag(3) else 0
 
 
 def _bagged(call: Call) -> int:
-    """Every row that is picked is added to its bag."""
+    """Counts an addition for every element of a row that is added to its bag."""
     weight, index = call.tensor(0), call.tensor(1)
     if weight is None or index is None or len(weight.shape) != 2:
         return 0
@@ -167,7 +167,7 @@ def _bagged(call: Call) -> int:
 
 
 def _layers(passes: int) -> Count:
-    """A recurrent layer of oneDNN: weights of inputs and of the state are two tensors."""
+    """Counts a recurrent layer of oneDNN, whose weights of inputs and of the state are two tensors."""
 
     def count(call: Call) -> int:
         x, *weights = (call.tensor(i) for i in range(3))
@@ -227,7 +227,7 @@ _CONVOLUTIONS = {
     "_conv_depthwise2d": Convolution(4, 5, 6),
     "_slow_conv2d_forward": Convolution(4, 5, -1),
     "convolution_backward": Convolution(
-        4, 5, 6, groups=9, transposed=7, more=8, image=1, wanted=10
+        4, 5, 6, groups=9, transposed=7, more=8, image=1, output_mask=10
     ),
 }
 _RECURRENT = {"_cudnn_rnn": Recurrent(1, 6), "_cudnn_rnn_backward": Recurrent(2, 10)}
@@ -242,9 +242,9 @@ _POOLS = {"max_pool2d_with_indices": 0, "max_pool2d_with_indices_backward": 1, "
           "avg_pool2d_backward": 1, "upsample_nearest2d": 0, "upsample_nearest2d_backward": 0,
           "upsample_bilinear2d": 0, "upsample_bilinear2d_backward": 0}  # fmt: skip
 _GENERATED = "triton_"
-"""How kernels begin that a compiler made of several operators."""
+"""The beginning of names of kernels that a compiler made from several operators."""
 _LISTS = ("_foreach_", "_fused_ad", "_fused_sgd", "_amp_foreach")
-"""How operators over lists of tensors begin."""
+"""The beginnings of names of operators over lists of tensors."""
 
 _ENTRIES: dict[str, Entry] = {
     "mm": _matrix(count_product(0), product(0)),
@@ -406,8 +406,8 @@ def operation_of(call: Call) -> Operation | None:
     operation = operator.measure(call)
     if operation is None:
         return None
-    flops, others = _counted(operator, call)
-    return operation._replace(flops=float(flops), vector_ops=float(others))
+    flops, vector_ops = _counted(operator, call)
+    return operation._replace(flops=float(flops), vector_ops=float(vector_ops))
 
 
 def cost_of(call: Call) -> Cost:
@@ -422,7 +422,7 @@ def cost_of(call: Call) -> Cost:
 
 
 def _counted(operator: Operator, call: Call) -> tuple[int, int]:
-    """(of product units, all other) operations; more than any machine could do are damage."""
+    """Operations of (product units, everything else); impossibly many are damage, and count as 0."""
     ops = operator.count(call)
     ops = ops if 0 <= ops <= LARGEST else 0
     return (ops, 0) if operator.on_products else (0, ops)

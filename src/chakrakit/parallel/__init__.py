@@ -3,13 +3,13 @@
     for outcome in each(simulate_one, points, engine="ray:10.0.0.1:6379"):
         keep(outcome.index, outcome.value, outcome.error)
 
-Every engine runs one item per task, so that a worker which dies takes nothing but its own item with it.
+Every engine runs one item per task, so that a worker that dies loses only the item it was running.
 Functions and items travel pickled; on a cluster, chakrakit and the files an item names must be there too.
 """
 
 from __future__ import annotations
 
-from chakrakit.parallel.local import end_with_parent
+from chakrakit.parallel.local import KEEPER, end_with_parent
 from chakrakit.parallel.outcome import Outcome, cores
 from chakrakit.parallel.workers import (
     ATTEMPTS,
@@ -23,6 +23,7 @@ from chakrakit.parallel.workers import (
 
 __all__ = [
     "ATTEMPTS",
+    "KEEPER",
     "Outcome",
     "Progress",
     "Workers",

@@ -1,4 +1,4 @@
-"""Ray and Dask as engines: plain futures on a cluster that runs already, or on one of their own."""
+"""Ray and Dask as engines: items run on a cluster at an address, or on one that is started here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chakrakit.parallel.outcome import Outcome, attempt, cores
 
 
 def reach(name: str, address: str) -> None:
-    """Refuses a HOST:PORT where nobody listens: Ray would try it for many minutes."""
+    """Raises a ConfigError if nothing listens at HOST:PORT; Ray would go on trying for many minutes."""
     import socket
 
     host, colon, port = address.rpartition("://")[2].rpartition(":")
@@ -26,7 +26,7 @@ def reach(name: str, address: str) -> None:
 
 
 def unreachable(name: str, address: str, error: Exception) -> ConfigError:
-    """The error, with what to try."""
+    """The error for a cluster that does not answer, with what to try."""
     token = " (a cluster that wants a token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN)"
     return ConfigError(
         f"no {name} cluster answers at {address or 'this machine'}: {' '.join(str(error).split())[:300]}; "
@@ -34,11 +34,8 @@ def unreachable(name: str, address: str, error: Exception) -> ConfigError:
     )
 
 
-# Items on Dask.
-
-
 class Dask:
-    """Dask's tasks: a scheduler at an address, or a cluster on this machine while it is needed."""
+    """Runs items as Dask tasks: on the scheduler at an address, or on a cluster it starts here and ends."""
 
     def __init__(self, address: str, jobs: int | None) -> None:
         from distributed import Client
@@ -55,7 +52,7 @@ class Dask:
         self._tasks = self._client.get_executor(pure=False)
 
     def _local_cluster(self) -> Any:
-        """One thread per worker; a death is told at once, and its place is soon free to be filled."""
+        """A cluster on this machine, one thread per worker; a dead worker is reported at once."""
         import logging
 
         import dask
@@ -69,7 +66,7 @@ class Dask:
             n_workers=self._jobs,
             threads_per_worker=1,
             dashboard_address=None,
-            silence_logs=logging.CRITICAL,  # a death is told in its outcome
+            silence_logs=logging.CRITICAL,  # an outcome reports it
         )
 
     def submit(self, function: Callable[[Any], Any], item: Any) -> Future[Outcome[Any]]:
@@ -78,12 +75,12 @@ class Dask:
         return future
 
     def tend(self) -> None:
-        """A worker that is killed while it starts is given up by its nanny: put another in its place."""
+        """Replaces workers that were killed while they started, which Dask gives up."""
         if self._cluster is not None:
             self._cluster.scale(self._jobs)
 
     def close(self) -> None:
-        """Ends all that was started for it."""
+        """Ends everything that was started for this engine."""
         self._tasks.shutdown(wait=False)
         self._client.close()
         if self._cluster is not None:
@@ -91,11 +88,8 @@ class Dask:
         self._open.close()
 
 
-# Items on Ray.
-
-
 class Ray:
-    """Ray's tasks: a cluster at an address, or one on this machine for as long as it is needed."""
+    """Runs items as Ray tasks: on the cluster at an address, or on one it starts here and ends."""
 
     def __init__(self, address: str, jobs: int | None) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -119,9 +113,9 @@ class Ray:
         return future
 
     def tend(self) -> None:
-        """Ray looks after its workers."""
+        """Does nothing: Ray replaces its workers itself."""
 
     def close(self) -> None:
-        """Ends all that was started for it."""
+        """Ends everything that was started for this engine."""
         if self._own:
             self._ray.shutdown()

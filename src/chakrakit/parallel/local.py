@@ -1,4 +1,4 @@
-"""Items on this machine's cores."""
+"""The local engine: items on this machine's cores, in processes that end with the one that started them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from chakrakit.parallel.outcome import Outcome, attempt, text_of
@@ -16,6 +17,9 @@ from chakrakit.start_up import keep_pandas_out
 
 # Processes that end when the one that started them is gone, however it went.
 
+
+KEEPER = Path(__file__).with_name("keeper.py")
+"""A script that runs a program and ends all that it started together with whoever asked for it."""
 
 _PARENT_DEATH = 1
 """Linux's PR_SET_PDEATHSIG."""
@@ -26,16 +30,19 @@ _CONTROL = getattr(ctypes.CDLL(None), "prctl", None)
 
 
 def end_with_parent(by: int = signal.SIGKILL) -> None:
-    """Called in a child of the main thread: Linux signals it when its parent ends; elsewhere it watches."""
+    """Called in a child process that the main thread started: it gets this signal when its parent ends.
+
+    Systems other than Linux cannot send it, so the child watches its parent there.
+    """
     if _CONTROL is None or _CONTROL(_PARENT_DEATH, by) != 0:
         watch_parent(os.getppid())
 
 
 def watch_parent(parent: int) -> None:
-    """Called in a child of any thread: looks once a second whether the parent is there.
+    """Called in a child process that any thread started: exits within a second of the parent's end.
 
-    To Linux the parent is a thread, and a pool's threads end before their processes. A parent that was gone
-    before the child came this far is told by its number.
+    Linux's signal would come when the *thread* that started the child ends, and a pool's threads end before
+    their processes. `parent` is a process id, so that a parent that ended before this call is noticed too.
     """
 
     def watch() -> None:
@@ -47,10 +54,10 @@ def watch_parent(parent: int) -> None:
 
 
 class Local:
-    """joblib's own processes (loky), a pool of one for each job.
+    """A pool of one process (loky, from joblib) for each job.
 
-    One pool of many would be broken as a whole by the death of one of its processes, and could not say
-    whose item it was.
+    One pool of many processes would break as a whole when one of them dies, and could not tell which item
+    that one was running.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -79,23 +86,23 @@ class Local:
         from joblib.externals.loky import ProcessPoolExecutor
 
         self._mine.pool = pool = ProcessPoolExecutor(
-            1, initializer=_outlive_nothing, initargs=(os.getpid(),)
+            1, initializer=_prepare_worker, initargs=(os.getpid(),)
         )
         self._pools.append(pool)
         return pool
 
     def tend(self) -> None:
-        """A pool that breaks says so itself."""
+        """Does nothing: a broken pool raises when it is used."""
 
     def close(self) -> None:
-        """Ends all that was started for it."""
+        """Ends everything that was started for this engine."""
         for pool in list(self._pools):
             pool.shutdown(wait=True, kill_workers=True)
         self._threads.shutdown(cancel_futures=True)
 
 
-def _outlive_nothing(parent: int) -> None:
-    """A worker leaves Ctrl-C to its parent, and ends when the parent is gone, however it went."""
+def _prepare_worker(parent: int) -> None:
+    """Prepares a worker: Ctrl-C is left to its parent, and it ends when the parent is gone."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)

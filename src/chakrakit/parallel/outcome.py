@@ -1,4 +1,4 @@
-"""Outcome: what became of one item, and how it comes about in a worker."""
+"""Outcome: what became of one item. Engine: somewhere to run items. And how a worker runs one."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Outcome(Generic[Value]):
     value: Value | None = None
     error: str | None = None
     died: bool = False
-    """Whether the error is that its worker died, and not what the item did."""
+    """Whether the error is that its worker died, not one that the item raised."""
 
 
 def attempt(function: Callable[[Any], Any], item: Any) -> Outcome[Any]:
-    """Runs in the worker: an item's own error is an answer like any other."""
+    """Runs an item in the worker; an exception that it raises becomes an outcome with its text."""
     try:
         return Outcome(0, function(item))
     except Exception as error:
@@ -33,28 +33,25 @@ def attempt(function: Callable[[Any], Any], item: Any) -> Outcome[Any]:
 
 
 def text_of(error: BaseException) -> str:
-    """An error on one line; of others than our own with its type."""
+    """An error's text on one line, with its type unless it is a ChakraError."""
     text = " ".join(str(error).split())
     return text if isinstance(error, ChakraError) else f"{type(error).__name__}: {text}"
 
 
-# Engine: somewhere to run items.
-
-
 class Engine(Protocol):
-    """Somewhere to run: a future's exception means that the worker died, not that the item failed."""
+    """Somewhere to run items. A future raises if the worker died; an item that fails has an outcome."""
 
     window: int
-    """Most items to have submitted and not finished."""
+    """Most items that may be submitted and not finished."""
 
     def submit(self, function: Callable[[Any], Any], item: Any) -> Future[Outcome[Any]]:
-        """Runs an item; an exception of the future is the death of its worker."""
+        """Starts an item; the future raises if its worker dies."""
 
     def tend(self) -> None:
         """Called every few seconds while nothing finishes."""
 
     def close(self) -> None:
-        """Ends all that was started."""
+        """Ends everything that was started."""
 
 
 def cores() -> int:

@@ -15,12 +15,12 @@ from chakrakit.parallel.outcome import Engine, Outcome, cores, text_of
 
 
 def check_engine(engine: str) -> None:
-    """Raises a ConfigError or MissingExtra if `each` could not use it."""
+    """Raises a ConfigError or MissingExtra if `each` could not use this engine."""
     starter(engine, None)
 
 
 def starter(engine: str, jobs: int | None) -> Callable[[], Engine]:
-    """What starts an engine; that it can be is checked here, before there is anything to undo."""
+    """A function that starts the engine; its name and packages are checked before it is called."""
     name, colon, address = engine.partition(":")
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs is {jobs}; it must be 1 or more")
@@ -43,14 +43,12 @@ def starter(engine: str, jobs: int | None) -> Callable[[], Engine]:
     return lambda: Dask(address, jobs)
 
 
-# Every item as it finishes; a worker that dies costs its own item alone.
-
-
 BESIDE, ATTEMPTS = 2, 4
-"""How often an item is tried whose worker dies: first beside others, then with nothing beside it.
+"""How often an item whose worker dies is tried: beside other items, then up to so often in all, alone.
 
-Dask blames a death on all that the worker had been given, and may close a worker that is just coming
-back; alone, and twice, an item dies of itself. An item that raises is not tried again.
+Dask blames a death on every item the worker had been given, and may close a worker that is just coming
+back. An item whose worker dies twice while nothing else runs is to blame itself. An item that raises is not
+tried again.
 """
 
 _PATIENCE = 3.0
@@ -122,9 +120,6 @@ def _death(error: BaseException) -> str:
     )
 
 
-# Every item in its order, in this process or on workers.
-
-
 @dataclass(frozen=True)
 class Workers:
     """Where to run, as `each` takes it."""
@@ -136,10 +131,11 @@ class Workers:
 def spread(
     function: Callable[[Item], Value], items: Iterable[Item], workers: Workers | None = None
 ) -> Iterator[Value]:
-    """What the function gives for every item, in the order of the items.
+    """The function's value for every item, in the order of the items.
 
-    In this process without `workers`. An item that fails ends it: with its own exception here, with
-    a ChakraError of the same text from a worker. What comes before its turn waits here.
+    Without `workers` the items run in this process. The first item that fails ends the iteration: with its
+    own exception in this process, with a ChakraError of the same text from a worker. Values that come before
+    their turn wait in memory.
     """
     if workers is None:
         yield from map(function, items)
@@ -156,12 +152,9 @@ def spread(
                 turn += 1
 
 
-# How long work says how far it has come.
-
-
 Progress = Callable[[int, int | None], None]
-"""Called with what is done and, where that is known, with what there is in all."""
+"""A function that is called with how many items are done and how many there are (None: not known)."""
 
 
 def quiet(_done: int, _total: int | None) -> None:
-    """Say nothing."""
+    """Reports no progress."""

@@ -1,4 +1,7 @@
-"""Trace to trace: `from chakrakit.passes import Recost, ScaleRanks`; each is imported when first used."""
+"""Changes to traces: `from chakrakit.passes import Recost, ScaleRanks`.
+
+Each pass is imported when first used.
+"""
 
 from __future__ import annotations
 

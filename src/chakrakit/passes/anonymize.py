@@ -1,4 +1,4 @@
-"""Anonymize: what may be shared of a trace, and nothing else."""
+"""Anonymize: rebuilds traces from what may be shared, with pseudonyms for names, and reports what is left."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chakrakit.passes.anonymize_policy import STARTS, Policy
+from chakrakit.passes.anonymize_policy import STARTS, ColumnPolicy
 from chakrakit.passes.base import PASSES, Pass, map_bodies, with_run_times
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.memory import StatePart, model_state, with_model_state
 from chakrakit.trace.model import Metadata, Trace, edge_columns_that_mean_something
 from chakrakit.trace.sets import Card, Run, TraceSet
 
-# Pseudonyms: the same text gives the same digits under the same key, and nothing back without it.
-#
-# They are digits alone, since letters can spell a word that was to be hidden.
-
+# --- pseudonyms ---------------------------------------------------------------------------------
 
 _GROUP_NUMBERS = 10**9
-"""ASTRA-sim reads group names as 32-bit numbers."""
+"""New group names are below this: ASTRA-sim reads group names as signed 32-bit numbers (up to 2.1 × 10⁹)."""
 
 
 class Pseudonyms:
-    """Names under one key."""
+    """Replaces texts by pseudonyms: the same text under the same key always gets the same digits.
+
+    Pseudonyms are digits alone, since letters could spell the word that was to be hidden.
+    """
 
     def __init__(self, key: bytes) -> None:
         self._key = blake2b(key).digest()
         self.of = cache(self._of)
 
     def _of(self, text: str) -> str:
-        """The pseudonym of a text; an empty one says nothing and stays."""
+        """Returns the pseudonym of a text; an empty text stays empty."""
         return f"{self._number(text):020d}" if text else ""
 
     def path(self, text: str) -> str:
-        """A dotted path part by part, so that what was inside something still is."""
+        """Returns a dotted path with each part replaced, so that modules keep their nesting."""
         return ".".join(self.of(part) for part in text.split("."))
 
     def groups(self, names: Iterable[str]) -> dict[str, str]:
-        """Old name → new one, all different. Plain numbers, and "" for all ranks, stay."""
+        """Maps each group name to a new one, all different. Plain numbers, and "" for all ranks, stay."""
         names = set(names)
-        found = {n: n for n in names if not n or (n.isascii() and n.isdecimal())}
-        taken = {*found.values(), "0"}  # "0" means all ranks where nobody defines it
-        for name in sorted(names - found.keys(), key=self._number):
+        new_names = {n: n for n in names if not n or (n.isascii() and n.isdecimal())}
+        used_numbers = {*new_names.values(), "0"}  # "0" means all ranks where nobody defines it
+        for name in sorted(names - new_names.keys(), key=self._number):
             number = self._number(name) % _GROUP_NUMBERS
-            while str(number) in taken:
+            while str(number) in used_numbers:
                 number = (number + 1) % _GROUP_NUMBERS
-            found[name] = str(number)
-            taken.add(str(number))
-        return found
+            new_names[name] = str(number)
+            used_numbers.add(str(number))
+        return new_names
 
     def _number(self, text: str) -> int:
         digest = blake2b(text.encode(errors="surrogatepass"), digest_size=8, key=self._key).digest()
@@ -65,7 +65,7 @@ class Pseudonyms:
 
 
 def renamed(values: pa.ChunkedArray, name_of: Callable[[str], str]) -> pa.Array:
-    """A text column with each distinct text renamed once; the old texts are nowhere in the result."""
+    """Returns a text column with each distinct text renamed; the old texts appear nowhere in the result."""
     array = values.combine_chunks()
     if isinstance(array, pa.ChunkedArray):  # an empty column stays chunked
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
@@ -74,40 +74,39 @@ def renamed(values: pa.ChunkedArray, name_of: Callable[[str], str]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(coded.indices, pa.array(new, pa.string()))
 
 
-# What an anonymized set still says: column by column, and every text that is no pseudonym.
-
+# --- the report ---------------------------------------------------------------------------------
 
 _RAW = "(attributes and fields kept as bytes)"
 _LEFT = (
     "how many nodes of which type depend on which, what they compute and move, when and for how long",
     "how many ranks and groups there are and who is in which",
 )
-"""What no policy takes away, in words."""
+"""What remains visible under every policy, in words."""
 
 
-def report(policy: Policy, before: TraceSet, after: TraceSet) -> dict[str, Any]:
-    """`columns`: what happened to each; `words`: the texts left as they were; `left`: the rest."""
-    values, left, words = Counter[str](), Counter[str](), set[str]()
+def report(policy: ColumnPolicy, before: TraceSet, after: TraceSet) -> dict[str, Any]:
+    """Returns `columns` (what happened to each), `words` (texts that stayed), `left` (what always stays)."""
+    values_before, values_after, words = Counter[str](), Counter[str](), set[str]()
     for number in range(before.body_count):
-        values.update(dict(_present(before.body_at(number))))
+        values_before.update(dict(_present(before.body_at(number))))
     for number in range(after.body_count):
-        left.update(dict(_present(after.body_at(number))))
+        values_after.update(dict(_present(after.body_at(number))))
         words |= set(_texts(policy, after.body_at(number)))
     columns = [
         {
             "column": c,
             "treatment": "dropped" if c == _RAW else policy.treatment(c),
             "values before": n,
-            "values left": left[c],
+            "values left": values_after[c],
         }
-        for c, n in sorted(values.items())
+        for c, n in sorted(values_before.items())
         if n
     ]
     return {"columns": columns, "words": sorted(words), "left": list(_LEFT)}
 
 
 def _present(trace: Trace) -> Iterator[tuple[str, int]]:
-    """How many nodes of a body have each attribute or field."""
+    """Yields each column with the number of nodes that have a value in it."""
     raw = 0
     for column in trace.table.column_names:
         values = trace.table.column(column)
@@ -119,8 +118,8 @@ def _present(trace: Trace) -> Iterator[tuple[str, int]]:
     yield _RAW, raw
 
 
-def _texts(policy: Policy, trace: Trace) -> Iterator[str]:
-    """Every distinct text of a body that was not renamed."""
+def _texts(policy: ColumnPolicy, trace: Trace) -> Iterator[str]:
+    """Yields every distinct text of a body that was not renamed."""
     for column in trace.table.column_names:
         kind = trace.table.schema.field(column).type
         text = pa.types.is_string(kind) or pa.types.is_dictionary(kind)
@@ -156,15 +155,18 @@ class Anonymize(Pass):
     drop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        Policy.of(self.times, self.keep, self.drop)
+        ColumnPolicy.of(self.times, self.keep, self.drop)
 
     def __str__(self) -> str:
-        """Without the key: the card travels with the traces."""
+        """Spells the pass without its key, because the card travels with the traces."""
         return super(Anonymize, dataclasses.replace(self, key="")).__str__()
 
     def apply(self, traces: TraceSet) -> TraceSet:
-        """The anonymized traces; a run stays one if its times do. Counters are dropped."""
-        policy = Policy.of(self.times, self.keep, self.drop)
+        """Returns the anonymized traces; a run stays a run if its exact times are kept.
+
+        Counters are dropped.
+        """
+        policy = ColumnPolicy.of(self.times, self.keep, self.drop)
         if self.times != "exact" and isinstance(traces, Run) and traces.times is not None:
             traces = with_run_times(traces)
         names = Pseudonyms(self.key.encode() or secrets.token_bytes(32))
@@ -181,8 +183,8 @@ class Anonymize(Pass):
         return TraceSet(changed.bodies, bindings, members, card)
 
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
-        """What is left, column by column, and every word that is no pseudonym."""
-        return report(Policy.of(self.times, self.keep, self.drop), before, after)
+        """Says what is left, column by column, and lists every word that is not a pseudonym."""
+        return report(ColumnPolicy.of(self.times, self.keep, self.drop), before, after)
 
 
 def _group_names(traces: TraceSet) -> set[str]:
@@ -191,26 +193,29 @@ def _group_names(traces: TraceSet) -> set[str]:
 
 
 def _own_names(traces: TraceSet) -> frozenset[str]:
-    """Every name of an operator, kernel or module: none may stay, not even where it is a common word."""
-    found: set[str] = set()
+    """Collects the names of operators, kernels and modules; none may stay, not even as a common word."""
+    texts_to_hide: set[str] = set()
     for number in range(traces.body_count):
         trace = traces.body_at(number)
         for column in {"name", "module"} & set(trace.table.column_names):
             texts = pc.unique(trace.table.column(column)).to_pylist()
             parts = (t.split(".") for t in texts if t and column == "module")
-            found.update((t for t in texts if t), *parts)
-    return frozenset(found)
+            texts_to_hide.update((t for t in texts if t), *parts)
+    return frozenset(texts_to_hide)
 
 
 def _bound(binding: Binding, groups: dict[str, str]) -> Binding:
-    own = {groups.get(role, role): groups.get(n, n) for role, n in binding.groups.items()}
-    return dataclasses.replace(binding, groups=own)
+    renamed_groups = {
+        groups.get(role, role): groups.get(n, n) for role, n in binding.groups.items()
+    }
+    return dataclasses.replace(binding, groups=renamed_groups)
 
 
-def _clock_base(traces: TraceSet, policy: Policy) -> int:
-    """What is taken off every start, in ns, so that nobody learns when the recording was made.
+def _clock_base(traces: TraceSet, policy: ColumnPolicy) -> int:
+    """Returns the nanoseconds to subtract from every start, which hides when the recording was made.
 
-    Whole microseconds, and one less than the first start: a node that has no start stays before it.
+    It is a whole number of microseconds and one less than the first start, so that the first start becomes
+    1 µs and still differs from 0, which means that a node has no start.
     """
     if not any(policy.treatment(c) == "kept" for c in STARTS):
         return 0
@@ -220,7 +225,7 @@ def _clock_base(traces: TraceSet, policy: Policy) -> int:
 
 
 def _card(card: Card, is_run: bool) -> Card:
-    """Only what the numbers need to be read right; of earlier passes, which they were."""
+    """Returns a card with only what is needed to read the numbers, and the names of earlier passes."""
     bare = [name for p in card.passes if (name := p.partition("{")[0]) in PASSES]
     settings = {"undilate": True} if card.settings.get("undilate") else {}
     return Card(
@@ -235,9 +240,9 @@ def _card(card: Card, is_run: bool) -> Card:
 
 @dataclass(frozen=True)
 class _Worker:
-    """Changes one body after another in the same way."""
+    """Anonymizes one body after another with the same pseudonyms."""
 
-    policy: Policy
+    policy: ColumnPolicy
     names: Pseudonyms
     groups: dict[str, str]
     secret: frozenset[str]
@@ -245,7 +250,7 @@ class _Worker:
 
     def anonymized(self, trace: Trace) -> Trace:
         """A body rebuilt from what may stay, so that nothing else can come along."""
-        trace = trace.with_nesting()  # the times that tell it may go
+        trace = trace.with_nesting()  # the times that nesting follows from may be dropped
         data: dict[str, Any] = {}
         for column in trace.table.column_names:
             treatment = self.policy.treatment(column)
@@ -258,17 +263,17 @@ class _Worker:
             means = pa.array(edge_columns_that_mean_something(trace.table, column))
             data[column] = pc.if_else(means, data[column], None)
         data |= self._starts(trace, data)
-        made = self._with_state(trace, Trace.from_columns(data, None, _header(trace.metadata)))
+        rebuilt = self._with_state(trace, Trace.from_columns(data, None, _header(trace.metadata)))
         if "parent" in data:  # ids that no node has could say anything
-            made = made.with_parent(trace.parent)
-        return made if self.policy.times == "exact" else _in_issue_order(trace, made)
+            rebuilt = rebuilt.with_parent(trace.parent)
+        return rebuilt if self.policy.times == "exact" else _in_issue_order(trace, rebuilt)
 
-    def _with_state(self, trace: Trace, made: Trace) -> Trace:
-        """Bytes that were held before, as one sum, if the bytes that nodes hold may stay."""
-        held = sum(part.bytes for part in model_state(trace))
-        if not held or self.policy.treatment("mem_alloc") != "kept":
-            return made
-        return with_model_state(made, [StatePart("other", held)])
+    def _with_state(self, trace: Trace, rebuilt: Trace) -> Trace:
+        """Adds the model's state as one sum of bytes, if the bytes that nodes hold may stay."""
+        state_bytes = sum(part.bytes for part in model_state(trace))
+        if not state_bytes or self.policy.treatment("mem_alloc") != "kept":
+            return rebuilt
+        return with_model_state(rebuilt, [StatePart("other", state_bytes)])
 
     def _renamed(self, column: str, values: pa.ChunkedArray) -> pa.Array:
         if column == "pg_name":
@@ -283,33 +288,36 @@ class _Worker:
         return self.groups.get(name) or self.names.groups([name])[name]
 
     def _may_stay(self, column: str, text: str) -> bool:
-        """Words of the vocabulary, unless they are a name here; the roofline needs element types."""
+        """Whether a text may stay: a word of the vocabulary that is not also a name here.
+
+        Element types always may, since the roofline needs them.
+        """
         secret = text in self.secret and not column.endswith("dtype")
         return self.policy.is_word(column, text) and not secret
 
     def _starts(self, trace: Trace, data: dict[str, Any]) -> dict[str, Any]:
-        """Starts since the set's first; a node without one has none afterwards either."""
-        found: dict[str, Any] = {}
+        """Returns start columns relative to the set's first start; a node without a start still has none."""
+        columns: dict[str, Any] = {}
         if "start_time_micros" in data:
             micros = trace.column("start_time_micros")
-            found["start_time_micros"] = np.where(
+            columns["start_time_micros"] = np.where(
                 micros > 0, micros - np.uint64(self.base // 1000), micros
             )
         if "start_time_ns" in data:
             nanos = trace.column("start_time_ns", 0)
             moved = np.where(nanos > 0, nanos - self.base, nanos)
-            found["start_time_ns"] = pa.array(moved, mask=~trace.has("start_time_ns"))
-        return found
+            columns["start_time_ns"] = pa.array(moved, mask=~trace.has("start_time_ns"))
+        return columns
 
 
 def _header(metadata: Metadata) -> Metadata:
-    """A version that is only a number may stay."""
+    """Returns metadata that keeps the version only if it is made of numbers."""
     plain = all(p.isascii() and p.isdecimal() for p in metadata.version.split("."))
     return Metadata.of(metadata.version if plain else "")
 
 
 def _in_issue_order(before: Trace, after: Trace) -> Trace:
-    """Numbered in the order of the starts that are gone, which is the order work was issued in."""
+    """Numbers nodes in the order of their dropped starts, which is the order in which work was issued."""
     number = np.empty(len(before), np.uint64)
     number[np.lexsort((before.ids, before.start_ns))] = np.arange(len(before), dtype=np.uint64)
     edges = before.edges

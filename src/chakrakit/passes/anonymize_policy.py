@@ -82,24 +82,30 @@ _WORDS: dict[str, Callable[[str], object]] = {
     "dtype": find_type,
     "comm_dtype": find_type,
 }
-"""Text that says no more than the vocabulary does; any other value in these columns is renamed."""
+"""Column → test for texts that are words of the vocabulary and may stay; any other text in it is renamed."""
 _RENAMED = ("name", "pg_name", "module")
 
 
 @dataclass(frozen=True)
-class Policy:
-    """How each column is treated. `keep` and `drop` name columns that are treated otherwise than usual."""
+class ColumnPolicy:
+    """How each column is treated.
+
+    `keep` and `drop` name columns that are kept or dropped against the default.
+    """
 
     times: TimePolicy
     keep: frozenset[str]
     drop: frozenset[str]
 
     @classmethod
-    def of(cls, times: TimePolicy, keep: Iterable[str], drop: Iterable[str]) -> Policy:
-        """Checked: nobody drops what a trace cannot be without, or keeps and drops at once."""
+    def of(cls, times: TimePolicy, keep: Iterable[str], drop: Iterable[str]) -> ColumnPolicy:
+        """Builds a policy.
+
+        Refuses to drop a column that every trace needs, or one that is also to be kept.
+        """
         policy = cls(times, frozenset(keep), frozenset(drop))
-        known = {*FIELDS, *STARTS, *DURATIONS, *_RENAMED, *IO_COLUMNS, *by_name()}
-        _check_known(policy.drop, known)
+        columns = {*FIELDS, *STARTS, *DURATIONS, *_RENAMED, *IO_COLUMNS, *by_name()}
+        _check_known(policy.drop, columns)
         for column in sorted(policy.drop & {*FIELDS, *_RENAMED[:2], "edge_kinds"}):
             raise ConfigError(
                 f"drop: {column!r} cannot be dropped; a trace means nothing without it"
@@ -109,7 +115,10 @@ class Policy:
         return policy
 
     def treatment(self, column: str) -> Treatment:
-        """What happens to a column; an attribute that has a field's name has a column `attr:NAME`."""
+        """Returns what happens to a column.
+
+        An attribute with the name of a field has the column `attr:NAME`.
+        """
         if column in self.drop:
             return "dropped"
         if column in self.keep or column in FIELDS:
@@ -127,8 +136,8 @@ class Policy:
         return _WORDS[column](text) is not None
 
 
-def _check_known(names: Collection[str], known: Collection[str]) -> None:
-    """A misspelt name would leave in what was to be dropped. Any name may be kept: it is the user's."""
-    for name in sorted(set(names) - set(known)):
-        hint = nearest(name, sorted(known))
+def _check_known(names: Collection[str], columns: Collection[str]) -> None:
+    """Refuses to drop an unknown column: a misspelt name would leave in what was to be dropped."""
+    for name in sorted(set(names) - set(columns)):
+        hint = nearest(name, sorted(columns))
         raise ConfigError(f"drop: no attribute {name!r} is ever kept; {hint}")

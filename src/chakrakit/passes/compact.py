@@ -1,4 +1,4 @@
-"""Compact: host nodes that only pass time on are folded into the lag of one edge."""
+"""Compact: replaces host nodes that only pass time on by the lag of one edge."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace, ne
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 
-_USER_SCOPE = 7
+_USER_SCOPE = 7  # PyTorch's RecordScope::USER_SCOPE, which annotations have
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,19 @@ class Compact(Pass):
         return {"factor": round(nodes[0] / max(nodes[1], 1), 3)}
 
     def compacted(self, trace: Trace) -> Trace:
-        """One body."""
+        """Returns one body without its mergeable nodes."""
         chain = _Chain(trace)
         goes = chain.mergeable & self._may_go(trace)
         if not goes.any():
             return trace
         edges = chain.without(goes)
-        kept = np.flatnonzero(~goes)
+        remaining = np.flatnonzero(~goes)
         place = np.full(len(trace), -1, np.int32)
-        place[kept] = np.arange(len(kept), dtype=np.int32)
+        place[remaining] = np.arange(len(remaining), dtype=np.int32)
         moved = Edges(
             place[edges.src], place[edges.dst], edges.kind, edges.form, edges.lag, edges.ctrl
         )
-        return trace.with_nesting().select(kept).with_edges(moved)
+        return trace.with_nesting().select(remaining).with_edges(moved)
 
     def _may_go(self, trace: Trace) -> Mask:
         host = on_host(trace) & trace.is_type(NodeType.COMP_NODE)
@@ -88,7 +88,7 @@ class _Chain:
         self.mergeable = (into == 1) & (out == 1) & (self.entry >= 0) & has
 
     def without(self, goes: Mask) -> Edges:
-        """All edges with the chains through these rows drawn together."""
+        """Returns all edges, with each chain through removed rows replaced by one edge."""
         edges = self.edges
         lag, root = self._collapsed(goes)
         after = np.flatnonzero(goes[edges.src] & ~goes[edges.dst])
@@ -104,9 +104,9 @@ class _Chain:
         return Edges.concat([edges.where(~goes[edges.src] & ~goes[edges.dst]), new])
 
     def _collapsed(self, goes: Mask) -> tuple[I64, I64]:
-        """For each row that goes: time from its chain's base to where it is left, and chain's first.
+        """Returns for each removed row the time since its chain's start, and the chain's first row.
 
-        By doubling: every pass doubles how far back a row looks, so long chains take few passes.
+        Every pass doubles how far back a row looks, so long chains take few passes.
         """
         nobody = len(goes)
         rows = np.flatnonzero(goes)

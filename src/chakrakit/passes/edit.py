@@ -1,4 +1,4 @@
-"""Edit: time added to, or scaled in, chosen work, on the device or on the host."""
+"""Edit: adds time to selected work, or scales it, on the device or on the host; reports times by class."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from chakrakit.arrays import I32, I64, Mask
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import MOST_NS
 from chakrakit.passes.base import (
+    NodeSelection,
     Pass,
-    Selection,
     classes_of,
     coded,
     of_classes,
@@ -27,30 +27,30 @@ from chakrakit.trace.model import EdgeKind, Trace
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 
-# Calls: the outermost of chosen nodes, with all that runs inside them on host and device.
+# --- calls: selected nodes with all that runs inside them ---------------------------------------
 
 
-class Calls:
-    """What chosen nodes stand for.
+class SelectedCalls:
+    """The calls that selected nodes stand for.
 
-    A chosen host node that is not inside another one is a call: to it belong the host nodes that run
-    inside it and the device nodes they launch. A chosen device node outside all calls is one by itself.
-    `call[row]` is the row of the call a node belongs to, -1 for none.
+    A selected host node that is not inside another one is a call: to it belong the host nodes that run
+    inside it and the device nodes they launch. A selected device node outside all calls is a call by
+    itself. `call[row]` is the row of the call that a node belongs to, -1 for none.
     """
 
-    def __init__(self, trace: Trace, chosen: Mask) -> None:
+    def __init__(self, trace: Trace, selected: Mask) -> None:
         self.host = on_host(trace)
-        self.call = _outermost(chosen & self.host, trace.parent)
+        self.call = _outermost(selected & self.host, trace.parent)
         launch = trace.edges.where(trace.edges.kind == EdgeKind.LAUNCH)
         self.call[launch.dst] = np.where(
-            chosen[launch.dst] & (self.call[launch.src] < 0), launch.dst, self.call[launch.src]
+            selected[launch.dst] & (self.call[launch.src] < 0), launch.dst, self.call[launch.src]
         )
-        alone = chosen & ~self.host & (self.call < 0)
+        alone = selected & ~self.host & (self.call < 0)
         self.call[alone] = np.flatnonzero(alone)
         self._start = trace.start_ns
 
     def last(self, among: Mask) -> I64:
-        """Of each call the row that begins last among some."""
+        """Returns for each call the row that begins last among the rows of a mask."""
         rows = np.flatnonzero(among & (self.call >= 0))
         rows = rows[np.lexsort((rows, self._start[rows], self.call[rows]))]
         final = np.ones(len(rows), np.bool_)
@@ -58,25 +58,25 @@ class Calls:
         return rows[final]
 
 
-def _outermost(chosen: Mask, parent: I32) -> I64:
-    """For each row the outermost chosen row that it is, or is inside of; -1 for none.
+def _outermost(selected: Mask, parent: I32) -> I64:
+    """Returns for each row the outermost selected row that it is, or is inside of; -1 for none.
 
-    By doubling: every round looks twice as far outwards.
+    Every round looks twice as far outwards.
     """
-    rows = np.arange(len(chosen))
-    found = np.where(chosen, rows, -1)
+    rows = np.arange(len(selected))
+    outermost = np.where(selected, rows, -1)
     up = np.where(parent >= 0, parent, rows).astype(np.int64)
     while (up != up[up]).any():
-        found = np.where(found[up] >= 0, found[up], found)
+        outermost = np.where(outermost[up] >= 0, outermost[up], outermost)
         up = up[up]
-    return np.where(found[up] >= 0, found[up], found)
+    return np.where(outermost[up] >= 0, outermost[up], outermost)
 
 
-# By how much the time of each class of work changed between two sets of traces.
+# --- the report ---------------------------------------------------------------------------------
 
 
 def by_class(before: TraceSet, after: TraceSet) -> list[dict[str, Any]]:
-    """One row per class, largest first: nodes, and nanoseconds of all ranks before and after.
+    """Compares the time of each class of work, largest first: nodes, nanoseconds of all ranks.
 
     Times are those of the nodes themselves, as if each ran alone; communication is left out, since
     only a network knows its times.
@@ -95,15 +95,15 @@ def _row(name: str, old: tuple[int, int], new: tuple[int, int]) -> dict[str, Any
 def _totals(traces: TraceSet) -> dict[str, tuple[int, int]]:
     traces = with_run_times(traces)
     ranks = Counter(binding.body for binding in traces.bindings.values())
-    found: dict[str, tuple[int, int]] = {}
+    totals: dict[str, tuple[int, int]] = {}
     for body, count in ranks.items():
         trace = traces.body_at(body)
         names, codes = coded(classes_of(trace))
         for number, name in enumerate(names):
             rows = np.flatnonzero(codes == number)
-            nodes, nanos = found.get(name, (0, 0))
-            found[name] = nodes + len(rows) * count, nanos + int(trace.own_ns[rows].sum()) * count
-    return found
+            nodes, nanos = totals.get(name, (0, 0))
+            totals[name] = nodes + len(rows) * count, nanos + int(trace.own_ns[rows].sum()) * count
+    return totals
 
 
 _HOST_EDGES = [int(k) for k in (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD)]
@@ -141,13 +141,16 @@ class Edit(Pass):
             raise ConfigError("edit changes nothing; give scale=FACTOR or add_us=MICROSECONDS")
 
     def apply(self, traces: TraceSet) -> TraceSet:
-        """The edited traces. Nothing to edit is an error."""
+        """Returns the edited traces; selecting nothing is an error."""
         traces = with_run_times(traces)
-        replace(self._meant, classes=self.classes).refuse_absent(traces)
-        chosen = [self._chosen(traces.body_at(i)) for i in range(traces.body_count)]
-        if not any(len(one.rows) for one in chosen):
-            raise TraceError(f"{self}: no {self.on} node is meant; {_hint(traces, self.on)}")
-        bodies = [partial(self._edited, traces, i, one) for i, one in enumerate(chosen)]
+        replace(self._selection, classes=self.classes).refuse_absent(traces)
+        rows_of_bodies = [self._rows_to_edit(traces.body_at(i)) for i in range(traces.body_count)]
+        if not any(len(edited_rows.rows) for edited_rows in rows_of_bodies):
+            raise TraceError(f"{self}: no {self.on} node is selected; {_hint(traces, self.on)}")
+        bodies = [
+            partial(self._edited, traces, i, edited_rows)
+            for i, edited_rows in enumerate(rows_of_bodies)
+        ]
         return with_bodies(traces, bodies)
 
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
@@ -155,40 +158,43 @@ class Edit(Pass):
         return {"classes": by_class(before, after)}
 
     @property
-    def _meant(self) -> Selection:
-        """By all that says which calls are meant; a class says which of their nodes."""
-        return Selection(
+    def _selection(self) -> NodeSelection:
+        """The fields that select calls; `classes` then narrows their nodes."""
+        return NodeSelection(
             names=self.names, modules=self.modules, phases=self.phases, nodes=self.nodes
         )
 
-    def _chosen(self, trace: Trace) -> _Chosen:
+    def _rows_to_edit(self, trace: Trace) -> _EditedRows:
         host = on_host(trace)
-        meant = self._meant.rows(trace)
-        there = host if self.on == "host" else ~host
+        selected = self._selection.rows(trace)
+        on_side = host if self.on == "host" else ~host
         if self.classes:
-            there = there & of_classes(trace, self.classes)
-        calls = Calls(trace, meant)
+            on_side = on_side & of_classes(trace, self.classes)
+        calls = SelectedCalls(trace, selected)
         if not (self.names or self.modules or self.nodes):  # every node by itself, no calls
-            rows = np.flatnonzero(meant & there)
-            return _Chosen(rows, rows)
-        return _Chosen(np.flatnonzero(there & (calls.call >= 0)), calls.last(there))
+            rows = np.flatnonzero(selected & on_side)
+            return _EditedRows(rows, rows)
+        return _EditedRows(np.flatnonzero(on_side & (calls.call >= 0)), calls.last(on_side))
 
-    def _edited(self, traces: TraceSet, number: int, chosen: _Chosen) -> Trace:
+    def _edited(self, traces: TraceSet, number: int, target: _EditedRows) -> Trace:
         trace = traces.body_at(number)
-        own = trace.own_ns.copy()
-        scaled = np.minimum(own[chosen.rows] * self.scale, float(MOST_NS))
-        own[chosen.rows] = np.rint(scaled).astype(np.int64)
-        own[chosen.last] += round(self.add_us * 1000)
-        edited = with_own_ns(trace, own)
-        return edited if self.on == "device" else self._gaps(edited, chosen)
+        own_ns = trace.own_ns.copy()
+        scaled = np.minimum(own_ns[target.rows] * self.scale, float(MOST_NS))
+        own_ns[target.rows] = np.rint(scaled).astype(np.int64)
+        own_ns[target.last] += round(self.add_us * 1000)
+        edited = with_own_ns(trace, own_ns)
+        return edited if self.on == "device" else self._gaps(edited, target)
 
-    def _gaps(self, trace: Trace, chosen: _Chosen) -> Trace:
-        """The host's gap before a row is time of the row around it; at the top, of the row itself."""
+    def _gaps(self, trace: Trace, target: _EditedRows) -> Trace:
+        """Scales host gaps.
+
+        The gap before a row belongs to its parent, at the top level to the row itself.
+        """
         edges = trace.edges
-        meant = np.zeros(len(trace), np.bool_)
-        meant[chosen.rows] = True
+        selected = np.zeros(len(trace), np.bool_)
+        selected[target.rows] = True
         holder = np.where(trace.parent >= 0, trace.parent, np.arange(len(trace)))
-        scaled = meant[holder[edges.dst]] & np.isin(edges.kind, _HOST_EDGES) & (edges.lag > 0)
+        scaled = selected[holder[edges.dst]] & np.isin(edges.kind, _HOST_EDGES) & (edges.lag > 0)
         if self.scale == 1 or not scaled.any():
             return trace
         longer = np.minimum(edges.lag * self.scale, float(MOST_NS))
@@ -197,8 +203,8 @@ class Edit(Pass):
 
 
 @dataclass(frozen=True, eq=False)
-class _Chosen:
-    """Of a body: the rows to scale, and the last of each call."""
+class _EditedRows:
+    """The rows of a body to scale, and the last row of each call, which gets the added time."""
 
     rows: I64
     last: I64
@@ -208,5 +214,5 @@ def _hint(traces: TraceSet, on: str) -> str:
     from chakrakit.passes.base import classes_of
 
     classes = {str(c) for i in range(traces.body_count) for c in classes_of(traces.body_at(i))}
-    other = "host" if on == "device" else "device"
-    return f"the classes are {', '.join(sorted(classes))}; on={other} is the other side"
+    other_side = "host" if on == "device" else "device"
+    return f"the classes are {', '.join(sorted(classes))}; on={other_side} is the other side"

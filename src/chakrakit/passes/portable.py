@@ -1,4 +1,7 @@
-"""Portable: the same schedule for readers that know nothing but "start after all parents end"."""
+"""Portable: rewrites a run for readers that know only "start after all parents end".
+
+Groups are numbered from 1.
+"""
 
 from __future__ import annotations
 
@@ -28,59 +31,61 @@ from chakrakit.trace.placement import NO_LANE, is_communication, lane_of, on_hos
 from chakrakit.trace.sets import Run, TraceSet, whole_ns
 from chakrakit.trace.timing import plain_span_ns
 
-# Groups numbered from 1, the whole world among them, as simulators of the Chakra world expect.
-
+# --- groups, numbered from 1 as simulators of Chakra traces expect ------------------------------
 
 _NEW = "\0all"
-"""Stands for a group of all ranks that the traces do not have."""
+"""Name of the group of all ranks while the traces define none; no group of a file has a NUL in its name."""
 
 
 @dataclass(frozen=True, eq=False)
 class NumberedGroups:
-    """New names of groups: a positive number keeps its own, everything else gets one that is free."""
+    """New names of groups: positive numbers stay, every other name is replaced by a free number."""
 
     names: Mapping[str, str]
     groups: Groups
     world: str
-    """What all ranks are called."""
+    """The name of the group of all ranks."""
 
     @classmethod
     def of(cls, traces: TraceSet) -> NumberedGroups:
-        """The groups of a set of traces among the ranks that are here, and one of all of them."""
-        here = set(traces.ranks)
-        known = {n: tuple(r for r in ranks if r in here) for n, ranks in traces.groups.items()}
-        known = {name: ranks for name, ranks in known.items() if ranks}
-        names = positive_names([*known, _NEW])
+        """Numbers the groups of a set, limited to its recorded ranks, and adds one of all of them."""
+        present = set(traces.ranks)
+        members = {n: tuple(r for r in ranks if r in present) for n, ranks in traces.groups.items()}
+        members = {name: ranks for name, ranks in members.items() if ranks}
+        names = positive_names([*members, _NEW])
         everyone = tuple(traces.ranks)
-        all_ranks = (names[n] for n, ranks in known.items() if tuple(ranks) == everyone)
+        all_ranks = (names[n] for n, ranks in members.items() if tuple(ranks) == everyone)
         world = next(all_ranks, names[_NEW])
-        groups = {names[n]: ranks for n, ranks in known.items()} | {world: everyone}
+        groups = {names[n]: ranks for n, ranks in members.items()} | {world: everyone}
         for name in WORLD:
             names.setdefault(name, world)
         return cls(names, Groups(groups), world)
 
     def binding(self, binding: Binding, body: int) -> Binding:
-        """A rank's binding to its plain body, with the new names."""
-        own = {self.names.get(a, a): self.names.get(b, b) for a, b in binding.groups.items()}
-        return Binding(body, own, binding.peers, 1.0)
+        """Returns a rank's binding to its plain body, with the new group names."""
+        renamed = {self.names.get(a, a): self.names.get(b, b) for a, b in binding.groups.items()}
+        return Binding(body, renamed, binding.peers, 1.0)
 
-    def named(self, groups: pa.Array | None, collective: Mask) -> pa.Array:
-        """The new name of each node's group; collectives without one are of all ranks."""
+    def renamed(self, groups: pa.Array | None, collective: Mask) -> pa.Array:
+        """Returns the new name of each node's group.
+
+        Collectives without a group belong to that of all ranks.
+        """
         if groups is None:
             return pa.array([self.world if c else None for c in collective], pa.string())
         coded = groups.cast(pa.string()).dictionary_encode()
         texts = pa.array([self.names.get(t, t) for t in coded.dictionary.to_pylist()], pa.string())
-        found = texts.take(coded.indices)
-        missing = pa.array(np.asarray(collective)) if len(found) else pa.array([], pa.bool_())
-        world = pa.array([self.world] * len(found), pa.string())
-        return pc.if_else(pc.and_(missing, pc.is_null(found)), world, found)
+        new_names = texts.take(coded.indices)
+        missing = pa.array(np.asarray(collective)) if len(new_names) else pa.array([], pa.bool_())
+        world = pa.array([self.world] * len(new_names), pa.string())
+        return pc.if_else(pc.and_(missing, pc.is_null(new_names)), world, new_names)
 
 
-# Collectives of one group follow each other: each one's node depends on the one before.
+# --- the order of collectives in a group --------------------------------------------------------
 
 
 def in_group_order(graph: PlainGraph, trace: Trace) -> PlainGraph:
-    """The graph with an edge between collectives that follow each other in a group.
+    """Returns the graph with an edge between collectives that follow each other in a group.
 
     Where two overlap in time, the first ends where the second starts, and what is left of it follows as a gap
     that its readers wait for: the order is kept, and no time is lost.
@@ -131,7 +136,7 @@ def _split(
     src: I64,
     extra: list[tuple[int, int]],
 ) -> I64:
-    """Cuts a collective at `at`; its readers wait for the rest."""
+    """Cuts a collective at time `at`; what depends on it then waits for the rest, a gap."""
     rest = len(row)
     row.append(GAP)
     start.append(at)
@@ -142,7 +147,7 @@ def _split(
 
 
 def _sorted(row: I64, start: I64, end: I64, src: I64, dst: I64, dropped: int) -> PlainGraph:
-    """Nodes by time again, so that parents come first; each edge once."""
+    """Sorts nodes by time, so that parents come first, and removes duplicate edges."""
     order = np.lexsort((np.arange(len(row)), start))
     place = np.empty(len(row), np.int64)
     place[order] = np.arange(len(row))
@@ -155,7 +160,7 @@ _OURS = {"id", "name", "type", "start_time_micros", "duration_micros", "ctrl_dep
 _DROPPED = {
     "edge_kinds", "edge_lags_ns", "own_ns", "start_time_ns", "duration_ns", "is_cpu_op", *PARENT_COLUMNS
 }  # fmt: skip
-"""What means something else, or nothing, of pieces: they run one after another, none inside another."""
+"""Columns that do not apply to pieces, which run one after another and never inside each other."""
 _WORK = ("num_ops", "tensor_size")
 _MEMBERS = ("inputs_", "outputs_")
 
@@ -175,7 +180,7 @@ class Portable(Pass):
     )
 
     def apply(self, traces: TraceSet) -> TraceSet:
-        """Plain traces with the run's times in their nodes."""
+        """Returns plain traces with the run's times in their nodes."""
         run = _timed(traces)
         begin, finish = run.span_ns
         groups = NumberedGroups.of(run)
@@ -193,13 +198,13 @@ class Portable(Pass):
         return TraceSet(bodies, bindings, groups.groups, card)
 
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
-        """How many nodes there were and are, and what the plain reading gives."""
-        longest = max(plain_span_ns(after.trace(rank)) for rank in _some(after))
+        """Says the run's makespan and the one that a plain reading of the result gives."""
+        longest = max(plain_span_ns(after.trace(rank)) for rank in _first_ranks(after))
         low, high = _timed(before).span_ns
         return {"makespan_ns": high - low, "plain_makespan_ns": longest}
 
 
-def _some(traces: TraceSet) -> list[int]:
+def _first_ranks(traces: TraceSet) -> list[int]:
     firsts = {binding.body: rank for rank, binding in reversed(traces.bindings.items())}
     return sorted(firsts.values())
 
@@ -217,20 +222,20 @@ def _plain(run: Run, rank: int, begin: int, finish: int, groups: NumberedGroups)
     trace = run.body(rank)  # as the body names groups and peers; the binding stays
     rows = timed_rows(trace, *whole_ns(run.times_of(rank), run.tick_ps))
     graph = in_group_order(plain_graph(rows, begin, finish), trace)
-    return _written(trace, graph, begin, groups)
+    return _plain_trace(trace, graph, begin, groups)
 
 
 def timed_rows(trace: Trace, start: I64, end: I64) -> TimedRows:
-    """A trace's rows with these times, as they are cut into pieces."""
+    """Returns a trace's rows with these times, ready to be cut into pieces."""
     host = on_host(trace)
     comm = is_communication(trace)
     idle = trace.is_type(NodeType.METADATA_NODE, NodeType.INVALID_NODE) & ~host
     ran = end >= np.maximum(start, 0)
     duration = end - start
-    own = np.asarray(trace.column("own_ns", -1), np.int64)
-    own = np.where(own >= 0, np.minimum(own, duration), duration)
+    own_ns = np.asarray(trace.column("own_ns", -1), np.int64)
+    own_ns = np.where(own_ns >= 0, np.minimum(own_ns, duration), duration)
     return TimedRows(
-        start, end, own, host & ~comm, _lanes(trace, host, comm), ran & ~idle, trace.edges
+        start, end, own_ns, host & ~comm, _lanes(trace, host, comm), ran & ~idle, trace.edges
     )
 
 
@@ -241,17 +246,17 @@ def _lanes(trace: Trace, host: Mask, comm: Mask) -> I64:
     return np.where(host & ~comm, threads, np.where(host, NO_LANE, lane))
 
 
-def _written(trace: Trace, graph: PlainGraph, begin: int, groups: NumberedGroups) -> Trace:
-    known = graph.row != GAP
-    rows = np.where(known, graph.row, 0)
-    take = pa.array(rows, mask=~known)
+def _plain_trace(trace: Trace, graph: PlainGraph, begin: int, groups: NumberedGroups) -> Trace:
+    from_row = graph.row != GAP
+    rows = np.where(from_row, graph.row, 0)
+    take = pa.array(rows, mask=~from_row)
     start, end = graph.start - begin, graph.end - begin
     micros = (end // 1000) - (start // 1000)
     names = trace.names.combine_chunks().cast(pa.string()).take(take).fill_null("gap")
-    comm = is_communication(trace)[rows] & known
+    comm = is_communication(trace)[rows] & from_row
     announced = trace.is_type(*COMMUNICATION)[rows] & ~comm  # by the host, before a kernel does it
-    types = np.where(known & ~announced, trace.types[rows], NodeType.COMP_NODE)
-    host = on_host(trace)[rows] | ~known
+    types = np.where(from_row & ~announced, trace.types[rows], NodeType.COMP_NODE)
+    host = on_host(trace)[rows] | ~from_row
     columns: dict[str, Any] = {
         "name": names,
         "type": types,
@@ -264,7 +269,9 @@ def _written(trace: Trace, graph: PlainGraph, begin: int, groups: NumberedGroups
         **_work(trace, graph, comm),
     }
     if "pg_name" in columns or comm.any():
-        columns["pg_name"] = groups.named(columns.get("pg_name"), types == NodeType.COMM_COLL_NODE)
+        columns["pg_name"] = groups.renamed(
+            columns.get("pg_name"), types == NodeType.COMM_COLL_NODE
+        )
     n = len(graph.src)
     edges = Edges(
         graph.src.astype(np.int32),
@@ -278,7 +285,7 @@ def _written(trace: Trace, graph: PlainGraph, begin: int, groups: NumberedGroups
 
 
 def _attributes(trace: Trace, take: pa.Array, calls: pa.Array) -> dict[str, Any]:
-    """What else nodes carry, on every piece of theirs; what is about communication, on calls alone."""
+    """Copies other attributes to every piece of a node; those about communication only to calls."""
     return {
         name: trace.table.column(name)
         .combine_chunks()
@@ -289,7 +296,7 @@ def _attributes(trace: Trace, take: pa.Array, calls: pa.Array) -> dict[str, Any]
 
 
 def _work(trace: Trace, graph: PlainGraph, comm: Mask) -> dict[str, Any]:
-    """Operations and bytes on the longest piece of each row; other compute nodes say that they have none."""
+    """Puts operations and bytes on the longest piece of each row, and zeros on other compute nodes."""
     rows = np.maximum(graph.row, 0)
     longest = np.zeros(len(rows), np.bool_)
     order = np.lexsort((graph.start - graph.end, graph.row))

@@ -42,26 +42,26 @@ from chakrakit.trace.model import COMMUNICATION, NodeType, Trace
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import PS_PER_NS, TraceSet
 
-# How much longer each node takes on one device than on another, by their rooflines.
+# --- times on one device over those on another, by their rooflines ------------------------------
 
 
 def device_ratios(trace: Trace, new: Texts, source: Device, target: Device) -> F64:
-    """Time on `target` in the element types `new` over time on `source` in the trace's own, a row.
+    """Returns each row's time on `target` in the element types `new` over that on `source` as recorded.
 
-    All kernels of an operator share its work. A kernel of which nothing is known takes the ratio of
-    one of its name; what is left, and the host, keeps its time.
+    All kernels of an operator share its work. A kernel whose work is unknown takes the ratio of
+    one with its name; all other rows, and the host's, keep their time.
     """
     flops, moved = _work(trace)
     device = ~on_host(trace) & trace.is_type(
         NodeType.COMP_NODE, NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE
     )
-    known = device & ((flops > 0) | (moved > 0))
+    has_work = device & ((flops > 0) | (moved > 0))
     old = texts_of(trace, "dtype")
     ratio = np.ones(len(trace))
     before = roofline_seconds(flops, moved, _or_bf16(old), source)
     after = roofline_seconds(flops, moved * _growth(old, new), _or_bf16(new), target)
-    ratio[known] = after[known] / np.maximum(before[known], 1e-15)
-    ratio[device] = same_name(names_of(trace)[device], ratio[device], known[device])
+    ratio[has_work] = after[has_work] / np.maximum(before[has_work], 1e-15)
+    ratio[device] = same_name(names_of(trace)[device], ratio[device], has_work[device])
     return ratio
 
 
@@ -81,7 +81,7 @@ def _work(trace: Trace) -> tuple[F64, F64]:
 
 
 def _growth(old: Texts, new: Texts) -> F64:
-    """How many times as many bytes the same elements take."""
+    """Returns the bytes of a new element over those of the old one, for each row."""
     pairs = zip(old.tolist(), new.tolist(), strict=True)
     return np.array(
         [
@@ -95,81 +95,86 @@ def _or_bf16(dtypes: Texts) -> Texts:
     return np.where(dtypes == "", "bf16", dtypes).astype(object)
 
 
-# Element types of nodes, and nodes in another precision: bytes change, operations do not.
+# --- other element types: bytes change, operations do not ---------------------------------------
 
 
 FLOATS = tuple(t.name for t in TYPES if t.kind == "float")
-"""Element types that can stand for each other; whole numbers stay what they are."""
+"""Element types that can replace each other; integers are never converted."""
 _TENSOR = re.compile(r"(?:Tensor|GenericList\[Tensor)\(([^()]+)")
 _SIZES = ("comm_size", "out_size")
 
 
 def with_dtypes(trace: Trace) -> Trace:
-    """The trace with the element type of every device compute node that can be known."""
-    known = texts_of(trace, "dtype")
-    rows = np.flatnonzero((known == "") & is_compute(classes_of(trace)))
+    """Returns the trace with an element type for every device compute node whose inputs tell it."""
+    dtypes = texts_of(trace, "dtype")
+    rows = np.flatnonzero((dtypes == "") & is_compute(classes_of(trace)))
     launchers = Launchers(trace)
     types = texts_of(trace, "inputs_types")
     for row in rows.tolist():
         operator = launchers.operator(row)
-        found = _TENSOR.search(types[row if operator is None else operator])
-        known[row] = dtype_name(found[1]) if found else ""
-    return trace.with_columns({"dtype": _some(known)}) if (known != "").any() else trace
+        match = _TENSOR.search(types[row if operator is None else operator])
+        dtypes[row] = dtype_name(match[1]) if match else ""
+    return trace.with_columns({"dtype": _dtype_column(dtypes)}) if (dtypes != "").any() else trace
 
 
 def without_guesses(changed: Trace, typed: Trace, trace: Trace) -> Trace:
-    """What was changed in a trace with known element types, without those that were only guessed."""
-    new, known, said = (texts_of(one, "dtype") for one in (changed, typed, trace))
-    kept = np.where(new == known, said, new)
-    return changed if (kept == new).all() else changed.with_columns({"dtype": _some(kept)})
+    """Returns `changed` without the element types that `with_dtypes` derived and nothing changed since."""
+    new, typed_dtypes, recorded = (texts_of(body, "dtype") for body in (changed, typed, trace))
+    dtypes = np.where(new == typed_dtypes, recorded, new)
+    return (
+        changed if (dtypes == new).all() else changed.with_columns({"dtype": _dtype_column(dtypes)})
+    )
 
 
 def in_precision(trace: Trace, dtypes: Mapping[str, str]) -> Trace:
-    """The trace with classes of work in other element types (class → type, `communication` among them)."""
+    """Returns the trace with classes of work in other element types (class → type).
+
+    `communication` is a class too.
+    """
     for name, dtype in dtypes.items():
         trace = _converted(trace, of_classes(trace, (name,)), dtype)
     return trace
 
 
 def _converted(trace: Trace, rows: Mask, dtype: str) -> Trace:
-    """Rows that say an element type of which this can take the place, with it."""
+    """Converts the rows that have a floating-point element type to another, with their sizes."""
     comm = trace.is_type(*COMMUNICATION)
-    for side, said_in, sizes in (
+    for side, column, sizes in (
         (rows & comm, "comm_dtype", _SIZES),
         (rows & ~comm, "dtype", ("tensor_size",)),
     ):
-        said = texts_of(trace, said_in)
-        old = np.array([element_bytes(n) if dtype_name(n) in FLOATS else 0.0 for n in said])
-        chosen = side & (old > 0)
-        if not chosen.any():
+        dtypes = texts_of(trace, column)
+        old = np.array([element_bytes(n) if dtype_name(n) in FLOATS else 0.0 for n in dtypes])
+        convertible = side & (old > 0)
+        if not convertible.any():
             continue
-        said[chosen] = dtype
-        columns: dict[str, object] = {said_in: _some(said)}
+        dtypes[convertible] = dtype
+        columns: dict[str, object] = {column: _dtype_column(dtypes)}
         for size in (s for s in sizes if s in trace.table.column_names):
             values = trace.column(size, 0).astype(np.int64)
-            grown = values[chosen] / old[chosen] * element_bytes(dtype)
-            values[chosen] = np.ceil(grown).astype(np.int64)
+            grown = values[convertible] / old[convertible] * element_bytes(dtype)
+            values[convertible] = np.ceil(grown).astype(np.int64)
             columns[size] = pa.array(values, mask=~trace.has(size))
         ratio = np.ones(len(trace))
-        ratio[chosen] = element_bytes(dtype) / old[chosen]
-        trace = trace.with_columns(columns | _held(trace, ratio))
+        ratio[convertible] = element_bytes(dtype) / old[convertible]
+        trace = trace.with_columns(columns | _memory_columns(trace, ratio))
     return trace
 
 
-def _held(trace: Trace, ratio: F64) -> dict[str, object]:
-    """Bytes that nodes take and release: those of a node follow its element type.
+def _memory_columns(trace: Trace, ratio: F64) -> dict[str, object]:
+    """Returns the bytes that nodes allocate and free, which follow their element types.
 
-    What is released was taken by another node, which the trace does not name; where all that took as many
-    bytes changed alike, it was one of them.
+    What is freed was allocated by another node, which the trace does not name; where all nodes that allocated
+    as many bytes changed alike, it was one of them.
     """
     if "mem_alloc" not in trace.table.column_names:
         return {}
     alloc, free = (trace.column(c, 0).astype(np.int64) for c in ("mem_alloc", "mem_free"))
     released = ratio.copy()
     for size in np.unique(free[free > 0]).tolist():
-        taken = np.unique(ratio[alloc == size])
-        if len(taken) == 1:
-            released[free == size] = taken[0]
+        ratios = np.unique(ratio[alloc == size])
+        if len(ratios) == 1:
+            released[free == size] = ratios[0]
     changed = {"mem_alloc": (alloc, ratio), "mem_free": (free, released)}
     return {
         name: pa.array(np.ceil(values * by).astype(np.int64), mask=~trace.has(name))
@@ -178,7 +183,7 @@ def _held(trace: Trace, ratio: F64) -> dict[str, object]:
     }
 
 
-def _some(texts: Texts) -> pa.Array | None:
+def _dtype_column(texts: Texts) -> pa.Array | None:
     return (
         None
         if not (texts != "").any()
@@ -228,7 +233,7 @@ class Recost(Pass):
                 raise ConfigError(f"scale: {name}: {factor}; it should be 0 or more, and finite")
 
     def apply(self, traces: TraceSet) -> TraceSet:
-        """The traces with their new times."""
+        """Returns the traces with their new times."""
         traces = with_run_times(traces)
         self._check_classes(traces)
         if self.machine or self.dtypes:
@@ -244,12 +249,12 @@ class Recost(Pass):
         return {"classes": by_class(before, after), "communication_bytes": sizes}
 
     def _check_classes(self, traces: TraceSet) -> None:
-        """A class that no node has, or of which none says its element type, is a mistake."""
+        """Refuses a class that no node has, or whose nodes do not say their element type."""
         for name in {**self.dtypes, **self.scale}:
             if not _sides(traces, name):
-                known = sorted({str(c) for body in _bodies(traces) for c in classes_of(body)})
+                present = sorted({str(c) for body in _bodies(traces) for c in classes_of(body)})
                 raise TraceError(
-                    f"recost: no node is of class {name!r}; there are {', '.join(known)}"
+                    f"recost: no node is of class {name!r}; there are {', '.join(present)}"
                 )
         for name, dtype in self.dtypes.items():
             typed = map(with_dtypes, _bodies(traces))
@@ -269,15 +274,15 @@ def _bodies(traces: TraceSet) -> Iterator[Trace]:
 
 
 def _sides(traces: TraceSet, name: str) -> list[Literal["device", "host"]]:
-    """Where nodes of a class run."""
-    there = [on_host(body)[of_classes(body, (name,))] for body in _bodies(traces)]
-    found: list[Literal["device", "host"]] = []
-    found += ["device"] if any((~host).any() for host in there) else []
-    return found + (["host"] if any(host.any() for host in there) else [])
+    """Returns the sides, device and host, on which nodes of a class run."""
+    host_masks = [on_host(body)[of_classes(body, (name,))] for body in _bodies(traces)]
+    sides: list[Literal["device", "host"]] = []
+    sides += ["device"] if any((~host).any() for host in host_masks) else []
+    return sides + (["host"] if any(host.any() for host in host_masks) else [])
 
 
 def _refuse_times(traces: TraceSet, classes: list[str]) -> None:
-    """Work in another precision takes another time, which only a device can tell."""
+    """Refuses to convert traces with times unless a machine is given, because times change with precision."""
     if any(body.own_ns[of_classes(body, classes)].any() for body in _bodies(traces)):
         raise ConfigError(
             "dtypes: these traces have times, which change with precision as a device tells; "
@@ -298,8 +303,8 @@ class _Model:
         """The body with other sizes and times."""
         typed = with_dtypes(trace)
         changed = in_precision(typed, self.dtypes)
-        own = self._times(trace, typed, changed) if self.target else trace.own_ns
-        return with_own_ns(without_guesses(changed, typed, trace), own)
+        own_ns = self._times(trace, typed, changed) if self.target else trace.own_ns
+        return with_own_ns(without_guesses(changed, typed, trace), own_ns)
 
     def _times(self, trace: Trace, typed: Trace, changed: Trace) -> I64:
         assert self.target is not None
@@ -310,14 +315,14 @@ class _Model:
 
 
 def _device(machine: str | Machine) -> Device:
-    made = load_machine(machine) if isinstance(machine, str) else machine
-    names = sorted({device.name for device in made.devices})
+    loaded = load_machine(machine) if isinstance(machine, str) else machine
+    names = sorted({device.name for device in loaded.devices})
     if len(names) > 1:
         raise ConfigError(
-            f"machine={made.name} has several kinds of device ({', '.join(names)}); give one "
+            f"machine={loaded.name} has several kinds of device ({', '.join(names)}); give one "
             "with one"
         )
-    return made.devices[0]
+    return loaded.devices[0]
 
 
 def _work_model(name: str) -> WorkModel:
@@ -329,7 +334,7 @@ def _work_model(name: str) -> WorkModel:
 
 
 def _comm_bytes(traces: TraceSet) -> int:
-    """Bytes of all messages and collectives of all ranks, as each rank gives them in."""
+    """Sums `comm_size` over all messages and collectives of all ranks."""
     ranks = Counter(binding.body for binding in traces.bindings.values())
     sizes = {body: traces.body_at(body).column("comm_size", 0) for body in ranks}
     return sum(int(sizes[body].sum()) * count for body, count in ranks.items())

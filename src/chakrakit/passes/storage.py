@@ -1,4 +1,4 @@
-"""Storage: what a rank reads before its work and writes after it, as nodes that name a store."""
+"""Storage: adds nodes that read data from a store before a rank's work and write a checkpoint after it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Storage(Pass):
             )
 
     def apply(self, traces: TraceSet) -> TraceSet:
-        """The traces with one or two more nodes in every body."""
+        """Returns the traces with one or two more nodes in every body."""
         return map_bodies(with_run_times(traces), self._added)
 
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
@@ -53,16 +53,16 @@ class Storage(Pass):
         roots = np.setdiff1d(np.arange(rows), edges.dst)
         last = np.setdiff1d(np.arange(rows), edges.src[ends_before])
         kinds = []
-        made = [edges]
+        edge_parts = [edges]
         if self.load:
             kinds.append(("load data", NodeType.MEM_LOAD_NODE, self.load, self.source))
-            made += [_after(np.full(len(roots), rows), roots)] if self.wait else []
+            edge_parts += [_after(np.full(len(roots), rows), roots)] if self.wait else []
         if self.save:
             place = rows + len(kinds)
             kinds.append(("save checkpoint", NodeType.MEM_STORE_NODE, self.save, self.target))
-            made += [_after(last, np.full(len(last), place))] if self.wait else []
+            edge_parts += [_after(last, np.full(len(last), place))] if self.wait else []
         both = Trace.concat([trace, _nodes(trace, kinds)])
-        return both.with_edges(_joined(made))
+        return both.with_edges(_joined(edge_parts))
 
 
 def _nodes(trace: Trace, kinds: list[tuple[str, NodeType, int, str]]) -> Trace:

@@ -110,6 +110,12 @@ def _change(before: int, after: int) -> float:
 
 SUMMARY = "replay.json"
 AnyPlan = Plan | EmulationPlan
+WALLS = {
+    "files": "any file (this kernel has no Landlock)",
+    "calls": "the network and other processes (no seccomp)",
+    "memory": "all of the memory (no resource limits)",
+}
+"""What stands around a rank's process → what it could have reached without."""
 
 
 class Share(Result, msgspec.Struct):
@@ -209,6 +215,7 @@ class _Outcome(Result, msgspec.Struct):
     start: list[int] = []
     end: list[int] = []
     epoch_ns: int = 0
+    walls: tuple[str, ...] = tuple(WALLS)
 
 
 def summarize(plan: AnyPlan) -> RankSummary:
@@ -258,8 +265,18 @@ def read_report(folder: Path, results: Path) -> ReplayReport:
         ranks=[_rank(s, o) for s, o in pairs],
         recorded=_compared(summary, outcomes, slowest),
         recording=summary.recording,
-        warning=summary.recording.warning if summary.recording else "",
+        warning=" ".join(filter(None, (_open_walls(outcomes), _recording_warning(summary)))),
     )
+
+
+def _recording_warning(summary: Summary) -> str:
+    return summary.recording.warning if summary.recording else ""
+
+
+def _open_walls(outcomes: list[_Outcome]) -> str:
+    """What the operators could have reached that they should not; "" if nothing."""
+    reached = [what for wall, what in WALLS.items() if any(wall not in o.walls for o in outcomes)]
+    return f"The replay could have reached {' and '.join(reached)}." if reached else ""
 
 
 def _compared(summary: Summary, outcomes: list[_Outcome], slowest: list[int]) -> Comparison | None:

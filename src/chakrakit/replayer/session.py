@@ -72,12 +72,12 @@ RESULTS, TRACE = "result", "trace"
 
 
 def _copy_code(source: Traversable, target: Path) -> None:
-    """Python files of a folder and of those in it."""
+    """Python files of a folder and of those in it, and the list of operators."""
     target.mkdir(parents=True, exist_ok=True)
     for item in source.iterdir():
         if item.is_dir() and item.name != "__pycache__":
             _copy_code(item, target / item.name)
-        elif item.name.endswith(".py"):
+        elif item.name.endswith((".py", ".txt")):
             (target / item.name).write_bytes(item.read_bytes())
 
 

@@ -14,7 +14,7 @@ from enum import Enum
 from chakrakit.errors import TraceError
 from chakrakit.operators import PARAMETERS, is_record
 from chakrakit.replayer.recording import Recording
-from chakrakit.replayer.runner import ALLOWED, COMPOSITE, FUNCTIONAL, ISSUED, NO_WORK, REFUSED
+from chakrakit.replayer.runner import COMPOSITE, FUNCTIONAL, ISSUED, NO_WORK, REFUSED, is_listed
 from chakrakit.replayer.tensors import OperatorSchema, parse_schema
 
 _FUSED = re.compile(r"CompiledFxGraph|^triton_|inductor")
@@ -106,8 +106,8 @@ def _decide(
         return Do.COLLECTIVE, schema
     if schema.full_name in NO_WORK or row in dispatched:
         return Do.OPEN, schema
-    known = schema.namespace == "aten" and schema.name in ALLOWED
-    if known and not (calls_others and _only_calls(schema) and row not in seen.launched):
+    listed = is_listed(schema.full_name, schema.overload)
+    if listed and not (calls_others and _only_calls(schema) and row not in seen.launched):
         return Do.CALL, schema
     return (Do.OPEN if calls_others else Do.STAND_IN), schema
 
@@ -123,4 +123,5 @@ def _decide_bare(seen: Recording, row: int, name: str) -> Do:
 
 
 def _only_calls(schema: OperatorSchema) -> bool:
-    return schema.name in COMPOSITE or f"{schema.name}.{schema.overload}" in COMPOSITE
+    dot = "." if schema.overload else ""
+    return f"{schema.full_name}{dot}{schema.overload}" in COMPOSITE

@@ -1,7 +1,7 @@
-"""Constants of an engine on a device: how much of the device its kernels reach, and its own time.
+"""Constants of an engine on a device: the shares of the device's rates that it reaches, and its own time.
 
-One set for each pair, fitted to published end-to-end figures (see `constants.json` and docs/serving.md);
-they turn the roofline of a data sheet into that of a system people run.
+There is one set for each pair of device and engine, fitted to published end-to-end figures (see
+`constants.json` and docs/serving.md). They turn the roofline of a data sheet into that of a real system.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Constants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Between a request's arrival and its place in the queue."""
 
     def on(self, device: Device) -> Device:
-        """The device as matmuls and elementwise operators find it."""
+        """The device with the rates that matmuls and elementwise operators reach."""
         return msgspec.structs.replace(
             device,
             compute_efficiency=self.compute_efficiency,
@@ -45,11 +45,11 @@ class _File(msgspec.Struct):
 
 
 @cache
-def _known() -> dict[str, dict[str, Constants]]:
+def _fitted_systems() -> dict[str, dict[str, Constants]]:
     data = Path(__file__).with_name("constants.json").read_bytes()
     return msgspec.json.decode(data, type=_File).systems
 
 
 def constants_of(device: str, engine: str) -> Constants | None:
-    """Those of an engine on a device, where they were fitted."""
-    return _known().get(device, {}).get(engine)
+    """The constants of an engine on a device; None where they were not fitted."""
+    return _fitted_systems().get(device, {}).get(engine)

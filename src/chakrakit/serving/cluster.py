@@ -1,4 +1,4 @@
-"""The narrow way into the C++ core: pools of engines and a stream in, arrays out."""
+"""The interface to the C++ core: takes pools of engines and a stream, and gives arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines.device import PS_PER_S
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
-from chakrakit.serving.requests import Stream
+from chakrakit.serving.requests import RequestStream
 from chakrakit.serving.steps import StepCost, picoseconds
 
 Columns = dict[str, NDArray[np.int64]]
@@ -22,12 +22,12 @@ Role = Literal["whole", "prefill", "decode"]
 Router = Literal["turn", "least", "prefix"]
 
 MASK_BYTES = 2
-"""An element of an attention mask in bf16."""
+"""Bytes of an element of an attention mask, in bf16."""
 
 
 @dataclass(frozen=True)
 class PoolSetup:
-    """Engines that are alike. `ranks` of them step together; `stages` are those of a pipeline."""
+    """A pool of equal engines. `ranks` of them step together; `stages` are those of a pipeline."""
 
     options: EngineOptions
     cost: StepCost
@@ -37,18 +37,18 @@ class PoolSetup:
     stages: int = 1
     role: Role = "whole"
     host_bandwidth: float = 0.0
-    """Bytes a second between a device and its host, for blocks that move."""
+    """Bytes per second between a device and its host, for blocks that move."""
     capture_seconds: float = 0.0
-    """Recording the graph of a padded shape."""
+    """Time to record the graph of a padded shape."""
     adapter_seconds: float = 0.0
-    """What each distinct adapter adds to a step."""
+    """Time that each distinct adapter adds to a step."""
 
 
 @dataclass(frozen=True)
 class Setup:
     """Everything a run depends on."""
 
-    stream: Stream
+    stream: RequestStream
     pools: Sequence[PoolSetup]
     router: Router = "turn"
     handover_seconds_per_token: float = 0.0
@@ -56,21 +56,21 @@ class Setup:
     faults: Sequence[tuple[float, int, float]] = ()
     """(seconds, engine, seconds it is down)."""
     hooks: Callable[[Any], core.ServingHooks] | None = None
-    """Policies as functions, given the cluster they may ask."""
+    """Makes the policy's functions from the cluster they may look at."""
     record_steps: bool = False
     window: tuple[float, float] = (0.0, 0.0)
-    """Seconds in which steps also leave what they were made of."""
+    """The interval in seconds in which the pieces of steps are recorded too."""
     audit_every: int = 0
     seed: int = 0
     level_ms: tuple[float | None, float | None, float | None] = (None, None, None)
-    """Most to the first token, for each token after it, and in all, with `may_miss`."""
+    """The service level for `may_miss`: most ms to the first token, for each token after it, and in all."""
     may_miss: int | None = None
-    """Requests that may miss the level; one more, and the run is given up."""
+    """Requests that may miss the level; with one more, the run is given up."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came out, in picoseconds: requests, steps, their pieces, moves of caches, totals by engine."""
+class ServingOutcome:
+    """The outcome, in picoseconds: requests, steps, their pieces, moves of caches, totals by engine."""
 
     requests: Columns
     steps: Columns
@@ -78,10 +78,10 @@ class Outcome:
     moves: Columns
     totals: list[dict[str, Any]] = field(default_factory=list)
     given_up: bool = False
-    """Too many requests missed the service level, and the rest was not served."""
+    """Whether too many requests missed the service level, so that the rest was not served."""
 
 
-def run(setup: Setup) -> Outcome:
+def run(setup: Setup) -> ServingOutcome:
     """Serves the stream to its end."""
     holder: list[core.ServingCluster] = []
     hooks = core.ServingHooks() if setup.hooks is None else setup.hooks(_Late(holder))
@@ -94,7 +94,7 @@ def run(setup: Setup) -> Outcome:
     finally:
         holder.clear()  # policies and cluster hold each other
     count = sum(pool.engines for pool in setup.pools)
-    return Outcome(
+    return ServingOutcome(
         cluster.requests(),
         cluster.steps(),
         cluster.pieces(),
@@ -105,7 +105,7 @@ def run(setup: Setup) -> Outcome:
 
 
 class _Late:
-    """The cluster that policies ask, which exists only after they do."""
+    """Stands for the cluster that policies look at, which is created after them."""
 
     def __init__(self, holder: list[core.ServingCluster]) -> None:
         self._holder = holder
@@ -136,7 +136,7 @@ def _problem(setup: Setup, hooks: core.ServingHooks) -> core.ServingProblem:
     return problem
 
 
-def _requests(stream: Stream, priorities: bool) -> core.ServingRequests:
+def _requests(stream: RequestStream, priorities: bool) -> core.ServingRequests:
     return core.ServingRequests(
         arrival=stream.arrival_ps,
         prompt=stream.prompt,
@@ -151,7 +151,7 @@ def _requests(stream: Stream, priorities: bool) -> core.ServingRequests:
 
 
 def _pool(pool: PoolSetup, setup: Setup) -> core.ServingPool:
-    made = core.ServingPool(
+    core_pool = core.ServingPool(
         role=core.ServingRole[pool.role],
         engines=pool.engines,
         ranks=pool.ranks,
@@ -159,11 +159,11 @@ def _pool(pool: PoolSetup, setup: Setup) -> core.ServingPool:
         cost=_cost(pool),
     )
     if pool.cost.shared is not None and pool.ranks > 1:
-        made.shared = picoseconds(pool.cost.shared)
-    return made
+        core_pool.shared = picoseconds(pool.cost.shared)
+    return core_pool
 
 
-_SAME = (
+_UNCHANGED_OPTIONS = (
     "block_size",
     "token_budget",
     "max_requests",
@@ -179,7 +179,7 @@ _SAME = (
     "acceptance",
     "max_adapters",
 )
-_TIMES = (
+_TIME_OPTIONS = (
     "host",
     "host_per_request",
     "host_per_token",
@@ -193,45 +193,48 @@ _TIMES = (
 
 
 _MANY_BLOCKS = 1_000_000
-"""More than large models leave room for; what tiny ones leave is cut to what the requests can fill."""
+"""Blocks that the core always keeps track of: more than large models leave room for. With tiny models, more
+are tracked only if the requests can fill them."""
 
 
-def _used_blocks(pool: PoolSetup, stream: Stream) -> int:
-    """Blocks that the core keeps track of: those there are, or twice what all requests together fill."""
+def _used_blocks(pool: PoolSetup, stream: RequestStream) -> int:
+    """Blocks that the core keeps track of: all, or where that is less, twice what all requests fill."""
     tokens = int(stream.prompt.sum() + stream.output.sum())
     most = 2 * (tokens // pool.options.block_size + len(stream.prompt))
     return min(pool.capacity.blocks, max(most, _MANY_BLOCKS))
 
 
-def _options(pool: PoolSetup, seed: int, stream: Stream) -> core.ServingOptions:
-    o, made = pool.options, core.ServingOptions()
-    for name in _SAME:
-        setattr(made, name, getattr(o, name))
-    for name in _TIMES:
-        setattr(made, name, round(getattr(o, f"{name}_ms") * 1e9))
+def _options(pool: PoolSetup, seed: int, stream: RequestStream) -> core.ServingOptions:
+    o, core_options = pool.options, core.ServingOptions()
+    for name in _UNCHANGED_OPTIONS:
+        setattr(core_options, name, getattr(o, name))
+    for name in _TIME_OPTIONS:
+        setattr(core_options, name, round(getattr(o, f"{name}_ms") * 1e9))
     if o.mask_bandwidth:
         mask = o.token_budget * (pool.capacity.tokens + o.token_budget) * MASK_BYTES
-        made.host += round(mask / o.mask_bandwidth * PS_PER_S)
+        core_options.host += round(mask / o.mask_bandwidth * PS_PER_S)
     block = pool.capacity.bytes_per_token * o.block_size
-    made.num_blocks = _used_blocks(pool, stream)
-    made.discipline = core.ServingDiscipline[o.discipline]
-    made.swap_blocks = _blocks(pool, o.swap_gib)
-    made.host_blocks = _blocks(pool, o.offload_gib)
-    made.ps_per_block = block / pool.host_bandwidth * PS_PER_S if pool.host_bandwidth else 0.0
-    made.ps_per_remote_block = block / (o.remote_gbps * 1e9) * PS_PER_S
-    made.stages = pool.stages
-    made.seed = seed
-    return made
+    core_options.num_blocks = _used_blocks(pool, stream)
+    core_options.discipline = core.ServingDiscipline[o.discipline]
+    core_options.swap_blocks = _blocks(pool, o.swap_gib)
+    core_options.host_blocks = _blocks(pool, o.offload_gib)
+    core_options.ps_per_block = (
+        block / pool.host_bandwidth * PS_PER_S if pool.host_bandwidth else 0.0
+    )
+    core_options.ps_per_remote_block = block / (o.remote_gbps * 1e9) * PS_PER_S
+    core_options.stages = pool.stages
+    core_options.seed = seed
+    return core_options
 
 
 def _blocks(pool: PoolSetup, gib: float) -> int:
-    """Blocks of the pool's cache that fit in some memory."""
+    """Blocks of the pool's cache that fit in this many GiB."""
     return int(gib * 2**30 // (pool.capacity.bytes_per_token * pool.options.block_size))
 
 
 def _cost(pool: PoolSetup) -> core.ServingCost:
     o, cost = pool.options, pool.cost
-    made = core.ServingCost(
+    core_cost = core.ServingCost(
         dense=picoseconds(cost.dense),
         head=picoseconds(cost.head),
         attention=cost.attention,
@@ -240,18 +243,18 @@ def _cost(pool: PoolSetup) -> core.ServingCost:
         draft=round(o.draft_ms * 1e9),
     )
     if cost.padded is not None and o.padding is not None:
-        made.padded = _padded(pool, cost.padded, o.padding)
-    return made
+        core_cost.padded = _padded(pool, cost.padded, o.padding)
+    return core_cost
 
 
 def _padded(
     pool: PoolSetup, seconds: Callable[[int, int], float], multiples: tuple[int, int]
 ) -> core.ServingPadded:
-    made = core.ServingPadded()
-    made.tokens_multiple, made.context_multiple = multiples
-    made.most_tokens = pool.options.token_budget
-    made.most_context = pool.capacity.tokens
-    made.capture = round(pool.capture_seconds * PS_PER_S)
-    made.buffers = pool.options.depth
-    made.ask = lambda q, kv: round(seconds(q, kv) * PS_PER_S)
-    return made
+    core_padded = core.ServingPadded()
+    core_padded.tokens_multiple, core_padded.context_multiple = multiples
+    core_padded.most_tokens = pool.options.token_budget
+    core_padded.most_context = pool.capacity.tokens
+    core_padded.capture = round(pool.capture_seconds * PS_PER_S)
+    core_padded.buffers = pool.options.depth
+    core_padded.ask = lambda q, kv: round(seconds(q, kv) * PS_PER_S)
+    return core_padded

@@ -1,4 +1,7 @@
-"""What an engine is to the simulator: one set of options, whichever engine they were named after."""
+"""Engines as one set of options, and presets of real engines.
+
+The presets take the options of vLLM, SGLang, TensorRT-LLM and transformers under the engines' own names.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ Discipline = Literal["continuous", "prefill_alone", "transformers"]
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options in the simulator's own terms. Times are milliseconds.
 
-    `num_blocks` is 0 where memory decides. `memory_share` of the device is the engine's; with
-    `share_of_free` that share is taken of what weights leave. `depth` 2 forms a step while the one
-    before it runs, so that the engine's own time is hidden; it shows where steps are shorter.
+    With `num_blocks` 0 the blocks follow from memory. The engine uses `memory_share` of the device, or with
+    `share_of_free` that share of what the weights leave. With `depth` 2 a step is formed while the one
+    before it runs, which hides the engine's own time unless steps are shorter than that.
     """
 
     name: str = "engine"
@@ -41,21 +44,21 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Host memory for cached content that leaves the device."""
     remote_gib: float = 0.0
     remote_gbps: float = 10.0
-    """A store of cached content that all engines share, and its bandwidth to a device in GB/s."""
+    """Bandwidth in GB/s between a device and the store of `remote_gib`, which all engines share."""
     depth: int = 1
     graphs: tuple[int, ...] = ()
     """Batch sizes that decode-only steps are padded to."""
     eager: bool = False
     """Whether the host launches every kernel, so that its time bounds the step's."""
     padding: tuple[int, int] | None = None
-    """Multiples that all query tokens and all context of a step are padded to, as wholes."""
+    """Multiples to which the sum of query tokens and the sum of context of a step are padded."""
     capture_ms: float = 0.0
     capture_ms_per_layer: float = 0.0
-    """Recording the graph of a new padded shape, once for each set of buffers."""
+    """Time to record the graph of a new padded shape, once for each set of buffers."""
     warmup_ms: float = 0.0
-    """What the first step takes beyond its own time."""
+    """Additional time of the first step."""
     mask_bandwidth: float = 0.0
-    """Bytes a second at which a step's mask, of all queries by all of the cache, goes to the device."""
+    """Bytes per second at which a step's mask (all queries by all of the cache) is copied to the device."""
     host_ms: float = 0.0
     host_per_request_ms: float = 0.0
     host_per_token_ms: float = 0.0
@@ -65,21 +68,21 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Between a request's arrival and its place in the queue."""
     serial_per_request_ms: float = 0.0
     serial_ms: float = 0.0
-    """The part of a step on the host that the device waits for; a step takes at least `launch_ms`."""
+    """Time of a step on the host that the device waits for; a step takes at least `launch_ms`."""
     drafts: int = 0
     acceptance: float = 0.0
     draft_ms: float = 0.0
     max_adapters: int = 0
     adapter_rank: int = 16
     max_context: int = 0
-    """Most tokens of a request, prompt and output; 0: what the cache holds."""
+    """Most tokens of a request, prompt and output; 0 for as many as the cache holds."""
     priorities: bool = False
     """Whether a request's priority decides its place in the queue."""
     cache_dtype: str = ""
     """Element type of the cache; by default the model's."""
 
     def check(self) -> None:
-        """Every number makes sense."""
+        """Raises an error where an option is out of range."""
         for name, low in _LEAST.items():
             if not low <= getattr(self, name) < float("inf"):
                 self._refuse(name, f"it must be {low} or more")
@@ -106,12 +109,12 @@ _LEAST = {
 }
 
 
-# Presets: engines people run, each option named as that engine names it.
+# --- presets ------------------------------------------------------------------------------------
 #
-# Every preset also takes the simulator's own names for what engines have no option for: host_ms,
-# host_per_request_ms, output_ms and launch_ms (the engine's own time before a step, for each request in
-# it, after it, and at least for it), acceptance and draft_ms (of speculative decoding), remote_gib and
-# remote_gbps (a store of cached content that engines share).
+# Options have the names that the engine itself uses. Every preset also takes options of the simulator that
+# engines do not have: host_ms, host_per_request_ms and output_ms (the engine's own time before a step, for
+# each request in it and after it), launch_ms (the least time of a step), acceptance and draft_ms (of
+# speculative decoding), remote_gib and remote_gbps (a store of cached content that engines share).
 
 
 VLLM_GRAPHS = (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))
@@ -123,21 +126,26 @@ SGLANG_NEW_TOKEN_RATIO = 0.7
 
 
 TRANSFORMERS_HOST_MS = 0.7
+"""Constant time to schedule and prepare a step on the host. This and the next two are fitted to the time
+stamps of four recorded runs of transformers 5.17 with one H200, in which it took 3.2 to 5.0 ms on average
+and 12 ms with 2,048 tokens."""
 TRANSFORMERS_HOST_PER_REQUEST_MS = 0.12
+"""The same for each request of the step."""
 TRANSFORMERS_HOST_PER_TOKEN_MS = 0.003
-"""Scheduling and preparing a step on the host: fitted to the stamps of four recorded runs of
-transformers 5.17 beside one H200, in which it took 3.2 to 5.0 ms on average and 12 ms with 2,048 tokens."""
+"""The same for each token of the step."""
 TRANSFORMERS_OUTPUT_MS = 0.2
 """Handing out a step's tokens, from the same runs."""
 TRANSFORMERS_LAUNCH_MS = 102.0
+"""The least time of a step whose kernels the host launches one by one, whatever the model. From two recorded
+runs of 16 and 32 layers, whose steps take 100.5 and 101.0 ms on average and differ by 10 % between runs."""
 TRANSFORMERS_SERIAL_MS = 50.0
-"""A step whose kernels the host launches one by one, whatever the model: what it takes at least, and
-what comes before the device's own time where that is longer. From two recorded runs of 16 and 32
-layers, whose steps take 100.5 and 101.0 ms on average and differ by 10 % between the runs."""
+"""The part of that time before the device's own, where the device takes longer. From the same runs."""
 TRANSFORMERS_CAPTURE_MS = 28.0
+"""Time to record a graph, for a model without layers. From two recorded runs: the time that steps blocked the
+host, less the steps they waited for, over the first two uses of each padded shape, was 76 ms for 16 layers
+and 124 ms for 32."""
 TRANSFORMERS_CAPTURE_MS_PER_LAYER = 3.0
-"""Recording a graph: the time that steps blocked the host in two recorded runs, less the steps they
-waited for, over the first two uses of each padded shape: 76 ms for 16 layers, 124 ms for 32."""
+"""What each layer adds to it, from the same runs."""
 TRANSFORMERS_WARMUP_MS = 850.0
 """The first step, from the same runs: 0.7 to 1.0 s beyond a usual one."""
 TRANSFORMERS_MASK_BANDWIDTH = 55e9
@@ -145,7 +153,7 @@ TRANSFORMERS_MASK_BANDWIDTH = 55e9
 
 
 class _Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all presets take."""
+    """The options that all presets take."""
 
     host_ms: float = 0.0
     host_per_request_ms: float = 0.0
@@ -156,7 +164,7 @@ class _Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     remote_gib: float = 0.0
     remote_gbps: float = 10.0
 
-    def _own(self) -> dict[str, Any]:
+    def _common_options(self) -> dict[str, Any]:
         names = (
             "host_ms",
             "host_per_request_ms",
@@ -227,7 +235,7 @@ class Vllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
             max_context=self.max_model_len,
             priorities=self.scheduling_policy == "priority",
             cache_dtype=_cache_type(self.kv_cache_dtype),
-            **self._own(),
+            **self._common_options(),
         )
 
 
@@ -282,7 +290,7 @@ class Sglang(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
             adapter_rank=self.max_lora_rank,
             max_context=self.context_length,
             cache_dtype=_cache_type(self.kv_cache_dtype),
-            **self._own(),
+            **self._common_options(),
         )
 
 
@@ -320,7 +328,7 @@ class Trtllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
             drafts=self.max_draft_len,
             max_context=self.max_seq_len,
             cache_dtype=_cache_type(self.kv_cache_dtype),
-            **self._own(),
+            **self._common_options(),
         )
 
 
@@ -377,7 +385,7 @@ class Transformers(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             mask_bandwidth=self.mask_bandwidth if self.use_cuda_graph else 0.0,
             host_per_token_ms=self.host_per_token_ms,
             serial_ms=0.0 if self.use_cuda_graph else TRANSFORMERS_SERIAL_MS,
-            **{**self._own(), "launch_ms": self._launch()},
+            **{**self._common_options(), "launch_ms": self._launch()},
         )
 
     def _launch(self) -> float:
@@ -420,7 +428,7 @@ _LIMITS = {
 
 
 def batch_limits(text: str) -> dict[str, tuple[str, int, bool]]:
-    """The limits of a step's tokens and requests: the engine's name, the value, whether `text` says it."""
+    """The limits of a step's tokens and requests: the option's name, its value, whether `text` sets it."""
     options = engine_from(text)
     name, fields = split(text, "--engine")
     tokens, requests = _LIMITS[name]

@@ -1,4 +1,4 @@
-"""How many blocks of keys and values fit on a device: memory less weights, activations and reserves."""
+"""The number of blocks of keys and values that fit on a device, from its memory and what else is in it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ RESERVE_BYTES = 1_400_000_000
 Llama-3.1-8B with vLLM on an RTX 4090: 41,408 tokens of cache where memory less weights would hold
 54,400; the difference of 1.7 GB less the activations counted here. One model on one card."""
 LOGIT_BYTES = 4
+"""Bytes of a logit: engines sample from fp32."""
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """The arithmetic, in bytes of one device. Where blocks were given, only they are known."""
+    """The cache of one device, and the arithmetic in bytes; with `fixed` blocks there is no arithmetic."""
 
     blocks: int
     block_size: int
     bytes_per_token: int
-    given: bool = False
+    fixed: bool = False
     memory: float = 0.0
     share: float = 0.0
     weights: float = 0.0
@@ -36,19 +37,19 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
         return self.blocks * self.block_size
 
     def explained(self) -> str:
-        """The sum in words, for errors and reports."""
-        if self.given:
+        """The arithmetic in words, for errors and reports."""
+        if self.fixed:
             return f"{self.blocks:,} blocks of {self.block_size} tokens, as given"
         parts = (
             f"{self.memory / 1e9:.1f} GB of memory, of which {self.share:.0%} may be used, less "
             f"{self.weights / 1e9:.1f} GB of weights, {self.activations / 1e9:.1f} GB of activations and "
             f"{self.reserve / 1e9:.1f} GB of reserves"
         )
-        tokens = f"{self.left / self.bytes_per_token:,.0f} tokens of {self.bytes_per_token:,} bytes"
-        return f"{parts} is {self.left / 1e9:.1f} GB, or {tokens}"
+        tokens = f"{self.cache_bytes / self.bytes_per_token:,.0f} tokens of {self.bytes_per_token:,} bytes"
+        return f"{parts} is {self.cache_bytes / 1e9:.1f} GB, or {tokens}"
 
     @property
-    def left(self) -> float:
+    def cache_bytes(self) -> float:
         """Bytes for the cache."""
         return self.memory * self.share - self.weights - self.activations - self.reserve
 
@@ -56,24 +57,24 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
 def capacity_of(
     engine: EngineOptions, operators: StepOperators, device: Device, kv_blocks: int | None = None
 ) -> Capacity:
-    """The cache of one device. Blocks given twice, or no room at all, are a ConfigError."""
+    """The cache of one device; a ConfigError if blocks are set twice, or if there is no room."""
     if kv_blocks is not None and engine.num_blocks:
         raise ConfigError(
             f"--kv-blocks {kv_blocks} against {engine.num_blocks} blocks of the engine's own option; give one"
         )
     per_token = _bytes_per_token(engine, operators)
-    given = engine.num_blocks if kv_blocks is None else kv_blocks
-    if given or kv_blocks is not None:
-        if given < 1:
-            raise ConfigError(f"--kv-blocks {given}: give 1 or more")
+    blocks_set = engine.num_blocks if kv_blocks is None else kv_blocks
+    if blocks_set or kv_blocks is not None:
+        if blocks_set < 1:
+            raise ConfigError(f"--kv-blocks {blocks_set}: give 1 or more")
         return Capacity(
-            blocks=given, block_size=engine.block_size, bytes_per_token=per_token, given=True
+            blocks=blocks_set, block_size=engine.block_size, bytes_per_token=per_token, fixed=True
         )
     if not device.memory:
         raise ConfigError(
             f"device {device.name!r} has no memory size; add `memory` to the machine or give --kv-blocks"
         )
-    found = Capacity(
+    capacity = Capacity(
         blocks=0,
         block_size=engine.block_size,
         bytes_per_token=per_token,
@@ -83,16 +84,16 @@ def capacity_of(
         activations=activation_bytes(engine, operators),
         reserve=RESERVE_BYTES,
     )
-    blocks = int(found.left // (per_token * engine.block_size))
+    blocks = int(capacity.cache_bytes // (per_token * engine.block_size))
     if blocks < 1:
         raise ConfigError(
-            f"no room for a cache: {found.explained()}; use more devices or a larger share of memory"
+            f"no room for a cache: {capacity.explained()}; use more devices or a larger share of memory"
         )
-    return msgspec.structs.replace(found, blocks=blocks)
+    return msgspec.structs.replace(capacity, blocks=blocks)
 
 
 def _weights(engine: EngineOptions, operators: StepOperators, device: Device) -> float:
-    """Weights; an engine that takes a share of what is free counts them before the share."""
+    """Bytes of weights to subtract; an engine that uses a share of free memory subtracts them before."""
     weights = float(operators.weight_bytes)
     if engine.share_of_free:
         weights *= engine.memory_share

@@ -1,4 +1,7 @@
-"""How engines are laid out: parallel degrees, replicas, pools of prefill and decode engines."""
+"""The layout of engines (parallel degrees, replicas, prefill and decode pools), and what depends on it.
+
+Requests that an engine could never serve are refused before anything runs.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,17 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.operators import WorkingType
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
-from chakrakit.serving.requests import Stream
+from chakrakit.serving.requests import RequestStream
 from chakrakit.serving.steps import times_on
 from chakrakit.workloads.description import Decoder, Plan, Step
 
 
-class Layout(msgspec.Struct, frozen=True, kw_only=True):
+class EngineLayout(msgspec.Struct, frozen=True, kw_only=True):
     """Degrees of one engine, and how many engines there are.
 
-    With `prefill` and `decode` engines, prompts and outputs are served apart; their tensor-parallel
-    degrees may differ. `dp` ranks attend to requests of their own and step together where the model has
-    experts; for other models they are replicas.
+    With `prefill` and `decode` engines, prompts and outputs are served by different engines, whose
+    tensor-parallel degrees may differ. Each of the `dp` ranks has its own requests; they step together if
+    the model has experts, and are replicas otherwise.
     """
 
     tp: int = 1
@@ -36,7 +39,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     decode_tp: int = 0
 
     def check(self) -> None:
-        """Every degree is a number of engines or ranks."""
+        """Raises an error unless every degree is 1 or more and the pools fit together."""
         for name in ("tp", "pp", "dp", "ep", "replicas"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"--{name} {getattr(self, name)}: give 1 or more")
@@ -49,11 +52,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def apart(self) -> bool:
-        """Whether prefill and decode are served apart."""
+        """Whether prefill and decode have separate engines."""
         return self.prefill > 0
 
     def plan(self, tp: int, model: Decoder) -> Plan:
-        """One engine's plan; `dp` counts only where ranks step together."""
+        """The plan of one engine; its `dp` is above 1 only where ranks step together."""
         together = self.dp if model.experts else 1
         if self.ep > 1 and (not model.experts or together % self.ep):
             raise ConfigError(
@@ -66,7 +69,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def serving_step(dtype: str, quantization: str = "") -> Step:
-    """The step that operators are recorded under."""
+    """The step for which operators are recorded."""
     if dtype not in get_args(WorkingType) or quantization not in ("", "fp8", "fp4"):
         raise ConfigError(
             f"--dtype {dtype} --quantization {quantization}: give bf16, fp16 or fp32, and fp8 or fp4 "
@@ -75,11 +78,8 @@ def serving_step(dtype: str, quantization: str = "") -> Step:
     return Step(kind="serve", dtype=dtype, matmul_dtype="fp8" if quantization else "")  # type: ignore[arg-type]
 
 
-# Requests that an engine could never serve are refused before anything runs, with the arithmetic.
-
-
-def check_feasible(stream: Stream, engine: EngineOptions, capacity: Capacity) -> None:
-    """Every request fits alone: in the cache, in the longest context, and in the token budget."""
+def check_feasible(stream: RequestStream, engine: EngineOptions, capacity: Capacity) -> None:
+    """Raises an error unless every request alone fits the cache, the longest context and the token budget."""
     # The last token's keys and values are never needed; transformers may ask for one block more.
     most = stream.prompt + stream.output - 1
     spare = 1 if engine.discipline == "transformers" else 0
@@ -87,7 +87,7 @@ def check_feasible(stream: Stream, engine: EngineOptions, capacity: Capacity) ->
     worst = int(np.argmax(blocks))
     if blocks[worst] > capacity.blocks:
         raise ConfigError(
-            f"{_named(stream, worst)} can never fit: {stream.prompt[worst]:,} prompt and "
+            f"{_request_title(stream, worst)} can never fit: {stream.prompt[worst]:,} prompt and "
             f"{stream.output[worst]:,} output tokens need {blocks[worst]:,} blocks of "
             f"{engine.block_size}, and the cache has {capacity.blocks:,} ({capacity.explained()})"
         )
@@ -95,27 +95,27 @@ def check_feasible(stream: Stream, engine: EngineOptions, capacity: Capacity) ->
     if engine.max_context and int(total.max()) > engine.max_context:
         worst = int(np.argmax(total))
         raise ConfigError(
-            f"{_named(stream, worst)} has {total[worst]:,} tokens; "
+            f"{_request_title(stream, worst)} has {total[worst]:,} tokens; "
             f"the engine takes {engine.max_context:,} at most"
         )
     longest = int(np.argmax(stream.prompt))
     if not engine.chunked and int(stream.prompt[longest]) > engine.token_budget:
         raise ConfigError(
-            f"{_named(stream, longest)} has a prompt of {stream.prompt[longest]:,} tokens; "
+            f"{_request_title(stream, longest)} has a prompt of {stream.prompt[longest]:,} tokens; "
             f"without chunks the budget of {engine.token_budget:,} tokens per step is never enough"
         )
 
 
-def _named(stream: Stream, number: int) -> str:
+def _request_title(stream: RequestStream, number: int) -> str:
     name = stream.names[number] if stream.names else str(number)
     return f"request {name} (number {number + 1})"
 
 
-# Moving a prompt's keys and values from a prefill engine to a decode engine.
-
-
 class Handover(msgspec.Struct, frozen=True):
-    """Seconds for each token and once for each move, with nothing else on the links."""
+    """The time to move a prompt's keys and values from a prefill to a decode engine, alone on the links.
+
+    A move takes `latency` seconds and `seconds_per_token` for each token.
+    """
 
     seconds_per_token: float = 0.0
     latency: float = 0.0

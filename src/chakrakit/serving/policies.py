@@ -1,6 +1,6 @@
-"""Decisions that a policy may take over, and what it may look at.
+"""Policies: decisions of an engine that a user's object may take over, and what it may look at.
 
-A policy is an object with any of these methods; those it lacks stay with the engine.
+A policy is an object with any of these methods; the engine decides where one is missing.
 
     admit(request, engine) -> bool                   may this waiting request start now?
     batch(running, waiting, engine) -> [(request number, most tokens), …]    what a step works on, in order
@@ -22,13 +22,13 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import chakrakit.core as core
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import PICO
-from chakrakit.serving.requests import Stream
+from chakrakit.serving.requests import RequestStream
 
 NAMES = ("admit", "batch", "preempt", "evict", "route", "place", "scale")
 
 
 class RequestView(NamedTuple):
-    """A request as a policy sees it. Its output length is what no real engine knows."""
+    """A request as a policy sees it, with its output length, which a real engine does not know."""
 
     number: int
     prompt: int
@@ -43,7 +43,7 @@ class RequestView(NamedTuple):
 
 
 class EngineView(NamedTuple):
-    """An engine as a policy sees it. `matched` gives the prompt tokens of a request it has cached."""
+    """An engine as a policy sees it. `matched` gives the prompt tokens of a request that it has cached."""
 
     number: int
     free_blocks: int
@@ -55,14 +55,14 @@ class EngineView(NamedTuple):
 
 
 @runtime_checkable
-class Policy(Protocol):
+class ServingPolicy(Protocol):
     """Anything with at least one of the methods above."""
 
 
 class _Eyes:
-    """Views of a cluster as it is now."""
+    """Makes views of a cluster's current state."""
 
-    def __init__(self, cluster: Any, stream: Stream) -> None:
+    def __init__(self, cluster: Any, stream: RequestStream) -> None:
         self._cluster, self._stream = cluster, stream
 
     def request(self, number: int) -> RequestView:
@@ -91,24 +91,24 @@ class _Eyes:
         return [self.request(n) for n in numbers]
 
 
-def hooks_of(policy: Any, stream: Stream) -> Callable[[Any], core.ServingHooks]:
+def hooks_of(policy: Any, stream: RequestStream) -> Callable[[Any], core.ServingHooks]:
     """The policy's methods as functions of the core."""
     if not any(callable(getattr(policy, name, None)) for name in NAMES):
         raise ConfigError(f"policy {policy!r} has none of the methods {', '.join(NAMES)}")
 
     def hooks(cluster: Any) -> core.ServingHooks:
-        made = core.ServingHooks()
+        core_hooks = core.ServingHooks()
         for name, function in _functions(policy, _Eyes(cluster, stream)).items():
             if callable(getattr(policy, name, None)):
-                getattr(made, name)(function)
-        made.interval = _interval(policy)
-        return made
+                getattr(core_hooks, name)(function)
+        core_hooks.interval = _interval(policy)
+        return core_hooks
 
     return hooks
 
 
 def _interval(policy: Any) -> int:
-    """Picoseconds between two questions about the scale."""
+    """Picoseconds between two calls of the policy's `scale`."""
     seconds = float(getattr(policy, "interval_s", 1.0))
     if not 1e-6 <= seconds < 1e6:
         raise ConfigError(f"policy: interval_s is {seconds}; give seconds from 1e-6 to 1e6")
@@ -131,26 +131,23 @@ def _functions(policy: Any, see: _Eyes) -> dict[str, Any]:
 
 
 def _all(see: _Eyes) -> list[EngineView]:
-    found: list[EngineView] = []
+    engines: list[EngineView] = []
     while True:
         try:
-            found.append(see.engine(len(found)))
+            engines.append(see.engine(len(engines)))
         except IndexError:
-            return found
-
-
-# A policy by name: `FILE.py:CLASS`, or `package.module:CLASS`.
+            return engines
 
 
 def policy_from(text: str) -> Any:
-    """An instance of the class."""
+    """An instance of the policy class that `FILE.py:CLASS` or `package.module:CLASS` names."""
     place, _, name = text.rpartition(":")
     if not place or not name:
         raise ConfigError(f"--policy {text!r}: should look like FILE.py:CLASS")
-    made = getattr(_module(place, text), name, None)
-    if not callable(made):
+    policy_class = getattr(_module(place, text), name, None)
+    if not callable(policy_class):
         raise ConfigError(f"--policy {text!r}: {place} has no class {name}")
-    return made()
+    return policy_class()
 
 
 def _module(place: str, text: str) -> Any:

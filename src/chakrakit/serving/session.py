@@ -1,4 +1,4 @@
-"""Serving a stream of requests with a model under a plan on a machine."""
+"""Serves a stream of requests with a model, an engine and a layout on a machine."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from chakrakit.serving.calibration import Constants, constants_of
 from chakrakit.serving.cluster import PoolSetup, Role, Router, Setup, run
 from chakrakit.serving.engine import EngineOptions, engine_from
 from chakrakit.serving.kvcache import Capacity, capacity_of
-from chakrakit.serving.plan import Handover, Layout, check_feasible, serving_step
+from chakrakit.serving.plan import EngineLayout, Handover, check_feasible, serving_step
 from chakrakit.serving.policies import hooks_of, policy_from
-from chakrakit.serving.requests import Stream, requests_from
+from chakrakit.serving.requests import RequestStream, requests_from
 from chakrakit.serving.results import (
-    Served,
+    ServedRun,
     ServeResult,
     ServiceLevel,
     expanded,
@@ -41,14 +41,14 @@ from chakrakit.simulator.results import simulate
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.storage import write_with_requests
 from chakrakit.workloads.description import Decoder, Model
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 HOST_BANDWIDTH = 25e9
-"""Bytes a second between a device and its host: PCIe 4.0 x16, 31.5 GB/s less what copies reach of it."""
+"""Bytes per second between a device and its host: what copies reach of the 31.5 GB/s of PCIe 4.0 x16."""
 
 
-@dataclass(frozen=True)
-class Serving:
+@dataclass(frozen=True, kw_only=True)
+class ServingSession:
     """A stream, a model, a machine and an engine, resolved and checked; `run` serves the stream.
 
     Fields are those of `serve`.
@@ -56,9 +56,9 @@ class Serving:
 
     model: Decoder
     machine: Machine
-    stream: Stream
+    stream: RequestStream
     engine: EngineOptions
-    layout: Layout = field(default_factory=Layout)
+    layout: EngineLayout = field(default_factory=EngineLayout)
     layers: str | None = None
     kv_blocks: int | None = None
     compute: str = "auto"
@@ -69,7 +69,7 @@ class Serving:
     policy: Any = None
     seed: int = 0
     costs: dict[tuple[int, ...], StepCost] = field(default_factory=dict, repr=False)
-    """Step times by plan. They depend on nothing that a search varies beside it, which shares them."""
+    """Step times by plan; a search shares them, as they depend on nothing else that it varies."""
 
     @cached_property
     def device(self) -> Device:
@@ -77,7 +77,7 @@ class Serving:
         return self.machine.device(0)
 
     def operators(self, tp: int) -> StepOperators:
-        """One engine's operators."""
+        """The operators of one engine's step."""
         plan = self.layout.plan(tp, self.model)
         if plan.tp * plan.pp * plan.dp > self.machine.size:
             raise ConfigError(
@@ -92,7 +92,7 @@ class Serving:
         )
 
     def cost(self, operators: StepOperators) -> StepCost:
-        """Step times under a plan, which are found out once."""
+        """Step times under a plan, computed once for each plan."""
         plan = operators.plan
         key = (plan.tp, plan.pp, plan.dp, plan.ep)
         if key not in self.costs:
@@ -100,36 +100,38 @@ class Serving:
         return self.costs[key]
 
     def _cost(self, operators: StepOperators) -> StepCost:
-        """Of measured layers where given, else of the operators."""
+        """Step times of measured layers where there are any, else of the operators."""
         if self.layers is not None:
             return MeasuredSteps(read_layers(self.layers), operators, self.machine).cost()
-        own = self.engine.name != "transformers"  # which leaves all-reduce to the library
-        steps = ModelledSteps(operators, self.machine, self.compute, self.constants, own)
+        own_all_reduce = (
+            self.engine.name != "transformers"
+        )  # which leaves all-reduce to the library
+        steps = ModelledSteps(operators, self.machine, self.compute, self.constants, own_all_reduce)
         return steps.cost(whole=self.engine.padding is not None)
 
     @cached_property
     def constants(self) -> Constants | None:
-        """Those of the engine on this device, unless measured layers or another way are given."""
+        """The fitted constants of the engine on this device; None with measured layers or `compute` set."""
         if self.layers is not None or self.compute != "auto":
             return None
         return constants_of(self.device.name, self.engine.name)
 
     @cached_property
     def options(self) -> EngineOptions:
-        """The engine's, with its own times where they are known and the user gave none."""
-        own, engine = self.constants, self.engine
-        if own is None:
+        """The engine's options, with fitted times where the user set none."""
+        constants, engine = self.constants, self.engine
+        if constants is None:
             return engine
         names = ("serial_ms", "serial_per_request_ms", "frontend_ms")
-        known = {n: getattr(engine, n) or getattr(own, n) for n in names}
-        return msgspec.structs.replace(engine, **known)
+        times = {n: getattr(engine, n) or getattr(constants, n) for n in names}
+        return msgspec.structs.replace(engine, **times)
 
     def capacity(self, operators: StepOperators) -> Capacity:
         """The cache of one engine."""
         return capacity_of(self.engine, operators, self.device, self.kv_blocks)
 
     def pool(self, role: Role, engines: int, tp: int) -> PoolSetup:
-        """Engines that are alike."""
+        """The setup of a pool of equal engines."""
         operators = self.operators(tp)
         capacity = self.capacity(operators)
         check_feasible(self.stream, self.engine, capacity)
@@ -151,7 +153,7 @@ class Serving:
         return (engine.capture_ms + engine.capture_ms_per_layer * self.model.layers) / 1e3
 
     def _adapter_seconds(self, operators: StepOperators) -> float:
-        """Reading one adapter's two factors for each matmul of every layer."""
+        """Seconds to read one adapter's two factors for each matmul of every layer."""
         if not self.engine.max_adapters:
             return 0.0
         matmuls = [
@@ -162,7 +164,7 @@ class Serving:
 
     @cached_property
     def setup(self) -> Setup:
-        """What the core runs."""
+        """The setup that the core runs."""
         layout = self.layout
         layout.check()
         if not layout.apart:
@@ -191,7 +193,7 @@ class Serving:
         )
 
     def card(self) -> dict[str, Any]:
-        """What a run says of how it was made."""
+        """The card of a run: how it was made."""
         return {
             "name": f"{self.model.name}-serving",
             "tool": "chakrakit serve",
@@ -209,8 +211,8 @@ class Serving:
             },
         }
 
-    def expanded(self, served: Served) -> TraceSet:
-        """The recorded window as operators of every engine."""
+    def expanded(self, served: ServedRun) -> TraceSet:
+        """The recorded window as traces with the operators of every engine."""
         plans = []
         for pool, tp in zip(served.setup.pools, self._tps, strict=True):
             plan = self.layout.plan(tp, self.model)
@@ -229,7 +231,7 @@ class Serving:
 
     @property
     def devices(self) -> int:
-        """Of all engines."""
+        """The number of devices of all engines."""
         counts = (
             (self.layout.prefill, self.layout.decode)
             if self.layout.apart
@@ -240,12 +242,12 @@ class Serving:
 
     def served(
         self, level: ServiceLevel | None = None, may_miss: int | None = None, **recording: Any
-    ) -> Served:
+    ) -> ServedRun:
         """The stream served to its end, or until more requests than `may_miss` missed the level."""
         level = level or ServiceLevel()
         limits = (level.ttft, level.tpot, level.e2e)
         setup = replace(self.setup, level_ms=limits, may_miss=may_miss, **recording)
-        return Served(
+        return ServedRun(
             setup,
             run(setup),
             self.device,
@@ -257,7 +259,7 @@ class Serving:
 
 
 def _limits(pool: PoolSetup) -> dict[str, Any]:
-    """What bounds the steps of an engine."""
+    """The limits of an engine's steps, for the card."""
     return {
         "role": pool.role,
         "kv_capacity_tokens": pool.capacity.tokens,
@@ -269,7 +271,7 @@ def _limits(pool: PoolSetup) -> dict[str, Any]:
 def serving_of(
     model: str | Model,
     machine: str | Machine,
-    requests: str | Stream,
+    requests: str | RequestStream,
     engine: str | EngineOptions = "vllm",
     *,
     seed: int | None = None,
@@ -287,49 +289,49 @@ def serving_of(
     router: Router = "turn",
     faults: Sequence[tuple[float, int, float]] = (),
     **layout: int,
-) -> Serving:
-    """Texts and names resolved to what they mean."""
-    found = named(model) if isinstance(model, str) else model
-    if not isinstance(found, Decoder):
-        raise ConfigError(f"{found.name} is not a model over tokens; only those are served")
+) -> ServingSession:
+    """The session that these texts and names describe, checked."""
+    resolved = model_named(model) if isinstance(model, str) else model
+    if not isinstance(resolved, Decoder):
+        raise ConfigError(f"{resolved.name} is not a model over tokens; only those are served")
     stream = requests_from(requests, seed)
     if first is not None:
         stream = stream.first(first)
     if spread:
         stream = stream.spread(spread, seed or 0)
-    return Serving(
-        found,
-        load_machine(machine) if isinstance(machine, str) else machine,
-        stream.scaled(rate_scale, prompt_scale, output_scale),
-        engine_from(engine),
-        Layout(**layout),
-        None if layers is None else os.fspath(layers),
-        kv_blocks,
-        compute,
-        dtype,
-        quantization,
-        router,
-        faults,
-        policy_from(policy) if isinstance(policy, str) else policy,
-        seed or 0,
+    return ServingSession(
+        model=resolved,
+        machine=load_machine(machine) if isinstance(machine, str) else machine,
+        stream=stream.scaled(rate_scale, prompt_scale, output_scale),
+        engine=engine_from(engine),
+        layout=EngineLayout(**layout),
+        layers=None if layers is None else os.fspath(layers),
+        kv_blocks=kv_blocks,
+        compute=compute,
+        dtype=dtype,
+        quantization=quantization,
+        router=router,
+        faults=faults,
+        policy=policy_from(policy) if isinstance(policy, str) else policy,
+        seed=seed or 0,
     )
 
 
 def serve(
     model: str | Model,
     machine: str | Machine,
-    requests: str | Stream,
+    requests: str | RequestStream,
     engine: str | EngineOptions = "vllm",
     *,
     output: str | os.PathLike[str] | None = None,
     slo: str | None = None,
     expand: str | None = None,
-    asked: Mapping[str, Any] | None = None,
+    card_settings: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> ServeResult:
     """Serves a stream; `settings` are those of `serving_of`, and `chakrakit.serve` explains them all.
 
-    `asked` is what the card of the Run says of them beside what came of it.
+    `card_settings` are the user's settings, which the card of the Run holds too.
     """
     serving = serving_of(model, machine, requests, engine, **settings)
     level = ServiceLevel.parse(slo)
@@ -341,12 +343,14 @@ def serve(
         return serving.served(level).result()
     served = serving.served(level, record_steps=True)
     card = serving.card()
-    card["settings"] = {**(asked or {}), **card["settings"]}
+    card["settings"] = {**(card_settings or {}), **card["settings"]}
     write_run(served, Path(output), card)
     return served.result()
 
 
-def _write_expanded(serving: Serving, level: ServiceLevel, text: str, output: Path) -> ServeResult:
+def _write_expanded(
+    serving: ServingSession, level: ServiceLevel, text: str, output: Path
+) -> ServeResult:
     """Serves once to find the window, and again to record what is in it."""
     starts = serving.served(level, record_steps=True).outcome.steps["start"]
     window = window_of(text, len(starts))

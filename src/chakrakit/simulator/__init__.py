@@ -1,1 +1,1 @@
-"""Trace × machine → Run."""
+"""Simulates traces on a machine; the result is a Run."""

@@ -1,7 +1,7 @@
 """Any tracer's host and device events, gathered as the columns that Kineto's reader gives.
 
-What is matched, nested and ordered is decided once, for these columns; a reader of another format only
-says what its events are.
+Matching, nesting and ordering are decided once, on these columns; a reader of another format only has to
+add its events to an `Activities`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chakrakit.sources.pytorch.read import (
     Flows,
     Kind,
     Kineto,
-    Texts,
+    TextPool,
     check_times,
 )
 
@@ -37,19 +37,19 @@ class TextTable:
 
     def numbers(self, values: Iterable[str]) -> NDArray[np.int32]:
         """The number of each text; new ones are added."""
-        known = self._number
-        return np.array([known.setdefault(v, len(known)) for v in values], np.int32)
+        number_of = self._number
+        return np.array([number_of.setdefault(v, len(number_of)) for v in values], np.int32)
 
     def number(self, value: str) -> int:
         """The number of one text."""
         return self._number.setdefault(value, len(self._number))
 
-    def texts(self) -> Texts:
-        """All of them, laid end to end."""
+    def texts(self) -> TextPool:
+        """All texts as one pool, in the order of their numbers."""
         encoded = [s.encode("utf-8", "replace") for s in self._number]
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(e) for e in encoded], out=offsets[1:])
-        return Texts(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+        return TextPool(np.frombuffer(b"".join(encoded), np.uint8), offsets)
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Activities:
         end: Numbers,
         **columns: Any,
     ) -> int:
-        """More events; `columns` are numbers by name, or lists of texts. Returns the first's row."""
+        """Add events; `columns` are numbers by name, or lists of texts. Returns the first event's row."""
         begin = self._whole(start, "start")
         n = len(begin)
         part: dict[str, NDArray[Any]] = {
@@ -87,30 +87,30 @@ class Activities:
         for key in NUMBERS:
             part[key] = np.broadcast_to(self._whole(columns.get(key, -1), key), (n,))
         for key in TEXTS:
-            given = columns.get(key)
-            part[key] = np.zeros(n, np.int32) if given is None else self.texts.numbers(given)
+            column = columns.get(key)
+            part[key] = np.zeros(n, np.int32) if column is None else self.texts.numbers(column)
         first = self._length
         self._parts.append(part)
         self._length += n
         return first
 
-    def _whole(self, values: Numbers, what: str) -> NDArray[np.int64]:
+    def _whole(self, values: Numbers, column: str) -> NDArray[np.int64]:
         try:
             return np.asarray(values, np.int64)
         except (OverflowError, TypeError, ValueError):
             raise FormatError(
-                f"a number ({what}) does not fit into 64 bits; the file is damaged",
+                f"a number ({column}) does not fit into 64 bits; the file is damaged",
                 path=self.path or None,
             ) from None
 
     def say(self, row: int, key: str, value: object) -> None:
-        """A fact that only few events have."""
+        """Note a fact about one event, for facts that only few events have."""
         self._facts.append((row, self.texts.number(key), self.texts.number(str(value))))
 
-    def leave_out(self, what: str, count: int = 1) -> None:
-        """Events that are no part of the trace, counted by what they are."""
+    def leave_out(self, description: str, count: int = 1) -> None:
+        """Count events that do not become part of the trace, by what they are."""
         if count:
-            self.left_out[what] += count
+            self.left_out[description] += count
 
     def kineto(
         self,
@@ -122,7 +122,7 @@ class Activities:
         truncated: bool = False,
         dropped: int = 0,
     ) -> Kineto:
-        """All that was added."""
+        """Everything added so far, in the form that Kineto's reader gives."""
         names = ("kind", "name", "start", "end", *NUMBERS, *TEXTS)
         whole = {c: _joined([p[c] for p in self._parts], c) for c in names}
         facts = np.array(self._facts or np.zeros((0, 3)), np.int32).reshape(-1, 3).T

@@ -1,4 +1,7 @@
-"""What a file is, told by its first bytes and never by its name."""
+"""`link`: recordings of any kind in, one Run and a report out.
+
+What a file is follows from its first bytes, never from its name.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ import pyarrow as pa
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.parallel import spread
 from chakrakit.sources.calls import (
-    Calls,
-    Group,
+    CallRecording,
     Inspected,
-    Recording,
+    RecordedCalls,
+    RecordedGroup,
     is_dump,
     is_inspector,
     link_calls,
@@ -28,11 +31,11 @@ from chakrakit.sources.calls import (
 )
 from chakrakit.sources.nsys import is_export
 from chakrakit.sources.nsys import read_processes as read_nsys
-from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link_found, workers_for
+from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link_files, workers_for
 from chakrakit.sources.pytorch.read import (
-    Found,
     Kineto,
-    Pair,
+    RankFiles,
+    RecordingPair,
     Source,
     identify_head,
     pairs_of,
@@ -73,7 +76,7 @@ _LATER: tuple[tuple[Format, Callable[[bytes], bool]], ...] = (
     (Format.XPLANE, is_xplane),
     (Format.HLO, is_hlo),
 )
-"""What could be mistaken for one of the others is asked about last."""
+"""Formats that could be mistaken for one of the others, so they are tested last."""
 
 
 class Recognised(NamedTuple):
@@ -81,13 +84,13 @@ class Recognised(NamedTuple):
 
     path: Path
     format: Format | None
-    """None for what is no recording."""
+    """None if the file is not a recording."""
     pytorch: Source | None = None
-    """What more they say of one of PyTorch's files."""
+    """For PyTorch's files, the process and rank that the first bytes name."""
 
 
 def recognise(path: Path) -> Recognised:
-    """Looks at a file's first bytes once."""
+    """The format of a file, from its first bytes."""
     try:
         head = read_head(path)
     except zlib.error:
@@ -101,9 +104,6 @@ def recognise(path: Path) -> Recognised:
     return Recognised(path, next((name for name, test in _LATER if test(head)), None))
 
 
-# `link`: recordings of any kind in, one Run and a report out.
-
-
 Linked = tuple[Run, LinkReport]
 Item = TypeVar("Item")
 
@@ -113,39 +113,43 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
 
     `inputs` are files and directories: PyTorch's observer and Kineto files, Nsight Systems' SQLite
     exports, rocprofv3's JSON, XLA's profiles (`xplane.pb`, with HLO modules beside them), PyTorch's
-    flight recorder dumps, NCCL Inspector's lines; plain or gzipped, told by their content. See
+    flight recorder dumps, NCCL Inspector's lines; plain or gzipped, recognised by their content. See
     `LinkOptions`. Returns the Run and a report of what was matched, inferred and left out.
     """
-    chosen = options or LinkOptions()
+    link_options = options or LinkOptions()
     files = [recognise(path) for path in _files([Path(p) for p in inputs])]
-    found, ignored = _sorted(files)
-    if not found:
+    by_format, ignored = _sorted(files)
+    if not by_format:
         raise FormatError(
             "no recording among the inputs; give files that PyTorch's profiler or flight recorder, "
             "Nsight Systems, rocprofv3 or NCCL Inspector wrote",
             path=", ".join(map(str, inputs)) or None,
         )
-    kind = _one_kind(found, ignored)
+    kind = _one_kind(by_format, ignored)
     if kind == Format.PYTORCH:
         sources = [file.pytorch for file in files if file.pytorch is not None]
-        run, report = link_found(pairs_of(sources, ignored), chosen)
+        run, report = link_files(pairs_of(sources, ignored), link_options)
     elif kind == Format.XPLANE:
-        run, report = _profiles(found[kind], found.get(Format.HLO, []), ignored, chosen)
+        run, report = _profiles(
+            by_format[kind], by_format.get(Format.HLO, []), ignored, link_options
+        )
     else:
-        run, report = _LINKERS[kind](found[kind], ignored, chosen)
-    if Format.SNAPSHOT in found:
-        run = _with_memory(run, found[Format.SNAPSHOT])
+        run, report = _LINKERS[kind](by_format[kind], ignored, link_options)
+    if Format.SNAPSHOT in by_format:
+        run = _with_memory(run, by_format[Format.SNAPSHOT])
     return run, report
 
 
 def _with_memory(run: Run, paths: list[Path]) -> Run:
-    """Histories of the allocator join their ranks: by the number in a name, else in order."""
+    """The run with the allocator's histories as counters: of the rank in a file's name, else in order."""
     histories = [
         (path, history) for path in paths for history in read_snapshot(read_bytes(path), str(path))
     ]
-    told = [rank_in_name(path) for path, _ in histories]
-    by_name = len(set(told)) == len(told) and set(told) <= set(run.ranks)
-    ranks = told if by_name else run.ranks
+    ranks_in_names = [rank_in_name(path) for path, _ in histories]
+    by_name = len(set(ranks_in_names)) == len(ranks_in_names) and set(ranks_in_names) <= set(
+        run.ranks
+    )
+    ranks = ranks_in_names if by_name else run.ranks
     if len(ranks) < len(histories):
         raise FormatError(
             f"{len(histories)} memory histories for {len(run.ranks)} ranks; give one for each rank",
@@ -171,14 +175,14 @@ def _files(inputs: Sequence[Path]) -> list[Path]:
 
 def _sorted(files: list[Recognised]) -> tuple[dict[Format, list[Path]], dict[str, str]]:
     """Files by format, and those that are passed over with the reason why."""
-    found: dict[Format, list[Path]] = {}
+    by_format: dict[Format, list[Path]] = {}
     ignored: dict[str, str] = {}
     for file in files:
         if file.format is None:
             ignored[str(file.path)] = "not a recording of a known kind"
         else:
-            found.setdefault(file.format, []).append(file.path)
-    return found, ignored
+            by_format.setdefault(file.format, []).append(file.path)
+    return by_format, ignored
 
 
 _FULLNESS = (
@@ -189,20 +193,20 @@ _FULLNESS = (
     Format.FLIGHT_RECORDER,
     Format.NCCL_INSPECTOR,
 )
-"""Of recordings of several kinds the fullest is linked."""
+"""Formats by how much they record: of recordings of several formats, only those of the first are linked."""
 
 
-def _one_kind(found: dict[Format, list[Path]], ignored: dict[str, str]) -> Format:
-    kind = next((k for k in _FULLNESS if k in found), None)
+def _one_kind(by_format: dict[Format, list[Path]], ignored: dict[str, str]) -> Format:
+    kind = next((k for k in _FULLNESS if k in by_format), None)
     if kind is None:
         raise FormatError(
             "HLO modules and memory snapshots have no times of operators; give the recording of a run too",
-            path=", ".join(str(p) for paths in found.values() for p in paths),
+            path=", ".join(str(p) for paths in by_format.values() for p in paths),
         )
     helps = {Format.SNAPSHOT} | ({Format.HLO} if kind == Format.XPLANE else set())
-    for other, paths in found.items():
-        if other != kind and other not in helps:
-            ignored |= {str(p): f"{other}: link it apart from {kind}" for p in paths}
+    for format, paths in by_format.items():
+        if format != kind and format not in helps:
+            ignored |= {str(p): f"{format}: link it apart from {kind}" for p in paths}
     return kind
 
 
@@ -221,7 +225,7 @@ def _rocprof_processes(path: Path) -> list[Kineto]:
 def _profiles(
     paths: list[Path], programs: list[Path], ignored: dict[str, str], options: LinkOptions
 ) -> Linked:
-    """Devices of all profiles; HLO files help where a profile holds no modules."""
+    """Link XLA's profiles, one rank per device; HLO files are used where a profile holds no modules."""
     modules = [parse_hlo(read_bytes(p), str(p)) for p in programs]
     numbered = _events(partial(_profiled_devices, modules=modules), paths, options)
     devices = [device for _, (device, _) in numbered]
@@ -236,7 +240,7 @@ def _profiled_devices(path: Path, modules: list[Module]) -> list[tuple[int, Kine
 def _events(
     read: Callable[[Path], list[Item]], paths: list[Path], options: LinkOptions
 ) -> list[tuple[Path, Item]]:
-    """What each file holds of every process or device in it; a file is read once for all of them."""
+    """Every process or device of every file, each with its file's path; a file is read once."""
     if options.times:
         raise ConfigError("--times goes with PyTorch's observer files; these recordings have times")
     workers = workers_for([path.stat().st_size for path in paths], options)
@@ -250,25 +254,25 @@ def _activities(
     options: LinkOptions,
     numbers: Sequence[int] | None = None,
 ) -> Linked:
-    """Processes become ranks: as numbered, by their files' names where each has a number, else in order."""
+    """Link processes as ranks: by `numbers`, else by the rank in each file's name, else in order."""
     if not recorded:
         raise FormatError("no process in these recordings did anything; there is nothing to link")
-    told = [rank_in_name(path) for path, _ in recorded]
-    by_name = len(set(told)) == len(told) > 1 and min(told) >= 0
-    ranks = numbers or (told if by_name else range(len(recorded)))
+    ranks_in_names = [rank_in_name(path) for path, _ in recorded]
+    by_name = len(set(ranks_in_names)) == len(ranks_in_names) > 1 and min(ranks_in_names) >= 0
+    ranks = numbers or (ranks_in_names if by_name else range(len(recorded)))
     pairs = [
-        Pair(rank, None, path, events=kineto)
+        RecordingPair(rank, None, path, events=kineto)
         for rank, (path, kineto) in zip(ranks, recorded, strict=True)
     ]
-    return link_found(Found(sorted(pairs, key=lambda p: p.rank), ignored), options)
+    return link_files(RankFiles(sorted(pairs, key=lambda p: p.rank), ignored), options)
 
 
 def _dumps(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
-    def recordings() -> Iterable[Recording]:
+    def recordings() -> Iterable[CallRecording]:
         for place, path in enumerate(paths):
             calls = read_dump(read_bytes(path), str(path))
-            told = calls.rank if calls.rank >= 0 else _last_number(path)
-            yield Recording(told if told >= 0 else place, str(path), calls)
+            rank = calls.rank if calls.rank >= 0 else _last_number(path)
+            yield CallRecording(rank if rank >= 0 else place, str(path), calls)
 
     return link_calls(recordings(), Format.FLIGHT_RECORDER, ignored)
 
@@ -280,39 +284,39 @@ def _last_number(path: Path) -> int:
 
 
 def _inspectors(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
-    found = {str(p): read_inspector(read_bytes(p), str(p)) for p in paths}
-    ranks = _inspected_ranks(found)
-    members = _members(found, ranks)
+    processes = {str(p): read_inspector(read_bytes(p), str(p)) for p in paths}
+    ranks = _inspected_ranks(processes)
+    members = _members(processes, ranks)
     recordings = [
-        Recording(ranks[path], path, _with_members(one.calls, members))
-        for path, one in found.items()
+        CallRecording(ranks[path], path, _with_members(inspected.calls, members))
+        for path, inspected in processes.items()
     ]
     return link_calls(recordings, Format.NCCL_INSPECTOR, ignored)
 
 
-def _inspected_ranks(found: dict[str, Inspected]) -> dict[str, int]:
-    """A process' rank is its place in the largest communicator, where all are in one; else its order."""
+def _inspected_ranks(processes: dict[str, Inspected]) -> dict[str, int]:
+    """A process' rank is its place in the largest communicator if all are in it, else its order."""
     size: dict[str, int] = {}
-    for one in found.values():
-        size |= {name: ranks for name, (_, ranks) in one.places.items()}
+    for inspected in processes.values():
+        size |= {name: ranks for name, (_, ranks) in inspected.places.items()}
     largest = max(size, key=lambda name: size[name])
-    told = [one.places.get(largest, (-1, 0))[0] for one in found.values()]
-    if min(told) < 0 or len(set(told)) < len(told):
-        told = list(range(len(found)))
-    return dict(zip(found, told, strict=True))
+    numbers = [inspected.places.get(largest, (-1, 0))[0] for inspected in processes.values()]
+    if min(numbers) < 0 or len(set(numbers)) < len(numbers):
+        numbers = list(range(len(processes)))
+    return dict(zip(processes, numbers, strict=True))
 
 
-def _members(found: dict[str, Inspected], ranks: dict[str, int]) -> dict[str, tuple[int, ...]]:
-    """Who is in each communicator: known only by collecting all processes that name it."""
+def _members(processes: dict[str, Inspected], ranks: dict[str, int]) -> dict[str, tuple[int, ...]]:
+    """The members of each communicator, collected from all processes that name it."""
     places: dict[str, dict[int, int]] = {}
-    for path, one in found.items():
-        for name, (place, _) in one.places.items():
+    for path, inspected in processes.items():
+        for name, (place, _) in inspected.places.items():
             places.setdefault(name, {})[place] = ranks[path]
-    return {name: tuple(here[i] for i in sorted(here)) for name, here in places.items()}
+    return {name: tuple(rank_at[i] for i in sorted(rank_at)) for name, rank_at in places.items()}
 
 
-def _with_members(calls: Calls, members: dict[str, tuple[int, ...]]) -> Calls:
-    groups = [Group(g.name, g.description, members.get(g.name, ())) for g in calls.groups]
+def _with_members(calls: RecordedCalls, members: dict[str, tuple[int, ...]]) -> RecordedCalls:
+    groups = [RecordedGroup(g.name, g.description, members.get(g.name, ())) for g in calls.groups]
     return replace(calls, groups=groups)
 
 

@@ -1,4 +1,4 @@
-"""The table of a job trace, read and checked."""
+"""Job traces: one table of a training job's operations as a Run, with the dependencies the job had."""
 
 from __future__ import annotations
 
@@ -69,17 +69,17 @@ class Operations:
 
     @property
     def chunks(self) -> int:
-        """How many model chunks per stage has."""
+        """How many model chunks each stage has."""
         return int(self.mc.max(initial=0)) + 1
 
     def take(self, rows: I64 | Mask) -> Operations:
-        """Some of them."""
+        """The operations in these rows."""
         arrays = {n: v[rows] for n, v in vars(self).items() if isinstance(v, np.ndarray)}
         return Operations(self.path, **arrays)
 
 
 def is_job_trace(path: str | Path) -> bool:
-    """Whether a file is such a table, by its columns."""
+    """Whether a file is a job trace, by its columns."""
     if not str(path).endswith(".parquet") or not Path(path).is_file():
         return False
     try:
@@ -105,9 +105,11 @@ def read_operations(path: str | Path) -> Operations:
     if (length < 0).any():
         row = int(np.flatnonzero(length < 0)[0])
         raise FormatError(f"row {row} ends before it starts; leave the row out", path=where)
-    found = Operations(where, **numbers, start=start, end=start + length, code=_codes(table, where))
-    _check_workers(found)
-    return found
+    operations = Operations(
+        where, **numbers, start=start, end=start + length, code=_codes(table, where)
+    )
+    _check_workers(operations)
+    return operations
 
 
 def _numbers(table: pa.Table, name: str, path: str) -> I64:
@@ -132,7 +134,9 @@ def _nanoseconds(table: pa.Table, name: str, path: str) -> I64:
         raise FormatError(f"column {name!r} should hold seconds without gaps", path=path)
     values = np.asarray(column, np.float64)
     if not np.isfinite(values).all() or (np.abs(values) > _LONGEST).any():
-        raise FormatError(f"column {name!r} has times that cannot be", path=path)
+        raise FormatError(
+            f"column {name!r} has times that are infinite or longer than four months", path=path
+        )
     return np.rint(values * 1e9).astype(np.int64)
 
 
@@ -140,35 +144,37 @@ def _codes(table: pa.Table, path: str) -> I64:
     names = table["optype"].cast(pa.string())
     code = pc.index_in(names, pa.array(OPERATIONS))
     if code.null_count:
-        found = names.filter(pc.is_null(code)).cast(pa.binary())[0].as_py()
-        name = None if found is None else found.decode(errors="replace")
+        unknown_name = names.filter(pc.is_null(code)).cast(pa.binary())[0].as_py()
+        name = None if unknown_name is None else unknown_name.decode(errors="replace")
         raise FormatError(
             f"operation {name!r} is not known; there are {', '.join(OPERATIONS)}", path=path
         )
     return np.asarray(code, np.int64)
 
 
-def _check_workers(found: Operations) -> None:
-    """One rank is one place in the job, and one operation is there once."""
-    place = found.dp_rank * found.stages + found.stage
-    pairs = np.unique(np.stack([found.rank, place]), axis=1)
+def _check_workers(operations: Operations) -> None:
+    """Check that each rank has one place in the job and that each operation is listed once."""
+    place = operations.dp_rank * operations.stages + operations.stage
+    pairs = np.unique(np.stack([operations.rank, place]), axis=1)
     ranks, places = (np.unique(line) for line in pairs)
     if len(ranks) != pairs.shape[1] or len(places) != pairs.shape[1]:
-        raise FormatError("two ranks share a stage of one data-parallel replica", path=found.path)
-    keys = np.stack([found.rank, found.step, found.code, found.seq_id])
-    if np.unique(keys, axis=1).shape[1] != len(found):
         raise FormatError(
-            "an operation is there twice: same rank, step, type and seq_id", path=found.path
+            "two ranks share a stage of one data-parallel replica", path=operations.path
+        )
+    keys = np.stack([operations.rank, operations.step, operations.code, operations.seq_id])
+    if np.unique(keys, axis=1).shape[1] != len(operations):
+        raise FormatError(
+            "an operation is listed twice: same rank, step, type and seq_id", path=operations.path
         )
 
 
 # What follows what on one worker of a training job.
 #
 # The order is taken from one step of one replica, since all follow the same schedule: compute in the
-# recorded order, each kind of message in order on a stream of its own, then what ends the step. A message
+# recorded order, each kind of message in order on a separate stream, then what ends the step. A message
 # belongs to one compute operation: the n-th receive precedes the n-th of its direction, the n-th send
 # follows it. With virtual stages, messages that have no other end (into the first, out of the last chunk)
-# are recorded all the same; they count, and wait for nobody.
+# are recorded all the same; they are kept, and wait for nothing.
 
 
 Key = tuple[str, int]
@@ -193,13 +199,13 @@ class Order:
         self.edges.append((first, then))
 
     def chain(self, keys: list[Key]) -> None:
-        """One after another."""
+        """Each of these starts after the one before it has ended."""
         for first, then in pairwise(keys):
             self.after(first, then)
 
 
 class Worker:
-    """One worker's operations in the step that all are taken after."""
+    """One worker's operations in the step whose order is used for all steps."""
 
     def __init__(self, operations: Operations, stages: int, chunks: int) -> None:
         self.stages, self.chunks = stages, chunks
@@ -238,7 +244,7 @@ def order_of(worker: Worker) -> Order:
 
 
 def _messages(order: Order, worker: Worker, way: str, side: str) -> None:
-    """A stream of messages and the compute operations they belong to."""
+    """Order messages of one kind among themselves and against the compute operations they belong to."""
     name = f"{way}-{side}"
     stream = worker.started(name)
     order.chain(stream)
@@ -259,7 +265,7 @@ def _messages(order: Order, worker: Worker, way: str, side: str) -> None:
 
 
 def _beside_the_step(worker: Worker, key: Key, compute: list[Key], side: str) -> bool:
-    """Messages recorded before the first or after the last compute that never carried anything."""
+    """Whether a message was recorded before the first or after the last compute: it carries nothing."""
     if not compute:
         return True
     if side == "recv":
@@ -275,7 +281,7 @@ def _has_peer(worker: Worker, compute: Key, way: str, side: str) -> bool:
 
 
 def _first_backward(order: Order, worker: Worker, compute: list[Key]) -> None:
-    """The first backward messages are issued while the last forward but one still runs."""
+    """Issue the first backward messages after the last forward but one."""
     first = next((i for i, key in enumerate(compute) if key[0] == "backward-compute"), 0)
     if first < 2:
         return
@@ -285,7 +291,7 @@ def _first_backward(order: Order, worker: Worker, compute: list[Key]) -> None:
 
 
 def _gathers(order: Order, worker: Worker) -> None:
-    """Parameters of a chunk are there before its first forward."""
+    """Gather a chunk's parameters before its first forward."""
     gathers = {worker.chunk[key]: key for key in worker.of.get("params-all-gather", [])}
     for chunk, key in gathers.items():
         forward = [k for k in worker.started("forward-compute") if worker.chunk[k] == chunk]
@@ -294,7 +300,7 @@ def _gathers(order: Order, worker: Worker) -> None:
 
 
 def _end_of_step(order: Order, worker: Worker, compute: list[Key]) -> None:
-    """gc, layer norms, embedding, gradients, clipping, optimizer; gradients may overlap backward."""
+    """Order the end of a step: gc, layer norms, embedding, gradients, clipping, optimizer."""
     reduced = worker.of.get("grads-reduce-scatter", [])
     separate = worker.of.get("separate-grads-all-reduce", [])
     tail = [key for name in ("gc", *_LAST) for key in worker.of.get(name, [])]
@@ -311,19 +317,17 @@ def _end_of_step(order: Order, worker: Worker, compute: list[Key]) -> None:
 
 
 def _overlapped(order: Order, worker: Worker, reduced: list[Key]) -> None:
-    """Gradients of a chunk are reduced once its last backward is done."""
-    seen: set[int] = set()
+    """Reduce gradients of a chunk after its last backward, where that overlaps other chunks' backward."""
+    reduced_chunks: set[int] = set()
     for key in reduced:
         chunk = worker.chunk[key]
         backward = [k for k in worker.of.get("backward-compute", []) if worker.chunk[k] == chunk]
-        if chunk not in seen and backward:
+        if chunk not in reduced_chunks and backward:
             order.after(max(backward, key=lambda k: worker.end[k]), key)
-        seen.add(chunk)
+        reduced_chunks.add(chunk)
 
 
-# A job trace as a Run: one rank per worker, steps one after another, dependencies as the job had them.
-
-
+# The Run: one rank per worker, steps one after another.
 _TYPES = {
     **{name: NodeType.COMM_SEND_NODE for name in MESSAGES if name.endswith("send")},
     **{name: NodeType.COMM_RECV_NODE for name in MESSAGES if name.endswith("recv")},
@@ -337,7 +341,7 @@ _REPLICAS = ("params-all-gather", "grads-reduce-scatter", "separate-grads-all-re
 """Collectives of the ranks that hold the same stage."""
 
 _SLOT = 1 << 20
-"""More than the operations of one type that a worker has in a step."""
+"""More than the operations of one type that a worker has in a step, so that keys built with it are unique."""
 
 
 def read_job_trace(path: str | Path) -> Run:
@@ -371,15 +375,15 @@ def _orders(operations: Operations) -> dict[int, Order]:
     """The order of every stage, from the first step of the first replica that has it."""
     out = {}
     for stage in np.unique(operations.stage).tolist():
-        here = operations.take(operations.stage == stage)
-        here = here.take(here.step == here.step.min())
-        here = here.take(here.dp_rank == here.dp_rank.min())
-        out[stage] = order_of(Worker(here, operations.stages, operations.chunks))
+        sample = operations.take(operations.stage == stage)
+        sample = sample.take(sample.step == sample.step.min())
+        sample = sample.take(sample.dp_rank == sample.dp_rank.min())
+        out[stage] = order_of(Worker(sample, operations.stages, operations.chunks))
     return out
 
 
 def _step_begins(operations: Operations) -> dict[int, int]:
-    """When each step begins on a time line on which one follows another."""
+    """What to add to a step's times so that each step begins where the one before it ended."""
     begin, now = {}, 0
     for step in np.unique(operations.step).tolist():
         mine = operations.step == step
@@ -391,12 +395,12 @@ def _step_begins(operations: Operations) -> dict[int, int]:
 def _groups(at: Mapping[tuple[int, int], int], stages: int) -> Groups:
     replicas = sorted({d for d, _ in at})
     present = sorted({s for _, s in at})
-    found = {f"stage {s}": [at[d, s] for d in replicas if (d, s) in at] for s in present}
+    members = {f"stage {s}": [at[d, s] for d in replicas if (d, s) in at] for s in present}
     for d in replicas:
         ends = {at[d, s]: None for s in (0, stages - 1) if (d, s) in at}
-        found[f"embedding {d}"] = list(ends)
-    found |= {f"tensor {rank}": [rank] for rank in sorted(at.values())}
-    return Groups({**found, "job": sorted(at.values())})
+        members[f"embedding {d}"] = list(ends)
+    members |= {f"tensor {rank}": [rank] for rank in sorted(at.values())}
+    return Groups({**members, "job": sorted(at.values())})
 
 
 def _trace(
@@ -419,18 +423,18 @@ def _trace(
         "step": mine.step,
         "stage": mine.stage,
         "dp_rank": mine.dp_rank,
-        "micro_batch": _known(mine.mb_id),
-        "chunk": _known(mine.mc),
+        "micro_batch": _or_none(mine.mb_id),
+        "chunk": _or_none(mine.mc),
         **_communication(mine, names, order, at),
     }
     return Trace.from_columns(columns, _edges(mine, order))
 
 
-def _times(what: str, nanoseconds: I64) -> dict[str, I64]:
-    return {f"{what}_micros": nanoseconds // 1000, f"{what}_ns": nanoseconds}
+def _times(prefix: str, nanoseconds: I64) -> dict[str, I64]:
+    return {f"{prefix}_micros": nanoseconds // 1000, f"{prefix}_ns": nanoseconds}
 
 
-def _known(values: I64) -> list[int | None]:
+def _or_none(values: I64) -> list[int | None]:
     return [v if v >= 0 else None for v in values.tolist()]
 
 
@@ -450,7 +454,7 @@ def _communication(
         )
     }
     number = {s: n for n, s in enumerate(np.unique(mine.step).tolist())}
-    pairs = {(n, s): i for n, found in order.paired.items() for i, s in enumerate(found)}
+    pairs = {(n, s): i for n, seq_ids in order.paired.items() for i, s in enumerate(seq_ids)}
     for i, name in enumerate(names):
         if name not in _TYPES:
             continue
@@ -488,13 +492,13 @@ def _message(
     pairs: Mapping[tuple[str, int], int],
     at: Mapping[tuple[int, int], int],
 ) -> dict[str, Any]:
-    """Ends and tag; a message without another end gets a tag that nobody else has."""
+    """Ends and tag of a message; one without another end gets a tag that no other message has."""
     way, side = name.split("-")
     onward = (way == "forward") == (side == "send")
     stages = 1 + max(s for _, s in at)
     peer = (int(mine.stage[i]) + (1 if onward else -1)) % stages
-    own, other = int(mine.rank[i]), at.get((int(mine.dp_rank[i]), peer), int(mine.rank[i]))
-    ends = (own, other) if side == "send" else (other, own)
+    rank, peer_rank = int(mine.rank[i]), at.get((int(mine.dp_rank[i]), peer), int(mine.rank[i]))
+    ends = (rank, peer_rank) if side == "send" else (peer_rank, rank)
     nth = pairs.get((name, int(mine.seq_id[i])))
     kind = {"forward": 0, "backward": 1}[way]
     if nth is None:
@@ -513,14 +517,14 @@ def _edges(mine: Operations, order: Order) -> Edges:
     width = len(OPERATIONS) * _SLOT
     key = step.reshape(-1) * width + mine.code * _SLOT + mine.seq_id
     rows = np.argsort(key, kind="stable")
-    known = key[rows]
+    sorted_keys = key[rows]
     code = {name: n for n, name in enumerate(OPERATIONS)}
 
     def find(keys: list[tuple[str, int]]) -> I64:
-        wanted = np.array([code[name] * _SLOT + seq for name, seq in keys], np.int64)
-        every = np.arange(len(steps))[:, None] * width + wanted
-        place = np.minimum(np.searchsorted(known, every), len(known) - 1)
-        return np.where(known[place] == every, rows[place], -1).reshape(-1)
+        offsets = np.array([code[name] * _SLOT + seq for name, seq in keys], np.int64)
+        every = np.arange(len(steps))[:, None] * width + offsets
+        place = np.minimum(np.searchsorted(sorted_keys, every), len(sorted_keys) - 1)
+        return np.where(sorted_keys[place] == every, rows[place], -1).reshape(-1)
 
     if not order.edges:
         return Edges.of([], [], EdgeKind.INFERRED, EdgeForm.FINISH_START)

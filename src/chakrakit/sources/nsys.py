@@ -1,4 +1,8 @@
-"""Tables of an Nsight Systems export, column by column; what an export does not have reads as empty."""
+"""Nsight Systems exports (SQLite): each process of each file as the columns that are linked.
+
+Tables and columns that an export does not have read as empty. NVTX ranges give PyTorch's operators, and
+NCCL's payloads what is communicated.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,7 @@ from chakrakit.trace.files import unpacked
 _MAGIC = b"SQLite format 3\0"
 _MARK = "META_DATA_EXPORT"
 _MOST = 1 << 63
+"""Numbers from -_MOST up to, not including, _MOST fit into 64 bits."""
 Answer = TypeVar("Answer")
 
 
@@ -32,11 +37,11 @@ def is_export(head: bytes) -> bool:
     return head.startswith(_MAGIC)
 
 
-_KEPT = 2
-"""Answers that are kept: what a process is asked about at a time is in one table or two."""
+_MOST_ANSWERS = 2
+"""Answers that are kept: reading one part of all processes uses one table or two."""
 
 
-class Tables:
+class NsysTables:
     """An open export. Tables are lazy and columns come and go with the version: ask by name.
 
     The last answers are kept, so that a table is read once where its processes are read in turn.
@@ -44,7 +49,7 @@ class Tables:
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection, self.path = connection, path
-        self._kept: dict[tuple[Any, ...], Any] = {}
+        self._answers: dict[tuple[Any, ...], Any] = {}
         rows = self._fetch(
             "select name, sql from sqlite_master where type = 'table' and sql not like '%virtual%'"
         )
@@ -77,23 +82,23 @@ class Tables:
         return self._answer(self._rows, table, tuple(columns), where)
 
     def numbers(self, table: str, columns: Sequence[str], where: str = "") -> dict[str, I64]:
-        """Numeric columns; -1 where there is none."""
+        """Numeric columns of a table; -1 for empty cells and absent columns."""
         return self._answer(self._numbers, table, tuple(columns), where)
 
     def _answer(self, read: Callable[..., Answer], *question: Any) -> Answer:
         key = read.__name__, *question
-        if key not in self._kept:
-            self._kept[key] = read(*question)
-            if len(self._kept) > _KEPT:
-                del self._kept[next(iter(self._kept))]
-        answer: Answer = self._kept[key]
+        if key not in self._answers:
+            self._answers[key] = read(*question)
+            if len(self._answers) > _MOST_ANSWERS:
+                del self._answers[next(iter(self._answers))]
+        answer: Answer = self._answers[key]
         return answer
 
     def _rows(self, table: str, columns: tuple[str, ...], where: str) -> list[tuple[Any, ...]]:
         if table not in self._columns:
             return []
-        known = self._columns[table]
-        picked = ", ".join(f'"{c}"' if c in known else "null" for c in columns)
+        existing = self._columns[table]
+        picked = ", ".join(f'"{c}"' if c in existing else "null" for c in columns)
         return self._fetch(f'select {picked} from "{table}" {where}')
 
     def _numbers(self, table: str, columns: tuple[str, ...], where: str) -> dict[str, I64]:
@@ -106,12 +111,14 @@ class Tables:
     def whole(self, value: Any, table: str, missing: int = -1) -> int:
         """A cell of a table as a whole number of 64 bits; `missing` where the cell is empty."""
         try:
-            found = missing if value is None else int(value)
+            number = missing if value is None else int(value)
         except (TypeError, ValueError, OverflowError):
-            found = _MOST
-        if not -_MOST <= found < _MOST:
-            raise FormatError(f"{str(value)[:40]!r} in {table} is no number", path=self.path)
-        return found
+            number = _MOST
+        if not -_MOST <= number < _MOST:
+            raise FormatError(
+                f"{str(value)[:40]!r} in {table} is not a whole number of 64 bits", path=self.path
+            )
+        return number
 
     def has(self, table: str, column: str) -> bool:
         """Whether a table has a column."""
@@ -119,7 +126,7 @@ class Tables:
 
 
 @contextmanager
-def open_tables(path: Path) -> Iterator[Tables]:
+def open_tables(path: Path) -> Iterator[NsysTables]:
     """The tables of an export, plain or gzipped, opened for reading alone."""
     try:
         connection = _connect(path)
@@ -127,10 +134,10 @@ def open_tables(path: Path) -> Iterator[Tables]:
         raise FormatError(f"cannot be opened: {error}", path=str(path)) from None
     try:
         connection.execute("pragma trusted_schema = off")
-        tables = Tables(connection, str(path))
+        tables = NsysTables(connection, str(path))
         if _MARK not in tables and "StringIds" not in tables:
             raise FormatError(
-                "this SQLite file is no export of Nsight Systems: it has neither META_DATA_EXPORT nor "
+                "this SQLite file is not an export of Nsight Systems: it has neither META_DATA_EXPORT nor "
                 "StringIds",
                 path=str(path),
             )
@@ -150,9 +157,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-# NVTX ranges: PyTorch's operators among them, and what NCCL says in its payloads.
-
-
+# NVTX ranges: PyTorch's operators among them, and NCCL's payloads.
 _OPERATOR = re.compile(r", (?:op_id|seq|sizes|input_op_ids) = ")
 _SEQUENCE = re.compile(r", seq = (\d+)")
 _NUMBER = re.compile(r", op_id = (\d+)")
@@ -163,8 +168,8 @@ PUSH_POP, START_END = (59, 70), (60, 71)
 
 
 @dataclass(frozen=True)
-class Named:
-    """What a range's text says: PyTorch writes `aten::mm, seq = 5, op_id = 77, sizes = [[2, 3]]`."""
+class RangeLabel:
+    """The parts of a range's text: PyTorch writes `aten::mm, seq = 5, op_id = 77, sizes = [[2, 3]]`."""
 
     name: str
     is_operator: bool
@@ -173,14 +178,14 @@ class Named:
     sizes: str = ""
 
 
-def named(text: str) -> Named:
+def parse_range_text(text: str) -> RangeLabel:
     """Read PyTorch's own form of a range's text; any other text is a name."""
-    found = _OPERATOR.search(text)
-    if found is None:
-        return Named(text, False)
+    marker = _OPERATOR.search(text)
+    if marker is None:
+        return RangeLabel(text, False)
     sizes = _SIZES.search(text)
-    return Named(
-        text[: found.start()],
+    return RangeLabel(
+        text[: marker.start()],
         True,
         _int(_SEQUENCE.search(text)),
         _int(_NUMBER.search(text)),
@@ -218,17 +223,17 @@ class Payloads:
     layouts: dict[tuple[int, int], list[tuple[str, str, int]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tables: Tables) -> Payloads:
+    def of(cls, tables: NsysTables) -> Payloads:
         """The layouts an export lists."""
         columns = ("domainId", "schemaId", "idx", "type", "name", "offset")
         table = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
         whole = partial(tables.whole, table=table, missing=0)
-        seen: dict[tuple[int, int], dict[int, tuple[str, str, int]]] = {}
+        by_schema: dict[tuple[int, int], dict[int, tuple[str, str, int]]] = {}
         for domain, schema, idx, kind, name, offset in tables.rows(table, columns):
             form = _FIELDS.get(whole(kind), "")
             place = whole(domain), whole(schema)
-            seen.setdefault(place, {})[whole(idx)] = (str(name or ""), form, whole(offset))
-        return cls({key: [fields[i] for i in sorted(fields)] for key, fields in seen.items()})
+            by_schema.setdefault(place, {})[whole(idx)] = (str(name or ""), form, whole(offset))
+        return cls({key: [fields[i] for i in sorted(fields)] for key, fields in by_schema.items()})
 
     def facts(self, domain: int, text: Any, binary: Any) -> dict[str, Any]:
         """A range's payload by the names of its fields, from its JSON or its bytes."""
@@ -245,10 +250,10 @@ _HEAD = struct.Struct("<QQ")
 
 
 def _from_json(text: str) -> dict[str, Any]:
-    found = json_value(text)
-    while isinstance(found, list) and len(found) == 1:
-        found = found[0]
-    return found if isinstance(found, dict) else {}
+    payload = json_value(text)
+    while isinstance(payload, list) and len(payload) == 1:
+        payload = payload[0]
+    return payload if isinstance(payload, dict) else {}
 
 
 def _from_bytes(data: bytes, layout: list[tuple[str, str, int]]) -> dict[str, Any]:
@@ -261,7 +266,7 @@ def _from_bytes(data: bytes, layout: list[tuple[str, str, int]]) -> dict[str, An
 
 def communication_facts(payload: Mapping[str, Any]) -> dict[str, str]:
     """NCCL's payload under the names that Kineto's records of communication use."""
-    said = {str(k).lower(): v for k, v in payload.items()}
+    by_key = {str(k).lower(): v for k, v in payload.items()}
     out: dict[str, str] = {}
     for key, name in (
         ("nccl communicator id", "Process Group Name"),
@@ -271,14 +276,12 @@ def communication_facts(payload: Mapping[str, Any]) -> dict[str, str]:
         ("no. of ranks", "Group size"),
         ("rank", "Group rank"),
     ):
-        if key in said:
-            out[name] = str(said[key])
+        if key in by_key:
+            out[name] = str(by_key[key])
     return out
 
 
-# Nsight Systems exports: each process of each file as the columns that are linked.
-
-
+# Processes of an export as Kineto columns.
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 _KERNEL, _MEMCPY, _MEMSET = _ACTIVITY + "KERNEL", _ACTIVITY + "MEMCPY", _ACTIVITY + "MEMSET"
 _RUNTIME, _SYNC, _GRAPH = (
@@ -312,7 +315,9 @@ _MEMORIES = {
 }
 _SYNCS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 _PROCESS = ~0xFFFFFF
+"""Mask of the process in a `globalTid`, whose lower 24 bits are the thread."""
 _NO_STREAM = 0xFFFFFFFF
+"""CUPTI_SYNCHRONIZATION_INVALID_VALUE: a synchronization of no single stream."""
 
 
 def read_processes(path: Path) -> list[Kineto]:
@@ -329,7 +334,7 @@ def read_processes(path: Path) -> list[Kineto]:
         return [reader.activities.kineto(**session) for reader in readers]
 
 
-def _processes(tables: Tables) -> list[int]:
+def _processes(tables: NsysTables) -> list[int]:
     """The processes with GPU work, or calls into CUDA where there is none, by device and number.
 
     A number is as the export writes it: the upper bits of every thread's number.
@@ -354,8 +359,8 @@ def _processes(tables: Tables) -> list[int]:
     return sorted(device, key=lambda number: (device[number], number))
 
 
-def _session(tables: Tables) -> dict[str, Any]:
-    """What all processes of an export share."""
+def _session(tables: NsysTables) -> dict[str, Any]:
+    """Clock, host and devices, which all processes of an export share."""
     return {
         "base_ns": _session_start(tables),
         "host_name": _host_name(tables),
@@ -364,26 +369,26 @@ def _session(tables: Tables) -> dict[str, Any]:
     }
 
 
-def _session_start(tables: Tables) -> int:
+def _session_start(tables: NsysTables) -> int:
     table = "TARGET_INFO_SESSION_START_TIME"
     rows = tables.rows(table, ("utcEpochNs",))
     return tables.whole(rows[0][0], table, 0) if rows else 0
 
 
-def _host_name(tables: Tables) -> str:
+def _host_name(tables: NsysTables) -> str:
     rows = tables.rows("TARGET_INFO_SYSTEM_ENV", ("name", "value"), "where name = 'Hostname'")
     # Processes of one session share its clock, whether or not the host is named.
     return str(rows[0][1]) if rows else f"session {_session_start(tables)}"
 
 
-def _devices(tables: Tables) -> list[dict[str, Any]]:
+def _devices(tables: NsysTables) -> list[dict[str, Any]]:
     return [{"id": i, "name": str(n)} for i, n in tables.rows("TARGET_INFO_GPU", ("id", "name"))]
 
 
 class _Reader:
     """Fills `activities` with one process' rows, table by table."""
 
-    def __init__(self, tables: Tables, process: int) -> None:
+    def __init__(self, tables: NsysTables, process: int) -> None:
         self.tables, self.process = tables, process
         self.pid = (process >> 24) & 0xFFFFFF
         self.activities = Activities(tables.path)
@@ -395,7 +400,7 @@ class _Reader:
             self.activities.leave_out("overhead", int(((rows & _PROCESS) == self.process).sum()))
 
     def _mine(self, table: str, columns: Sequence[str]) -> dict[str, I64]:
-        """A table's rows of this process; whole tables hold those of all."""
+        """A table's rows of this process; the table holds those of all processes."""
         by_thread = not self.tables.has(table, "globalPid")
         key = "globalTid" if by_thread else "globalPid"
         rows = self.tables.numbers(table, (*columns, key))
@@ -444,7 +449,7 @@ class _Reader:
         )
 
     def _graphs(self) -> None:
-        """Whole graphs, where the recording did not look inside them."""
+        """Graphs as one activity each, where their kernels were not recorded."""
         rows = self._mine(
             _GRAPH,
             ("start", "end", "deviceId", "streamId", "correlationId", "graphId", "graphExecId"),
@@ -505,7 +510,7 @@ class _Reader:
         self._name_records(rows, first)
 
     def _name_records(self, rows: dict[str, I64], first: int) -> None:
-        """Which record of its event each wait waits for, where the export lists records."""
+        """Note for each wait which record of its event it waits for, where the export lists records."""
         records = self._mine(_EVENT, ("correlationId", "streamId", "eventId", "eventSyncId"))
         by_sync = {int(s): i for i, s in enumerate(records["eventSyncId"].tolist()) if s > 0}
         for i, sync in enumerate(rows["eventSyncId"].tolist()):
@@ -531,7 +536,7 @@ class _Reader:
         )
         payloads = Payloads.of(self.tables)
         whole = partial(self.tables.whole, table="NVTX_EVENTS")
-        kept: list[tuple[int, int, int, str, dict[str, Any]]] = []
+        ranges: list[tuple[int, int, int, str, dict[str, Any]]] = []
         for (
             start,
             end,
@@ -541,8 +546,8 @@ class _Reader:
             text,
             text_id,
             domain,
-            said,
-            said_id,
+            json_inline,
+            json_id,
             binary,
         ) in self.tables.rows("NVTX_EVENTS", columns):
             if tid is None or (whole(tid) & _PROCESS) != self.process:
@@ -552,27 +557,27 @@ class _Reader:
                 self.activities.leave_out(why)
                 continue
             name = str(text) if text is not None else self.strings.get(whole(text_id), "")
-            json_text = said if said is not None else self.strings.get(whole(said_id))
+            json_text = json_inline if json_inline is not None else self.strings.get(whole(json_id))
             facts = payloads.facts(whole(domain or 0), json_text, binary)
-            kept.append((whole(start), whole(end), whole(tid) & 0xFFFFFF, name, facts))
-        self._add_ranges(kept)
+            ranges.append((whole(start), whole(end), whole(tid) & 0xFFFFFF, name, facts))
+        self._add_ranges(ranges)
 
-    def _add_ranges(self, kept: list[tuple[int, int, int, str, dict[str, Any]]]) -> None:
-        said = [named(k[3]) for k in kept]
+    def _add_ranges(self, ranges: list[tuple[int, int, int, str, dict[str, Any]]]) -> None:
+        labels = [parse_range_text(k[3]) for k in ranges]
         kinds = np.array(
-            [Kind.OPERATOR if s.is_operator else Kind.ANNOTATION for s in said], np.int8
+            [Kind.OPERATOR if s.is_operator else Kind.ANNOTATION for s in labels], np.int8
         )
         first = self.activities.add(
             kinds,
-            [s.name for s in said],
-            [k[0] for k in kept],
-            [k[1] for k in kept],
+            [s.name for s in labels],
+            [k[0] for k in ranges],
+            [k[1] for k in ranges],
             pid=self.pid,
-            tid=[k[2] for k in kept],
-            sequence=[s.sequence for s in said],
-            in_dims=[s.sizes for s in said],
+            tid=[k[2] for k in ranges],
+            sequence=[s.sequence for s in labels],
+            in_dims=[s.sizes for s in labels],
         )
-        for i, (*_, facts) in enumerate(kept):
+        for i, (*_, facts) in enumerate(ranges):
             for key, value in communication_facts(facts).items():
                 self.activities.say(first + i, key, value)
 
@@ -590,7 +595,7 @@ _PARTS: tuple[Callable[[_Reader], None], ...] = (
 
 
 def _no_range(kind: Any, end: Any, tid: Any, end_tid: Any) -> str:
-    """Why an NVTX event is no range of one thread; empty for one that is."""
+    """Why an NVTX event is not a range of one thread; "" if it is one."""
     if kind not in (*PUSH_POP, *START_END):
         return "nvtx events without duration"
     if end is None:
@@ -601,7 +606,7 @@ def _no_range(kind: Any, end: Any, tid: Any, end_tid: Any) -> str:
 
 
 def _copy_name(kind: int, source: int, target: int) -> str:
-    """As Kineto writes it."""
+    """The name Kineto would give a copy."""
     ends = f"{_MEMORIES.get(source, 'Unknown')} -> {_MEMORIES.get(target, 'Unknown')}"
     return f"Memcpy {_COPIES.get(kind, 'Unknown')} ({ends})"
 

@@ -205,8 +205,10 @@ class _Reader:
 
     def _operation(self, record: _Record) -> str:
         kinds = self.process.strings.buffer_records
-        known = kinds[record.kind].operations if 0 <= record.kind < len(kinds) else []
-        return known[record.operation] if 0 <= record.operation < len(known) else "unknown"
+        operations = kinds[record.kind].operations if 0 <= record.kind < len(kinds) else []
+        return (
+            operations[record.operation] if 0 <= record.operation < len(operations) else "unknown"
+        )
 
     def _name(self, record: _Record) -> str:
         """A marker's message, or the function that was called."""
@@ -218,7 +220,7 @@ def _size(size: _Size) -> str:
 
 
 def _blocks(d: _Dispatch) -> str:
-    """rocprofv3 counts work items; launches are told in blocks elsewhere."""
+    """A launch's grid in blocks, as other tracers give it; rocprofv3 counts work items."""
     pairs = (
         (d.grid_size.x, d.workgroup_size.x),
         (d.grid_size.y, d.workgroup_size.y),

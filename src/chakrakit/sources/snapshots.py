@@ -57,32 +57,34 @@ def read_snapshot(data: bytes, path: str = "") -> list[History]:
     """The history of each device that has one, from a snapshot's bytes (uncompressed)."""
     text = plain_json(data, ("frames", "blocks"), path)
     try:
-        said = msgspec.json.decode(text, type=_Snapshot, strict=False)
+        snapshot = msgspec.json.decode(text, type=_Snapshot, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"not a memory snapshot: {error}", path=path or None) from None
-    found = [_history(said, device, events) for device, events in enumerate(said.device_traces)]
-    known = [h for h in found if len(h.time)]
-    if not known:
+    histories = [
+        _history(snapshot, device, events) for device, events in enumerate(snapshot.device_traces)
+    ]
+    recorded = [h for h in histories if len(h.time)]
+    if not recorded:
         raise FormatError(
             "the snapshot has no history; call torch.cuda.memory._record_memory_history() before the "
             "steps and dump it after them",
             path=path or None,
         )
-    return known
+    return recorded
 
 
-def _history(said: _Snapshot, device: int, events: list[_Event]) -> History:
-    """Counted backwards from what is given out at the end: the ring forgets how it began."""
-    kept = [e for e in events if e.action in _CHANGE and e.time_us >= 0]
-    left: dict[str, int] = {}
+def _history(snapshot: _Snapshot, device: int, events: list[_Event]) -> History:
+    """A device's history, counted back from its end, since the ring buffer may have lost its beginning."""
+    changes = [e for e in events if e.action in _CHANGE and e.time_us >= 0]
+    left_out: dict[str, int] = {}
     for e in events:
         if e.action not in _CHANGE:
-            left[e.action] = left.get(e.action, 0) + 1
-    change = np.array([_CHANGE[e.action] * e.size for e in kept], np.int64)
-    final = sum(s.allocated_size for s in said.segments if s.device == device)
+            left_out[e.action] = left_out.get(e.action, 0) + 1
+    change = np.array([_CHANGE[e.action] * e.size for e in changes], np.int64)
+    final = sum(s.allocated_size for s in snapshot.segments if s.device == device)
     after = final - (change.sum() - np.cumsum(change))
-    time = np.array([e.time_us * 1000 for e in kept], np.int64)
-    return History(device, time, after.astype(np.int64), left)
+    time = np.array([e.time_us * 1000 for e in changes], np.int64)
+    return History(device, time, after.astype(np.int64), left_out)
 
 
 def memory_table(histories: dict[int, History], epoch_ns: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Runs and facts as something to look at. Nothing here computes what insight could."""
+"""Runs and facts as pages, charts, timelines and a web app; what they show is computed in `insight`."""
 
 from __future__ import annotations
 

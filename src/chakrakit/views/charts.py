@@ -1,4 +1,7 @@
-"""Small SVG charts for the report. They get figures and draw them; titles are shown on hovering."""
+"""HTML elements and small SVG charts for the report; titles of shapes appear on hovering.
+
+All text is escaped: names in a trace are untrusted.
+"""
 
 from __future__ import annotations
 
@@ -8,37 +11,34 @@ from html import escape
 
 from chakrakit.insight import size_text, time_text
 
-# HTML and SVG as text, everything escaped: names in a trace are not to be trusted.
-
-
 VOID = frozenset({"meta", "br", "line", "rect", "circle", "path", "polyline"})
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that is markup, and is not escaped again."""
 
     __slots__ = ()
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:
     """An element; `class_` and `stroke_width` become class and stroke-width. Texts are escaped."""
-    told = "".join(
+    attribute_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_text(value), quote=True)}"'
         for key, value in attributes.items()
         if value is not None
     )
     if name in VOID and not children:
-        return Markup(f"<{name}{told}/>")
-    return Markup(f"<{name}{told}>{join(*children)}</{name}>")
+        return Markup(f"<{name}{attribute_text}/>")
+    return Markup(f"<{name}{attribute_text}>{join(*children)}</{name}>")
 
 
 def join(*children: object) -> Markup:
-    """One after another; what is not markup is escaped."""
+    """The children one after another; those that are not Markup are escaped."""
     return Markup("".join(c if isinstance(c, Markup) else escape(_text(c)) for c in children))
 
 
 def _text(value: object) -> str:
-    """Numbers short; control characters, which no XML may hold, shown as pictures of themselves."""
+    """A value as text: floats with two digits, control characters (which XML forbids) as their symbols."""
     if isinstance(value, float):
         return f"{value:.2f}".rstrip("0").rstrip(".")
     return "".join(
@@ -47,6 +47,7 @@ def _text(value: object) -> str:
 
 
 WIDTH = 900
+"""Units across a chart; a page shows it at about that many pixels."""
 COLORS = {
     "compute": "#0072b2",
     "communication": "#e69f00",
@@ -73,17 +74,17 @@ COLORS = {
     "same": "#b8bec7",
     "alone": "#cc79a7",
 }
-"""Okabe and Ito's colours where they go around: people who see red and green alike tell them apart."""
+"""Mostly the colours of Okabe and Ito, which colour-blind people can tell apart."""
 _OTHER = "#999999"
 
 
-def color(what: str) -> str:
+def color(kind: str) -> str:
     """The colour of a kind of time, the same in every chart."""
-    return COLORS.get(what, _OTHER)
+    return COLORS.get(kind, _OTHER)
 
 
 def figure(title: str, caption: str, chart: Markup) -> Markup:
-    """A chart with its title, what it shows, and buttons to save it."""
+    """A chart with a title, a caption, and buttons that save it."""
     save = tag(
         "span",
         tag("button", "SVG", class_="save", data_kind="svg"),
@@ -94,7 +95,7 @@ def figure(title: str, caption: str, chart: Markup) -> Markup:
 
 
 def svg(height: float, *children: object, **more: object) -> Markup:
-    """A drawing of the charts' width."""
+    """An SVG element with the width of all charts."""
     return tag(
         "svg",
         *children,
@@ -108,19 +109,19 @@ def svg(height: float, *children: object, **more: object) -> Markup:
 
 
 def label(x: float, y: float, text: str, anchor: str = "start", **more: object) -> Markup:
-    """Text at a place."""
+    """Text at (x, y)."""
     return tag("text", text, x=x, y=y, text_anchor=anchor, class_="ink", **more)
 
 
 def box(x: float, y: float, width: float, height: float, fill: str, title: str) -> Markup:
-    """A filled rectangle that tells its title on hovering."""
+    """A filled rectangle that shows its title on hovering."""
     return tag(
         "rect", tag("title", title), x=x, y=y, width=max(width, 0.3), height=height, fill=fill
     )
 
 
 def legend(kinds: Sequence[str]) -> Markup:
-    """What the colours mean."""
+    """A legend of the colours of these kinds."""
     return tag(
         "p",
         *(tag("span", tag("i", style=f"background:{color(k)}"), k) for k in kinds),
@@ -129,31 +130,31 @@ def legend(kinds: Sequence[str]) -> Markup:
 
 
 def stacked(rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], total: float) -> Markup:
-    """One bar per row, made of parts that fill `total` together."""
-    left, height = (90 if all(len(name) < 14 for name, _ in rows) else 190), 20
+    """One bar per row, made of parts; `total` is as long as the chart is wide."""
+    margin, height = (90 if all(len(name) < 14 for name, _ in rows) else 190), 20
     out = []
     for i, (name, parts) in enumerate(rows):
-        y, x = 4 + i * height, float(left)
-        out.append(label(left - 8, y + 13, name, "end"))
-        for what, value in parts:
-            width = (WIDTH - left - 10) * value / total if total else 0
+        y, x = 4 + i * height, float(margin)
+        out.append(label(margin - 8, y + 13, name, "end"))
+        for kind, value in parts:
+            width = (WIDTH - margin - 10) * value / total if total else 0
             if value > 0:
-                title = f"{name}: {what} {time_text(value)} ({100 * value / total:.1f} %)"
-                out.append(box(x, y, width, height - 5, color(what), title))
+                title = f"{name}: {kind} {time_text(value)} ({100 * value / total:.1f} %)"
+                out.append(box(x, y, width, height - 5, color(kind), title))
             x += width
     return svg(8 + len(rows) * height, *out)
 
 
 def bars(rows: Sequence[tuple[str, float, str, str]]) -> Markup:
     """One bar per row: name, value, text beside it, colour."""
-    left, height, most = 330, 20, max((r[1] for r in rows), default=0) or 1
+    margin, height, most = 330, 20, max((r[1] for r in rows), default=0) or 1
     out = []
     for i, (name, value, text, fill) in enumerate(rows):
-        y, width = 4 + i * height, (WIDTH - left - 130) * value / most
-        shown = name if len(name) <= 46 else name[:45] + "…"
-        out.append(label(left - 8, y + 13, shown, "end"))
-        out.append(box(left, y, width, height - 5, fill, f"{name}: {text}"))
-        out.append(label(left + width + 6, y + 13, text))
+        y, width = 4 + i * height, (WIDTH - margin - 130) * value / most
+        short_name = name if len(name) <= 46 else name[:45] + "…"
+        out.append(label(margin - 8, y + 13, short_name, "end"))
+        out.append(box(margin, y, width, height - 5, fill, f"{name}: {text}"))
+        out.append(label(margin + width + 6, y + 13, text))
     return svg(8 + len(rows) * height, *out)
 
 
@@ -163,39 +164,46 @@ def lanes(
     start: float,
     end: float,
 ) -> Markup:
-    """A lane a name with pieces (lane, from, to, colour, title) on it, and a time axis; can be zoomed."""
-    left, height = 90, 26
-    scale = (WIDTH - left - 10) / max(end - start, 1)
+    """One lane per name with pieces (lane, from, to, colour, title), above a time axis; can be zoomed."""
+    margin, height = 90, 26
+    scale = (WIDTH - margin - 10) / max(end - start, 1)
     out = []
     for i, name in enumerate(names):
         y = 4 + i * height
-        out.append(label(left - 8, y + 15, name, "end"))
+        out.append(label(margin - 8, y + 15, name, "end"))
         out.append(
-            tag("rect", x=left, y=y, width=WIDTH - left - 10, height=height - 6, class_="track")
+            tag("rect", x=margin, y=y, width=WIDTH - margin - 10, height=height - 6, class_="track")
         )
     boxes = [
-        box(left + (a - start) * scale, 4 + lane * height, (b - a) * scale, height - 6, fill, title)
+        box(
+            margin + (a - start) * scale,
+            4 + lane * height,
+            (b - a) * scale,
+            height - 6,
+            fill,
+            title,
+        )
         for lane, a, b, fill, title in pieces
     ]
     bottom = 4 + len(names) * height
     for i in range(5):
-        x = left + (WIDTH - left - 10) * i / 4
+        x = margin + (WIDTH - margin - 10) * i / 4
         text = time_text((end - start) * i / 4) if i else "0"
         out.append(
             label(x, bottom + 14, text, "start" if i == 0 else "end" if i == 4 else "middle")
         )
-    return svg(bottom + 22, *out, tag("g", *boxes, class_="zoom", data_left=left))
+    return svg(bottom + 22, *out, tag("g", *boxes, class_="zoom", data_left=margin))
 
 
 def area(points: Sequence[tuple[float, float]], start: float, end: float) -> Markup:
-    """Bytes over time as steps, with the peak marked."""
-    left, height, top = 90, 200, max((v for _, v in points), default=0) or 1
-    scale = (WIDTH - left - 10) / max(end - start, 1)
+    """A step chart of bytes over time, with the peak marked."""
+    margin, height, top = 90, 200, max((v for _, v in points), default=0) or 1
+    scale = (WIDTH - margin - 10) / max(end - start, 1)
 
     def place(at: float, value: float) -> tuple[float, float]:
-        return left + (min(max(at, start), end) - start) * scale, 10 + height * (1 - value / top)
+        return margin + (min(max(at, start), end) - start) * scale, 10 + height * (1 - value / top)
 
-    line = [f"{left},{10 + height}"]
+    line = [f"{margin},{10 + height}"]
     before = 0.0
     for at, value in points:
         line.append("{:.1f},{:.1f}".format(*place(at, before)))
@@ -217,17 +225,17 @@ def area(points: Sequence[tuple[float, float]], start: float, end: float) -> Mar
         tag("circle", tag("title", f"peak {size_text(peak[1])}"), cx=x, cy=y, r=4, fill="#c0504d")
     )
     out += [
-        label(left - 8, 10 + height * (1 - f) + 4, size_text(top * f), "end") for f in (0, 0.5, 1)
+        label(margin - 8, 10 + height * (1 - f) + 4, size_text(top * f), "end") for f in (0, 0.5, 1)
     ]
     out += [
-        label(left, height + 26, "0"),
+        label(margin, height + 26, "0"),
         label(WIDTH - 10, height + 26, time_text(end - start), "end"),
     ]
     return svg(height + 34, *out)
 
 
 def heatmap(size: int, cells: Sequence[tuple[int, int, float, str]]) -> Markup:
-    """A square of (row, column) cells, darker for more."""
+    """A square of cells (row, column, value, title); larger values are darker."""
     side = min(36.0, 640 / max(size, 1))
     most = max((c[2] for c in cells), default=0) or 1
     out = [tag("rect", x=90, y=20, width=side * size, height=side * size, class_="track")]
@@ -252,32 +260,37 @@ def heatmap(size: int, cells: Sequence[tuple[int, int, float, str]]) -> Markup:
 def scatter(
     points: Sequence[tuple[float, float, float, str]], peak_tflops: float, peak_gbps: float
 ) -> Markup:
-    """Points (intensity, TFLOP/s, weight, title) on logarithmic axes, with the roof where it is known."""
-    known = [p for p in points if p[0] > 0 and p[1] > 0]
-    if not known:
+    """Points (intensity, TFLOP/s, weight, title) on logarithmic axes, with the roof if it is known."""
+    positive = [p for p in points if p[0] > 0 and p[1] > 0]
+    if not positive:
         return Markup("")
-    left, height = 90, 280
-    x0, x1 = math.log10(min(p[0] for p in known)) - 0.3, math.log10(max(p[0] for p in known)) + 0.5
-    y0 = math.log10(min(p[1] for p in known)) - 0.3
-    y1 = math.log10(max([p[1] for p in known] + ([peak_tflops] if peak_tflops else []))) + 0.3
+    margin, height = 90, 280
+    x0, x1 = (
+        math.log10(min(p[0] for p in positive)) - 0.3,
+        math.log10(max(p[0] for p in positive)) + 0.5,
+    )
+    y0 = math.log10(min(p[1] for p in positive)) - 0.3
+    y1 = math.log10(max([p[1] for p in positive] + ([peak_tflops] if peak_tflops else []))) + 0.3
 
     def place(x: float, y: float) -> tuple[float, float]:
         return (
-            left + (WIDTH - left - 10) * (x - x0) / (x1 - x0),
+            margin + (WIDTH - margin - 10) * (x - x0) / (x1 - x0),
             10 + height * (1 - (y - y0) / (y1 - y0)),
         )
 
     out = [label(*_tick(place(x, y0)), f"{10.0**x:,.6g}", "middle") for x in _ticks(x0, x1)]
-    out += [label(left - 8, place(x0, y)[1] + 4, f"{10.0**y:,.6g}", "end") for y in _ticks(y0, y1)]
+    out += [
+        label(margin - 8, place(x0, y)[1] + 4, f"{10.0**y:,.6g}", "end") for y in _ticks(y0, y1)
+    ]
     if peak_tflops and peak_gbps:
         knees = _roof(math.log10(peak_tflops), math.log10(peak_gbps / 1e3), (x0, x1), y0)
         line = " ".join("{:.1f},{:.1f}".format(*place(*k)) for k in knees)
         out.append(tag("polyline", points=line, fill="none", stroke="#c0504d", stroke_width=1.5))
-    most = max(p[2] for p in known)
-    for x, y, weight, title in known:
+    most = max(p[2] for p in positive)
+    for x, y, weight, title in positive:
         out.append(_dot(place(math.log10(x), math.log10(y)), weight / most, title))
     out.append(label(WIDTH - 10, height + 42, "FLOP per byte", "end"))
-    out.append(label(left + 6, 12, "TFLOP/s"))
+    out.append(label(margin + 6, 12, "TFLOP/s"))
     return svg(height + 50, *out)
 
 

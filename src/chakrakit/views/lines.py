@@ -1,4 +1,4 @@
-"""A chart of lines over one axis: what a sweep came to. The SVG is complete as a file of its own."""
+"""A chart of lines over one axis, such as the results of a sweep; its SVG is a complete file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class _Plane:
-    """Where a point goes: x from its least to its most, evenly or by its logarithm; y from 0 up."""
+    """Maps values to places: x from its least to its most, linear or logarithmic; y from 0 to `top`."""
 
     least: float
     most: float
@@ -92,14 +92,14 @@ def _axes(plane: _Plane, lines: Sequence[Line], x: str, y: str) -> list[Markup]:
 
 
 def _round_values(top: float) -> list[float]:
-    """0 and up to five more, a round number apart."""
+    """0 and up to five larger values, a round number apart."""
     power = 10.0 ** math.floor(math.log10(top / 5))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= top / 5)
     return [k * step for k in range(int(top / step) + 1)]
 
 
 def _drawn(plane: _Plane, line: Line, fill: str) -> list[Markup]:
-    """The line, how far its points may be off, and the points, which say their values on hovering."""
+    """The line, its margins of error, and its points, which show their values on hovering."""
     places = [(plane.x(a), plane.y(b)) for a, b in line.points]
     path = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
     out = [tag("polyline", points=path, fill="none", stroke=fill, **_stroke(line))]
@@ -107,8 +107,8 @@ def _drawn(plane: _Plane, line: Line, fill: str) -> list[Markup]:
         ends = {"x1": plane.x(a), "x2": plane.x(a), "y1": plane.y(b - m), "y2": plane.y(b + m)}
         out.append(tag("line", **ends, stroke=fill))
     for (a, b), (cx, cy) in zip(line.points, places, strict=True):
-        said = tag("title", f"{line.name}: {a:g} → {b:.4g}")
-        out.append(tag("circle", said, cx=cx, cy=cy, r=3, fill=fill))
+        title = tag("title", f"{line.name}: {a:g} → {b:.4g}")
+        out.append(tag("circle", title, cx=cx, cy=cy, r=3, fill=fill))
     return out
 
 

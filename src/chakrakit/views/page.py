@@ -1,4 +1,4 @@
-"""A page that is complete in itself: style and script inside, nothing fetched; and its tables."""
+"""HTML pages that work offline, with style and script inside; and tables on them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _POLICY = (
 
 
 def page(title: str, facts: Mapping[str, str], *content: Markup, footer: str) -> str:
-    """The whole page. `facts` are short lines about where its subject comes from."""
-    told = " · ".join(f"{k} {v}" if k else v for k, v in facts.items())
+    """A whole page. `facts` are labels and texts that say where its subject comes from."""
+    facts_line = " · ".join(f"{k} {v}" if k else v for k, v in facts.items())
     body = tag(
         "main",
         tag("h1", title),
-        tag("p", told, class_="facts"),
+        tag("p", facts_line, class_="facts"),
         *content,
         tag("footer", footer),
         tag("div", id="tip"),
@@ -42,12 +42,12 @@ def _asset(name: str) -> Markup:
 
 
 def details(table: Table) -> Markup:
-    """A table that opens when asked."""
+    """A table that opens on a click."""
     return tag("details", tag("summary", table.title), table_markup(table.first(200), titled=False))
 
 
 def table_markup(table: Table, titled: bool = True) -> Markup:
-    """A table; columns of numbers to the right."""
+    """A table as HTML; columns of numbers are aligned to the right."""
     numeric = [
         all(isinstance(row[i], (int, float)) for row in table.rows) for i in range(len(table.head))
     ]
@@ -67,5 +67,5 @@ def _cells(name: str, row: Sequence[Cell], numeric: list[bool]) -> list[Markup]:
 
 
 def cell_text(value: Cell) -> str:
-    """A cell as people read it."""
+    """A cell as text; numbers with thousands separators."""
     return value if isinstance(value, str) else f"{value:,}"

@@ -1,4 +1,4 @@
-"""Pictures of single results: what their `plot()` shows in a notebook or saves."""
+"""Pictures of single results, which `plot` returns: notebooks show them, and they can be saved."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from chakrakit.views.charts import Markup
 from chakrakit.views.lines import Line, line_chart
 
 _BARS = 32
+"""Bars of a picture: with 20 units each they are as high as a screen."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,7 +42,7 @@ class Picture:
 
 
 def plot(result: Any) -> Picture:
-    """Draw a result, where a picture says more than its figures.
+    """Draw a result as a picture.
 
     Parameters
     ----------
@@ -56,19 +57,19 @@ def plot(result: Any) -> Picture:
     >>> ck.plot(run).save("time.svg")
 
     """
-    for inner in (result, _made_run(result), _said_by(result)):
+    for inner in (result, _run_of(result), _facts_picture(result)):
         if (draw := _drawing.dispatch(type(inner))) is not _no_picture:
             return draw(inner)
     return _no_picture(result)
 
 
-def _made_run(result: Any) -> object:
-    """The run that a simulation or a recording comes to."""
+def _run_of(result: Any) -> object:
+    """The run that a simulation or a recording holds; None for other results."""
     run = getattr(result, "run", None)
     return run() if callable(run) else run
 
 
-def _said_by(result: Any) -> object:
+def _facts_picture(result: Any) -> object:
     facts = result.facts() if isinstance(result, Facts) else None
     return facts.picture() if isinstance(facts, Result) else None
 
@@ -96,7 +97,7 @@ def _breakdown(analysis: Analysis) -> Picture:
 
 
 def _parts(b: Breakdown) -> list[tuple[str, float]]:
-    """What fills a rank's span, in the order of the report."""
+    """The parts of a rank's span, in the order of the report."""
     return [
         ("compute", b.compute_ns),
         ("communication", b.exposed_comm_ns),

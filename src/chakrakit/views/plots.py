@@ -1,4 +1,4 @@
-"""Charts of a sweep: maps of two parameters, and points with their front."""
+"""Charts of a sweep: grids over two parameters, and points with their Pareto front."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ XY = tuple[float, float]
 
 
 class _Frame:
-    """Axes from zero in y, and from the first to the last value in x."""
+    """Axes: y from zero to the largest value, x from the smallest to the largest."""
 
     def __init__(self, points: Sequence[XY]) -> None:
         xs, ys = [p[0] for p in points], [p[1] for p in points]
@@ -45,7 +45,7 @@ class _Frame:
 
 
 def names(lines: Mapping[str, object]) -> Markup:
-    """Which colour is which name."""
+    """A legend of the names in the colours of PALETTE."""
     marks = [
         tag("span", tag("i", style=f"background:{PALETTE[i % len(PALETTE)]}"), name)
         for i, name in enumerate(lines)
@@ -69,12 +69,12 @@ def front(
     x_text: Text,
     y_text: Text,
 ) -> Markup:
-    """Points (x, y, title) by name, and the front of the best as a line with larger points."""
-    frame = _Frame([(p[0], p[1]) for some in points.values() for p in some])
+    """Points (x, y, title) by name, and the best of them as a line with larger points."""
+    frame = _Frame([(p[0], p[1]) for series in points.values() for p in series])
     out = frame.axes(x_text, y_text)
-    for i, some in enumerate(points.values()):
+    for i, series in enumerate(points.values()):
         fill = PALETTE[i % len(PALETTE)]
-        out += [_dot(frame, (x, y), fill, title, 2.5) for x, y, title in some]
+        out += [_dot(frame, (x, y), fill, title, 2.5) for x, y, title in series]
     out.append(_line(frame, [(x, y) for x, y, _ in best], "#1d2430"))
     out += [_dot(frame, (x, y), "#1d2430", title, 4.5) for x, y, title in best]
     return join(names(points), svg(_TOP + _HEIGHT + 26, *out))
@@ -83,7 +83,7 @@ def front(
 def grid(
     rows: Sequence[str], columns: Sequence[str], values: Mapping[tuple[int, int], float], text: Text
 ) -> Markup:
-    """A cell for every row and column, darker for less; crossed out where there is no value."""
+    """A grid with a cell for every row and column; smaller values are darker, a dash means no value."""
     width = min(150.0, (WIDTH - 190) / max(len(columns), 1))
     least, most = min(values.values(), default=0), max(values.values(), default=1)
     out = [

@@ -1,4 +1,4 @@
-"""The report: one page about a run, complete in itself, with the answers first."""
+"""The report: one page about a run that works offline, the answers first; as HTML or Markdown."""
 
 from __future__ import annotations
 
@@ -30,37 +30,35 @@ from chakrakit.views.charts import Markup, join, tag
 from chakrakit.views.lines import Line, line_chart
 from chakrakit.views.page import cell_text, details, page, table_markup
 
-# A served stream in a report: what requests wait for, engines and requests over time, the cache.
-
-
-_ENGINES = 16
+_MOST_ENGINES = 16
+"""Engines drawn as lines of one chart; there are eight colours, and more lines could not be told apart."""
 _PARTS = {"queued": "waiting", "prompt": "communication", "output": "compute"}
-"""The parts of a request, and the colours they are drawn in."""
+"""The parts of a request, and the kinds of time whose colours they have."""
 
 
 def serving_parts(a: Analysis) -> Iterator[Markup]:
-    """All of the section; nothing for a run that served no requests."""
-    found = a.serving
-    if found is None:
+    """The section on requests and engines; empty for a run that served no requests."""
+    serving = a.serving
+    if serving is None:
         return
-    yield table_markup(found.tables()[0])
-    rows = [("mean request", [(_PARTS[n], ms) for n, ms in found.parts.items()])]
+    yield table_markup(serving.tables()[0])
+    rows = [("mean request", [(_PARTS[n], ms) for n, ms in serving.parts.items()])]
     yield join(
         tag("p", *(_key(name, kind) for name, kind in _PARTS.items()), class_="legend"),
         charts.figure(
             "Where a request spends its time",
             "The mean request, from arrival to its last token.",
-            charts.stacked(rows, max(found.e2e_ms.mean, 1e-12)),
+            charts.stacked(rows, max(serving.e2e_ms.mean, 1e-12)),
         ),
         charts.figure(
             "Requests from arrival to end",
-            f"{len(found.shown):,} of {found.requests:,}, spread over the stream: queue, prompt, output. "
+            f"{len(serving.shown):,} of {serving.requests:,}, spread over the stream: queue, prompt, output. "
             "Ctrl and scroll to zoom, drag to move, double click for all.",
-            _request_lanes(found),
+            _request_lanes(serving),
         ),
     )
-    yield from _engines(found)
-    for table in found.tables()[1:]:
+    yield from _engines(serving)
+    for table in serving.tables()[1:]:
         yield table_markup(table)
 
 
@@ -68,8 +66,8 @@ def _key(name: str, kind: str) -> Markup:
     return tag("span", tag("i", style=f"background:{charts.color(kind)}"), name)
 
 
-def _request_lanes(found: ServingFacts) -> Markup:
-    names = [f"request {r.request}" for r in found.shown]
+def _request_lanes(serving: ServingFacts) -> Markup:
+    names = [f"request {r.request}" for r in serving.shown]
     pieces = [
         (
             lane,
@@ -78,10 +76,10 @@ def _request_lanes(found: ServingFacts) -> Markup:
             charts.color(_PARTS[part]),
             f"request {r.request}, {part}: {end - begin:,.1f} ms",
         )
-        for lane, r in enumerate(found.shown)
+        for lane, r in enumerate(serving.shown)
         for part, begin, end in _spans(r)
     ]
-    last = max((r.finish_ms for r in found.shown), default=1.0)
+    last = max((r.finish_ms for r in serving.shown), default=1.0)
     return charts.lanes(names, pieces, 0.0, last)
 
 
@@ -90,20 +88,20 @@ def _spans(r: RequestFacts) -> list[tuple[str, float, float]]:
     return list(zip(_PARTS, moments[:-1], moments[1:], strict=True))
 
 
-def _engines(found: ServingFacts) -> Iterator[Markup]:
-    """Cache, batch and queue of each engine over time."""
-    shown = [e for e in found.engines if e.over_time][:_ENGINES]
-    if not shown:
+def _engines(serving: ServingFacts) -> Iterator[Markup]:
+    """Charts of the cache, batch and queue of each engine over time."""
+    drawn = [e for e in serving.engines if e.over_time][:_MOST_ENGINES]
+    if not drawn:
         return
-    more = f" The first {_ENGINES} engines." if len(found.engines) > _ENGINES else ""
-    level = max(e.cache_capacity for e in shown) or None
+    more = f" The first {_MOST_ENGINES} engines." if len(serving.engines) > _MOST_ENGINES else ""
+    level = max(e.cache_capacity for e in drawn) or None
     for title, column, unit, most in (
         ("Tokens in the cache", 1, "tokens", level),
         ("Requests in a batch", 2, "requests", None),
         ("Requests in the queue", 3, "requests", None),
     ):
         caption = f"When steps end.{' Dotted: what the cache can hold.' if most else ''}{more}"
-        chart = line_chart("", [_line(e, column) for e in shown], "s", unit, level=most)
+        chart = line_chart("", [_line(e, column) for e in drawn], "s", unit, level=most)
         yield charts.figure(f"{title} over time", caption, chart)
 
 
@@ -112,7 +110,7 @@ def _line(e: EngineFacts, column: int) -> Line:
 
 
 def serving_change_parts(change: ServingChange) -> Iterator[Markup]:
-    """Why the mean request takes longer or shorter than in the other run."""
+    """The section on why the mean request takes longer or shorter than in the other run."""
     yield tag(
         "p",
         f"The mean request takes {change.b_ms:,.1f} ms instead of {change.a_ms:,.1f}: {change.sentence}.",
@@ -135,14 +133,16 @@ def serving_change_parts(change: ServingChange) -> Iterator[Markup]:
 
 
 _BARS = 32
+"""Bars of a chart: with 20 units each they are as high as a screen."""
 _PIECES = 4000
+"""Pieces of the critical path that are drawn: four per unit of width; more only enlarge the page."""
 _NUMBERED = re.compile(r"\.\d+(?=\.|$)")
 
 
 def html_report(
     analysis: Analysis, facts: dict[str, str], comparison: Comparison | None = None
 ) -> str:
-    """The whole page. `facts` are lines about where the run comes from."""
+    """The report as an HTML page. `facts` are labels and texts that say where the run comes from."""
     title = analysis.name or "run"
     return page(
         title,
@@ -194,11 +194,11 @@ def _parts(b: Breakdown) -> list[tuple[str, float]]:
 
 def _time(a: Analysis) -> Iterator[Markup]:
     alike = _alike(a)
-    shown = alike[:_BARS]
-    rows = [(ranks_text(ranks), _parts(first.breakdown)) for ranks, first in shown]
+    drawn = alike[:_BARS]
+    rows = [(ranks_text(ranks), _parts(first.breakdown)) for ranks, first in drawn]
     used = [k for k, _ in rows[0][1] if any(dict(p)[k] for _, p in rows)] if rows else []
-    left = sum(len(ranks) for ranks, _ in alike[_BARS:])
-    more = f" The other {counted(left, 'rank')} are left out: see all tables." if left else ""
+    undrawn = sum(len(ranks) for ranks, _ in alike[_BARS:])
+    more = f" The other {counted(undrawn, 'rank')} are left out: see all tables." if undrawn else ""
     grouped = " Ranks with the same times share a bar." if len(alike) < len(a.ranks) else ""
     caption = (
         "Each bar is the whole span; communication only where no computation covers it."
@@ -218,11 +218,11 @@ def _time(a: Analysis) -> Iterator[Markup]:
 
 
 def _alike(a: Analysis) -> list[tuple[list[int], RankTime]]:
-    """Ranks that spend their time in the same way, in order of the first of each."""
-    found: dict[bytes, tuple[list[int], RankTime]] = {}
+    """Ranks with equal breakdowns, in order of the first rank of each, with its times."""
+    by_breakdown: dict[bytes, tuple[list[int], RankTime]] = {}
     for r in a.ranks:
-        found.setdefault(msgspec.json.encode(r.breakdown), ([], r))[0].append(r.rank)
-    return list(found.values())
+        by_breakdown.setdefault(msgspec.json.encode(r.breakdown), ([], r))[0].append(r.rank)
+    return list(by_breakdown.values())
 
 
 def _path(a: Analysis) -> Iterator[Markup]:
@@ -246,10 +246,15 @@ def _path(a: Analysis) -> Iterator[Markup]:
             _path_lanes(a),
         ),
     )
-    longest = _families(((what, name), ns) for what, name, ns in path.operators)
+    longest = _families(((activity, name), ns) for activity, name, ns in path.operators)
     rows = [
-        (f"{what}: {short(name, 44)}", float(ns), _shared(ns, total), charts.color(what))
-        for (what, name), ns in longest[:14]
+        (
+            f"{activity}: {short(name, 44)}",
+            float(ns),
+            _with_share(ns, total),
+            charts.color(activity),
+        )
+        for (activity, name), ns in longest[:14]
     ]
     caption = "By operator; those of all layers and buckets (.*) together."
     yield charts.figure("Longest on the critical path", caption, charts.bars(rows))
@@ -257,7 +262,7 @@ def _path(a: Analysis) -> Iterator[Markup]:
         (
             f"{g.what} {g.factor:g}× faster",
             float(max(g.saved_ns, 0)),
-            _shared(g.saved_ns, a.what_if.scheduled_ns),
+            _with_share(g.saved_ns, a.what_if.scheduled_ns),
             charts.color(g.what),
         )
         for g in a.what_if.gains
@@ -270,21 +275,21 @@ def _path(a: Analysis) -> Iterator[Markup]:
         )
 
 
-def _families(named: Iterable[tuple[tuple[str, str], int]]) -> list[tuple[tuple[str, str], int]]:
-    """(kind, name) with their times, longest first; `layers.0.mlp`, `layers.1.mlp`, … are one."""
+def _families(times: Iterable[tuple[tuple[str, str], int]]) -> list[tuple[tuple[str, str], int]]:
+    """Sums times by (kind, name), longest first; `layers.0.mlp`, `layers.1.mlp`, … count as one name."""
     sums: dict[tuple[str, str], int] = {}
-    for (kind, name), ns in named:
+    for (kind, name), ns in times:
         family = (kind, _NUMBERED.sub(".*", name))
         sums[family] = sums.get(family, 0) + ns
     return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _shared(part: float, whole: float) -> str:
+def _with_share(part: float, whole: float) -> str:
     return f"{time_text(part)} ({100 * part / max(whole, 1):.1f} %)"
 
 
 def _path_lanes(a: Analysis) -> Markup:
-    """Neighbouring pieces of the same kind are drawn as one where there are too many to see."""
+    """The critical path on one lane per rank; of too many pieces, short neighbours become one."""
     path = a.critical_path
     ranks = sorted({s.rank for s in path.segments})
     least = (path.end_ns - path.start_ns) / _PIECES if len(path.segments) > _PIECES else 0
@@ -348,7 +353,7 @@ def _work(a: Analysis) -> Iterator[Markup]:
         kinds = {"comm": "communication"}
         most = _families(((s.kind, s.name), s.time_ns) for s in spent)
         rows = [
-            (short(name), float(ns), _shared(ns, total), charts.color(kinds.get(kind, kind)))
+            (short(name), float(ns), _with_share(ns, total), charts.color(kinds.get(kind, kind)))
             for (kind, name), ns in most[:14]
         ]
         caption = "Device time over all ranks; what layers and buckets (.*) do alike together."
@@ -387,7 +392,7 @@ def _storage(a: Analysis) -> Iterator[Markup]:
 
 
 def comparison_section(comparison: Comparison) -> Markup:
-    """What differs from another run, which is A, and what explains it."""
+    """The section on what differs from another run (A), and what explains it."""
     step = comparison.step
     noise = "" if step.significant else " The difference is within the noise."
     rows = [
@@ -433,13 +438,13 @@ SECTIONS: dict[str, tuple[str, Callable[[Analysis], Iterator[Markup]]]] = {
     "Memory": ("Memory", _memory),
     "Tables": ("All tables", _tables),
 }
-"""The parts of a page about a run by short name, in order: heading and maker of what stands below it."""
+"""The sections of a page about a run, in order: short name → heading and maker of its content."""
 
 
 def markdown_report(
     analysis: Analysis, facts: dict[str, str], comparison: Comparison | None = None
 ) -> str:
-    """The answers and all tables as Markdown."""
+    """The report as Markdown: the answers and all tables."""
     out = [
         f"# {_plain(analysis.name)}",
         " · ".join(_plain(f"{k} {v}".strip()) for k, v in facts.items()),
@@ -458,19 +463,19 @@ def markdown_report(
                 "",
                 f"## {_plain(table.title)}",
                 "",
-                _report_line(table.head),
+                _markdown_row(table.head),
                 "|" + "---|" * len(table.head),
             ]
-            out += [_report_line([cell_text(c) for c in row]) for row in table.first(40).rows]
+            out += [_markdown_row([cell_text(c) for c in row]) for row in table.first(40).rows]
     return "\n".join(out) + "\n"
 
 
-def _report_line(cells: tuple[str, ...] | list[str]) -> str:
+def _markdown_row(cells: tuple[str, ...] | list[str]) -> str:
     return "| " + " | ".join(_plain(c) for c in cells) + " |"
 
 
 def _plain(text: str) -> str:
-    """Markdown and HTML in names are shown, not obeyed."""
+    """Text on one line, with Markdown and HTML escaped."""
     flat = " ".join(text.split())
     for mark in "\\`*_|<>[]":
         flat = flat.replace(mark, {"<": "&lt;", ">": "&gt;"}.get(mark, "\\" + mark))

@@ -1,4 +1,4 @@
-"""A sweep on one page: the best points, curves, maps, Pareto fronts, and what failed."""
+"""A page about a sweep: the best points, curves, maps, Pareto fronts and failures; for serving, latencies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chakrakit.exploration.sweep import PointRow, findings
-from chakrakit.exploration.sweep import findings as serving_findings
 from chakrakit.insight import size_text, time_text
 from chakrakit.insight.rank import Table, ms
 from chakrakit.trace.files import replacing
@@ -19,15 +18,12 @@ from chakrakit.views.charts import Markup, tag
 from chakrakit.views.lines import Line, line_chart
 from chakrakit.views.page import page, table_markup
 
-# A study that serves on one page: throughput against latency, and the best points.
-
-
-_TITLES = {
+_LATENCY_TITLES = {
     "ttft_p99_ms": "Time to the first token",
     "tpot_p99_ms": "Time per output token",
     "e2e_p99_ms": "Time from arrival to end",
 }
-_SHOWN = {
+_SERVED_COLUMNS = {
     "output tokens/s": "output_tokens_per_s",
     "per device": "output_tokens_per_s_per_device",
     "goodput /s": "goodput",
@@ -41,42 +37,49 @@ _SHOWN = {
 
 
 def serving_sections(table: pa.Table) -> dict[str, list[Markup]]:
-    """Titles and contents."""
+    """The sections of a sweep that serves requests: title → content."""
     return {
-        "Best by throughput per device": list(_best(table)),
-        "Throughput against latency": list(_fronts(table)),
+        "Best by throughput per device": list(_best_served(table)),
+        "Throughput against latency": list(_latency_fronts(table)),
     }
 
 
-def _best(table: pa.Table) -> Iterator[Markup]:
+def _best_served(table: pa.Table) -> Iterator[Markup]:
     names = findings.parameters(table)
-    rows = serving_findings.served_rows(table)[:20]
-    cells = [(*(str(r[n]) for n in names), *(_figure(r[c]) for c in _SHOWN.values())) for r in rows]
+    rows = findings.served_rows(table)[:20]
+    cells = [
+        (*(str(r[n]) for n in names), *(_figure(r[c]) for c in _SERVED_COLUMNS.values()))
+        for r in rows
+    ]
     if rows:
-        yield table_markup(Table.of("", (*names, *_SHOWN), cells), titled=False)
+        yield table_markup(Table.of("", (*names, *_SERVED_COLUMNS), cells), titled=False)
 
 
 def _figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _fronts(table: pa.Table) -> Iterator[Markup]:
+def _latency_fronts(table: pa.Table) -> Iterator[Markup]:
     names = findings.varied(table)
-    for found in serving_findings.latency_fronts(table):
-        if not found.best:
+    for latency_front in findings.latency_fronts(table):
+        if not latency_front.best:
             continue
 
-        def place(row: PointRow, latency: str = found.latency) -> tuple[float, float, str]:
-            told = ", ".join(f"{n} {row[n]}" for n in names)
-            return row[serving_findings.THROUGHPUT], row[latency], f"{told}: {row[latency]:,.1f} ms"
+        def place(row: PointRow, latency: str = latency_front.latency) -> tuple[float, float, str]:
+            parameters = _parameters_text(row, names)
+            return row[findings.THROUGHPUT], row[latency], f"{parameters}: {row[latency]:,.1f} ms"
 
-        points = {name: [place(r) for r in rows] for name, rows in found.configurations.items()}
-        chart = plots.front(points, [place(r) for r in found.best], _tokens, _milliseconds)
+        points = {
+            name: [place(r) for r in rows] for name, rows in latency_front.configurations.items()
+        }
+        chart = plots.front(points, [place(r) for r in latency_front.best], _tokens, _milliseconds)
         caption = (
             "99th percentile over output tokens per second and device. Points of one colour are one "
             "configuration under growing load; those on the line are beaten by none in both."
         )
-        yield charts.figure(f"{_TITLES[found.latency]} against throughput", caption, chart)
+        yield charts.figure(
+            f"{_LATENCY_TITLES[latency_front.latency]} against throughput", caption, chart
+        )
 
 
 def _tokens(value: float) -> str:
@@ -87,7 +90,7 @@ def _milliseconds(value: float) -> str:
     return f"{_figure(value)} ms"
 
 
-_SWEEP_REPORT_TITLES = {
+_FIGURE_TITLES = {
     "step_ns": "Step time",
     "tokens_per_s": "Tokens a second",
     "memory_bytes": "Memory of a rank",
@@ -97,26 +100,26 @@ _SWEEP_REPORT_TITLES = {
 
 
 def write_sweep_report(name: str, table: str | Path, path: Path) -> Path:
-    """Writes the page about a sweep's Parquet table; returns where it is."""
+    """Writes the page about a sweep's Parquet table to `path` and returns that."""
     with replacing(path) as temporary:
         temporary.write_text(sweep_report(name, pq.read_table(table)), "utf-8")
     return path
 
 
 def sweep_report(name: str, table: pa.Table) -> str:
-    """The page as text."""
+    """The page about a sweep as HTML."""
     rows = table.to_pylist()
-    done = [r for r in rows if r["status"] == "done"]
+    finished = [r for r in rows if r["status"] == "done"]
     facts = {
         "": f"{len(rows):,} points",
-        "done": f"{len(done):,}",
-        "failed": f"{len(rows) - len(done):,}",
+        "done": f"{len(finished):,}",
+        "failed": f"{len(rows) - len(finished):,}",
     }
     footer = "Made by chakrakit (chakra sweep)."
-    if serving_findings.is_serving(table):
+    if findings.is_serving(table):
         sections = serving_sections(table)
     else:
-        facts["over memory"] = f"{sum(not r['fits'] for r in done):,}"
+        facts["over memory"] = f"{sum(not r['fits'] for r in finished):,}"
         footer += " Curves, maps and fronts show only points that fit their machine's memory."
         sections = _step_sections(table)
     sections["Failed"] = list(_failed(table))
@@ -126,18 +129,18 @@ def sweep_report(name: str, table: pa.Table) -> str:
 
 def _step_sections(table: pa.Table) -> dict[str, list[Markup]]:
     return {
-        "Fastest that fit": list(_sweep_report_best(table)),
+        "Fastest that fit": list(_fastest(table)),
         "Curves": list(_curves(table)),
         "Two at a time": list(_maps(table)),
-        "What speed costs": list(_sweep_report_fronts(table)),
+        "What speed costs": list(_cost_fronts(table)),
     }
 
 
-def _told(row: PointRow, names: list[str]) -> str:
+def _parameters_text(row: PointRow, names: list[str]) -> str:
     return ", ".join(f"{n} {row[n]}" for n in names)
 
 
-def _sweep_report_best(table: pa.Table) -> Iterator[Markup]:
+def _fastest(table: pa.Table) -> Iterator[Markup]:
     names = findings.parameters(table)
     rows = findings.usable(table)[:20]
     head = (*names, "step ms", "exposed communication ms", "idle ms", "MFU %", "memory GiB")
@@ -161,15 +164,17 @@ def _cell(value: Any) -> str | int | float:
 
 
 def _curves(table: pa.Table) -> Iterator[Markup]:
-    for found in findings.all_curves(table):
-        unit, scale = ("ms", 1e-6) if found.figure == "step_ns" else ("tokens per second", 1.0)
-        lines = [Line(c.machine, _scaled(c.points, scale)) for c in found.curves]
-        if found.ideal:
-            lines.append(Line("in proportion", _scaled(found.ideal, scale), dashed=True))
+    for chart_curves in findings.all_curves(table):
+        unit, scale = (
+            ("ms", 1e-6) if chart_curves.figure == "step_ns" else ("tokens per second", 1.0)
+        )
+        lines = [Line(c.machine, _scaled(c.points, scale)) for c in chart_curves.curves]
+        if chart_curves.ideal:
+            lines.append(Line("in proportion", _scaled(chart_curves.ideal, scale), dashed=True))
         values = [x for line in lines for x, _ in line.points]
-        title = f"{_SWEEP_REPORT_TITLES[found.figure]} over {found.over}"
-        chart = line_chart("", lines, found.over, unit, log_x=min(values) > 0)
-        yield charts.figure(title, f"The best at each value of {found.over}.", chart)
+        title = f"{_FIGURE_TITLES[chart_curves.figure]} over {chart_curves.over}"
+        chart = line_chart("", lines, chart_curves.over, unit, log_x=min(values) > 0)
+        yield charts.figure(title, f"The best at each value of {chart_curves.over}.", chart)
 
 
 def _scaled(points: list[tuple[float, float]], scale: float) -> list[tuple[float, float]]:
@@ -181,33 +186,37 @@ def _count(value: float) -> str:
 
 
 def _maps(table: pa.Table) -> Iterator[Markup]:
-    for found in findings.maps(table):
-        if not found.best_ns:
+    for step_map in findings.maps(table):
+        if not step_map.best_ns:
             continue
         chart = plots.grid(
-            [str(v) for v in found.row_values],
-            [str(v) for v in found.column_values],
-            found.best_ns,
+            [str(v) for v in step_map.row_values],
+            [str(v) for v in step_map.column_values],
+            step_map.best_ns,
             time_text,
         )
         caption = "The shortest step over everything else; darker is faster, – where nothing fits."
-        yield charts.figure(f"{found.rows} by {found.columns}", caption, chart)
+        yield charts.figure(f"{step_map.rows} by {step_map.columns}", caption, chart)
 
 
-def _sweep_report_fronts(table: pa.Table) -> Iterator[Markup]:
+def _cost_fronts(table: pa.Table) -> Iterator[Markup]:
     names = findings.varied(table)
-    for found in findings.fronts(table):
-        text = size_text if found.cost == "memory_bytes" else _count
+    for cost_front in findings.fronts(table):
+        text = size_text if cost_front.cost == "memory_bytes" else _count
 
-        def place(row: PointRow, cost: str = found.cost) -> tuple[float, float, str]:
-            return row["step_ns"], row[cost], f"{_told(row, names)}: {time_text(row['step_ns'])}"
+        def place(row: PointRow, cost: str = cost_front.cost) -> tuple[float, float, str]:
+            return (
+                row["step_ns"],
+                row[cost],
+                f"{_parameters_text(row, names)}: {time_text(row['step_ns'])}",
+            )
 
         points: dict[str, list[tuple[float, float, str]]] = {}
-        for row in found.points:
+        for row in cost_front.points:
             points.setdefault(row["machine"], []).append(place(row))
-        chart = plots.front(points, [place(r) for r in found.best], time_text, text)
+        chart = plots.front(points, [place(r) for r in cost_front.best], time_text, text)
         caption = "Each point is a run; those on the line are beaten by none in both."
-        yield charts.figure(f"{_SWEEP_REPORT_TITLES[found.cost]} against step time", caption, chart)
+        yield charts.figure(f"{_FIGURE_TITLES[cost_front.cost]} against step time", caption, chart)
 
 
 def _failed(table: pa.Table) -> Iterator[Markup]:

@@ -1,4 +1,4 @@
-"""What both timeline formats show: of every rank its tracks, arrows and counters."""
+"""Timelines of a run as files for Perfetto and Chrome: tracks, arrows and counters of every rank."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ import numpy as np
 import chakrakit.core as core
 from chakrakit.arrays import I32, I64, Mask
 from chakrakit.errors import ConfigError
-from chakrakit.insight.communication import Flows, joined, match_calls, own_flows, shared_flows
+from chakrakit.insight.communication import (
+    RankArrows,
+    communication_arrows,
+    dependency_arrows,
+    joined_arrows,
+    match_calls,
+)
 from chakrakit.insight.rank import Borders, RankView, Track, Tracks, borders, rank_view, tracks_of
 from chakrakit.trace.codecs import Exported
 from chakrakit.trace.files import open_output
@@ -25,13 +31,13 @@ from chakrakit.trace.sets import SCHEMAS, Run, Series
 
 @dataclass(frozen=True)
 class TimelineOptions:
-    """What to show.
+    """What a timeline shows.
 
-    flows      arrows for dependencies between tracks, messages and collectives
-    memory     a counter of memory in use, where the trace says what is held
-    node_size  ranks in a machine; 0 where that is not known
-    window     (from, to) in ns: only rows that touch it
-    every_rank  draw every rank, also where one of many that are alike would do
+    flows       arrows for dependencies between tracks, messages and collectives
+    memory      a counter of memory in use, where the trace accounts for it
+    node_size   ranks per machine; 0 where that is not known
+    window      (from, to) in ns: only rows that touch it
+    every_rank  draw every rank, also where one could stand for many that are alike
     """
 
     flows: bool = True
@@ -43,35 +49,35 @@ class TimelineOptions:
 
 _MEMORY = SCHEMAS["memory"]
 MOST_RANKS = 64
-"""With more ranks than this, one is drawn for all that run the same program at the same times."""
+"""In runs with more ranks, one is drawn for all with the same program and times: viewers get slow."""
 
 
 @dataclass(frozen=True, eq=False)
 class RankTimeline:
-    """One rank, ready to be drawn; `ranks` is how many it stands for, itself included."""
+    """What is drawn of one rank; `ranks` is how many ranks it stands for, itself included."""
 
     view: RankView
     ranks: int
     tracks: Tracks
-    flows: Flows
+    flows: RankArrows
     counters: list[Series]
 
     @property
     def label(self) -> str:
-        """What the rank is called."""
+        """The name of the rank on the timeline."""
         more = f" (1 of {self.ranks:,} alike)" if self.ranks > 1 else ""
         return f"rank {self.view.rank}{more}"
 
 
 def drawn_ranks(run: Run, options: TimelineOptions) -> list[tuple[int, ...]]:
-    """Ranks that are drawn, each first among those that it stands for."""
+    """For each drawn rank, the ranks it stands for; the drawn one is first."""
     if options.every_rank or len(run) <= MOST_RANKS:
         return [(rank,) for rank in run.ranks]
     return run.folds
 
 
 def rank_timelines(run: Run, options: TimelineOptions) -> Iterator[RankTimeline]:
-    """Every drawn rank in turn; arrows between ranks are matched first."""
+    """What is drawn of each rank, one rank at a time; communication of all ranks is matched first."""
     drawn = drawn_ranks(run, options)
     shared, free = _arrows(run, drawn, options.window) if options.flows else ({}, 1)
     for like in drawn:
@@ -79,26 +85,26 @@ def rank_timelines(run: Run, options: TimelineOptions) -> Iterator[RankTimeline]
         view = _within(rank_view(run, rank), options.window)
         parts = [_no_flows()]
         if options.flows:
-            own, free = own_flows(view, view.lanes[0], free)
-            parts += [own, *([shared[rank]] if rank in shared else [])]
+            own_arrows, free = dependency_arrows(view, view.lanes[0], free)
+            parts += [own_arrows, *([shared[rank]] if rank in shared else [])]
         counters = _counters(run, view, options)
-        yield RankTimeline(view, len(like), tracks_of(view), joined(parts), counters)
+        yield RankTimeline(view, len(like), tracks_of(view), joined_arrows(parts), counters)
 
 
 def _arrows(
     run: Run, drawn: list[tuple[int, ...]], window: tuple[int, int] | None
-) -> tuple[dict[int, Flows], int]:
-    """Arrows between the ranks that are drawn, and the next number that is free for one."""
+) -> tuple[dict[int, RankArrows], int]:
+    """Arrows between drawn ranks, by rank, and the next free id for an arrow."""
     matched = match_calls(run, drawn)
-    shown = _touches(matched.start, matched.end, window)
-    shown &= np.isin(matched.rank, [like[0] for like in drawn])
-    # The other end of a message may be on a rank that this one stands for: that is no arrow to itself.
-    shown &= (matched.partner < 0) | (matched.rank[matched.partner] != matched.rank)
-    return shared_flows(matched, 1, shown), 2 * len(matched) + 2
+    drawn_calls = _touches(matched.start, matched.end, window)
+    drawn_calls &= np.isin(matched.rank, [like[0] for like in drawn])
+    # The other end of a message may be on a rank that this one stands for; it gets no arrow to itself.
+    drawn_calls &= (matched.partner < 0) | (matched.rank[matched.partner] != matched.rank)
+    return communication_arrows(matched, 1, drawn_calls), 2 * len(matched) + 2
 
 
 def _within(view: RankView, window: tuple[int, int] | None) -> RankView:
-    """Rows outside of the window count as not having run."""
+    """The view with rows outside of the window marked as not having run."""
     if window is None:
         return view
     out = ~_touches(view.start, view.end, window)
@@ -111,36 +117,37 @@ def _touches(start: I64, end: I64, window: tuple[int, int] | None) -> Mask:
     return (end >= window[0]) & (start <= window[1])
 
 
-def _no_flows() -> Flows:
+def _no_flows() -> RankArrows:
     none = np.zeros(0, np.int64)
-    return Flows(none, none, none.astype(np.bool_), none.astype(np.bool_))
+    return RankArrows(none, none, none.astype(np.bool_), none.astype(np.bool_))
 
 
 def _counters(run: Run, view: RankView, options: TimelineOptions) -> list[Series]:
-    """Memory as the trace accounts for it, and every other figure over time that the run carries."""
-    found = [s for s in run.counters.series(view.rank) if s.name != _MEMORY.name]
+    """All counters of a rank; memory is taken from the trace's own account where it has one."""
+    series = [s for s in run.counters.series(view.rank) if s.name != _MEMORY.name]
     if not options.memory:
-        return found
-    if options.window is None and (held := allocations_of(view.trace, view.start, view.end)):
-        time, value = held.timeline(view.start, view.end)
-        return [*found, Series(_MEMORY.name, _MEMORY.unit, time, value.astype(np.float64))]
-    return [*found, *(s for s in run.counters.series(view.rank) if s.name == _MEMORY.name)]
+        return series
+    if options.window is None and (allocations := allocations_of(view.trace, view.start, view.end)):
+        time, value = allocations.timeline(view.start, view.end)
+        return [*series, Series(_MEMORY.name, _MEMORY.unit, time, value.astype(np.float64))]
+    return [*series, *(s for s in run.counters.series(view.rank) if s.name == _MEMORY.name)]
 
 
-# Chrome's JSON trace format: what chrome://tracing, Perfetto and Kineto's tools read.
+# --- Chrome's JSON trace format, which chrome://tracing, Perfetto and Kineto's tools read -----------
 #
 # Times are microseconds with three decimals, so that nanoseconds stay exact; every track is serial or
 # properly nested, as complete (X) events on one track must be.
 
 
 _BATCH = 50_000
+"""Events written at once: some 5 MB of text, so that memory stays small and writes are few."""
 
 
 def write_chrome(
     run: Run, path: str | os.PathLike[str], options: TimelineOptions | None = None
 ) -> Exported:
     """Writes the run; `.gz` compresses. Counts slices as nodes and arrows as edges."""
-    found = Exported(0, 0, 0)
+    counts = Exported(0, 0, 0)
     with open_output(path, binary_only=False) as stream:
         stream.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
         stream.write(_event(ph="M", name="trace_name", pid=0, args={"name": run.card.name}))
@@ -148,11 +155,11 @@ def write_chrome(
             _head(stream, line)
             for lines in _slices(line), _flows(line), _chrome_counters(line):
                 _write(stream, lines)
-            found.nodes += len(line.tracks.row)
-            found.edges += int(line.flows.stops.sum())
-            found.folded += line.ranks - 1
+            counts.nodes += len(line.tracks.row)
+            counts.edges += int(line.flows.stops.sum())
+            counts.folded += line.ranks - 1
         stream.write(b"\n]}\n")
-    return found
+    return counts
 
 
 def _event(**fields: object) -> bytes:
@@ -166,16 +173,15 @@ def _head(stream: BinaryIO, line: RankTimeline) -> None:
         b",\n" + _event(ph="M", name="process_sort_index", pid=rank, args={"sort_index": rank})
     )
     for i, track in enumerate(line.tracks.tracks):
-        title = track.lane if not track.number else f"{track.lane} ({track.number + 1})"
-        for what, args in (
-            ("thread_name", {"name": title}),
+        for record, args in (
+            ("thread_name", {"name": _title(track)}),
             ("thread_sort_index", {"sort_index": i}),
         ):
-            stream.write(b",\n" + _event(ph="M", name=what, pid=rank, tid=i, args=args))
+            stream.write(b",\n" + _event(ph="M", name=record, pid=rank, tid=i, args=args))
 
 
 def _write(stream: BinaryIO, lines: Iterator[str]) -> None:
-    """In batches: one write per line would cost more than the line."""
+    """Writes events in batches: one write per event would cost more than the event."""
     batch: list[str] = []
     for text in lines:
         batch.append(text)
@@ -187,7 +193,7 @@ def _write(stream: BinaryIO, lines: Iterator[str]) -> None:
 
 
 def _micros(nanos: I64) -> list[str]:
-    """Exact: no float in between."""
+    """Nanoseconds as texts of microseconds, exact because no float is involved."""
     whole, rest = np.divmod(nanos, 1000)
     return [f"{a}.{b:03d}" for a, b in zip(whole.tolist(), rest.tolist(), strict=True)]
 
@@ -217,19 +223,19 @@ def _flows(line: RankTimeline) -> Iterator[str]:
     tracks, view, flows = line.tracks, line.view, line.flows
     track_of = np.full(len(view), -1, np.int64)
     track_of[tracks.row] = tracks.track
-    shown = track_of[flows.row] >= 0
-    row = flows.row[shown]
-    phase = np.where(flows.begins, 0, np.where(flows.stops, 2, 1))[shown]
+    on_track = track_of[flows.row] >= 0
+    row = flows.row[on_track]
+    phase = np.where(flows.begins, 0, np.where(flows.stops, 2, 1))[on_track]
     columns = (
-        flows.id[shown].tolist(),
+        flows.id[on_track].tolist(),
         phase.tolist(),
         track_of[row].tolist(),
         _micros(view.start[row]),
     )
     phases = ('"s"', '"t"', '"f","bp":"e"')
-    for number, which, tid, at in zip(*columns, strict=True):
+    for number, phase_code, tid, at in zip(*columns, strict=True):
         yield (
-            f'{{"ph":{phases[which]},"id":{number},"name":"dependency","cat":"flow",'
+            f'{{"ph":{phases[phase_code]},"id":{number},"name":"dependency","cat":"flow",'
             f'"pid":{view.rank},"tid":{tid},"ts":{at}}}'
         )
 
@@ -242,32 +248,35 @@ def _chrome_counters(line: RankTimeline) -> Iterator[str]:
             yield f'{{"ph":"C","name":{name},"pid":{pid},"ts":{at},"args":{{{unit}:{value:.15g}}}}}'
 
 
-# Perfetto's own format: nanosecond slices on a tree of tracks, arrows and counters.
+# --- Perfetto's own format: nanosecond slices on a tree of tracks, arrows and counters --------------
 #
 # The tree is cluster › node › rank › stream, thread or counter. Names are interned; packets are written
 # rank by rank, so that memory is bounded by the largest rank. Opens at ui.perfetto.dev.
 
 
+# Numbers of Perfetto's protocol, as in its trace_packet.proto, track_event.proto and track_descriptor.proto.
 _SEQUENCE = 1
+"""The id of the one writer whose packets these are; any number above 0."""
 _BEGIN, _END, _COUNTER = 1, 2, 4
 _CLEARED, _NEEDED = 1, 2
 _EXPLICIT = 3
-"""Children of a track are shown by their rank, not by name."""
+"""How a track orders its children: by `sibling_order_rank`, not by name."""
 _BYTES = 3
+"""The unit of a counter: UNIT_SIZE_BYTES of counter_descriptor.proto."""
 
 
 def _number(field: int, value: int) -> bytes:
-    """A field with a number; zero too, which the reader tells from absence."""
+    """A field with a number; written even if it is zero, because readers tell that from absence."""
     return varint(field << 3) + varint(value & (1 << 64) - 1)
 
 
 def _message(field: int, *parts: bytes) -> bytes:
-    """A field with bytes: a message made of its fields."""
+    """A field with bytes: a message that consists of these fields."""
     return field_bytes(field, b"".join(parts))
 
 
 def _text(field: int, value: str) -> bytes:
-    """A field with text; what is not valid Unicode is replaced."""
+    """A field with text; invalid Unicode is replaced."""
     return _message(field, value.encode("utf-8", "replace"))
 
 
@@ -275,21 +284,21 @@ class _Names:
     """Interned names: each is written once, before its first use."""
 
     def __init__(self) -> None:
-        self._known: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
         self._fresh: list[tuple[int, str]] = []
 
     def numbers(self, texts: list[str]) -> I32:
         """A number above 0 for each text."""
         out = np.empty(len(texts), np.int32)
         for i, name in enumerate(texts):
-            if name not in self._known:
-                self._known[name] = len(self._known) + 1
-                self._fresh.append((self._known[name], name))
-            out[i] = self._known[name]
+            if name not in self._numbers:
+                self._numbers[name] = len(self._numbers) + 1
+                self._fresh.append((self._numbers[name], name))
+            out[i] = self._numbers[name]
         return out
 
     def packet(self) -> bytes:
-        """The names not written yet; nothing where there are none."""
+        """A packet with the names not written yet; empty if there are none."""
         if not self._fresh:
             return b""
         names = [_message(2, _number(1, i), _text(2, name)) for i, name in self._fresh]
@@ -317,7 +326,7 @@ def write_perfetto(
 
 
 class _Writer:
-    """Gives out track numbers and writes packets in the order readers need them."""
+    """Numbers tracks, and writes packets in the order that readers need."""
 
     def __init__(self, stream: BinaryIO, run: Run, options: TimelineOptions) -> None:
         self.stream, self.run, self.options = stream, run, options
@@ -326,19 +335,19 @@ class _Writer:
         self.nodes: dict[int, int] = {}
 
     def write(self) -> Exported:
-        """Everything, counted."""
+        """Writes the whole run; returns how many slices, arrows and folded ranks there are."""
         self.stream.write(_packet(_number(13, _CLEARED)))
         root = self._describe(0, self.run.card.name or "run", 0)
-        found = Exported(0, 0, 0)
+        counts = Exported(0, 0, 0)
         for line in rank_timelines(self.run, self.options):
             rank = line.view.rank
             parent = self._describe(self._node(root, rank), line.label, rank)
-            found.nodes += self._slices(line, parent)
-            found.edges += int(line.flows.stops.sum())
-            found.folded += line.ranks - 1
+            counts.nodes += self._slices(line, parent)
+            counts.edges += int(line.flows.stops.sum())
+            counts.folded += line.ranks - 1
             for i, counter in enumerate(line.counters):
                 self._counter(counter, parent, i)
-        return found
+        return counts
 
     def _describe(self, parent: int, name: str, order: int, *more: bytes) -> int:
         self.uuid += 1
@@ -346,7 +355,7 @@ class _Writer:
         return self.uuid
 
     def _node(self, root: int, rank: int) -> int:
-        """The machine a rank is in, where their size is known."""
+        """The track of the machine that a rank is in; the root where the size of machines is not known."""
         if not self.options.node_size:
             return root
         node = rank // self.options.node_size
@@ -404,32 +413,31 @@ def _title(track: Track) -> str:
     return track.lane if not track.number else f"{track.lane} ({track.number + 1})"
 
 
-def _flow_columns(flows: Flows, rows: I64, order: Borders, count: int) -> tuple[I64, I64, I64, I64]:
-    """Offsets and ids of the arrows that leave, and of those that stop, at each begin."""
+def _flow_columns(
+    flows: RankArrows, rows: I64, order: Borders, count: int
+) -> tuple[I64, I64, I64, I64]:
+    """For each begin, offsets and ids of the arrows that leave there, and of those that stop there."""
     place = np.full(count, -1, np.int64)
     begins = np.flatnonzero(order.begins)
     place[rows[begins]] = begins
     at = place[flows.row]
     out: list[I64] = []
-    for chosen in (~flows.stops, flows.stops):
-        out += _grouped(at, flows.id, chosen & (at >= 0), len(rows))
+    for selected in (~flows.stops, flows.stops):
+        out += _grouped(at, flows.id, selected & (at >= 0), len(rows))
     return out[0], out[1], out[2], out[3]
 
 
-def _grouped(at: I64, ids: I64, chosen: Mask, count: int) -> Iterator[I64]:
-    at, ids = at[chosen], ids[chosen]
+def _grouped(at: I64, ids: I64, selected: Mask, count: int) -> Iterator[I64]:
+    at, ids = at[selected], ids[selected]
     order = np.argsort(at, kind="stable")
     yield np.concatenate([[0], np.cumsum(np.bincount(at, minlength=count))]).astype(np.int64)
     yield ids[order]
 
 
-# A run's timeline as a file that other tools open.
-
-
 def timeline_format(
     path: str | os.PathLike[str], *, perfetto: bool = False, chrome: bool = False
 ) -> Literal["perfetto", "chrome"] | None:
-    """The format of a timeline: the one asked for, else by the path's suffix; None for another file."""
+    """The format of a timeline: the requested one, else by the path's suffix; None for other files."""
     if perfetto and chrome:
         raise ConfigError("choose one of --perfetto and --chrome")
     suffix = PurePath(os.fspath(path).removesuffix(".gz")).suffix

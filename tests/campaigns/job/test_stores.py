@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.campaigns.job import Store, timed
-from chakrakit.campaigns.job_text import StoreText
+from chakrakit.campaigns.job import CheckpointStore, timed
+from chakrakit.campaigns.job_text import CheckpointStoreText
 from chakrakit.errors import ConfigError
 
 
@@ -19,7 +19,7 @@ def test_a_size_and_a_store_give_the_seconds(job):
 
 
 def store(name="far", nodes=4, **fields):
-    return Store(name, StoreText(**fields), nodes)
+    return CheckpointStore(name, CheckpointStoreText(**fields), nodes)
 
 
 def test_the_lowest_of_three_limits_is_the_pace():

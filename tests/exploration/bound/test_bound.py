@@ -13,7 +13,7 @@ from chakrakit.machines.device import Roofline
 from chakrakit.simulator.results import Simulation, simulate
 from chakrakit.workloads.description import Lengths, Plan, Step, Workload
 from chakrakit.workloads.generate import dry_run, generate, generated
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 from support.random_plans import random_workload
 
 MACHINES = ["dgx-h100:16", "ethernet-100g:128", "tpu-v5p:128"]
@@ -64,7 +64,7 @@ def test_many_random_plans(first: int) -> None:
     ],
 )
 def test_the_bound_is_near_where_networks_are_not_crowded(plan: Plan, share: float) -> None:
-    model = named("llama3.1-8b").replace(layers=8)
+    model = model_named("llama3.1-8b").replace(layers=8)
     workload = Workload(model=model, plan=plan, step=Step(seq=2048, global_batch=16))
     machine = load_machine("dgx-h100")
     bound = Bounds(machine, Roofline()).of(workload)

@@ -22,7 +22,7 @@ def test_forward_backward_and_the_end_are_a_block_each(layout) -> None:
     assert list(rows.counts(0)) == [
         (forward.rows, 2),
         (backward.rows, 2),
-        (slice(tail.rows.start + tail.own, tail.rows.stop), 1),
+        (slice(tail.rows.start + tail.task_rows, tail.rows.stop), 1),
     ]
 
 

@@ -13,11 +13,11 @@ from chakrakit.simulator.engine.program import read_program
 from chakrakit.simulator.results import simulate
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 
 def test_parts_add_up_to_the_step_and_tell_what_is_worse() -> None:
-    model = named("llama3.1-8b").replace(layers=4)
+    model = model_named("llama3.1-8b").replace(layers=4)
     step = Step(seq=1024, global_batch=8)
     found = []
     for plan in (Plan(dp=8, data="zero1"), Plan(dp=2, pp=4, data="zero1")):

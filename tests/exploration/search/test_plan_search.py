@@ -43,7 +43,7 @@ def best_of_all(model: Decoder, machine: str, gpus: int, given: dict[str, list[A
 
 @pytest.fixture(scope="module")
 def answer() -> tuple[SearchResult, Workload]:
-    return search(MODEL, STEP, [8], "dgx-h100", given=FEW, runners=3)
+    return search(MODEL, STEP, [8], "dgx-h100", fixed=FEW, runners=3)
 
 
 @pytest.mark.slow
@@ -69,7 +69,7 @@ def test_it_is_as_good_as_simulating_everything(answer: tuple[SearchResult, Work
 def test_it_is_as_good_in_larger_spaces(
     model: Decoder, machine: str, given: dict[str, list[Any]]
 ) -> None:
-    found, _ = search(model, STEP, [8], machine, given=given)
+    found, _ = search(model, STEP, [8], machine, fixed=given)
     assert found.best.step_ns == best_of_all(model, machine, 8, given)
 
 
@@ -95,7 +95,7 @@ def test_a_plan_that_would_win_if_it_fitted_is_told(
         f"device: {{peak: {{bf16: 989.4 TFLOP/s}}, memory_bandwidth: 3350 GB/s, memory: "
         f"{free.best.memory_bytes - 1}}}\nnetwork: [{{topology: switch, size: 8, bandwidth: 450 GB/s}}]\n"
     )
-    tight, _ = search(MODEL, STEP, [8], str(machine), given=FEW)
+    tight, _ = search(MODEL, STEP, [8], str(machine), fixed=FEW)
     assert tight.best.memory_bytes < free.best.memory_bytes
     over = [r for r in tight.runners_up if not r.fits]
     assert over
@@ -110,18 +110,18 @@ def test_nothing_fits(tmp_path: Path) -> None:
         "network: [{topology: switch, size: 8, bandwidth: 1 GB/s}]\n"
     )
     with pytest.raises(ConfigError, match=r"no plan fits: the smallest \(tp .* more devices"):
-        search(MODEL, STEP, [8], str(machine), given=FEW)
+        search(MODEL, STEP, [8], str(machine), fixed=FEW)
 
 
 @pytest.mark.slow
 def test_energy_counts_work_and_price_counts_devices() -> None:
     """With no power when idle, the least computation wins; with few devices, the least waste."""
-    energy, best = search(MODEL, STEP, [8], "dgx-h100", given=FEW, objective="energy")
+    energy, best = search(MODEL, STEP, [8], "dgx-h100", fixed=FEW, objective="energy")
     assert energy.best.recompute == "none"
     again = simulate(generate(best), load_machine("dgx-h100:1"), compute="roofline")
     assert energy.best.value == pytest.approx(again.summary.energy_joules)
     price, _ = search(
-        MODEL, STEP, [4, 8], "dgx-h100", given=FEW, objective="price", price_per_hour=3.6
+        MODEL, STEP, [4, 8], "dgx-h100", fixed=FEW, objective="price", price_per_hour=3.6
     )
     assert price.best.gpus == 4
     assert price.best.value == pytest.approx(4 * price.best.step_ns * 1e-9 * 0.001)

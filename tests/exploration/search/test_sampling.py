@@ -14,11 +14,11 @@ from support.small_space import FEW, MODEL, STEP
 @pytest.mark.slow
 def test_optuna_finds_a_good_plan_of_a_space() -> None:
     pytest.importorskip("optuna", reason="pip install 'chakrakit[search]'")
-    exact, _ = search(MODEL, STEP, [8], "dgx-h100", given=FEW)
-    sampled, _ = search(MODEL, STEP, [8], "dgx-h100", given=FEW, method="optuna", trials=40)
+    exact, _ = search(MODEL, STEP, [8], "dgx-h100", fixed=FEW)
+    sampled, _ = search(MODEL, STEP, [8], "dgx-h100", fixed=FEW, method="optuna", trials=40)
     assert sampled.method == "optuna"
     assert exact.best.step_ns <= sampled.best.step_ns <= 1.1 * exact.best.step_ns
-    same, _ = search(MODEL, STEP, [8], "dgx-h100", given=FEW, method="optuna", trials=40)
+    same, _ = search(MODEL, STEP, [8], "dgx-h100", fixed=FEW, method="optuna", trials=40)
     assert same == sampled
 
 

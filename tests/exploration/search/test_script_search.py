@@ -35,7 +35,7 @@ def test_flags_and_places_must_belong_together(
     command: str, given: dict[str, list[int]], said: str
 ) -> None:
     with pytest.raises(ConfigError, match=said):
-        search_script(command, [2], "dgx-h100", given=given)
+        search_script(command, [2], "dgx-h100", flags=given)
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ GIVEN: dict[str, Any] = {"tp": [1, 2], "batch_tokens": [512, 4096], "batch_reque
 
 @pytest.fixture(scope="module")
 def found() -> ServingSearchResult:
-    return search_serving(MODEL, [4], "dgx-h100", REQUESTS, SLO, given=GIVEN, attain=0.95)[0]
+    return search_serving(MODEL, [4], "dgx-h100", REQUESTS, SLO, fixed=GIVEN, attain=0.95)[0]
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_limits_in_the_engine_are_kept() -> None:
         "poisson{rate=1,n=5,prompt=64,output=4}",
         "ttft=500",
         engine=engine,
-        given={"batch_requests": [8]},
+        fixed={"batch_requests": [8]},
     )
     assert found.best.batch_tokens == serving.engine.token_budget == 1024
     assert found.command.count("max_num_batched_tokens") == 1
@@ -92,7 +92,7 @@ def test_what_cannot_be_is_refused(slo: str, attain: float, gpus: list[int], sai
             "poisson{n=5,rate=1,prompt=64,output=4}",
             slo,
             attain=attain,
-            given={"batch_tokens": [512], "batch_requests": [8]},
+            fixed={"batch_tokens": [512], "batch_requests": [8]},
         )
 
 
@@ -104,5 +104,5 @@ def test_weights_that_do_not_fit_are_counted() -> None:
             "dgx-h100",
             "poisson{n=5,rate=1,prompt=64,output=4}",
             "ttft=500",
-            given={"batch_tokens": [512], "batch_requests": [8], "pools": ["together"]},
+            fixed={"batch_tokens": [512], "batch_requests": [8], "pools": ["together"]},
         )

@@ -6,7 +6,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.exploration.search import space_of, workloads
 from chakrakit.exploration.search.space import Space, workload_of
 from chakrakit.workloads.description import Decoder, Step
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 MODEL = Decoder(name="m", layers=4, hidden=64, heads=4, vocab=100)
 STEP = Step(seq=128, global_batch=8)
@@ -57,7 +57,7 @@ def test_a_combination_that_cannot_be_is_none():
 
 
 def test_the_space_has_every_axis_that_makes_sense() -> None:
-    model, step = named("llama3.1-8b").replace(layers=2), Step(seq=1024, global_batch=8)
+    model, step = model_named("llama3.1-8b").replace(layers=2), Step(seq=1024, global_batch=8)
     space = space_of(model, [8], step, {})
     assert space == Space(
         gpus=[8],

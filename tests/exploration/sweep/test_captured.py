@@ -41,5 +41,34 @@ def test_a_study_of_a_script_runs(tmp_path: Path) -> None:
         f"name: widths\nworkload: {{capture: 'python {script} {{width}}', ranks: 2, device: h100}}\n"
         "axes: {width: [64, 128]}\nmachines: [dgx-h100]\nsimulate: {compute: roofline}\n"
     )
-    done = sweep(read_study(study), tmp_path / "out")
+    done = sweep(read_study(study), tmp_path / "out", allow_programs=True)
     assert (done.points, done.done, done.failed) == (2, 2, 0)
+
+
+def test_a_study_runs_no_program_unasked(tmp_path: Path) -> None:
+    """A study may come from anybody: the error says what it would run, where, and how to let it."""
+    from chakrakit.exploration.sweep import read_study, sweep
+
+    study = tmp_path / "study.yaml"
+    touched = tmp_path / "touched"
+    study.write_text(
+        "name: harmless\nworkload:\n"
+        f'  capture: python -c \'open("{touched}", "w")\'\n  ranks: 1\nmachines: [dgx-h100]\n'
+    )
+    said = r"study\.yaml:3: .*would run the program .*touched.*--allow-programs"
+    with pytest.raises(ConfigError, match=said):
+        sweep(read_study(study), tmp_path / "out")
+    assert not touched.exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_study_that_serves_cannot_name_a_policy_of_its_own(tmp_path: Path) -> None:
+    from chakrakit.exploration.sweep import read_study, sweep
+
+    study = tmp_path / "study.yaml"
+    study.write_text(
+        "workload: {serve: {model: llama3.1-8b, requests: poisson, policy: 'evil.py:Evil'}}\n"
+        "machines: [dgx-h100]\n"
+    )
+    with pytest.raises(ConfigError, match="no setting 'policy'"):
+        sweep(read_study(study), tmp_path / "out")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.exploration.sweep import mean, measure
-from chakrakit.exploration.sweep.measurement import Row
-from chakrakit.exploration.sweep.points import Point
-from chakrakit.exploration.sweep.study import MachineChoice, Settings
+from chakrakit.exploration.sweep.measurement import SimulatedRow
+from chakrakit.exploration.sweep.points import StudyPoint
+from chakrakit.exploration.sweep.study import MachineChoice, StudySettings
 from chakrakit.simulator.results import RankSummary, simulate
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
 from chakrakit.workloads.generate import generate
@@ -23,14 +23,14 @@ CONTENT = {
 }
 
 
-def measured(*passes: str) -> Row:
+def measured(*passes: str) -> SimulatedRow:
     return measure(
-        Point(
+        StudyPoint(
             parameters={},
             workload=WORKLOAD,
             machine=MachineChoice("small", CONTENT),
             passes=passes,
-            settings=Settings(compute="roofline"),
+            settings=StudySettings(compute="roofline"),
             key="k",
             weight=1,
         )

@@ -37,7 +37,7 @@ MISTAKES = [
     (
         "  plan.tp: [1, 2]",
         "  tp: [1, 2]",
-        r":7: axis 'tp' is no field of a workload; write .*plan.X",
+        r":7: axis 'tp' is not a field of a workload; write .*plan.X",
     ),
     ("  plan.tp: [1, 2]", "  plan.tp: [one]", r":7: axis plan.tp: Expected `int`, got `str`"),
     (
@@ -86,7 +86,11 @@ MISTAKES = [
     ("ranks: 8", "ranks: 8\nranks: 4", r":6: 'ranks' is there twice; keep one of them"),
     ("  step: {seq: 512, global_batch: 8}", "  step: 3", r":4: step should be fields, not 3"),
     ("  model: llama3.1-8b", "  model: [a]", r":3: model should be a name or fields, not \['a'\]"),
-    ("  plan.tp: [1, 2]", "  step.seq.x: [1]", r":7: axis 'step.seq.x' is no field of a workload"),
+    (
+        "  plan.tp: [1, 2]",
+        "  step.seq.x: [1]",
+        r":7: axis 'step.seq.x' is not a field of a workload",
+    ),
     (
         "  plan.tp: [1, 2]",
         f"  step.seed: {list(range(1001))}\n  plan.tp: {list(range(1, 1001))}",

@@ -17,8 +17,8 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.exploration.sweep import grid, measurement, read_study, sweep
-from chakrakit.exploration.sweep.points import Point
-from chakrakit.exploration.sweep.store import Finished, Store
+from chakrakit.exploration.sweep.points import StudyPoint
+from chakrakit.exploration.sweep.store import FinishedPoint, PointStore
 from chakrakit.simulator.results import simulate
 from chakrakit.workloads.generate import generate
 from support.engines import CLUSTERS
@@ -89,7 +89,7 @@ def test_a_failed_point_is_a_row_with_its_error(
     real = measurement.measure
     study = read_study(study_file)
 
-    def fails(point: Point, cache: Path | None = None) -> measurement.Row:
+    def fails(point: StudyPoint, cache: Path | None = None) -> measurement.SimulatedRow:
         if point.parameters["plan.tp"] == 2:
             raise ConfigError("two is a bad number")
         return real(point, None)
@@ -111,10 +111,10 @@ def test_a_failed_point_is_a_row_with_its_error(
 def test_a_point_whose_worker_died_is_tried_again(done: Path, tmp_path: Path) -> None:
     """It says nothing about the point."""
     study = read_study(done / "tiny.yaml")
-    with Store(tmp_path).writing() as writer:
+    with PointStore(tmp_path).writing() as writer:
         for i, point in enumerate(grid(study).points):
-            kept = Store(done / "out").read()[point.key]
-            writer.add(kept if i else Finished(key=point.key, error="died", died=True))
+            kept = PointStore(done / "out").read()[point.key]
+            writer.add(kept if i else FinishedPoint(key=point.key, error="died", died=True))
     result = sweep(study, tmp_path, jobs=1)
     assert (result.done, result.reused) == (12, 11)
 
@@ -192,7 +192,7 @@ def test_the_same_table_on_a_cluster_with_a_worker_killed(
     marker, folder = study_file.parent / "killed", study_file.parent / "out"
     real = measurement.measure
 
-    def once_killed(point: Point, cache: Path | None = None) -> measurement.Row:
+    def once_killed(point: StudyPoint, cache: Path | None = None) -> measurement.SimulatedRow:
         if point.parameters["plan.tp"] == 2 and not marker.exists():
             marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)

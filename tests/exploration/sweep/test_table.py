@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chakrakit.exploration.sweep.measurement import Row
-from chakrakit.exploration.sweep.store import Finished, table_of, write_table
+from chakrakit.exploration.sweep.measurement import SimulatedRow
+from chakrakit.exploration.sweep.store import FinishedPoint, table_of, write_table
 
-ROW = Row(
+ROW = SimulatedRow(
     ranks=8,
     step_ns=2.0,
     tokens_per_s=None,
@@ -33,7 +33,7 @@ def point(key: str, **parameters):
 
 def test_points_come_in_the_study_s_order_and_failed_ones_have_no_figures() -> None:
     points = [point("a", tp=1, data="x"), point("b", tp=2), point("c", tp=4)]
-    finished = {"b": Finished(key="b", error="no"), "a": Finished(key="a", row=ROW)}
+    finished = {"b": FinishedPoint(key="b", error="no"), "a": FinishedPoint(key="a", row=ROW)}
     table = table_of(points, finished)
     assert table.column_names[:4] == ["tp", "data", "status", "error"]
     rows = table.to_pylist()
@@ -46,7 +46,7 @@ def test_points_come_in_the_study_s_order_and_failed_ones_have_no_figures() -> N
 
 def test_an_axis_of_several_kinds_or_of_lists_is_its_json() -> None:
     points = [point("a", x=1, y=[1, 2]), point("b", x="two", y=[3])]
-    finished = {key: Finished(key=key, row=ROW) for key in "ab"}
+    finished = {key: FinishedPoint(key=key, row=ROW) for key in "ab"}
     table = table_of(points, finished)
     assert table["x"].to_pylist() == ["1", "two"]
     assert table["y"].to_pylist() == ["[1,2]", "[3]"]

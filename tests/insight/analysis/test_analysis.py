@@ -24,19 +24,19 @@ def test_all_at_once_says_what_each_function_says(linked):
 def test_json_has_what_other_programs_rely_on(linked, tmp_path, capfdbinary):
     ck.write(linked("gpt_pp_2"), tmp_path / "run")
     main(["analyze", str(tmp_path / "run"), "--json"], standalone_mode=False)
-    told = json.loads(capfdbinary.readouterr().out)
-    for rank in told["ranks"]:
+    printed = json.loads(capfdbinary.readouterr().out)
+    for rank in printed["ranks"]:
         b = rank["breakdown"]
         assert (
             b["compute_ns"] + b["exposed_comm_ns"] + b["exposed_copy_ns"] + b["idle_ns"]
-            == told["span_ns"]
+            == printed["span_ns"]
         )
         assert {"comm_ns", "copy_ns"} <= set(b)
-    path = told["critical_path"]
+    path = printed["critical_path"]
     assert path["length_ns"] == sum(s["end_ns"] - s["start_ns"] for s in path["segments"])
     assert sum(path["attribution"].values()) == path["length_ns"]
-    assert {"collectives", "stragglers"} <= set(told)
-    assert told["memory"]["peak_bytes"] > 0
+    assert {"collectives", "stragglers"} <= set(printed)
+    assert printed["memory"]["peak_bytes"] > 0
 
 
 def test_people_get_tables(two_ranks, tmp_path, capfd):

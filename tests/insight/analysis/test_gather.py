@@ -88,9 +88,9 @@ def test_what_there_is_no_room_for_is_left_out_and_told(
 ) -> None:
     run, _ = make_random(1)
     monkeypatch.setattr(gather, "SPREAD_BYTES", 1000)
-    found = analyze(run, workers=pickled)
-    assert found.what_if.gains == []
-    assert any("what-if and slack are left out" in note for note in found.notes)
+    analysis = analyze(run, workers=pickled)
+    assert analysis.what_if.gains == []
+    assert any("what-if and slack are left out" in note for note in analysis.notes)
     assert analyze(run).what_if.gains != []
     monkeypatch.setattr(gather, "MOST_ROWS", 10)
     assert "60 nodes: what-if and slack are left out above 10;" in analyze(run).what_if.note
@@ -107,9 +107,9 @@ def test_calls_of_groups_that_become_one_are_numbered_anew(pickled: Workers) -> 
     bindings = {0: ck.Binding(0), 1: ck.Binding(0, {"b": "a"}), 2: ck.Binding(0)}
     groups = ck.Groups({"a": [0, 1, 2], "b": [0, 2]})
     run = ck.Run([t.build()], bindings, groups, times=[times], timing={0: 0, 1: 0, 2: 0})
-    found = analyze(run)
+    analysis = analyze(run)
     assert answer(run) == answer(run, pickled)
-    assert {c.group: c.count for c in found.collectives} == {"a": 4, "b": 2}
+    assert {c.group: c.count for c in analysis.collectives} == {"a": 4, "b": 2}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -127,8 +127,10 @@ def test_every_engine_gives_the_same(unfolded: ck.Run, engine: str) -> None:
 def test_damaged_times_are_refused_before_they_are_used(tick_ps, row, says):
     builder = ck.TraceBuilder()
     builder.comp("k", duration_ns=5)
-    one = np.ones(1, np.int64)
-    times = Times(0 * one, 5 * one, (row * one).astype(np.int32), (-one).astype(np.int32))
+    single = np.ones(1, np.int64)
+    times = Times(
+        0 * single, 5 * single, (row * single).astype(np.int32), (-single).astype(np.int32)
+    )
     run = ck.Run([builder.build()], times=[times], card=Card(kind="run", tick_ps=tick_ps))
     with pytest.raises(TraceError, match=says):
         analyze(run, AnalysisOptions())

@@ -42,10 +42,10 @@ def simulated():
 
 
 def test_a_simulation_says_what_it_takes_and_how_sure_it_is(simulated):
-    found = {a.question: a for a in answers(simulated.run().analyze())}
+    by_question = {a.question: a for a in answers(simulated.run().analyze())}
     joules = simulated.summary.energy_joules
-    assert found["What does it take?"].figure == f"{joules:,.4g} J"
-    sure = found["How sure are the times?"]
+    assert by_question["What does it take?"].figure == f"{joules:,.4g} J"
+    sure = by_question["How sure are the times?"]
     assert sure.sentence.startswith(
         "100.0 % of the devices' time lies outside of what was measured"
     )
@@ -53,7 +53,7 @@ def test_a_simulation_says_what_it_takes_and_how_sure_it_is(simulated):
 
 
 def test_what_is_known_of_a_simulation_reaches_the_analysis_as_json(simulated):
-    told = simulated.run().analyze().to_dict()["footprint"]
+    footprint = simulated.run().analyze().to_dict()["footprint"]
     summary = simulated.summary
     for name in ("energy_joules", "facility_joules", "carbon_kg", "price", "compute_error"):
-        assert told.get(name) == getattr(summary, name), name
+        assert footprint.get(name) == getattr(summary, name), name

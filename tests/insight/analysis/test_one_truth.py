@@ -56,8 +56,8 @@ def run_of(name: str) -> ck.Run:
         options = LinkOptions(as_recorded=True)
         return link([DATA / "pytorch" / "two_streams"], options)[0]
     if name in GENERATED:
-        made = ck.generate(model="gpt3-125m", seq=128, global_batch=8, **GENERATED[name])
-        return ck.simulate(made.traces, "dgx-h100", compute="roofline").run()
+        generated = ck.generate(model="gpt3-125m", seq=128, global_batch=8, **GENERATED[name])
+        return ck.simulate(generated.traces, "dgx-h100", compute="roofline").run()
     if name == "by hand":
         return ck.simulate(by_hand(), "dgx-h100").run()
     how, seed = name.split()
@@ -66,8 +66,8 @@ def run_of(name: str) -> ck.Run:
     if how == "launched":
         return ck.simulate(launched_case(int(seed)), "dgx-h100").run()
     if how == "plan":
-        made = generate(random_workload(Random(int(seed))))
-        return ck.simulate(made, "dgx-h100:32", compute="roofline").run()
+        generated = generate(random_workload(Random(int(seed))))
+        return ck.simulate(generated, "dgx-h100:32", compute="roofline").run()
     return ck.simulate(at_random(int(seed)), "dgx-h100").run()
 
 
@@ -91,16 +91,22 @@ def at_random(seed: int) -> TraceSet:
     sizes = [int(s) for s in rng.integers(1 << 10, 1 << 24, meetings)]
     bodies = []
     for _ in range(ranks):
-        b, made = TraceBuilder(), []
+        b, generated = TraceBuilder(), []
         for size in [0, *sizes]:
             for _ in range(int(rng.integers(1, 8))):
-                deps = sorted({int(x) for x in rng.choice(made, min(len(made), 2))}) if made else []
+                deps = (
+                    sorted({int(x) for x in rng.choice(generated, min(len(generated), 2))})
+                    if generated
+                    else []
+                )
                 name = f"op{rng.integers(4)}"
                 nanos, stream = int(rng.integers(1_000, 200_000)), int(rng.integers(2))
-                made.append(b.comp(name, duration_ns=nanos, stream=stream, deps=deps))
+                generated.append(b.comp(name, duration_ns=nanos, stream=stream, deps=deps))
             if size and ranks > 1:
-                made.append(
-                    b.collective("sum", CollectiveType.ALL_REDUCE, size, deps=[made[-1]], stream=9)
+                generated.append(
+                    b.collective(
+                        "sum", CollectiveType.ALL_REDUCE, size, deps=[generated[-1]], stream=9
+                    )
                 )
         bodies.append(b.build())
     return TraceSet(bodies)
@@ -144,14 +150,14 @@ def test_its_analysis_says_the_same(name):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_sums_are_the_whole(name):
-    found = analyze(run_of(name))
-    path = found.critical_path
-    assert sum(path.attribution.values()) == path.length_ns == found.span_ns
+    result = analyze(run_of(name))
+    path = result.critical_path
+    assert sum(path.attribution.values()) == path.length_ns == result.span_ns
     assert sum(ns for _, _, ns in path.operators) == path.length_ns
     assert sum(path.by_rank.values()) == path.length_ns
-    for rank in found.ranks:
+    for rank in result.ranks:
         b = rank.breakdown
-        assert b.busy_ns + b.idle_ns == found.span_ns
+        assert b.busy_ns + b.idle_ns == result.span_ns
         assert sum(b.idle.values()) == b.idle_ns
 
 
@@ -169,24 +175,24 @@ def test_what_a_change_would_save_is_what_simulating_it_saves(name, what):
     kinds = {g.what for g in analyze(run).what_if.gains}
     if what not in kinds or ("host" in kinds and name in ("cnn_ddp_2", "gpt_pp_2")):
         pytest.skip("nothing of the kind, or no device: computation is then the host's own")
-    told = analyze(run, AnalysisOptions(((what, 2.0),))).what_if.gains[0]
+    gain = analyze(run, AnalysisOptions(((what, 2.0),))).what_if.gains[0]
     edited = ck.simulate(run | WHATS[what], compute="measured", communication="measured")
-    assert close(edited.makespan_ns, told.makespan_ns, run.makespan_ns, 0.01)
+    assert close(edited.makespan_ns, gain.makespan_ns, run.makespan_ns, 0.01)
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_what_a_class_costs_on_the_path_bounds_what_removing_it_saves(name):
     """Work that takes no time at all saves no more than the path holds of it."""
-    found = analyze(run_of(name), None)
-    kinds = [g.what for g in found.what_if.gains]
+    result = analyze(run_of(name), None)
+    kinds = [g.what for g in result.what_if.gains]
     options = AnalysisOptions(tuple((what, 1e9) for what in kinds))
     parts = {"host": ("host", "launch", "synchronization", "unexplained", "dependency")}
     for gain in analyze(run_of(name), options).what_if.gains:
-        held = sum(
-            found.critical_path.attribution.get(w, 0) for w in parts.get(gain.what, (gain.what,))
+        on_path = sum(
+            result.critical_path.attribution.get(w, 0) for w in parts.get(gain.what, (gain.what,))
         )
-        assert gain.saved_ns <= held + 0.01 * found.span_ns, gain.what
-        assert gain.saved_ns >= -0.001 * found.span_ns
+        assert gain.saved_ns <= on_path + 0.01 * result.span_ns, gain.what
+        assert gain.saved_ns >= -0.001 * result.span_ns
 
 
 @pytest.mark.parametrize("name", [n for n in RUNS if n not in ("cnn_ddp_2", "gpt_pp_2")])
@@ -199,11 +205,11 @@ def test_a_comparison_names_what_was_changed(name):
     kernel = max(spent, key=lambda o: o.time_ns).name
     edit = Edit(scale=1.5, names=(f"{re.escape(kernel)}$",))
     slower = ck.simulate(run | edit, compute="measured", communication="measured").run()
-    found = compare(run, slower)
-    assert found.step.delta_ns == sum(e.delta_ns for e in found.explained)
-    if found.step.delta_ns:
-        assert _names(found, "compute")
-        assert not [e for e in found.explained if e.what.startswith("host")]
+    result = compare(run, slower)
+    assert result.step.delta_ns == sum(e.delta_ns for e in result.explained)
+    if result.step.delta_ns:
+        assert _names(result, "compute")
+        assert not [e for e in result.explained if e.what.startswith("host")]
 
 
 SLOWED = {
@@ -220,15 +226,15 @@ def test_a_comparison_names_the_class_that_was_slowed(name, what):
     if what not in {g.what for g in analyze(run).what_if.gains}:
         pytest.skip("nothing of the kind")
     slower = ck.simulate(run | SLOWED[what], compute="measured", communication="measured").run()
-    found = compare(run, slower)
-    assert found.step.delta_ns == sum(e.delta_ns for e in found.explained)
-    assert _names(found, what)
+    result = compare(run, slower)
+    assert result.step.delta_ns == sum(e.delta_ns for e in result.explained)
+    assert _names(result, what)
 
 
-def _names(found: Comparison, what: str) -> bool:
+def _names(result: Comparison, what: str) -> bool:
     """Whether a class explains all but 5 % of the change; of unlike steps the usual one may shrink."""
-    named = sum(e.delta_ns for e in found.explained if e.what.startswith(what))
-    return abs(named - found.step.delta_ns) <= 0.05 * abs(found.step.delta_ns) + 2
+    explained_ns = sum(e.delta_ns for e in result.explained if e.what.startswith(what))
+    return abs(explained_ns - result.step.delta_ns) <= 0.05 * abs(result.step.delta_ns) + 2
 
 
 @pytest.mark.parametrize("name", LINKED)

@@ -7,13 +7,13 @@ import pickle
 import numpy as np
 
 import chakrakit as ck
-from chakrakit.insight.gather import RankTask, Wanted, rank_facts
+from chakrakit.insight.gather import LargeParts, RankTask, rank_facts
 
 
-def task(run: ck.Run, rank: int, wanted: Wanted = Wanted()) -> RankTask:  # noqa: B008 - frozen
+def task(run: ck.Run, rank: int, large_parts: LargeParts = LargeParts()) -> RankTask:  # noqa: B008 - frozen
     binding = run.bindings[rank]
     body = run.reader_of(binding.body)
-    return RankTask(rank, body, binding, run.times_of(rank), run.tick_ps, wanted)
+    return RankTask(rank, body, binding, run.times_of(rank), run.tick_ps, large_parts)
 
 
 def test_every_section_has_its_part(two_ranks: ck.Run):
@@ -28,7 +28,7 @@ def test_every_section_has_its_part(two_ranks: ck.Run):
 def test_what_is_as_large_as_the_rank_is_kept_only_where_it_is_wanted(two_ranks: ck.Run):
     plain = rank_facts(task(two_ranks, 0))
     assert (plain.events, plain.names) == (None, None)
-    whole = rank_facts(task(two_ranks, 0, Wanted(events=True, names=True)))
+    whole = rank_facts(task(two_ranks, 0, LargeParts(events=True, names=True)))
     assert whole.events is not None
     assert len(whole.events.start) == 3
     light = whole.light()
@@ -37,9 +37,9 @@ def test_what_is_as_large_as_the_rank_is_kept_only_where_it_is_wanted(two_ranks:
 
 
 def test_a_task_travels_to_a_worker(two_ranks: ck.Run):
-    there = pickle.loads(pickle.dumps(task(two_ranks, 0)))
-    assert rank_facts(there).end == rank_facts(task(two_ranks, 0)).end
-    assert there.events().end.tolist() == [10_000, 50_000, 55_000]
+    unpickled = pickle.loads(pickle.dumps(task(two_ranks, 0)))
+    assert rank_facts(unpickled).end == rank_facts(task(two_ranks, 0)).end
+    assert unpickled.events().end.tolist() == [10_000, 50_000, 55_000]
 
 
 def test_rows_without_times_are_counted():

@@ -54,7 +54,7 @@ def trace_of(rows: list[dict], edges: list[tuple[int, int, int, int]]) -> tuple[
     good = [
         (min(a, b), max(a, b), k, lag) for a, b, k, lag in edges if a != b and max(a, b) < len(rows)
     ]
-    made = (
+    bodies = (
         ck.Edges.of(*([g[i] for g in good] for i in (0, 1, 2)), lag=[g[3] for g in good])
         if good
         else None
@@ -62,31 +62,31 @@ def trace_of(rows: list[dict], edges: list[tuple[int, int, int, int]]) -> tuple[
     start = np.array([r["start"] for r in rows], np.int64)
     length = np.array([r["length"] for r in rows], np.int64)
     end = np.where((start < 0) | (length < 0), -1, start + length)
-    return ck.Trace.from_columns(columns, made), Times(np.where(end < 0, -1, start), end)
+    return ck.Trace.from_columns(columns, bodies), Times(np.where(end < 0, -1, start), end)
 
 
 @pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(nodes, links), min_size=1, max_size=3), st.booleans())
 def test_sums_hold_whatever_the_trace(ranks, picoseconds):
-    made = [trace_of(*r) for r in ranks]
+    bodies = [trace_of(*r) for r in ranks]
     factor = 1000 if picoseconds else 1
     times = {
         i: Times(*(np.where(a < 0, a, a * factor) for a in (t.start, t.end)))
-        for i, (_, t) in enumerate(made)
+        for i, (_, t) in enumerate(bodies)
     }
-    traces = ck.TraceSet([t for t, _ in made], groups=ck.Groups({"g": [0, 1, 5]}))
+    traces = ck.TraceSet([t for t, _ in bodies], groups=ck.Groups({"g": [0, 1, 5]}))
     run = run_of(traces, times, tick_ps=1 if picoseconds else 1000)
-    found = analyze(run)
-    for rank in found.ranks:
+    analysis = analyze(run)
+    for rank in analysis.ranks:
         b = rank.breakdown
-        assert b.compute_ns + b.exposed_comm_ns + b.exposed_copy_ns + b.idle_ns == found.span_ns
+        assert b.compute_ns + b.exposed_comm_ns + b.exposed_copy_ns + b.idle_ns == analysis.span_ns
         assert sum(b.idle.values()) == b.idle_ns
         assert b.exposed_wait_ns + b.bubble_ns <= b.exposed_comm_ns
-    path = found.critical_path
+    path = analysis.critical_path
     assert sum(path.attribution.values()) == path.length_ns
-    assert path.length_ns == (found.span_ns if path.segments else 0)
-    assert html_report(found, {})
+    assert path.length_ns == (analysis.span_ns if path.segments else 0)
+    assert html_report(analysis, {})
 
 
 @pytest.mark.slow
@@ -108,9 +108,9 @@ def test_nodes_that_never_ran_are_counted():
     run = run_of(
         ck.TraceSet([t.build()]), {0: Times(np.array([0, -1]), np.array([9, -1]))}, tick_ps=1000
     )
-    found = analyze(run)
-    assert found.span_ns == 9
-    assert found.notes == ["1 nodes have no times and are left out"]
+    analysis = analyze(run)
+    assert analysis.span_ns == 9
+    assert analysis.notes == ["1 nodes have no times and are left out"]
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -119,5 +119,5 @@ def test_hardly_anything(count):
     for _ in range(count):
         t.comp("a", stream=7)
     times = Times(np.zeros(count, np.int64), np.full(count, 5))
-    found = analyze(run_of(ck.TraceSet([t.build()]), {0: times}, tick_ps=1000))
-    assert found.span_ns == 5 * count
+    analysis = analyze(run_of(ck.TraceSet([t.build()]), {0: times}, tick_ps=1000))
+    assert analysis.span_ns == 5 * count

@@ -23,15 +23,15 @@ def pipeline(stages: int, wide: int, batches: int) -> ck.TraceSet:
             for batch in range(batches):
                 tag = batch * 2 + (way < 0)
                 before, after = rank - way * wide, rank + way * wide
-                got = []
+                received = []
                 if 0 <= before < stages * wide:
-                    got = [t.recv(f"get {batch}", before, rank, 1 << 16, tag)]
+                    received = [t.recv(f"get {batch}", before, rank, 1 << 16, tag)]
                 last = [
                     t.comp(
                         f"layer {way} {batch}",
                         num_ops=(stage + 2) * 10**9,
                         tensor_size=1 << 20,
-                        deps=[*got, *last],
+                        deps=[*received, *last],
                     )
                 ]
                 if wide > 1:
@@ -81,28 +81,28 @@ def result(request):
 
 
 def test_the_path_is_as_long_as_the_run(result):
-    run, found = result
-    assert found.critical_path.length_ns == run.makespan_ns
-    assert found.critical_path.unexplained_ns == 0
-    assert set(found.critical_path.attribution) <= {"compute", "communication"}
+    run, analysis = result
+    assert analysis.critical_path.length_ns == run.makespan_ns
+    assert analysis.critical_path.unexplained_ns == 0
+    assert set(analysis.critical_path.attribution) <= {"compute", "communication"}
 
 
 def test_breakdowns_sum_to_the_span(result):
-    _, found = result
-    for rank in found.ranks:
+    _, analysis = result
+    for rank in analysis.ranks:
         b = rank.breakdown
-        assert b.compute_ns + b.exposed_comm_ns + b.exposed_copy_ns + b.idle_ns == found.span_ns
+        assert b.compute_ns + b.exposed_comm_ns + b.exposed_copy_ns + b.idle_ns == analysis.span_ns
 
 
 def test_scheduled_again_it_takes_as_long(result):
-    _, found = result
-    assert found.what_if.scheduled_ns == found.what_if.measured_ns
-    assert all(g.saved_ns > 0 for g in found.what_if.gains)
+    _, analysis = result
+    assert analysis.what_if.scheduled_ns == analysis.what_if.measured_ns
+    assert all(g.saved_ns > 0 for g in analysis.what_if.gains)
 
 
 def test_pipelines_have_bubbles():
-    found = analyze(simulated(pipeline(4, 1, 6)))
-    assert sum(r.breakdown.bubble_ns for r in found.ranks) > 0.1 * found.span_ns
+    analysis = analyze(simulated(pipeline(4, 1, 6)))
+    assert sum(r.breakdown.bubble_ns for r in analysis.ranks) > 0.1 * analysis.span_ns
 
 
 def unfolded(run: ck.Run) -> ck.Run:

@@ -59,13 +59,13 @@ def test_the_last_to_come_is_found_in_every_group(folded: Matched) -> None:
 
 
 def test_a_meeting_is_that_of_the_rank_which_asks(folded: Matched) -> None:
-    found = folded.meeting(3, 0)
-    assert found is not None
-    assert folded.group_names[found.group] == "y"
-    assert found.ranks.tolist() == [2, 3]
-    other = folded.meeting(2, 1)
-    assert other is not None
-    assert other.ranks.tolist() == [3]
+    peers = folded.meeting(3, 0)
+    assert peers is not None
+    assert folded.group_names[peers.group] == "y"
+    assert peers.ranks.tolist() == [2, 3]
+    second = folded.meeting(2, 1)
+    assert second is not None
+    assert second.ranks.tolist() == [3]
 
 
 def test_folded_and_unfolded_calls_wait_alike(folded: Matched) -> None:

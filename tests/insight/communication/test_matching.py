@@ -25,8 +25,8 @@ def test_who_ended_before_the_last_came_did_not_wait_for_it():
     """The root of a broadcast may be gone before the others come."""
     run = collectives([[0], [50]], [60])
     root = Times(np.array([0]), np.array([10]))
-    other = Times(np.array([50]), np.array([60]))
-    matched = match_calls(run_of(ck.TraceSet(run.bodies, groups=run.groups), {0: root, 1: other}))
+    second = Times(np.array([50]), np.array([60]))
+    matched = match_calls(run_of(ck.TraceSet(run.bodies, groups=run.groups), {0: root, 1: second}))
     assert matched.wait.tolist() == [0, 0]
 
 
@@ -50,14 +50,14 @@ def test_a_receive_waits_for_its_send():
 
 def test_who_meets_in_a_call_is_known_by_rank_and_row():
     matched = match_calls(collectives([[0], [4], [2]], [14]))
-    found = matched.meeting(2, 0)
-    assert found is not None
-    assert (found.ranks.tolist(), matched.group_names[found.group]) == ([0, 1, 2], "1")
-    assert matched.last_rank(found.call, found.group) == 1
+    peers = matched.meeting(2, 0)
+    assert peers is not None
+    assert (peers.ranks.tolist(), matched.group_names[peers.group]) == ([0, 1, 2], "1")
+    assert matched.last_rank(peers.call, peers.group) == 1
     assert matched.meeting(2, 5) is None
-    other = match_calls(message(5, (10, 50))).meeting(0, 0)
-    assert other is not None
-    assert other.ranks.tolist() == [1]
+    second = match_calls(message(5, (10, 50))).meeting(0, 0)
+    assert second is not None
+    assert second.ranks.tolist() == [1]
 
 
 def test_calls_of_ranks_that_are_alike_are_counted_by_weight():

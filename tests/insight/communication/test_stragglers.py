@@ -14,11 +14,11 @@ from support.timed_collectives import collectives
 def test_the_late_rank_is_named():
     """Rank 2 comes last twice, and two others wait for it each time."""
     run = collectives([[0, 10_000], [0, 10_500], [2_000, 13_000]], [3_000, 14_000])
-    found = stragglers(run).ranks
-    assert found[0].rank == 2
-    assert found[0].caused_wait_ns == 2 * 2_000 + 3_000 + 2_500
-    assert found[0].times_last == 2
-    assert sum(s.waited_ns for s in found) == sum(s.caused_wait_ns for s in found)
+    late = stragglers(run).ranks
+    assert late[0].rank == 2
+    assert late[0].caused_wait_ns == 2 * 2_000 + 3_000 + 2_500
+    assert late[0].times_last == 2
+    assert sum(s.waited_ns for s in late) == sum(s.caused_wait_ns for s in late)
 
 
 def test_a_slow_group_is_named():
@@ -44,8 +44,8 @@ def test_ranks_without_communication_are_no_stragglers():
     t = ck.TraceBuilder()
     t.comp("a", stream=7, duration_ns=5)
     run = run_of(ck.TraceSet([t.build()]), {0: Times(np.array([0]), np.array([5]))}, tick_ps=1000)
-    found = stragglers(run)
-    assert (found.ranks, found.links) == ([], [])
+    late = stragglers(run)
+    assert (late.ranks, late.links) == ([], [])
 
 
 def test_like_transfers_of_one_group_are_compared_with_nobody():
@@ -54,5 +54,5 @@ def test_like_transfers_of_one_group_are_compared_with_nobody():
 
 
 def test_the_table_has_one_row_per_rank():
-    found = stragglers(collectives([[0], [4_000_000]], [5_000_000]))
-    assert found.table().rows[0] == (1, 4.0, 0.0, 1, 1, 4.0)
+    late = stragglers(collectives([[0], [4_000_000]], [5_000_000]))
+    assert late.table().rows[0] == (1, 4.0, 0.0, 1, 1, 4.0)

@@ -68,21 +68,21 @@ def test_sizes_fall_into_powers_of_two():
 def test_recordings_agree_with_the_set_of_collectives(linked):
     """As many instances as the traces' own matching finds, and every wait within its call."""
     run = linked("gpt_fsdp_tp_4")
-    found = communication(run)
-    assert sum(c.count for c in found.collectives) == run.collectives.instances.num_rows
-    assert all(c.wait_ns >= 0 and c.transfer_ns > 0 for c in found.collectives)
-    assert {p.src for p in found.pairs} == {0, 1, 2, 3}
+    summary = communication(run)
+    assert sum(c.count for c in summary.collectives) == run.collectives.instances.num_rows
+    assert all(c.wait_ns >= 0 and c.transfer_ns > 0 for c in summary.collectives)
+    assert {p.src for p in summary.pairs} == {0, 1, 2, 3}
 
 
 def test_messages_are_paired(linked):
-    found = communication(linked("gpt_pp_2"))
-    assert {(m.src, m.dst, m.count) for m in found.messages} == {(0, 1, 2), (1, 0, 2)}
+    summary = communication(linked("gpt_pp_2"))
+    assert {(m.src, m.dst, m.count) for m in summary.messages} == {(0, 1, 2), (1, 0, 2)}
 
 
 def test_no_communication_at_all():
     t = ck.TraceBuilder()
     t.comp("a", stream=7, duration_ns=5)
     run = run_of(ck.TraceSet([t.build()]), {0: Times(np.array([0]), np.array([5]))}, tick_ps=1000)
-    found = communication(run)
-    assert (found.collectives, found.messages, found.sizes, found.pairs) == ([], [], [], [])
+    summary = communication(run)
+    assert (summary.collectives, summary.messages, summary.sizes, summary.pairs) == ([], [], [], [])
     assert stragglers(run).ranks == []

@@ -36,8 +36,8 @@ def check(path) -> None:
 def test_goes_through_the_rank_that_came_last(two_ranks):
     path = critical_path(two_ranks)
     check(path)
-    told = [(s.rank, s.name, s.what, s.end_ns - s.start_ns) for s in path.segments]
-    assert told == [
+    segments = [(s.rank, s.name, s.what, s.end_ns - s.start_ns) for s in path.segments]
+    assert segments == [
         (1, "forward", "compute", 30_000),
         (0, "sum", "communication", 20_000),
         (0, "update", "compute", 5_000),
@@ -59,8 +59,8 @@ def test_a_receive_leads_to_its_sender():
     sender, receiver = ck.TraceBuilder(), ck.TraceBuilder()
     work = sender.comp("work", stream=7, duration_ns=40_000)
     sender.send("send", 0, 1, 1024, stream=20, duration_ns=8_000, deps=[work])
-    got = receiver.recv("recv", 0, 1, 1024, stream=20, duration_ns=48_000)
-    receiver.comp("use", stream=7, duration_ns=1_000, deps=[got])
+    received = receiver.recv("recv", 0, 1, 1024, stream=20, duration_ns=48_000)
+    receiver.comp("use", stream=7, duration_ns=1_000, deps=[received])
     times = {
         0: Times(np.array([0, 40_000]), np.array([40_000, 48_000])),
         1: Times(np.array([0, 48_000]), np.array([48_000, 49_000])),

@@ -13,10 +13,10 @@ from chakrakit.trace.sets import Times, run_of
 
 
 def test_communication_is_called_by_its_type_and_group(two_ranks):
-    found = events_of(rank_view(two_ranks, 0), None)
-    assert [found.texts[n] for n in found.operator] == ["forward", "ALL_REDUCE 1", "update"]
-    assert [found.texts[n] for n in found.name] == ["forward", "sum", "update"]
-    assert found.ran.all()
+    events = events_of(rank_view(two_ranks, 0), None)
+    assert [events.texts[n] for n in events.operator] == ["forward", "ALL_REDUCE 1", "update"]
+    assert [events.texts[n] for n in events.name] == ["forward", "sum", "update"]
+    assert events.ran.all()
 
 
 def ending(*times: tuple[int, int]) -> events.RankEnd:
@@ -35,8 +35,8 @@ def test_the_last_work_is_what_ends_last_and_of_equal_ones_what_started_last():
 
 
 def test_a_rank_that_did_nothing_has_no_last_work():
-    found = ending((-1, -1), (-1, -1))
-    assert (found.row, found.time, found.rows) == (-1, 0, 2)
+    events = ending((-1, -1), (-1, -1))
+    assert (events.row, events.time, events.rows) == (-1, 0, 2)
 
 
 def test_of_many_ranks_the_one_not_used_for_longest_is_forgotten(
@@ -49,8 +49,8 @@ def test_of_many_ranks_the_one_not_used_for_longest_is_forgotten(
         read.append(rank)
         return events_of(rank_view(two_ranks, rank % 2), None)
 
-    found = LoadedEvents(range(3), load)
+    loaded = LoadedEvents(range(3), load)
     for rank in (0, 1, 0, 2, 0, 1):
-        assert len(found[rank].start) == 3
+        assert len(loaded[rank].start) == 3
     assert read == [0, 1, 2, 1]  # 1 was not used for longest when 2 came
-    assert (list(found), len(found)) == ([0, 1, 2], 3)
+    assert (list(loaded), len(loaded)) == ([0, 1, 2], 3)

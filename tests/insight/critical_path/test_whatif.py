@@ -18,9 +18,9 @@ from support.paths import DATA
 
 def test_slack_across_two_ranks(two_ranks):
     """Rank 0 came 20 µs early to the sum, so its first node has that much; all else has none."""
-    found = slack(two_ranks)
-    assert found[0].tolist() == [20_000, 0, 0]
-    assert found[1].tolist() == [0, 0, 0]
+    by_name = slack(two_ranks)
+    assert by_name[0].tolist() == [20_000, 0, 0]
+    assert by_name[1].tolist() == [0, 0, 0]
 
 
 def test_gains_by_hand(two_ranks):
@@ -39,8 +39,8 @@ def test_a_send_that_waits_for_its_receive_does_not_work():
     first = receiver.comp("kernel", stream=7, start_time_ns=0, duration_ns=90_000)
     receiver.recv("take", 0, 1, 1000, deps=[first], start_time_ns=90_000, duration_ns=10_000)
     run = Run([sender.build(), receiver.build()])
-    found = {g.what: g.saved_ns for g in what_if(run).gains}
-    assert found == {"compute": 45_000, "communication": 5_000}
+    by_name = {g.what: g.saved_ns for g in what_if(run).gains}
+    assert by_name == {"compute": 45_000, "communication": 5_000}
     assert match_calls(run).wait.tolist() == [90_000, 0]
 
 
@@ -72,17 +72,17 @@ def test_faster_classes_agree_with_simulating_them(make_random, oracle, seed, wh
 def test_slack_is_how_much_longer_a_node_may_take(make_random, oracle, seed):
     """Compute nodes lengthened by exactly their slack leave the run as long; by more they do not."""
     run, programs = make_random(seed, ranks=2)
-    found = slack(run)
+    by_name = slack(run)
     whole = max(e for rank in oracle(programs) for _, e in rank)
     for rank, program in enumerate(programs):
         for row, node in enumerate(program):
             if node["kind"] == "coll":
                 continue
-            node["ns"] += int(found[rank][row])
+            node["ns"] += int(by_name[rank][row])
             assert max(e for r in oracle(programs) for _, e in r) == whole
             node["ns"] += 100
             assert max(e for r in oracle(programs) for _, e in r) > whole
-            node["ns"] -= int(found[rank][row]) + 100
+            node["ns"] -= int(by_name[rank][row]) + 100
 
 
 def test_patterns_and_groups_select(two_ranks):
@@ -111,7 +111,7 @@ def forward_modules(view) -> np.ndarray:
     phase, names = view.texts("phase")
     forward = np.array([n == "forward" for n in names])[phase] & (phase >= 0)
     operator = view.operator
-    wanted = {
+    expected = {
         "aten::addmm",
         "aten::mm",
         "aten::cudnn_convolution",
@@ -121,7 +121,7 @@ def forward_modules(view) -> np.ndarray:
     rows = [
         r
         for r in np.flatnonzero((view.kind == 0) & ~view.on_host & forward)
-        if view.name(int(operator[r])) in wanted
+        if view.name(int(operator[r])) in expected
     ]
     last = {int(operator[r]): int(r) for r in sorted(rows, key=lambda r: view.start[r])}
     return np.array(sorted(last.values()))
@@ -141,9 +141,9 @@ def test_longer_kernels_agree_with_hardware(linked, name):
     for edit in case["edits"]:
         if edit["host_us"]:
             continue
-        own = model.own.copy()
-        own[rows] += edit["gpu_us"] * 1000
-        end = model.schedule(own).end
+        own_ns = model.own.copy()
+        own_ns[rows] += edit["gpu_us"] * 1000
+        end = model.schedule(own_ns).end
         before = end[np.flatnonzero(view.trace.column("orphan", False))].max()
         period = (end[device[steps == steps.max()]].max() - before) / 2
         assert period / 1e6 == pytest.approx(edit["step_ms_back_to_back"], rel=0.05), edit

@@ -29,10 +29,10 @@ def test_a_worker_that_becomes_slow_is_named_with_its_first_slow_step(tmp_path: 
         slow = step >= 9 and (replica, stage) == (0, 1)
         return usual(kind, replica, stage, step, batch) * (3 if slow else 1)
 
-    [found] = job_culprits(*studied(tmp_path, seconds, replicas=4, steps=(5, 9, 13)))
-    assert (found.kind, found.rank, found.since_step) == ("slow-rank", 4, 9)
-    assert found.factor == pytest.approx(3, rel=0.15)
-    assert found.detail.startswith("repairing rank 4 alone removes ")
+    [culprit] = job_culprits(*studied(tmp_path, seconds, replicas=4, steps=(5, 9, 13)))
+    assert (culprit.kind, culprit.rank, culprit.since_step) == ("slow-rank", 4, 9)
+    assert culprit.factor == pytest.approx(3, rel=0.15)
+    assert culprit.detail.startswith("repairing rank 4 alone removes ")
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_where_nobody_stands_out_the_operation_that_costs_most_is_named(
         m_s=0.1,
         blocking_decompose_by_optype={operation: 1.3, "other": 1.1},
     )
-    [found] = job_culprits(rows, spread)
-    assert (found.kind, found.collective, found.factor) == (kind, operation, 1.3)
-    assert found.detail == (
+    [culprit] = job_culprits(rows, spread)
+    assert (culprit.kind, culprit.collective, culprit.factor) == (kind, operation, 1.3)
+    assert culprit.detail == (
         f"no rank or stage stands out; {operation} alone makes steps 1.30 times as long"
     )

@@ -39,8 +39,8 @@ def test_shorter_operations_make_shorter_steps(rows: JobRows):
 
 
 def test_the_last_of_each_kind():
-    found = last_of(np.array([0, 1, 0]), np.array([3, 9, 7]), 2)
-    assert found.tolist() == [7, 9]
+    largest = last_of(np.array([0, 1, 0]), np.array([3, 9, 7]), 2)
+    assert largest.tolist() == [7, 9]
 
 
 def test_only_runs_that_say_stage_and_replica_are_jobs(two_ranks: ck.Run, tmp_path: Path):

@@ -24,8 +24,8 @@ def view(*work: tuple[str, int, int], rank: int = 0):
 
 
 def test_only_what_the_device_computes_counts_in_the_step_where_it_begins():
-    one = view(("gemm", 0, 3), ("norm", 4, 6), ("gemm", 10, 14))
-    pace = pace_of(one, steps_of(one)[1])
+    rank = view(("gemm", 0, 3), ("norm", 4, 6), ("gemm", 10, 14))
+    pace = pace_of(rank, steps_of(rank)[1])
     assert pace.step.tolist() == [0, 1]
     assert pace.start_ns.tolist() == [0, 10]
     assert pace.compute_ns.tolist() == [5, 4]
@@ -33,8 +33,8 @@ def test_only_what_the_device_computes_counts_in_the_step_where_it_begins():
 
 def test_ranks_with_the_same_operations_can_be_compared_whatever_their_times():
     a, b = view(("gemm", 0, 3), ("norm", 4, 6)), view(("norm", 0, 1), ("gemm", 4, 9))
-    other = view(("gemm", 0, 3), ("gemm", 4, 6))
-    works = [pace_of(v, steps_of(v)[1]).work for v in (a, b, other)]
+    peer = view(("gemm", 0, 3), ("gemm", 4, 6))
+    works = [pace_of(v, steps_of(v)[1]).work for v in (a, b, peer)]
     assert works[0] == works[1] != works[2]
 
 

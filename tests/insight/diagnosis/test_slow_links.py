@@ -21,14 +21,18 @@ def links(*rows: tuple[str, str, float, float]) -> Counters:
 
 
 def test_a_slow_link_is_named_from_its_device_with_its_step():
-    [found] = slow_links(links(("switch 0", "device 3", 40.0, 150.0)), [STEPS])
-    assert (found.kind, found.link, found.since_step) == ("slow-link", "device 3-switch 0", 8)
-    assert found.factor == pytest.approx(2.5)
-    assert found.detail == "the link device 3-switch 0 is full at 1/2.50 of its bandwidth"
+    [culprits] = slow_links(links(("switch 0", "device 3", 40.0, 150.0)), [STEPS])
+    assert (culprits.kind, culprits.link, culprits.since_step) == (
+        "slow-link",
+        "device 3-switch 0",
+        8,
+    )
+    assert culprits.factor == pytest.approx(2.5)
+    assert culprits.detail == "the link device 3-switch 0 is full at 1/2.50 of its bandwidth"
 
 
 def test_both_directions_are_one_and_the_slowest_comes_first():
-    found = slow_links(
+    culprits = slow_links(
         links(
             ("device 1", "switch 0", 50.0, 250.0),
             ("switch 0", "device 1", 80.0, 10.0),
@@ -36,7 +40,7 @@ def test_both_directions_are_one_and_the_slowest_comes_first():
         ),
         [STEPS],
     )
-    assert [(c.link, c.factor, c.since_step) for c in found] == [
+    assert [(c.link, c.factor, c.since_step) for c in culprits] == [
         ("device 2-switch 0", 4.0, 7),
         ("device 1-switch 0", 2.0, 7),
     ]
@@ -48,6 +52,6 @@ def test_a_link_that_is_never_full_or_full_at_its_bandwidth_is_not_slow(rate: fl
 
 
 def test_a_link_that_carries_nothing_is_slow_without_bound_and_runs_without_links_have_none():
-    [found] = slow_links(links(("a", "b", 0.0, 0.0)), [])
-    assert (found.factor, found.since_step) == (float("inf"), None)
+    [culprits] = slow_links(links(("a", "b", 0.0, 0.0)), [])
+    assert (culprits.factor, culprits.since_step) == (float("inf"), None)
     assert slow_links(Counters({}), [STEPS]) == []

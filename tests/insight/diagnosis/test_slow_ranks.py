@@ -29,10 +29,10 @@ def paces(noise: float, seed: int, ranks: int = 64, steps: int = 200, **slow):
     [(0, 200, 1.1, 0.05), (50, 200, 1.05, 0.02), (150, 200, 1.5, 0.1), (80, 95, 1.4, 0.05)],
 )
 def test_a_rank_that_becomes_slow_is_named_with_its_step(first, end, factor, noise):
-    found = slow_ranks(paces(noise, 1, rank=17, first=first, end=end, factor=factor))
-    assert [c.rank for c in found] == [17]
-    assert found[0].since_step == pytest.approx(first, abs=2)
-    assert found[0].factor == pytest.approx(factor, rel=0.05)
+    culprits = slow_ranks(paces(noise, 1, rank=17, first=first, end=end, factor=factor))
+    assert [c.rank for c in culprits] == [17]
+    assert culprits[0].since_step == pytest.approx(first, abs=2)
+    assert culprits[0].factor == pytest.approx(factor, rel=0.05)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -42,10 +42,10 @@ def test_chance_is_nobody_s_fault(seed, noise):
 
 
 def test_steps_that_are_long_for_all_are_nobody_s_fault():
-    made = paces(0.01, 3)
-    for pace in made:
+    steady = paces(0.01, 3)
+    for pace in steady:
         pace.compute_ns[40:60] *= 3
-    assert slow_ranks(made) == []
+    assert slow_ranks(steady) == []
 
 
 def training(machine: str = "dgx-h100:2"):

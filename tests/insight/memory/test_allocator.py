@@ -7,16 +7,31 @@ import pyarrow as pa
 from chakrakit.insight.memory import Memory, RankMemory, with_history
 
 TOLD = Memory(
-    30, 0, "tensors", [RankMemory(0, 30, 4, 10, {"activations": 30}, [], [], 7, "tensors")]
+    30,
+    0,
+    "tensors",
+    [
+        RankMemory(
+            rank=0,
+            peak_bytes=30,
+            peak_ns=4,
+            before_bytes=10,
+            by_kind={"activations": 30},
+            holders=[],
+            timeline=[],
+            tensors=7,
+            source="tensors",
+        )
+    ],
 )
 
 
 def test_peaks_are_the_allocators_and_kinds_those_of_the_tensors():
     history = pa.table({"rank": [0, 0, 0, 1], "time_ns": [0, 6, 9, 2], "bytes": [20, 50, 25, 45]})
-    found = with_history(TOLD, history)
-    assert (found.peak_bytes, found.peak_rank) == (50, 0)
-    assert found.source == "the allocator's own history"
-    first, second = found.ranks
+    recorded = with_history(TOLD, history)
+    assert (recorded.peak_bytes, recorded.peak_rank) == (50, 0)
+    assert recorded.source == "the allocator's own history"
+    first, second = recorded.ranks
     assert (first.peak_ns, first.before_bytes, first.tensors) == (6, 20, 7)
     assert first.by_kind == {"activations": 30}
     assert [(m.time_ns, m.bytes) for m in first.timeline] == [(0, 20), (6, 50), (9, 25)]

@@ -18,9 +18,9 @@ DATA = paths.DATA / "pytorch"
 @pytest.mark.parametrize("name", ["gpt2_124m_b8_s1024", "resnet50_b128"])
 def test_peak_memory_is_what_the_allocator_counted(linked, name):
     card = json.loads((DATA / name / "card.json").read_text())
-    found = memory(linked(name))
-    assert found.peak_bytes == pytest.approx(card["peak_mem_bytes"], rel=0.05)
-    (rank,) = found.ranks
+    usage = memory(linked(name))
+    assert usage.peak_bytes == pytest.approx(card["peak_mem_bytes"], rel=0.05)
+    (rank,) = usage.ranks
     assert sum(rank.by_kind.values()) == rank.peak_bytes
     assert sum(h.bytes for h in rank.holders) <= rank.peak_bytes
     assert max(m.bytes for m in rank.timeline) == rank.peak_bytes
@@ -62,19 +62,19 @@ def test_memory_by_hand():
 
 
 def test_traces_without_tensors_say_so(two_ranks):
-    found = memory(two_ranks)
-    assert found.peak_bytes == 0
-    assert "no tensors" in found.source
+    usage = memory(two_ranks)
+    assert usage.peak_bytes == 0
+    assert "no tensors" in usage.source
 
 
 def test_a_long_timeline_is_thinned_to_the_highest_of_each_stretch():
     time = np.arange(5000)
-    held = np.zeros(5000, np.int64)
-    held[[17, 4321]] = 70, 90
-    found = thinned(time, held)
-    assert len(found) == 500
-    assert {(m.time_ns, m.bytes) for m in found if m.bytes} == {(17, 70), (4321, 90)}
-    assert [m.bytes for m in thinned(time[:3], held[:3])] == [0, 0, 0]
+    held_bytes = np.zeros(5000, np.int64)
+    held_bytes[[17, 4321]] = 70, 90
+    usage = thinned(time, held_bytes)
+    assert len(usage) == 500
+    assert {(m.time_ns, m.bytes) for m in usage if m.bytes} == {(17, 70), (4321, 90)}
+    assert [m.bytes for m in thinned(time[:3], held_bytes[:3])] == [0, 0, 0]
 
 
 def test_what_a_run_counted_stands_in_where_no_trace_accounts_for_it(two_ranks):
@@ -87,7 +87,7 @@ def test_what_a_run_counted_stands_in_where_no_trace_accounts_for_it(two_ranks):
         timing=two_ranks.timing,
         counters=counters,
     )
-    found = memory(counted)
-    assert (found.peak_bytes, found.peak_rank, found.source) == (40, 0, "counters")
-    assert found.ranks[0].by_kind == {"other": 40}
-    assert found.ranks[0].peak_ns == 5
+    usage = memory(counted)
+    assert (usage.peak_bytes, usage.peak_rank, usage.source) == (40, 0, "counters")
+    assert usage.ranks[0].by_kind == {"other": 40}
+    assert usage.ranks[0].peak_ns == 5

@@ -26,9 +26,13 @@ def test_the_latest_constraint_that_does_not_come_after_the_start_explains_it():
         t.comp(f"k{stream}", stream=stream)
     t.edge(0, 2, ck.EdgeKind.DATA)
     t.edge(1, 2, ck.EdgeKind.EVENT)
-    found = causes(t, (0, 10), (0, 30), (30, 40))
-    assert (found.start[2], found.start_row[2], found.start_when[2]) == (ck.EdgeKind.EVENT, 1, 30)
-    assert found.start_at_end[2]
+    row_causes = causes(t, (0, 10), (0, 30), (30, 40))
+    assert (row_causes.start[2], row_causes.start_row[2], row_causes.start_when[2]) == (
+        ck.EdgeKind.EVENT,
+        1,
+        30,
+    )
+    assert row_causes.start_at_end[2]
     contradicted = causes(
         t, (0, 10_000), (0, 30_000), (20_000, 40_000)
     )  # it began before the event
@@ -48,18 +52,22 @@ def test_a_row_starts_when_its_lane_is_free():
     t = ck.TraceBuilder()
     t.comp("first", stream=1)
     t.comp("second", stream=1)
-    found = causes(t, (0, 10), (10, 15))
-    assert (found.start[1], found.start_row[1], found.start_when[1]) == (Cause.LANE, 0, 10)
-    assert found.start[0] == Cause.NOTHING
+    row_causes = causes(t, (0, 10), (10, 15))
+    assert (row_causes.start[1], row_causes.start_row[1], row_causes.start_when[1]) == (
+        Cause.LANE,
+        0,
+        10,
+    )
+    assert row_causes.start[0] == Cause.NOTHING
 
 
 def test_a_row_ends_when_its_work_is_done_or_with_what_runs_inside():
     t = ck.TraceBuilder()
     outer = t.comp("outer", is_cpu_op=True, tid=1, own_ns=5)
     t.comp("inner", is_cpu_op=True, tid=1, parent=outer)
-    found = causes(t, (0, 30), (5, 28))
-    assert (found.end[0], found.end_row[0]) == (Cause.INSIDE, 1)
-    assert (found.end[1], found.end_row[1], found.end_when[1]) == (Cause.OWN, -1, 28)
+    row_causes = causes(t, (0, 30), (5, 28))
+    assert (row_causes.end[0], row_causes.end_row[0]) == (Cause.INSIDE, 1)
+    assert (row_causes.end[1], row_causes.end_row[1], row_causes.end_when[1]) == (Cause.OWN, -1, 28)
 
 
 def test_an_end_that_waits_for_another_end_says_so():
@@ -67,8 +75,12 @@ def test_an_end_that_waits_for_another_end_says_so():
     t.comp("kernel", stream=1)
     t.comp("wait", is_cpu_op=True, tid=1, own_ns=2)
     t.edge(0, 1, ck.EdgeKind.SYNC)
-    found = causes(t, (0, 50), (10, 50))
-    assert (found.end[1], found.end_row[1], found.end_when[1]) == (ck.EdgeKind.SYNC, 0, 50)
+    row_causes = causes(t, (0, 50), (10, 50))
+    assert (row_causes.end[1], row_causes.end_row[1], row_causes.end_when[1]) == (
+        ck.EdgeKind.SYNC,
+        0,
+        50,
+    )
 
 
 def test_a_run_that_recorded_what_was_waited_for_is_taken_at_its_word():
@@ -76,7 +88,7 @@ def test_a_run_that_recorded_what_was_waited_for_is_taken_at_its_word():
     for stream in range(3):
         t.comp(f"k{stream}", stream=stream)
     t.edge(1, 2, ck.EdgeKind.EVENT)
-    found = causes(t, (0, 10), (0, 30), (30, 40), recorded=[-1, -1, 0])
-    assert (found.start[2], found.start_row[2]) == (Cause.RECORDED, 0)
+    row_causes = causes(t, (0, 10), (0, 30), (30, 40), recorded=[-1, -1, 0])
+    assert (row_causes.start[2], row_causes.start_row[2]) == (Cause.RECORDED, 0)
     same = causes(t, (0, 10), (0, 30), (30, 40), recorded=[-1, -1, 1])
     assert same.start[2] == ck.EdgeKind.EVENT  # what was found says more

@@ -49,6 +49,6 @@ def test_what_is_to_be_faster():
 def test_a_run_is_called_by_its_card_or_its_path():
     run = as_run(traces(start_time_ns=5, duration_ns=10))
     assert name_of(run, "here/w") == "w"
-    named = run.with_card(run.card.replace(name="mine", tool="me"))
-    assert name_of(named, "here/w") == "mine"
-    assert facts_of(named, "here/w") == {"": "here/w", "ranks:": "1", "made by": "me"}
+    named_run = run.with_card(run.card.replace(name="mine", tool="me"))
+    assert name_of(named_run, "here/w") == "mine"
+    assert facts_of(named_run, "here/w") == {"": "here/w", "ranks:": "1", "made by": "me"}

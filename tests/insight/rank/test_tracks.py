@@ -28,24 +28,24 @@ def test_rows_of_a_stream_share_a_track_while_they_are_serial():
 
 
 def test_rows_that_overlap_go_to_the_lowest_track_that_is_free():
-    found = laid((7, 1, 5), (7, 2, 9), (7, 5, 6))
-    assert places(found) == {0: (0, 0), 1: (1, 0), 2: (0, 0)}
-    assert [(t.number, t.on_host) for t in found.tracks] == [(0, False), (1, False)]
+    tracks = laid((7, 1, 5), (7, 2, 9), (7, 5, 6))
+    assert places(tracks) == {0: (0, 0), 1: (1, 0), 2: (0, 0)}
+    assert [(t.number, t.on_host) for t in tracks.tracks] == [(0, False), (1, False)]
 
 
 def test_rows_of_a_thread_nest():
-    found = laid((-1, 1, 100), (-1, 10, 50), (-1, 20, 30), (-1, 60, 70))
-    assert places(found) == {0: (0, 0), 1: (0, 1), 2: (0, 2), 3: (0, 1)}
+    tracks = laid((-1, 1, 100), (-1, 10, 50), (-1, 20, 30), (-1, 60, 70))
+    assert places(tracks) == {0: (0, 0), 1: (0, 1), 2: (0, 2), 3: (0, 1)}
 
 
 def test_an_inner_row_that_ends_a_little_late_is_cut():
-    found = laid((-1, 1, 100), (-1, 10, 500))
-    assert found.end[found.row.tolist().index(1)] == 100
+    tracks = laid((-1, 1, 100), (-1, 10, 500))
+    assert tracks.end[tracks.row.tolist().index(1)] == 100
 
 
 def test_what_outlives_its_caller_by_far_has_a_track_of_its_own():
-    found = laid((-1, 1, 100), (-1, 10, 90_000))
-    assert places(found) == {0: (0, 0), 1: (1, 0)}
+    tracks = laid((-1, 1, 100), (-1, 10, 90_000))
+    assert places(tracks) == {0: (0, 0), 1: (1, 0)}
 
 
 def told(parents, *spans):
@@ -59,13 +59,13 @@ def told(parents, *spans):
 
 def test_a_row_is_drawn_inside_its_parent_and_no_other():
     """`b` is asynchronous: `a` began it and went on to `c`, which calls `d`, before `b` had ended."""
-    found = told([None, 0, 0, 2], (0, 100), (10, 80), (20, 60), (30, 40))
-    assert places(found) == {0: (0, 0), 1: (1, 0), 2: (0, 1), 3: (0, 2)}
+    tracks = told([None, 0, 0, 2], (0, 100), (10, 80), (20, 60), (30, 40))
+    assert places(tracks) == {0: (0, 0), 1: (1, 0), 2: (0, 1), 3: (0, 2)}
 
 
 def test_what_is_inside_an_asynchronous_row_goes_with_it():
-    found = told([None, 0, 1, 0], (0, 100), (10, 80), (20, 60), (30, 90))
-    assert places(found) == {0: (0, 0), 1: (1, 0), 2: (1, 1), 3: (0, 1)}
+    tracks = told([None, 0, 1, 0], (0, 100), (10, 80), (20, 60), (30, 90))
+    assert places(tracks) == {0: (0, 0), 1: (1, 0), 2: (1, 1), 3: (0, 1)}
 
 
 def test_a_row_that_a_run_puts_outside_of_its_parent_has_a_track_of_its_own():
@@ -73,15 +73,15 @@ def test_a_row_that_a_run_puts_outside_of_its_parent_has_a_track_of_its_own():
 
 
 def test_a_row_without_length_holds_up_nobody():
-    found = told([None, 0, 0], (0, 100), (10, 80), (10, 10))
-    assert places(found) == {0: (0, 0), 1: (0, 1), 2: (0, 1)}
+    tracks = told([None, 0, 0], (0, 100), (10, 80), (10, 10))
+    assert places(tracks) == {0: (0, 0), 1: (0, 1), 2: (0, 1)}
 
 
 def test_borders_come_in_the_order_a_timeline_must_see():
     """Of equal times an end comes before a begin, an inner end before the outer one."""
-    found = laid((-1, 1, 50), (-1, 1, 20), (-1, 20, 50))
-    edges = borders(found)
-    rows = found.row[edges.item].tolist()
+    tracks = laid((-1, 1, 50), (-1, 1, 20), (-1, 20, 50))
+    edges = borders(tracks)
+    rows = tracks.row[edges.item].tolist()
     assert list(zip(edges.time.tolist(), rows, edges.begins.tolist(), strict=True)) == [
         (1, 0, True), (1, 1, True), (20, 1, False), (20, 2, True), (50, 2, False), (50, 0, False)
     ]  # fmt: skip

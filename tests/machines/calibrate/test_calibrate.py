@@ -103,7 +103,7 @@ def test_network_models_from_nccl_tests(tmp_path):
     assert model.seconds("all-reduce", 4, 8) is None
     assert model.fitted_on == ["all_reduce.log"]
     file.write_text("nothing")
-    with pytest.raises(FormatError, match="no nccl-tests log"):
+    with pytest.raises(FormatError, match="not a log of nccl-tests"):
         network_from_nccl_tests([file])
 
 
@@ -138,7 +138,7 @@ def test_an_all_gather_is_counted_by_one_ranks_share(tmp_path):
 def test_a_number_that_is_none_is_refused_with_its_file(tmp_path):
     file = tmp_path / "all_reduce.log"
     file.write_text(nccl_log([(8, 1.0)]).replace("    1.00", "1.0.0"))
-    with pytest.raises(FormatError, match=r"all_reduce.log.*'1\.0\.0' is no size or time"):
+    with pytest.raises(FormatError, match=r"all_reduce.log.*'1\.0\.0' is not a size or time"):
         network_from_nccl_tests([file])
 
 

@@ -65,7 +65,7 @@ def test_logs_of_nccl_tests_give_constants_too(tmp_path):
         ("collective,members,bytes,time_us", "all_reduce,2,1024,", "a time of None"),
         ("collective,members,bytes,time_us", "all_reduce,1,1024,1", "members is 1"),
         ("collective,members,bytes,time_us", "all_reduce,2,0,1", "bytes is 0"),
-        ("collective,members,bytes,time_us", "all_sort,2,1024,1", "'all_sort' is no collective"),
+        ("collective,members,bytes,time_us", "all_sort,2,1024,1", "'all_sort' is not a collective"),
         ("collective,members,bytes,time_us", "all_reduce,2,1024,1", "too few"),
     ],
 )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.machines.device.launchers import Touch, Work
+from chakrakit.machines.device.launchers import LaunchedOperation, Touch
 from chakrakit.machines.device.profile import Cache
 from chakrakit.operators import Operation
 
 
-def work(reads: dict[int, int], writes: dict[int, int] | None = None) -> Work:
+def work(reads: dict[int, int], writes: dict[int, int] | None = None) -> LaunchedOperation:
     touched = [tuple(Touch(s, b) for s, b in t.items()) for t in (reads, writes or {})]
-    return Work((0,), Operation("elementwise", (), 0, 0), "aten::add", *touched)
+    return LaunchedOperation((0,), Operation("elementwise", (), 0, 0), "aten::add", *touched)
 
 
 def test_what_was_just_written_is_read_from_the_cache() -> None:

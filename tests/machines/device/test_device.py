@@ -28,7 +28,9 @@ def test_a_file_may_spell_types_as_it_likes_but_each_once():
     found = device(peak={"bfloat16": 100.0, "Half": 90.0}, achieved={"bf16": 0.5})
     assert found.peak == {"bf16": 100.0, "fp16": 90.0}
     assert found.achieved == {"bf16": 0.5}
-    with pytest.raises(ConfigError, match=r"device\.peak: bf16, bfloat16 name one .* type twice"):
+    with pytest.raises(
+        ConfigError, match=r"device\.peak: bf16, bfloat16 contain one .* type twice"
+    ):
         device(peak={"bf16": 100.0, "bfloat16": 90.0})
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine, parse_machine
-from chakrakit.machines.device import Activity, Draw, PowerConstants, held_back
+from chakrakit.machines.device import Activity, Draw, PowerConstants, clock_within
 from chakrakit.simulator.results import simulate
 from chakrakit.trace.model import TraceBuilder
 from chakrakit.trace.sets import TraceSet
@@ -50,15 +50,15 @@ def test_products_of_a_profile_are_slower_only_below_the_clock_they_ran_at():
 
 def test_a_limit_is_met_by_the_highest_clock_that_meets_it():
     work = activity(1.0, 600.0, 0.0)
-    assert held_back(SIMPLE, work, 50, 1000, 0.0).share == 1.0  # 50 + 100 + 600 W
-    held = held_back(SIMPLE, work, 50, 400, 0.0)
+    assert clock_within(SIMPLE, work, 50, 1000, 0.0).share == 1.0  # 50 + 100 + 600 W
+    held = clock_within(SIMPLE, work, 50, 400, 0.0)
     assert held.mean_watts(work, 50, 0.0) == pytest.approx(400, rel=1e-3)
     assert held.stretch(work)[0] == pytest.approx(1 / held.share)
 
 
 def test_a_device_that_waits_may_draw_more_while_it_works():
     work = activity(1.0, 600.0, 0.0)
-    shares = [held_back(SIMPLE, work, 50, 500, waits).share for waits in (0.0, 0.2, 1.0)]
+    shares = [clock_within(SIMPLE, work, 50, 500, waits).share for waits in (0.0, 0.2, 1.0)]
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
 

@@ -30,12 +30,12 @@ def test_units_as_people_write_them(text, kind, value):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("450 GB", "here: '450 GB' is no bandwidth; write a number and one of B/s, b/s"),
-        ("fast", "here: 'fast' is no bandwidth"),
+        ("450 GB", "here: '450 GB' is not a bandwidth; write a number and one of B/s, b/s"),
+        ("fast", "here: 'fast' is not a bandwidth"),
         (-1, "here: -1 is not a bandwidth of 0 or more"),
         (float("nan"), "here: nan is not a bandwidth of 0 or more"),
-        (True, "here: True is no bandwidth"),
-        ("1.2.3 GB/s", "here: '1.2.3' is no number"),
+        (True, "here: True is not a bandwidth"),
+        ("1.2.3 GB/s", "here: '1.2.3' is not a number"),
     ],
 )
 def test_what_is_no_quantity_is_refused_with_its_place(text, said):
@@ -46,7 +46,7 @@ def test_what_is_no_quantity_is_refused_with_its_place(text, said):
 
 def test_where_zero_would_stop_everything_it_is_refused_too():
     assert parse(0, "bandwidth", "here") == 0
-    with pytest.raises(ConfigError, match="would never let anything finish"):
+    with pytest.raises(ConfigError, match="nothing would ever finish"):
         positive(0, "bandwidth", "here")
 
 

@@ -14,10 +14,26 @@ NODES = np.arange(4)
 @pytest.mark.parametrize(
     ("store", "servers", "homes"),
     [
-        (Store("disk", "local", 1, 1), [0, 1, 2, 3], [0, 1, 2, 3]),
-        (Store("next", "peer", 1, 1, distance=1), [1, 2, 3, 0], [0, 1, 2, 3]),
-        (Store("before", "peer", 1, 1, distance=-1), [3, 0, 1, 2], [0, 1, 2, 3]),
-        (Store("servers", "remote", 1, 1, at=(2, 3)), [0, 1, 0, 1], [2, 3]),
+        (
+            Store(name="disk", kind="local", bandwidth=1, read_bandwidth=1),
+            [0, 1, 2, 3],
+            [0, 1, 2, 3],
+        ),
+        (
+            Store(name="next", kind="peer", bandwidth=1, read_bandwidth=1, distance=1),
+            [1, 2, 3, 0],
+            [0, 1, 2, 3],
+        ),
+        (
+            Store(name="before", kind="peer", bandwidth=1, read_bandwidth=1, distance=-1),
+            [3, 0, 1, 2],
+            [0, 1, 2, 3],
+        ),
+        (
+            Store(name="servers", kind="remote", bandwidth=1, read_bandwidth=1, at=(2, 3)),
+            [0, 1, 0, 1],
+            [2, 3],
+        ),
     ],
 )
 def test_each_node_has_its_server(store: Store, servers: list[int], homes: list[int]) -> None:
@@ -26,7 +42,9 @@ def test_each_node_has_its_server(store: Store, servers: list[int], homes: list[
 
 
 def test_a_server_has_a_link_for_writes_and_one_for_reads() -> None:
-    links = Store("servers", "remote", 5.0, 7.0, at=(2, 3)).links(4, 8, first_vertex=100)
+    links = Store(
+        name="servers", kind="remote", bandwidth=5.0, read_bandwidth=7.0, at=(2, 3)
+    ).links(4, 8, first_vertex=100)
     assert (links.src.tolist(), links.dst.tolist()) == ([16, 100, 24, 101], [100, 16, 101, 24])
     assert links.bandwidth.tolist() == [5, 7, 5, 7]
 

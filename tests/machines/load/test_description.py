@@ -22,7 +22,7 @@ def test_changes_make_machines_heterogeneous():
 
 WRONG = {
     "network[0].bandwidth": {"network": [{"topology": "ring", "size": 4, "bandwidth": 0}]},
-    "is no bandwidth": {"network": [{"topology": "ring", "size": 4, "bandwidth": "10 parsec"}]},
+    "is not a bandwidth": {"network": [{"topology": "ring", "size": 4, "bandwidth": "10 parsec"}]},
     "size": {"network": [{"topology": "ring", **LINK}]},
     "Invalid enum value 'moebius'": {"network": [{"topology": "moebius", "size": 4, **LINK}]},
     "unknown field `bandwith`": {
@@ -74,8 +74,8 @@ def test_ranks_are_numbers_or_spans(text, ranks):
     ("text", "said"),
     [
         ("0-9", "no rank 9; there are 6"),
-        ("all", "'all' is no list of ranks"),
-        ("4-1", "'4-1' is no list of ranks; write it as in 0-7,16"),
+        ("all", "'all' is not a list of ranks"),
+        ("4-1", "'4-1' is not a list of ranks; write it as in 0-7,16"),
     ],
 )
 def test_ranks_that_are_not_there_are_refused(text, said):

@@ -82,7 +82,7 @@ def test_a_wrong_number_of_a_file_is_told_with_its_line(tmp_path):
     file.write_text(
         "network:\n  - topology: ring\n    size: 4\n    bandwidth: 1 GB/s\n    latency: x\n"
     )
-    with pytest.raises(ConfigError, match=r"m.yaml:5: network\[0\].latency: 'x' is no time"):
+    with pytest.raises(ConfigError, match=r"m.yaml:5: network\[0\].latency: 'x' is not a time"):
         load_machine(str(file))
 
 

@@ -27,14 +27,14 @@ def test_a_store_reads_as_fast_as_it_writes_unless_it_says_otherwise() -> None:
     ("text", "said"),
     [
         ({**DISK, "bandwidth": 0}, r"storage\.a\.bandwidth"),
-        ({**DISK, "queue": 3}, "nothing waits without a limit; give `operations`"),
+        ({**DISK, "queue": 3}, "nothing waits without a limit; set `operations` too"),
         ({**DISK, "operations": -1}, "operations: -1 is not in 0"),
-        ({**DISK, "nodes": [0]}, "a remote store, and no other, names the nodes it is on"),
-        ({**DISK, "kind": "remote"}, "a remote store, and no other, names the nodes it is on"),
-        ({**DISK, "kind": "remote", "nodes": [4]}, r"nodes: 4 is twice there or not in 0 … 3"),
-        ({**DISK, "kind": "remote", "nodes": [1, 1]}, "1 is twice there"),
+        ({**DISK, "nodes": [0]}, "list nodes for a remote store, and only for that kind"),
+        ({**DISK, "kind": "remote"}, "list nodes for a remote store, and only for that kind"),
+        ({**DISK, "kind": "remote", "nodes": [4]}, r"nodes: 4 is listed twice or is not in 0 … 3"),
+        ({**DISK, "kind": "remote", "nodes": [1, 1]}, "1 is listed twice"),
         ({**DISK, "kind": "remote", "nodes": [0, 1, 2, 3]}, "all 4 nodes are servers"),
-        ({**DISK, "kind": "peer", "distance": 4}, "4 nodes further on is no other of 4 nodes"),
+        ({**DISK, "kind": "peer", "distance": 4}, "4 nodes away is not another of the 4 nodes"),
     ],
 )
 def test_what_no_store_can_be_is_refused(text: dict, said: str) -> None:

@@ -23,7 +23,7 @@ from chakrakit.trace.memory import model_state
 from chakrakit.trace.model import CollectiveType, by_name, columns
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 from support.paths import CORPUS, DATA
 from support.recorded import linked
 
@@ -32,7 +32,7 @@ MACHINES = ("dgx-h100", "dgx-a100", "ethernet-100g")
 
 @cache
 def _generated(**plan):
-    model = msgspec.structs.replace(named("llama3.1-8b"), layers=4)
+    model = msgspec.structs.replace(model_named("llama3.1-8b"), layers=4)
     return generate(Workload(model=model, plan=Plan(**plan), step=Step(seq=256, global_batch=16)))
 
 

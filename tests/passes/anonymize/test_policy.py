@@ -6,7 +6,7 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.passes.anonymize import Anonymize
-from chakrakit.passes.anonymize_policy import Policy
+from chakrakit.passes.anonymize_policy import ColumnPolicy
 from chakrakit.passes.base import parse
 from chakrakit.trace.model import by_name
 from support.recorded import linked
@@ -39,7 +39,7 @@ def test_keep_and_drop_change_the_policy():
 
 def test_every_attribute_of_the_vocabulary_has_been_thought_of():
     """A new one is dropped until somebody decides; what a simulator reads must not be."""
-    policy = Policy.of("exact", (), ())
+    policy = ColumnPolicy.of("exact", (), ())
     assert {a for a in by_name() if policy.treatment(a) == "dropped"} == {
         "rf_id",
         "fw_parent",

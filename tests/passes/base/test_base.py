@@ -104,7 +104,7 @@ def test_selected_nodes_are_the_nodes_they_were(seed):
 def test_recordings_keep_all_but_times(name, one, more):
     run = linked(name)
     if not run.trace(0).has("stream").any() and "device" in str(getattr(one, "on", "")):
-        with pytest.raises(chakrakit.errors.TraceError, match="no device node is meant"):
+        with pytest.raises(chakrakit.errors.TraceError, match="no device node is selected"):
             _ = run | one
         return
     assert {name.split(" of ")[0] for name in differences(run, run | one)} <= TIMES | {more}

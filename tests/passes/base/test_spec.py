@@ -36,10 +36,13 @@ class Odd(Pass):
 
 
 @pytest.fixture(autouse=True)
-def _known(monkeypatch):
+def _odd_is_a_pass(monkeypatch):
+    pass_class = registry.pass_class
     monkeypatch.setitem(registry.PASSES, "odd", "odd:Odd")
-    listed = registry.pass_class
-    monkeypatch.setattr(registry, "pass_class", lambda name: Odd if name == "odd" else listed(name))
+    monkeypatch.setattr(
+        "chakrakit.passes.base.registry.pass_class",
+        lambda name: Odd if name == "odd" else pass_class(name),
+    )
 
 
 @pytest.mark.parametrize(

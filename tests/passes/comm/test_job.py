@@ -9,7 +9,7 @@ import chakrakit
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError
 from chakrakit.passes.comm import Comm
-from chakrakit.passes.comm.job import Choice, Job
+from chakrakit.passes.comm.job import CallFilter, CommJob
 from support.comm_cases import alike, case, gradients, values_of
 
 AR, RS, AG = CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_GATHER
@@ -67,16 +67,16 @@ def test_a_group_that_nobody_uses_is_refused():
 def test_what_an_action_cannot_be_done_to_is_named():
     traces = alike(gradients([400]))
     with pytest.raises(ConfigError, match="types: this cannot be done to message; only to all-red"):
-        list(Job(traces, Choice(types=("message",))).chosen(("all-reduce",)))
+        list(CommJob(traces, CallFilter(types=("message",))).selected_calls(("all-reduce",)))
     with pytest.raises(ConfigError, match="types: no 'all-reuce'; did you mean 'all-reduce'"):
-        Choice(types=("all-reuce",))
+        CallFilter(types=("all-reuce",))
 
 
 def test_calls_that_say_no_bytes_are_chosen_only_where_bytes_do_not_matter():
     t = TraceBuilder()
     t.collective("told", AR, 100)
     t.collective("untold", AR, 0)
-    job = Job(alike(t), Choice())
-    [(_, sized)] = job.chosen(("all-reduce",))
+    job = CommJob(alike(t), CallFilter())
+    [(_, sized)] = job.selected_calls(("all-reduce",))
     assert sized.tolist() == [0]
     assert {body: rows.tolist() for body, rows in job.rows(("all-reduce",)).items()} == {0: [0, 1]}

@@ -34,8 +34,8 @@ def test_ranks_that_are_not_here_are_left_out_with_groups_of_them_alone():
 def test_collectives_without_a_group_are_of_all_ranks():
     found = numbered({"tp": [0]})
     given = pa.array(["tp", None, None])
-    assert found.named(given, np.array([True, True, False])).to_pylist() == ["1", "2", None]
-    assert found.named(None, np.array([True, False])).to_pylist() == ["2", None]
+    assert found.renamed(given, np.array([True, True, False])).to_pylist() == ["1", "2", None]
+    assert found.renamed(None, np.array([True, False])).to_pylist() == ["2", None]
 
 
 def test_a_binding_speaks_of_the_new_names():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chakrakit import TraceBuilder
-from chakrakit.passes.edit import Calls
+from chakrakit.passes.edit import SelectedCalls
 from chakrakit.trace.model import EdgeKind
 
 
@@ -32,21 +32,21 @@ def chosen(*rows):
 
 
 def test_the_outermost_chosen_node_is_the_call(trace):
-    assert Calls(trace, chosen(0, 1)).call.tolist() == [0, 0, 0, -1, -1]
-    assert Calls(trace, chosen(1)).call.tolist() == [-1, 1, 1, -1, -1]
+    assert SelectedCalls(trace, chosen(0, 1)).call.tolist() == [0, 0, 0, -1, -1]
+    assert SelectedCalls(trace, chosen(1)).call.tolist() == [-1, 1, 1, -1, -1]
 
 
 def test_a_chosen_kernel_outside_all_calls_is_one_by_itself(trace):
-    assert Calls(trace, chosen(1, 4)).call.tolist() == [-1, 1, 1, -1, 4]
+    assert SelectedCalls(trace, chosen(1, 4)).call.tolist() == [-1, 1, 1, -1, 4]
 
 
 def test_of_each_call_the_row_that_begins_last(trace):
-    calls = Calls(trace, chosen(0, 3))
+    calls = SelectedCalls(trace, chosen(0, 3))
     assert calls.last(np.ones(5, np.bool_)).tolist() == [2, 4]
     assert calls.last(calls.host).tolist() == [1, 3]
 
 
 def test_nothing_chosen_is_no_call(trace):
-    calls = Calls(trace, chosen())
+    calls = SelectedCalls(trace, chosen())
     assert calls.call.tolist() == [-1] * 5
     assert calls.last(np.ones(5, np.bool_)).tolist() == []

@@ -148,7 +148,7 @@ def test_senseless_edits_are_refused(fields, said):
 
 
 def test_an_edit_that_means_no_node_is_an_error():
-    with pytest.raises(ConfigError, match=r"names: 'nobody' is no node's; there are a, alone"):
+    with pytest.raises(ConfigError, match=r"names: no node has 'nobody'; there are a, alone"):
         _ = recorded() | Edit(scale=2, names=("nobody",))
     with pytest.raises(ConfigError, match="not a regular expression"):
         _ = recorded() | Edit(scale=2, names=("(",))

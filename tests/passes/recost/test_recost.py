@@ -18,7 +18,7 @@ from chakrakit.simulator.results import simulate
 from chakrakit.trace.memory import model_state
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 from support import paths
 from support.recorded import linked
 
@@ -27,7 +27,7 @@ DATA = paths.DATA / "pytorch"
 
 @cache
 def generated():
-    model = msgspec.structs.replace(named("llama3.1-8b"), layers=2)
+    model = msgspec.structs.replace(model_named("llama3.1-8b"), layers=2)
     return generate(
         Workload(model=model, plan=Plan(dp=2, tp=2), step=Step(seq=512, global_batch=4))
     )

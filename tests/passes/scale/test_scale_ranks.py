@@ -15,7 +15,7 @@ from chakrakit.passes.scale import ScaleRanks
 from chakrakit.simulator.results import simulate
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 from support import paths
 from support.comparing import differences, files
 from support.random_plans import random_workload
@@ -46,7 +46,7 @@ MODELS = {
 
 def workload(model, plan, dp):
     """Two layers, four micro-batches a replica, whatever their number."""
-    small = msgspec.structs.replace(named(model), layers=2)
+    small = msgspec.structs.replace(model_named(model), layers=2)
     step = Step(seq=256, micro_batch=1, global_batch=4 * dp)
     return Workload(model=small, plan=Plan(**plan, dp=dp), step=step)
 

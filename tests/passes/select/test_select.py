@@ -149,9 +149,9 @@ def test_senseless_fields_are_refused(fields, said):
 
 
 def test_nothing_left_is_an_error():
-    with pytest.raises(ConfigError, match="steps: 9 is no node's; there are "):
+    with pytest.raises(ConfigError, match="steps: no node has 9; there are "):
         _ = four_ranks() | Select(steps=(9,))
     with pytest.raises(ConfigError, match="groups: no 'nobody'; there are "):
         _ = four_ranks() | Select(groups=("nobody",))
-    with pytest.raises(ConfigError, match="nodes: 999 is no node's"):
+    with pytest.raises(ConfigError, match="nodes: no node has 999"):
         _ = four_ranks() | Select(around=999)

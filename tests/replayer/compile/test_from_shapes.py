@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.compile.from_shapes import ANY_OVERLOAD, Written, made_call
+from chakrakit.replayer.compile.from_shapes import Written, made_call
+from chakrakit.replayer.runner import ANY_OVERLOAD
 from chakrakit.replayer.tensors import Unsupported
 
 FLOAT = "Tensor(float)"

@@ -6,8 +6,9 @@ import gzip
 
 import pytest
 
-from chakrakit.replayer.runner import limits
+from chakrakit.replayer.runner import COMPOSITE, REFUSED, limits
 from chakrakit.replayer.runner.limits import (
+    ALLOWED,
     ReplayError,
     blamed,
     check_emulation,
@@ -27,6 +28,7 @@ def test_a_plan_that_waits_for_ever_is_refused(plan, time):
 STEP = {
     "do": "call",
     "op": "aten::add",
+    "overload": "Tensor",
     "args": [{"slot": 0}, {"slot": 1}],
     "made": [[2, "", [], [], 0]],
 }
@@ -44,8 +46,10 @@ def test_a_plan_of_known_steps_passes():
     ("plan", "said"),
     [
         (made({"do": "explode"}), "step 0: no such thing as 'explode'"),
-        (made(STEP | {"op": "aten::from_file"}), "operator 'aten::from_file' is not one"),
-        (made(STEP | {"op": "os::system"}), "operator 'os::system' is not one"),
+        (made(STEP | {"op": "aten::from_file"}), "operator 'aten::from_file.Tensor' is not one"),
+        (made(STEP | {"op": "os::system"}), "operator 'os::system.Tensor' is not one"),
+        (made(STEP | {"overload": "out"}), "operator 'aten::add.out' is not one"),
+        (made(STEP | {"op": "aten::polygamma_", "overload": ""}), "'aten::polygamma_' is not one"),
         (made(STEP | {"args": [[{"slot": 3}]]}), "step 0: no slot 3"),
         (made(STEP | {"free": [-1]}), "step 0: a slot that is none of 3"),
         (made(STEP | {"made": [[True]]}), "step 0: a slot that is none of 3"),
@@ -144,3 +148,20 @@ def test_a_communication_with_somebody_who_is_no_member(root):
     step = {"do": "collective", "op": "send", "group": 0, "inputs": [0], "root": root}
     with pytest.raises(ReplayError, match=f"step 0: member {root} of a group of 2"):
         check_plan(made(step))
+
+
+def test_what_is_refused_is_never_called():
+    assert not {f"aten::{name}" for name in REFUSED} & ALLOWED
+    assert "opens a file" in REFUSED["from_file"]
+
+
+def test_the_list_has_the_operators_of_models_and_none_that_writes_into_what_it_is_handed():
+    """As recorded: a short list, whose names this PyTorch has."""
+    torch = pytest.importorskip("torch")
+    assert {"aten::mm", "aten::add.Tensor", "aten::embedding", "aten::convolution"} <= ALLOWED
+    assert "aten::linear" in COMPOSITE
+    assert len(ALLOWED) < 400
+    for listed in ALLOWED:
+        name, _, overload = listed.removeprefix("aten::").partition(".")
+        operator = getattr(getattr(torch.ops.aten, name), overload or "default")
+        assert not any(a.is_out for a in operator._schema.arguments), listed

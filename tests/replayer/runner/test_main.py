@@ -42,9 +42,17 @@ def test_all_ranks_of_the_folder_are_started(ran, tmp_path):
     for rank in (0, 1, 2):
         (tmp_path / f"plan_{rank}.json.gz").touch()
     code, ((folder, ranks, settings),) = ran("--iterations", "4", "--no-profile")
-    assert (code, folder, ranks) == (0, tmp_path, 3)
+    assert (code, folder, [r["RANK"] for r in ranks]) == (0, tmp_path, ["0", "1", "2"])
+    assert {r["WORLD_SIZE"] for r in ranks} == {"3"}
     assert (settings["iterations"], settings["warmup"], settings["profile"]) == (4, 3, False)
     assert settings["out"] == tmp_path / "result"
+
+
+def test_under_a_launcher_one_rank_is_started(ran, monkeypatch):
+    """It gets a process of its own there too: what ends it does not end the launcher's."""
+    monkeypatch.setenv("RANK", "4")
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    assert ran()[1][0][1] == [{"RANK": "4"}]
 
 
 def test_a_folder_without_plans_says_so(ran, capfd):

@@ -21,6 +21,6 @@ def test_forms_of_edges_are_the_traces():
 
 def test_memory_formats_are_numbered_as_the_plan_numbers_them():
     from chakrakit.replayer import tensors as values
-    from chakrakit.replayer.runner.calling import calls
+    from chakrakit.replayer.runner import calls
 
     assert calls._FORMATS == values._FORMATS

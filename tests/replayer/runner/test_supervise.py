@@ -8,7 +8,7 @@ import pytest
 
 from chakrakit.replayer.runner import supervise as supervise_module
 from chakrakit.replayer.runner.limits import ReplayError
-from chakrakit.replayer.runner.supervise import describe_exit, supervise
+from chakrakit.replayer.runner.supervise import describe_exit, local_ranks, supervise
 
 RUN = """
 import os, sys, threading, time
@@ -33,7 +33,7 @@ def run(tmp_path):
             "timeout_s": 9.0,
             "profile": False,
         }
-        return supervise(tmp_path, 2, settings), tmp_path
+        return supervise(tmp_path, local_ranks(2), settings), tmp_path
 
     return start
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from chakrakit.serving.cluster import PoolSetup, Setup, run
-from chakrakit.serving.requests import Stream, stream_of
+from chakrakit.serving.requests import RequestStream, stream_of
 from support.serving_engines import by_tokens, constant, pool
 
 REQUESTS = 10_000
 
 
-def random_stream(rng: np.random.Generator, count: int) -> Stream:
+def random_stream(rng: np.random.Generator, count: int) -> RequestStream:
     """Bursty arrivals, all kinds of lengths, prefixes in common, some turns of sessions."""
     times = np.sort(rng.gamma(0.3, 0.02, count)).cumsum() * rng.uniform(0.1, 2)
     prompt = rng.integers(1, 200, count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit.serving.requests import Stream, requests_from, stream_of
+from chakrakit.serving.requests import RequestStream, requests_from, stream_of
 from support.serving_engines import Serve, constant, pool
 
 SERVICE = 0.1
@@ -74,7 +74,7 @@ def test_the_same_seed_gives_the_same_bytes(serve: Serve) -> None:
     """Twice the same stream and engine: every time is the same."""
 
     def times(seed: int) -> bytes:
-        stream: Stream = requests_from(f"clients{{rate=20, n=500, cv=3, seed={seed}}}")
+        stream: RequestStream = requests_from(f"clients{{rate=20, n=500, cv=3, seed={seed}}}")
         return serve(stream, pool(max_requests=8)).requests["finish"].tobytes()
 
     assert times(5) == times(5)

@@ -5,16 +5,16 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError
-from chakrakit.serving import Layout
+from chakrakit.serving import EngineLayout
 from chakrakit.serving.engine import engine_from
 from chakrakit.serving.kvcache import Capacity, capacity_of
 from chakrakit.serving.plan import serving_step
 from chakrakit.serving.steps import StepOperators
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
-MODEL = named("llama-3.1-8b")
+MODEL = model_named("llama-3.1-8b")
 DEVICE = ck.load_machine("dgx-h100").device(0)
-OPERATORS = StepOperators(MODEL, Layout().plan(1, MODEL), serving_step("bf16"), False)
+OPERATORS = StepOperators(MODEL, EngineLayout().plan(1, MODEL), serving_step("bf16"), False)
 
 
 def capacity(engine="vllm", device=DEVICE, **more):
@@ -30,24 +30,24 @@ def test_a_token_takes_keys_and_values_of_every_layer():
 def test_a_cache_may_be_narrower_than_the_model():
     """Keys and values of two bytes beside weights of four."""
     step = serving_step("fp32")
-    operators = StepOperators(MODEL, Layout().plan(1, MODEL), step, False)
+    operators = StepOperators(MODEL, EngineLayout().plan(1, MODEL), step, False)
     engine = engine_from("vllm{kv_cache_dtype=bfloat16}")
     assert capacity_of(engine, operators, DEVICE).bytes_per_token == 32 * 8 * 128 * 2 * 2
 
 
 def test_what_is_left_of_memory_is_cut_into_blocks():
     found = capacity()
-    assert found.left == pytest.approx(
+    assert found.cache_bytes == pytest.approx(
         found.memory * found.share - found.weights - found.activations - found.reserve
     )
-    assert found.blocks == int(found.left // (found.bytes_per_token * 16))
+    assert found.blocks == int(found.cache_bytes // (found.bytes_per_token * 16))
     assert found.tokens == found.blocks * 16
     assert f"{found.weights / 1e9:.1f} GB of weights" in found.explained()
 
 
 def test_blocks_that_are_given_count():
     found = capacity(kv_blocks=500)
-    assert (found.blocks, found.given) == (500, True)
+    assert (found.blocks, found.fixed) == (500, True)
     assert found.explained() == "500 blocks of 16 tokens, as given"
     assert capacity("vllm{num_gpu_blocks_override=7}").blocks == 7
 

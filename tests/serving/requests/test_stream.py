@@ -42,7 +42,7 @@ def test_the_first_requests_keep_their_content():
 
 
 def test_another_order_takes_the_content_along():
-    found = stream().taken(np.array([2, 0, 1]))
+    found = stream().reordered(np.array([2, 0, 1]))
     assert found.prompt.tolist() == [30, 10, 20]
     assert found.ids.tolist() == [9, 9, 9, 1, 2, 1]
     assert found.offsets.tolist() == [0, 3, 5, 6]

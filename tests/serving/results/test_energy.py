@@ -9,11 +9,11 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.machines import parse_machine
-from chakrakit.serving.results.figures import EngineLoad, Lengths, pool_joules
+from chakrakit.serving.results.figures import EngineLoad, RequestLengths, pool_joules
 from chakrakit.serving.steps import StepOperators
 from chakrakit.workloads.description import Decoder, Plan, Step
 
-LENGTHS = Lengths(np.array([4]), np.array([2]))
+LENGTHS = RequestLengths(np.array([4]), np.array([2]))
 
 
 @pytest.mark.parametrize(

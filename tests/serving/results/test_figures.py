@@ -8,12 +8,12 @@ import pytest
 
 from chakrakit.machines import parse_machine
 from chakrakit.serving.cluster import Setup, run
-from chakrakit.serving.results import Served, ServiceLevel
+from chakrakit.serving.results import ServedRun, ServiceLevel
 from support.serving_engines import pool, together
 
 
 @pytest.fixture(scope="module")
-def served() -> Served:
+def served() -> ServedRun:
     """Prompts of 8 and outputs of 3 in steps of 10 ms, on a device of 500 W and 3.60 $ an hour."""
     network = [{"topology": "switch", "size": 1, "bandwidth": 1e9}]
     device = {"power": 500, "idle_power": 100, "price_per_hour": 3.6}
@@ -21,10 +21,10 @@ def served() -> Served:
     setup = Setup(together(2, 8, 3), [pool(max_requests=1)], record_steps=True)
     work = SimpleNamespace(plan=SimpleNamespace(tp=1))
     level = ServiceLevel(ttft=20.0)
-    return Served(setup, run(setup), machine.devices[0], (1,), (work,), level=level)
+    return ServedRun(setup, run(setup), machine.devices[0], (1,), (work,), level=level)
 
 
-def test_latencies_and_rates(served: Served) -> None:
+def test_latencies_and_rates(served: ServedRun) -> None:
     """The second waits 30 ms: first tokens after 10 and 40 ms, ends after 30 and 60 ms."""
     found = served.result()
     assert (found.requests, found.finished, found.steps) == (2, 2, 6)
@@ -37,7 +37,7 @@ def test_latencies_and_rates(served: Served) -> None:
     assert (found.attained, found.goodput) == pytest.approx((0.5, 1 / 0.06))
 
 
-def test_energy_and_price(served: Served) -> None:
+def test_energy_and_price(served: ServedRun) -> None:
     """Busy all the time: 60 ms at 500 W, and 60 ms of 3.60 $ an hour."""
     found = served.result()
     assert found.energy_joules == pytest.approx(30)
@@ -47,7 +47,7 @@ def test_energy_and_price(served: Served) -> None:
     assert found.carbon_kg is None
 
 
-def test_the_pool_and_its_cache(served: Served) -> None:
+def test_the_pool_and_its_cache(served: ServedRun) -> None:
     """Eleven tokens need one block of 16."""
     (own,) = served.result().pools
     assert (own.devices, own.steps, own.busy) == (1, 6, pytest.approx(1))
@@ -56,7 +56,7 @@ def test_the_pool_and_its_cache(served: Served) -> None:
     assert own.kv.capacity_tokens == 16_000
 
 
-def test_one_row_per_request(served: Served) -> None:
+def test_one_row_per_request(served: ServedRun) -> None:
     second = served.requests_table().to_pylist()[1]
     times = [second[n] for n in ("arrival_s", "scheduled_s", "first_token_s", "finish_s")]
     assert times == pytest.approx([0, 0.03, 0.04, 0.06])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chakrakit.serving.cluster import Setup, run
-from chakrakit.serving.results import Served
+from chakrakit.serving.results import ServedRun
 from chakrakit.serving.results.run import engine_run, lanes
 from support.serving_engines import pool, together
 
@@ -28,7 +28,7 @@ def test_the_fewest_lanes_on_which_no_two_overlap(start, end, expected) -> None:
 def test_one_request_of_three_tokens() -> None:
     """Steps of 10 ms: the prompt's, and two of a token each."""
     setup = Setup(together(1, 8, 3), [pool()], record_steps=True)
-    made = engine_run(Served(setup, run(setup), None, (1,), ()), {"name": "served"})
+    made = engine_run(ServedRun(setup, run(setup), None, (1,), ()), {"name": "served"})
     trace = made.trace(0)
     ms = 10**9
     assert trace.names.to_pylist() == ["prefill", "decode", "decode", "queued", "prompt", "output"]

@@ -7,7 +7,7 @@ import pytest
 
 from chakrakit.results import Spread
 from chakrakit.serving.results import ServiceLevel
-from chakrakit.serving.results.summary import gap_spread, met
+from chakrakit.serving.results.summary import gap_spread, within_level
 
 NOTHING = Spread(0.0, 0.0, 0.0, 0.0)
 
@@ -30,6 +30,10 @@ def test_a_request_meets_every_bound_that_is_given() -> None:
         np.array([2.0, 2.0, 9.0]),
         np.array([7.0, 7.0, 7.0]),
     )
-    assert met(ServiceLevel(ttft=1.0, tpot=2.0), ttft, tpot, e2e).tolist() == [True, False, False]
-    assert met(ServiceLevel(), ttft, tpot, e2e).tolist() == [True] * 3
-    assert met(ServiceLevel(e2e=6.9), ttft, tpot, e2e).tolist() == [False] * 3
+    assert within_level(ServiceLevel(ttft=1.0, tpot=2.0), ttft, tpot, e2e).tolist() == [
+        True,
+        False,
+        False,
+    ]
+    assert within_level(ServiceLevel(), ttft, tpot, e2e).tolist() == [True] * 3
+    assert within_level(ServiceLevel(e2e=6.9), ttft, tpot, e2e).tolist() == [False] * 3

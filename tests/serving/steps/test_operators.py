@@ -57,5 +57,5 @@ def test_attention_and_the_cache(operators) -> None:
 def test_the_share_of_experts_that_tokens_meet(operators) -> None:
     """Two of eight for each token: four tokens leave (3/4)⁴ of them out."""
     made = operators(experts=8, top_k=2)
-    assert float(made.met(4)) == pytest.approx(1 - 0.75**4)
-    assert float(operators().met(4)) == 1
+    assert float(made.experts_met(4)) == pytest.approx(1 - 0.75**4)
+    assert float(operators().experts_met(4)) == 1

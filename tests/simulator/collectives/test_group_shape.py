@@ -6,7 +6,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.machines import parse_machine
 from chakrakit.simulator.collectives import grid_of, shapes
-from chakrakit.simulator.collectives.group_shape import Axis, Way
+from chakrakit.simulator.collectives.group_shape import GroupAxis, Way
 from support.simulated import GB, machine_of
 
 
@@ -28,14 +28,17 @@ def two_by_three():
 def test_the_worst_ways_of_four_devices_at_10_gigabytes_per_second(topology, ring, far, fan):
     (shape,) = shapes(machine_of(topology, 4), np.array([[0, 1, 2, 3]]))
     assert (shape.n, shape.ring, shape.far, shape.fan) == (4, ring, far, fan)
-    assert shape.axes == (Axis(4, ring, topology),)
+    assert shape.axes == (GroupAxis(4, ring, topology),)
     assert not shape.reduces
     assert shape.span is None
 
 
 def test_the_axes_of_a_group_that_fills_a_grid():
     (shape,) = shapes(two_by_three(), np.arange(6)[None, :])
-    assert shape.axes == (Axis(2, Way(1e-6, 10 * GB), "line"), Axis(3, Way(5e-6, 1 * GB), "ring"))
+    assert shape.axes == (
+        GroupAxis(2, Way(1e-6, 10 * GB), "line"),
+        GroupAxis(3, Way(5e-6, 1 * GB), "ring"),
+    )
     assert shape.ring == Way(6e-6, 1 * GB)  # from the end of one pair to the beginning of the next
 
 

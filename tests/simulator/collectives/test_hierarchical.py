@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from chakrakit.simulator.collectives.hierarchical import Grid, hierarchical
+from chakrakit.simulator.collectives.hierarchical import MemberGrid, hierarchical
 from support.carried import carry, contributions
 
 SQUARE = np.array([[0, 1], [2, 3]])
@@ -11,10 +11,10 @@ SQUARE = np.array([[0, 1], [2, 3]])
 
 def test_a_grid_knows_what_each_member_holds_and_its_neighbours():
     """The first axis is the highest digit of a piece: after it, a member holds one half of four pieces."""
-    grid = Grid(SQUARE)
+    grid = MemberGrid(SQUARE)
     assert [grid.block(axis) for axis in (0, 1)] == [2, 1]
-    assert grid.held(1).tolist() == [0, 0, 2, 2]
-    assert grid.held(2).tolist() == [0, 1, 2, 3]
+    assert grid.first_piece(1).tolist() == [0, 0, 2, 2]
+    assert grid.first_piece(2).tolist() == [0, 1, 2, 3]
     assert grid.neighbour(0, 1).tolist() == [2, 3, 0, 1]
     assert grid.neighbour(1, 1).tolist() == [1, 0, 3, 2]
 

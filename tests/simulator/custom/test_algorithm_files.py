@@ -70,7 +70,7 @@ def test_an_algorithm_that_no_group_could_use_is_refused(folder: Path) -> None:
     ck.write(gathered(4), folder / "four")
     done = chakra("simulate", folder / "four", *words)
     assert done.exit_code == 2
-    assert "for 2 members, and no all-gather has so many; there are groups of 4" in done.stderr
+    assert "for 2 members, and no all-gather has that many; there are groups of 4" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -139,12 +139,12 @@ def test_a_store_that_is_too_small_or_not_there_is_refused():
 @pytest.mark.parametrize(
     ("store", "said"),
     [
-        ({"kind": "remote", "bandwidth": "1 GB/s"}, "names the nodes it is on"),
-        ({"kind": "local", "bandwidth": "1 GB/s", "nodes": [1]}, "names the nodes it is on"),
+        ({"kind": "remote", "bandwidth": "1 GB/s"}, "only for that kind"),
+        ({"kind": "local", "bandwidth": "1 GB/s", "nodes": [1]}, "only for that kind"),
         (remote(nodes=[4]), "not in 0 … 3"),
         (remote(nodes=[0, 1, 2, 3]), "all 4 nodes are servers"),
         (remote(operations=-1), "operations: -1"),
-        (remote(queue=4), "give `operations`"),
+        (remote(queue=4), "set `operations` too"),
         (remote(bandwidth=0), "bandwidth"),
         ({"kind": "peer", "bandwidth": "1 GB/s", "distance": 4}, "distance: 4"),
         (remote(rate="1 GB/s"), "rate"),

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from chakrakit.commands import group
 from chakrakit.trace.sets import footprint_of
 from chakrakit.trace.storage import read
-from chakrakit.views.app.session import Session
+from chakrakit.views.app.session import AppSession
 from chakrakit.views.app.shown_run import ShownRun
 
 NAMES = (
@@ -68,7 +68,7 @@ def test_analysis_comparison_report_and_view_say_what_the_simulation_said(simula
     figure = f"{said['dgx-h200']['energy_joules']:,.4g} J"
     assert figure in page.read_text()
     side = ShownRun(read(runs["dgx-h200"]), "run", [])
-    session = Session([side])
+    session = AppSession([side])
     session.section(0, "Summary")
     side.findings.wait()
     assert figure in session.section(0, "Summary")["markup"]

@@ -7,23 +7,23 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from chakrakit.sources.calls import STATES, Calls, Group
+from chakrakit.sources.calls import STATES, RecordedCalls, RecordedGroup
 
 
 @pytest.fixture
-def made() -> Callable[..., Calls]:
+def made() -> Callable[..., RecordedCalls]:
     """Makes calls from (name, group, created, completed); groups are lists of ranks, -1 is unknown."""
 
     def make(
         calls: Sequence[tuple[str, int, int, int]],
-        groups: Sequence[Group] = (Group("0", "default_pg", (0, 1)),),
+        groups: Sequence[RecordedGroup] = (RecordedGroup("0", "default_pg", (0, 1)),),
         state: str = "completed",
-    ) -> Calls:
+    ) -> RecordedCalls:
         names = sorted({name for name, *_ in calls})
         rows = [(names.index(n), g, start, end) for n, g, start, end in calls]
         name, group, created, completed = np.array(rows, np.int64).reshape(-1, 4).T
         same = np.zeros(len(calls), np.int64)
-        return Calls(
+        return RecordedCalls(
             rank=0,
             host="",
             group=group,

@@ -9,7 +9,7 @@ import pytest
 
 from chakrakit.errors import FormatError
 from chakrakit.sources import link
-from chakrakit.sources.calls import Group, Recording, link_calls
+from chakrakit.sources.calls import CallRecording, RecordedGroup, link_calls
 from support.recorders import dump_of, write_dumps
 
 
@@ -48,8 +48,10 @@ def test_groups_of_one_name_and_different_members_get_names_of_their_own(made):
     pairs = ((0, 1), (0, 1), (2, 3), (2, 3))
     run, report = link_calls(
         [
-            Recording(
-                r, f"dump{r}", made([("nccl:all_reduce", 0, 10, 20)], [Group("tp", "", pair)])
+            CallRecording(
+                r,
+                f"dump{r}",
+                made([("nccl:all_reduce", 0, 10, 20)], [RecordedGroup("tp", "", pair)]),
             )
             for r, pair in enumerate(pairs)
         ],
@@ -66,7 +68,8 @@ def test_groups_of_one_name_and_different_members_get_names_of_their_own(made):
 
 def test_members_of_a_group_that_no_file_describes_are_those_who_used_it(made):
     seen = [
-        Recording(r, f"dump{r}", made([("x", 0, 10, 20)], [Group("g", "", ())])) for r in (0, 3)
+        CallRecording(r, f"dump{r}", made([("x", 0, 10, 20)], [RecordedGroup("g", "", ())]))
+        for r in (0, 3)
     ]
     assert link_calls(seen, "recorder")[1].groups == {"g": [0, 3]}
 
@@ -74,8 +77,8 @@ def test_members_of_a_group_that_no_file_describes_are_those_who_used_it(made):
 def test_an_order_that_holds_on_one_rank_alone_is_no_part_of_the_program(made):
     """On rank 0 the second call began after the first had ended, on rank 1 before."""
     ranks = [
-        Recording(0, "a", made([("x", 0, 0, 10), ("x", 0, 12, 20)])),
-        Recording(1, "b", made([("x", 0, 0, 15), ("x", 0, 12, 20)])),
+        CallRecording(0, "a", made([("x", 0, 0, 10), ("x", 0, 12, 20)])),
+        CallRecording(1, "b", made([("x", 0, 0, 15), ("x", 0, 12, 20)])),
     ]
     _, report = link_calls(ranks, "recorder")
     assert all("stream" not in rank.edges for rank in report.ranks)
@@ -84,9 +87,9 @@ def test_an_order_that_holds_on_one_rank_alone_is_no_part_of_the_program(made):
 
 def test_files_without_a_call_are_refused(made):
     with pytest.raises(FormatError, match="no call is recorded in any of the files"):
-        link_calls([Recording(0, "dump0", made([]))], "recorder")
+        link_calls([CallRecording(0, "dump0", made([]))], "recorder")
 
 
 def test_times_that_no_clock_shows_are_refused(made):
     with pytest.raises(FormatError, match="no clock shows"):
-        link_calls([Recording(0, "dump0", made([("x", 0, 1 << 62, 1 << 62)]))], "recorder")
+        link_calls([CallRecording(0, "dump0", made([("x", 0, 1 << 62, 1 << 62)]))], "recorder")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from chakrakit.sources.calls import Group
+from chakrakit.sources.calls import RecordedGroup
 
 CALLS = [("nccl:all_reduce", 0, 10, 20), ("nccl:broadcast", 0, 30, 40)]
 
@@ -39,7 +39,7 @@ def test_ranks_that_make_the_same_calls_have_the_same_key(made, other, same):
 
 def test_groups_count_where_messages_name_places_in_them(made):
     """Collectives of two pairs of ranks are the same program, messages are not."""
-    others = [Group("0", "default_pg", (2, 3))]
+    others = [RecordedGroup("0", "default_pg", (2, 3))]
     collectives, messages = made(CALLS), made([("nccl:send 0->1", 0, 10, 20)])
     for calls, same in ((collectives, True), (messages, False)):
         elsewhere = replace(calls, groups=others)

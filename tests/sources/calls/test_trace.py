@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from chakrakit import CollectiveType
-from chakrakit.sources.calls import Group, call_trace, read_dump, times
+from chakrakit.sources.calls import RecordedGroup, call_trace, read_dump, times
 from chakrakit.sources.calls.trace import BETWEEN, followers, kinds_of, node_times
 from chakrakit.sources.pytorch import names as words
 from support.recorders import dump_of
@@ -61,7 +61,7 @@ def test_bytes_are_those_of_all_tensors_of_a_call(made):
 
 
 def test_a_call_follows_the_one_before_it_in_its_group(made):
-    groups = [Group("a", "", (0, 1)), Group("b", "", (0, 2))]
+    groups = [RecordedGroup("a", "", (0, 1)), RecordedGroup("b", "", (0, 2))]
     rows = [("x", 0, 0, 10), ("x", 1, 5, 30), ("x", 0, 12, 20), ("x", 1, 25, 40)]
     before, ended = followers(made(rows, groups))
     assert (before.tolist(), ended.tolist()) == ([-1, -1, 0, 1], [False, False, True, False])

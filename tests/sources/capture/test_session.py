@@ -74,10 +74,10 @@ def test_only_the_end_of_the_last_step_ends_the_program_quietly():
 def test_waits_follow_the_operators_that_are_kept():
     """Of four operators those of step 1 stay; a wait for one that went waits for nothing."""
     ops = [
-        Op(0, 0, 0, 0, [], []),
-        Op(1, 0, 0, 1, [], []),
-        Op(2, 0, 0, 1, [], [], waits_for=1),
-        Op(3, 0, 0, 1, [], [], waits_for=0),
+        Op(signature=0, module=0, phase=0, step=0, reads=[], writes=[]),
+        Op(signature=1, module=0, phase=0, step=1, reads=[], writes=[]),
+        Op(signature=2, module=0, phase=0, step=1, reads=[], writes=[], waits_for=1),
+        Op(signature=3, module=0, phase=0, step=1, reads=[], writes=[], waits_for=0),
     ]
     kept = module._of_steps(ops, {1})
     assert [(op.signature, op.waits_for) for op in kept] == [(1, -1), (2, 0), (3, -1)]

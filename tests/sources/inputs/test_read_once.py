@@ -15,7 +15,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.insight.rank import read_run
 from chakrakit.sources import link
-from chakrakit.sources.nsys import Tables
+from chakrakit.sources.nsys import NsysTables
 from chakrakit.sources.pytorch.linking import LinkOptions
 from chakrakit.sources.pytorch.read import read_bytes, read_kineto
 from support.job_traces import write_job
@@ -140,7 +140,7 @@ def test_an_export_of_several_processes_is_opened_once_and_each_table_read_once(
     connected: Counter[str] = Counter()
     connect = sqlite3.connect
 
-    def count_tables(self: Tables, sql: str, values: tuple[object, ...] = ()) -> list[object]:
+    def count_tables(self: NsysTables, sql: str, values: tuple[object, ...] = ()) -> list[object]:
         tables[sql] += 1
         return self._connection.execute(sql, values).fetchall()
 
@@ -148,7 +148,7 @@ def test_an_export_of_several_processes_is_opened_once_and_each_table_read_once(
         connected[where] += 1
         return connect(where, **options)
 
-    monkeypatch.setattr(Tables, "_fetch", count_tables)
+    monkeypatch.setattr(NsysTables, "_fetch", count_tables)
     monkeypatch.setattr(sqlite3, "connect", count_connections)
     run, report = link([tmp_path], LinkOptions(as_recorded=True))
     assert [r.device_activities.linked > 0 for r in report.ranks] == [True, True]

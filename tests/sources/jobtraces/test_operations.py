@@ -42,12 +42,15 @@ def _with(table: pa.Table, name: str, change) -> pa.Table:
             "operation 'dance' is not known",
         ),
         (lambda t: _with(t, "duration", lambda v: [-1.0, *v[1:]]), "ends before it starts"),
-        (lambda t: _with(t, "start_ts", lambda v: [float("nan"), *v[1:]]), "times that cannot be"),
+        (
+            lambda t: _with(t, "start_ts", lambda v: [float("nan"), *v[1:]]),
+            "times that are infinite",
+        ),
         (lambda t: _with(t, "stage", lambda v: [-3, *v[1:]]), "is not from"),
         (lambda t: _unsigned(t, "stage", 1 << 22), "4194304 is not from 0 to 4194303"),
         (lambda t: _unsigned(t, "stage", 2**64 - 1), "column 'stage', row"),
         (lambda t: _with(t, "rank", lambda v: [v[-1], *v[1:]]), "two ranks share a stage"),
-        (lambda t: pa.concat_tables([t, t.slice(0, 1)]), "there twice"),
+        (lambda t: pa.concat_tables([t, t.slice(0, 1)]), "listed twice"),
     ],
 )
 def test_wrong_tables_are_refused(tmp_path, change, message):

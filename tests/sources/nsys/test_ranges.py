@@ -4,23 +4,23 @@ import struct
 
 import pytest
 
-from chakrakit.sources.nsys import Named, Payloads, communication_facts, named
+from chakrakit.sources.nsys import Payloads, RangeLabel, communication_facts, parse_range_text
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("my range", Named("my range", False)),
-        ("aten::mm, seq = 5, op_id = 77", Named("aten::mm", True, 5, 77)),
+        ("my range", RangeLabel("my range", False)),
+        ("aten::mm, seq = 5, op_id = 77", RangeLabel("aten::mm", True, 5, 77)),
         (
             "aten::mm, op_id = 7, sizes = [[2, 3], [3, 4]], input_op_ids = [(1,0)]",
-            Named("aten::mm", True, -1, 7, "[[2, 3], [3, 4]]"),
+            RangeLabel("aten::mm", True, -1, 7, "[[2, 3], [3, 4]]"),
         ),
-        ("aten::mm, op_id = 99999999999999999999", Named("aten::mm", True, -1, -1)),
+        ("aten::mm, op_id = 99999999999999999999", RangeLabel("aten::mm", True, -1, -1)),
     ],
 )
 def test_pytorchs_own_form_of_a_ranges_text(text, found):
-    assert named(text) == found
+    assert parse_range_text(text) == found
 
 
 LAYOUT = Payloads({(3, 9): [("size", "Q", 0), ("root", "i", 8), ("far", "Q", 100)]})

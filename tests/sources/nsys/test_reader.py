@@ -165,9 +165,9 @@ def _cut(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (_other, "no export of Nsight Systems"),
+        (_other, "not an export of Nsight Systems"),
         (_empty, "neither GPU activities nor CUDA calls"),
-        (_words, "is no number"),
+        (_words, "is not a whole number"),
         (_cut, "cannot be read|malformed"),
     ],
 )

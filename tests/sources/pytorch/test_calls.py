@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.sources.pytorch import names as words
-from chakrakit.sources.pytorch.calls import Collective, assign_groups, name_peers, number_in_groups
+from chakrakit.sources.pytorch.calls import (
+    RecordedCollective,
+    assign_groups,
+    name_peers,
+    number_in_groups,
+)
 from chakrakit.trace.model import CollectiveType as C
 
 
@@ -89,7 +94,7 @@ def test_a_kernel_alone_is_a_collective_too(recording):
 
 
 def _made(kind=C.ALL_REDUCE, size=8, group=None, out=-1):
-    return Collective(0, 0, kind, "x", in_bytes=size, out_bytes=out, group=group)
+    return RecordedCollective(0, 0, kind, "x", in_bytes=size, out_bytes=out, group=group)
 
 
 def test_the_only_group_there_is_needs_no_inference():

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit.sources.pytorch.calls import Collective
-from chakrakit.sources.pytorch.clocks import Recorded, align_clocks
+from chakrakit.sources.pytorch.calls import RecordedCollective
+from chakrakit.sources.pytorch.clocks import RankCollectives, align_clocks
 from chakrakit.trace.model import CollectiveType as C
 
 
-def _call(group: str, sequence: int) -> Collective:
-    return Collective(0, 0, C.ALL_REDUCE, "x", group=group, sequence=sequence)
+def _call(group: str, sequence: int) -> RecordedCollective:
+    return RecordedCollective(0, 0, C.ALL_REDUCE, "x", group=group, sequence=sequence)
 
 
 def _on(host, shift, ends):
     made = [_call("0", n) for n in range(len(ends))]
-    return Recorded(made, [0] * len(ends), [e + shift for e in ends], host)
+    return RankCollectives(made, [0] * len(ends), [e + shift for e in ends], host)
 
 
 def test_clocks_are_aligned_by_what_ends_together():
@@ -32,7 +32,7 @@ def test_ranks_on_one_host_are_not_moved():
     assert clock.skew_ns["median"] == 50
 
 
-def oracle(ranks: dict[int, Recorded]) -> dict[int, int]:
+def oracle(ranks: dict[int, RankCollectives]) -> dict[int, int]:
     """Offsets by looking at every pair of ranks by itself, along the shortest chains."""
     ends: dict[int, dict[tuple[str | None, int], int]] = {
         r: {(c.group, c.sequence): e for c, e in zip(x.collectives, x.end, strict=True)}
@@ -68,5 +68,5 @@ def test_clocks_of_many_ranks(seed: int) -> None:
         calls = [_call(g, s) for g in groups for s in range(3)]
         ends = rng.integers(0, 1000, len(calls)).tolist()
         host = str(rng.choice(["", "a", "b"]))
-        ranks[rank] = Recorded(calls, ends, ends, host)
+        ranks[rank] = RankCollectives(calls, ends, ends, host)
     assert align_clocks(ranks).offset == oracle(ranks)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.calls import Collective
-from chakrakit.sources.pytorch.clocks import Recorded, align_windows
+from chakrakit.sources.pytorch.calls import RecordedCollective
+from chakrakit.sources.pytorch.clocks import RankCollectives, align_windows
 from chakrakit.trace.model import CollectiveType as C
 
 KINDS = (C.ALL_GATHER, C.ALL_REDUCE, C.ALL_REDUCE, C.REDUCE_SCATTER)
@@ -13,10 +13,10 @@ ENDS = (100, 200, 300, 400)
 def _window(first, last, group="0"):
     """The calls of a window, numbered from 0, as a recording of that window has them."""
     calls = [
-        Collective(0, 0, kind, "x", group=group, sequence=n)
+        RecordedCollective(0, 0, kind, "x", group=group, sequence=n)
         for n, kind in enumerate(KINDS[first:last])
     ]
-    return Recorded(calls, [0] * len(calls), list(ENDS[first:last]))
+    return RankCollectives(calls, [0] * len(calls), list(ENDS[first:last]))
 
 
 def _numbers(ranks):

@@ -28,7 +28,7 @@ from chakrakit.trace.model import wire
         (b"%PDF-1.7", "a PDF document"),
         (b"\0" * 257 + b"ustar", "a tar archive"),
         (b"BZh9", "a bzip2 archive"),
-        (b"[1, 2]", "JSON, but no trace"),
+        (b"[1, 2]", "JSON, but not a trace"),
         (b"once upon a time", "plain text, not a trace; a trace is .et"),
         ("à".encode() * 300 + "é".encode()[:1], "plain text"),  # a character cut in two
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gc
 import io
 import json
 from pathlib import Path
@@ -271,3 +272,20 @@ def test_a_column_of_another_type_than_the_schema_says(tmp_path: Path) -> None:
     path.write_bytes(next(data for data in changed if _unknown_types(data)))
     with contextlib.suppress(FormatError):
         assert len(read(path)) == 1
+
+
+def test_a_writer_that_is_let_go_of_before_its_end_writes_nothing_more(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As when a command is ended: the stream is closed by then, and nobody wants to read of it."""
+    from chakrakit.trace.codecs.parquet import ParquetWriter
+
+    stream = io.BytesIO()
+    writer = ParquetWriter(stream)
+    builder = TraceBuilder()
+    builder.comp("a", duration_ns=1)
+    writer.write(builder.build())
+    stream.close()
+    del writer
+    gc.collect()
+    assert capsys.readouterr().err == ""

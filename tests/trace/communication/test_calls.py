@@ -19,7 +19,7 @@ def test_turns_count_equal_entries_before() -> None:
 def test_what_a_trace_does_not_say_is_unknown_and_counts_no_bytes() -> None:
     trace = Trace.from_columns({"name": ["a"], "type": [int(NodeType.COMM_COLL_NODE)]})
     calls = read_calls(trace)
-    assert (calls.kind.tolist(), calls.size.tolist(), calls.said.tolist()) == (
+    assert (calls.kind.tolist(), calls.size.tolist(), calls.seq.tolist()) == (
         [UNKNOWN],
         [UNKNOWN],
         [UNKNOWN],

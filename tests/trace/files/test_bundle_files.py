@@ -105,7 +105,7 @@ def newer(info: zipfile.ZipInfo, data: bytes) -> object:
         (renamed("/x"), "/x", "lead out of the bundle"),
         (renamed("a\\..\\x"), "a\\..\\x", "lead out of the bundle"),
         (renamed("a/../x"), "a/../x", "lead out of the bundle"),
-        (renamed("times/"), "times/", "no plain file's"),
+        (renamed("times/"), "times/", "not that of a plain file"),
         (renamed("more"), "more", "there and not listed"),
         (without("groups.json"), "groups.json", "listed and not there"),
         (link, "groups.json", "is a link"),

@@ -12,14 +12,14 @@ def account(*changes, tensors=0):
     """(row, at_end, bytes, kind) of each change, all under one label."""
     row, at_end, size, kind = zip(*changes, strict=True)
     return Allocations(
-        np.array(row, np.int64),
-        np.array(at_end, np.bool_),
-        np.array(size, np.int64),
-        np.array(kind, np.int8),
-        np.zeros(len(row), np.int32),
-        ("x",),
-        "test",
-        tensors,
+        row=np.array(row, np.int64),
+        at_end=np.array(at_end, np.bool_),
+        bytes=np.array(size, np.int64),
+        kind=np.array(kind, np.int8),
+        label=np.zeros(len(row), np.int32),
+        labels=("x",),
+        source="test",
+        tensors=tensors,
     )
 
 

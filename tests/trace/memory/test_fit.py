@@ -1,6 +1,6 @@
 """Whether memory suffices: the tightest rank decides."""
 
-from chakrakit.trace.memory import MemoryFit, fit_fields, fit_of, said_first
+from chakrakit.trace.memory import MemoryFit, fit_fields, fit_of, shortage_line
 
 GIB = 2**30
 
@@ -26,5 +26,5 @@ def test_nothing_known_is_no_verdict():
 
 def test_only_what_does_not_fit_is_said():
     line = "DOES NOT FIT: rank 2 needs 40.0 GiB and its device has 24.0 GiB"
-    assert said_first(False, 40 * GIB, 24 * GIB, "rank 2") == line
-    assert said_first(True, GIB, GIB) == said_first(None, None, None) == ""
+    assert shortage_line(False, 40 * GIB, 24 * GIB, "rank 2") == line
+    assert shortage_line(True, GIB, GIB) == shortage_line(None, None, None) == ""

@@ -34,7 +34,9 @@ def test_what_ends_makes_place_for_what_begins():
 
 
 def test_a_size_that_is_no_number_is_refused_with_its_node():
-    with pytest.raises(TraceError, match="inputs should list name, bytes, …; 'many' is no number"):
+    with pytest.raises(
+        TraceError, match="inputs should list name, bytes, …; 'many' is not a number"
+    ):
         account({"inputs": ["a", "many"]})
 
 

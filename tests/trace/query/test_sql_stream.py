@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chakrakit import Binding, Trace, TraceSet
-from chakrakit.trace.query.sql import StreamedTable, can_stream
+from chakrakit.trace.query.sql_stream import StreamedTable, can_stream
 from chakrakit.trace.query.sql_tables import body_nodes
 
 

@@ -14,7 +14,7 @@ from chakrakit import Binding, CollectiveType, Groups, Trace, TraceBuilder, Trac
 from chakrakit.errors import FormatError
 from chakrakit.parallel import Workers
 from chakrakit.trace.query import query
-from chakrakit.trace.query.sql import can_stream
+from chakrakit.trace.query.sql_stream import can_stream
 from chakrakit.trace.validation import validate
 from support.engines import ENGINES
 

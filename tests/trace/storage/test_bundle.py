@@ -62,6 +62,10 @@ def test_bodies_can_be_read_in_another_process(bundle: Path) -> None:
 def test_extracting_gives_a_directory_of_the_same(bundle: Path, tmp_path: Path) -> None:
     extract_bundle(bundle, tmp_path / "out")
     assert same(read(tmp_path / "out"), some_run())
+    extract_bundle(
+        bundle, tmp_path / "out"
+    )  # all there already: as if the first had been interrupted
+    (tmp_path / "out" / "mine").touch()
     with pytest.raises(ChakraError, match="exists already"):
         extract_bundle(bundle, tmp_path / "out")
 

@@ -11,7 +11,7 @@ def test_each_code_is_there_once_with_all_that_a_reader_needs() -> None:
     assert len(codes.by_name()) == len(codes.CODES)
     for code in codes.CODES:
         assert code.severity in ("error", "warning", "info")
-        assert all((code.area, code.what, code.why, code.cure)), code.name
+        assert all((code.area, code.problem, code.why, code.cure)), code.name
 
 
 def test_a_mark_at_the_name_says_what_fix_repairs() -> None:

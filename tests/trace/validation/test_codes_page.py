@@ -12,7 +12,7 @@ def test_every_code_has_one_line_and_repairs_are_marked() -> None:
     for code in codes.CODES:
         mark = " (repaired)" if code.repaired else ""
         [line] = [line for line in lines if line.startswith(f"| `{code.name}`")]
-        assert line.startswith(f"| `{code.name}`{mark} | {code.severity} | {code.what} |")
+        assert line.startswith(f"| `{code.name}`{mark} | {code.severity} | {code.problem} |")
 
 
 def test_the_page_is_the_table():

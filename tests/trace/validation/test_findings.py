@@ -1,12 +1,12 @@
 """Findings: all counted, the first of each kind kept, safe to print."""
 
 from chakrakit import TraceBuilder
-from chakrakit.trace.validation.findings import Findings, shown
+from chakrakit.trace.validation.findings import Findings, printable
 
 
 def test_text_is_safe_to_print_and_not_too_long():
-    assert shown("a\x1b[31m\n") == "a\\x1b[31m\\n"
-    long = shown("a" * 100 + "z" * 100)
+    assert printable("a\x1b[31m\n") == "a\\x1b[31m\\n"
+    long = printable("a" * 100 + "z" * 100)
     assert (len(long), long[0], long[-1]) == (80, "a", "z")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import chakrakit as ck
 from chakrakit import Binding
 from chakrakit.trace.validation import codes, fix
-from chakrakit.trace.validation.check import Job, check
+from chakrakit.trace.validation.check import BodiesToCheck, check
 from chakrakit.trace.validation.findings import Findings
 from chakrakit.trace.validation.fixes import Fixer
 from support.faulty_traces import COMP, FEEDER_TRACE, ONE_RANK, node, trace_bytes
@@ -111,7 +111,7 @@ def test_circles_are_found_across_pieces_and_repair_leaves_none(seed):
     )
     findings = Findings()
     pieces = [trace_slice(trace, at, 7) for at in range(0, n, 7)]
-    checked = check(Job([lambda: pieces], {0: Binding(0)}), findings, lambda _: None)
+    checked = check(BodiesToCheck([lambda: pieces], {0: Binding(0)}), findings, lambda _: None)
     assert findings.report(1).ok == trace.graph.is_acyclic
     fixer = Fixer(0, checked.dangling[0], checked.circular[0])
     assert ck.Trace.concat(map(fixer.fixed, pieces)).graph.is_acyclic

@@ -23,7 +23,10 @@ def found(trace: Trace) -> list[tuple[str, str | None, str]]:
     [
         ({"type": [COMP]}, []),
         ({"type": [0]}, [("invalid-type", "a", "has no type, or INVALID_NODE")]),
-        ({"type": [99]}, [("unknown-type", "a", "has type 99, which the schema has not; kept")]),
+        (
+            {"type": [99]},
+            [("unknown-type", "a", "has type 99, which the schema does not have; kept")],
+        ),
         ({"type": [COMP], "duration_ns": [-3]}, [("negative-duration", "a", "duration_ns is -3")]),
         (
             {"type": [COMP], "start_time_micros": [2**63 // 1000]},

@@ -3,7 +3,7 @@
 import numpy as np
 
 from chakrakit import TraceBuilder
-from chakrakit.trace.validation.findings import Entries, Spool, short_names
+from chakrakit.trace.validation.findings import Entries, PieceSpool, short_names
 
 
 def piece(*names):
@@ -14,7 +14,7 @@ def piece(*names):
 
 
 def test_ids_names_and_dependencies_come_back():
-    spool = Spool()
+    spool = PieceSpool()
     none = Entries(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.uint8))
     one = Entries(np.array([7], np.uint64), np.array([2]), np.array([128], np.uint8))
     first, second = piece("a", "b"), piece("c\n")

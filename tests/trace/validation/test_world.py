@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder
-from chakrakit.trace.validation.communication import CommunicationReader, World
+from chakrakit.trace.validation.communication import CommunicationReader, RanksToCheck
 
 
-def world(groups: dict[str, list[int]]) -> World:
+def world(groups: dict[str, list[int]]) -> RanksToCheck:
     t = TraceBuilder()
     t.collective("sum", CollectiveType.ALL_REDUCE, 8, pg_name="g")
     reader = CommunicationReader()
     reader.add(t.build())
     bindings = {0: Binding(0, {"g": "left"}), 1: Binding(0, {"g": "right"})}
-    return World([reader.finish()], bindings, Groups(groups))
+    return RanksToCheck([reader.finish()], bindings, Groups(groups))
 
 
 def test_its_size_counts_ranks_that_only_groups_name() -> None:
     assert world({"left": [0], "right": [1]}).size == 2
     assert world({"left": [0, 6], "right": [1]}).size == 7
-    assert World([], {}, Groups()).size == 0
+    assert RanksToCheck([], {}, Groups()).size == 0
 
 
 def test_members_are_those_of_the_group_and_all_ranks_where_it_is_everybody() -> None:

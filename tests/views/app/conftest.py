@@ -10,7 +10,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.passes.storage import Storage
-from chakrakit.views.app.session import Session
+from chakrakit.views.app.session import AppSession
 from chakrakit.views.app.shown_run import ShownRun
 from support import paths
 from support.recorded import linked
@@ -23,7 +23,7 @@ DATA = paths.DATA / "pytorch"
 class Client:
     """Asks the app without a network; analyses are waited for where they are needed."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: AppSession) -> None:
         from starlette.testclient import TestClient
 
         from chakrakit.views.app.server import app
@@ -50,7 +50,7 @@ class Client:
 @pytest.fixture
 def client() -> Callable[..., Client]:
     return lambda *runs: Client(
-        Session([ShownRun(run, f"run {i}", []) for i, run in enumerate(runs)])
+        AppSession([ShownRun(run, f"run {i}", []) for i, run in enumerate(runs)])
     )
 
 
@@ -87,7 +87,7 @@ def server(two_ranks, monkeypatch):
     monkeypatch.setattr(connection, "REQUEST_S", 0.1)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    web = app(Session([ShownRun(two_ranks, "run", [])]), port)
+    web = app(AppSession([ShownRun(two_ranks, "run", [])]), port)
     config = uvicorn.Config(
         web, http=connection.Connection, ws="none", log_level="critical", lifespan="off"
     )

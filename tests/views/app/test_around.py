@@ -13,12 +13,12 @@ def test_the_graph_around_a_node_goes_from_left_to_right(client, pipeline):
     trace = pipeline.trace(0)
     busiest = int(np.argmax(np.bincount(trace.edges.dst, minlength=len(trace))))
     for hops in (1, 2, 4):
-        found = ask("around", rank=0, row=busiest, hops=hops)
-        column = {n["row"]: n["column"] for n in found["nodes"]}
+        graph = ask("around", rank=0, row=busiest, hops=hops)
+        column = {n["row"]: n["column"] for n in graph["nodes"]}
         assert column[busiest] == 0
-        assert all(column[e["from"]] < column[e["to"]] for e in found["edges"])
+        assert all(column[e["from"]] < column[e["to"]] for e in graph["edges"])
         near = {p.row for p, _ in trace[busiest].parents}
-        assert near <= set(column) or found["hidden"]
+        assert near <= set(column) or graph["hidden"]
         assert len(column) <= 1 + 2 * hops * 12
 
 
@@ -31,8 +31,8 @@ def test_a_node_that_is_reached_twice_stands_after_all_it_needs(client):
     t.comp("d", stream=0, deps=[a, c])
     times = Times(np.arange(4) * 10, np.arange(4) * 10 + 5)
     ask = client(run_of(ck.TraceSet([t.build()]), {0: times}, tick_ps=1000))
-    found = ask("around", rank=0, row=a, hops=3)
-    assert {n["name"]: n["column"] for n in found["nodes"]} == {"a": 0, "b": 1, "c": 2, "d": 3}
+    graph = ask("around", rank=0, row=a, hops=3)
+    assert {n["name"]: n["column"] for n in graph["nodes"]} == {"a": 0, "b": 1, "c": 2, "d": 3}
     near = ask("around", rank=0, row=a, hops=1)
     assert [(e["from"], e["to"], e["edge"]) for e in near["edges"]] == [
         (0, 1, "data"),

@@ -6,29 +6,29 @@ import numpy as np
 
 from chakrakit.errors import TraceError
 from chakrakit.views.app import findings as room
-from chakrakit.views.app.findings import Findings
+from chakrakit.views.app.findings import BackgroundAnalysis
 
 
 def test_it_begins_when_asked_and_keeps_what_it_found(two_ranks):
-    findings = Findings(two_ranks)
+    findings = BackgroundAnalysis(two_ranks)
     assert (findings.state, findings.done, findings.total) == ("idle", 0, 2)
-    found = findings.wait()
+    analyzed = findings.wait()
     assert findings.state == "done"
     assert findings.done == findings.total
-    assert findings.wait() is found
+    assert findings.wait() is analyzed
 
 
 def test_the_path_is_told_rank_by_rank(two_ranks):
     """Rank 1 computes until 30 µs and comes last to the sum: its forward pass is on the path."""
-    found = Findings(two_ranks).wait()
-    line = found.path(1)
+    analyzed = BackgroundAnalysis(two_ranks).wait()
+    line = analyzed.path(1)
     assert (int(line.start[0]), int(line.end[0])) == (0, 30_000)
-    assert 1 in found.on_path(1, np.array([2, 0, 1], np.int32)).tolist()
-    assert found.on_path(0, np.array([0], np.int32)).tolist() == []
-    longest, count = found.longest(0, 60_000, 1)
+    assert 1 in analyzed.on_path(1, np.array([2, 0, 1], np.int32)).tolist()
+    assert analyzed.on_path(0, np.array([0], np.int32)).tolist() == []
+    longest, count = analyzed.longest(0, 60_000, 1)
     assert [(s.rank, s.name) for s in longest] == [(1, "forward")]
-    assert count == len(found.analysis.critical_path.segments)
-    assert found.longest(56_000, 60_000, 5) == ([], 0)
+    assert count == len(analyzed.analysis.critical_path.segments)
+    assert analyzed.longest(56_000, 60_000, 5) == ([], 0)
 
 
 def test_a_run_that_cannot_be_analyzed_says_why(two_ranks, monkeypatch):
@@ -36,7 +36,7 @@ def test_a_run_that_cannot_be_analyzed_says_why(two_ranks, monkeypatch):
         raise TraceError("a circle of waits")
 
     monkeypatch.setattr(room, "analyze_rows", refuse)
-    findings = Findings(two_ranks)
+    findings = BackgroundAnalysis(two_ranks)
     assert findings.wait() is None
     assert (findings.state, findings.error) == ("failed", "a circle of waits")
 
@@ -46,6 +46,6 @@ def test_too_little_memory_is_no_silence(two_ranks, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(room, "analyze_rows", exhaust)
-    findings = Findings(two_ranks)
+    findings = BackgroundAnalysis(two_ranks)
     assert findings.wait() is None
     assert "not enough memory to analyze this run; choose ranks" in findings.error

@@ -41,8 +41,8 @@ def mutated_query(rng: Random) -> dict[str, str]:
         elif way == 2:
             query[name] = rng.choice(TEXT)[:3000].encode("utf-8", "replace").decode()
         else:
-            said = mutated_bytes(rng, _VALID[name].encode())[:3000]
-            query[name] = said.decode("utf-8", "replace")
+            sent_text = mutated_bytes(rng, _VALID[name].encode())[:3000]
+            query[name] = sent_text.decode("utf-8", "replace")
     return query
 
 
@@ -54,20 +54,20 @@ ANSWERS = (
 
 def statuses(web, runs: int, seed: int = 0) -> set[int]:
     rng = Random(seed)
-    found = set()
+    answered = set()
     for _ in range(runs):
         address = f"/api/{rng.choice(ANSWERS)}"
         if rng.random() < 0.1:
             address = "/" + quote(mutated_bytes(rng, address.encode()))[:500]
         method = rng.choice(("GET",) * 9 + ("POST", "HEAD", "PUT", "OPTIONS"))
-        found.add(web.request(method, address, params=mutated_query(rng)).status_code)
-    return found
+        answered.add(web.request(method, address, params=mutated_query(rng)).status_code)
+    return answered
 
 
 @pytest.mark.slow
 def test_mutated_requests_are_answered_or_refused(client, two_ranks):
-    found = statuses(client(two_ranks, two_ranks).analyzed().web, RUNS)
-    assert {200, 400} <= found <= {200, 400, 404, 405}
+    answered = statuses(client(two_ranks, two_ranks).analyzed().web, RUNS)
+    assert {200, 400} <= answered <= {200, 400, 404, 405}
 
 
 @pytest.mark.parametrize("text", _SEARCHES)
@@ -79,15 +79,15 @@ def test_searches_for_nonsense_are_answered_or_refused(client, two_ranks, text):
 def wire_statuses(port: int, runs: int, seed: int = 0) -> set[bytes]:
     """First lines of answers to requests whose bytes were changed."""
     rng = Random(seed)
-    found = set()
+    answered = set()
     for _ in range(runs):
         path = f"/api/{rng.choice(ANSWERS)}?{urlencode(mutated_query(rng))}"
-        found.add(talk(port, mutated_bytes(rng, request_of(port, path)))[9:12])
-    return found
+        answered.add(talk(port, mutated_bytes(rng, request_of(port, path)))[9:12])
+    return answered
 
 
 @pytest.mark.slow
 def test_requests_changed_on_the_wire_are_no_error_of_the_server(server):
-    found = wire_statuses(server, 60)
-    assert b"200" in found
-    assert not {status for status in found if status.startswith(b"5")}
+    answered = wire_statuses(server, 60)
+    assert b"200" in answered
+    assert not {status for status in answered if status.startswith(b"5")}

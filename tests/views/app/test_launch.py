@@ -9,7 +9,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.errors import ConfigError
 from chakrakit.views.app import open_session, serve
-from chakrakit.views.app.session import Session
+from chakrakit.views.app.session import AppSession
 from chakrakit.views.app.shown_run import ShownRun
 
 
@@ -48,4 +48,4 @@ def test_a_port_that_is_taken_is_refused_where_it_was_asked_for(two_ranks):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"port {port} cannot be used .* choose another"):
-            serve(Session([ShownRun(two_ranks, "run", [])]), port, False, print)
+            serve(AppSession([ShownRun(two_ranks, "run", [])]), port, False, print)

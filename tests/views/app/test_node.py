@@ -46,10 +46,13 @@ def test_edges_are_those_of_the_trace(client, pipeline):
     ask = client(pipeline)
     trace = pipeline.trace(1)
     for row in range(0, len(trace), 97):
-        node, told = ask("node", rank=1, row=row), trace[row]
-        for ends, known in ((node["parents"], told.parents), (node["children"], told.children)):
-            assert ends["count"] == len(known)
-            assert [n["row"] for n in ends["shown"]] == [n.row for n, _ in known][:200]
+        node, record = ask("node", rank=1, row=row), trace[row]
+        for ends, expected in (
+            (node["parents"], record.parents),
+            (node["children"], record.children),
+        ):
+            assert ends["count"] == len(expected)
+            assert [n["row"] for n in ends["shown"]] == [n.row for n, _ in expected][:200]
 
 
 def test_of_folded_ranks_each_has_its_own_peers(client):
@@ -63,5 +66,5 @@ def test_of_folded_ranks_each_has_its_own_peers(client):
     for rank, peer in ((0, 1), (1, 0), (2, 3), (3, 2)):
         node = ask("node", rank=rank, row=0)
         assert [p["rank"] for p in node["peers"]["shown"]] == [peer]
-        named = [w["node"]["rank"] for w in node["waits"] if w["node"]]
-        assert set(named) <= {rank, peer}
+        ranks = [w["node"]["rank"] for w in node["waits"] if w["node"]]
+        assert set(ranks) <= {rank, peer}

@@ -30,6 +30,6 @@ def test_rows_nested_deeper_than_a_screen_are_counted(client):
     ask = client(ck.Run([trace]))
     layout = ask("rank", rank=0)
     assert (layout["too_deep"], layout["tracks"][0]["depth"]) == (100, 200)
-    found = ask("window", rank=0, first=0, last=1, **{"from": 0, "to": 10_000, "width": 100})
-    assert [line["row"] for line in found["lines"]] == [[i] for i in range(200)]
+    window = ask("window", rank=0, first=0, last=1, **{"from": 0, "to": 10_000, "width": 100})
+    assert [line["row"] for line in window["lines"]] == [[i] for i in range(200)]
     assert ask("node", rank=0, row=299)["depth"] == -1

@@ -62,12 +62,12 @@ def test_of_too_many_searches_some_are_told_to_ask_again(client, two_ranks, monk
     monkeypatch.setattr(server, "search", slow)
     web = client(two_ranks).web
     with ThreadPoolExecutor(count) as pool:
-        asked = [pool.submit(web.get, "/api/search?text=a") for _ in range(count)]
+        searches = [pool.submit(web.get, "/api/search?text=a") for _ in range(count)]
         for _ in range(count):
             begun.acquire()
         refused = web.get("/api/search?text=b&first=0").json()
         assert (refused["hits"], refused["next"]) == ([], 0)
         assert web.get("/api/session").status_code == 200
         go.set()
-        assert all(answer.result().json() == {"waited": True} for answer in asked)
+        assert all(answer.result().json() == {"waited": True} for answer in searches)
     assert web.get("/api/search?text=a").json() == {"waited": True}

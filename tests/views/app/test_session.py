@@ -23,10 +23,10 @@ def test_the_critical_path_is_listed_and_marked(client, two_ranks):
     assert path["length"] == 55_000
     first = path["segments"][0]
     assert (first["rank"], first["name"], first["length"]) == (1, "forward", 30_000)
-    found = ask("window", rank=1, first=0, last=2, **{"from": 0, "to": 60_000, "width": 60})
-    marked = [found["names"][line["name"][i]] for line in found["lines"] for i in line["path"]]
+    window = ask("window", rank=1, first=0, last=2, **{"from": 0, "to": 60_000, "width": 60})
+    marked = [window["names"][line["name"][i]] for line in window["lines"] for i in line["path"]]
     assert marked[0] == "forward"
-    assert found["path"]["start"][0] == 0
+    assert window["path"]["start"][0] == 0
     assert ask("path", **{"from": 56_000, "to": 60_000})["segments"] == []
 
 
@@ -70,9 +70,9 @@ def test_two_runs_tell_what_changed(client):
         run({"same": 100, "grows": 100, "shrinks": 100, "gone": 5}),
         run({"same": 101, "grows": 150, "shrinks": 50, "new": 5}),
     )
-    shown = {}
+    drawn = {}
     for side in (0, 1):
-        found = ask(
+        window = ask(
             "window",
             side=side,
             rank=0,
@@ -81,12 +81,12 @@ def test_two_runs_tell_what_changed(client):
             paint="change",
             **{"from": 0, "to": 400, "width": 100},
         )
-        (line,) = found["lines"]
+        (line,) = window["lines"]
         names = ask("session")["changes"]
         pairs = zip(line["name"], line["code"], strict=True)
-        shown[side] = {found["names"][n]: names[c]["name"] for n, c in pairs}
-    assert shown[0] == {"same": "same", "grows": "slower", "shrinks": "faster", "gone": "alone"}
-    assert shown[1] == {"same": "same", "grows": "slower", "shrinks": "faster", "new": "alone"}
+        drawn[side] = {window["names"][n]: names[c]["name"] for n, c in pairs}
+    assert drawn[0] == {"same": "same", "grows": "slower", "shrinks": "faster", "gone": "alone"}
+    assert drawn[1] == {"same": "same", "grows": "slower", "shrinks": "faster", "new": "alone"}
     twin = ask("node", side=1, rank=0, row=1)["twin"]
     assert (twin["change"], twin["node"]["name"], twin["node"]["length"]) == (
         "slower",
@@ -103,11 +103,11 @@ def test_two_runs_tell_what_changed(client):
 
 def test_the_window_for_perfetto_holds_what_touches_it(client, two_ranks):
     web = client(two_ranks).web
-    given = {"ranks": "0,1", "from": 0, "to": 20_000, "width": 1}
-    content = web.get("/api/perfetto", params=given).content
+    parameters = {"ranks": "0,1", "from": 0, "to": 20_000, "width": 1}
+    content = web.get("/api/perfetto", params=parameters).content
     assert b"forward" in content
     assert b"rank 1" in content
-    late = web.get("/api/perfetto", params=given | {"from": 51_000, "to": 52_000}).content
+    late = web.get("/api/perfetto", params=parameters | {"from": 51_000, "to": 52_000}).content
     assert b"update" in late
     assert len(late) < len(content)
-    assert web.get("/api/perfetto", params=given | {"ranks": ""}).status_code == 400
+    assert web.get("/api/perfetto", params=parameters | {"ranks": ""}).status_code == 400

@@ -46,18 +46,18 @@ def test_large_runs_are_analyzed_when_asked_only(client, two_ranks, monkeypatch)
 
 
 def test_values_used_last_are_kept_up_to_a_total_size():
-    made = []
+    calls = []
 
     def make(value):
-        return lambda: made.append(value) or value
+        return lambda: calls.append(value) or value
 
     recent = Recent(threading.RLock(), 10, lambda value: value)
     for value in (4, 5, 4, 6):  # 4 was asked for again, so that 5 goes first and then 4
         assert recent.get(value, make(value)) == value
-    assert made == [4, 5, 6]
+    assert calls == [4, 5, 6]
     assert recent.get(4, make(4)) == 4
     assert recent.get(5, make(5)) == 5
-    assert made == [4, 5, 6, 5]
+    assert calls == [4, 5, 6, 5]
 
 
 def test_an_answer_that_takes_long_is_none_and_there_the_next_time(two_ranks):
@@ -75,11 +75,11 @@ def test_a_rank_that_is_not_there_is_named(two_ranks):
 
 def test_searches_that_nobody_waits_for_do_not_pile_up(two_ranks):
     """Behind one that takes long, the others are forgotten when their requests end."""
-    side, go, made = ShownRun(two_ranks, "slow", []), threading.Event(), []
+    side, go, calls = ShownRun(two_ranks, "slow", []), threading.Event(), []
     assert side.answer("long", go.wait, 0.01) is None
     for number in range(20):
-        assert side.answer(number, lambda number=number: made.append(number), 0.0) is None
+        assert side.answer(number, lambda number=number: calls.append(number), 0.0) is None
     go.set()
     assert side.answer("long", go.wait, 60) is True
     assert side.answer("new", lambda: "found", 60) == "found"
-    assert made == []
+    assert calls == []

@@ -13,10 +13,10 @@ def test_a_window_holds_the_slices_with_names_and_kinds(client, two_ranks):
         "device 0 stream 7",
         "device 0 stream 20",
     ]
-    found = ask("window", rank=0, **{"from": 0, "to": 60_000, "width": 60, "first": 0, "last": 2})
+    answer = ask("window", rank=0, **{"from": 0, "to": 60_000, "width": 60, "first": 0, "last": 2})
     slices = [
-        (found["names"][name], start, length, code)
-        for line in found["lines"]
+        (answer["names"][name], start, length, code)
+        for line in answer["lines"]
         for name, start, length, code in zip(
             line["name"], line["start"], line["length"], line["code"], strict=True
         )
@@ -26,7 +26,7 @@ def test_a_window_holds_the_slices_with_names_and_kinds(client, two_ranks):
         ("update", 50_000, 5_000, 0),
         ("sum", 10_000, 40_000, 1),
     ]
-    compute, communication, copies = found["strip"]
+    compute, communication, copies = answer["strip"]
     assert compute == [255] * 10 + [0] * 40 + [255] * 5 + [0] * 5
     assert communication == [0] * 10 + [255] * 40 + [0] * 10
     assert not any(copies)
@@ -40,11 +40,11 @@ def test_all_slices_of_a_recording_are_somewhere_at_full_zoom(client, pipeline):
     rows: set[int] = set()
     step = (end - begin) // 40 + 1
     for at in range(begin, end + 1, step):
-        found = ask(
+        answer = ask(
             "window", rank=0, first=0, last=99, **{"from": at, "to": at + step, "width": 7999}
         )
-        assert not any(line["bucket"] for line in found["lines"])
-        rows.update(row for line in found["lines"] for row in line["row"])
+        assert not any(line["bucket"] for line in answer["lines"])
+        rows.update(row for line in answer["lines"] for row in line["row"])
     view = rank_view(pipeline, 0)
     assert rows == set(np.flatnonzero(view.ran & (view.kind != 4)).tolist())
 

@@ -8,21 +8,21 @@ import threading
 
 import pytest
 
-from chakrakit.views.app.shown_run import Worker
+from chakrakit.views.app.shown_run import TaskThread
 
 
 def test_tasks_are_done_in_order_and_errors_given_to_who_asks():
-    worker, done = Worker(), []
-    first = worker.submit(lambda: done.append(1) or "first")
+    worker, finished = TaskThread(), []
+    first = worker.submit(lambda: finished.append(1) or "first")
     wrong = worker.submit(lambda: 1 // 0)
-    second = worker.submit(lambda: done.append(2) or "second")
-    assert (first.result(), second.result(), done) == ("first", "second", [1, 2])
+    second = worker.submit(lambda: finished.append(2) or "second")
+    assert (first.result(), second.result(), finished) == ("first", "second", [1, 2])
     with pytest.raises(ZeroDivisionError):
         wrong.result()
 
 
 def test_a_task_that_is_not_begun_can_be_cancelled():
-    worker, go = Worker(), threading.Event()
+    worker, go = TaskThread(), threading.Event()
     running = worker.submit(go.wait)
     waiting = worker.submit(lambda: "never")
     while not running.running():
@@ -35,7 +35,7 @@ def test_a_task_that_is_not_begun_can_be_cancelled():
 @pytest.mark.slow
 def test_the_program_ends_while_a_task_runs():
     program = (
-        "import time; from chakrakit.views.app import worker; "
-        "worker.Worker().submit(lambda: time.sleep(999))"
+        "import time; from chakrakit.views.app.shown_run import TaskThread; "
+        "TaskThread().submit(lambda: time.sleep(999))"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=120).returncode == 0

@@ -15,8 +15,8 @@ def parsed(markup):
 
 def boxes(chart):
     """(x, width, title) of rectangles that have a title."""
-    found = [(r, r.find(f"{SVG}title")) for r in chart.iter(f"{SVG}rect")]
-    return [(float(r.get("x")), float(r.get("width")), t.text) for r, t in found if t is not None]
+    boxes = [(r, r.find(f"{SVG}title")) for r in chart.iter(f"{SVG}rect")]
+    return [(float(r.get("x")), float(r.get("width")), t.text) for r, t in boxes if t is not None]
 
 
 def test_parts_of_a_bar_fill_their_share_one_after_another():

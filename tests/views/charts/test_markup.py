@@ -4,8 +4,8 @@ from chakrakit.views.charts import Markup, join, tag
 
 
 def test_texts_and_attributes_are_escaped():
-    made = tag("p", "<b>", class_='x"y')
-    assert made == '<p class="x&quot;y">&lt;b&gt;</p>'
+    markup = tag("p", "<b>", class_='x"y')
+    assert markup == '<p class="x&quot;y">&lt;b&gt;</p>'
 
 
 def test_markup_inside_markup_stays():

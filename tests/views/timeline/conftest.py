@@ -38,11 +38,11 @@ def trace_class(tmp_path_factory):
 @pytest.fixture
 def perfetto(trace_class, tmp_path):
     def parse(run: Run, options: TimelineOptions | None = None) -> Parsed:
-        found = write_timeline(run, tmp_path / "t.pftrace", options)
+        exported = write_timeline(run, tmp_path / "t.pftrace", options)
         packets = trace_class.FromString((tmp_path / "t.pftrace").read_bytes()).packet
         parsed = Parsed(packets)
-        assert sum(map(len, parsed.slices.values())) == found.nodes
-        assert len(parsed.stops) == found.edges
+        assert sum(map(len, parsed.slices.values())) == exported.nodes
+        assert len(parsed.stops) == exported.edges
         return parsed
 
     return parse

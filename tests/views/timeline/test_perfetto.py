@@ -35,10 +35,10 @@ def test_times_are_those_of_the_run(perfetto, on_gpu):
     parsed = perfetto(on_gpu)
     trace = on_gpu.trace(0)
     device = np.flatnonzero(~trace.column("is_cpu_op").astype(bool))
-    told = sorted(
+    drawn_slices = sorted(
         (s[1], s[2]) for t, slices in parsed.slices.items() if "stream" in t for s in slices
     )
-    assert told == sorted(
+    assert drawn_slices == sorted(
         zip(trace.start_ns[device].tolist(), trace.end_ns[device].tolist(), strict=True)
     )
 
@@ -85,5 +85,5 @@ def test_nodes_without_length_and_equal_times(perfetto):
 
 def test_slices_are_small(on_gpu, tmp_path):
     """A slice with its arrows takes under 60 bytes; names are written once."""
-    found = write_timeline(on_gpu, tmp_path / "t.pftrace", TimelineOptions(memory=False))
-    assert (tmp_path / "t.pftrace").stat().st_size < 60 * found.nodes
+    written = write_timeline(on_gpu, tmp_path / "t.pftrace", TimelineOptions(memory=False))
+    assert (tmp_path / "t.pftrace").stat().st_size < 60 * written.nodes

@@ -61,8 +61,8 @@ def test_figures_over_time_become_counters(perfetto, chrome):
         "trace › rank 0 › queue depth up": [(0, 1), (10, 7)],
         "trace › rank 0 › queue depth down": [(5, 3)],
     }
-    told = [(e["name"], e["ts"], e["args"]["items"]) for e in chrome(run) if e["ph"] == "C"]
-    assert ("queue depth up", 0.01, 7) in told
+    counted = [(e["name"], e["ts"], e["args"]["items"]) for e in chrome(run) if e["ph"] == "C"]
+    assert ("queue depth up", 0.01, 7) in counted
 
 
 def test_a_window_has_what_touches_it_and_only_whole_arrows(two_ranks):
@@ -90,8 +90,8 @@ def test_one_rank_is_drawn_for_many_that_do_the_same(chrome):
     bindings = {r: ck.Binding(0, {}, {1: r ^ 1}) for r in range(66)}
     times = Times(np.array([0, 10, 10, 20]), np.array([10, 20, 20, 30]))
     run = Run([t.build()], bindings, times=[times], timing=dict.fromkeys(range(66), 0))
-    named = [e["args"]["name"] for e in chrome(run) if e.get("name") == "process_name"]
-    assert named == ["rank 0 (1 of 66 alike)"]
+    labels = [e["args"]["name"] for e in chrome(run) if e.get("name") == "process_name"]
+    assert labels == ["rank 0 (1 of 66 alike)"]
     every = chrome(run, TimelineOptions(every_rank=True))
     assert sum(e.get("name") == "process_name" for e in every) == 66
     assert not [e for e in chrome(run) if e["ph"] in "st"]  # no arrow from a rank to itself

@@ -6,7 +6,7 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import check
-from chakrakit.workloads.models import from_plain, named
+from chakrakit.workloads.models import from_plain, model_named
 
 CONFIG = {
     "model_type": "llama", "num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 8,
@@ -72,4 +72,4 @@ def test_a_config_too_large_or_of_other_types(change, says, tmp_path):
 def test_a_config_that_is_no_text_or_too_deep(content, tmp_path):
     (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(ConfigError, match="not a config"):
-        named(str(tmp_path / "config.json"))
+        model_named(str(tmp_path / "config.json"))

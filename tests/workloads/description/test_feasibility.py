@@ -9,7 +9,7 @@ import pytest
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
 from chakrakit.workloads.generate import dry_run, generated, refuse_over_capacity
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 SMALL = Decoder(layers=4, hidden=64, heads=8, kv_heads=4, vocab=96)
 MOE = SMALL.replace(experts=8, top_k=2, expert_ffn=32)
@@ -69,8 +69,8 @@ REFUSED: list[tuple[Decoder, dict[str, Any], dict[str, Any], str]] = [
     (SMALL, {"dp": 0}, {}, "dp is 0; it must be 1 or more"),
     (SMALL.replace(positions=32), {}, {"seq": 64}, "seq 64 is more than decoder's 32 positions"),
     (SMALL, {}, {"imbalance": 0.5}, "imbalance is about experts"),
-    (named("vit-b-16"), {}, {"kind": "decode"}, "decode is for decoders"),
-    (named("dlrm-criteo"), {"tp": 2}, {}, "no parts for tp, cp or pp; use dp"),
+    (model_named("vit-b-16"), {}, {"kind": "decode"}, "decode is for decoders"),
+    (model_named("dlrm-criteo"), {"tp": 2}, {}, "no parts for tp, cp or pp; use dp"),
 ]
 
 
@@ -83,7 +83,7 @@ def test_refused(model: Decoder, plan: dict[str, Any], step: dict[str, Any], mes
 
 
 def test_more_than_the_device_holds() -> None:
-    found = dry_run(generated(Workload(model=named("llama3.1-70b"), step=Step(seq=128))))
+    found = dry_run(generated(Workload(model=model_named("llama3.1-70b"), step=Step(seq=128))))
     with pytest.raises(
         ConfigError, match=r"stage 0 needs 1,1.* GiB .* and an-a100 has 80\.0; shard more"
     ):

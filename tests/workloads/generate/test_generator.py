@@ -7,7 +7,7 @@ import pytest
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
 from chakrakit.workloads.generate import generate, generated
-from chakrakit.workloads.generate.serving import Served
+from chakrakit.workloads.generate.serving import InferencePrograms
 
 SMALL = Decoder(layers=2, hidden=64, heads=8, kv_heads=4, ffn=96, vocab=96)
 
@@ -15,8 +15,8 @@ SMALL = Decoder(layers=2, hidden=64, heads=8, kv_heads=4, ffn=96, vocab=96)
 def test_the_kind_of_step_says_which_programs_there_are() -> None:
     train = generated(Workload(model=SMALL, step=Step(seq=16)))
     served = generated(Workload(model=SMALL, step=Step(kind="prefill", seq=16)))
-    assert not isinstance(train, Served)
-    assert isinstance(served, Served)
+    assert not isinstance(train, InferencePrograms)
+    assert isinstance(served, InferencePrograms)
     assert (train.tokens, served.tokens) == (16, 16)
 
 

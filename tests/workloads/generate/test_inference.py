@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from chakrakit.trace.validation import validate
 from chakrakit.workloads.description import Decoder, Lengths, Plan, Step, Workload
 from chakrakit.workloads.generate import Figures, Generated, dry_run, generated, touched_experts
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 from support.forms import matmul_weights
 from support.joined import join
 
@@ -75,7 +75,7 @@ def test_tensor_parallel_bytes() -> None:
 
 def test_latent_cache() -> None:
     """DeepSeek-V3 keeps 70,272 bytes per token."""
-    _, found = make(named("deepseek-v3"), Plan(), kind="prefill", seq=7, global_batch=1)
+    _, found = make(model_named("deepseek-v3"), Plan(), kind="prefill", seq=7, global_batch=1)
     assert found.per_rank[0].memory["kv_cache"] == 7 * 70_272
 
 

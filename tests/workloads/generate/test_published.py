@@ -6,7 +6,7 @@ import pytest
 
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import dry_run, generated
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 REAL_RUNS = {
     # Llama-3.1-8B under torchtitan on A100: all-gather and reduce-scatter bytes of rank 0, in GB
@@ -51,7 +51,7 @@ def to_digits(value: float, text: str) -> str:
 @pytest.mark.parametrize("run", REAL_RUNS)
 def test_real_torchtitan_runs(run: str) -> None:
     plan, step, gathered, scattered = REAL_RUNS[run]
-    found = dry_run(generated(Workload(model=named("llama3.1-8b"), plan=plan, step=step)))
+    found = dry_run(generated(Workload(model=model_named("llama3.1-8b"), plan=plan, step=step)))
     comm = found.per_rank[0].comm
     for kind, expected in (("ALL_GATHER", gathered), ("REDUCE_SCATTER", scattered)):
         total = sum(c.bytes for c in comm if c.type == kind) / 1e9
@@ -61,7 +61,7 @@ def test_real_torchtitan_runs(run: str) -> None:
 def test_deepseek_expert_exchange() -> None:
     """2.6172 GB with even routing (a real run with uneven routing moved 2.729)."""
     plan, step = Plan(dp=8, ep=8, data="fsdp", reshard="never"), Step(seq=1024, global_batch=8)
-    found = dry_run(generated(Workload(model=named("deepseek-v3-16b"), plan=plan, step=step)))
+    found = dry_run(generated(Workload(model=model_named("deepseek-v3-16b"), plan=plan, step=step)))
     comm = {(c.type, c.group): c for c in found.per_rank[0].comm}
     assert comm["ALL_TO_ALL", "ep"].bytes == 4 * 26 * 1024 * 6 * 2048 * 2 == 2_617_245_696
     rest = comm["REDUCE_SCATTER", "dp"].bytes / 4
@@ -71,7 +71,7 @@ def test_deepseek_expert_exchange() -> None:
 
 def test_uneven_routing_moves_more_on_the_way_back() -> None:
     plan = Plan(dp=8, ep=8)
-    model = named("deepseek-v3-16b")
+    model = model_named("deepseek-v3-16b")
     made = [
         dry_run(
             generated(
@@ -111,7 +111,7 @@ def test_activation_and_state_memory(size: str) -> None:
         (selective, {"save_gathered": False, "recompute": "selective"}),
     ):
         plan = Plan(tp=tp, pp=pp, schedule=schedule, chunks=chunks, **measures)
-        made = generated(Workload(model=named(f"megatron-{size}"), plan=plan, step=step))
+        made = generated(Workload(model=model_named(f"megatron-{size}"), plan=plan, step=step))
         program = made.classes[0].program
         columns = program.columns
         in_layers = columns["layer"] >= 0
@@ -120,14 +120,14 @@ def test_activation_and_state_memory(size: str) -> None:
         assert held[columns["phase"] == 0].max() / 2**30 == expected
     matrices = sum(
         h.weight.tensor.elements({"tp": tp})
-        for h in program.held
+        for h in program.weights
         if h.weight.kind == "matrix" and not h.weight.tied
     )
     assert 18 * matrices / 2**30 == state
 
 
 def test_full_recompute_keeps_only_inputs() -> None:
-    model = named("megatron-22b")
+    model = model_named("megatron-22b")
     for sp, part in ((False, 1), (True, 8)):
         plan = Plan(tp=8, recompute="full", sequence_parallel=sp)
         step = Step(seq=2048, global_batch=4, micro_batch=4)
@@ -138,7 +138,7 @@ def test_full_recompute_keeps_only_inputs() -> None:
 
 def test_megatron_flops() -> None:
     """Narayanan et al. 2021, equation 3: four passes with full recompute, and three for the model's own."""
-    model = named("megatron-18.4b")
+    model = model_named("megatron-18.4b")
     b, s, layers, d, v = 8, 2048, 40, 6144, 51200
     step = Step(seq=s, global_batch=b)
     full = dry_run(generated(Workload(model=model, plan=Plan(tp=8, recompute="full"), step=step)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.workloads.description import Lengths, Step
-from chakrakit.workloads.generate import Iteration, Piece
+from chakrakit.workloads.generate import Iteration, RequestPiece
 from chakrakit.workloads.generate.requests import iterations, prompts
 
 
@@ -70,8 +70,8 @@ def test_decoding_reads_one_more_token_in_every_pass() -> None:
 
 
 def test_a_chunk_meets_all_that_is_cached_and_half_of_itself() -> None:
-    assert Piece(0, 4, 6, False).pairs == 4 * 6 + 8
-    assert Piece(0, 1, 6, True).pairs == 7
+    assert RequestPiece(0, 4, 6, False).pairs == 4 * 6 + 8
+    assert RequestPiece(0, 1, 6, True).pairs == 7
 
 
 def test_drawn_prompts_differ_between_replicas_and_not_between_runs() -> None:

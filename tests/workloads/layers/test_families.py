@@ -8,7 +8,7 @@ import pytest
 from chakrakit.trace.validation import validate
 from chakrakit.workloads.description import Diffusion, Plan, Recommender, Step, Vision, Workload
 from chakrakit.workloads.generate import dry_run, generated
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 from support.joined import join
 
 VIT = Vision(layers=4, hidden=64, heads=4, ffn=128, image=32, patch=8, class_token=False)
@@ -90,7 +90,7 @@ def test_recommender_trades_tables_for_samples() -> None:
 
 def test_wan_cost_is_mostly_attention() -> None:
     """75,600 tokens of 81 frames of 720p: attention outweighs the projections."""
-    model = named("wan2.1-14b")
+    model = model_named("wan2.1-14b")
     assert model.tokens == 75_600
     made = generated(
         Workload(model=model, plan=Plan(cp=8, context="ulysses", recompute="full"), step=Step())

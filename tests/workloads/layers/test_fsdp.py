@@ -8,8 +8,8 @@ from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.layers import (
     INPUT,
     Block,
+    BlockNode,
     Dim,
-    Node,
     Tensor,
     Unit,
     Weight,
@@ -17,15 +17,23 @@ from chakrakit.workloads.layers import (
     sharded,
 )
 
-UNIT = Unit(10, "dp", 4, "bf16", "fp32", reshard=True, scatter=True)
+UNIT = Unit(
+    elements=10,
+    role="dp",
+    ranks=4,
+    param_dtype="bf16",
+    grad_dtype="fp32",
+    reshard=True,
+    scatter=True,
+)
 
 
 def block() -> Block:
     """Two operators forward; back through the second, then the gradient of the first one's weight."""
-    forward = [Node("a", "matmul", deps=[INPUT]), Node("b", "matmul", deps=[0])]
+    forward = [BlockNode("a", "matmul", deps=[INPUT]), BlockNode("b", "matmul", deps=[0])]
     backward = [
-        Node("b.dx", "matmul", deps=[INPUT], saved=[1]),
-        Node("a.dw", "matmul", deps=[0], weight=True),
+        BlockNode("b.dx", "matmul", deps=[INPUT], saved=[1]),
+        BlockNode("a.dw", "matmul", deps=[0], weight=True),
     ]
     weight = Weight("w", Tensor((Dim(10),), "bf16"), grad_node=1)
     return Block("layer", forward, backward, [weight], 8, 1, 0)

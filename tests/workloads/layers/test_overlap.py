@@ -2,12 +2,12 @@
 
 from chakrakit import generate
 from chakrakit.trace.model import CollectiveType
-from chakrakit.workloads.layers import Block, Node
+from chakrakit.workloads.layers import Block, BlockNode
 from chakrakit.workloads.layers.stack import overlapped
 
 
 def node(name, op, *deps, comm=None):
-    return Node(name, op, comm=comm, role="tp" if comm is not None else "", deps=list(deps))
+    return BlockNode(name, op, comm=comm, role="tp" if comm is not None else "", deps=list(deps))
 
 
 def block(*nodes):

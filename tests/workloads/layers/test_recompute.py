@@ -2,7 +2,7 @@
 
 import pytest
 
-from chakrakit.workloads.layers import INPUT, Block, Node
+from chakrakit.workloads.layers import INPUT, Block, BlockNode
 from chakrakit.workloads.layers.stack import recomputed
 
 
@@ -10,14 +10,14 @@ from chakrakit.workloads.layers.stack import recomputed
 def block():
     """A norm that keeps the input (8 bytes), an attention core that keeps 5 of its own, a matmul."""
     forward = [
-        Node("norm", "vector", alloc=8, deps=[INPUT]),
-        Node("core", "attention", alloc=20, inner=5, core=True, deps=[0]),
-        Node("out", "matmul", alloc=4, deps=[1]),
+        BlockNode("norm", "vector", alloc=8, deps=[INPUT]),
+        BlockNode("core", "attention", alloc=20, inner=5, core=True, deps=[0]),
+        BlockNode("out", "matmul", alloc=4, deps=[1]),
     ]
     backward = [
-        Node("out.grad", "matmul", deps=[INPUT], saved=[1]),
-        Node("core.grad", "attention", core=True, deps=[0], saved=[0]),
-        Node("norm.grad", "vector", deps=[1], saved=[]),
+        BlockNode("out.grad", "matmul", deps=[INPUT], saved=[1]),
+        BlockNode("core.grad", "attention", core=True, deps=[0], saved=[0]),
+        BlockNode("norm.grad", "vector", deps=[1], saved=[]),
     ]
     return Block("layer", forward, backward, [], 8, 2, 2)
 

@@ -6,14 +6,14 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Plan, Step, Workload
-from chakrakit.workloads.models import from_plain, named, read_workload
+from chakrakit.workloads.models import from_plain, model_named, read_workload
 
 
 def test_a_description_is_a_model_a_plan_and_a_step(tmp_path) -> None:
     file = tmp_path / "w.yaml"
     file.write_text("model: mixtral-8x7b\nplan: {dp: 4, ep: 4}\nstep: {seq: 64, global_batch: 4}\n")
     assert read_workload(file) == Workload(
-        model=named("mixtral-8x7b"), plan=Plan(dp=4, ep=4), step=Step(seq=64, global_batch=4)
+        model=model_named("mixtral-8x7b"), plan=Plan(dp=4, ep=4), step=Step(seq=64, global_batch=4)
     )
 
 
@@ -26,7 +26,7 @@ def test_descriptions_say_where_they_are_wrong(tmp_path) -> None:
     with pytest.raises(ConfigError, match="unknown field `tensor`"):
         read_workload(file)
     file.write_text("model: {base: llama3.1-8b, layers: 2}\n")
-    assert read_workload(file).model == named("llama3.1-8b").replace(layers=2)
+    assert read_workload(file).model == model_named("llama3.1-8b").replace(layers=2)
     file.write_text("- a\n")
     with pytest.raises(ConfigError, match="should hold model, plan and step"):
         read_workload(file)

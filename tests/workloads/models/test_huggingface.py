@@ -7,7 +7,7 @@ import pytest
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.generate.figures import parameters
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 from chakrakit.workloads.models.files import read_config
 
 LLAMA = {
@@ -123,5 +123,5 @@ def test_reads_hugging_face_configs(tmp_path) -> None:
     for name, config in known:
         (tmp_path / "config.json").write_text(json.dumps(config))
         for path in (tmp_path, tmp_path / "config.json"):
-            found = parameters(Workload(model=named(str(path))))
-            assert found == parameters(Workload(model=named(name)))
+            found = parameters(Workload(model=model_named(str(path))))
+            assert found == parameters(Workload(model=model_named(name)))

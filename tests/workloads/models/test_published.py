@@ -6,7 +6,7 @@ import pytest
 
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.generate.figures import parameters
-from chakrakit.workloads.models import catalog, named
+from chakrakit.workloads.models import catalog, model_named
 from support.forms import gpt_parameters
 
 PUBLISHED = {
@@ -42,12 +42,12 @@ MEGATRON = {
 
 @pytest.mark.parametrize(("name", "count"), PUBLISHED.items())
 def test_parameters(name: str, count: int) -> None:
-    assert parameters(Workload(model=named(name)))[0] == count
+    assert parameters(Workload(model=model_named(name)))[0] == count
 
 
 @pytest.mark.parametrize(("name", "billions"), MEGATRON.items())
 def test_megatron_sizes(name: str, billions: float) -> None:
-    model = named(f"megatron-{name}")
+    model = model_named(f"megatron-{name}")
     total, _ = parameters(Workload(model=model))
     final_norm = 2 * model.hidden  # the equation leaves it out
     expected = gpt_parameters(model.layers, model.hidden, model.vocab, model.positions)
@@ -56,7 +56,7 @@ def test_megatron_sizes(name: str, billions: float) -> None:
 
 
 def test_active_parameters_of_experts() -> None:
-    total, active = parameters(Workload(model=named("mixtral-8x7b")))
+    total, active = parameters(Workload(model=model_named("mixtral-8x7b")))
     assert total - active == 32 * 6 * 3 * 4096 * 14336  # six of eight experts a layer rest
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.program import Layout
+from chakrakit.workloads.program import WorkloadLayout
 
 SMALL = Decoder(layers=4, hidden=64, heads=8, vocab=96, ffn=96)
 
 
-def layout(batch: int = 8, model: Decoder = SMALL, **plan: object) -> Layout:
+def layout(batch: int = 8, model: Decoder = SMALL, **plan: object) -> WorkloadLayout:
     step = Step(seq=16, global_batch=batch)
-    return Layout(Workload(model=model, plan=Plan(**plan), step=step))  # type: ignore[arg-type]
+    return WorkloadLayout(Workload(model=model, plan=Plan(**plan), step=step))  # type: ignore[arg-type]
 
 
 def test_layers_are_split_evenly_with_the_ends_at_the_ends() -> None:
@@ -85,4 +85,4 @@ def test_a_tied_table_is_held_once_where_both_ends_are_on_one_rank() -> None:
         one = layout(model=tied, pp=pp)
         assert one.tie_is_local is local
         head = one.stack.block("head").weights
-        assert one.held(head) == (0 if local else 96 * 64) + 64
+        assert one.unsharded_elements(head) == (0 if local else 96 * 64) + 64

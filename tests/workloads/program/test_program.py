@@ -8,15 +8,15 @@ from itertools import pairwise
 import numpy as np
 
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.program import MESSAGES, Layout, Program, Stage, stage_program
+from chakrakit.workloads.program import MESSAGES, Stage, StageProgram, WorkloadLayout, stage_program
 from chakrakit.workloads.program.program import COMPUTE
 
 SMALL = Decoder(layers=2, hidden=64, heads=8, vocab=96, ffn=96)
 
 
-def made(stage: int = 0, batch: int = 2, **plan: object) -> tuple[Layout, Program]:
+def made(stage: int = 0, batch: int = 2, **plan: object) -> tuple[WorkloadLayout, StageProgram]:
     step = Step(seq=16, global_batch=batch)
-    layout = Layout(Workload(model=SMALL, plan=Plan(**plan), step=step))  # type: ignore[arg-type]
+    layout = WorkloadLayout(Workload(model=SMALL, plan=Plan(**plan), step=step))  # type: ignore[arg-type]
     return layout, stage_program(layout, stage)
 
 
@@ -66,7 +66,7 @@ def test_both_ends_of_a_message_have_the_same_tags() -> None:
 def test_a_gradient_is_complete_in_the_last_task_that_makes_one() -> None:
     layout, program = made(batch=3)
     stage = Stage(layout, 0)
-    held = stage.held()[0]
+    held = stage.held_weights()[0]
     row = stage.gradient_row(held)
     assert program.columns["micro_batch"][row] == 2
     name = layout.book.names.texts[program.columns["name"][row]]

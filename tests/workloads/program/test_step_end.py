@@ -6,7 +6,7 @@ import pytest
 
 from chakrakit.operators import ADAM
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.program import Layout, Stage, step_end_nodes
+from chakrakit.workloads.program import Stage, WorkloadLayout, step_end_nodes
 from chakrakit.workloads.program.step_end import StepEndNode, optimizer_share
 
 SMALL = Decoder(layers=2, hidden=64, heads=8, vocab=96, ffn=96)
@@ -15,8 +15,8 @@ PARAMETERS = 2 * (4 * 64 * 64 + 3 * 64 * 96 + 2 * 64) + 2 * 96 * 64 + 64
 
 def tail(stage: int = 0, step: dict | None = None, **plan: object) -> list[StepEndNode]:
     own = Step(seq=16, global_batch=8, **(step or {}))
-    layout = Layout(Workload(model=SMALL, plan=Plan(**plan), step=own))  # type: ignore[arg-type]
-    return step_end_nodes(layout, stage, Stage(layout, stage).held())
+    layout = WorkloadLayout(Workload(model=SMALL, plan=Plan(**plan), step=own))  # type: ignore[arg-type]
+    return step_end_nodes(layout, stage, Stage(layout, stage).held_weights())
 
 
 def told(nodes: list[StepEndNode]) -> list[tuple[str, str, str]]:
@@ -67,9 +67,9 @@ def test_a_tied_table_of_two_stages_is_summed_between_them() -> None:
     tied = Workload(
         model=SMALL.replace(tied=True), plan=Plan(pp=2), step=Step(seq=16, global_batch=8)
     )
-    layout = Layout(tied)
+    layout = WorkloadLayout(tied)
     for stage in (0, 1):
-        nodes = step_end_nodes(layout, stage, Stage(layout, stage).held())
+        nodes = step_end_nodes(layout, stage, Stage(layout, stage).held_weights())
         [one] = [n.node for n in nodes if n.node.role == "embedding"]
         assert (one.name, one.comm_size) == ("gradients.tied", 4 * 96 * 64)
 
@@ -86,9 +86,9 @@ def test_what_is_left_out_is_left_out(step: dict, plan: dict) -> None:
 
 
 def test_a_rank_updates_its_share_rounded_up() -> None:
-    layout = Layout(
+    layout = WorkloadLayout(
         Workload(model=SMALL, plan=Plan(dp=5, data="zero1"), step=Step(seq=16, global_batch=5))
     )
-    held = Stage(layout, 0).held()[0]
+    held = Stage(layout, 0).held_weights()[0]
     assert held.weight.name == "embedding.weight"
     assert optimizer_share(layout, held) == -(-96 * 64 // 5)

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.layers import INPUT, Node
+from chakrakit.workloads.layers import INPUT, BlockNode
 from chakrakit.workloads.program import TextTables, TiledColumns, table_of
 from chakrakit.workloads.program.tables import PHASES, Codes, picked
 
 
-def nodes() -> list[Node]:
+def nodes() -> list[BlockNode]:
     return [
-        Node("a", "matmul", flops=7, deps=[INPUT], role="tp", dtype="bf16"),
-        Node("b", "vector", deps=[0], weight=True, alloc=5),
-        Node("a", "matmul", deps=[0, 1], saved=[4], recompute=True),
+        BlockNode("a", "matmul", flops=7, deps=[INPUT], role="tp", dtype="bf16"),
+        BlockNode("b", "vector", deps=[0], weight=True, alloc=5),
+        BlockNode("a", "matmul", deps=[0, 1], saved=[4], recompute=True),
     ]
 
 
@@ -32,7 +32,7 @@ def test_nodes_become_columns_and_pairs() -> None:
     assert [PHASES[p] for p in table.columns["phase"]] == ["backward", "weight", "recompute"]
     assert table.columns["flops"].tolist() == [7, 0, 0]
     assert table.columns["comm"].tolist() == [-1, -1, -1]
-    assert table.own.tolist() == [[0, 1], [0, 2], [1, 2]]
+    assert table.deps.tolist() == [[0, 1], [0, 2], [1, 2]]
     assert (table.inputs.tolist(), table.saved.tolist()) == ([0], [[4, 2]])
 
 
@@ -45,7 +45,7 @@ def test_a_part_keeps_what_is_within_it() -> None:
     table = table_of(nodes(), TextTables(), "backward")
     part, place = picked(table, np.array([True, False, True]))
     assert place.tolist() == [0, -1, 1]
-    assert part.own.tolist() == [[0, 1]]
+    assert part.deps.tolist() == [[0, 1]]
     assert (part.inputs.tolist(), part.saved.tolist()) == ([0], [[4, 1]])
     assert len(table_of([], TextTables(), "forward")) == 0
 
@@ -72,5 +72,7 @@ def test_rows_of_a_table_are_repeated_and_lengthened() -> None:
 def test_a_node_with_numbers_beyond_64_bits_is_named() -> None:
     with pytest.raises(ConfigError, match="wide has numbers beyond 64 bits; check the sizes"):
         table_of(
-            [Node("a", "matmul"), Node("wide", "matmul", flops=2**63)], TextTables(), "forward"
+            [BlockNode("a", "matmul"), BlockNode("wide", "matmul", flops=2**63)],
+            TextTables(),
+            "forward",
         )

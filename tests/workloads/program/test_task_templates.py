@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from chakrakit.workloads.layers import INPUT, Block, Node
+from chakrakit.workloads.layers import INPUT, Block, BlockNode
 from chakrakit.workloads.program import OWN, Template, TextTables
 from chakrakit.workloads.program.task_templates import (
     BACKWARD,
     BEFORE,
     FORWARD,
+    BlockTables,
     Chunk,
     Link,
-    Tables,
 )
 
 BOOK = TextTables()
@@ -18,17 +18,17 @@ BEFORE_US, AFTER_US = Link(0, 100), Link(2, 100)
 
 
 def block() -> Block:
-    forward = [Node("f", "matmul", deps=[INPUT])]
+    forward = [BlockNode("f", "matmul", deps=[INPUT])]
     backward = [
-        Node("dx", "matmul", deps=[INPUT], saved=[0]),
-        Node("dw", "matmul", deps=[INPUT, 0], weight=True, saved=[0]),
+        BlockNode("dx", "matmul", deps=[INPUT], saved=[0]),
+        BlockNode("dw", "matmul", deps=[INPUT, 0], weight=True, saved=[0]),
     ]
     return Block("layer", forward, backward, [], 8, 0, 0)
 
 
 def chunk(source: Link | None = BEFORE_US, sink: Link | None = AFTER_US) -> Chunk:
     """Two blocks between the stages before and after."""
-    tables = Tables.of(block(), BOOK)
+    tables = BlockTables.of(block(), BOOK)
     return Chunk([tables, tables], [3, 4], source, sink, 1, BOOK)
 
 

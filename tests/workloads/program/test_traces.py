@@ -6,16 +6,18 @@ import numpy as np
 
 from chakrakit.trace.model import EdgeKind, NodeType
 from chakrakit.workloads.description import Mesh, Plan
-from chakrakit.workloads.layers import Node
-from chakrakit.workloads.program import MeshBindings, Program, TextTables, table_of, trace_of
+from chakrakit.workloads.layers import BlockNode
+from chakrakit.workloads.program import MeshBindings, StageProgram, TextTables, table_of, trace_of
 
 
-def program(book: TextTables) -> Program:
+def program(book: TextTables) -> StageProgram:
     """A product, a sum of its result, and a message of that to the next stage."""
     nodes = [
-        Node("mlp.up", "matmul", flops=10, vector_ops=2, bytes=30, dtype="bf16", shapes="[[1,2]]"),
-        Node("sum", "collective", comm_size=8, out_size=8, role="tp", dtype="bf16", alloc=5),
-        Node("send_forward", "send", comm_size=16, role="pp:1"),
+        BlockNode(
+            "mlp.up", "matmul", flops=10, vector_ops=2, bytes=30, dtype="bf16", shapes="[[1,2]]"
+        ),
+        BlockNode("sum", "collective", comm_size=8, out_size=8, role="tp", dtype="bf16", alloc=5),
+        BlockNode("send_forward", "send", comm_size=16, role="pp:1"),
     ]
     columns = dict(table_of(nodes, book, "forward").columns)
     columns["comm"] = np.array([-1, 0, -1])
@@ -27,7 +29,7 @@ def program(book: TextTables) -> Program:
         "tag": [0, 0, 44],
     }.items():
         columns[name] = np.array(values)
-    return Program(0, columns, np.array([[0, 1]]), np.array([[1, 2]]))
+    return StageProgram(0, columns, np.array([[0, 1]]), np.array([[1, 2]]))
 
 
 def test_a_row_has_the_attributes_of_what_it_is() -> None:

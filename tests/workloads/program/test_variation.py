@@ -6,15 +6,21 @@ import numpy as np
 import pytest
 
 from chakrakit.workloads.description import Decoder, Lengths, Plan, Step, Workload
-from chakrakit.workloads.program import Layout, document_lengths, stage_program, variants, varied
+from chakrakit.workloads.program import (
+    WorkloadLayout,
+    document_lengths,
+    stage_program,
+    variants,
+    varied,
+)
 
 SMALL = Decoder(layers=2, hidden=64, heads=8, vocab=96, ffn=96)
 MOE = SMALL.replace(experts=4, top_k=2, expert_ffn=32)
 
 
-def layout(model: Decoder = SMALL, plan: Plan = Plan(dp=2), **step: object) -> Layout:  # noqa: B008
+def layout(model: Decoder = SMALL, plan: Plan = Plan(dp=2), **step: object) -> WorkloadLayout:  # noqa: B008
     own = Step(seq=64, global_batch=4, **step)  # type: ignore[arg-type]
-    return Layout(Workload(model=model, plan=plan, step=own))
+    return WorkloadLayout(Workload(model=model, plan=plan, step=own))
 
 
 def test_ranks_are_alike_unless_documents_or_experts_tell_them_apart() -> None:

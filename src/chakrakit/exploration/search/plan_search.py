@@ -31,9 +31,9 @@ from chakrakit.results import Bars
 from chakrakit.workloads.description import Model, Step, Workload
 
 MOST = 20_000
-"""Combinations up to which all are looked at."""
+"""The most combinations of an exhaustive search, each of which gets at least a lower bound."""
 _BEYOND = 30
-"""How many plans that do not fit are looked at, to tell what memory costs."""
+"""How many plans that just do not fit get a bound, to say what more memory would give."""
 
 Method = Literal["auto", "exhaustive", "optuna"]
 
@@ -67,7 +67,7 @@ def search(
     machine: str,
     *,
     objective: Name = "step",
-    given: Mapping[str, Sequence[Any]] | None = None,
+    fixed: Mapping[str, Sequence[Any]] | None = None,
     compute: str = "auto",
     price_per_hour: float | None = None,
     method: Method = "auto",
@@ -77,7 +77,7 @@ def search(
 ) -> tuple[SearchResult, Workload]:
     """The best plan, what else there is, and the best plan's workload.
 
-    `given` fixes axes of the space (`{"tp": [8]}`). Exhaustive search is exact; `optuna` samples, and
+    `fixed` fixes axes of the space (`{"tp": [8]}`). Exhaustive search is exact; `optuna` samples, and
     is what `auto` takes where there are more than 20,000 combinations.
     """
     if step.kind != "train":
@@ -85,26 +85,26 @@ def search(
     if not gpus or min(gpus) < 1:
         raise ConfigError("gpus should be one or more numbers of 1 or more, as in 64 or 64,128")
     name = machine_for(machine, max(gpus))
-    made = load_machine(name)
-    searcher = Searcher(made, compute, objective_of(objective, made, price_per_hour))
-    space = space_of(model, gpus, step, given or {})
-    chosen = method if method != "auto" else "exhaustive" if space.size <= MOST else "optuna"
-    if chosen == "exhaustive":
+    loaded = load_machine(name)
+    searcher = Searcher(loaded, compute, objective_of(objective, loaded, price_per_hour))
+    space = space_of(model, gpus, step, fixed or {})
+    used_method = method if method != "auto" else "exhaustive" if space.size <= MOST else "optuna"
+    if used_method == "exhaustive":
         count = exhaust(searcher, workloads(space, model, step), runners, progress)
     else:
         from chakrakit.exploration.search.space import sample
 
         count = sample(searcher, space, model, step, trials, progress)
-    best, shown = ranked(searcher, runners)
+    best, runners_up = ranked(searcher, runners)
     result = SearchResult(
         best=best.result,
-        runners_up=shown,
-        evaluated=len(searcher.done),
-        pruned=count - len(searcher.done),
+        runners_up=runners_up,
+        evaluated=len(searcher.evaluated),
+        pruned=count - len(searcher.evaluated),
         over_memory=len(searcher.over),
         machine=name,
         objective=objective,
-        method=chosen,
+        method=used_method,
     )
     return result, best.workload
 
@@ -120,7 +120,7 @@ def machine_for(name: str, ranks: int) -> str:
 
 
 _TOLD = 16
-"""Plans taken between two counts of those left."""
+"""Plans between two counts of those that may still win; one count costs as much as a bound."""
 
 
 def exhaust(searcher: Searcher, plans: Iterable[Workload], runners: int, progress: Progress) -> int:
@@ -134,18 +134,18 @@ def exhaust(searcher: Searcher, plans: Iterable[Workload], runners: int, progres
         queue.append((searcher.least(workload), next(order), False, workload))
         progress(len(queue), None)
     heapq.heapify(queue)
-    count, taken = len(queue), 0
+    count, looked_at = len(queue), 0
     while queue and queue[0][0] < searcher.limit():
-        if taken % _TOLD == 0:  # counting what may still win costs as much as a bound
-            left = sum(bound < searcher.limit() for bound, *_ in queue)
-        progress(taken, taken + left - taken % _TOLD)
-        taken += 1
+        if looked_at % _TOLD == 0:  # counting what may still win costs as much as a bound
+            undecided = sum(bound < searcher.limit() for bound, *_ in queue)
+        progress(looked_at, looked_at + undecided - looked_at % _TOLD)
+        looked_at += 1
         _, _, sharp, workload = heapq.heappop(queue)
         if sharp:
             searcher.evaluate(workload)
         elif searcher.fits(workload):
             heapq.heappush(queue, (searcher.bound(workload), next(order), True, workload))
-    progress(taken, taken)
+    progress(looked_at, looked_at)
     for _, _, _, workload in heapq.nsmallest(2 * runners, (q for q in queue if q[2])):
         searcher.evaluate(workload)
     return count
@@ -153,23 +153,23 @@ def exhaust(searcher: Searcher, plans: Iterable[Workload], runners: int, progres
 
 def ranked(searcher: Searcher, runners: int) -> tuple[Evaluated, list[PlanResult]]:
     """The best plan, and the others with what they lost by."""
-    found = searcher.ranking()
-    if not found:
+    ranking = searcher.ranking()
+    if not ranking:
         raise ConfigError(_nothing_fits(searcher))
-    best = found[0]
+    best = ranking[0]
     best.result.why = shares(best.result.step_ns, best.result.parts)
-    shown = [*(e.result for e in found[1 : 1 + runners]), *_beyond(searcher, best)]
-    for one in shown:
-        one.why = why(one.step_ns, one.parts, best.result.parts)
-        if not one.fits:
-            need, room = gib(one.memory_bytes), gib(searcher.room)
-            one.why = f"does not fit: needs {need}, a device has {room}; {one.why}"
-    return best, sorted(shown, key=lambda r: r.value)
+    runners_up = [*(e.result for e in ranking[1 : 1 + runners]), *_beyond(searcher, best)]
+    for result in runners_up:
+        result.why = why(result.step_ns, result.parts, best.result.parts)
+        if not result.fits:
+            need, room = gib(result.memory_bytes), gib(searcher.room)
+            result.why = f"does not fit: needs {need}, a device has {room}; {result.why}"
+    return best, sorted(runners_up, key=lambda r: r.value)
 
 
 def _beyond(searcher: Searcher, best: Evaluated) -> list[PlanResult]:
     """Of the plans that only just do not fit, the two best, if they would win."""
-    near = sorted(searcher.over, key=lambda one: one[0])[:_BEYOND]
+    near = sorted(searcher.over, key=lambda entry: entry[0])[:_BEYOND]
     bounds = sorted((searcher.bound(w), i) for i, (_, w) in enumerate(near))
     tried = [searcher.evaluate(near[i][1]) for bound, i in bounds[:2] if bound < best.result.value]
     return [e.result for e in tried if e.result.value < best.result.value]
@@ -177,8 +177,8 @@ def _beyond(searcher: Searcher, best: Evaluated) -> list[PlanResult]:
 
 def _nothing_fits(searcher: Searcher) -> str:
     if not searcher.over:
-        return "no plan can be; check gpus, batch and the axes given against `chakra generate`"
-    need, workload = min(searcher.over, key=lambda one: one[0])
+        return "no plan is feasible; check gpus, batch and the axes given against `chakra generate`"
+    need, workload = min(searcher.over, key=lambda entry: entry[0])
     plan = workload.plan
     return (
         f"no plan fits: the smallest (tp {plan.tp}, pp {plan.pp}, {plan.data}, recompute "

@@ -20,7 +20,7 @@ from chakrakit.exploration.search.searcher import (
     shares,
     why,
 )
-from chakrakit.exploration.sweep import Captured, captured_of
+from chakrakit.exploration.sweep import CapturedWorkload, captured_of
 from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
 from chakrakit.parallel import Progress, quiet
@@ -88,8 +88,8 @@ class _Setting:
         return min(device.memory for device in self.machine.devices) or float("inf")
 
     def simulated(self, choice: _Choice, traces: TraceSet) -> ScriptPlan:
-        done = simulate(traces, self.machine, compute=self.compute)
-        summary = done.summary
+        simulation = simulate(traces, self.machine, compute=self.compute)
+        summary = simulation.summary
         gpus = choice.captured.ranks
         return ScriptPlan(
             gpus=gpus,
@@ -99,14 +99,14 @@ class _Setting:
             value=self.objective.of(gpus, summary),
             mfu=summary.mfu,
             memory_bytes=traces.card.measured["memory_bytes"],
-            parts=parts_of(done.outcome),
+            parts=parts_of(simulation.outcome),
         )
 
 
 @dataclass(frozen=True)
 class _Choice:
     flags: dict[str, Any]
-    captured: Captured
+    captured: CapturedWorkload
 
 
 def search_script(
@@ -114,7 +114,7 @@ def search_script(
     gpus: Sequence[int],
     machine: str,
     *,
-    given: Mapping[str, Sequence[Any]],
+    flags: Mapping[str, Sequence[Any]],
     device: str = "",
     steps: str | None = None,
     objective: Name = "step",
@@ -123,38 +123,38 @@ def search_script(
     runners: int = 5,
     progress: Progress = quiet,
 ) -> tuple[ScriptSearchResult, TraceSet]:
-    """The best flags, what else there is, and the best one's traces.
+    """Returns the best flags with the runners-up, and the traces of the best ones.
 
-    `given` has values for the places in the command: `{"tp": [1, 2]}` for `python train.py --tp {tp}`.
-    Nothing is known of a script before it is captured, so that every combination is.
+    `flags` has values for the places in the command: `{"tp": [1, 2]}` for `python train.py --tp {tp}`.
+    Nothing is known of a script before it is captured, so every combination is captured.
     """
     if not gpus or min(gpus) < 1:
         raise ConfigError("gpus should be one or more numbers of 1 or more, as in 64 or 64,128")
     name = machine_for(machine, max(gpus))
-    made = load_machine(name)
-    setting = _Setting(made, objective_of(objective, made, price_per_hour), compute)
+    loaded = load_machine(name)
+    setting = _Setting(loaded, objective_of(objective, loaded, price_per_hour), compute)
     plain = {"capture": command, "device": device, "steps": steps}
-    choices = list(_choices(plain, gpus, given))
-    found: list[tuple[ScriptPlan, TraceSet]] = []
+    choices = list(_choices(plain, gpus, flags))
+    simulated: list[tuple[ScriptPlan, TraceSet]] = []
     refused: list[Refused] = []
     for number, choice in enumerate(choices):
         progress(number, len(choices))
-        _try(choice, setting, found, refused)
-    if not found:
+        _try(choice, setting, simulated, refused)
+    if not simulated:
         raise ConfigError(f"no combination of flags can be; the first: {refused[0].error}")
-    found.sort(key=lambda one: one[0].value)
-    plans = [plan for plan, _ in found[: 1 + runners]]
+    simulated.sort(key=lambda entry: entry[0].value)
+    plans = [plan for plan, _ in simulated[: 1 + runners]]
     _explain(plans)
     result = ScriptSearchResult(
         best=plans[0],
         runners_up=plans[1:],
-        evaluated=len(found),
-        over_memory=sum(one.error.startswith(_TOO_LARGE) for one in refused),
+        evaluated=len(simulated),
+        over_memory=sum(entry.error.startswith(_TOO_LARGE) for entry in refused),
         refused=refused,
         machine=name,
         objective=objective,
     )
-    return result, found[0][1]
+    return result, simulated[0][1]
 
 
 _TOO_LARGE = "does not fit"
@@ -167,17 +167,19 @@ def _choices(
     for name, values in flags.items():
         if not values:
             raise ConfigError(f"flag {name!r} has no value to choose from")
-    made = []
+    choices = []
     for ranks, *values in itertools.product(gpus, *flags.values()):
-        chosen = dict(zip(flags, values, strict=True))
-        made.append(_Choice(chosen, captured_of({**plain, "ranks": ranks}, chosen)))
-    return made
+        values_of_flags = dict(zip(flags, values, strict=True))
+        choices.append(
+            _Choice(values_of_flags, captured_of({**plain, "ranks": ranks}, values_of_flags))
+        )
+    return choices
 
 
 def _try(
     choice: _Choice,
     setting: _Setting,
-    found: list[tuple[ScriptPlan, TraceSet]],
+    simulated: list[tuple[ScriptPlan, TraceSet]],
     refused: list[Refused],
 ) -> None:
     """Capture, and simulate what fits; what the script or the memory refuses is noted."""
@@ -192,7 +194,7 @@ def _try(
         text = f"{_TOO_LARGE}: needs {gib(need)}, a device has {gib(setting.room)}"
         refused.append(Refused(gpus=gpus, flags=choice.flags, error=text))
     else:
-        found.append((setting.simulated(choice, traces), traces))
+        simulated.append((setting.simulated(choice, traces), traces))
 
 
 def _explain(plans: Sequence[ScriptPlan]) -> None:

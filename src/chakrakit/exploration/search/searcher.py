@@ -1,4 +1,4 @@
-"""Bounds and simulations of plans on one machine, and what came of each."""
+"""Bounds and simulations of plans on one machine: the objective, where a step's time goes, and rankings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from chakrakit.trace.timing import Intervals
 from chakrakit.workloads.description import Plan, Workload
 from chakrakit.workloads.generate import generate
 
-# What a search makes small: the time, the energy or the price of a step.
+# --- the objective: time, energy or price of a step ---------------------------------------------
 
 
 Name = Literal["step", "energy", "price"]
@@ -30,7 +30,7 @@ Name = Literal["step", "energy", "price"]
 
 @dataclass(frozen=True)
 class Objective:
-    """What is to be small, seconds, joules or money: of a simulated step, and at least of any other."""
+    """What a search minimizes (seconds, joules or money): values of simulated steps, and lower bounds."""
 
     name: Name
     busy_watts: float
@@ -40,7 +40,7 @@ class Objective:
     price_per_hour: float
 
     def least(self, gpus: int, step_ps: float, compute_ps: float) -> float:
-        """Below every step of at least this time and this computation, which is summed over the devices."""
+        """Returns a lower bound for steps of at least this time and this computation, summed over devices."""
         seconds, busy = step_ps * PICO, compute_ps * PICO
         if self.name == "energy":
             return busy * self.busy_watts + (gpus * seconds - busy) * self.idle_watts
@@ -90,12 +90,12 @@ def _least_watts(device: Device) -> tuple[float, float]:
     return watts, watts
 
 
-# Where the step of a simulated plan goes, in parts that add up to it, as means over all ranks.
+# --- where the time of a step goes, as means over all ranks -------------------------------------
 
 
 BUBBLE = "bubble"
 _NOTABLE = 0.002
-"""Differences below this share of the step are not told."""
+"""Differences below 0.2 % of the step are not mentioned: the step itself is printed to 0.1 %."""
 
 
 def parts_of(outcome: Outcome) -> dict[str, float]:
@@ -145,17 +145,17 @@ def why(step_ns: float, parts: Mapping[str, float], best: Mapping[str, float]) -
     whole = sum(best.values())
     names = dict.fromkeys((*parts, *best))
     change = {n: parts.get(n, 0.0) - best.get(n, 0.0) for n in names}
-    told = [
+    differences = [
         f"{n} {'+' if d > 0 else '−'}{abs(d) / 1e6:,.1f} ms"
         for n, d in sorted(change.items(), key=lambda item: -item[1])
         if abs(d) > _NOTABLE * whole
     ]
     slower = 100 * (step_ns / whole - 1)
     head = f"{slower:.1f} % longer" if slower >= 0 else f"{-slower:.1f} % shorter"
-    return f"{head}: {', '.join(told)}" if told else f"{head}; no part differs much"
+    return f"{head}: {', '.join(differences)}" if differences else f"{head}; no part differs much"
 
 
-# What every search gives: the best, and the others after it.
+# --- rankings -----------------------------------------------------------------------------------
 
 
 class Ranked(Result):
@@ -223,7 +223,7 @@ class Searcher:
         room = min(device.memory for device in machine.devices)
         self.room = room or float("inf")
         self._alone: dict[tuple[str, int], tuple[int, int]] = {}
-        self.done: list[Evaluated] = []
+        self.evaluated: list[Evaluated] = []
         self.over: list[tuple[float, Workload]] = []
 
     def least(self, workload: Workload) -> float:
@@ -259,26 +259,26 @@ class Searcher:
 
     def bound(self, workload: Workload) -> float:
         """The objective below which no simulation of it comes."""
-        found = self.bounds.of(workload)
-        return self.objective.least(workload.plan.world, found.step_ps, found.compute_ps)
+        bound = self.bounds.of(workload)
+        return self.objective.least(workload.plan.world, bound.step_ps, bound.compute_ps)
 
     def ranking(self) -> list[Evaluated]:
         """The simulated plans that fit, best first; of equals the one found first."""
-        return sorted((e for e in self.done if e.result.fits), key=lambda e: e.result.value)
+        return sorted((e for e in self.evaluated if e.result.fits), key=lambda e: e.result.value)
 
     def limit(self) -> float:
         """What a plan must be below to be better than all so far."""
-        return min((e.result.value for e in self.done if e.result.fits), default=float("inf"))
+        return min((e.result.value for e in self.evaluated if e.result.fits), default=float("inf"))
 
     def evaluate(self, workload: Workload) -> Evaluated:
         """Simulates a plan."""
-        done = simulate(generate(workload), self.machine, compute=self.work)
-        one = Evaluated(workload, self._result(workload, done))
-        self.done.append(one)
-        return one
+        simulation = simulate(generate(workload), self.machine, compute=self.work)
+        evaluated = Evaluated(workload, self._result(workload, simulation))
+        self.evaluated.append(evaluated)
+        return evaluated
 
-    def _result(self, workload: Workload, done: Simulation) -> PlanResult:
-        plan, summary = workload.plan, done.summary
+    def _result(self, workload: Workload, simulation: Simulation) -> PlanResult:
+        plan, summary = workload.plan, simulation.summary
         need = self.bounds.memory(workload)
         return PlanResult(
             gpus=plan.world,
@@ -297,5 +297,5 @@ class Searcher:
             mfu=summary.mfu,
             memory_bytes=need,
             fits=need <= self.room,
-            parts=parts_of(done.outcome),
+            parts=parts_of(simulation.outcome),
         )

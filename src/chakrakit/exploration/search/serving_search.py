@@ -21,8 +21,8 @@ from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
 from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Bars, Result
-from chakrakit.serving import Layout, Serving, batch_limits, serving_of
-from chakrakit.serving.results import Served, ServiceLevel
+from chakrakit.serving import EngineLayout, ServingSession, batch_limits, serving_of
+from chakrakit.serving.results import ServedRun, ServiceLevel
 from chakrakit.workloads.description import Decoder
 
 # The ways to serve a model on some devices: parallel degrees, replicas or pools, batch limits.
@@ -37,7 +37,7 @@ AXES = ("tp", "pp", "ep", "batch_tokens", "batch_requests", "pools")
 class Candidate(msgspec.Struct, frozen=True):
     """One way: engines, and what a step of theirs may hold."""
 
-    layout: Layout
+    layout: EngineLayout
     batch_tokens: int
     batch_requests: int
     devices: int
@@ -53,29 +53,29 @@ class ServingSpace(msgspec.Struct, frozen=True):
     batch_requests: list[int]
     pools: list[str]
 
-    def layouts(self, devices: int) -> Iterator[Layout]:
+    def layouts(self, devices: int) -> Iterator[EngineLayout]:
         """Every layout that uses exactly so many devices."""
         if "together" in self.pools:
             yield from self._together(devices)
         if "apart" in self.pools:
             yield from self._apart(devices)
 
-    def _together(self, devices: int) -> Iterator[Layout]:
+    def _together(self, devices: int) -> Iterator[EngineLayout]:
         for tp in self.tp:
             for pp in self.pp:
                 for ep in self.ep:
-                    engines, left = divmod(devices, tp * pp * ep)
-                    if engines and not left:
-                        yield Layout(tp=tp, pp=pp, dp=ep, ep=ep, replicas=engines)
+                    engines, unused = divmod(devices, tp * pp * ep)
+                    if engines and not unused:
+                        yield EngineLayout(tp=tp, pp=pp, dp=ep, ep=ep, replicas=engines)
 
-    def _apart(self, devices: int) -> Iterator[Layout]:
+    def _apart(self, devices: int) -> Iterator[EngineLayout]:
         """Pools of one stage: prefill engines of one size, decode engines of another."""
         for before in self.tp:
             for after in self.tp:
                 for prefill in range(1, devices // before + 1):
-                    decode, left = divmod(devices - prefill * before, after)
-                    if decode and not left:
-                        yield Layout(
+                    decode, unused = divmod(devices - prefill * before, after)
+                    if decode and not unused:
+                        yield EngineLayout(
                             prefill=prefill, decode=decode, prefill_tp=before, decode_tp=after
                         )
 
@@ -88,30 +88,30 @@ class ServingSpace(msgspec.Struct, frozen=True):
 
 
 def serving_space(
-    model: Decoder, machine: Machine, given: Mapping[str, Sequence[Any]]
+    model: Decoder, machine: Machine, fixed: Mapping[str, Sequence[Any]]
 ) -> ServingSpace:
     """The space, with the axes that are given in place of what would be tried."""
-    for name in given:
-        if given[name] and name not in AXES:
+    for name in fixed:
+        if fixed[name] and name not in AXES:
             flag = name.replace("_", "-")
             raise ConfigError(f"--{flag} is not for --serve, which chooses {', '.join(AXES)}")
-    wrong = [w for w in given.get("pools") or () if w not in ("together", "apart")]
+    wrong = [w for w in fixed.get("pools") or () if w not in ("together", "apart")]
     if wrong:
         raise ConfigError(f"--pools {','.join(wrong)}: give together, apart, or both with a comma")
     node = machine.dimensions[0].size
     heads = model.kv_heads or model.heads
     powers = [2**i for i in range(12) if 2**i <= min(node, machine.size)]
-    kept = {k: list(v) for k, v in given.items() if v}
+    fixed_axes = {k: list(v) for k, v in fixed.items() if v}
     experts = [e for e in (1, *powers[1:]) if model.experts and model.experts % e == 0] or [1]
     return ServingSpace(
-        tp=kept.get(
+        tp=fixed_axes.get(
             "tp", [t for t in powers if model.heads % t == 0 and heads % min(t, heads) == 0]
         ),
-        pp=kept.get("pp", [1]),
-        ep=kept.get("ep", experts),
-        batch_tokens=kept.get("batch_tokens", list(BATCH_TOKENS)),
-        batch_requests=kept.get("batch_requests", list(BATCH_REQUESTS)),
-        pools=kept.get("pools", ["together", "apart"]),
+        pp=fixed_axes.get("pp", [1]),
+        ep=fixed_axes.get("ep", experts),
+        batch_tokens=fixed_axes.get("batch_tokens", list(BATCH_TOKENS)),
+        batch_requests=fixed_axes.get("batch_requests", list(BATCH_REQUESTS)),
+        pools=fixed_axes.get("pools", ["together", "apart"]),
     )
 
 
@@ -181,7 +181,7 @@ class ServingSearchResult(Ranked, msgspec.Struct, kw_only=True):
 
 @dataclass
 class _Search:
-    base: Serving
+    base: ServingSession
     level: ServiceLevel
     attain: float
     price: float
@@ -189,7 +189,7 @@ class _Search:
     given_up: int = 0
     over_memory: int = 0
 
-    def serving(self, candidate: Candidate) -> Serving:
+    def serving(self, candidate: Candidate) -> ServingSession:
         limits = {"token_budget": candidate.batch_tokens, "max_requests": candidate.batch_requests}
         engine = msgspec.structs.replace(self.base.engine, **limits)
         return replace(self.base, layout=candidate.layout, engine=engine)
@@ -198,41 +198,41 @@ class _Search:
         """What a candidate comes to; None where it cannot be. It may be given up on the way."""
         may_miss = math.floor((1 - self.attain) * len(self.base.stream) + 1e-9)
         try:
-            done = self.serving(candidate).served(self.level, may_miss)
+            served = self.serving(candidate).served(self.level, may_miss)
         except ConfigError:
             self.over_memory += 1
             return None
         self.served += 1
-        self.given_up += done.outcome.given_up
-        return self._result(candidate, done)
+        self.given_up += served.outcome.given_up
+        return self._result(candidate, served)
 
     def served_to_end(self, candidate: Candidate) -> ServingPlan:
         """What a candidate comes to when all requests are served, whatever they miss."""
         return self._result(candidate, self.serving(candidate).served(self.level))
 
-    def _result(self, candidate: Candidate, served: Served) -> ServingPlan:
-        done, at = served.result(), served.percentiles(self.attain)
-        meets = not served.outcome.given_up and done.attained >= self.attain
+    def _result(self, candidate: Candidate, served: ServedRun) -> ServingPlan:
+        result, at = served.result(), served.percentiles(self.attain)
+        meets = not served.outcome.given_up and result.attained >= self.attain
         limits = (self.level.ttft, self.level.tpot, self.level.e2e)
-        left = min(1 - found / most for found, most in zip(at, limits, strict=True) if most)
-        own = msgspec.structs.asdict(candidate.layout)
+        slack = min(1 - latency / most for latency, most in zip(at, limits, strict=True) if most)
+        layout = msgspec.structs.asdict(candidate.layout)
         hourly = self.price * candidate.devices
-        rate = done.output_tokens_per_s  # 0 where every request was given up
+        rate = result.output_tokens_per_s  # 0 where every request was given up
         per_million = hourly / 3600 / rate * 1e6 if hourly and rate else 0.0
         return ServingPlan(
-            **{n: v for n, v in own.items() if n != "dp"},
+            **{n: v for n, v in layout.items() if n != "dp"},
             devices=candidate.devices,
             batch_tokens=candidate.batch_tokens,
             batch_requests=candidate.batch_requests,
             price_per_hour=hourly,
             meets=meets,
-            attained=done.attained,
-            slack=left if meets else min(left, 0.0),
+            attained=result.attained,
+            slack=slack if meets else min(slack, 0.0),
             ttft_ms=at[0],
             tpot_ms=at[1],
             e2e_ms=at[2],
-            output_tokens_per_s=done.output_tokens_per_s,
-            goodput=done.goodput,
+            output_tokens_per_s=result.output_tokens_per_s,
+            goodput=result.goodput,
             price_per_million_tokens=per_million,
         )
 
@@ -246,12 +246,12 @@ def search_serving(
     *,
     engine: str = "vllm",
     attain: float = 0.99,
-    given: Mapping[str, Sequence[Any]] | None = None,
+    fixed: Mapping[str, Sequence[Any]] | None = None,
     price_per_hour: float | None = None,
     runners: int = 5,
     progress: Progress = quiet,
     **settings: Any,
-) -> tuple[ServingSearchResult, Serving]:
+) -> tuple[ServingSearchResult, ServingSession]:
     """The cheapest way, what else there is, and the best way as something to serve with.
 
     One number in `gpus` is the most devices; several are those to choose from.
@@ -259,24 +259,26 @@ def search_serving(
     level = _checked_level(slo, attain)
     counts = _counts(gpus)
     name = machine_for(machine, max(counts))
-    made = load_machine(name)
-    base = serving_of(model, made, requests, engine, **settings)
-    price = made.device(0).price_per_hour if price_per_hour is None else price_per_hour
+    loaded = load_machine(name)
+    base = serving_of(model, loaded, requests, engine, **settings)
+    price = loaded.device(0).price_per_hour if price_per_hour is None else price_per_hour
     search = _Search(base, level, attain, price)
-    fixed = {name: [value] for name, (_, value, said) in batch_limits(engine).items() if said}
-    space = serving_space(base.model, made, {**fixed, **(given or {})})
-    best, shown = _found(search, space, counts, runners, progress)
-    chosen, serving = best
+    engine_limits = {
+        name: [value] for name, (_, value, is_set) in batch_limits(engine).items() if is_set
+    }
+    space = serving_space(base.model, loaded, {**engine_limits, **(fixed or {})})
+    best, runners_up = _cheapest(search, space, counts, runners, progress)
+    best_plan, serving = best
     result = ServingSearchResult(
-        best=chosen,
-        runners_up=shown,
+        best=best_plan,
+        runners_up=runners_up,
         served=search.served,
         given_up=search.given_up,
         over_memory=search.over_memory,
         machine=name,
         level=slo,
         attain=attain,
-        command=_command(model, name, requests, engine, slo, chosen),
+        command=_command(model, name, requests, engine, slo, best_plan),
     )
     return result, serving
 
@@ -299,37 +301,37 @@ def _counts(gpus: Sequence[int]) -> list[int]:
 Tried = tuple[ServingPlan, Candidate]
 
 
-def _found(
+def _cheapest(
     search: _Search, space: ServingSpace, counts: Sequence[int], runners: int, progress: Progress
-) -> tuple[tuple[ServingPlan, Serving], list[ServingPlan]]:
+) -> tuple[tuple[ServingPlan, ServingSession], list[ServingPlan]]:
     missed: list[Tried] = []
-    done = 0
+    tried_count = 0
     for count in counts:
         tried: list[Tried] = []
         for candidate in space.candidates(count):
             plan = search.plan(candidate)
-            progress(done := done + 1, None)
+            progress(tried_count := tried_count + 1, None)
             if plan is not None:
                 tried.append((plan, candidate))
-        met = sorted((t for t in tried if t[0].meets), key=lambda t: -t[0].slack)
+        meeting = sorted((t for t in tried if t[0].meets), key=lambda t: -t[0].slack)
         missed += [t for t in tried if not t[0].meets]
-        if met:
-            best, candidate = met[0]
+        if meeting:
+            best, candidate = meeting[0]
             best.why = _bound(best, search)
-            others = [plan for plan, _ in _by_layout(met)[1 : 1 + runners]]
-            shown = others + _nearest(search, missed)
-            for one in shown:
-                one.why = _why(one, best, search)
-            return (best, search.serving(candidate)), shown
-    raise ConfigError(_nothing(search, _nearest(search, missed), counts))
+            runners_up = [plan for plan, _ in _by_layout(meeting)[1 : 1 + runners]]
+            losers = runners_up + _nearest(search, missed)
+            for loser in losers:
+                loser.why = _why(loser, best, search)
+            return (best, search.serving(candidate)), losers
+    raise ConfigError(_no_way_message(search, _nearest(search, missed), counts))
 
 
 def _by_layout(tried: list[Tried]) -> list[Tried]:
     """The first of each layout, whatever its batch limits."""
-    seen: dict[Layout, Tried] = {}
-    for one in tried:
-        seen.setdefault(one[1].layout, one)
-    return list(seen.values())
+    first_of_layout: dict[EngineLayout, Tried] = {}
+    for attempt in tried:
+        first_of_layout.setdefault(attempt[1].layout, attempt)
+    return list(first_of_layout.values())
 
 
 def _nearest(search: _Search, missed: list[Tried]) -> list[ServingPlan]:
@@ -338,13 +340,15 @@ def _nearest(search: _Search, missed: list[Tried]) -> list[ServingPlan]:
     return sorted((search.served_to_end(c) for _, c in far), key=lambda p: -p.attained)
 
 
-def _nothing(search: _Search, near: list[ServingPlan], counts: Sequence[int]) -> str:
-    told = f"no way to serve with up to {counts[-1]} devices meets the level"
+def _no_way_message(search: _Search, near: list[ServingPlan], counts: Sequence[int]) -> str:
+    sentence = f"no way to serve with up to {counts[-1]} devices meets the level"
     if not near:
-        return f"{told}: none of {search.over_memory:,} has room for weights, cache and requests"
+        return (
+            f"{sentence}: none of {search.over_memory:,} has room for weights, cache and requests"
+        )
     best = near[0]
     return (
-        f"{told} for {search.attain:.0%} of the requests; the nearest, {_layout(best)} with "
+        f"{sentence} for {search.attain:.0%} of the requests; the nearest, {_layout(best)} with "
         f"{best.batch_tokens:,} tokens and {best.batch_requests:,} requests in a step, does for "
         f"{best.attained:.1%}; use more devices, a lower rate or a weaker level"
     )
@@ -357,8 +361,8 @@ def _layout(plan: ServingPlan) -> str:
     return _engines(plan.replicas, "engine", plan.tp * plan.pp * plan.ep)
 
 
-def _engines(count: int, what: str, size: int) -> str:
-    return f"{count} {what}{'s' if count > 1 else ''} of {size}"
+def _engines(count: int, noun: str, size: int) -> str:
+    return f"{count} {noun}{'s' if count > 1 else ''} of {size}"
 
 
 def _limits(plan: ServingPlan, level: ServiceLevel) -> dict[str, float]:
@@ -368,7 +372,7 @@ def _limits(plan: ServingPlan, level: ServiceLevel) -> dict[str, float]:
         ("time per token", plan.tpot_ms, level.tpot),
         ("end to end", plan.e2e_ms, level.e2e),
     )
-    return {name: found / most for name, found, most in pairs if most}
+    return {name: latency / most for name, latency, most in pairs if most}
 
 
 def _bound(plan: ServingPlan, search: _Search) -> str:
@@ -392,8 +396,8 @@ def _command(
     name, _, inside = engine.strip().removesuffix("}").partition("{")
     limits = [
         f"{option}={getattr(plan, axis)}"
-        for axis, (option, _, said) in batch_limits(engine).items()
-        if not said
+        for axis, (option, _, is_set) in batch_limits(engine).items()
+        if not is_set
     ]
     options = ", ".join(part for part in (inside.strip(), *limits) if part)
     parts = ["chakra serve", f"--model {model}", f"--machine {machine}", f"--requests '{requests}'"]

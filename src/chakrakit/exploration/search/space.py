@@ -1,4 +1,4 @@
-"""The plans to choose from: every combination of degrees, batches and methods that can be."""
+"""The plans to choose from: every feasible combination of degrees, batches and methods."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import msgspec
 from chakrakit.errors import ConfigError, MissingExtra, nearest
 from chakrakit.exploration.search.searcher import Searcher
 from chakrakit.workloads.description import SCHEDULES, Model, Plan, Step, Workload, check
-from chakrakit.workloads.program import Layout
+from chakrakit.workloads.program import WorkloadLayout
 
 LONG = 16384
-"""Tokens from which on sequences are worth cutting: below, cp is 1 unless it is asked for."""
+"""Shorter sequences are not cut (cp is 1) unless the user asks, which keeps the space small."""
 _SCHEDULES = ("1f1b", "interleaved/2", "interleaved/4", "zb-h1")
 
 
@@ -49,8 +49,8 @@ _WORDS: dict[str, tuple[str, ...]] = {
 """Axes of words, and the words that a plan knows."""
 
 
-def _check_given(given: Mapping[str, Sequence[Any]], axes: Collection[str]) -> None:
-    for name, values in given.items():
+def _check_given(fixed: Mapping[str, Sequence[Any]], axes: Collection[str]) -> None:
+    for name, values in fixed.items():
         if name not in axes:
             flag = name.replace("_", "-")
             raise ConfigError(f"--{flag} is for --serve; a search for a step has {', '.join(axes)}")
@@ -60,7 +60,7 @@ def _check_given(given: Mapping[str, Sequence[Any]], axes: Collection[str]) -> N
 
 
 def space_of(
-    model: Model, gpus: Sequence[int], step: Step, given: Mapping[str, Sequence[Any]]
+    model: Model, gpus: Sequence[int], step: Step, fixed: Mapping[str, Sequence[Any]]
 ) -> Space:
     """The whole space of a model on so many devices; axes that are given are taken as they are."""
     layers, experts = getattr(model, "layers", 1), getattr(model, "experts", 0)
@@ -76,9 +76,9 @@ def space_of(
         "recompute": ["none", "selective", "full"],
         "schedule": list(_SCHEDULES),
     }
-    chosen = {name: values for name, values in given.items() if values}
-    _check_given(chosen, axes)
-    axes |= chosen
+    fixed_axes = {name: values for name, values in fixed.items() if values}
+    _check_given(fixed_axes, axes)
+    axes |= fixed_axes
     for name, values in axes.items():
         if not values:
             raise ConfigError(f"{name} has no value to choose from; give one, such as --{name} 1")
@@ -86,17 +86,17 @@ def space_of(
 
 
 def workloads(space: Space, model: Model, step: Step) -> Iterator[Workload]:
-    """Every combination that can be, once."""
+    """Yields every feasible combination once."""
     for choice in itertools.product(*space.axes().values()):
-        made = workload_of(dict(zip(space.axes(), choice, strict=True)), space, model, step)
-        if made is not None:
-            yield made
+        workload = workload_of(dict(zip(space.axes(), choice, strict=True)), space, model, step)
+        if workload is not None:
+            yield workload
 
 
 def workload_of(
     choice: Mapping[str, Any], space: Space, model: Model, step: Step
 ) -> Workload | None:
-    """The workload of one combination; None if it cannot be, or is another one under another name."""
+    """Returns the workload of one combination; None if it is infeasible or equal to another one."""
     ways = choice["tp"] * choice["pp"] * choice["cp"]
     if choice["gpus"] % ways or (choice["pp"] == 1 and choice["schedule"] != space.schedule[0]):
         return None
@@ -117,20 +117,22 @@ def workload_of(
         schedule=name,
         chunks=int(chunks or 1),
     )
-    made = Workload(model=model, plan=plan, step=step.replace(micro_batch=choice["micro_batch"]))
+    workload = Workload(
+        model=model, plan=plan, step=step.replace(micro_batch=choice["micro_batch"])
+    )
     try:
-        check(made)
-        Layout(made).schedule  # noqa: B018 - the schedule has rules of its own
+        check(workload)
+        WorkloadLayout(workload).schedule  # noqa: B018 - the schedule has rules of its own
     except ConfigError:
         return None
-    return made
+    return workload
 
 
-# Searching a space too large to look at all of it, with Optuna.
+# --- sampling a large space with Optuna ---------------------------------------------------------
 
 
 _WORSE = 10.0
-"""How much worse than the best a plan counts that cannot be, or does not fit."""
+"""A plan that does not fit counts as ten times its lower bound, so that the sampler avoids its neighbours."""
 
 
 def sample(

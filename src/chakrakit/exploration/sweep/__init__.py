@@ -6,12 +6,12 @@ from chakrakit.exploration.sweep import findings
 from chakrakit.exploration.sweep import findings as serving_findings
 from chakrakit.exploration.sweep.findings import PointRow
 from chakrakit.exploration.sweep.measurement import mean, measure
-from chakrakit.exploration.sweep.points import Captured, captured_of, grid
+from chakrakit.exploration.sweep.points import CapturedWorkload, captured_of, grid
 from chakrakit.exploration.sweep.study import Study, read_study
 from chakrakit.exploration.sweep.sweep_run import SweepResult, sweep
 
 __all__ = [
-    "Captured",
+    "CapturedWorkload",
     "PointRow",
     "Study",
     "SweepResult",

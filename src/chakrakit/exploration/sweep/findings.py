@@ -14,10 +14,10 @@ from chakrakit.results import Result
 PointRow = dict[str, Any]
 """A row of the table: parameters and figures by column."""
 
-_MAPS = 6
+_MAPS = 6  # maps of a page: pairs of four parameters; more parameters would fill it with maps
 
 
-class Curve(Result, msgspec.Struct, frozen=True):
+class SweepCurve(Result, msgspec.Struct, frozen=True):
     """The best figure at each value of a parameter, for one machine."""
 
     machine: str
@@ -29,7 +29,7 @@ class Curves(Result, msgspec.Struct, frozen=True):
 
     over: str
     figure: str
-    curves: list[Curve]
+    curves: list[SweepCurve]
     ideal: list[tuple[float, float]] = []
 
 
@@ -71,13 +71,13 @@ def varied(table: pa.Table) -> list[str]:
 def all_curves(table: pa.Table) -> list[Curves]:
     """Throughput over ranks where their number varies; step time over every other number."""
     rows = usable(table)
-    found = []
+    curves = []
     if len({r["ranks"] for r in rows}) > 1 and all(r["tokens_per_s"] for r in rows):
-        found.append(_scaling(rows))
+        curves.append(_scaling(rows))
     for name in varied(table):
         if all(_number(r[name]) for r in rows) and len({r[name] for r in rows}) > 1:
-            found.append(Curves(name, "step_ns", _curves(rows, name, "step_ns", min)))
-    return found
+            curves.append(Curves(name, "step_ns", _curves(rows, name, "step_ns", min)))
+    return curves
 
 
 def _scaling(rows: Sequence[PointRow]) -> Curves:
@@ -88,13 +88,13 @@ def _scaling(rows: Sequence[PointRow]) -> Curves:
     return Curves("ranks", "tokens_per_s", curves, ideal)
 
 
-def _curves(rows: Sequence[PointRow], over: str, figure: str, best: Any) -> list[Curve]:
-    found: dict[str, dict[float, float]] = {}
+def _curves(rows: Sequence[PointRow], over: str, figure: str, best: Any) -> list[SweepCurve]:
+    points_of_machine: dict[str, dict[float, float]] = {}
     for row in rows:
-        at = found.setdefault(row["machine"], {})
+        at = points_of_machine.setdefault(row["machine"], {})
         x, y = float(row[over]), row[figure]
         at[x] = best(at.get(x, y), y)
-    return [Curve(name, sorted(at.items())) for name, at in found.items()]
+    return [SweepCurve(name, sorted(at.items())) for name, at in points_of_machine.items()]
 
 
 def _number(value: Any) -> bool:
@@ -120,20 +120,20 @@ def fronts(table: pa.Table) -> list[Front]:
     """Step time against memory, and against energy and price where the machines have them."""
     rows = usable(table)
     costs = ["memory_bytes", "energy_joules", "price"]
-    known = [c for c in costs if rows and all(r[c] is not None for r in rows)]
-    return [Front(cost, rows, front(rows, "step_ns", cost)) for cost in known]
+    available = [c for c in costs if rows and all(r[c] is not None for r in rows)]
+    return [Front(cost, rows, front(rows, "step_ns", cost)) for cost in available]
 
 
 def front(rows: Sequence[PointRow], first: str, second: str) -> list[PointRow]:
     """The rows that no other row beats in one figure without losing in the other, by the first."""
-    found: list[PointRow] = []
+    unbeaten: list[PointRow] = []
     for row in sorted(rows, key=lambda r: (r[first], r[second])):
-        if not found or row[second] < found[-1][second]:
-            found.append(row)
-    return found
+        if not unbeaten or row[second] < unbeaten[-1][second]:
+            unbeaten.append(row)
+    return unbeaten
 
 
-# What the table of a study that serves shows: best points, and throughput against latency.
+# --- studies that serve: best points, and throughput against latency ----------------------------
 
 
 LATENCIES = ("ttft_p99_ms", "tpot_p99_ms", "e2e_p99_ms")
@@ -165,15 +165,15 @@ def latency_fronts(table: pa.Table) -> list[LatencyFront]:
     """Throughput per device against each latency; configurations differ in what is not the load."""
     rows, names = served_rows(table), varied(table)
     fixed = [n for n in names if n not in LOADS]
-    found = []
+    fronts = []
     for latency in LATENCIES:
         by_name: dict[str, list[PointRow]] = {}
         for row in rows:
-            by_name.setdefault(_told(row, fixed), []).append(row)
-        for some in by_name.values():
-            some.sort(key=lambda r: float(r[THROUGHPUT]))
-        found.append(LatencyFront(latency, by_name, _best(rows, latency)))
-    return found
+            by_name.setdefault(_configuration_name(row, fixed), []).append(row)
+        for configuration in by_name.values():
+            configuration.sort(key=lambda r: float(r[THROUGHPUT]))
+        fronts.append(LatencyFront(latency, by_name, _best(rows, latency)))
+    return fronts
 
 
 def _best(rows: list[PointRow], latency: str) -> list[PointRow]:
@@ -185,5 +185,5 @@ def _best(rows: list[PointRow], latency: str) -> list[PointRow]:
     ]
 
 
-def _told(row: dict[str, Any], names: list[str]) -> str:
+def _configuration_name(row: dict[str, Any], names: list[str]) -> str:
     return ", ".join(f"{n} {row[n]}" for n in names) or "all"

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from chakrakit.errors import ChakraError
-from chakrakit.exploration.sweep.points import Captured, Point, content_key
-from chakrakit.exploration.sweep.served import Served, ServedRow, measure_served
+from chakrakit.exploration.sweep.points import CapturedWorkload, StudyPoint, content_key
+from chakrakit.exploration.sweep.served import ServedRow, ServedWorkload, measure_served
 from chakrakit.results import Result
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import RankSummary, SimulationSummary, simulate
@@ -19,22 +19,22 @@ from chakrakit.trace.storage import read, write
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.generate import dry_run, generated
 
-# Traces of a workload, made once and shared by all points that need them, through a folder.
+# --- traces, made once and shared by all points through a folder --------------------------------
 
 
-def traces_of(workload: Workload | Captured, cache: Path | None) -> TraceSet:
+def traces_of(workload: Workload | CapturedWorkload, cache: Path | None) -> TraceSet:
     """The traces, with tokens, bubble and bytes a rank needs in their card's `measured`.
 
     They are looked for in the cache, and left there. It only saves time: a folder that this machine
     does not have, a full disk or a damaged entry mean that the traces are made here.
     """
     if cache is None or not cache.is_dir():
-        return _made(workload)
+        return _new_traces(workload)
     place = cache / content_key(workload)
     if place.is_dir():
         with contextlib.suppress(ChakraError, OSError):
             return _whole(read(place))
-    traces = _made(workload)
+    traces = _new_traces(workload)
     with contextlib.suppress(ChakraError, OSError):
         write(traces, place)
     return traces
@@ -47,21 +47,21 @@ def _whole(traces: TraceSet) -> TraceSet:
     return traces
 
 
-def _made(workload: Workload | Captured) -> TraceSet:
-    if isinstance(workload, Captured):
+def _new_traces(workload: Workload | CapturedWorkload) -> TraceSet:
+    if isinstance(workload, CapturedWorkload):
         return workload.traces()
-    made = generated(workload)
-    figures = dry_run(made)
+    programs = generated(workload)
+    figures = dry_run(programs)
     measured = {
-        "tokens": made.tokens,
+        "tokens": programs.tokens,
         "bubble_fraction": figures.bubble_fraction,
         "memory_bytes": max(c.memory["total"] for c in figures.per_rank),
     }
-    traces = made.traces()
+    traces = programs.traces()
     return traces.with_card(traces.card.replace(measured=measured))
 
 
-class Row(Result, msgspec.Struct, kw_only=True):
+class SimulatedRow(Result, msgspec.Struct, kw_only=True):
     """What a point comes to. Times of ranks are means over all of them."""
 
     ranks: int
@@ -82,9 +82,9 @@ class Row(Result, msgspec.Struct, kw_only=True):
     price: float | None
 
 
-def measure(point: Point, cache: Path | None = None) -> Row | ServedRow:
+def measure(point: StudyPoint, cache: Path | None = None) -> SimulatedRow | ServedRow:
     """Runs a point; generated traces are shared through `cache`."""
-    if isinstance(point.workload, Served):
+    if isinstance(point.workload, ServedWorkload):
         return measure_served(point.workload, point.machine.machine())
     traces = traces_of(point.workload, cache)
     about = traces.card.measured
@@ -95,12 +95,12 @@ def measure(point: Point, cache: Path | None = None) -> Row | ServedRow:
             traces = traces | parse(spec)
     machine = point.machine.machine()
     options = SimulationOptions(network=point.settings.network)
-    done = simulate(traces, machine, compute=point.settings.compute, options=options).summary
+    summary = simulate(traces, machine, compute=point.settings.compute, options=options).summary
     room = min(device.memory for device in machine.devices)
     tokens = 0 if point.passes else about["tokens"]  # a captured script does not say
-    return Row(
-        **_times(done),
-        tokens_per_s=tokens / (done.makespan_ns * 1e-9) if tokens else None,
+    return SimulatedRow(
+        **_times(summary),
+        tokens_per_s=tokens / (summary.makespan_ns * 1e-9) if tokens else None,
         bubble_fraction=about["bubble_fraction"],
         memory_bytes=about["memory_bytes"],
         fits=not room or about["memory_bytes"] <= room,

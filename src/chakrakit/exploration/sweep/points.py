@@ -17,21 +17,21 @@ import msgspec
 import chakrakit
 from chakrakit.configuration import Place
 from chakrakit.errors import ConfigError, nearest
-from chakrakit.exploration.sweep.served import Served, is_served, served_of
-from chakrakit.exploration.sweep.study import MachineChoice, Settings, Study
+from chakrakit.exploration.sweep.served import ServedWorkload, is_served, served_of
+from chakrakit.exploration.sweep.study import MachineChoice, Study, StudySettings
 from chakrakit.sources.capture import capture_traces
 from chakrakit.trace.sets import TraceSet
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.generate import generated
-from chakrakit.workloads.models import from_plain, named
+from chakrakit.workloads.models import from_plain, model_named
 
-# A workload that is captured: a script's command line with places for what the axes say.
+# --- captured workloads: a command line with places for the values of axes ----------------------
 
 
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
-class Captured(msgspec.Struct, frozen=True):
+class CapturedWorkload(msgspec.Struct, frozen=True):
     """`workload: {capture: python train.py --tp {tp}, ranks: 64, device: h100}` at one point."""
 
     capture: str
@@ -57,49 +57,50 @@ def is_captured(plain: Mapping[str, Any]) -> bool:
     return "capture" in plain
 
 
-def captured_of(plain: Mapping[str, Any], fields: Mapping[str, Any]) -> Captured:
+def captured_of(plain: Mapping[str, Any], fields: Mapping[str, Any]) -> CapturedWorkload:
     """The workload at one point: axes fill places of the command, or are its ranks, device or steps."""
-    own = {f.name for f in msgspec.structs.fields(Captured)} - {"capture"}
+    options = {f.name for f in msgspec.structs.fields(CapturedWorkload)} - {"capture"}
     text = str(plain["capture"])
     for name, value in fields.items():
-        if name not in own and f"{{{name}}}" not in text:
+        if name not in options and f"{{{name}}}" not in text:
             raise ConfigError(f"axis {name!r} has no place {{{name}}} in the command {text!r}")
         text = text.replace(f"{{{name}}}", str(value))
-    left = _PLACE.search(text)
-    if left is not None:
+    unfilled = _PLACE.search(text)
+    if unfilled is not None:
         raise ConfigError(
-            f"the command {text!r} has a place {left[0]}, and no axis is called {left[1]!r}"
+            f"the command {text!r} has a place {unfilled[0]}, and no axis is called {unfilled[1]!r}"
         )
-    given = {k: v for k, v in {**plain, **fields}.items() if k in own}
+    settings = {k: v for k, v in {**plain, **fields}.items() if k in options}
     try:
-        return msgspec.convert({**given, "capture": text}, Captured)
+        return msgspec.convert({**settings, "capture": text}, CapturedWorkload)
     except msgspec.ValidationError as error:
         raise ConfigError(f"workload: {error}") from None
 
 
-MOST_POINTS = 1_000_000
+MOST_POINTS = 1_000_000  # all points are checked and held in memory before the first one runs
 _SMALL = 100
-"""Cells and layers that a point costs whatever it is: what is fixed about a simulation."""
+"""What every point costs beside its micro-batches × layers, in the same unit: the fixed part of a
+simulation."""
 
 
-class Point(msgspec.Struct, frozen=True, kw_only=True):
+class StudyPoint(msgspec.Struct, frozen=True, kw_only=True):
     """One run to make. It holds all that decides its result, so it can travel to any worker."""
 
     parameters: dict[str, Any]
     """What the axes say, by column name."""
-    workload: Workload | Captured | Served
+    workload: Workload | CapturedWorkload | ServedWorkload
     machine: MachineChoice
     passes: tuple[str, ...]
-    settings: Settings
+    settings: StudySettings
     key: str
     weight: int
     """How much work it is, next to other points; for the estimate of the time left."""
 
 
-class Grid(msgspec.Struct, frozen=True):
-    """The points in the order of the study, and how many combinations could not be."""
+class PointGrid(msgspec.Struct, frozen=True):
+    """The points in the order of the study, and how many combinations are infeasible."""
 
-    points: list[Point]
+    points: list[StudyPoint]
     skipped: int
 
 
@@ -109,9 +110,9 @@ def content_key(*parts: Any) -> str:
     return hashlib.sha256(text).hexdigest()[:32]
 
 
-def grid(study: Study) -> Grid:
-    """All points; a ConfigError names the line of what cannot be, and the cure."""
-    points: list[Point] = []
+def grid(study: Study) -> PointGrid:
+    """Returns all points; a ConfigError names the line of an infeasible one, and the cure."""
+    points: list[StudyPoint] = []
     skipped = 0
     settings_key = _settings_key(study.text.simulate)
     for parameters, places in _combinations(study):
@@ -133,7 +134,7 @@ def grid(study: Study) -> Grid:
                 continue
             key = content_key(workload, machine.content, machine.nodes, chain, settings_key)
             points.append(
-                Point(
+                StudyPoint(
                     parameters={
                         **parameters,
                         "machine": machine.name,
@@ -148,12 +149,14 @@ def grid(study: Study) -> Grid:
                 )
             )
     if not points:
-        raise study.lines.error(("axes",), "no combination can be; `impossible: refuse` says why")
-    return Grid(points, skipped)
+        raise study.lines.error(
+            ("axes",), "no combination is feasible; `impossible: refuse` says why"
+        )
+    return PointGrid(points, skipped)
 
 
 class _ImpossibleError(Exception):
-    """A combination that cannot be: what is to be said where it is refused."""
+    """An infeasible combination; its message says why."""
 
     def __init__(self, error: ConfigError) -> None:
         super().__init__(str(error))
@@ -179,7 +182,7 @@ def _combinations(study: Study) -> Iterator[tuple[dict[str, Any], list[Place]]]:
 
 def _workload(
     study: Study, fields: dict[str, Any], places: list[Place]
-) -> Workload | Captured | Served:
+) -> Workload | CapturedWorkload | ServedWorkload:
     if is_captured(study.text.workload):
         return _captured(study, fields, places)
     if is_served(study.text.workload):
@@ -196,14 +199,14 @@ def _workload(
         raise _described(study, str(error).removeprefix("workload: "), fields) from None
 
 
-def _captured(study: Study, fields: dict[str, Any], places: list[Place]) -> Captured:
+def _captured(study: Study, fields: dict[str, Any], places: list[Place]) -> CapturedWorkload:
     try:
         return captured_of(study.text.workload, fields)
     except ConfigError as error:
         raise study.lines.error(_last(places) if places else ("workload",), str(error)) from None
 
 
-def _served(study: Study, fields: dict[str, Any], places: list[Place]) -> Served:
+def _served(study: Study, fields: dict[str, Any], places: list[Place]) -> ServedWorkload:
     try:
         return served_of(study.text.workload, fields, Path(study.lines.path).parent)
     except ConfigError as error:
@@ -214,19 +217,19 @@ def _served(study: Study, fields: dict[str, Any], places: list[Place]) -> Served
 def _set(study: Study, plain: dict[str, Any], name: str, value: Any, places: list[Place]) -> None:
     """Sets one field, `plan.tp` or `model`, in a workload's nested mappings."""
     *parents, last = name.split(".")
-    known = name == "model" or (parents and parents[0] in ("model", "plan", "step"))
-    for parent in parents if known else ():
+    is_field = name == "model" or (parents and parents[0] in ("model", "plan", "step"))
+    for parent in parents if is_field else ():
         inner = plain.get(parent, {})
         plain[parent] = {"base": inner} if isinstance(inner, str) else inner
         plain = plain[parent]
-        known = known and isinstance(inner, (str, dict))
-        if not known:
+        is_field = is_field and isinstance(inner, (str, dict))
+        if not is_field:
             break
-    if not known:
+    if not is_field:
         place = next((p for p in places if p[1] == name), ("axes",))
         raise study.lines.error(
             place[:2],
-            f"axis {name!r} is no field of a workload; write model, model.X, plan.X or step.X",
+            f"axis {name!r} is not a field of a workload; write model, model.X, plan.X or step.X",
         )
     plain[last] = value
 
@@ -235,15 +238,17 @@ def _left_for_dp(
     study: Study, plain: dict[str, Any], fields: dict[str, Any], places: list[Place]
 ) -> int:
     plan = plain.get("plan", {})
-    others = 1
+    model_ranks = 1
     for name in ("tp", "cp", "pp"):
         degree = plan.get(name, 1)
-        others *= degree if isinstance(degree, int) and degree > 0 else 1
+        model_ranks *= degree if isinstance(degree, int) and degree > 0 else 1
     assert study.text.ranks is not None
-    if study.text.ranks % others:
-        message = f"tp × cp × pp = {others} does not divide {study.text.ranks} ranks"
-        raise _ImpossibleError(study.lines.error(_last(places), f"{_told(fields)}: {message}"))
-    return study.text.ranks // others
+    if study.text.ranks % model_ranks:
+        message = f"tp × cp × pp = {model_ranks} does not divide {study.text.ranks} ranks"
+        raise _ImpossibleError(
+            study.lines.error(_last(places), f"{_spelled_fields(fields)}: {message}")
+        )
+    return study.text.ranks // model_ranks
 
 
 def _described(study: Study, message: str, fields: dict[str, Any]) -> ConfigError:
@@ -251,84 +256,84 @@ def _described(study: Study, message: str, fields: dict[str, Any]) -> ConfigErro
     for name in fields:
         part, _, field = name.rpartition(".")
         if f"`{field}`" in message or f"`$.{name}`" in message:
-            known = _known(study, part) if part else []
-            hint = f"; {nearest(field, known)}" if "unknown field" in message and known else ""
+            names = _field_names(study, part) if part else []
+            hint = f"; {nearest(field, names)}" if "unknown field" in message and names else ""
             axis = name if name in study.text.axes else next(iter(study.text.axes))
             return study.lines.error(("axes", axis), f"axis {name}: {message}{hint}")
     if message.startswith("no model"):
         place = ("axes", "model") if "model" in fields else ("workload", "model")
         return study.lines.error(place, message)
-    return study.lines.converted(message, ("workload",), _known_where(study, message))
+    return study.lines.converted(message, ("workload",), _field_names_at(study, message))
 
 
-def _known(study: Study, part: str) -> list[str]:
+def _field_names(study: Study, part: str) -> list[str]:
     from chakrakit.workloads.description import Plan, Step
 
     model = study.text.workload.get("model")
     kinds: dict[str, Any] = {"plan": Plan, "step": Step, "": Workload}
     if part == "model" and isinstance(model, str):
-        kinds["model"] = type(named(model))
-    found = kinds.get(part)
-    return [f.name for f in msgspec.structs.fields(found)] if found else []
+        kinds["model"] = type(model_named(model))
+    struct = kinds.get(part)
+    return [f.name for f in msgspec.structs.fields(struct)] if struct else []
 
 
-def _known_where(study: Study, message: str) -> list[str]:
+def _field_names_at(study: Study, message: str) -> list[str]:
     part = message.rpartition("`$.")[2].rstrip("`") if "`$." in message else ""
-    return _known(study, part)
+    return _field_names(study, part)
 
 
 def _sizes(
     study: Study,
-    workload: Workload | Captured | Served,
+    workload: Workload | CapturedWorkload | ServedWorkload,
     fields: dict[str, Any],
     places: list[Place],
 ) -> tuple[int, int]:
     """Ranks and weight of a workload that can be; devices of engines depend on the machine."""
-    if isinstance(workload, Served):
+    if isinstance(workload, ServedWorkload):
         return 1, _SMALL
-    if isinstance(workload, Captured):
+    if isinstance(workload, CapturedWorkload):
         return workload.ranks, _SMALL
     try:
-        made = generated(workload)
+        programs = generated(workload)
     except ConfigError as error:
         place = _last(places) if places else ("workload",)
-        told = f"{_told(fields)}: " if fields else ""
-        raise _ImpossibleError(study.lines.error(place, f"{told}{error}")) from None
-    return made.size, _SMALL + made.passes * getattr(workload.model, "layers", 1)
+        prefix = f"{_spelled_fields(fields)}: " if fields else ""
+        raise _ImpossibleError(study.lines.error(place, f"{prefix}{error}")) from None
+    return programs.size, _SMALL + programs.passes * getattr(workload.model, "layers", 1)
 
 
 def _last(places: list[Place]) -> Place:
     return places[-1] if places else ("ranks",)
 
 
-def _told(fields: dict[str, Any]) -> str:
+def _spelled_fields(fields: dict[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in fields.items())
 
 
 def _check_machine(
     study: Study,
     machine: MachineChoice,
-    workload: Workload | Captured | Served,
+    workload: Workload | CapturedWorkload | ServedWorkload,
     ranks: int,
     fields: dict[str, Any],
     places: list[Place],
 ) -> None:
-    made = machine.machine()
-    if isinstance(workload, Served):
+    loaded = machine.machine()
+    if isinstance(workload, ServedWorkload):
         try:
-            ranks = workload.serving(made).devices
+            ranks = workload.serving(loaded).devices
         except ConfigError as error:
             place = _last(places) if places else ("workload", "serve")
-            told = f"{_told(fields)}: " if fields else ""
-            raise _ImpossibleError(study.lines.error(place, f"{told}{error}")) from None
+            prefix = f"{_spelled_fields(fields)}: " if fields else ""
+            raise _ImpossibleError(study.lines.error(place, f"{prefix}{error}")) from None
     try:
-        made.check_ranks(ranks)
+        loaded.check_ranks(ranks)
     except ConfigError as error:
         place = ("machines", study.machines.index(machine))
         raise study.lines.error(place, str(error)) from None
 
 
-def _settings_key(settings: Settings) -> list[str]:
+def _settings_key(settings: StudySettings) -> list[str]:
     """The settings, with the content of a profile that is a file."""
     path = Path(settings.compute)
     content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""

@@ -14,7 +14,7 @@ import msgspec
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
-from chakrakit.serving import Layout, Serving, serving_of
+from chakrakit.serving import EngineLayout, ServingSession, serving_of
 from chakrakit.serving.results import ServiceLevel
 
 _NOT_HERE = ("machine", "policy", "faults", "layout")
@@ -22,19 +22,19 @@ _TEXTS = ("engine", "requests")
 """Settings of the form name{field=value}, whose fields an axis may set."""
 
 
-class Served(msgspec.Struct, frozen=True):
+class ServedWorkload(msgspec.Struct, frozen=True):
     """`workload: {serve: {model: M, requests: R, engine: E, …}}` at one point."""
 
     settings: dict[str, Any]
     content: dict[str, str]
     """Hashes of the files that settings name: a point with another file's content is another point."""
 
-    def serving(self, machine: Machine) -> Serving:
+    def serving(self, machine: Machine) -> ServingSession:
         """Everything resolved and checked; a ConfigError says what cannot be."""
-        given = {k: v for k, v in self.settings.items() if k != "slo"}
-        made = serving_of(machine=machine, **given)
-        made.setup  # noqa: B018 - cached; checks that requests, weights and cache fit
-        return made
+        arguments = {k: v for k, v in self.settings.items() if k != "slo"}
+        session = serving_of(machine=machine, **arguments)
+        session.setup  # noqa: B018 - cached; checks that requests, weights and cache fit
+        return session
 
     @property
     def level(self) -> ServiceLevel:
@@ -82,11 +82,11 @@ def is_served(plain: Mapping[str, Any]) -> bool:
 
 def setting_names() -> list[str]:
     """What may be set, and be an axis: the arguments of `chakrakit.serve`."""
-    named = [n for n in inspect.signature(serving_of).parameters if n not in _NOT_HERE]
-    return [*named, *(f.name for f in msgspec.structs.fields(Layout)), "slo"]
+    arguments = [n for n in inspect.signature(serving_of).parameters if n not in _NOT_HERE]
+    return [*arguments, *(f.name for f in msgspec.structs.fields(EngineLayout)), "slo"]
 
 
-def served_of(plain: Mapping[str, Any], fields: Mapping[str, Any], folder: Path) -> Served:
+def served_of(plain: Mapping[str, Any], fields: Mapping[str, Any], folder: Path) -> ServedWorkload:
     """The workload at one point. `engine.X` and `requests.X` set options of those texts."""
     settings = dict(plain["serve"]) if isinstance(plain["serve"], dict) else {}
     for name in ("model", "requests"):
@@ -98,23 +98,23 @@ def served_of(plain: Mapping[str, Any], fields: Mapping[str, Any], folder: Path)
             settings[text] = _with_option(str(settings.get(text, "vllm")), option, value)
         else:
             settings[name] = value
-    known = setting_names()
+    names = setting_names()
     for name in settings:
-        if name not in known:
-            raise ConfigError(f"serve: no setting {name!r}; {nearest(name, known)}")
+        if name not in names:
+            raise ConfigError(f"serve: no setting {name!r}; {nearest(name, names)}")
     content = {}
     for name in ("requests", "layers"):
         path = _beside(settings.get(name), folder)
         if path is not None:
             settings[name], content[name] = str(path), _hash(path)
-    return Served(settings, content)
+    return ServedWorkload(settings, content)
 
 
 def _with_option(text: str, option: str, value: Any) -> str:
     """A text of the form name{field=value} with one field set."""
     name, _, inside = text.strip().removesuffix("}").partition("{")
-    told = str(value).lower() if isinstance(value, bool) else value
-    return f"{name}{{{inside}{', ' if inside.strip() else ''}{option}={told}}}"
+    spelled = str(value).lower() if isinstance(value, bool) else value
+    return f"{name}{{{inside}{', ' if inside.strip() else ''}{option}={spelled}}}"
 
 
 def _beside(value: Any, folder: Path) -> Path | None:
@@ -131,17 +131,17 @@ def _hash(path: Path) -> str:
 
 @lru_cache(maxsize=64)
 def _hash_of(files: tuple[tuple[str, int], ...]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, _ in files:
-        found.update(Path(name).read_bytes())
-    return found.hexdigest()
+        digest.update(Path(name).read_bytes())
+    return digest.hexdigest()
 
 
-def measure_served(served: Served, machine: Machine) -> ServedRow:
+def measure_served(served: ServedWorkload, machine: Machine) -> ServedRow:
     """Serves a point's stream."""
-    done = served.serving(machine).served(served.level).result()
-    same = {n: getattr(done, n) for n in ServedRow.__struct_fields__ if hasattr(done, n)}
-    spreads = {"ttft": done.ttft_ms, "tpot": done.tpot_ms, "e2e": done.e2e_ms}
+    result = served.serving(machine).served(served.level).result()
+    same = {n: getattr(result, n) for n in ServedRow.__struct_fields__ if hasattr(result, n)}
+    spreads = {"ttft": result.ttft_ms, "tpot": result.tpot_ms, "e2e": result.e2e_ms}
     times = {
         f"{n}_{k}_ms": getattr(s, k) for n, s in spreads.items() for k in ("mean", "p50", "p99")
     }
@@ -149,8 +149,8 @@ def measure_served(served: Served, machine: Machine) -> ServedRow:
     return ServedRow(
         **same,
         **times,
-        queue_mean_ms=done.queue_ms.mean,
-        output_tokens_per_s_per_device=done.output_tokens_per_s / done.devices,
-        kv_capacity_tokens=done.kv.capacity_tokens,
-        kv_peak_tokens=done.kv.peak_tokens,
+        queue_mean_ms=result.queue_ms.mean,
+        output_tokens_per_s_per_device=result.output_tokens_per_s / result.devices,
+        kv_capacity_tokens=result.kv.capacity_tokens,
+        kv_peak_tokens=result.kv.peak_tokens,
     )

@@ -13,19 +13,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chakrakit.errors import ConfigError
-from chakrakit.exploration.sweep.measurement import Row
-from chakrakit.exploration.sweep.points import Point
-from chakrakit.exploration.sweep.served import Served, ServedRow
+from chakrakit.exploration.sweep.measurement import SimulatedRow
+from chakrakit.exploration.sweep.points import StudyPoint
+from chakrakit.exploration.sweep.served import ServedRow, ServedWorkload
 from chakrakit.trace.files import replacing
 
 POINTS = "points.jsonl"
 
 
-class Finished(msgspec.Struct, kw_only=True, omit_defaults=True):
+class FinishedPoint(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A point that was run: its row, or why there is none."""
 
     key: str
-    row: Row | None = None
+    row: SimulatedRow | None = None
     served: ServedRow | None = None
     """The row of a point that served requests."""
     error: str | None = None
@@ -33,12 +33,12 @@ class Finished(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Its worker died, which says little about the point: the next sweep tries it again."""
 
     @property
-    def figures(self) -> Row | ServedRow | None:
+    def figures(self) -> SimulatedRow | ServedRow | None:
         """The row, whichever it is."""
         return self.row or self.served
 
 
-class Store:
+class PointStore:
     """The file of finished points in a study's folder.
 
     Only one process writes it at a time. A last line without its end was being written when
@@ -48,24 +48,24 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self._path = folder / POINTS
 
-    def read(self) -> dict[str, Finished]:
+    def read(self) -> dict[str, FinishedPoint]:
         """What is finished, by key; of several lines about a point the last counts."""
         if not self._path.exists():
             return {}
-        found: dict[str, Finished] = {}
+        finished: dict[str, FinishedPoint] = {}
         for number, line in enumerate(self._path.read_bytes().split(b"\n")[:-1], 1):
             try:
-                one = msgspec.json.decode(line, type=Finished)
+                point = msgspec.json.decode(line, type=FinishedPoint)
             except msgspec.MsgspecError as error:
                 raise ConfigError(
                     f"{self._path}:{number}: not a finished point ({error}); remove the line, and its "
                     "point is run again"
                 ) from None
-            found[one.key] = one
-        return found
+            finished[point.key] = point
+        return finished
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[Writer]:
+    def writing(self) -> Iterator[PointWriter]:
         """Opens it to append; a ConfigError if another sweep has it open."""
         import fcntl
 
@@ -79,40 +79,40 @@ class Store:
                     f"{self._path.parent}: another sweep is writing there; wait for it, or give another -o"
                 ) from None
             _cut_torn_line(file)
-            yield Writer(file)
+            yield PointWriter(file)
         finally:
             os.close(file)
 
 
-class Writer:
+class PointWriter:
     """Appends finished points."""
 
     def __init__(self, file: int) -> None:
         self._file = file
 
-    def add(self, one: Finished) -> None:
+    def add(self, point: FinishedPoint) -> None:
         """On disk when it returns."""
-        os.write(self._file, msgspec.json.encode(one) + b"\n")
+        os.write(self._file, msgspec.json.encode(point) + b"\n")
         os.fsync(self._file)
 
 
 def _cut_torn_line(file: int) -> None:
     """Cuts the file after its last complete line."""
     end = os.fstat(file).st_size
-    kept = end
-    while kept:
-        size = min(kept, 1 << 16)
-        block = os.pread(file, size, kept - size)
+    complete = end
+    while complete:
+        size = min(complete, 1 << 16)
+        block = os.pread(file, size, complete - size)
         last = block.rfind(b"\n")
         if last >= 0:
-            kept = kept - size + last + 1
+            complete = complete - size + last + 1
             break
-        kept -= size
-    if kept < end:
-        os.ftruncate(file, kept)
+        complete -= size
+    if complete < end:
+        os.ftruncate(file, complete)
 
 
-# The tidy table of a study: one row per point, its parameters first.
+# --- the table of a study: one row per point, its parameters first ------------------------------
 
 
 _TYPES: dict[Any, pa.DataType] = {
@@ -124,30 +124,32 @@ _TYPES: dict[Any, pa.DataType] = {
 }
 
 
-def table_of(points: Sequence[Point], finished: Mapping[str, Finished]) -> pa.Table:
+def table_of(points: Sequence[StudyPoint], finished: Mapping[str, FinishedPoint]) -> pa.Table:
     """Parameters, status, error and figures of every finished point, in the study's order."""
-    shown = [p for p in points if p.key in finished]
+    listed = [p for p in points if p.key in finished]
     names = list(dict.fromkeys(n for p in points for n in p.parameters))
-    columns: dict[str, pa.Array] = {n: _column([p.parameters.get(n) for p in shown]) for n in names}
-    found = [finished[p.key] for p in shown]
-    columns["status"] = pa.array(["done" if f.figures else "failed" for f in found], pa.string())
-    columns["error"] = pa.array([f.error for f in found], pa.string())
-    row = ServedRow if isinstance(points[0].workload, Served) else Row
+    columns: dict[str, pa.Array] = {
+        n: _column([p.parameters.get(n) for p in listed]) for n in names
+    }
+    results = [finished[p.key] for p in listed]
+    columns["status"] = pa.array(["done" if f.figures else "failed" for f in results], pa.string())
+    columns["error"] = pa.array([f.error for f in results], pa.string())
+    row = ServedRow if isinstance(points[0].workload, ServedWorkload) else SimulatedRow
     for name, kind in get_type_hints(row).items():
-        values = [getattr(f.figures, name) if f.figures else None for f in found]
+        values = [getattr(f.figures, name) if f.figures else None for f in results]
         columns[name] = pa.array(values, _TYPES[kind])
-    columns["key"] = pa.array([p.key for p in shown], pa.string())
+    columns["key"] = pa.array([p.key for p in listed], pa.string())
     return pa.table(columns)
 
 
 def _column(values: list[Any]) -> pa.Array:
     """Numbers as numbers; where an axis mixes kinds, or has lists and mappings, their JSON."""
     try:
-        found = pa.array(values)
+        array = pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        found = None
-    if found is not None and not pa.types.is_nested(found.type):
-        return found
+        array = None
+    if array is not None and not pa.types.is_nested(array.type):
+        return array
     texts = [
         v if v is None or isinstance(v, str) else msgspec.json.encode(v).decode() for v in values
     ]

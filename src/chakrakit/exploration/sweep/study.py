@@ -31,7 +31,7 @@ from chakrakit.machines import (
 from chakrakit.machines.device import work_model
 from chakrakit.machines.fabric import Machine
 
-# A machine as a study names it: by name, by file, or as another one with some figures changed.
+# --- machines of a study: by name, by file, or a changed copy of another one --------------------
 
 
 class MachineChoice(msgspec.Struct, frozen=True, dict=True):
@@ -47,11 +47,11 @@ class MachineChoice(msgspec.Struct, frozen=True, dict=True):
 
     def machine(self) -> Machine:
         """The machine itself; made once in a process."""
-        return _made(self._spelled)
+        return _machine_of(self._spelled)
 
 
 @lru_cache(maxsize=16)
-def _made(spelled: bytes) -> Machine:
+def _machine_of(spelled: bytes) -> Machine:
     name, content, nodes = msgspec.json.decode(spelled)
     if nodes is None:
         return read_machine(content, name)
@@ -64,22 +64,22 @@ def choose(entry: str | dict[str, Any], folder: Path) -> MachineChoice:
     An entry is `dgx-h100:8`, a file, or `{base: dgx-h100:8, name: mine, network.1.bandwidth: 200 Gb/s}`.
     """
     if isinstance(entry, str):
-        return _named(entry, folder)
-    own = dict(entry)
-    if not isinstance(own.get("base"), str):
+        return _machine_named(entry, folder)
+    changes = dict(entry)
+    if not isinstance(changes.get("base"), str):
         raise ConfigError("a machine's mapping needs `base`, a preset or a file to change")
-    base = _named(own.pop("base"), folder)
+    base = _machine_named(changes.pop("base"), folder)
     name = (
-        str(own.pop("name", ""))
-        or f"{base.name} with {', '.join(f'{k} {v}' for k, v in own.items())}"
+        str(changes.pop("name", ""))
+        or f"{base.name} with {', '.join(f'{k} {v}' for k, v in changes.items())}"
     )
     content = copy.deepcopy(base.content)
-    for path, value in own.items():
+    for path, value in changes.items():
         _set(content, str(path), value)
     return MachineChoice(name, content, base.nodes)
 
 
-def _named(name: str, folder: Path) -> MachineChoice:
+def _machine_named(name: str, folder: Path) -> MachineChoice:
     preset, nodes = parse_name(name)
     if preset is not None:
         return MachineChoice(name, preset_text(preset), nodes)
@@ -109,7 +109,7 @@ def _set(content: Any, path: str, value: Any) -> None:
             content = content[key]
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StudySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How points are simulated, in the words of `chakra simulate`."""
 
     compute: str = "auto"
@@ -129,7 +129,7 @@ class StudyText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     machines: list[str | dict[str, Any]]
     passes: list[str | list[str]] = msgspec.field(default_factory=lambda: ["none"])
     """Alternatives: `none`, a pass, or a list of passes one after another."""
-    simulate: Settings = Settings()
+    simulate: StudySettings = StudySettings()
     impossible: Literal["refuse", "skip"] = "refuse"
     """What to do with combinations that cannot be: refuse the study, or leave them out and count them."""
 
@@ -178,7 +178,7 @@ def _check_axes(lines: Document) -> None:
 
 def _names(message: str) -> list[str]:
     """The fields there are where a message says one is unknown."""
-    part = Settings if "$.simulate" in message else StudyText
+    part = StudySettings if "$.simulate" in message else StudyText
     return [f.name for f in msgspec.structs.fields(part)]
 
 
@@ -188,8 +188,8 @@ def _check_parts(text: StudyText, lines: Document) -> None:
     for name, kind in kinds.items():
         value = text.workload.get(name, {})
         if not isinstance(value, kind):
-            known = "a name or fields" if str in kind else "fields"
-            raise lines.error(("workload", name), f"{name} should be {known}, not {value!r}")
+            expected = "a name or fields" if str in kind else "fields"
+            raise lines.error(("workload", name), f"{name} should be {expected}, not {value!r}")
 
 
 def _check_lists(text: StudyText, lines: Document) -> None:
@@ -202,11 +202,11 @@ def _check_lists(text: StudyText, lines: Document) -> None:
         name = place[-1]
         if not values:
             raise lines.error(place, f"{name} is empty; give at least one value, or leave it out")
-        seen: list[Any] = []
+        earlier: list[Any] = []
         for i, value in enumerate(values):
-            if value in seen:
+            if value in earlier:
                 raise lines.error((*place, i), f"{name} has {value!r} twice; once is enough")
-            seen.append(value)
+            earlier.append(value)
 
 
 def _check_settings(text: StudyText, lines: Document) -> None:
@@ -235,11 +235,11 @@ def _check_served(text: StudyText, lines: Document) -> None:
 
 def _machine(text: StudyText, lines: Document, i: int) -> MachineChoice:
     try:
-        made = choose(text.machines[i], Path(lines.path).parent)
-        made.machine()
+        choice = choose(text.machines[i], Path(lines.path).parent)
+        choice.machine()
     except ConfigError as error:
         raise lines.error(("machines", i), str(error)) from None
-    return made
+    return choice
 
 
 def _check_names(machines: list[MachineChoice], lines: Document) -> None:
@@ -253,8 +253,8 @@ def _check_names(machines: list[MachineChoice], lines: Document) -> None:
 
 
 def _chain(text: StudyText, lines: Document, i: int) -> tuple[str, ...]:
-    given = text.passes[i]
-    specs = [given] if isinstance(given, str) else given
+    alternative = text.passes[i]
+    specs = [alternative] if isinstance(alternative, str) else alternative
     if specs == ["none"] or not specs:
         return ()
     from chakrakit.passes.base import parse

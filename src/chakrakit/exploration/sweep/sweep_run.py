@@ -9,10 +9,16 @@ from pathlib import Path
 import msgspec
 
 from chakrakit.errors import ConfigError
-from chakrakit.exploration.sweep.measurement import Row, measure
-from chakrakit.exploration.sweep.points import Grid, Point, grid
+from chakrakit.exploration.sweep.measurement import SimulatedRow, measure
+from chakrakit.exploration.sweep.points import PointGrid, StudyPoint, grid, is_captured
 from chakrakit.exploration.sweep.served import ServedRow
-from chakrakit.exploration.sweep.store import POINTS, Finished, Store, table_of, write_table
+from chakrakit.exploration.sweep.store import (
+    POINTS,
+    FinishedPoint,
+    PointStore,
+    table_of,
+    write_table,
+)
 from chakrakit.exploration.sweep.study import Study
 from chakrakit.parallel import Outcome, Progress, check_engine, each, quiet
 from chakrakit.results import Result
@@ -32,7 +38,7 @@ class SweepResult(Result, msgspec.Struct, kw_only=True):
     reused: int
     """Of the points, those that an earlier sweep had finished."""
     skipped: int
-    """Combinations that cannot be, left out as the study asks."""
+    """Infeasible combinations, left out as the study asks."""
     table: str
 
 
@@ -43,33 +49,48 @@ def sweep(
     engine: str = "local",
     jobs: int | None = None,
     retry: bool = False,
+    allow_programs: bool = False,
     progress: Progress = quiet,
 ) -> SweepResult:
     """Runs what is left of a study, in any number of sittings; `retry` runs failed points again too.
 
-    All points are checked before the first one runs. Each is kept the moment it is finished, so that
+    A study that captures names a program, which runs only if `allow_programs` says so. All points
+    are checked before the first one runs. Each is kept the moment it is finished, so that
     nothing but the points that were running is lost when this is stopped, however that happens.
     """
     check_engine(engine)
-    made = grid(study)
+    if not allow_programs:
+        _refuse_programs(study)
+    point_grid = grid(study)
     place = Path(folder)
     _refuse_others(place)
-    store = Store(place)
+    store = PointStore(place)
     with store.writing() as writer, claimed(place / _BODIES, folder=True) as bodies:
         finished = store.read()
-        wanted = {p.key: p for p in made.points}
-        kept = {k: f for k, f in finished.items() if k in wanted and not _again(f, retry)}
-        todo = _ordered([p for k, p in wanted.items() if k not in kept], study)
-        total, done = sum(p.weight for p in todo), 0
+        point_of_key = {p.key: p for p in point_grid.points}
+        reused = {k: f for k, f in finished.items() if k in point_of_key and not _again(f, retry)}
+        todo = _ordered([p for k, p in point_of_key.items() if k not in reused], study)
+        total, finished_weight = sum(p.weight for p in todo), 0
         run = partial(measure, cache=bodies.resolve())
         for outcome in each(run, todo, engine, jobs):
             point = todo[outcome.index]
-            one = _finished(point, outcome)
-            writer.add(one)
-            finished[point.key] = one
-            progress(done := done + point.weight, total)
-        write_table(table_of(made.points, finished), place / _TABLE)
-    return _result(made, finished, kept, place)
+            result = _finished_point(point, outcome)
+            writer.add(result)
+            finished[point.key] = result
+            progress(finished_weight := finished_weight + point.weight, total)
+        write_table(table_of(point_grid.points, finished), place / _TABLE)
+    return _result(point_grid, finished, reused, place)
+
+
+def _refuse_programs(study: Study) -> None:
+    """A study is a file, which may come from anybody; a program that it names would run as this user."""
+    if is_captured(study.text.workload):
+        command = str(study.text.workload["capture"])[:200]
+        raise study.lines.error(
+            ("workload", "capture"),
+            f"the study would run the program {command!r}; if it may, give --allow-programs "
+            "(allow_programs=True in Python)",
+        )
 
 
 def _refuse_others(place: Path) -> None:
@@ -78,32 +99,37 @@ def _refuse_others(place: Path) -> None:
         raise ConfigError(f"{place}: has a {_TABLE} that no sweep wrote; give another -o")
 
 
-def _again(one: Finished, retry: bool) -> bool:
-    return one.died or (retry and one.figures is None)
+def _again(point: FinishedPoint, retry: bool) -> bool:
+    return point.died or (retry and point.figures is None)
 
 
-def _ordered(points: list[Point], study: Study) -> list[Point]:
+def _ordered(points: list[StudyPoint], study: Study) -> list[StudyPoint]:
     """Machine by machine: whoever comes second to a workload finds its traces made."""
     number = {m.name: i for i, m in enumerate(study.machines)}
     return sorted(points, key=lambda p: number[p.machine.name])
 
 
-def _finished(point: Point, outcome: Outcome[Row | ServedRow]) -> Finished:
+def _finished_point(point: StudyPoint, outcome: Outcome[SimulatedRow | ServedRow]) -> FinishedPoint:
     row, served = outcome.value, None
     if isinstance(row, ServedRow):
         row, served = None, row
-    return Finished(key=point.key, row=row, served=served, error=outcome.error, died=outcome.died)
+    return FinishedPoint(
+        key=point.key, row=row, served=served, error=outcome.error, died=outcome.died
+    )
 
 
 def _result(
-    made: Grid, finished: Mapping[str, Finished], kept: Mapping[str, Finished], place: Path
+    point_grid: PointGrid,
+    finished: Mapping[str, FinishedPoint],
+    reused: Mapping[str, FinishedPoint],
+    place: Path,
 ) -> SweepResult:
-    done = sum(finished[p.key].figures is not None for p in made.points)
+    succeeded = sum(finished[p.key].figures is not None for p in point_grid.points)
     return SweepResult(
-        points=len(made.points),
-        done=done,
-        failed=len(made.points) - done,
-        reused=sum(p.key in kept for p in made.points),
-        skipped=made.skipped,
+        points=len(point_grid.points),
+        done=succeeded,
+        failed=len(point_grid.points) - succeeded,
+        reused=sum(p.key in reused for p in point_grid.points),
+        skipped=point_grid.skipped,
         table=str(place / _TABLE),
     )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from chakrakit.insight.communication.flows import Flows, joined, own_flows, shared_flows
+from chakrakit.insight.communication.flows import (
+    RankArrows,
+    communication_arrows,
+    dependency_arrows,
+    joined_arrows,
+)
 from chakrakit.insight.communication.matching import (
     AllCalls,
     Matched,
@@ -27,18 +32,18 @@ __all__ = [
     "AllCalls",
     "CollectiveKind",
     "Communication",
-    "Flows",
     "Matched",
+    "RankArrows",
     "RankCalls",
     "SlowLink",
     "Straggler",
     "Stragglers",
     "calls_of",
     "communication",
+    "communication_arrows",
     "communication_of",
-    "joined",
+    "dependency_arrows",
+    "joined_arrows",
     "match_calls",
-    "own_flows",
-    "shared_flows",
     "stragglers_of",
 ]

@@ -10,26 +10,24 @@ from typing import NamedTuple
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.insight.rank import Kind, RankView, rank_view
+from chakrakit.insight.rank import RankView, RowKind, rank_view
 from chakrakit.trace.communication import Calls, Classes, Communication, Matching, match
 from chakrakit.trace.model import NodeType
 from chakrakit.trace.sets import Run
 
-# Alike: ranks and groups of which one stands for all that do the same at the same times.
-
 
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """Classes of ranks and of groups, each with its lowest as the one that is looked at.
+    """Ranks and groups that do the same at the same times; the lowest of each class stands for all of it.
 
-    Like ranks exchange their messages with `peers` in the same order, and like groups have as many members
-    of each class of ranks in each role.
+    Ranks of one class exchange messages with their peers in the same order. Groups of one class have equally
+    many members of each class of ranks in each role.
     """
 
     communication: Communication
     classes: Classes
     part: I64
-    """By call that is looked at: the number of the rank's class and role together."""
+    """For each call: one number for the class and the role of its rank."""
 
     def _place(self, rank: int) -> int:
         return self.communication.place[rank]
@@ -38,7 +36,7 @@ class Alike:
         return int(self.classes.rank[self._place(rank)])
 
     def stands_for(self, rank: int) -> int:
-        """The rank whose calls are those of `rank`."""
+        """The rank whose calls stand for those of `rank`."""
         return self.communication.ranks[int(self.classes.first[self._class(rank)])]
 
     def ranks_like(self, rank: int) -> list[int]:
@@ -48,24 +46,24 @@ class Alike:
 
     def groups_like(self, code: int) -> list[int]:
         """The groups that a group stands for."""
-        found: list[int] = self.classes.groups_of(int(self.classes.group[code])).tolist()
-        return found
+        codes: list[int] = self.classes.groups_of(int(self.classes.group[code])).tolist()
+        return codes
 
     def moved(self, rank: int, ends: I64) -> I64:
-        """Ends of a rank's messages as each rank like it has them: one row per rank."""
+        """Translates peers of a rank into the peers of each rank of its class: one row per rank."""
         table = self._ends_of(self._class(rank))
         order = np.argsort(table[0], kind="stable")
-        known = table[0][order]
-        at = np.minimum(np.searchsorted(known, ends), len(known) - 1)
-        return np.where(known[at] == ends, table[:, order[at]], ends)
+        sorted_ends = table[0][order]
+        place = np.minimum(np.searchsorted(sorted_ends, ends), len(sorted_ends) - 1)
+        return np.where(sorted_ends[place] == ends, table[:, order[place]], ends)
 
     def _ends_of(self, c: int) -> I64:
-        """One row per rank of a class: itself and its peers."""
+        """A table with one row per rank of a class: the rank itself, then its peers."""
         if c not in self._tables:
             like = self.classes.ranks_of(c).tolist()
-            own = np.array([self.communication.ranks[j] for j in like], np.int64)
+            ranks = np.array([self.communication.ranks[j] for j in like], np.int64)
             peers = np.stack([self.communication.peers(j) for j in like])
-            self._tables[c] = np.column_stack([own, peers])
+            self._tables[c] = np.column_stack([ranks, peers])
         return self._tables[c]
 
     @cached_property
@@ -73,21 +71,21 @@ class Alike:
         return {}
 
     def _parts(self, code: int) -> tuple[I64, I64]:
-        """The places of a group's callers, and the class and role of each."""
+        """The places of a group's callers, and each caller's part (class and role as one number)."""
         ranks, roles = self.communication.groups[code].callers
         return ranks, self.classes.rank[ranks] * self.communication.roles + roles
 
     def last_of(self, code: int, coming: I64) -> int:
-        """The highest rank of a group among members whose class and role are among these parts."""
+        """The highest rank among the members of a group that have one of these parts."""
         ranks, parts = self._parts(code)
-        # The last of these parts; several classes may come at the same time.
-        found = np.flatnonzero((parts[:, None] == coming).any(1))
-        return self.communication.ranks[int(ranks[found].max())]
+        # Several classes may come at the same time.
+        members = np.flatnonzero((parts[:, None] == coming).any(1))
+        return self.communication.ranks[int(ranks[members].max())]
 
     def meeting(self, rank: int, group: int, part: int, parts: I64) -> tuple[int, I64, I64]:
-        """The group like this one in which a rank has that part, its ranks, and the part of each.
+        """The group of this class in which `rank` has this part, the group's ranks, and the part of each.
 
-        The parts of the members are given as places among `parts`.
+        The part of each member is returned as its place in `parts`.
         """
         place = self._place(rank)
         for code in self.groups_like(group):
@@ -107,32 +105,32 @@ class RankCalls:
     calls: Calls
     """All calls of its program."""
     at: I64
-    """Which of them ran."""
+    """The places in `calls` of those that ran."""
     out_size: I64
     start: I64
     end: I64
     exposed: I64
-    """How much of each call nothing else on the rank's device covers."""
+    """How long each call ran while the rank's device computed nothing."""
 
 
-def calls_of(view: RankView, known: Calls) -> RankCalls:
-    """The part of one rank; `known` are the calls of its body."""
-    at = np.flatnonzero((view.ran & view.is_comm)[known.row])
-    at = at[np.lexsort((known.id[at], view.start[known.row[at]]))]
-    rows = known.row[at]
+def calls_of(view: RankView, calls: Calls) -> RankCalls:
+    """The calls of one rank with their times; `calls` are those of its body."""
+    at = np.flatnonzero((view.ran & view.is_comm)[calls.row])
+    at = at[np.lexsort((calls.id[at], view.start[calls.row[at]]))]
+    rows = calls.row[at]
     return RankCalls(
         view.rank,
-        known,
+        calls,
         at,
         view.trace.column("out_size", -1)[rows].astype(np.int64),
         view.start[rows],
         view.end[rows],
-        view.duration[rows] - view.busy(Kind.COMPUTE).share_of(view.start[rows], view.end[rows]),
+        view.duration[rows] - view.busy(RowKind.COMPUTE).share_of(view.start[rows], view.end[rows]),
     )
 
 
-class Meeting(NamedTuple):
-    """The calls that belong to one call: the other end's of a message, all members' of a collective."""
+class PeerCalls(NamedTuple):
+    """The calls that meet in one call: the other end of a message, or all members of a collective."""
 
     call: int
     """The entry of the call itself, or of the one that stands for it."""
@@ -144,7 +142,7 @@ class Meeting(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """All calls, one array per fact, and what belongs together.
+    """All calls as one array per fact, and which calls belong together.
 
     Collectives: `instance` is the number of the collective a call belongs to (-1 for messages);
     `arrival` when its last rank came, `last` the call of that rank. Messages: `partner` is the other
@@ -173,11 +171,11 @@ class Matched:
     arrival: I64
     last: I64
     members: I64
-    """How many ranks take part, by the groups; as many as were recorded where those are not known."""
+    """How many ranks take part: the size of the group, or the number recorded where that is larger."""
     weight: I64
-    """Of how many calls of its collective a call stands for itself and others that are alike."""
+    """How many calls of its collective each call stands for, itself included."""
     copies: I64
-    """How many collectives or messages each call's own stands for, itself included."""
+    """How many collectives or messages the one that each call belongs to stands for, itself included."""
     alike: Alike | None = None
     """Ranks and groups that stand for others; None where every rank's calls are here."""
 
@@ -216,7 +214,7 @@ class Matched:
         return [rank] if self.alike is None else self.alike.ranks_like(rank)
 
     def ends_like(self, rank: int, src: I64, dst: I64) -> tuple[I64, I64]:
-        """Ends of a rank's messages, as every rank has them that it stands for."""
+        """Senders and receivers of a rank's messages, repeated for every rank that it stands for."""
         if self.alike is None:
             return src, dst
         return self.alike.moved(rank, src).reshape(-1), self.alike.moved(rank, dst).reshape(-1)
@@ -235,10 +233,10 @@ class Matched:
         return order[first[instance] : first[instance + 1]]
 
     def coming_last(self, instance: int) -> I64:
-        """The calls of a collective that came last, all of those that came at one time."""
+        """The calls of a collective that came last; several if they came at the same time."""
         calls = self.calls_of_instance(instance)
-        found: I64 = calls[self.start[calls] == self.arrival[calls]]
-        return found
+        last_calls: I64 = calls[self.start[calls] == self.arrival[calls]]
+        return last_calls
 
     def last_rank(self, call: int, code: int) -> int:
         """The rank that came last to a collective, in the group of that code."""
@@ -247,33 +245,33 @@ class Matched:
         coming = self.coming_last(int(self.instance[call]))
         return self.alike.last_of(code, self.alike.part[coming])
 
-    def meeting(self, rank: int, row: int) -> Meeting | None:
-        """Who meets in a rank's call; None for a row that is no call."""
-        found = np.flatnonzero((self.rank == self.looked_at(rank)) & (self.row == row))
-        if not len(found):
+    def meeting(self, rank: int, row: int) -> PeerCalls | None:
+        """The calls that meet in a rank's call; None for a row that is not a call."""
+        entries = np.flatnonzero((self.rank == self.looked_at(rank)) & (self.row == row))
+        if not len(entries):
             return None
-        call = int(found[0])
+        call = int(entries[0])
         code = int(self.group_code[call])
         if self.collective[call]:
             calls = self.calls_of_instance(int(self.instance[call]))
             if self.alike is not None:
                 part = self.alike.part[calls]
                 code, ranks, at = self.alike.meeting(rank, code, int(self.alike.part[call]), part)
-                return Meeting(call, code, ranks, calls[at])
+                return PeerCalls(call, code, ranks, calls[at])
         else:
             calls = self.partner[[call]]
             calls = calls[calls >= 0]
             if self.alike is not None and len(calls):
                 end = (self.src if self.type[call] == NodeType.COMM_RECV_NODE else self.dst)[[call]]
                 place = self.ranks_like(int(self.rank[call])).index(rank)
-                return Meeting(
+                return PeerCalls(
                     call, code, self.alike.moved(int(self.rank[call]), end)[place], calls
                 )
-        return Meeting(call, code, self.rank[calls], calls)
+        return PeerCalls(call, code, self.rank[calls], calls)
 
     @cached_property
     def transfer(self) -> I64:
-        """What is left of each call without waiting."""
+        """How long each call lasted without its waiting."""
         return self.end - self.start - self.wait
 
 
@@ -285,18 +283,18 @@ class AllCalls:
         self._timed: dict[int, RankCalls] = {}
 
     def add_view(self, view: RankView) -> RankCalls:
-        """Takes a rank's calls as the view shows them."""
-        found = calls_of(view, self._run.calls_at(self._run.bindings[view.rank].body))
-        self.add(view.rank, found)
-        return found
+        """Adds the calls of the rank that the view shows, and returns them."""
+        timed = calls_of(view, self._run.calls_at(self._run.bindings[view.rank].body))
+        self.add(view.rank, timed)
+        return timed
 
     def add(self, rank: int, timed: RankCalls) -> None:
-        """A rank's calls, or those of a rank that runs the same program at the same times."""
+        """Adds a rank's calls; they may be those of a rank with the same program and times."""
         self._run.keep_calls(self._run.bindings[rank].body, timed.calls)
         self._timed[rank] = timed
 
     def matched(self) -> Matched:
-        """All of them put together; nothing is left here."""
+        """All calls matched across ranks; afterwards this object is empty."""
         run = (
             self._run
             if len(self._timed) == len(self._run)
@@ -304,17 +302,17 @@ class AllCalls:
         )
         timed, self._timed = [self._timed[rank] for rank in run.ranks], {}
         communication, world = run.communication, range(run.world_size)
-        told = [len(run.groups.ranks_of(g.name, world) or ()) for g in communication.groups]
+        group_sizes = [len(run.groups.ranks_of(g.name, world) or ()) for g in communication.groups]
         classes = None
         if len(set(map(id, timed))) < len(timed):
-            classes = communication.classes([id(t) for t in timed], told)
+            classes = communication.classes([id(t) for t in timed], group_sizes)
         matching = match(communication, classes)
         firsts = [timed[i] for i in matching.classes.first.tolist()]
-        return _timed(matching, firsts, np.array([*told, 0], np.int64), classes is not None)
+        return _timed(matching, firsts, np.array([*group_sizes, 0], np.int64), classes is not None)
 
 
 def match_calls(run: Run, folds: Iterable[Sequence[int]] | None = None) -> Matched:
-    """The calls of all ranks; of ranks that are in one of `folds`, the first is looked at."""
+    """The matched calls of all ranks; of each of `folds`, only the first rank is read."""
     calls = AllCalls(run)
     for like in [(rank,) for rank in run.ranks] if folds is None else folds:
         timed = calls.add_view(rank_view(run, like[0]))
@@ -323,8 +321,10 @@ def match_calls(run: Run, folds: Iterable[Sequence[int]] | None = None) -> Match
     return calls.matched()
 
 
-def _timed(matching: Matching, parts: Sequence[RankCalls], told: I64, folded: bool) -> Matched:
-    """Matched calls with their times; `told` is how many ranks each group has."""
+def _timed(
+    matching: Matching, parts: Sequence[RankCalls], group_sizes: I64, folded: bool
+) -> Matched:
+    """Matched calls with their times; `group_sizes` is the number of ranks of each group."""
     none = np.zeros(0, np.int64)
     at = np.concatenate([*(o + p.at for o, p in zip(matching.offset, parts, strict=False)), none])
     place = np.full(int(matching.offset[-1]) + 1, -1, np.int64)
@@ -343,8 +343,13 @@ def _timed(matching: Matching, parts: Sequence[RankCalls], told: I64, folded: bo
     return Matched(
         rank=np.repeat(ranks, [len(p.at) for p in parts]),
         **{
-            name: matching.column(own)[at]
-            for name, own in (("row", "row"), ("type", "type"), ("kind", "kind"), ("size", "bytes"))
+            name: matching.column(column)[at]
+            for name, column in (
+                ("row", "row"),
+                ("type", "type"),
+                ("kind", "kind"),
+                ("size", "bytes"),
+            )
         },
         seq=matching.column("number")[at],
         src=np.concatenate([*(e[0] for e in ends), none])[at],
@@ -357,7 +362,7 @@ def _timed(matching: Matching, parts: Sequence[RankCalls], told: I64, folded: bo
         group_names=[g.name for g in communication.groups],
         instance=instance,
         partner=place[matching.partner[at]],
-        members=_members(told[group], instance, weight),
+        members=_members(group_sizes[group], instance, weight),
         weight=weight,
         copies=matching.copies[at] if folded else weight,
         alike=Alike(communication, matching.classes, matching.part[at]) if folded else None,
@@ -366,9 +371,9 @@ def _timed(matching: Matching, parts: Sequence[RankCalls], told: I64, folded: bo
 
 
 def _arrivals(instance: I64, start: I64, highest: I64 | None) -> dict[str, I64]:
-    """When the first and the last call of each call's collective began, and which was the last.
+    """For each call, when the first and the last call of its collective began, and the last call itself.
 
-    Of several that came at one time it is the one of the highest rank.
+    Of several calls that came last at the same time, the last is the one of the highest rank.
     """
     first, arrival, last = start.copy(), start.copy(), np.arange(len(start))
     rows = np.flatnonzero(instance >= 0)
@@ -384,15 +389,15 @@ def _arrivals(instance: I64, start: I64, highest: I64 | None) -> dict[str, I64]:
     return {"first": first, "arrival": arrival, "last": last}
 
 
-def _members(told: I64, instance: I64, weight: I64) -> I64:
+def _members(group_size: I64, instance: I64, weight: I64) -> I64:
     """How many ranks take part in each call's collective; a message has two."""
     collective = instance >= 0
-    here = calls_per_instance(instance[collective], weight[collective])
-    return np.where(collective, np.maximum(told, here[np.maximum(instance, 0)]), 2)
+    recorded = calls_per_instance(instance[collective], weight[collective])
+    return np.where(collective, np.maximum(group_size, recorded[np.maximum(instance, 0)]), 2)
 
 
 def calls_per_instance(instance: I64, weight: I64) -> I64:
-    """How many ranks' calls each collective has here."""
+    """How many ranks' calls of each collective were recorded."""
     if not len(instance):
         return np.zeros(1, np.int64)
     return np.bincount(instance, weight.astype(np.float64)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Who makes others wait: ranks that come late, links and groups slower than their like."""
+"""Who makes others wait: ranks that come late, and links and groups slower than others of their kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chakrakit.trace.sets import Run
 
 
 class Straggler(Result, msgspec.Struct):
-    """A rank by the wait it causes: to collectives it came last to, and by messages sent late."""
+    """How long others waited for a rank: in collectives that it came to last, and for late messages."""
 
     rank: int
     caused_wait_ns: int
@@ -27,7 +27,7 @@ class Straggler(Result, msgspec.Struct):
     times_last: int
     collectives: int
     lateness_ns: float
-    """How far behind the first rank it came, on average."""
+    """How far behind the first rank it came to a collective, on average."""
 
 
 class SlowLink(Result, msgspec.Struct):
@@ -68,7 +68,7 @@ class Stragglers(Result, msgspec.Struct):
 
 
 def stragglers_of(matched: Matched) -> Stragglers:
-    """From matched calls."""
+    """Stragglers and slow links from matched calls."""
     return Stragglers(_ranks(matched), _links(matched))
 
 
@@ -92,7 +92,7 @@ def _ranks(matched: Matched) -> list[Straggler]:
 
 
 def _blame(matched: Matched) -> dict[int, tuple[int, int]]:
-    """For each rank how long others waited for it, and to how many collectives it came last."""
+    """For each rank, how long others waited for it, and how many collectives it came to last."""
     late = matched.collective & (matched.members > 1) & (matched.arrival > matched.first)
     if matched.alike is not None:
         return _blame_alike(matched, matched.alike, late)
@@ -101,31 +101,31 @@ def _blame(matched: Matched) -> dict[int, tuple[int, int]]:
     caused = np.bincount(code[culprit], matched.wait.astype(np.float64), len(ranks))
     last = late & (matched.last == np.arange(len(matched)))
     times = np.bincount(code[last], minlength=len(ranks))
-    found = zip(caused.astype(np.int64).tolist(), times.tolist(), strict=True)
-    return dict(zip(ranks.tolist(), found, strict=True))
+    blame = zip(caused.astype(np.int64).tolist(), times.tolist(), strict=True)
+    return dict(zip(ranks.tolist(), blame, strict=True))
 
 
 def _blame_alike(matched: Matched, alike: Alike, late: Mask) -> dict[int, tuple[int, int]]:
-    """The same where ranks and groups stand for others: each group has a last comer of its own."""
+    """As `_blame`, where ranks and groups stand for others: each of those groups has its own last rank."""
     caused: Counter[int] = Counter()
     times: Counter[int] = Counter()
-    for found in _last_comers(matched, alike, late):
-        for code in alike.groups_like(found.group):
-            rank = alike.last_of(code, found.parts)
-            caused[rank] += found.wait
-            times[rank] += found.often
+    for comers in _last_comers(matched, alike, late):
+        for code in alike.groups_like(comers.group):
+            rank = alike.last_of(code, comers.parts)
+            caused[rank] += comers.wait
+            times[rank] += comers.often
     rows = np.flatnonzero(matched.paired)
-    other = np.where(matched.type == NodeType.COMM_RECV_NODE, matched.src, matched.dst)
-    for mine in _of_each(matched.rank[rows] * (1 << 31) + other[rows]):
+    peer_end = np.where(matched.type == NodeType.COMM_RECV_NODE, matched.src, matched.dst)
+    for mine in _of_each(matched.rank[rows] * (1 << 31) + peer_end[rows]):
         row = rows[mine[0]]
         wait = int(matched.wait[rows[mine]].sum())
-        for peer in alike.moved(int(matched.rank[row]), other[[row]]).reshape(-1).tolist():
+        for peer in alike.moved(int(matched.rank[row]), peer_end[[row]]).reshape(-1).tolist():
             caused[peer] += wait
     return {rank: (caused[rank], times[rank]) for rank in caused}
 
 
 class _LastComers(NamedTuple):
-    """The parts that came last to collectives of a group, what the others waited, and how often."""
+    """The parts that came last to collectives of a group, how long the others waited, and how often."""
 
     group: int
     parts: I64
@@ -134,7 +134,7 @@ class _LastComers(NamedTuple):
 
 
 def _last_comers(matched: Matched, alike: Alike, late: Mask) -> list[_LastComers]:
-    """By group and the parts that came last to it at one time."""
+    """Waits summed by group and by the parts that came last to it together."""
     rows = np.flatnonzero(matched.collective)
     number = matched.instance[rows]
     wait = np.bincount(number, (matched.wait * matched.weight)[rows].astype(np.float64))
@@ -143,7 +143,7 @@ def _last_comers(matched: Matched, alike: Alike, late: Mask) -> list[_LastComers
     coming = coming[np.lexsort((alike.part[coming], matched.instance[coming]))]
     count = np.bincount(matched.instance[coming]) if len(coming) else np.zeros(0, np.int64)
     first = np.cumsum(count) - count
-    found = []
+    comers = []
     for size in np.unique(count[count > 0]).tolist():
         these = np.flatnonzero(count == size)
         calls = coming[first[these][:, None] + np.arange(size)]
@@ -153,12 +153,12 @@ def _last_comers(matched: Matched, alike: Alike, late: Mask) -> list[_LastComers
             number = np.unique(number * (alike.part.max() + 1) + column, return_inverse=True)[1]
         for mine in _of_each(number):
             waited, times = int(wait[these[mine]].sum()), int(often[these[mine]].sum())
-            found.append(_LastComers(int(group[mine[0]]), parts[mine[0]], waited, times))
-    return found
+            comers.append(_LastComers(int(group[mine[0]]), parts[mine[0]], waited, times))
+    return comers
 
 
 def _links(matched: Matched, least: float = 1.05) -> list[SlowLink]:
-    """Transfers compared with others of the same type, size and number of ranks."""
+    """Groups and pairs whose transfers take longer than others of the same type, size and number of ranks."""
     ends = matched.collective & (matched.last == np.arange(len(matched)))
     ends |= (matched.type == NodeType.COMM_RECV_NODE) & (matched.partner >= 0)
     rows = np.flatnonzero(ends & (matched.size > 0) & _complete(matched))
@@ -188,7 +188,7 @@ def _links(matched: Matched, least: float = 1.05) -> list[SlowLink]:
         if base > 0 and excess / base > least - 1:
             for place, where in _where(matched, int(rows[mine[0]])):
                 out.append((place, SlowLink(where, len(mine), 1 + excess / base, int(excess))))
-    out.sort(key=lambda found: (-found[1].excess_ns, found[0]))
+    out.sort(key=lambda entry: (-entry[1].excess_ns, entry[0]))
     return [link for _, link in out]
 
 
@@ -200,23 +200,23 @@ def _of_each(values: I64) -> list[I64]:
 
 
 def _complete(matched: Matched) -> Mask:
-    """Calls of which every rank was recorded: only there transfer is known apart from waiting."""
-    own = matched.collective
-    here = calls_per_instance(matched.instance[own], matched.weight[own])
-    here = here[np.maximum(matched.instance, 0)]
-    whole: Mask = ~own | ((here == matched.members) & (here > 1))
+    """Calls of which every rank was recorded: only there can transfer be told from waiting."""
+    collective = matched.collective
+    recorded = calls_per_instance(matched.instance[collective], matched.weight[collective])
+    recorded = recorded[np.maximum(matched.instance, 0)]
+    whole: Mask = ~collective | ((recorded == matched.members) & (recorded > 1))
     return whole
 
 
 def _several(like: I64, places: I64, copies: I64) -> Mask:
-    """Transfers that have their like at another place; a place that stands for others has."""
+    """Which transfers can be compared: others of the same kind took place elsewhere."""
     pairs, first = np.unique(np.stack([like, places]), axis=1, return_index=True)
     count = np.bincount(pairs[0], copies[first])
     return np.asarray(count[like] > 1)
 
 
 def _medians(like: I64, took: F64, copies: I64) -> F64:
-    """For each entry the median of its like, each counted as often as it has copies."""
+    """For each entry the median over its kind, every entry counted as often as it has copies."""
     order = np.lexsort((took, like))
     first = np.flatnonzero(np.r_[True, like[order][1:] != like[order][:-1]])
     sizes = np.diff(np.r_[first, len(like)])
@@ -231,7 +231,7 @@ def _medians(like: I64, took: F64, copies: I64) -> F64:
 
 
 def _where(matched: Matched, row: int) -> Iterator[tuple[int, str]]:
-    """The places of a transfer and of those it stands for, as a number and in words."""
+    """The places (group or pair) of a transfer and of those it stands for, as a number and in words."""
     if matched.collective[row]:
         for code in matched.groups_like(int(matched.group_code[row])):
             yield code, f"group {matched.group_names[code] or '(all)'}"

@@ -15,9 +15,10 @@ from chakrakit.trace.model import CollectiveType, NodeType, collective_name, col
 from chakrakit.trace.sets import Run
 
 _MOST_PAIRS = 4096
+"""Pairs of ranks that a result lists: all of 64 ranks (64²); those of thousands would fill it."""
 
 
-class CollectiveKind(Result, msgspec.Struct):
+class CollectiveKind(Result, msgspec.Struct, kw_only=True):
     """All collectives of one type, group and size. Times are means over instances but for the sums.
 
     Bandwidths are bytes per second / 1e9: `algorithm` the size over the transfer, `bus` that times
@@ -62,7 +63,7 @@ class SizeBin(Result, msgspec.Struct):
 
 
 class Pair(Result, msgspec.Struct):
-    """What one rank sends another; collectives as a ring in the group's order would."""
+    """What one rank sends another; a collective counts as a ring in the order of its group."""
 
     src: int
     dst: int
@@ -79,7 +80,7 @@ class Communication(Result, msgspec.Struct):
     pairs: list[Pair]
     pairs_left_out: int
     slowest: list[dict[str, int | str]]
-    """Single collectives by the wait in them, worst first."""
+    """The single collectives in which ranks waited longest, worst first."""
 
     def table(self) -> Table:
         """One row per type, group and size."""
@@ -126,20 +127,20 @@ def _message_cells(m: MessageKind) -> tuple[Cell, ...]:
 
 
 def bus_factor(kind: int, members: int) -> float:
-    """What part of the size crosses each link of an ideal ring; 1 where nothing has to."""
+    """The share of the size that crosses each link of an ideal ring; 1 for a barrier and unknown kinds."""
     if members < 2 or kind not in set(CollectiveType) or kind == CollectiveType.BARRIER:
         return 1.0
     return library.bus_factor(collective_words(kind), members)
 
 
 def full_size(kind: I64, size: I64, members: I64) -> I64:
-    """The size bandwidth is counted by: an all-gather's input is one rank's share of it."""
+    """The size that bandwidth is computed from: for all-gather and gather, all members' input."""
     shares = np.isin(kind, (CollectiveType.ALL_GATHER, CollectiveType.GATHER))
     return np.where(shares, size * members, size)
 
 
 def communication_of(matched: Matched, groups: Groups, world: int) -> Communication:
-    """From matched calls."""
+    """The communication of a run from its matched calls."""
     pairs, more = _pairs(matched, groups, world)
     return Communication(
         _collectives(matched), _messages(matched), _sizes(matched), pairs, more, _slowest(matched)
@@ -147,7 +148,7 @@ def communication_of(matched: Matched, groups: Groups, world: int) -> Communicat
 
 
 class _Instances:
-    """One entry per collective: what its calls say together."""
+    """Reduces values of calls to one value per collective."""
 
     def __init__(self, matched: Matched) -> None:
         self.rows = np.flatnonzero(matched.collective)
@@ -168,65 +169,65 @@ class _Instances:
 
 
 def _collectives(matched: Matched) -> list[CollectiveKind]:
-    found = _Instances(matched)
-    head = found.head
+    instances = _Instances(matched)
+    head = instances.head
     size = full_size(
-        matched.kind[head], found.reduce(np.maximum, matched.size), matched.members[head]
+        matched.kind[head], instances.reduce(np.maximum, matched.size), matched.members[head]
     )
     keys = np.stack([matched.kind[head], matched.group_code[head], size])
-    kinds, which = np.unique(keys, axis=1, return_inverse=True)
+    kinds, kind_code = np.unique(keys, axis=1, return_inverse=True)
     # The last rank's transfer: from the last arrival to its end; others may be done a little before.
-    transfer = found.reduce(np.maximum, matched.end) - matched.arrival[head]
+    transfer = instances.reduce(np.maximum, matched.end) - matched.arrival[head]
     transfer = np.maximum(transfer, 0)
     skew = matched.arrival[head] - matched.first[head]
-    wait = found.reduce(np.add, matched.wait * matched.weight)
-    exposed = found.reduce(np.add, matched.exposed * matched.weight)
-    calls = found.reduce(np.add, matched.weight)
+    wait = instances.reduce(np.add, matched.wait * matched.weight)
+    exposed = instances.reduce(np.add, matched.exposed * matched.weight)
+    calls = instances.reduce(np.add, matched.weight)
     out = []
-    for mine, (kind, group, bytes_) in zip(_parts(which), kinds.T.tolist(), strict=True):
+    for mine, (kind, group, bytes_) in zip(_parts(kind_code), kinds.T.tolist(), strict=True):
         members = int(matched.members[head[mine]].max())
         mean = float(transfer[mine].mean())
         rate = bytes_ / mean if mean > 0 else 0.0
-        one = CollectiveKind(
-            collective_name(kind) if kind >= 0 else "COLLECTIVE",
-            matched.group_names[group],
-            members,
-            bytes_,
-            len(mine),
-            mean,
-            int(transfer[mine].min()),
-            int(transfer[mine].max()),
-            float(wait[mine].sum() / calls[mine].sum()),
-            float(skew[mine].mean()),
-            rate,
-            rate * bus_factor(kind, members),
-            int(wait[mine].sum()),
-            int(exposed[mine].sum()),
+        summary = CollectiveKind(
+            type=collective_name(kind) if kind >= 0 else "COLLECTIVE",
+            group=matched.group_names[group],
+            members=members,
+            size_bytes=bytes_,
+            count=len(mine),
+            transfer_ns=mean,
+            fastest_ns=int(transfer[mine].min()),
+            slowest_ns=int(transfer[mine].max()),
+            wait_ns=float(wait[mine].sum() / calls[mine].sum()),
+            skew_ns=float(skew[mine].mean()),
+            algorithm_gbps=rate,
+            bus_gbps=rate * bus_factor(kind, members),
+            total_wait_ns=int(wait[mine].sum()),
+            total_exposed_ns=int(exposed[mine].sum()),
         )
         for code in matched.groups_like(group):
-            like = msgspec.structs.replace(one, group=matched.group_names[code])
+            like = msgspec.structs.replace(summary, group=matched.group_names[code])
             out.append(((kind, code, bytes_), like))
     out.sort(key=lambda entry: (-entry[1].count * entry[1].transfer_ns, entry[0]))
     return [kind for _, kind in out]
 
 
-def _parts(which: I64) -> list[I64]:
-    """The entries of each number from 0 on."""
-    order = np.argsort(which.reshape(-1), kind="stable")
-    return np.split(order, np.cumsum(np.bincount(which.reshape(-1)))[:-1]) if len(order) else []
+def _parts(codes: I64) -> list[I64]:
+    """For each code from 0 on, the entries that have it."""
+    order = np.argsort(codes.reshape(-1), kind="stable")
+    return np.split(order, np.cumsum(np.bincount(codes.reshape(-1)))[:-1]) if len(order) else []
 
 
 def _messages(matched: Matched) -> list[MessageKind]:
-    """By the receiving end; by the sending one where the receiver was not recorded."""
+    """Messages by pair and size, timed at the receiver, or at the sender where that is missing."""
     receives = matched.type == NodeType.COMM_RECV_NODE
     alone = (matched.type == NodeType.COMM_SEND_NODE) & (matched.partner < 0)
     rows = np.flatnonzero(receives | alone)
     if not len(rows):
         return []
     keys = np.stack([matched.rank[rows], matched.src[rows], matched.dst[rows], matched.size[rows]])
-    kinds, which = np.unique(keys, axis=1, return_inverse=True)
+    kinds, kind_code = np.unique(keys, axis=1, return_inverse=True)
     out = []
-    for part, (rank, src, dst, size) in zip(_parts(which), kinds.T.tolist(), strict=True):
+    for part, (rank, src, dst, size) in zip(_parts(kind_code), kinds.T.tolist(), strict=True):
         mine = rows[part]
         mean = float(matched.transfer[mine].mean())
         rest = (len(mine), mean, float(matched.wait[mine].mean()), size / mean if mean > 0 else 0.0)
@@ -260,28 +261,28 @@ def _pairs(matched: Matched, groups: Groups, world: int) -> tuple[list[Pair], in
     """The pairs of ranks that exchange most, and how many more there are."""
     parts = _sent(matched)
     head = _Instances(matched).head
-    keys, which = np.unique(
+    keys, kind_code = np.unique(
         np.stack([matched.group_code[head], matched.kind[head]]), axis=1, return_inverse=True
     )
-    for part, (group, kind) in zip(_parts(which), keys.T.tolist(), strict=True):
+    for part, (group, kind) in zip(_parts(kind_code), keys.T.tolist(), strict=True):
         mine = head[part]
         total = full_size(matched.kind[mine], matched.size[mine], matched.members[mine]).sum()
         like = [matched.group_names[code] for code in matched.groups_like(group)]
-        told = [groups.ranks_of(name, range(world)) or () for name in like]
-        if len(told[0]) > 1:  # like groups have as many members
-            parts.append(_traffic(kind, np.array(told, np.int64), int(total)))
+        member_ranks = [groups.ranks_of(name, range(world)) or () for name in like]
+        if len(member_ranks[0]) > 1:  # like groups have as many members
+            parts.append(_traffic(kind, np.array(member_ranks, np.int64), int(total)))
     table = np.concatenate(parts, axis=1)
-    ends, which = np.unique((table[0] + 1) * (1 << 32) + table[1] + 1, return_inverse=True)
-    moved = np.bincount(which.reshape(-1), table[2].astype(np.float64))
-    count = np.bincount(which.reshape(-1), table[3].astype(np.float64)).astype(np.int64)
+    ends, pair_code = np.unique((table[0] + 1) * (1 << 32) + table[1] + 1, return_inverse=True)
+    moved = np.bincount(pair_code.reshape(-1), table[2].astype(np.float64))
+    count = np.bincount(pair_code.reshape(-1), table[3].astype(np.float64)).astype(np.int64)
     most = np.argsort(-moved, kind="stable")[:_MOST_PAIRS]
     src, dst = ends // (1 << 32) - 1, ends % (1 << 32) - 1
-    found = [Pair(int(src[i]), int(dst[i]), int(moved[i]), int(count[i])) for i in most]
-    return found, len(ends) - len(found)
+    busiest = [Pair(int(src[i]), int(dst[i]), int(moved[i]), int(count[i])) for i in most]
+    return busiest, len(ends) - len(busiest)
 
 
 def _sent(matched: Matched) -> list[I64]:
-    """(src, dst, bytes, messages) of what ranks send each other, and of what nobody recorded sends."""
+    """(src, dst, bytes, messages) of all messages, including received ones whose sender was not recorded."""
     sends = np.flatnonzero(
         (matched.type == NodeType.COMM_SEND_NODE)
         | ((matched.type == NodeType.COMM_RECV_NODE) & (matched.partner < 0))
@@ -290,9 +291,9 @@ def _sent(matched: Matched) -> list[I64]:
     for rank in np.unique(matched.rank[sends]).tolist():
         mine = sends[matched.rank[sends] == rank]
         ends = np.stack([matched.src[mine], matched.dst[mine]])
-        pairs, which = np.unique(ends, axis=1, return_inverse=True)
-        moved = np.bincount(which.reshape(-1), matched.size[mine].astype(np.float64))
-        count = np.bincount(which.reshape(-1))
+        pairs, pair_code = np.unique(ends, axis=1, return_inverse=True)
+        moved = np.bincount(pair_code.reshape(-1), matched.size[mine].astype(np.float64))
+        count = np.bincount(pair_code.reshape(-1))
         src, dst = matched.ends_like(rank, pairs[0], pairs[1])
         again = len(src) // pairs.shape[1]
         parts.append(
@@ -320,13 +321,13 @@ def _moves(src: I64, dst: I64, size: int) -> I64:
 
 
 def _slowest(matched: Matched, count: int = 10) -> list[dict[str, int | str]]:
-    found = _Instances(matched)
-    wait = found.reduce(np.add, matched.wait * matched.weight)
+    instances = _Instances(matched)
+    wait = instances.reduce(np.add, matched.wait * matched.weight)
     out: list[dict[str, int | str]] = []
     for level in np.unique(wait[wait > 0])[::-1].tolist():
         if len(out) >= count:
             break
-        equal = found.head[wait == level]
+        equal = instances.head[wait == level]
         copies = [
             (code, int(matched.seq[h]), h)
             for h in equal.tolist()
@@ -337,7 +338,7 @@ def _slowest(matched: Matched, count: int = 10) -> list[dict[str, int | str]]:
 
 
 def _waited(matched: Matched, h: int, code: int, wait: int) -> dict[str, int | str]:
-    """A collective of the group of this number, by its first call here."""
+    """One collective as a dictionary; `h` is its first call, `code` its group."""
     return {
         "type": collective_name(int(matched.kind[h])) if matched.kind[h] >= 0 else "COLLECTIVE",
         "group": matched.group_names[code],

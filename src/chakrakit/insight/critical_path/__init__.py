@@ -13,7 +13,7 @@ from chakrakit.insight.critical_path.critical_path import (
     events_of,
     walk,
 )
-from chakrakit.insight.critical_path.model import Graphs, Model, RankGraph, graph_of
+from chakrakit.insight.critical_path.model import Model, RankGraph, RankGraphs, graph_of
 from chakrakit.insight.critical_path.whatif import (
     RankNames,
     WhatIf,
@@ -25,12 +25,12 @@ from chakrakit.insight.critical_path.whatif import (
 
 __all__ = [
     "CriticalPath",
-    "Graphs",
     "LoadedEvents",
     "Model",
     "RankEnd",
     "RankEvents",
     "RankGraph",
+    "RankGraphs",
     "RankNames",
     "Segment",
     "WhatIf",

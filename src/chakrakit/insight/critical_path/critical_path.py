@@ -33,16 +33,13 @@ from chakrakit.results import Result
 from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.sets import Run, Times
 
-# What each event of a rank waited for, as the critical path walks it; of many ranks, read when needed.
-
-
 _MOST_LOADED = 2_000_000
-"""Rows of ranks whose events stay in memory, at some 100 bytes each, where not all of them do."""
+"""Rows whose events stay in memory where not all ranks fit: 200 MB at some 100 bytes each."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class RankEvents:
-    """What the walk needs of a rank."""
+    """The rows of one rank as the walk needs them: times, names, parents and causes."""
 
     rank: int
     start: I64
@@ -52,7 +49,7 @@ class RankEvents:
     name: I32
     texts: list[str]
     operator: I32
-    """The name's number of the operator each row belongs to."""
+    """The operator that each row belongs to, as an index into `texts`."""
     parent: I32
     background: Mask
     causes: Causes
@@ -64,22 +61,22 @@ class RankEvents:
 
 
 class LoadedEvents(Mapping[int, RankEvents]):
-    """Events of many ranks, each made when the walk comes to it; the last ones stay."""
+    """Events of many ranks, loaded when the walk reaches them; those used last stay in memory."""
 
     def __init__(self, ranks: Sequence[int], load: Callable[[int], RankEvents]) -> None:
         self._ranks, self._load = ranks, load
-        self._kept: dict[int, RankEvents] = {}
+        self._loaded: dict[int, RankEvents] = {}
         self._rows = 0
 
     def __getitem__(self, rank: int) -> RankEvents:
-        found = self._kept.pop(rank, None)
-        if found is None:
-            found = self._load(rank)
-            self._rows += len(found.start)
-            while self._kept and self._rows > _MOST_LOADED:
-                self._rows -= len(self._kept.pop(next(iter(self._kept))).start)
-        self._kept[rank] = found  # at the end: the first is the one not used for longest
-        return found
+        events = self._loaded.pop(rank, None)
+        if events is None:
+            events = self._load(rank)
+            self._rows += len(events.start)
+            while self._loaded and self._rows > _MOST_LOADED:
+                self._rows -= len(self._loaded.pop(next(iter(self._loaded))).start)
+        self._loaded[rank] = events  # at the end: the first is the one not used for longest
+        return events
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._ranks)
@@ -89,45 +86,45 @@ class LoadedEvents(Mapping[int, RankEvents]):
 
 
 def events_of(view: RankView, times: Times | None) -> RankEvents:
-    """The part of one rank."""
+    """The events of one rank; communication is called by its type and group."""
     codes, texts = view.names
     names, operator = codes.copy(), codes[view.operator].copy()
     texts = list(texts)
     comm = np.flatnonzero(view.is_comm)
-    known: dict[str, int] = {}
+    label_codes: dict[str, int] = {}
     groups, group_names = view.texts("pg_name")
     kinds = view.trace.column("comm_type", -1).astype(np.int64)
     keys = (view.trace.types[comm] * (kinds.max(initial=0) + 2) + kinds[comm] + 1) * (
         len(group_names) + 1
     ) + groups[comm]
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    _, first, label_of = np.unique(keys, return_index=True, return_inverse=True)
     numbers = []
     for row in comm[first].tolist():
         group = group_names[groups[row]] if groups[row] >= 0 else ""
         label = f"{comm_name(view, row)} {group}".strip()
-        if label not in known:
-            known[label] = len(texts)
+        if label not in label_codes:
+            label_codes[label] = len(texts)
             texts.append(label)
-        numbers.append(known[label])
-    operator[comm] = np.array(numbers or [0], operator.dtype)[which]
+        numbers.append(label_codes[label])
+    operator[comm] = np.array(numbers or [0], operator.dtype)[label_of]
     return RankEvents(
-        view.rank,
-        view.start,
-        view.end,
-        view.own,
-        view.kind,
-        names,
-        texts,
-        operator,
-        view.parent,
-        view.background,
-        causes_of(view, times),
+        rank=view.rank,
+        start=view.start,
+        end=view.end,
+        own=view.own,
+        kind=view.kind,
+        name=names,
+        texts=texts,
+        operator=operator,
+        parent=view.parent,
+        background=view.background,
+        causes=causes_of(view, times),
     )
 
 
 @dataclass(frozen=True)
 class RankEnd:
-    """A rank's last work: its row (-1: none) and when it ended; `rows` is how many the rank has."""
+    """A rank's last work: its row (-1: none) and when it ended; `rows` counts all rows of the rank."""
 
     rank: int
     row: int
@@ -135,23 +132,25 @@ class RankEnd:
     rows: int
 
 
-def end_of(own: RankEvents) -> RankEnd:
-    """The work of a rank that ends last; of equal ones what started last."""
-    rows = np.flatnonzero(own.ran & ~own.background)
+def end_of(events: RankEvents) -> RankEnd:
+    """The work of a rank that ends last; of several that end together, the one that started last."""
+    rows = np.flatnonzero(events.ran & ~events.background)
     if not len(rows):
-        rows = np.flatnonzero(own.ran)
+        rows = np.flatnonzero(events.ran)
     if not len(rows):
-        return RankEnd(own.rank, -1, 0, len(own.start))
-    latest = int(own.end[rows].max())
-    ending = rows[own.end[rows] == latest]
-    return RankEnd(own.rank, int(ending[np.argmax(own.start[ending])]), latest, len(own.start))
+        return RankEnd(events.rank, -1, 0, len(events.start))
+    latest = int(events.end[rows].max())
+    ending = rows[events.end[rows] == latest]
+    return RankEnd(
+        events.rank, int(ending[np.argmax(events.start[ending])]), latest, len(events.start)
+    )
 
 
 UNEXPLAINED = "unexplained"
 BACKGROUND = "background"
-"""After the last work: only threads that poll still ran."""
+"""Time after the last work, in which only polling threads still ran."""
 LATE = "began later"
-"""Before a rank's first row: it, or its recording, began after another's."""
+"""Time before a rank's first row: the rank, or its recording, began after another one."""
 _WAITS: dict[int, str] = {
     EdgeKind.LAUNCH: "launch",
     EdgeKind.STREAM: "kernel gap",
@@ -177,7 +176,7 @@ BOUNDS: dict[str, tuple[str, ...]] = {
     "communication": ("communication",),
     "host": ("host", "launch", "synchronization"),
 }
-"""What bounds a run, and which parts of its critical path speak for that."""
+"""What can bound a run, and the parts of its critical path that count for each."""
 
 
 class Segment(Result, msgspec.Struct, frozen=True):
@@ -196,7 +195,7 @@ class Segment(Result, msgspec.Struct, frozen=True):
     end_ns: int
 
 
-class CriticalPath(Result, msgspec.Struct):
+class CriticalPath(Result, msgspec.Struct, kw_only=True):
     """Segments without holes from the first start to the last end; their lengths sum to `length_ns`."""
 
     length_ns: int
@@ -205,7 +204,7 @@ class CriticalPath(Result, msgspec.Struct):
     unexplained_ns: int
     rank_changes: int
     attribution: dict[str, int]
-    """ns by what passed."""
+    """ns by kind of work or wait (`what` of the segments), longest first."""
     operators: list[tuple[str, str, int]]
     """(what, operator, ns), longest first."""
     by_rank: dict[int, int]
@@ -232,9 +231,10 @@ class CriticalPath(Result, msgspec.Struct):
 def add_peers(
     events: Mapping[int, RankEvents], matched: Matched, stands_for: Mapping[int, int] | None = None
 ) -> None:
-    """Ends of collectives wait for the last rank to arrive, ends of messages for the other end.
+    """Adds waits for peers to the causes of events, in place.
 
-    `stands_for` maps ranks without events of their own to one with the same program and times.
+    The end of a collective waits for the last rank to arrive, the end of a message for its other end.
+    `stands_for` maps ranks without events to one with the same program and times.
     """
     if stands_for:
         _stand_in(events, stands_for)
@@ -242,79 +242,79 @@ def add_peers(
     message = matched.paired[waited]
     peer = np.where(message, matched.partner[waited], matched.last[waited])
     code = np.where(message, Cause.MESSAGE, Cause.ARRIVAL).astype(np.int8)
-    for rank, own in events.items():
+    for rank, rank_events in events.items():
         mine = np.flatnonzero(matched.rank[waited] == rank)
-        rows, causes = matched.row[waited[mine]], own.causes
+        rows, causes = matched.row[waited[mine]], rank_events.causes
         causes.end[rows], causes.end_at_end[rows] = code[mine], False
         causes.end_row[rows] = matched.row[peer[mine]]
-        causes.end_rank[rows] = _renamed(matched.rank[peer[mine]], stands_for or {})
-        causes.end_when[rows] = own.end[rows]
-        _inside_waits(own, rows, matched.wait[waited[mine]])
+        causes.end_rank[rows] = _representatives(matched.rank[peer[mine]], stands_for or {})
+        causes.end_when[rows] = rank_events.end[rows]
+        _inside_waits(rank_events, rows, matched.wait[waited[mine]])
 
 
-def _renamed(ranks: I64, stands_for: Mapping[int, int]) -> I64:
+def _representatives(ranks: I64, stands_for: Mapping[int, int]) -> I64:
     if not stands_for or not len(ranks):
         return ranks
-    known, which = np.unique(ranks, return_inverse=True)
-    return np.array([stands_for.get(r, r) for r in known.tolist()], np.int64)[which]
+    distinct, place = np.unique(ranks, return_inverse=True)
+    return np.array([stands_for.get(r, r) for r in distinct.tolist()], np.int64)[place]
 
 
 def _stand_in(events: Mapping[int, RankEvents], stands_for: Mapping[int, int]) -> None:
-    """What the run itself recorded may name any rank."""
-    for own in events.values():
-        rows = np.flatnonzero(own.causes.start_rank >= 0)
-        ranks = own.causes.start_rank[rows].astype(np.int64)
-        own.causes.start_rank[rows] = _renamed(ranks, stands_for)
+    """Replaces ranks in recorded causes by those that stand for them, in place."""
+    for rank_events in events.values():
+        rows = np.flatnonzero(rank_events.causes.start_rank >= 0)
+        ranks = rank_events.causes.start_rank[rows].astype(np.int64)
+        rank_events.causes.start_rank[rows] = _representatives(ranks, stands_for)
 
 
-def _inside_waits(own: RankEvents, rows: I64, wait: I64) -> None:
-    """A host collective's parts that began after the last arrival waited for that as well."""
-    arrived = np.full(len(own.start), -1, np.int64)
-    arrived[rows] = own.start[rows] + wait
-    parts = np.flatnonzero((own.parent >= 0) & own.ran)
-    parts = parts[arrived[own.parent[parts]] >= 0]
-    parts = parts[own.start[parts] >= arrived[own.parent[parts]]]
+def _inside_waits(events: RankEvents, rows: I64, wait: I64) -> None:
+    """Marks rows inside a host collective that began after the last arrival as having waited for it."""
+    arrived = np.full(len(events.start), -1, np.int64)
+    arrived[rows] = events.start[rows] + wait
+    parts = np.flatnonzero((events.parent >= 0) & events.ran)
+    parts = parts[arrived[events.parent[parts]] >= 0]
+    parts = parts[events.start[parts] >= arrived[events.parent[parts]]]
     if not len(parts):
         return
-    parts = parts[np.lexsort((own.start[parts], own.parent[parts]))]
-    around = own.parent[parts]
+    parts = parts[np.lexsort((events.start[parts], events.parent[parts]))]
+    around = events.parent[parts]
     first = np.r_[True, around[1:] != around[:-1]]
-    causes, parts, around = own.causes, parts[first], around[first]
+    causes, parts, around = events.causes, parts[first], around[first]
     causes.start[parts], causes.start_at_end[parts] = Cause.ARRIVAL, False
     causes.start_row[parts], causes.start_rank[parts] = (
         causes.end_row[around],
         causes.end_rank[around],
     )
-    causes.start_when[parts] = own.start[parts]
+    causes.start_when[parts] = events.start[parts]
 
 
 _Event = tuple[int, int, bool]
-"""(rank, row, whether its end)."""
+"""(rank, row, True for the end of the row and False for its start)."""
 _Piece = tuple[int, int, str, int, int]
-"""(rank, row, what, from, to)."""
+"""(rank, row, kind of work or wait, from, to)."""
 
 
 class _Walk:
-    """Goes back in time; `pieces` are collected from the last to the first."""
+    """Walks from the end of a run back in time, and collects `pieces` from the last to the first."""
 
     def __init__(self, events: Mapping[int, RankEvents], span: tuple[int, int]) -> None:
         self.events = events
         self.begin, self.time = span
         self.pieces: list[_Piece] = []
 
-    def add(self, rank: int, row: int, what: str, start: int) -> None:
-        """A stretch from `start` to the present moment, which becomes `start`.
+    def add(self, rank: int, row: int, activity: str, start: int) -> None:
+        """Adds the stretch from `start` to the walk's present time, which becomes `start`.
 
-        Nothing reaches back before the run began, though a cause and its lag may.
+        A stretch never begins before the run, even if its cause lies earlier.
         """
         start = max(start, self.begin)
         if start < self.time:
-            self.pieces.append((rank, row, what, start, self.time))
+            self.pieces.append((rank, row, activity, start, self.time))
             self.time = start
 
     def run(self, at: _Event, most: int) -> _Event:
-        """From an event to one that waited for nothing, which is returned, in at most so many steps."""
-        # Causes lie before their effects but for rounding; the bound is for circles that rounding makes.
+        """Walks from an event to one that waited for nothing, in at most `most` steps, and returns that."""
+        # Causes precede their effects except for rounding, which can close a circle: hence the bound.
         for _ in range(most):
             before = self._from_end(at) if at[2] else self._from_start(at)
             if before is None:
@@ -323,26 +323,22 @@ class _Walk:
         return at
 
     def _time_of(self, at: _Event) -> int:
-        own = self.events[at[0]]
-        return (own.end if at[2] else own.start).item(at[1])
+        events = self.events[at[0]]
+        return (events.end if at[2] else events.start).item(at[1])
 
     def _from_end(self, at: _Event) -> _Event | None:
         rank, row, _ = at
-        own = self.events[rank]
-        causes = own.causes
+        events = self.events[rank]
+        causes = events.causes
         code = causes.end.item(row)
-        what = KIND_NAMES[own.kind.item(row)]
+        activity = KIND_NAMES[events.kind.item(row)]
         self.add(rank, row, UNEXPLAINED, causes.end_when.item(row))
         if code == Cause.OWN:
-            self.add(rank, row, what, own.start.item(row))
+            self.add(rank, row, activity, events.start.item(row))
             return rank, row, False
-        other = causes.end_rank.item(row)
-        before = (
-            rank if other < 0 else other,
-            causes.end_row.item(row),
-            causes.end_at_end.item(row),
-        )
-        wait = what if code == Cause.ARRIVAL else _WAITS.get(code, what)
+        peer = causes.end_rank.item(row)
+        before = (rank if peer < 0 else peer, causes.end_row.item(row), causes.end_at_end.item(row))
+        wait = activity if code == Cause.ARRIVAL else _WAITS.get(code, activity)
         self.add(rank, row, wait, self._time_of(before))
         return before
 
@@ -352,11 +348,11 @@ class _Walk:
         code = causes.start.item(row)
         if code == Cause.NOTHING:
             return None
-        other, prior = causes.start_rank.item(row), causes.start_row.item(row)
+        peer, prior = causes.start_rank.item(row), causes.start_row.item(row)
         at_end = causes.start_at_end.item(row)
-        if code == Cause.RECORDED and other >= 0:
-            at_end = self.events[other].end.item(prior) <= self.time
-        before = (rank if other < 0 else other, prior, at_end)
+        if code == Cause.RECORDED and peer >= 0:
+            at_end = self.events[peer].end.item(prior) <= self.time
+        before = (rank if peer < 0 else peer, prior, at_end)
         self.add(rank, row, UNEXPLAINED, causes.start_when.item(row))
         around = self.events[rank].parent.item(row)
         if code in _INSIDE and around >= 0:
@@ -372,49 +368,61 @@ class _Walk:
 def walk(
     events: Mapping[int, RankEvents], ends: Iterable[RankEnd], span: tuple[int, int]
 ) -> CriticalPath:
-    """The path that ends with the last of the ranks' `ends`, of equal ones the first rank's."""
+    """The critical path that ends with the latest of `ends`; of equal ones, that of the first rank."""
     begin, end = span
-    found = [e for e in ends if e.row >= 0]
-    if not found:
-        return CriticalPath(0, begin, end, 0, 0, {}, [], {}, [])
-    last = max(found, key=lambda e: e.time)
+    timed_ends = [e for e in ends if e.row >= 0]
+    if not timed_ends:
+        return CriticalPath(
+            length_ns=0,
+            start_ns=begin,
+            end_ns=end,
+            unexplained_ns=0,
+            rank_changes=0,
+            attribution={},
+            operators=[],
+            by_rank={},
+            segments=[],
+        )
+    last = max(timed_ends, key=lambda e: e.time)
     walker = _Walk(events, span)
     walker.add(last.rank, last.row, BACKGROUND, last.time)
-    rank, row, _ = walker.run((last.rank, last.row, True), 2 * sum(e.rows for e in found) + 2)
-    own = events[rank]
-    first = int(own.start[own.ran].min())
-    # What nothing in a rank's recording can explain is only how long after the others it began.
+    rank, row, _ = walker.run((last.rank, last.row, True), 2 * sum(e.rows for e in timed_ends) + 2)
+    rank_events = events[rank]
+    first = int(rank_events.start[rank_events.ran].min())
+    # Time before the rank's first row only shows that its recording began after the others'.
     walker.add(rank, row, UNEXPLAINED, first)
     walker.add(rank, row, LATE, begin)
-    return _result(events, walker.pieces[::-1], begin, end)
+    return _assembled(events, walker.pieces[::-1], begin, end)
 
 
-def _result(
+def _assembled(
     events: Mapping[int, RankEvents], pieces: list[_Piece], begin: int, end: int
 ) -> CriticalPath:
     totals: dict[str, int] = {}
     ranks: dict[int, int] = {}
     operators: dict[tuple[str, str], int] = {}
     segments = []
-    for rank, row, what, start, stop in pieces:
-        own, length = events[rank], stop - start
-        totals[what] = totals.get(what, 0) + length
+    for rank, row, activity, start, stop in pieces:
+        rank_events, length = events[rank], stop - start
+        totals[activity] = totals.get(activity, 0) + length
         ranks[rank] = ranks.get(rank, 0) + length
-        key = (what, own.texts[own.operator[row]])
+        key = (activity, rank_events.texts[rank_events.operator[row]])
         operators[key] = operators.get(key, 0) + length
-        segments.append(Segment(rank, row, own.texts[own.name[row]], what, start, stop))
+        segments.append(
+            Segment(rank, row, rank_events.texts[rank_events.name[row]], activity, start, stop)
+        )
     order = sorted(operators.items(), key=lambda item: (-item[1], item[0]))
     changes = sum(a.rank != b.rank for a, b in itertools.pairwise(segments))
     return CriticalPath(
-        sum(totals.values()),
-        begin,
-        end,
-        totals.get(UNEXPLAINED, 0),
-        changes,
-        dict(sorted(totals.items(), key=lambda item: -item[1])),
-        [(what, name, total) for (what, name), total in order],
-        dict(sorted(ranks.items())),
-        segments,
+        length_ns=sum(totals.values()),
+        start_ns=begin,
+        end_ns=end,
+        unexplained_ns=totals.get(UNEXPLAINED, 0),
+        rank_changes=changes,
+        attribution=dict(sorted(totals.items(), key=lambda item: -item[1])),
+        operators=[(activity, name, total) for (activity, name), total in order],
+        by_rank=dict(sorted(ranks.items())),
+        segments=segments,
     )
 
 

@@ -1,8 +1,8 @@
 """A run as one graph that can be scheduled again: all ranks, their collectives and messages coupled.
 
 A collective ends on every rank a fixed transfer time after the last rank has come; a message its
-transfer time after both ends have begun. Everything else is the traces' own edges and, where they do
-not say it, the order of serial lanes. With unchanged durations the schedule gives back the run.
+transfer time after both ends have begun. All other constraints are the edges of the traces and, where those
+are missing, the order of serial lanes. With unchanged durations, scheduling the graph reproduces the run.
 """
 
 from __future__ import annotations
@@ -23,14 +23,12 @@ from chakrakit.trace.placement import implied_order
 from chakrakit.trace.sets import Run
 from chakrakit.trace.timing import Schedule, schedule
 
-# Arrays that grow as ranks come: one piece of memory each, whatever the number of ranks.
-
 
 class GrowingArray(Generic[Scalar]):
-    """Appends small arrays to a large one.
+    """One large array that small ones are appended to.
 
-    A list of them would cost as much again when it is joined, and what the small ones leave behind
-    when they go is of no use to large arrays.
+    A list of small arrays would need twice the memory while it is joined, and freeing them leaves holes too
+    small for large arrays.
     """
 
     def __init__(self, dtype: type[Scalar]) -> None:
@@ -41,23 +39,24 @@ class GrowingArray(Generic[Scalar]):
         return self._size
 
     def add(self, values: NDArray[Scalar]) -> None:
-        """Appends."""
+        """Appends an array."""
         size = self._size + len(values)
         if size > len(self._data):
             self._data.resize(max(size, len(self._data) * 9 // 8), refcheck=False)
         self._data[self._size : size] = values
         self._size = size
 
-    def taken(self) -> NDArray[Scalar]:
-        """All of it; nothing is left here."""
-        found, self._data = self._data, self._data[:0].copy()
-        found.resize(self._size, refcheck=False)
+    def take(self) -> NDArray[Scalar]:
+        """Returns the whole array; afterwards this object is empty."""
+        contents, self._data = self._data, self._data[:0].copy()
+        contents.resize(self._size, refcheck=False)
         self._size = 0
-        return found
+        return contents
 
 
 _HOST_EDGES = (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD)
 _LONG_AGO = -(2**62)
+"""Before any time in ns, with room to subtract another one from it without overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,18 +65,18 @@ class RankGraph:
 
     rank: int
     begin: int | None
-    """When its first row began; None where none ran."""
+    """When the rank's first row began; None where no row ran."""
     own: I64
     release: I64
-    """When rows that nothing holds back began; far in the past for others."""
+    """When each row without a predecessor began; _LONG_AGO for all others."""
     kind: I8
     holder: I32
-    """The host row around each row; at the top, the row itself."""
+    """The host row around each row; the row itself where there is none."""
     edges: Edges
 
 
 def graph_of(view: RankView) -> RankGraph:
-    """The part of one rank."""
+    """The rows and constraints of one rank."""
     edges = view.trace.edges
     edges = edges.where(view.ran[edges.src] & view.ran[edges.dst])
     if not (edges.kind == EdgeKind.STREAM).any():
@@ -99,21 +98,21 @@ def graph_of(view: RankView) -> RankGraph:
 
 
 def _lane_edges(view: RankView, edges: Edges) -> Edges:
-    """The order on lanes whose rows never overlap: streams, and engines that do one thing at a time.
+    """Edges for the order on lanes whose rows never overlap: streams, and serial engines.
 
-    Where an edge says the same already, it is enough.
+    Pairs of rows that an edge already orders get no second one.
     """
     before, after = view.lane_pairs
-    said = edges.where((edges.form == EdgeForm.FINISH_START) & (edges.lag >= 0))
-    known = said.src.astype(np.int64) * len(view) + said.dst
-    new = ~is_among(before * len(view) + after, known)
+    serial = edges.where((edges.form == EdgeForm.FINISH_START) & (edges.lag >= 0))
+    edge_pairs = serial.src.astype(np.int64) * len(view) + serial.dst
+    new = ~is_among(before * len(view) + after, edge_pairs)
     return Edges.of(before[new], after[new], EdgeKind.STREAM)
 
 
 def _thread_edges(view: RankView) -> Edges:
-    """The order on host threads that no edge says, where the times agree with it.
+    """Edges for the order on host threads that the trace implies, where the times agree with it.
 
-    A simulator runs host rows that name no thread one at a time.
+    In a simulated run, host rows that name no thread ran one at a time.
     """
     host = view.on_host & view.ran
     if not host.any():
@@ -123,11 +122,11 @@ def _thread_edges(view: RankView) -> Edges:
         rows = np.flatnonzero(host & ~view.trace.has("tid") & ~view.is_comm)
         rows = rows[np.lexsort((rows, view.end[rows], view.start[rows]))]
         before, after = np.r_[before, rows[:-1]], np.r_[after, rows[1:]]
-    told = host[before] & host[after] & (view.end[before] <= view.start[after])
-    return Edges.of(before[told], after[told], EdgeKind.THREAD)
+    in_order = host[before] & host[after] & (view.end[before] <= view.start[after])
+    return Edges.of(before[in_order], after[in_order], EdgeKind.THREAD)
 
 
-class Graphs:
+class RankGraphs:
     """The graphs of all ranks, one rank's rows after another's."""
 
     def __init__(self) -> None:
@@ -143,7 +142,7 @@ class Graphs:
         )
 
     def add(self, part: RankGraph) -> None:
-        """A rank's rows."""
+        """Appends the rows and edges of a rank."""
         shift = len(self.own)
         self.offset[part.rank] = shift
         if part.begin is not None:
@@ -155,22 +154,22 @@ class Graphs:
         self.add_edges(part.edges, shift)
 
     def add_edges(self, edges: Edges, shift: int = 0) -> None:
-        """Edges between rows of all ranks, or of one whose rows begin at `shift`."""
+        """Appends edges; those of one rank are shifted to where its rows begin."""
         self.src.add(edges.src + np.int32(shift))
         self.dst.add(edges.dst + np.int32(shift))
         self.edge_kind.add(edges.kind)
         self.form.add(edges.form)
         self.lag.add(edges.lag)
 
-    def edges_taken(self) -> Edges:
-        """All edges; nothing is left here. Which list they were in does not matter any more."""
+    def take_edges(self) -> Edges:
+        """Returns all edges and empties the lists; whether an edge was control or data is not kept."""
         neither = np.broadcast_to(np.False_, len(self.src))
         return Edges(
-            self.src.taken(),
-            self.dst.taken(),
-            self.edge_kind.taken(),
-            self.form.taken(),
-            self.lag.taken(),
+            self.src.take(),
+            self.dst.take(),
+            self.edge_kind.take(),
+            self.form.take(),
+            self.lag.take(),
             neither,
         )
 
@@ -185,7 +184,7 @@ class Model:
     """
 
     def __init__(
-        self, graphs: Graphs, matched: Matched, stands_for: Mapping[int, int] | None = None
+        self, graphs: RankGraphs, matched: Matched, stands_for: Mapping[int, int] | None = None
     ) -> None:
         self.offset, self.rows = graphs.offset, len(graphs.own)
         at = self._places(matched, stands_for or {})
@@ -195,18 +194,18 @@ class Model:
         self._add_couplings(graphs, extra, couplings)
         self._couple(matched, at, transfer_of, len(extra))
 
-    def _add_couplings(self, graphs: Graphs, extra: Edges, couplings: int) -> None:
+    def _add_couplings(self, graphs: RankGraphs, extra: Edges, couplings: int) -> None:
         graphs.add_edges(extra)
         for column in (graphs.own, graphs.release):
             column.add(np.zeros(couplings, np.int64))
-        self.own, self.release = graphs.own.taken(), graphs.release.taken()
+        self.own, self.release = graphs.own.take(), graphs.release.take()
         self.release[: self.rows] -= graphs.begin or 0
         np.maximum(self.release, 0, out=self.release)
-        self.kind, self.holder = graphs.kind.taken(), graphs.holder.taken()
-        self.edges = graphs.edges_taken()
+        self.kind, self.holder = graphs.kind.take(), graphs.holder.take()
+        self.edges = graphs.take_edges()
 
     def _couple(self, matched: Matched, at: I64, transfer_of: I64, extra: int) -> None:
-        """Coupled calls end when the coupling lets them."""
+        """Lets coupled calls take no time of their own: their end is set by the coupling's transfer edge."""
         coupled = transfer_of >= 0
         self.own[at[coupled]] = 0
         messages = coupled & ~matched.collective
@@ -216,18 +215,18 @@ class Model:
 
     def _places(self, matched: Matched, stands_for: Mapping[int, int]) -> I64:
         """The row of each call, or of the call that stands for it."""
-        ranks, which = np.unique(matched.rank, return_inverse=True)
+        ranks, place = np.unique(matched.rank, return_inverse=True)
         first = [self.offset[stands_for.get(r, r)] for r in ranks.tolist()]
-        return np.array(first or [0], np.int64)[which] + matched.row
+        return np.array(first or [0], np.int64)[place] + matched.row
 
-    def schedule(self, own: I64 | None = None) -> Schedule:
-        """All rows again; with `own`, they take that long."""
-        times = self.own if own is None else own
+    def schedule(self, own_ns: I64 | None = None) -> Schedule:
+        """Schedules all rows; with `own_ns`, rows take that long instead of their own times."""
+        times = self.own if own_ns is None else own_ns
         return schedule(self.n, self.edges, times, release=self.release)
 
     @cached_property
     def end(self) -> I64:
-        """When each row ends with nothing changed; of that schedule nothing else is kept."""
+        """When each row ends if nothing is changed."""
         return self.schedule().end
 
     @property
@@ -236,22 +235,23 @@ class Model:
         return int(self.end.max()) if self.n else 0
 
     def makespan_with(self, factors: F64) -> int:
-        """The same with every row's own time, transfer and host gap before it multiplied."""
-        own = np.rint(self.own * factors).astype(np.int64)
+        """How long the run takes with each row's own time, transfer and host gap before it multiplied."""
+        own_ns = np.rint(self.own * factors).astype(np.int64)
         numbers, by = self._scaled_edges(factors)
         lag = self.edges.lag
-        kept = lag[numbers]
-        lag[numbers] = np.rint(kept * by).astype(np.int64)  # a copy of all would be large
+        original_lag = lag[numbers]
+        lag[numbers] = np.rint(original_lag * by).astype(np.int64)  # a copy of all would be large
         try:
-            end = self.schedule(own).end
+            end = self.schedule(own_ns).end
         finally:
-            lag[numbers] = kept
+            lag[numbers] = original_lag
         return int(end.max()) if self.n else 0
 
     def _scaled_edges(self, factors: F64) -> tuple[I64, F64]:
-        """Edges whose lag is time of a row, and that row's factor: transfers, and gaps of the host.
+        """The edges whose lag changes with these factors, and the factor of each.
 
-        The host's gap before a row is time of the row around it; at the top, of the row itself.
+        A transfer has the factor of its call. The host's gap before a row has the factor of the row around
+        it, or of the row itself where there is none.
         """
         rows = np.flatnonzero((self.transfer >= 0) & (factors != 1.0))
         gaps = np.flatnonzero(np.isin(self.edges.kind, _HOST_EDGES) & (self.edges.lag > 0))
@@ -262,10 +262,10 @@ class Model:
 
     @cached_property
     def slack(self) -> I64:
-        """How much later each row could end with the run taking no longer.
+        """How much later each row could end without the run taking longer.
 
-        The longest way from a row to the run's end is found by scheduling the graph backwards:
-        starts and ends change places, and with them the forms of edges.
+        The longest path from a row to the end of the run comes from scheduling the graph backwards: starts
+        and ends change places, and so do the forms of edges.
         """
         turned = np.array(
             [EdgeForm.FINISH_START, EdgeForm.FINISH_FINISH, EdgeForm.START_START], np.int8
@@ -283,19 +283,19 @@ class Model:
 
 
 def _couplings(matched: Matched, at: I64, first: int, present: Mask) -> tuple[int, Edges, I64]:
-    """Extra rows, the edges through them, and the number of the edge that carries each transfer.
+    """The number of extra rows, the edges through them, and the edge of each call's transfer.
 
-    A row stands for 'all have come': every member's start leads to it, and it to the end of every
-    member that has rows of its own.
+    An extra row means that all members have come: the start of every member leads to it, and it leads to the
+    end of every member that is present in the model.
     """
-    none = np.full(len(matched), -1, np.int64)
+    transfer_edge = np.full(len(matched), -1, np.int64)
     joins = matched.collective & (matched.end >= matched.arrival)
     joins &= np.isin(matched.instance, matched.instance[present])
     paired = np.flatnonzero(matched.paired & present)
     waits = matched.end[paired] >= matched.start[matched.partner[paired]]
     calls, messages = np.flatnonzero(joins), paired[waits]
-    numbers, which = np.unique(matched.instance[calls], return_inverse=True)
-    meeting = first + which.reshape(-1)
+    numbers, place = np.unique(matched.instance[calls], return_inverse=True)
+    meeting = first + place.reshape(-1)
     posted = first + len(numbers) + np.arange(len(messages))
     mine = present[calls]
     lag = np.concatenate([(matched.end - matched.arrival)[calls[mine]], matched.transfer[messages]])
@@ -305,21 +305,21 @@ def _couplings(matched: Matched, at: I64, first: int, present: Mask) -> tuple[in
         EdgeKind.INFERRED,
         EdgeForm.START_START,
     )
-    held = np.concatenate([calls[mine], messages])
+    coupled = np.concatenate([calls[mine], messages])
     leave = Edges.of(
         np.concatenate([meeting[mine], posted]),
-        at[held],
+        at[coupled],
         EdgeKind.INFERRED,
         EdgeForm.FINISH_FINISH,
         lag,
     )
-    none[held] = len(come) + np.arange(len(leave))
-    return len(numbers) + len(messages), Edges.concat([come, leave]), none
+    transfer_edge[coupled] = len(come) + np.arange(len(leave))
+    return len(numbers) + len(messages), Edges.concat([come, leave]), transfer_edge
 
 
 def model_of(run: Run) -> Model:
     """The model of a run."""
-    graphs, calls = Graphs(), AllCalls(run)
+    graphs, calls = RankGraphs(), AllCalls(run)
     for view in rank_views(run):
         graphs.add(graph_of(view))
         calls.add_view(view)
@@ -327,6 +327,6 @@ def model_of(run: Run) -> Model:
 
 
 def per_rank(model: Model, values: NDArray[np.generic]) -> Mapping[int, NDArray[np.generic]]:
-    """One value per row of the model, as one array per rank."""
+    """Splits an array with one value per row of the model into one array per rank."""
     ends = [*list(model.offset.values())[1:], model.rows]
     return {r: values[a:b] for (r, a), b in zip(model.offset.items(), ends, strict=True)}

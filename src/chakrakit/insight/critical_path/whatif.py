@@ -1,4 +1,4 @@
-"""What would help: how much shorter the run is if a class of nodes were k times faster."""
+"""What would help: how much shorter a run would be if a class of nodes were k times as fast; and slack."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.insight.communication import AllCalls
-from chakrakit.insight.critical_path.model import Graphs, Model, graph_of, per_rank
-from chakrakit.insight.rank import KIND_NAMES, Kind, RankView, Table, ms, percent, rank_views
+from chakrakit.insight.critical_path.model import Model, RankGraphs, graph_of, per_rank
+from chakrakit.insight.rank import KIND_NAMES, RankView, RowKind, Table, ms, percent, rank_views
 from chakrakit.results import Result
 from chakrakit.trace.sets import Run
 
-CLASSES = {name: kind for kind, name in KIND_NAMES.items() if kind != Kind.NONE}
+CLASSES = {name: kind for kind, name in KIND_NAMES.items() if kind != RowKind.NONE}
 CRITICAL_NS = 1_000
-"""Rows with less slack count as critical: clocks are no finer."""
+"""Rows with at most this slack count as critical: recorders round times to a microsecond."""
 
 
 class Gain(Result, msgspec.Struct):
-    """What a class of nodes `factor` times as fast would save."""
+    """What the run would save if a class of nodes (`what`) were `factor` times as fast."""
 
     what: str
     factor: float
@@ -32,7 +32,7 @@ class Gain(Result, msgspec.Struct):
 
 
 class KindSlack(Result, msgspec.Struct):
-    """Slack of the rows of one kind."""
+    """How many rows of one kind are critical, and their median slack."""
 
     kind: str
     rows: int
@@ -62,7 +62,7 @@ class WhatIf(Result, msgspec.Struct):
         return Table.of("what would help", head, rows)
 
     def slack_table(self) -> Table:
-        """How many rows of each kind the run waits for, and how much room the others have."""
+        """One row per kind: how many nodes are critical, and the median slack."""
         rows = [
             (s.kind, s.rows, s.critical, percent(s.critical, s.rows), ms(s.median_ns))
             for s in self.slack
@@ -72,7 +72,7 @@ class WhatIf(Result, msgspec.Struct):
 
 @dataclass(eq=False)
 class RankNames:
-    """What rows can be selected by: their kind, their name, their operator's name and their group."""
+    """What the rows of one rank can be selected by: kind, name, operator's name and group."""
 
     rank: int
     kind: I8
@@ -84,62 +84,64 @@ class RankNames:
 
 
 def names_of(view: RankView) -> RankNames:
-    """The part of one rank."""
+    """What the rows of one rank can be selected by."""
     codes, texts = view.names
     group, groups = view.texts("pg_name")
     return RankNames(view.rank, view.kind, codes, codes[view.operator], texts, group, groups)
 
 
 def kinds_only(model: Model) -> RankNames:
-    """All rows of a model, to be selected by kind."""
+    """All rows of a model, selectable by their kind only."""
     none = np.zeros(0, np.int32)
     return RankNames(-1, model.kind, none, none, [], none, [])
 
 
-def select(names: RankNames, what: str) -> Mask:
-    """Rows of a class: `compute`, `communication`, `copy`, `host`, `group:NAME`, or a pattern.
+def select(names: RankNames, selector: str) -> Mask:
+    """The rows that a selector means: `compute`, `communication`, `copy`, `host`, `group:NAME` or a pattern.
 
-    A pattern takes device rows whose name, or whose operator's name, begins to match it.
+    A pattern is a regular expression for the beginning of a device row's name or of its operator's name.
     """
-    if what in CLASSES:
-        return np.asarray(names.kind == CLASSES[what])
-    if what.startswith("group:"):
-        told = np.array([g == what[6:] for g in names.groups] + [False])
-        return np.asarray(told[names.group] & (names.kind == Kind.COMM))
+    if selector in CLASSES:
+        return np.asarray(names.kind == CLASSES[selector])
+    if selector.startswith("group:"):
+        in_group = np.array([g == selector[6:] for g in names.groups] + [False])
+        return np.asarray(in_group[names.group] & (names.kind == RowKind.COMM))
     try:
-        pattern = re.compile(what)
+        pattern = re.compile(selector)
     except re.error as error:
-        raise ConfigError(f"{what!r} is no class and no pattern: {error}") from None
+        raise ConfigError(f"{selector!r} is neither a class nor a pattern: {error}") from None
     hit = np.array([bool(pattern.match(t)) for t in names.texts] or [False])
-    return np.asarray((hit[names.name] | hit[names.operator]) & (names.kind <= Kind.COPY))
+    return np.asarray((hit[names.name] | hit[names.operator]) & (names.kind <= RowKind.COPY))
 
 
-def gain(model: Model, names: list[RankNames], what: str, factor: float) -> Gain:
-    """By scheduling everything again."""
+def gain(model: Model, names: list[RankNames], selector: str, factor: float) -> Gain:
+    """What the run saves if the selected rows are `factor` times as fast, by scheduling it again."""
     if not factor > 0:
-        raise ConfigError(f"{what} {factor} × faster: the factor should be above 0")
-    chosen = np.concatenate([select(n, what) for n in names])
-    if not chosen.any():
-        raise ConfigError(f"--faster {what}: matches no node; {nearest(what, _selectable(names))}")
+        raise ConfigError(f"{selector} {factor} × faster: the factor should be above 0")
+    selected = np.concatenate([select(n, selector) for n in names])
+    if not selected.any():
+        raise ConfigError(
+            f"--faster {selector}: matches no node; {nearest(selector, _selectable(names))}"
+        )
     factors = np.ones(model.n)
-    factors[: model.rows][chosen] = 1 / factor
+    factors[: model.rows][selected] = 1 / factor
     makespan = model.makespan_with(factors)
-    return Gain(what, factor, int(chosen.sum()), model.makespan - makespan, makespan)
+    return Gain(selector, factor, int(selected.sum()), model.makespan - makespan, makespan)
 
 
 def _selectable(names: list[RankNames]) -> list[str]:
-    """What could have been said: the classes that have nodes, groups, and names of device rows."""
+    """Everything that a selector can name: classes that have nodes, groups, and names of device rows."""
     kinds = {int(k) for n in names for k in np.unique(n.kind)}
-    found = [what for what, kind in CLASSES.items() if kind in kinds]
+    classes = [name for name, kind in CLASSES.items() if kind in kinds]
     groups = {f"group:{g}" for n in names for g in n.groups}
-    return [*found, *sorted(groups), *sorted({t for n in names for t in n.texts})]
+    return [*classes, *sorted(groups), *sorted({t for n in names for t in n.texts})]
 
 
 def slack_summary(model: Model) -> list[KindSlack]:
-    """Slack by kind."""
+    """The slack of a model's rows by kind."""
     slack = model.slack[: model.rows]
     out = []
-    for kind in (Kind.COMPUTE, Kind.COMM, Kind.COPY, Kind.HOST):
+    for kind in (RowKind.COMPUTE, RowKind.COMM, RowKind.COPY, RowKind.HOST):
         mine = slack[model.kind == kind]
         if len(mine):
             critical = int((mine <= CRITICAL_NS).sum())
@@ -148,8 +150,8 @@ def slack_summary(model: Model) -> list[KindSlack]:
 
 
 def what_if(run: Run, faster: list[tuple[str, float]] | None = None) -> WhatIf:
-    """Gains of the given classes (by default every kind twice as fast) and slack."""
-    graphs, calls, names = Graphs(), AllCalls(run), []
+    """The gains of these classes (by default, of every kind twice as fast) and the slack of a run."""
+    graphs, calls, names = RankGraphs(), AllCalls(run), []
     for view in rank_views(run):
         graphs.add(graph_of(view))
         calls.add_view(view)
@@ -166,11 +168,11 @@ def what_if_of(
     faster: list[tuple[str, float]] | None,
     slack: bool = True,
 ) -> WhatIf:
-    """From a model that is at hand."""
+    """The gains and, if wanted, the slack of a model."""
     if faster is None:
-        here = {int(k) for k in np.unique(model.kind)}
-        faster = [(what, 2.0) for what, kind in CLASSES.items() if kind in here]
-    gains = [gain(model, names, what, factor) for what, factor in faster]
+        kinds = {int(k) for k in np.unique(model.kind)}
+        faster = [(selector, 2.0) for selector, kind in CLASSES.items() if kind in kinds]
+    gains = [gain(model, names, selector, factor) for selector, factor in faster]
     gains.sort(key=lambda g: -g.saved_ns)
     return WhatIf(measured, model.makespan, gains, slack_summary(model) if slack else [])
 
@@ -184,5 +186,5 @@ def slack(run: Run) -> dict[int, I64]:
 
 def slack_by_rank(model: Model) -> dict[int, I64]:
     """Slack of every row of a model, by rank."""
-    found = per_rank(model, model.slack[: model.rows])
-    return {rank: np.asarray(values, np.int64) for rank, values in found.items()}
+    by_rank = per_rank(model, model.slack[: model.rows])
+    return {rank: np.asarray(values, np.int64) for rank, values in by_rank.items()}

@@ -1,4 +1,4 @@
-"""Recorded collective calls of all ranks side by side: one row per call, grouped by what should meet."""
+"""Recorded collective calls of all ranks as one table; a meeting is the calls of one collective."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I64
 
 DONE = 2
-"""State of a call that completed; 0 was issued, 1 has begun, -1 is not known."""
+"""State of a call that completed; 0 means issued, 1 begun, -1 unknown."""
 
 
 _MOST_NUMBERS = 1 << 32
-"""Numbers of calls that span more are not what a recorder wrote, and their products would not fit."""
+"""Call numbers that span more are renumbered: otherwise keys made of them would not fit into 64 bits."""
 
 
-class Signature(NamedTuple):
-    """What must agree among the calls that meet; sizes are 0 where ranks may bring different ones."""
+class CallSignature(NamedTuple):
+    """What all calls of a meeting must agree in; sizes are 0 where ranks may bring different amounts."""
 
     kind: int
     dtype: int
@@ -33,9 +33,9 @@ class Signature(NamedTuple):
 class Board:
     """Calls of one rank after another, each rank's in the order it issued them; one array per fact.
 
-    `sign` is a number into `signatures`. `nth` tells calls with the same number in their group apart,
-    as coalesced ones have. `members[g]` are the ranks of group `g`, recorded or not; `recorded` are
-    the ranks there is a recording of; `last` is the highest number of each (group, rank).
+    `sign` is an index into `signatures`. `seq` is a call's number in its group; `nth` tells calls with the
+    same number apart, as coalesced ones have. `members[g]` are the ranks of group `g`, recorded or not;
+    `recorded` are the ranks that were recorded; `last` is the highest `seq` of each (group, rank).
     """
 
     rank: I64
@@ -46,7 +46,7 @@ class Board:
     state: I64
     start: I64
     end: I64
-    signatures: Sequence[Signature]
+    signatures: Sequence[CallSignature]
     kind_names: Mapping[int, str]
     group_names: Sequence[str]
     members: Sequence[I64]
@@ -58,7 +58,7 @@ class Board:
 
     @cached_property
     def key(self) -> I64:
-        """One number for what should meet."""
+        """One number per call, equal for the calls of a meeting."""
         if not len(self):
             return np.zeros(0, np.int64)
         first, last, several = int(self.seq.min()), int(self.seq.max()), int(self.nth.max()) + 1
@@ -71,12 +71,12 @@ class Board:
 
     @cached_property
     def order(self) -> I64:
-        """Rows sorted by what should meet, then by rank."""
+        """All calls sorted by meeting, then by rank."""
         return np.argsort(self.key, kind="stable")
 
     @cached_property
     def bounds(self) -> I64:
-        """Where each meeting begins in `order`; and the end."""
+        """Where each meeting begins in `order`, followed by the length of `order`."""
         if not len(self):
             return np.zeros(1, np.int64)
         key = self.key[self.order]
@@ -85,32 +85,32 @@ class Board:
 
     @property
     def meetings(self) -> int:
-        """How many there are."""
+        """The number of meetings."""
         return len(self.bounds) - 1
 
     def rows(self, meeting: int) -> I64:
-        """The calls that meet, in order of rank."""
+        """The calls of a meeting, in order of rank."""
         rows: I64 = self.order[self.bounds[meeting] : self.bounds[meeting + 1]]
         return rows
 
     def meeting_of(self, row: int) -> int:
-        """The meeting a row belongs to."""
+        """The meeting that a call belongs to."""
         first = self.key[self.order[self.bounds[:-1]]]
         return int(np.searchsorted(first, self.key[row]))
 
     def per_meeting(self, how: np.ufunc, values: NDArray[np.generic]) -> I64:
-        """A reduction over the calls of each meeting."""
+        """Reduces values of calls to one value per meeting."""
         if not self.meetings:
             return np.zeros(0, np.int64)
         out: I64 = how.reduceat(values[self.order], self.bounds[:-1])
         return out
 
-    def signature(self, row: int) -> Signature:
-        """What a call is."""
+    def signature(self, row: int) -> CallSignature:
+        """The signature of a call."""
         return self.signatures[int(self.sign[row])]
 
     def label(self, row: int) -> str:
-        """A call in words."""
+        """A call in words: its kind, number and group."""
         kind = self.kind_names.get(self.signature(row).kind, "COLLECTIVE")
         return (
             f"{kind} {int(self.seq[row])} of group {self.group_names[int(self.group[row])] or '0'}"

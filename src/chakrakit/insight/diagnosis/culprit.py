@@ -1,4 +1,4 @@
-"""What slowed a job down or stopped it, named so that somebody can go and look at it."""
+"""Culprits: the ranks, links and stages that slow a job down or stop it; and how fast each rank computes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import F64, I64
-from chakrakit.insight.rank import Kind, RankView
+from chakrakit.insight.rank import RankView, RowKind
 from chakrakit.insight.step_times import Step
 from chakrakit.results import Result
 
@@ -33,14 +33,14 @@ CulpritKind = Literal[
 
 
 class Culprit(Result, msgspec.Struct, frozen=True, kw_only=True):
-    """One finding. Fields that do not apply are None; the list in a result is worst first."""
+    """One cause of a slow or hanging job. Fields that do not apply are None; results list the worst first."""
 
     kind: CulpritKind
     rank: int | None = None
     link: str | None = None
     """A link as the machine names it, or `SRC-DST` in ranks where no machine is known."""
     stage: int | None = None
-    """Of a pipeline."""
+    """The stage of a pipeline."""
     collective: str | None = None
     """The collective it was seen in: name and number within its group."""
     since_step: int | None = None
@@ -51,40 +51,37 @@ class Culprit(Result, msgspec.Struct, frozen=True, kw_only=True):
     """The finding in words: what it costs, and what the step would be without it."""
 
 
-# How long a rank's own work takes in every step, without waiting for others.
-
-
 class RankPace(msgspec.Struct, frozen=True, eq=False):
-    """One rank's computation by step."""
+    """How long one rank computes in every step, without waiting for others."""
 
     rank: int
     step: I64
     """Numbers of the steps, ascending."""
     start_ns: I64
-    """When each began."""
+    """When each step began."""
     compute_ns: F64
     work: bytes
-    """The same for ranks that compute the same: what can be compared."""
+    """A digest of the rank's operations; ranks with equal digests can be compared."""
 
 
 def pace_of(view: RankView, steps: Sequence[Step]) -> RankPace:
-    """The part of one rank."""
-    rows = np.flatnonzero((view.kind == Kind.COMPUTE) & ~view.on_host)
+    """How long one rank computes in every step."""
+    rows = np.flatnonzero((view.kind == RowKind.COMPUTE) & ~view.on_host)
     begins = np.array([s.start_ns for s in steps], np.int64)
     order = np.argsort(begins, kind="stable")
     if not len(steps):
         return RankPace(view.rank, begins, begins, np.zeros(0), b"")
-    which = np.searchsorted(begins[order], view.start[rows], "right") - 1
-    inside = which >= 0
+    place = np.searchsorted(begins[order], view.start[rows], "right") - 1
+    inside = place >= 0
     spent: F64 = np.zeros(len(steps))
-    np.add.at(spent, which[inside], view.duration[rows[inside]])
+    np.add.at(spent, place[inside], view.duration[rows[inside]])
     numbers = np.array([s.step for s in steps], np.int64)[order]
     return RankPace(view.rank, numbers, begins[order], spent, _work(view, rows))
 
 
 def _work(view: RankView, rows: I64) -> bytes:
-    """A digest of which operations there are, and how many of each."""
+    """A digest of the names of these rows and of how often each occurs."""
     codes, texts = view.names
     used, counts = np.unique(codes[rows], return_counts=True)
-    said = sorted((texts[c], n) for c, n in zip(used.tolist(), counts.tolist(), strict=True))
-    return blake2b(repr(said).encode(), digest_size=16).digest()
+    operations = sorted((texts[c], n) for c, n in zip(used.tolist(), counts.tolist(), strict=True))
+    return blake2b(repr(operations).encode(), digest_size=16).digest()

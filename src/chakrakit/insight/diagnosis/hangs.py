@@ -1,4 +1,7 @@
-"""Recorders of communication asked who hangs, who differs and who is slow."""
+"""From recorded communication: ranks that never arrive, ranks whose calls differ, and ranks that are slow.
+
+`hang_culprits` puts all of it together.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,21 @@ from itertools import combinations
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
-from chakrakit.insight.diagnosis.board import DONE, Board, Signature
+from chakrakit.insight.diagnosis.board import DONE, Board, CallSignature
 from chakrakit.insight.diagnosis.culprit import Culprit, CulpritKind
 
-# Who never arrived: collectives that some ranks wait in, and the ranks they wait for.
-
+# --- ranks that never arrive: collectives that some ranks wait in, and the ranks they wait for ------
 
 _FAR_BEHIND = 5
-"""Calls by which one rank alone may lag behind all others when recordings end at different moments."""
+"""One rank that lags behind all others by this many calls is missing; recordings that end at
+different moments explain fewer."""
 _MOST_RECORDED = 0.5
-"""A rank without a recording is missed only where most of its group have one."""
+"""A rank without a recording counts as dead only if more than this share of its group has one."""
 
 
 @dataclass(frozen=True)
 class Absence:
-    """A rank that a collective waits for, and which is not itself waiting for another.
+    """A rank that a collective waits for, and that does not itself wait in another one.
 
     `dead` says that there is no recording of the rank; `row` is a call of the collective on a rank
     that arrived, -1 where nothing waits.
@@ -44,10 +47,10 @@ class _Stuck:
 
 
 def find_absences(board: Board) -> list[Absence]:
-    """Root causes only: who waits elsewhere for somebody else is a victim.
+    """The ranks that collectives wait for, without those that themselves wait elsewhere: they are victims.
 
-    Recorders that do not say how far a call got may drop calls, so that nothing follows from those
-    that are not there.
+    Empty where the recorder does not say how far calls got: such recorders may drop calls, and a missing
+    call then proves nothing.
     """
     if not (board.state >= 0).any():
         return []
@@ -71,7 +74,7 @@ def _open(board: Board) -> Mask:
 
 
 def _stuck(board: Board) -> list[_Stuck]:
-    """For each group the lowest number that is open somewhere and that a member has not reached."""
+    """For each group, its first collective that some members wait in and others have not reached."""
     is_open = _open(board)
     waiting = np.flatnonzero(board.per_meeting(np.maximum, is_open.astype(np.int64)))
     out: dict[int, _Stuck] = {}
@@ -88,17 +91,20 @@ def _stuck(board: Board) -> list[_Stuck]:
 
 
 def _passed(board: Board, group: int, seq: int, ranks: I64) -> Mask:
-    """Ranks whose recording of the group goes on beyond a number: its ring dropped the call."""
+    """Which ranks recorded later calls of the group: their ring buffer dropped this one."""
     return np.array([board.last.get((group, r), -1) > seq for r in ranks.tolist()], np.bool_)
 
 
 def _first_open(board: Board) -> I64:
-    """Ranks that wait in a collective themselves."""
+    """Ranks that wait in a collective."""
     return np.unique(board.rank[_open(board)])
 
 
 def _circle(board: Board, stuck: list[_Stuck]) -> list[Absence]:
-    """All who are missed wait elsewhere: the fewest that break the circle entered it out of order."""
+    """Culprits where all missing ranks wait elsewhere, in a circle.
+
+    The smallest set of ranks whose arrival would break it is blamed; empty if that is most of a group.
+    """
     fewest = min(stuck, key=lambda s: (len(s.absent), int(board.start[s.row])))
     if len(fewest.absent) * 2 > len(board.members[fewest.group]):
         return []
@@ -106,7 +112,7 @@ def _circle(board: Board, stuck: list[_Stuck]) -> list[Absence]:
 
 
 def _never_recorded(board: Board) -> list[Absence]:
-    """Members without a recording, of groups of which most have one."""
+    """Ranks without a recording, in groups most of whose members have one."""
     out: dict[int, Absence] = {}
     for ranks in board.members:
         missing = np.setdiff1d(ranks, board.recorded)
@@ -117,7 +123,7 @@ def _never_recorded(board: Board) -> list[Absence]:
 
 
 def _far_behind(board: Board) -> list[Absence]:
-    """A rank whose recording of a group ends long before those of all others, which end together."""
+    """Ranks whose recording of a group ends long before those of all others, which end together."""
     out: list[Absence] = []
     recorded = set(board.recorded.tolist())
     for group, ranks in enumerate(board.members):
@@ -133,37 +139,37 @@ def _far_behind(board: Board) -> list[Absence]:
     return out
 
 
-# Calls that should be the same on all ranks of a group and are not: order, type, size, element type.
-
+# --- calls that should be the same on all ranks of a group and are not ------------------------------
 
 _MOST_MEETINGS = 20_000
-"""A group that has lost step differs in every meeting from there on; the first ones tell all."""
+"""Meetings looked at: once a group is out of step every later meeting differs, and adds nothing new."""
 _LOOK_AHEAD = 6
+"""Calls in which a swapped or skipped one shows; in more, repeated calls look like another order."""
 
 
 @dataclass(frozen=True)
-class Difference:
-    """The first call in which a rank differs from its group: `what` is order, type or size."""
+class CallDifference:
+    """The first call in which a rank differs from its group; `aspect` is `order`, `type` or `size`."""
 
-    what: str
+    aspect: str
     rank: int
     row: int
 
 
-def find_differences(board: Board) -> list[Difference]:
-    """For each rank that differs from most of its group, the earliest such call in a group."""
-    found: dict[tuple[int, int], Difference] = {}
+def find_differences(board: Board) -> list[CallDifference]:
+    """For each rank and group, the first call in which the rank differs from most of the group."""
+    earliest: dict[tuple[int, int], CallDifference] = {}
     for meeting in _mixed(board):
         for row in _minority(board, meeting):
             key = int(board.rank[row]), int(board.group[row])
-            if key not in found:
-                what = _what(board, meeting, int(row))
-                found[key] = Difference(what, key[0], int(row))
-    return sorted(found.values(), key=lambda d: int(board.start[d.row]))
+            if key not in earliest:
+                aspect = _aspect(board, meeting, int(row))
+                earliest[key] = CallDifference(aspect, key[0], int(row))
+    return sorted(earliest.values(), key=lambda d: int(board.start[d.row]))
 
 
 def _mixed(board: Board) -> list[int]:
-    """Meetings in which not all calls are the same, in order of time."""
+    """Meetings whose calls are not all the same, in order of time."""
     if not len(board):
         return []
     sign = board.sign
@@ -174,10 +180,10 @@ def _mixed(board: Board) -> list[int]:
 
 
 def _minority(board: Board, meeting: int) -> list[int]:
-    """The calls that differ from the most common one.
+    """The calls of a meeting that differ from its most common one.
 
-    Two against two are settled by what other groups of the same length do at the same number; where
-    that does not help either, the higher ranks are named.
+    A tie is settled by what other groups of the same size do at the same number; if that does not decide,
+    the higher ranks count as different.
     """
     rows = board.rows(meeting).tolist()
     count = Counter(board.signature(r) for r in rows)
@@ -187,21 +193,21 @@ def _minority(board: Board, meeting: int) -> list[int]:
     return [r for r in rows if board.signature(r) != usual]
 
 
-def _elsewhere(board: Board, rows: list[int], leading: list[Signature]) -> Signature:
+def _elsewhere(board: Board, rows: list[int], leading: list[CallSignature]) -> CallSignature:
     seq = int(board.seq[rows[0]])
     length = len(board.members[int(board.group[rows[0]])])
     alike = [g for g, ranks in enumerate(board.members) if len(ranks) == length]
-    others = np.flatnonzero((board.seq == seq) & np.isin(board.group, alike))
-    count = Counter(board.signature(int(r)) for r in others)
+    same_number = np.flatnonzero((board.seq == seq) & np.isin(board.group, alike))
+    count = Counter(board.signature(int(r)) for r in same_number)
     return max(leading, key=lambda facts: (count[facts], -rows.index(_first(board, rows, facts))))
 
 
-def _first(board: Board, rows: list[int], facts: Signature) -> int:
+def _first(board: Board, rows: list[int], facts: CallSignature) -> int:
     return next(r for r in rows if board.signature(r) == facts)
 
 
-def _what(board: Board, meeting: int, row: int) -> str:
-    """Order, if the rank's next calls are its group's in another order; else what differs first."""
+def _aspect(board: Board, meeting: int, row: int) -> str:
+    """What differs: order, if the rank's next calls are its group's in another order; else type or size."""
     mine, usual = board.signature(row), _usual(board, meeting)
     if _out_of_step(board, row):
         return "order"
@@ -210,12 +216,12 @@ def _what(board: Board, meeting: int, row: int) -> str:
     return "size"
 
 
-def _usual(board: Board, meeting: int) -> Signature:
+def _usual(board: Board, meeting: int) -> CallSignature:
     return Counter(board.signature(r) for r in board.rows(meeting).tolist()).most_common(1)[0][0]
 
 
 def _out_of_step(board: Board, row: int) -> bool:
-    """Whether the same few calls follow on the rank and on a peer, but in another order."""
+    """Whether the rank's next few calls are those of a peer in another order, or shifted by one."""
     rank, group, seq = (int(a[row]) for a in (board.rank, board.group, board.seq))
     meeting = board.meeting_of(row)
     peers = [int(board.rank[r]) for r in board.rows(meeting) if board.rank[r] != rank]
@@ -238,7 +244,7 @@ def _out_of_step(board: Board, row: int) -> bool:
     return mine[:shifted] == theirs[1 : shifted + 1] or mine[1 : shifted + 1] == theirs[:shifted]
 
 
-def _coming(board: Board, rank: int, group: int, seq: int) -> list[Signature]:
+def _coming(board: Board, rank: int, group: int, seq: int) -> list[CallSignature]:
     rows = np.flatnonzero(
         (board.rank == rank)
         & (board.group == group)
@@ -249,27 +255,31 @@ def _coming(board: Board, rank: int, group: int, seq: int) -> list[Signature]:
     return [board.signature(int(r)) for r in rows]
 
 
-# Who is always late: ranks that stand alone among their peers in when they come or how long they stay.
-
+# --- ranks that are always late: few of them, and far from the others -------------------------------
+#
+# A late rank must meet all of the following conditions.
 
 _FEWEST_RANKS = 4
+"""Ranks of a group that can be compared: among fewer, one late rank moves the median itself."""
 _FEWEST_CALLS = 8
+"""Calls from which a median is taken: fewer are dominated by single hiccups."""
 _DEVIATIONS = 8.0
-"""Robust deviations (1.4826 × MAD over ranks) a rank must be off; jitter of thousands stays below 6."""
+"""It is off by this many robust deviations (1.4826 × MAD over ranks); jitter stays below 6."""
 _SHARE = 0.05
-"""And by this share of the time between calls."""
+"""It is off by this share of the time between calls."""
 _STEADY = 0.7
-"""And in this share of its calls."""
+"""It is late in this share of its calls."""
 _FEW = 0.05
-"""And with no more company than this share of the ranks: many late ones are a matter of placement."""
+"""No more than this share of the ranks is late: if many are, it is a matter of placement."""
 _NORMAL = 1.4826
+"""Standard deviations per median absolute deviation of normally distributed values: 1 / Φ⁻¹(3/4)."""
 _WINDOWS = (1.0, 0.5, 0.25)
-"""Shares of the recording that are looked at: a rank may have become slow only near its end."""
+"""Shares of the recording, counted from its end, that are judged: a rank may have become slow late."""
 
 
 @dataclass(frozen=True)
 class Late:
-    """A slow rank: how many times the usual it takes, since which call."""
+    """A slow rank: how many times as long as usual it takes, and the call since which it does."""
 
     rank: int
     factor: float
@@ -278,10 +288,10 @@ class Late:
 
 @dataclass(frozen=True, eq=False)
 class _Sheet:
-    """Meetings of one group in which everybody took part: one line per meeting, one column per rank.
+    """The complete meetings of one group: one line per meeting, one column per rank.
 
-    `came` is how far behind the median rank each one came; `stayed` how much shorter than the median
-    rank it stayed, which needs no common clock: who comes last waits for nobody.
+    `came` is how long after the median rank each rank came. `stayed` is how much shorter than the median rank
+    it stayed; this needs no common clock, because the rank that comes last does not wait.
     """
 
     ranks: I64
@@ -291,41 +301,42 @@ class _Sheet:
 
 
 def find_late(board: Board) -> list[Late]:
-    """Lone outliers, worst first.
+    """Slow ranks, worst first.
 
-    A rank counts only if it is late in all its groups, because those who wait for it are themselves
-    late elsewhere.
+    A rank counts only if it is late in all its groups, because ranks that wait for it are late elsewhere.
     """
     sheets = _sheets(board)
     period = _period(board)
     measures = ([s.stayed for s in sheets], [s.came for s in sheets], [-s.stayed for s in sheets])
     for measure in measures:
-        found: dict[int, Late] = {}
+        slow: dict[int, Late] = {}
         for share in _WINDOWS:
             for late in _outliers(board, sheets, measure, share, period):
-                found.setdefault(late.rank, late)
-        if found:
-            return sorted(found.values(), key=lambda x: -x.factor)
+                slow.setdefault(late.rank, late)
+        if slow:
+            return sorted(slow.values(), key=lambda x: -x.factor)
     return []
 
 
 def _sheets(board: Board) -> list[_Sheet]:
-    """The groups in which ranks can be compared."""
+    """One sheet for each group in which ranks can be compared."""
     if not len(board):
         return []
     first = board.order[board.bounds[:-1]]
-    group, here = board.group[first], np.diff(board.bounds)
+    group, present = board.group[first], np.diff(board.bounds)
     size = np.array([len(m) for m in board.members] or [0], np.int64)[group]
-    done = board.per_meeting(np.minimum, (board.state == DONE) | (board.state < 0))
+    finished = board.per_meeting(np.minimum, (board.state == DONE) | (board.state < 0))
     timed = board.per_meeting(np.minimum, board.end > board.start)
-    whole = (here == size) & (size >= _FEWEST_RANKS) & done.astype(np.bool_)
-    chosen = np.flatnonzero(whole & timed.astype(np.bool_))
-    if not len(chosen):
+    whole = (present == size) & (size >= _FEWEST_RANKS) & finished.astype(np.bool_)
+    comparable = np.flatnonzero(whole & timed.astype(np.bool_))
+    if not len(comparable):
         return []
-    cuts = np.flatnonzero(np.r_[True, group[chosen[1:]] != group[chosen[:-1]]]).tolist()
-    spans = zip(cuts, [*cuts[1:], len(chosen)], strict=True)
+    cuts = np.flatnonzero(np.r_[True, group[comparable[1:]] != group[comparable[:-1]]]).tolist()
+    spans = zip(cuts, [*cuts[1:], len(comparable)], strict=True)
     return [
-        _sheet(board, chosen[a:b], int(size[chosen[a]])) for a, b in spans if b - a >= _FEWEST_CALLS
+        _sheet(board, comparable[a:b], int(size[comparable[a]]))
+        for a, b in spans
+        if b - a >= _FEWEST_CALLS
     ]
 
 
@@ -362,8 +373,8 @@ def _outliers(
     late = [rank for rank, by in off.items() if len(by) == judged[rank]]
     if not 0 < len(late) <= max(1, _FEW * len(judged)):
         return []
-    found = (_late(board, sheets, measure, r, max(off[r]), share, period) for r in late)
-    return [x for x in found if x is not None]
+    outliers = (_late(board, sheets, measure, r, max(off[r]), share, period) for r in late)
+    return [x for x in outliers if x is not None]
 
 
 def _far(typical: F64, period: float) -> Mask:
@@ -387,7 +398,7 @@ def _late(
     recent = late[-max(_FEWEST_CALLS, int(share * len(late))) :]
     if recent.mean() < _STEADY:
         return None
-    # Where lateness outweighs punctuality most, it began.
+    # The lateness began with the call from which on late calls outweigh punctual ones most.
     worth = np.where(late, 1.0, -2.0)[::-1].cumsum()[::-1]
     return Late(rank, 1 + by / period if period else 1.0, int(rows[int(np.argmax(worth))]))
 
@@ -404,16 +415,15 @@ def _calls_of(sheets: list[_Sheet], measure: list[F64], rank: int, by: float) ->
     return joined[order], flags[order]
 
 
-# Ranks that make the calls of two groups in another order than others that are in both.
+# --- ranks that make the calls of two groups in another order than the other members of both --------
 
 
 def find_misordered(board: Board) -> list[int]:
-    """For each rank that differs from most, its first call that most make at another time.
+    """For each rank whose order differs from most, its first call that is out of order.
 
-    Two ranks of the same two groups that call them in opposite orders wait for each other, although
-    the calls of either group are numbered alike. Calls that not all ranks of both recorded, because a
-    ring dropped them or they were not made yet, say nothing. One against one is settled by the order
-    of other pairs of groups.
+    Two ranks of the same two groups that call them in opposite orders wait for each other, although the
+    calls of each group are numbered alike. Only calls that all common ranks recorded are compared: others may
+    have been dropped or not been made yet. A tie is settled by the order in other pairs of groups.
     """
     begins = np.searchsorted(board.rank, board.recorded)
     ends = np.searchsorted(board.rank, board.recorded, side="right")
@@ -426,16 +436,16 @@ def find_misordered(board: Board) -> list[int]:
     ]
     mixed = [orders for each in calls if (orders := _orders(board, each))]
     usual = Counter(_shape(board, rows) for each in calls if mixed for rows in each)
-    found: dict[int, int] = {}
+    first_calls: dict[int, int] = {}
     for orders in mixed:
         for row in _unusual(board, orders, usual):
             rank = int(board.rank[row])
-            found[rank] = min(row, found.get(rank, row))
-    return sorted(found.values(), key=lambda row: int(board.start[row]))
+            first_calls[rank] = min(row, first_calls.get(rank, row))
+    return sorted(first_calls.values(), key=lambda row: int(board.start[row]))
 
 
 def _pairs(board: Board) -> dict[tuple[int, int], list[int]]:
-    """The recorded ranks of every two groups that have at least two of them in common."""
+    """For every two groups that share at least two recorded ranks, those ranks."""
     recorded = set(board.recorded.tolist())
     groups_of: dict[int, list[int]] = {}
     for group, members in enumerate(board.members):
@@ -451,14 +461,14 @@ def _pairs(board: Board) -> dict[tuple[int, int], list[int]]:
 
 def _of_groups(board: Board, rows: I64, groups: tuple[int, int]) -> I64:
     group = board.group[rows]
-    chosen: I64 = rows[(group == groups[0]) | (group == groups[1])]
-    return chosen
+    calls: I64 = rows[(group == groups[0]) | (group == groups[1])]
+    return calls
 
 
 def _orders(board: Board, calls: list[I64]) -> list[I64]:
-    """The calls that all ranks made, rank by rank in the order of issue; none where all agree."""
+    """The calls that all ranks made, by rank in the order of issue; empty where all orders agree."""
     keys = [board.key[rows] for rows in calls]
-    if all(np.array_equal(keys[0], other) for other in keys[1:]):
+    if all(np.array_equal(keys[0], key) for key in keys[1:]):
         return []
     shared, times = np.unique(np.concatenate(keys), return_counts=True)
     shared = shared[times == len(calls)]
@@ -468,13 +478,13 @@ def _orders(board: Board, calls: list[I64]) -> list[I64]:
 
 
 def _shape(board: Board, rows: I64) -> bytes:
-    """An order without the names of its two groups, as like pairs of groups share it."""
-    own = (board.group[rows] == board.group[rows].max()).astype(np.int64)
-    return np.stack([own, board.seq[rows], board.nth[rows]]).tobytes()
+    """An order of calls without the names of its two groups, to compare it with other pairs of groups."""
+    is_second = (board.group[rows] == board.group[rows].max()).astype(np.int64)
+    return np.stack([is_second, board.seq[rows], board.nth[rows]]).tobytes()
 
 
 def _unusual(board: Board, orders: list[I64], usual: Counter[bytes]) -> list[int]:
-    """The first call out of order of each rank that differs from most."""
+    """For each rank whose order differs from the most common one, its first call out of order."""
     count = Counter(board.key[rows].tobytes() for rows in orders)
     most = max(
         orders, key=lambda rows: (count[board.key[rows].tobytes()], usual[_shape(board, rows)])
@@ -503,25 +513,27 @@ def hang_culprits(board: Board) -> list[Culprit]:
     """
     different = find_differences(board) or _misordered(board)
     absent = [a for a in find_absences(board) if a.dead or not different]
-    found = [_different(board, d) for d in different] + [_absent(board, a) for a in absent]
-    return found or [_hangs_late(board, x) for x in find_late(board)]
+    culprits = [_difference_culprit(board, d) for d in different] + [
+        _absence_culprit(board, a) for a in absent
+    ]
+    return culprits or [_late_culprit(board, x) for x in find_late(board)]
 
 
-def _misordered(board: Board) -> list[Difference]:
-    return [Difference("order", int(board.rank[row]), row) for row in find_misordered(board)]
+def _misordered(board: Board) -> list[CallDifference]:
+    return [CallDifference("order", int(board.rank[row]), row) for row in find_misordered(board)]
 
 
-def _different(board: Board, d: Difference) -> Culprit:
+def _difference_culprit(board: Board, d: CallDifference) -> Culprit:
     return Culprit(
-        kind=_KINDS[d.what],
+        kind=_KINDS[d.aspect],
         rank=d.rank,
         collective=board.label(d.row),
         since_step=int(board.seq[d.row]),
-        detail=f"rank {d.rank} calls {board.label(d.row)} with another {d.what} than its group",
+        detail=f"rank {d.rank} calls {board.label(d.row)} with another {d.aspect} than its group",
     )
 
 
-def _absent(board: Board, a: Absence) -> Culprit:
+def _absence_culprit(board: Board, a: Absence) -> Culprit:
     where = board.label(a.row) if a.row >= 0 else None
     why = "there is no recording of it" if a.dead else "it waits in no collective itself"
     return Culprit(
@@ -533,7 +545,7 @@ def _absent(board: Board, a: Absence) -> Culprit:
     )
 
 
-def _hangs_late(board: Board, x: Late) -> Culprit:
+def _late_culprit(board: Board, x: Late) -> Culprit:
     return Culprit(
         kind="slow-rank",
         rank=x.rank,

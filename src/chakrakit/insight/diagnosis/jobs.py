@@ -1,8 +1,9 @@
-"""A pipeline-parallel job's operations of all ranks and steps as one graph that can be timed again.
+"""Pipeline-parallel jobs: what delays and stragglers cost them, and who is to blame.
 
-Every operation has a row. A communication has two more: its group, which starts when the last member is
-ready, and its own end, which comes its transfer time after that. The transfer time of a communication is
-its end less the latest start in its group, so that waiting for a peer is not part of it.
+The operations of all ranks and steps form one graph that can be timed again (`JobRows`). Every operation has
+a row. A communication has two more: its group, which starts when the last member is ready, and its own end,
+which comes its transfer time after that. The transfer time of a communication is its end less the latest
+start in its group, so that waiting for a peer is not part of it.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from chakrakit.trace.timing import schedule
 
 
 def is_job(run: Run) -> bool:
-    """Whether a run says of every operation its step, stage and replica."""
+    """Whether the operations of a run have a step, a stage and a replica."""
     if not run.ranks:
         return False
-    known = set(run.body(run.ranks[0]).table.column_names)
-    return {"step", "stage", "dp_rank"} <= known
+    columns = set(run.body(run.ranks[0]).table.column_names)
+    return {"step", "stage", "dp_rank"} <= columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class JobRows:
     step: I64
     """The number of the step, from 0, in the order of `steps`."""
     steps: list[int]
-    """What the steps are called."""
+    """The names of the steps: their numbers in the trace."""
     start: I64
     end: I64
     name: I64
@@ -51,7 +52,7 @@ class JobRows:
     is_comm: Mask
     micro_batch: I64
     group: I64
-    """The group a communication meets; -1 for other operations."""
+    """The collective or message that a communication belongs to, as a number; -1 for other operations."""
     edges: Edges
     """Dependencies within the ranks."""
 
@@ -60,7 +61,7 @@ class JobRows:
 
     @cached_property
     def own(self) -> I64:
-        """What each operation takes by itself: its duration, or its transfer time."""
+        """How long each operation takes without waiting: its duration, or its transfer time."""
         out = self.end - self.start
         calls = np.flatnonzero(self.group >= 0)
         if len(calls):
@@ -70,8 +71,8 @@ class JobRows:
         return out
 
     @cached_property
-    def _done(self) -> I64:
-        """The row that ends with each operation."""
+    def _end_row(self) -> I64:
+        """The row of the graph that ends when each operation does."""
         groups = int(self.group.max(initial=-1)) + 1
         calls = np.cumsum(self.group >= 0) - 1
         return np.where(self.group >= 0, len(self) + groups + calls, np.arange(len(self)))
@@ -80,17 +81,17 @@ class JobRows:
     def _graph(self) -> tuple[int, Edges]:
         calls = np.flatnonzero(self.group >= 0)
         meeting = len(self) + self.group[calls]
-        src = np.concatenate([self._done[self.edges.src], calls, meeting])
-        dst = np.concatenate([self.edges.dst, meeting, self._done[calls]])
+        src = np.concatenate([self._end_row[self.edges.src], calls, meeting])
+        dst = np.concatenate([self.edges.dst, meeting, self._end_row[calls]])
         rows = len(self) + int(self.group.max(initial=-1)) + 1 + len(calls)
         return rows, Edges.of(src, dst, EdgeKind.INFERRED, EdgeForm.FINISH_START)
 
-    def step_seconds(self, own: I64) -> F64:
-        """How long each step takes when its operations take so long and wait for nothing else."""
+    def step_seconds(self, own_ns: I64) -> F64:
+        """How long each step takes if operations take `own_ns` and start as soon as they can."""
         rows, edges = self._graph
         durations = np.zeros(rows, np.int64)
-        durations[self._done] = own
-        end = schedule(rows, edges, durations).end[self._done]
+        durations[self._end_row] = own_ns
+        end = schedule(rows, edges, durations).end[self._end_row]
         return last_of(self.step, end, len(self.steps)) / 1e9
 
     @cached_property
@@ -100,15 +101,15 @@ class JobRows:
         return (last_of(self.step, self.end, len(self.steps)) - first) / 1e9
 
 
-def last_of(which: I64, values: I64, count: int) -> I64:
-    """The largest value of each kind."""
+def last_of(codes: I64, values: I64, count: int) -> I64:
+    """The largest of the values that have each code."""
     out = np.full(count, np.iinfo(np.int64).min)
-    np.maximum.at(out, which, values)
+    np.maximum.at(out, codes, values)
     return out
 
 
 def job_rows(run: Run) -> JobRows:
-    """All ranks' operations; the run must be one that `is_job`."""
+    """The operations of all ranks; `is_job(run)` must be true."""
     views = list(rank_views(run))
     traces = [view.trace for view in views]
     sizes = [len(trace) for trace in traces]
@@ -144,10 +145,10 @@ def job_rows(run: Run) -> JobRows:
 
 
 def _meetings(matched: Matched, offset: dict[int, int], rows: int) -> I64:
-    """A number for every collective and every pair of messages; an end without another is alone."""
-    ranks, which = np.unique(matched.rank, return_inverse=True)
+    """For each row, the number of its collective or message; -1 for rows that do not communicate."""
+    ranks, place = np.unique(matched.rank, return_inverse=True)
     first = np.array([offset[r] for r in ranks.tolist()], np.int64)
-    row = first[which.reshape(-1)] + matched.row
+    row = first[place.reshape(-1)] + matched.row
     calls = np.arange(len(matched))
     key = np.where(matched.collective, -1 - matched.instance, calls)
     key = np.where(matched.paired, np.minimum(calls, matched.partner), key)
@@ -156,7 +157,7 @@ def _meetings(matched: Matched, offset: dict[int, int], rows: int) -> I64:
     return out
 
 
-# What a job's steps would take without delays and stragglers, and who keeps them from it.
+# --- what a job's steps would take without delays and stragglers ------------------------------------
 #
 # Three times of every step: as measured; without launch delays, every operation starting when what it needs
 # is there; and with every operation at the usual time of its type as well (the mean for compute, the median
@@ -173,20 +174,20 @@ PIPELINE = {
     "backward-send": "backward-pp-comm",
     "backward-recv": "backward-pp-comm",
 }
-"""Both ends of a message are one type."""
+"""Sends and receives of one direction count as one type of operation."""
 
 
 class Repair(Result, msgspec.Struct, frozen=True, kw_only=True):
-    """What it would give to repair some suspects; seconds of the mean step."""
+    """What repairing some suspects would gain; times are seconds of the mean step."""
 
     tori: float
-    """As it is, without launch delays."""
+    """The step with all operations as they were, without launch delays."""
     tideal: float
-    """With everything as usual."""
+    """The step with all operations at their usual times."""
     trem: float
-    """With the suspects as usual."""
+    """The step with only the suspects at their usual times."""
     tadd: float
-    """With everything but the suspects as usual."""
+    """The step with all but the suspects at their usual times."""
     rem: float
     """The share of the slowdown that the repair removes."""
     add: float
@@ -194,7 +195,7 @@ class Repair(Result, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobDelays(Result, msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds by step; ratios of mean steps."""
+    """What delays and stragglers cost a job: seconds by step, and ratios of mean steps."""
 
     step_t_base: dict[int, float]
     step_t_nodelay: dict[int, float]
@@ -221,23 +222,23 @@ class JobDelays(Result, msgspec.Struct, frozen=True, kw_only=True):
     """The ranks of the worst workers."""
 
     def table(self) -> Table:
-        """Contributions, worst first."""
+        """What each replica, stage and type of operation costs, worst first."""
         head = ("what", "slowdown")
         rows: list[tuple[str, float]] = [
             ("launch delays", round(self.launch_slowdown, 3)),
             ("stragglers", round(self.blocking_slowdown, 3)),
         ]
-        for kind, found in (
+        for kind, slowdowns in (
             ("replica", self.blocking_decompose_by_dp_rank),
             ("stage", self.blocking_decompose_by_stage),
             ("", self.blocking_decompose_by_optype),
         ):
-            rows += [(f"{kind} {name}".strip(), round(v, 3)) for name, v in found.items()]
+            rows += [(f"{kind} {name}".strip(), round(v, 3)) for name, v in slowdowns.items()]
         return Table.of("what slows the steps down", head, rows)
 
 
 class Scenarios:
-    """The job timed again under different assumptions; each is computed when asked for."""
+    """The job timed again under different assumptions about how long its operations take."""
 
     def __init__(self, rows: JobRows) -> None:
         self.rows = rows
@@ -245,16 +246,16 @@ class Scenarios:
         self.nodelay = rows.step_seconds(rows.own)
         self.ideal = rows.step_seconds(self.usual)
 
-    def only(self, kept: Mask) -> F64:
-        """With these operations as they were, all others as usual."""
-        return self.rows.step_seconds(np.where(kept, self.rows.own, self.usual))
+    def only(self, unchanged: Mask) -> F64:
+        """Seconds by step with these operations as they were and all others at their usual times."""
+        return self.rows.step_seconds(np.where(unchanged, self.rows.own, self.usual))
 
     def without(self, repaired: Mask) -> F64:
-        """With these operations as usual, all others as they were."""
+        """Seconds by step with these operations at their usual times and all others as they were."""
         return self.rows.step_seconds(np.where(repaired, self.usual, self.rows.own))
 
     def repair(self, suspects: Mask) -> Repair:
-        """What repairing them would give."""
+        """What repairing the suspects would gain."""
         tori, tideal = float(self.nodelay.mean()), float(self.ideal.mean())
         trem = float(self.without(suspects).mean())
         tadd = float(self.only(suspects).mean())
@@ -273,13 +274,13 @@ def _usual(rows: JobRows) -> I64:
     out = np.empty(len(rows), np.int64)
     for code in range(len(rows.names)):
         mine = np.flatnonzero(rows.name == code)
-        own = rows.own[mine]
-        out[mine] = round(float(np.median(own) if rows.is_comm[mine[0]] else own.mean()))
+        own_ns = rows.own[mine]
+        out[mine] = round(float(np.median(own_ns) if rows.is_comm[mine[0]] else own_ns.mean()))
     return out
 
 
 def job_delays(rows: JobRows) -> JobDelays:
-    """All of it for one job."""
+    """What delays and stragglers cost a job."""
     cases = Scenarios(rows)
     base, nodelay, ideal = rows.measured, cases.nodelay, cases.ideal
     replicas = _by_number(cases, rows.dp_rank)
@@ -290,13 +291,13 @@ def job_delays(rows: JobRows) -> JobDelays:
     last_stage = cases.repair(rows.stage == rows.stage.max())
     worst_workers = cases.repair(np.isin(rows.rank, suspects))
     return JobDelays(
-        step_t_base=_named(rows, base),
-        step_t_nodelay=_named(rows, nodelay),
-        step_t_noblk=_named(rows, ideal),
+        step_t_base=_by_step_name(rows, base),
+        step_t_nodelay=_by_step_name(rows, nodelay),
+        step_t_noblk=_by_step_name(rows, ideal),
         launch_slowdown=float(base.mean() / nodelay.mean()),
         blocking_slowdown=float(nodelay.mean() / ideal.mean()),
-        launch_step_slowdown=_named(rows, base / nodelay),
-        blocking_step_slowdown=_named(rows, nodelay / ideal),
+        launch_step_slowdown=_by_step_name(rows, base / nodelay),
+        blocking_step_slowdown=_by_step_name(rows, nodelay / ideal),
         blocking_decompose_by_dp_rank=by_replica,
         blocking_decompose_by_stage=by_stage,
         blocking_decompose_by_optype=_means(types, ideal),
@@ -324,24 +325,29 @@ def _by_type(cases: Scenarios) -> dict[str, F64]:
     }
 
 
-def _means(found: dict[Name, F64], ideal: F64) -> dict[Name, float]:
-    ratios = {name: float(seconds.mean() / ideal.mean()) for name, seconds in found.items()}
+def _means(step_seconds: dict[Name, F64], ideal: F64) -> dict[Name, float]:
+    ratios = {name: float(seconds.mean() / ideal.mean()) for name, seconds in step_seconds.items()}
     return dict(sorted(ratios.items(), key=lambda item: -item[1]))
 
 
-def _per_step(rows: JobRows, found: dict[Name, F64], ideal: F64) -> dict[int, dict[Name, float]]:
+def _per_step(
+    rows: JobRows, step_seconds: dict[Name, F64], ideal: F64
+) -> dict[int, dict[Name, float]]:
     return {
-        step: {name: float(seconds[i] / ideal[i]) for name, seconds in found.items()}
+        step: {name: float(seconds[i] / ideal[i]) for name, seconds in step_seconds.items()}
         for i, step in enumerate(rows.steps)
     }
 
 
-def _named(rows: JobRows, values: F64) -> dict[int, float]:
+def _by_step_name(rows: JobRows, values: F64) -> dict[int, float]:
     return {step: float(value) for step, value in zip(rows.steps, values, strict=True)}
 
 
 def _worst(rows: JobRows, replicas: dict[int, float], stages: dict[int, float]) -> list[int]:
-    """The worst 3 % of workers, at least one; a worker is as bad as its better half."""
+    """The worst 3 % of workers, at least one.
+
+    A worker is as bad as the smaller of its replica's and its stage's slowdown.
+    """
     ranks, first = np.unique(rows.rank, return_index=True)
     score = {
         int(rank): min(replicas[int(rows.dp_rank[i])], stages[int(rows.stage[i])])
@@ -351,24 +357,23 @@ def _worst(rows: JobRows, replicas: dict[int, float], stages: dict[int, float]) 
     return sorted(score, key=lambda rank: (-score[rank], rank))[:count]
 
 
-# Who slows a pipeline-parallel job down, from what repairing them would give.
-#
-# A job straggles if its steps take 10 % longer than with everything as usual; a suspect is to blame if its
-# repair alone removes half of that (both as in arXiv 2505.05713).
-
+# --- who slows the job down, judged by what repairing them would gain -------------------------------
 
 STRAGGLES = 1.1
+"""Steps that take this many times the usual straggle (arXiv 2505.05713)."""
 BLAMED = 0.5
+"""The share of the slowdown that a suspect's repair must remove (arXiv 2505.05713)."""
 TOGETHER, VARIED = 0.9, 0.05
-"""Forward and backward of a micro-batch vary together, and by more than 5 %: its length varies."""
+"""If forward and backward of a micro-batch correlate by 0.9 and vary by 5 %, its length varies: machines that
+become slow do not slow both down by the same share."""
 
 
 def job_culprits(rows: JobRows, delays: JobDelays) -> list[Culprit]:
     """Culprits, worst first; none where the job does not straggle."""
     if delays.blocking_slowdown < STRAGGLES:
         return []
-    found = [*_workers(rows, delays), *_last_stage(rows, delays), *_lengths(rows, delays)]
-    return found or [*_worst_type(delays)]
+    culprits = [*_workers(rows, delays), *_last_stage(rows, delays), *_lengths(rows, delays)]
+    return culprits or [*_worst_type(delays)]
 
 
 def _workers(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
@@ -391,16 +396,18 @@ def _workers(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
 def _last_stage(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
     last = int(rows.stage.max())
     # A slow worker of the last stage makes all of it look slow.
-    one = delays.m_w >= BLAMED and (rows.stage[np.isin(rows.rank, delays.suspects)] == last).any()
-    if delays.m_s < BLAMED or one:
+    single_worker = (
+        delays.m_w >= BLAMED and (rows.stage[np.isin(rows.rank, delays.suspects)] == last).any()
+    )
+    if delays.m_s < BLAMED or single_worker:
         return
     mine = ~rows.is_comm & (rows.stage == last)
-    others = ~rows.is_comm & (rows.stage != last)
+    elsewhere = ~rows.is_comm & (rows.stage != last)
     yield Culprit(
         kind="slow-stage",
         stage=last,
         since_step=rows.steps[0],
-        factor=_ratio(rows, mine, others),
+        factor=_ratio(rows, mine, elsewhere),
         detail=f"stage {last} alone explains {delays.m_s:.0%} of the slowdown: give it fewer layers; "
         + _without(delays, delays.last_stage.trem),
     )
@@ -427,7 +434,7 @@ def _lengths(rows: JobRows, delays: JobDelays) -> Iterator[Culprit]:
 
 
 def _worst_type(delays: JobDelays) -> Iterator[Culprit]:
-    """Nobody stands out: then the type of operation that varies most."""
+    """The type of operation that costs most, for a job in which no rank or stage stands out."""
     name, ratio = next(iter(delays.blocking_decompose_by_optype.items()))
     kind = "garbage-collection" if name == "gc" else "slow-operation"
     yield Culprit(
@@ -439,20 +446,20 @@ def _worst_type(delays: JobDelays) -> Iterator[Culprit]:
 
 
 def _compute(rows: JobRows, name: str, without: list[int]) -> F64:
-    """Durations of one type over the mean of their rank, by rank, step and micro-batch."""
+    """Durations of a type of operation over the mean of their rank, by rank, step and micro-batch."""
     if name not in rows.names:
         return np.zeros(0)
     mine = np.flatnonzero((rows.name == rows.names.index(name)) & ~np.isin(rows.rank, without))
     order = np.lexsort((rows.start[mine], rows.micro_batch[mine], rows.step[mine], rows.rank[mine]))
     mine = mine[order]
-    _, which = np.unique(rows.rank[mine], return_inverse=True)
-    own = rows.own[mine].astype(np.float64)
-    mean = np.bincount(which, own) / np.bincount(which)
-    return own / mean[which]
+    _, rank_code = np.unique(rows.rank[mine], return_inverse=True)
+    own_ns = rows.own[mine].astype(np.float64)
+    mean = np.bincount(rank_code, own_ns) / np.bincount(rank_code)
+    return own_ns / mean[rank_code]
 
 
 def _compute_by_step(rows: JobRows, rank: int) -> F64:
-    """A rank's computation over that of the middle rank, by step."""
+    """How many times as long as the median rank a rank computes, by step."""
     compute = ~rows.is_comm
     ranks = np.unique(rows.rank)
     sums = np.zeros((len(ranks), len(rows.steps)))
@@ -462,9 +469,9 @@ def _compute_by_step(rows: JobRows, rank: int) -> F64:
     return mine / np.maximum(np.median(sums, axis=0), 1.0)
 
 
-def _ratio(rows: JobRows, mine: Mask, others: Mask) -> float:
-    own = rows.own.astype(np.float64)
-    a, b = own[mine].mean(), own[others].mean()
+def _ratio(rows: JobRows, mine: Mask, elsewhere: Mask) -> float:
+    own_ns = rows.own.astype(np.float64)
+    a, b = own_ns[mine].mean(), own_ns[elsewhere].mean()
     return float(a / b) if b else 1.0
 
 

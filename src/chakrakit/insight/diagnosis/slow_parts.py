@@ -1,4 +1,4 @@
-"""Which ranks and links are slow, judged against their peers."""
+"""Slow links, judged by their bandwidth, and slow ranks, judged by ranks that do the same work."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from chakrakit.arrays import F64
 from chakrakit.insight.diagnosis.culprit import Culprit, RankPace
 
 LEAST_LINK_FACTOR = 1.05
+"""A link within 5 % of its bandwidth does not count as slow: repairing it would gain too little."""
 
 
 def slow_links(counters: Mapping[str, pa.Table], paces: Sequence[RankPace]) -> list[Culprit]:
-    """Slow links, the slowest first; both directions of a cable are one."""
+    """Links that were full below their bandwidth, the slowest first; directions of a cable count as one."""
     table = counters.get("links")
     if table is None:
         return []
-    found: dict[tuple[str, ...], tuple[float, float]] = {}
+    slow: dict[tuple[str, ...], tuple[float, float]] = {}
     columns = (
         table[n].to_pylist() for n in ("src", "dst", "bandwidth", "full_rate", "full_since_ns")
     )
@@ -27,14 +28,14 @@ def slow_links(counters: Mapping[str, pa.Table], paces: Sequence[RankPace]) -> l
         if rate < 0 or rate * LEAST_LINK_FACTOR >= bandwidth:  # -1: it was never full
             continue
         ends = tuple(sorted((src, dst), key=lambda name: (not name.startswith("device"), name)))
-        factor, first = found.get(ends, (1.0, since))
+        factor, first = slow.get(ends, (1.0, since))
         worst = bandwidth / rate if rate else float("inf")
-        found[ends] = (max(factor, worst), min(first, since))
-    ordered = sorted(found.items(), key=lambda item: -item[1][0])
-    return [_culprit(ends, *seen, paces) for ends, seen in ordered]
+        slow[ends] = (max(factor, worst), min(first, since))
+    ordered = sorted(slow.items(), key=lambda item: -item[1][0])
+    return [_link_culprit(ends, *factor_and_start, paces) for ends, factor_and_start in ordered]
 
 
-def _culprit(
+def _link_culprit(
     ends: tuple[str, ...], factor: float, since: float, paces: Sequence[RankPace]
 ) -> Culprit:
     link = "-".join(ends)
@@ -48,7 +49,7 @@ def _culprit(
 
 
 def _step_at(paces: Sequence[RankPace], time_ns: int) -> int | None:
-    """The step during which something happened, by the first rank that has steps."""
+    """The step that this time falls into, by the first rank that has steps; None if none has."""
     pace = next((p for p in paces if len(p.step)), None)
     if pace is None:
         return None
@@ -56,38 +57,37 @@ def _step_at(paces: Sequence[RankPace], time_ns: int) -> int | None:
     return int(pace.step[max(place, 0)])
 
 
-# Ranks whose own work takes longer than that of ranks which do the same, and since when.
+# --- slow ranks -----------------------------------------------------------------------------------
 #
-# Every step compares a rank with the middle one of its peers, so that what slows all of them down, such as
-# longer sequences, is nobody's fault. A rank is slow over the steps that explain its lag best, if the lag
-# is far above what chance makes of so many ranks and steps.
-
+# In every step a rank is compared with the median of its peers, so that it is not blamed for what slows all
+# of them down, such as longer sequences. A rank is slow over the stretch of steps that explains its lag best,
+# if the lag is far above what chance produces among so many ranks and steps.
 
 LEAST_STEPS, LEAST_PEERS = 8, 4
-"""Fewer steps or peers than this say nothing."""
+"""With fewer steps or peers than this, a lag cannot be told from chance."""
 LEAST_RANK_FACTOR = 1.02
-"""Less than this is not worth anybody's time."""
+"""A rank that is slower by less than this is not reported: replacing it would gain too little."""
 SURE = 8.0
-"""Standard errors above which a lag is no chance: among 10,000 ranks and 10,000 steps, one in 10⁷ runs."""
+"""Standard errors from which a lag counts: chance does it in one of 10⁷ runs of 10,000 ranks and steps."""
 LASTING = 3
-"""Steps that a lag lasts at least."""
+"""The fewest steps that a lag must last: a single slow step has too many innocent causes."""
 BORDERS = 2
-"""How often the borders of a stretch are moved in turn."""
+"""Rounds in which both borders of a stretch move to their best place; more would refine little."""
 STEADY = 1e-4
-"""Work of steady length still varies by so much: rounding of times is no evidence."""
+"""The least relative noise assumed for a step: without it, rounding of times would count as evidence."""
 
 
 def slow_ranks(paces: Iterable[RankPace]) -> list[Culprit]:
-    """Slow ranks, the slowest first."""
+    """Ranks that compute longer than others with the same work, the slowest first."""
     cohorts: dict[object, list[RankPace]] = {}
     for pace in paces:
         cohorts.setdefault((pace.work, pace.step.tobytes()), []).append(pace)
-    found = [culprit for peers in cohorts.values() for culprit in _in_cohort(peers)]
-    return sorted(found, key=lambda c: (-(c.factor or 0.0), c.rank or 0))
+    culprits = [culprit for peers in cohorts.values() for culprit in _in_cohort(peers)]
+    return sorted(culprits, key=lambda c: (-(c.factor or 0.0), c.rank or 0))
 
 
 def _in_cohort(peers: Sequence[RankPace]) -> Iterable[Culprit]:
-    """Slow ranks among those that do the same."""
+    """The slow ones among ranks that do the same work."""
     steps = peers[0].step
     if len(steps) < LEAST_STEPS or len(peers) < LEAST_PEERS:
         return
@@ -103,18 +103,19 @@ def _in_cohort(peers: Sequence[RankPace]) -> Iterable[Culprit]:
         factor = float(np.exp(mean))
         if factor >= LEAST_RANK_FACTOR and errors >= SURE:
             until = int(steps[end]) if end < len(steps) else None
-            yield _slow_ranks_culprit(rank.rank, factor, int(steps[first]), until, first == 0)
+            yield _rank_culprit(rank.rank, factor, int(steps[first]), until, first == 0)
 
 
 def _spread(lag: F64) -> float:
-    """The usual deviation of one rank in one step; a few slow ones do not change it."""
+    """The standard deviation of one rank in one step, estimated so that a few slow ranks do not change it."""
+    # 1.4826 = 1 / Φ⁻¹(3/4): the standard deviation of a normal distribution over its median deviation.
     return 1.4826 * float(np.median(np.abs(lag - np.median(lag))))
 
 
 def _best_stretch(lag: F64, noise: float) -> tuple[int, int, float, float]:
-    """The steps over which a constant lag explains most: first, end, the lag, its standard errors.
+    """The stretch of steps over which a constant lag explains most: first, end, lag, standard errors.
 
-    Windows of growing lengths find where it is, then each border is moved to its best place.
+    Windows of growing length find roughly where it is; then each border moves to its best place.
     """
     sums = np.concatenate([[0.0], np.cumsum(lag)])
     first, end = max(_windows(sums), key=lambda window: _gain(sums, *window))
@@ -128,7 +129,7 @@ def _best_stretch(lag: F64, noise: float) -> tuple[int, int, float, float]:
 
 
 def _windows(sums: F64) -> Iterable[tuple[int, int]]:
-    """The best window of each length, lengths growing by a quarter."""
+    """For lengths that grow by a quarter, the window with the largest lag; finally, all steps."""
     length, steps = LASTING, len(sums) - 1
     while length <= steps:
         first = int(np.argmax(sums[length:] - sums[:-length]))
@@ -138,14 +139,12 @@ def _windows(sums: F64) -> Iterable[tuple[int, int]]:
 
 
 def _gain(sums: F64, first: Any, end: Any) -> Any:
-    """What a lag over these steps explains; nothing where it is none."""
+    """How much a constant lag over these steps explains; 0 where the mean lag is not positive."""
     lag = np.maximum(sums[end] - sums[first], 0.0)
     return lag**2 / (end - first)
 
 
-def _slow_ranks_culprit(
-    rank: int, factor: float, since: int, until: int | None, always: bool
-) -> Culprit:
+def _rank_culprit(rank: int, factor: float, since: int, until: int | None, always: bool) -> Culprit:
     when = "from the first step" if always else f"since step {since}"
     over = "" if until is None else f" and until step {until}"
     return Culprit(

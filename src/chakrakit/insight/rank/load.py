@@ -1,4 +1,4 @@
-"""From what a command line says to Runs and options."""
+"""Runs and options from command lines; also runs of traces without times, every rank scheduled alone."""
 
 from __future__ import annotations
 
@@ -17,29 +17,27 @@ from chakrakit.trace.sets import PS_PER_NS, Card, Run, Times, TraceSet, run_of
 from chakrakit.trace.storage import read
 from chakrakit.trace.timing import Schedule, schedule
 
-# Traces without times made into a run to look at: every rank scheduled by itself.
-
-
 _UNIT_NS = 1_000
+"""How long every node lasts where a trace has no durations: 1 µs, the unit of times in a trace file."""
 
 
 def scheduled(traces: TraceSet) -> tuple[Run, str]:
-    """A run of traces that have no times, and a sentence on how it was made.
+    """A run of traces that have no times, and a sentence that says how it was made.
 
     Every node starts as soon as its dependencies and its lane (stream, engine, thread) allow, and
     takes its own duration; where a rank has no durations at all, 1 µs per node. Nobody waits for peers.
     """
-    known: dict[tuple[int, float], Times] = {}
+    times_of: dict[tuple[int, float], Times] = {}
     bare = False
     times = {}
     for rank in traces.ranks:
         binding = traces.bindings[rank]
         key = (binding.body, binding.scale)
-        if key not in known:
+        if key not in times_of:
             trace = traces.trace(rank)
             bare = bare or not trace.own_ns.any()
-            known[key] = _times(trace)
-        times[rank] = known[key]
+            times_of[key] = _times(trace)
+        times[rank] = times_of[key]
     how = (
         "1 µs per node where there are no durations" if bare else "with the durations in the trace"
     )
@@ -54,34 +52,34 @@ def _times(trace: Trace) -> Times:
     if not lengths.any():
         lengths = np.full(len(trace), _UNIT_NS, np.int64)
     free = schedule(len(trace), trace.edges, lengths)
-    found = _on_lanes(trace, lengths, free)
-    return Times(found.start, found.end)
+    placed = _on_lanes(trace, lengths, free)
+    return Times(placed.start, placed.end)
 
 
 def _on_lanes(trace: Trace, lengths: I64, free: Schedule) -> Schedule:
-    """One node at a time on a lane, in the order in which they could have begun."""
+    """A schedule with one node at a time on each lane, in the order in which they could have begun."""
     lane, _ = RankView(0, trace, free.start, free.end, False).lanes
     place = np.arange(len(trace))
     if trace.graph.is_acyclic:
-        # Of nodes that could begin at once, what others need goes first.
+        # Of nodes that could begin at the same time, those that others depend on go first.
         place[trace.graph.topological_order()] = np.arange(len(trace))
     order = np.empty(len(trace), np.int64)
     order[np.lexsort((place, free.start))] = np.arange(len(trace))
     try:
         return schedule(len(trace), trace.edges, lengths, resource=lane, order=order)
     except DeadlockError:
-        # Ends that wait for ends on their own lane cannot be serial.
+        # Rows whose ends wait for ends on the same lane cannot run one after the other.
         return free
 
 
 def read_run(path: str) -> Run:
-    """A run behind a path; traces whose nodes have times count as one."""
-    found = read_job_trace(path) if is_job_trace(path) else as_run(read(path), path)
-    return found.with_card(found.card.replace(name=name_of(found, path)))
+    """Reads the run at a path; traces whose nodes have times count as a run."""
+    run = read_job_trace(path) if is_job_trace(path) else as_run(read(path), path)
+    return run.with_card(run.card.replace(name=name_of(run, path)))
 
 
 def parse_ranks(text: str) -> list[int]:
-    """The ranks of `--ranks 0,1,5`; none where nothing is said."""
+    """The ranks of `--ranks 0,1,5`; an empty list for an empty text."""
     try:
         return [int(r) for r in text.split(",")] if text else []
     except ValueError:
@@ -89,13 +87,13 @@ def parse_ranks(text: str) -> list[int]:
 
 
 def name_of(run: Run, path: str) -> str:
-    """What its card calls a run; else what its path does."""
+    """The name of a run by its card, or by its path if the card has none."""
     unnamed = run.card.name == Card().name and path != STDIO
     return Path(path).name if unnamed else run.card.name
 
 
 def as_run(traces: TraceSet, path: str = "") -> Run:
-    """The traces as a run, with the times their nodes say."""
+    """The traces as a run with the times of their nodes; raises TraceError if they have none."""
     if isinstance(traces, Run):
         return traces
     if traces.card.passes:
@@ -112,22 +110,22 @@ def as_run(traces: TraceSet, path: str = "") -> Run:
     return run
 
 
-def pairs(given: Iterable[str]) -> tuple[tuple[str, float], ...]:
-    """`what=k` texts as pairs."""
+def pairs(texts: Iterable[str]) -> tuple[tuple[str, float], ...]:
+    """Reads texts such as `compute=2` as pairs of a selector and a factor."""
     out = []
-    for text in given:
-        what, equals, factor = text.rpartition("=")
+    for text in texts:
+        selector, equals, factor = text.rpartition("=")
         try:
-            out.append((what, float(factor)))
+            out.append((selector, float(factor)))
         except ValueError:
             equals = ""
-        if not equals or not what:
+        if not equals or not selector:
             raise ConfigError(f"--faster {text!r}: give WHAT=K, as in compute=2")
     return tuple(out)
 
 
 def facts_of(run: Run, path: str = "") -> dict[str, str]:
-    """Lines about where a run comes from."""
+    """Labels and texts that say where a run comes from."""
     facts = {"": path} if path else {}
     facts["ranks:"] = f"{len(run):,}" + (f" of {run.world_size:,}" if run.missing_ranks else "")
     if run.card.tool:

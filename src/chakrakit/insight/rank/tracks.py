@@ -1,4 +1,4 @@
-"""Rows of a rank laid on tracks where nothing overlaps that is not nested: what timelines can show.
+"""Rows of a rank laid out on tracks, as timelines need them: rows of a track nest or do not overlap.
 
 A lane (stream, engine, host thread) is one track if its rows are serial or properly nested; what would
 overlap goes to further tracks of the same lane. A row lies inside another one on a track if, and only if, the
@@ -15,27 +15,27 @@ import numpy as np
 
 import chakrakit.core as core
 from chakrakit.arrays import I32, I64, Mask
-from chakrakit.insight.rank.view import Kind, RankView
+from chakrakit.insight.rank.view import RankView, RowKind
 from chakrakit.trace.model import SLACK_NS, depth_of, nearest_kept
 
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """A track of a lane: its number in the lane (0 for most), and whether its rows nest."""
+    """A track of a lane: its number in the lane (0 for most); rows nest on tracks of the host."""
 
     lane: str
     number: int
     on_host: bool
-    kind: Kind
-    """Of its first row."""
+    kind: RowKind
+    """The kind of its first row."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tracks:
-    """Rows in order of (track, start), their tracks, and their ends as they are to be shown.
+    """Rows in order of (track, start), with the track, depth, start and end to draw each at.
 
-    `depth` is how many rows are around each: 0 on serial tracks. Rounding may let an inner row end
-    after the one around it; its `end` is cut to that.
+    `depth` is how many rows are around a row: 0 on serial tracks. If rounding lets an inner row end after the
+    one around it, its `end` is cut.
     """
 
     tracks: list[Track]
@@ -47,9 +47,9 @@ class Tracks:
 
 
 def tracks_of(view: RankView) -> Tracks:
-    """All rows that ran, on tracks."""
+    """Lays out all rows of a rank that ran."""
     lane, names = view.lanes
-    rows = _by_lane(view, np.flatnonzero(view.ran & (view.kind != Kind.NONE)))
+    rows = _by_lane(view, np.flatnonzero(view.ran & (view.kind != RowKind.NONE)))
     number = np.zeros(len(rows), np.int32)
     depth = np.zeros(len(rows), np.int32)
     end = view.end[rows].copy()
@@ -71,7 +71,7 @@ def tracks_of(view: RankView) -> Tracks:
         else:
             level = _levels(start, end[a:b])
         number[a:b] = len(tracks) + level
-        kind = Kind(int(view.kind[rows[a]]))
+        kind = RowKind(int(view.kind[rows[a]]))
         tracks += [
             Track(names[lane[rows[a]]], i, on_host, kind) for i in range(int(level.max()) + 1)
         ]
@@ -82,7 +82,7 @@ def tracks_of(view: RankView) -> Tracks:
 
 
 def _by_lane(view: RankView, rows: I64) -> I64:
-    """Rows in order of lane and start. On a thread what is around comes first; else what is done first."""
+    """Sorts rows by lane and start; at equal starts outer rows first on threads, else early ends."""
     lane = view.lanes[0]
     # Recorders mostly write in order of start: then a sort by lane, which is far cheaper, is enough.
     few = len(view.lanes[1]) < 2**15
@@ -95,16 +95,17 @@ def _by_lane(view: RankView, rows: I64) -> I64:
 
 
 def _drawn_parents(view: RankView) -> I32:
-    """Of each row the nearest row around it that is drawn, if that is on its lane."""
-    outer = nearest_kept(view.parent, view.ran & (view.kind != Kind.NONE))
+    """For each row, the nearest drawn row around it if that is on the same lane; else -1."""
+    outer = nearest_kept(view.parent, view.ran & (view.kind != RowKind.NONE))
     lane = view.lanes[0]
     return np.where((outer >= 0) & (lane[outer] == lane), outer, -1)
 
 
 def _host(parent: I32, start: I64, end: I64, depth: I32) -> I32:
-    """Lays a thread's rows inside their parents, and gives the track of each; what fits nowhere has its own.
+    """Lays out a thread's rows inside their parents and returns the track of each.
 
-    Depths and ends are changed in place. What is inside a row goes with it to its track.
+    Rows that do not fit inside their parent go to further tracks, with the rows inside them. Depths and ends
+    are changed in place.
     """
     level = np.zeros(len(start), np.int32)
     loose = _loose(parent, start, end)
@@ -120,17 +121,17 @@ def _host(parent: I32, start: I64, end: I64, depth: I32) -> I32:
 
 
 def _by_depth(rows: I64, parent: I32) -> list[I64]:
-    """Rows of equal depth together, outer ones first."""
+    """Splits rows by depth, outer ones first."""
     depth = depth_of(parent)[rows]
     order = np.argsort(depth, kind="stable")
     return np.split(rows[order], np.flatnonzero(np.diff(depth[order])) + 1)
 
 
 def _loose(parent: I32, start: I64, end: I64) -> Mask:
-    """Rows that cannot be drawn inside their parent, or beside what else runs inside of it.
+    """Rows that cannot be drawn inside their parent, or not beside the other rows in it.
 
-    They outlive it, these times put them elsewhere, or the thread went on to the next row before they had
-    ended, as it does after it has started something asynchronous.
+    They outlive the parent, their times lie outside it, or the next row began before they ended, as happens
+    when a thread starts something asynchronous.
     """
     around, outlives = core.nest(np.zeros(len(start), np.int32), start, end, SLACK_NS)
     if not outlives.any() and (around == parent).all():
@@ -163,20 +164,20 @@ def _levels(start: I64, end: I64) -> I32:
 
 @dataclass(frozen=True, eq=False)
 class Borders:
-    """Begins and ends of all rows, in the order a timeline must see them.
+    """Begins and ends of all rows in the order that a timeline needs.
 
-    Ascending in time; of equal times what ends comes before what begins, inner ends before outer
-    ones, outer begins before inner ones.
+    They ascend in time. At equal times, ends come before begins, inner ends before outer ones, and outer
+    begins before inner ones.
     """
 
     item: I64
-    """The place in Tracks.row."""
+    """The row, as an index into Tracks.row."""
     begins: Mask
     time: I64
 
 
 def borders(tracks: Tracks) -> Borders:
-    """Serial tracks alternate between begin and end; nested ones are sorted."""
+    """The borders of all tracks: on serial ones begins and ends alternate, on nested ones they are sorted."""
     nested = np.array([t.on_host for t in tracks.tracks] or [False])[tracks.track]
     serial = np.flatnonzero(~nested)
     item = np.repeat(serial, 2)

@@ -1,4 +1,7 @@
-"""One rank of a Run as arrays that every analysis starts from: times in ns, what a row is, where it ran."""
+"""One rank of a Run as arrays that every analysis starts from: times in ns, what a row is, where it ran.
+
+Also the table that results are shown in, with its units.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,11 @@ from chakrakit.trace.placement import NO_LANE, is_communication, lane_number, la
 from chakrakit.trace.sets import Run, Times, check_length, whole_ns
 from chakrakit.trace.timing import Intervals, held_back
 
-# Table: how a result is shown to people; a title, a head and rows of plain values.
-
-
 Cell = str | int | float
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Rows under a head. Numbers are already in the unit that the head names."""
+    """A result as people read it: a title, a head and rows. Numbers are in the unit that the head names."""
 
     title: str
     head: tuple[str, ...]
@@ -36,11 +36,11 @@ class Table(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
-        """A table from anything that can be walked."""
+        """A table of any sequences."""
         return cls(title, tuple(head), [tuple(row) for row in rows])
 
     def first(self, count: int) -> Table:
-        """The first rows; the title says how many there were."""
+        """The table with only its first rows; its title then says how many there were."""
         if len(self.rows) <= count:
             return self
         title = f"{self.title} (first {count} of {len(self.rows):,})"
@@ -77,11 +77,14 @@ _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
 _MARK = re.compile(r"^ProfilerStep#\d+$|^PyTorch Profiler")
 _RECEIVE = 9
+"""The engine of receives that name no stream; any number that is not a RowKind."""
 _RECORDERS_ROUND_NS = 1_000
+"""Some recorders write whole microseconds."""
 _TICKS_ROUND_NS = 1
+"""Times of a run are rounded to whole nanoseconds."""
 
 
-class Kind(IntEnum):
+class RowKind(IntEnum):
     """What a row spends its time on."""
 
     COMPUTE = 0
@@ -89,17 +92,17 @@ class Kind(IntEnum):
     COPY = 2
     HOST = 3
     NONE = 4
-    """Did not run, or stands for no work."""
+    """It did not run, or does no work."""
 
 
 KIND_NAMES: dict[int, str] = {
-    Kind.COMPUTE: "compute",
-    Kind.COMM: "communication",
-    Kind.COPY: "copy",
-    Kind.HOST: "host",
-    Kind.NONE: "other",
+    RowKind.COMPUTE: "compute",
+    RowKind.COMM: "communication",
+    RowKind.COPY: "copy",
+    RowKind.HOST: "host",
+    RowKind.NONE: "other",
 }
-"""What results and pages call the kinds."""
+"""The names of the kinds in results and on pages."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +119,7 @@ class RankView:
     end: I64
     measured: bool
     groups: Mapping[str, str] = field(default_factory=dict)
-    """What the groups that the trace names are to the rank, where that differs."""
+    """The rank's names for the groups that the trace names, where they differ."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -135,7 +138,7 @@ class RankView:
 
     @property
     def tolerance_ns(self) -> int:
-        """How much later than its effect a cause may seem: recorders round, a run's own times hardly do."""
+        """By how much a cause may seem to come after its effect, because times are rounded."""
         return _RECORDERS_ROUND_NS if self.measured else _TICKS_ROUND_NS
 
     @cached_property
@@ -145,16 +148,15 @@ class RankView:
 
     @cached_property
     def own(self) -> I64:
-        """Time of the row's own work.
+        """How long each row itself works, in ns.
 
-        What the trace says a host row works by itself holds whoever timed the run: a simulator
-        or a replay moves host rows and what runs inside them, but does not tell the two apart. So it
-        does of any row that another one's end held back.
+        For host rows this is the trace's value whoever timed the run, because a simulator or a replay does
+        not tell a host row from the rows inside it. The same holds for rows whose end waited for another's.
         """
-        told = self.trace.has("own_ns") & (self.on_host | self.measured)
+        from_trace = self.trace.has("own_ns") & (self.on_host | self.measured)
         if not self.measured:
-            told |= held_back(self.trace, self.start, self.end)
-        return np.where(told, np.minimum(self.trace.own_ns, self.duration), self.duration)
+            from_trace |= held_back(self.trace, self.start, self.end)
+        return np.where(from_trace, np.minimum(self.trace.own_ns, self.duration), self.duration)
 
     @cached_property
     def on_host(self) -> Mask:
@@ -172,7 +174,7 @@ class RankView:
         return str(texts[codes[row]])
 
     def named(self, test: Callable[[str], Any]) -> Mask:
-        """Rows whose name passes; each distinct name is asked once."""
+        """Rows whose name passes the test, which is called once per distinct name."""
         codes, texts = self.names
         return np.array([bool(test(t)) for t in texts] or [False], np.bool_)[codes]
 
@@ -195,21 +197,21 @@ class RankView:
 
     @cached_property
     def is_comm(self) -> Mask:
-        """Communication. What the host says of it before a kernel does it (NCCL) is not it."""
+        """Rows that communicate; host rows that only announce a kernel of NCCL are not among them."""
         return is_communication(self.trace)
 
     @cached_property
     def kind(self) -> I8:
         """The Kind of each row. Where nothing runs on a device, the host's innermost operators compute."""
-        kind = np.full(len(self), Kind.COMPUTE, np.int8)
-        kind[self.on_host] = Kind.HOST
+        kind = np.full(len(self), RowKind.COMPUTE, np.int8)
+        kind[self.on_host] = RowKind.HOST
         moves = self.trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
-        kind[~self.on_host & (moves | self.named(_COPY.match))] = Kind.COPY
+        kind[~self.on_host & (moves | self.named(_COPY.match))] = RowKind.COPY
         if not self.has_device:
-            kind[self.on_host & self.is_leaf & ~self.is_mark] = Kind.COMPUTE
-        kind[self.is_comm] = Kind.COMM
+            kind[self.on_host & self.is_leaf & ~self.is_mark] = RowKind.COMPUTE
+        kind[self.is_comm] = RowKind.COMM
         idle = self.trace.is_type(NodeType.METADATA_NODE, NodeType.INVALID_NODE) & ~self.on_host
-        kind[~self.ran | idle] = Kind.NONE
+        kind[~self.ran | idle] = RowKind.NONE
         return kind
 
     @cached_property
@@ -231,18 +233,18 @@ class RankView:
 
     @cached_property
     def operator(self) -> I32:
-        """The operator a row belongs to: a kernel's is the one around its launch; itself if none is."""
-        own = np.arange(len(self), dtype=np.int32)
+        """The operator each row belongs to: a kernel's is around its launch; the row itself if none is."""
+        itself = np.arange(len(self), dtype=np.int32)
         edges = self.trace.edges
         launch = edges.where(edges.kind == 3)
-        holder = own.copy()
+        holder = itself.copy()
         holder[launch.dst] = launch.src
         for _ in range(64):
             up = self.is_runtime[holder] & (self.parent[holder] >= 0)
             if not up.any():
                 break
             holder = np.where(up, self.parent[holder], holder)
-        return np.where(self.is_runtime[holder], own, holder).astype(np.int32)
+        return np.where(self.is_runtime[holder], itself, holder).astype(np.int32)
 
     @cached_property
     def background(self) -> Mask:
@@ -254,28 +256,29 @@ class RankView:
 
     @cached_property
     def lanes(self) -> tuple[I32, list[str]]:
-        """Where each row ran, as a number and the lanes' names; device lanes first, then threads."""
+        """The lane of each row as a number, and the names of all lanes, device lanes before threads."""
         host, lane = self.on_host, lane_of(self.trace)
         device = np.where(host, 0, self.trace.column("device", 0))
         without = ~host & (lane == NO_LANE)
         if without.any():
-            # A receive is posted and waits beside other communication; it must not hold that up.
+            # A posted receive waits beside other communication and must not delay it.
             engine = self.kind.astype(np.int64)
             engine[self.trace.types == NodeType.COMM_RECV_NODE] = _RECEIVE
             lane[without] = _engine_lane(engine[without])
-        distinct, which = _unique_rows([host, device, lane])
-        return which.astype(np.int32), [_lane_name(*map(int, k)) for k in distinct]
+        distinct, number = _unique_rows([host, device, lane])
+        return number.astype(np.int32), [_lane_name(*map(int, k)) for k in distinct]
 
     @cached_property
     def lane_pairs(self) -> tuple[I64, I64]:
-        """(row, next row) on every serial device lane; a lane whose rows overlap is not serial.
+        """Rows and their next rows on every device lane whose rows do not overlap.
 
-        A simulated rank's communication without a stream starts whenever it can, as a receive does anywhere.
+        Receives without a stream are left out, and in simulated runs all communication without one: they
+        start whenever they can.
         """
         lane, _ = self.lanes
         receives = self.trace.types == NodeType.COMM_RECV_NODE
         beside = ~self.trace.has("stream") & (receives if self.measured else self.is_comm)
-        rows = np.flatnonzero((self.kind <= Kind.COPY) & ~self.on_host & ~beside)
+        rows = np.flatnonzero((self.kind <= RowKind.COPY) & ~self.on_host & ~beside)
         rows = rows[np.lexsort((rows, self.end[rows], self.start[rows], lane[rows]))]
         same = lane[rows[1:]] == lane[rows[:-1]]
         overlap = same & (self.start[rows[1:]] < self.end[rows[:-1]] - self.tolerance_ns)
@@ -284,8 +287,8 @@ class RankView:
         same &= ~shared[lane[rows[1:]]]
         return rows[:-1][same], rows[1:][same]
 
-    def busy(self, *kinds: Kind) -> Intervals:
-        """When rows of these kinds were at work; a host row that waits works at its end."""
+    def busy(self, *kinds: RowKind) -> Intervals:
+        """When rows of these kinds were at work; a host row that waits counts as working at its end."""
         rows = np.flatnonzero(np.isin(self.kind, kinds))
         begin, end = self.start[rows], self.end[rows]
         late = np.flatnonzero((self.on_host & ~self.is_comm)[rows])
@@ -295,27 +298,27 @@ class RankView:
     @cached_property
     def works_on_device(self) -> Mask:
         """Rows that make up the timeline: those of the device, and communication anywhere."""
-        return self.kind <= Kind.COPY
+        return self.kind <= RowKind.COPY
 
 
 def _unique_rows(columns: list[NDArray[Any]]) -> tuple[I64, I64]:
-    """Distinct rows of these columns, ascending, and which of them each row is."""
+    """The distinct rows of these columns, ascending, and the place of each row among them."""
     parts = [_unique(column) for column in columns]
     varied = [(values, number) for values, number in parts if len(values) > 1]
     if len(varied) == 1:
-        found, which = np.arange(len(varied[0][0])), varied[0][1]
+        codes, place = np.arange(len(varied[0][0])), varied[0][1]
     else:
         code = np.zeros(len(columns[0]), np.int64)
         for values, number in varied:
             code = code * len(values) + number
-        found, which = _unique(code)
-    numbers = np.unravel_index(found, [max(len(values), 1) for values, _ in parts])
-    told = [values[n] for (values, _), n in zip(parts, numbers, strict=True)]
-    return np.stack(told, axis=1).astype(np.int64), which
+        codes, place = _unique(code)
+    numbers = np.unravel_index(codes, [max(len(values), 1) for values, _ in parts])
+    distinct = [values[n] for (values, _), n in zip(parts, numbers, strict=True)]
+    return np.stack(distinct, axis=1).astype(np.int64), place
 
 
 def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], I64]:
-    """As np.unique with its inverse, but by hashing: few values in millions of rows need no sorting."""
+    """As np.unique with its inverse, but by hashing, which is faster for few values in millions of rows."""
     if len(values) and values.min() == values.max():
         return values[:1], np.broadcast_to(np.int64(0), len(values))
     coded = pa.array(values).dictionary_encode()
@@ -327,7 +330,7 @@ def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], I64]:
 
 
 def _engine_lane(engine: I64 | int) -> I64 | int:
-    """The lane of an engine of the device, for rows that name no stream; and the engine of such a lane."""
+    """The lane of a device's engine, for rows that name no stream; applied to such a lane, its engine."""
     return NO_LANE - 1 - engine
 
 
@@ -337,7 +340,7 @@ def _lane_name(on_host: int, device: int, lane: int) -> str:
     if lane >= 0:
         return f"device {device} stream {lane_number(lane)}"
     engine = int(_engine_lane(lane))
-    return f"device {device} {'receive' if engine == _RECEIVE else Kind(engine).name.lower()}"
+    return f"device {device} {'receive' if engine == _RECEIVE else RowKind(engine).name.lower()}"
 
 
 def rank_view(run: Run, rank: int) -> RankView:
@@ -347,7 +350,7 @@ def rank_view(run: Run, rank: int) -> RankView:
 
 
 def view_of(rank: int, trace: Trace, times: Times | None, tick_ps: int) -> RankView:
-    """The view of a rank's own trace; without `times`, those in its nodes count."""
+    """The view of a rank's trace; without `times`, those of its nodes count."""
     if times is None:
         return RankView(rank, trace, trace.start_ns, trace.end_ns, True)
     check_length(len(times.start), len(trace), rank)
@@ -356,10 +359,10 @@ def view_of(rank: int, trace: Trace, times: Times | None, tick_ps: int) -> RankV
 
 
 def body_view(rank: int, body: Trace, binding: Binding, times: Times, tick_ps: int) -> RankView:
-    """The same of a rank's body as it stands: ranks that share it share what is known of it.
+    """The view of a rank on the body that it shares with other ranks, and with it what is cached there.
 
-    Of what a binding changes, views show the names of groups alone; a rank of another scale needs its own
-    trace.
+    Of what a binding changes, a view shows only the names of groups; a rank of another scale gets a trace of
+    its own.
     """
     if binding.scale != 1.0:
         return view_of(rank, bind(body, binding), times, tick_ps)
@@ -367,7 +370,7 @@ def body_view(rank: int, body: Trace, binding: Binding, times: Times, tick_ps: i
 
 
 def rank_views(run: Run) -> Iterator[RankView]:
-    """All ranks, one at a time, so that a set larger than memory can be walked."""
+    """The views of all ranks, one at a time, so that a run larger than memory can be read."""
     return (rank_view(run, rank) for rank in run.ranks)
 
 

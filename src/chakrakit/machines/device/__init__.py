@@ -1,4 +1,4 @@
-"""What one accelerator can do, and how long an operation takes on it."""
+"""One accelerator: its rates, power and price, and how long an operation takes on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chakrakit.machines.device.device import (
     show_time,
 )
 from chakrakit.machines.device.launchers import Launchers, operations_of
-from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, held_back
+from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, clock_within
 from chakrakit.machines.device.profile import (
     ClassModel,
     Prediction,
@@ -75,9 +75,9 @@ __all__ = [
     "Row",
     "WorkModel",
     "activity_of",
+    "clock_within",
     "each_picoseconds",
     "find_profile",
-    "held_back",
     "measured_rows",
     "nanoseconds_to_ticks",
     "operations_of",

@@ -1,4 +1,7 @@
-"""Activity: what the rows of a trace make a device do, as energies and as time that goes with its clock."""
+"""Activity of a device: the energy that each row of a trace takes, and whether its time follows the clock.
+
+`PowerLimited` uses it to lower the clock of a device that would exceed its power limit.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,21 @@ import numpy as np
 from chakrakit.arrays import F64, Mask
 from chakrakit.machines.device.device import Device
 from chakrakit.machines.device.launchers import operations_of
-from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, held_back, only
-from chakrakit.machines.device.work import Costs, CostSource, WorkModel, dtypes_of, told_as
+from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, clock_within, only
+from chakrakit.machines.device.work import Costs, CostSource, WorkModel, dtypes_of, typed_as
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
 from chakrakit.trace.placement import on_host
 
 UNTOLD = 0.5
-"""Kernels of which neither FLOPs nor bytes are known stream at this share of the memory's bandwidth."""
+"""Kernels without FLOPs and bytes count as streaming at this share of the memory's bandwidth. Assumed."""
 REACHED = 0.92
 """The share of a memory's nominal bandwidth that streaming kernels reach (H200: 4.41 of 4.8 TB/s)."""
 _FULL = 0.5
-"""A kernel that moves more than this share of what memory can is limited by it."""
+"""A kernel that uses more than this share of the memory's bandwidth is limited by memory. Assumed."""
 _PRODUCTS = ("gemm", "conv", "attention", "grouped", "moe")
-"""What classes of work on product units begin with."""
+"""Beginnings of the names of classes that run on the units for matrix products."""
 COMPUTED = (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE)
-"""Times that are of the highest clock, so that a lower one stretches them."""
+"""Sources whose times hold at the highest clock, so that a lower clock stretches them."""
 
 
 def activity_of(
@@ -33,9 +36,9 @@ def activity_of(
     seconds: F64,
     profiled: Mask | None = None,
 ) -> Activity:
-    """The activity of every row, given what each takes at the highest clock; host rows have none.
+    """The activity of every row, from the seconds each takes at the highest clock; host rows have none.
 
-    `profiled` are the rows whose seconds a profile says.
+    `profiled` marks the rows whose seconds come from a profile.
     """
     rows = trace.is_type(NodeType.COMP_NODE) & ~on_host(trace)
     flops, moved, product, attention = _work(trace, rows)
@@ -60,15 +63,15 @@ def activity_of(
 
 
 def _work(trace: Trace, rows: Mask) -> tuple[F64, F64, Mask, Mask]:
-    """FLOPs and bytes of every row, whether product units do it, and whether it is attention."""
+    """FLOPs and bytes of every row, whether it runs on product units, and whether it is attention."""
     flops = np.where(rows, trace.column("num_ops", 0), 0).astype(np.float64)
     moved = np.where(rows, trace.column("tensor_size", 0), 0).astype(np.float64)
-    product, attention = told_as(trace, "matmul", "attention"), told_as(trace, "attention")
+    product, attention = typed_as(trace, "matmul", "attention"), typed_as(trace, "attention")
     if "op_type" not in trace.table.column_names:
         product = flops > 16 * moved
     if (trace.edges.kind == EdgeKind.LAUNCH).any():
-        for which, operation, *_ in operations_of(trace):
-            part = list(which)
+        for operation_rows, operation, *_ in operations_of(trace):
+            part = list(operation_rows)
             flops[part] = max(flops[part].sum(), operation.flops) / len(part)
             moved[part] = max(moved[part].sum(), operation.bytes) / len(part)
             product[part] = operation.kind.startswith(_PRODUCTS)
@@ -83,7 +86,7 @@ def _product_pj(trace: Trace, constants: PowerConstants) -> F64:
 
 
 def _least_seconds(trace: Trace, flops: F64, device: Device) -> F64:
-    """At the peak rates."""
+    """The seconds that each row's FLOPs take at the peak rate of its element type."""
     names, codes = dtypes_of(trace)
     rates = np.array([device.peak_rate(n) or np.inf for n in names])
     return np.asarray(flops / rates[codes])
@@ -92,41 +95,42 @@ def _least_seconds(trace: Trace, flops: F64, device: Device) -> F64:
 class PowerLimited:
     """A work model on a device that lowers its clock to stay within its power limit.
 
-    Rows that were measured keep their times, as the clock they ran at is in them. `waits` says for how
-    many seconds of a run no row of a trace runs; what its device saves then, it may spend while it works.
+    Rows that were measured keep their times, which already contain the effect of the clock they ran at.
+    `waits` gives the seconds of a run in which no row of a trace runs; the power that the device does not
+    draw then is available while it works.
     """
 
     def __init__(self, work: WorkModel, waits: Callable[[Trace], float] = lambda _: 0.0) -> None:
         self.work, self.waits, self.name = work, waits, work.name
-        self._known: dict[tuple[int, int], tuple[Trace, Draw | None]] = {}
+        self._draws: dict[tuple[int, int], tuple[Trace, Draw | None]] = {}
 
     def costs(self, trace: Trace, device: Device) -> Costs:
-        """The work model's, longer where the clock is lower."""
-        found = self.work.costs(trace, device)
-        computed = np.isin(found.source, COMPUTED)
+        """The work model's costs, stretched where the power limit lowers the clock."""
+        costs = self.work.costs(trace, device)
+        computed = np.isin(costs.source, COMPUTED)
         draw = Draw(constants=device.dynamic) if device.dynamic is not None else None
-        self._known[id(trace), id(device)] = trace, draw
+        self._draws[id(trace), id(device)] = trace, draw
         if draw is None or not computed.any():
-            return found
-        seconds = found.ps.astype(np.float64) * PICO
-        activity = activity_of(trace, device, draw.constants, seconds, found.profiled)
+            return costs
+        seconds = costs.ps.astype(np.float64) * PICO
+        activity = activity_of(trace, device, draw.constants, seconds, costs.profiled)
         rows = computed & (activity.seconds > 0)
-        held = held_back(
+        limited = clock_within(
             draw.constants, only(activity, rows), device.idle_power, device.power, self.waits(trace)
         )
-        self._known[id(trace), id(device)] = trace, held
-        if held.share == 1.0:
-            return found
-        longer = np.rint(found.ps * held.stretch(activity)).astype(np.int64)
-        return Costs(np.where(computed, longer, found.ps), found.source, found.error)
+        self._draws[id(trace), id(device)] = trace, limited
+        if limited.share == 1.0:
+            return costs
+        longer = np.rint(costs.ps * limited.stretch(activity)).astype(np.int64)
+        return Costs(np.where(computed, longer, costs.ps), costs.source, costs.error)
 
     def draw(self, trace: Trace, device: Device) -> Draw | None:
-        """The clock for a trace; None for a device of which no power is known."""
-        if (id(trace), id(device)) not in self._known:
+        """The device at the clock used for a trace; None without power constants."""
+        if (id(trace), id(device)) not in self._draws:
             self.costs(trace, device)
-        return self._known[id(trace), id(device)][1]
+        return self._draws[id(trace), id(device)][1]
 
     @property
     def lowest_share(self) -> float:
-        """The lowest clock asked for so far, over the highest."""
-        return min((draw.share for _, draw in self._known.values() if draw), default=1.0)
+        """The lowest clock of all traces so far, as a share of the highest clock."""
+        return min((draw.share for _, draw in self._draws.values() if draw), default=1.0)

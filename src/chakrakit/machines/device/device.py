@@ -1,4 +1,4 @@
-"""Device: what one accelerator can do, and what it costs."""
+"""Devices: the rates, memory, power and price of one accelerator, and the units they are written in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chakrakit.machines.device.power import PowerConstants, check_power
 from chakrakit.operators import WorkingType, dtype_name, figure_for
 from chakrakit.results import short_repr
 
-# Numbers with units, as people write them: "450 GB/s", "400 Gb/s", "300 ns", "80 GiB".
+# --- numbers with units: "450 GB/s", "400 Gb/s", "300 ns", "80 GiB" -----------------------------
 
 
 Quantity = float | int | str
@@ -32,39 +32,49 @@ _UNITS: dict[str, dict[str, float]] = {
     | {f"{p}FLOPS": f for p, f in _DECIMAL.items()},
     "power": {"W": 1.0, "kW": 1e3},
 }
+_TITLES = {
+    "bandwidth": "a bandwidth",
+    "bytes": "a number of bytes",
+    "time": "a time",
+    "rate": "a rate",
+    "power": "a power",
+}
+"""What errors call the kinds of quantities."""
 _TEXT = re.compile(r"\s*([0-9][0-9_.]*(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµ/]*)\s*$")
 
 
 def parse(value: Quantity, kind: str, where: str) -> float:
     """The value in base units; `kind` is bandwidth, bytes, time, rate or power."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ConfigError(f"{where}: {value!r} is no {kind}")
+        raise ConfigError(f"{where}: {value!r} is not {_TITLES[kind]}")
     number = float(value) if isinstance(value, (int, float)) else _with_unit(value, kind, where)
     if not 0 <= number < float("inf"):
-        raise ConfigError(f"{where}: {value!r} is not a {kind} of 0 or more")
+        raise ConfigError(f"{where}: {value!r} is not {_TITLES[kind]} of 0 or more")
     return number
 
 
 def positive(value: Quantity, kind: str, where: str) -> float:
-    """The same, but zero is an error too."""
+    """The value in base units, as `parse` gives it; zero is an error too."""
     number = parse(value, kind, where)
     if number == 0:
         raise ConfigError(
-            f"{where}: a {kind} of 0 would never let anything finish; give more than 0"
+            f"{where}: with {_TITLES[kind]} of 0 nothing would ever finish; give more than 0"
         )
     return number
 
 
 def _with_unit(text: str, kind: str, where: str) -> float:
-    found = _TEXT.match(text)
+    match = _TEXT.match(text)
     units = _UNITS[kind]
-    if found is None or (found[2] and found[2] not in units):
-        some = ", ".join(list(units)[:4])
-        raise ConfigError(f"{where}: {text!r} is no {kind}; write a number and one of {some}, …")
+    if match is None or (match[2] and match[2] not in units):
+        examples = ", ".join(list(units)[:4])
+        raise ConfigError(
+            f"{where}: {text!r} is not {_TITLES[kind]}; write a number and one of {examples}, …"
+        )
     try:
-        return float(found[1].replace("_", "")) * (units[found[2]] if found[2] else 1.0)
+        return float(match[1].replace("_", "")) * (units[match[2]] if match[2] else 1.0)
     except ValueError:
-        raise ConfigError(f"{where}: {found[1]!r} is no number") from None
+        raise ConfigError(f"{where}: {match[1]!r} is not a number") from None
 
 
 def show_bandwidth(value: float) -> str:
@@ -104,23 +114,24 @@ class DeviceText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Achievable share of the peak rate, for the roofline."""
     memory_efficiency: float = 1.0
     achieved: dict[str, float] = {}
-    """What kernels of training reach, for the roofline: shares of the peak by element type, of the 16-bit
-    peak in fused `attention`, and of the `memory`'s bandwidth; for the rest, the two efficiencies."""
+    """Shares of the peaks that kernels of training reach, for the roofline: by element type, for fused
+    `attention` (of the 16-bit peak) and for `memory` (of its bandwidth). The two efficiencies apply where
+    a key is missing."""
     kernel_overhead: Quantity = 0
     """Shortest time a kernel takes."""
     power: Quantity = 0
-    """The limit that the device holds itself to."""
+    """The device's power limit."""
     idle_power: Quantity = 0
     dynamic: PowerConstants | None = None
-    """What work adds to idle power, by class and clock; without it, `power` is drawn whenever work runs."""
+    """Power by class of work and clock; without it, the device draws `power` whenever work runs."""
     price_per_hour: float = 0.0
     """In US dollars."""
     comm_slowdown: float = 0.0
-    """Compute takes 1 + this times as long while the device communicates."""
+    """While the device communicates, compute takes 1 + comm_slowdown times as long."""
     profile: str = ""
-    """A profile of measured operations that comes with the package, for rows that nobody measured."""
+    """The packaged profile of measured operations that gives the time of rows without a measured one."""
     sources: dict[str, str] = {}
-    """Where each number is from, by field."""
+    """The source of each number, by field."""
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,16 +157,16 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
         return short_repr(self)
 
     def peak_rate(self, dtype: str) -> float:
-        """The rate for a dtype; where the device does not name it, that of the type models work in."""
-        own = figure_for(self.peak, dtype)
-        if own is not None:
-            return own
+        """The peak rate for a dtype; where the device has none, that of a type models usually work in."""
+        rate = figure_for(self.peak, dtype)
+        if rate is not None:
+            return rate
         usual = [self.peak[name] for name in get_args(WorkingType) if name in self.peak]
         return usual[0] if usual else max(self.peak.values(), default=0.0)
 
 
 def read_device(text: DeviceText, where: str) -> Device:
-    """The device with every number checked."""
+    """The device of a description, with every number checked."""
     for name in ("compute_efficiency", "memory_efficiency"):
         if not 0 < getattr(text, name) <= 1:
             raise ConfigError(f"{where}.{name}: {getattr(text, name)} is not in (0, 1]")
@@ -185,17 +196,17 @@ def read_device(text: DeviceText, where: str) -> Device:
 
 
 def _peaks(text: DeviceText, where: str) -> dict[str, float]:
-    """Rates by the short names of element types, however the file spells them."""
+    """Peak rates by the short names of element types; files may use other spellings."""
     peaks = {dtype_name(d): positive(v, "rate", f"{where}.peak.{d}") for d, v in text.peak.items()}
     if len(peaks) < len(text.peak):
-        raise ConfigError(f"{where}.peak: {', '.join(text.peak)} name one element type twice")
+        raise ConfigError(f"{where}.peak: {', '.join(text.peak)} contain one element type twice")
     return peaks
 
 
 def _check_achieved(text: DeviceText, where: str) -> None:
-    known = [*map(dtype_name, text.peak), "attention", "memory"]
+    kinds = [*map(dtype_name, text.peak), "attention", "memory"]
     for name, share in text.achieved.items():
-        if dtype_name(name) not in known:
-            raise ConfigError(f"{where}.achieved: no {name!r}; {nearest(name, known)}")
+        if dtype_name(name) not in kinds:
+            raise ConfigError(f"{where}.achieved: no {name!r}; {nearest(name, kinds)}")
         if not 0 < share <= 1:
             raise ConfigError(f"{where}.achieved.{name}: {share} is not in (0, 1]")

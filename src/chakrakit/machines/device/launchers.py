@@ -1,4 +1,4 @@
-"""What the device rows of a trace compute, in the terms profiles are made in.
+"""The operations that the device rows of a trace compute, described as in profiles.
 
 An operation comes from the operator that launched the rows, where the trace has one (linked traces: the
 launch edge, then outwards to the first operator with shapes), or from a row itself (its own shapes, else
@@ -13,16 +13,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chakrakit.operators import Call, Operand, Operation, Texts, operation_of, read_call, streamed
+from chakrakit.operators import (
+    ArgumentTexts,
+    Call,
+    Operand,
+    Operation,
+    operation_of,
+    read_call,
+    streamed,
+)
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
 from chakrakit.trace.placement import on_host
 
 _OP_TYPES = {"matmul": "gemm", "attention": "attention"}
 _OPTIMIZER = "optimizer"
-"""What generators call an update of parameters; frameworks fuse it, as they do AdamW."""
+"""The `op_type` of a parameter update in generated traces; it is timed as a fused AdamW."""
 _MEMORY = re.compile("Mem(set|cpy)")
 _GENERATED = ("triton_", "aten::")
-"""How operators begin that have shapes: PyTorch's own, and kernels generated for fused ones."""
+"""Beginnings of the names of operators with shapes: PyTorch's operators and generated fused kernels."""
 
 
 class Touch(NamedTuple):
@@ -32,7 +40,7 @@ class Touch(NamedTuple):
     bytes: int
 
 
-class Work(NamedTuple):
+class LaunchedOperation(NamedTuple):
     """An operation and the device rows that carry it out."""
 
     rows: tuple[int, ...]
@@ -42,7 +50,7 @@ class Work(NamedTuple):
     writes: tuple[Touch, ...] = ()
 
 
-def operations_of(trace: Trace) -> list[Work]:
+def operations_of(trace: Trace) -> list[LaunchedOperation]:
     """The operations of the device compute rows, in the order of their first rows."""
     host = on_host(trace)
     rows = np.flatnonzero(trace.is_type(NodeType.COMP_NODE) & ~host)
@@ -51,12 +59,12 @@ def operations_of(trace: Trace) -> list[Work]:
     for row in rows.tolist():
         operator = launchers.operator(row)
         together.setdefault(-1 - row if operator is None else operator, []).append(row)
-    found = (launchers.work(operator, tuple(part)) for operator, part in together.items())
-    return [work for work in found if work is not None]
+    works = (launchers.work(operator, tuple(part)) for operator, part in together.items())
+    return [work for work in works if work is not None]
 
 
 class Launchers:
-    """From a kernel to the operator that launched it."""
+    """Finds the operator that launched a kernel, and the work of its kernels."""
 
     def __init__(self, trace: Trace) -> None:
         edges = trace.edges
@@ -70,7 +78,6 @@ class Launchers:
         self._codes = names.indices.to_numpy()
         self._flops, self._moved = trace.column("num_ops", 0), trace.column("tensor_size", 0)
         self._text = {c: _texts(trace, c) for c in _COLUMNS}
-        self._known: dict[tuple[str, ...], Operation | None] = {}
 
     def name(self, row: int) -> str:
         """A row's name."""
@@ -85,34 +92,40 @@ class Launchers:
             row = int(self._parent[row])
         return None
 
-    def work(self, operator: int, rows: tuple[int, ...]) -> Work | None:
-        """What an operator's rows do together; None where nothing is known of it."""
+    def work(self, operator: int, rows: tuple[int, ...]) -> LaunchedOperation | None:
+        """The work that an operator's rows do together; None where nothing is known about it."""
         if operator < 0:
-            return self._own(rows)
+            return self._unlaunched(rows)
         kernels = tuple(r for r in rows if not _MEMORY.match(self.name(r))) or rows
         call = self._call(operator, kernels)
-        found = operation_of(call)
-        if found is None:
-            found = streamed(max(int(self._moved[r]) for r in kernels))
-        return Work(rows, found, call.name, _touches(call.tensors), _touches(call.outputs))
+        operation = operation_of(call)
+        if operation is None:
+            operation = streamed(max(int(self._moved[r]) for r in kernels))
+        return LaunchedOperation(
+            rows, operation, call.name, _touches(call.tensors), _touches(call.outputs)
+        )
 
     def _call(self, row: int, kernels: tuple[int, ...]) -> Call:
         text = {c: of(row) for c, of in self._text.items()}
-        outputs = Texts(text["outputs_shapes"], text["outputs_types"], "", text["outputs_values"])
+        outputs = ArgumentTexts(
+            text["outputs_shapes"], text["outputs_types"], "", text["outputs_values"]
+        )
         return read_call(
             self.name(row), text["inputs_shapes"], text["inputs_types"], text["inputs_strides"],
             text["inputs_values"], outputs=outputs, kernels=tuple(self.name(k) for k in kernels),
         )  # fmt: skip
 
-    def _own(self, rows: tuple[int, ...]) -> Work | None:
-        """A row that nobody launched: by its own shapes, else by what it counts."""
+    def _unlaunched(self, rows: tuple[int, ...]) -> LaunchedOperation | None:
+        """The work of a row without a launcher, from its own shapes or else from its counters."""
         row = rows[0]
         if self.name(row).startswith(_GENERATED) and self._text["inputs_shapes"](row):
             call = self._call(row, ())
-            if (found := operation_of(call)) is not None:
-                return Work(rows, found, call.name, _touches(call.tensors), _touches(call.outputs))
-        known = self._counted(row)
-        return Work(rows, known, self.name(row)) if known else None
+            if (operation := operation_of(call)) is not None:
+                return LaunchedOperation(
+                    rows, operation, call.name, _touches(call.tensors), _touches(call.outputs)
+                )
+        counted = self._counted(row)
+        return LaunchedOperation(rows, counted, self.name(row)) if counted else None
 
     def _counted(self, row: int) -> Operation | None:
         flops, moved = float(self._flops[row]), float(self._moved[row])

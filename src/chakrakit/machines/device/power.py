@@ -1,9 +1,10 @@
-"""Power: what a device draws by class of work and clock, and the clock its limit leaves.
+"""The power of a device by class of work and clock, and the highest clock within its power limit.
 
-A device draws its idle power always, the power of its clocks while a program holds it, an energy per
-operation of its product units, per byte that passes its caches and per byte of memory, and a power of its
-vector units while they, and not memory, limit a kernel. Energies of the chip go with the square of its
-supply voltage, which falls with the clock down to a knee; memory keeps its own clock.
+A device always draws its idle power. While a program holds it, it also draws the power of its clocks. Work
+adds an energy per operation of the product units, per byte that passes the caches and per byte of memory,
+and the power of the vector units while they, and not memory, limit a kernel. Energies of the chip are
+proportional to the square of its supply voltage, which falls with the clock down to a knee; memory keeps
+its own clock.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from chakrakit.errors import ConfigError
 from chakrakit.operators import figure_for
 
 PICO = 1e-12
+"""Seconds per picosecond, and joules per picojoule."""
 _FINEST = 1e-4
+"""Share of the highest clock at which the search for a clock stops: 0.2 MHz, finer than devices' steps."""
 
 
 class PowerConstants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a file says of a device's power, all at its highest clock."""
+    """The power constants of a device as its file gives them, all at its highest clock."""
 
     clock_mhz: float
     """The highest clock."""
@@ -34,31 +37,31 @@ class PowerConstants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     cache_pj: float = 0.0
     """Per byte that passes the caches, from memory or not."""
     cache_bytes: float = 0.0
-    """Operations that touch less find it in the last cache, where what came before left it."""
+    """Operations that touch fewer bytes find them in the last cache, left there by the operation before."""
     vector_watts: float = 0.0
-    """Of kernels without products, in so far as memory does not limit them."""
+    """Power of kernels without matrix products, scaled by how far memory does not limit them."""
     attention: float = 1.0
-    """What a FLOP of attention takes against one of a product, softmax included."""
+    """Energy of a FLOP of attention, softmax included, relative to a FLOP of a matrix product."""
     voltage: float = 1.0
-    """The lowest supply voltage over that at the highest clock."""
+    """The lowest supply voltage, as a share of that at the highest clock."""
     knee_mhz: float = 0.0
-    """Below this clock the voltage stays as it is."""
+    """The clock below which the voltage falls no further."""
     memory_clock_mhz: float = 0.0
-    """Below this clock the chip cannot ask memory for its full bandwidth."""
+    """The clock below which the chip cannot use the memory's full bandwidth."""
     limit_share: float = 1.0
-    """The mean power of a device that its limit holds back, over that limit."""
+    """The mean power of a device whose limit lowers its clock, as a share of that limit."""
     timed_share: float = 1.0
-    """Products timed one by one, as profiles have them, run no faster than sustained ones do at this share of
-    the highest clock: a lower clock makes them slower only below it."""
+    """Products timed one by one, as in profiles, are as slow as sustained ones at this share of the highest
+    clock: only a clock below it makes them slower."""
 
     def product(self, dtype: str) -> float:
-        """Picojoules per FLOP in an element type; of one that nobody measured, what bf16 takes."""
-        own = figure_for(self.product_pj, dtype)
-        return self.product_pj.get("bf16", 0.0) if own is None else own
+        """Picojoules per FLOP in an element type; those of bf16 for a type that was not measured."""
+        picojoules = figure_for(self.product_pj, dtype)
+        return self.product_pj.get("bf16", 0.0) if picojoules is None else picojoules
 
 
 def check_power(constants: PowerConstants, where: str) -> None:
-    """An error where a number cannot be."""
+    """Raises an error where a constant is impossible."""
     c = constants
     if not 0 < c.least_clock_mhz <= c.clock_mhz < float("inf"):
         raise ConfigError(
@@ -76,11 +79,11 @@ def check_power(constants: PowerConstants, where: str) -> None:
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
-    """Work to be paid for, one entry per row: seconds at the highest clock and energies."""
+    """Work that takes energy, one entry per row: seconds at the highest clock, and joules."""
 
     seconds: F64
     chip_joules: F64
-    """At the highest clock; goes with the square of the voltage."""
+    """At the highest clock; proportional to the square of the voltage."""
     memory_joules: F64
     follows_clock: Mask
     """Whether the chip, and not its memory, limits the row."""
@@ -89,20 +92,20 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Draw(msgspec.Struct, frozen=True, kw_only=True):
-    """A device at one clock: how it slows rows down, and what it draws."""
+    """A device at one clock: how much it slows rows down, and the power it draws."""
 
     constants: PowerConstants
     share: float = 1.0
-    """The clock over the highest."""
+    """The clock as a share of the highest."""
 
     @property
     def clock_mhz(self) -> float:
-        """The clock."""
+        """The clock in MHz."""
         return self.share * self.constants.clock_mhz
 
     @property
     def voltage(self) -> float:
-        """The supply voltage over that at the highest clock: a straight line from the knee up."""
+        """The voltage as a share of that at the highest clock: constant below the knee, then linear."""
         c = self.constants
         if c.knee_mhz >= c.clock_mhz:
             return 1.0
@@ -111,49 +114,49 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def clock_watts(self) -> float:
-        """What the clocks draw by themselves."""
+        """The power of the clocks themselves."""
         return self.constants.clock_watts * self.share * self.voltage**2
 
     def stretch(self, activity: Activity) -> F64:
-        """By what factor each row takes longer than at the highest clock."""
+        """The time of each row, as a multiple of that at the highest clock."""
         slow = max(1.0, self.constants.memory_clock_mhz / self.clock_mhz)
         late = max(1.0, self.constants.timed_share / self.share)
         follows = np.where(activity.timed_one_by_one, late, 1 / self.share)
         return np.where(activity.follows_clock, follows, slow)
 
     def joules(self, activity: Activity) -> F64:
-        """The energy of each row beyond what the device draws anyway."""
+        """The energy of each row on top of idle power and the power of the clocks."""
         return activity.chip_joules * self.voltage**2 + activity.memory_joules
 
     def mean_watts(self, activity: Activity, idle_watts: float, waits: float) -> float:
-        """With rows one after another, and seconds in which none runs."""
+        """Mean power while the rows run one after another, and for `waits` seconds none runs."""
         seconds = float((activity.seconds * self.stretch(activity)).sum()) + waits
         work = float(self.joules(activity).sum()) / seconds if seconds else 0.0
         return idle_watts + self.clock_watts + work
 
 
-def held_back(
+def clock_within(
     constants: PowerConstants, activity: Activity, idle_watts: float, limit: float, waits: float
 ) -> Draw:
     """The highest clock at which the mean power stays below the limit.
 
-    `waits` are seconds in which no row runs, whatever the clock: what a device does not draw then, it may
-    draw while it works. Power grows with the clock, so the clock is found by halving.
+    `waits` are seconds in which no row runs, whatever the clock: the power that the device does not draw
+    then is available while it works. Power grows with the clock, so the clock is found by bisection.
     """
 
     def mean(share: float) -> float:
         return Draw(constants=constants, share=share).mean_watts(activity, idle_watts, waits)
 
-    wanted = limit * constants.limit_share
-    if not limit or mean(1.0) <= wanted:
+    allowed_watts = limit * constants.limit_share
+    if not limit or mean(1.0) <= allowed_watts:
         return Draw(constants=constants)
     low, high = constants.least_clock_mhz / constants.clock_mhz, 1.0
     while high - low > _FINEST:
         middle = (low + high) / 2
-        low, high = (middle, high) if mean(middle) <= wanted else (low, middle)
+        low, high = (middle, high) if mean(middle) <= allowed_watts else (low, middle)
     return Draw(constants=constants, share=low)
 
 
 def only(activity: Activity, rows: Mask) -> Activity:
-    """Some of the rows."""
+    """The activity of the selected rows."""
     return Activity(**{name: getattr(activity, name)[rows] for name in Activity.__struct_fields__})

@@ -1,4 +1,12 @@
-"""Profiles: tables of measured operations by class, and the work model that reads times off them."""
+"""Profiles: tables of measured operations by class, and the work model that predicts times from them.
+
+A prediction starts from the class's own roofline: the best rate and bandwidth of its table, and its shortest
+time. It multiplies that by a factor, how far the neighbouring rows are above their rooflines. The factor is
+read off a plane through the nearest rows in the logarithms of the shape, in which closer rows count more
+and whose slopes are held back where rows are few. It stays near the neighbours' mean, so that far from all
+rows the roofline decides, which grows with the work as it should. The error estimate comes from leaving each
+row out in turn, and grows with the distance to the nearest row.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +23,7 @@ from chakrakit.arrays import F64, I64, Mask
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device.device import Device
-from chakrakit.machines.device.launchers import Touch, Work, operations_of
+from chakrakit.machines.device.launchers import LaunchedOperation, Touch, operations_of
 from chakrakit.machines.device.work import (
     Auto,
     Costs,
@@ -30,31 +38,29 @@ from chakrakit.operators import Operation
 from chakrakit.trace.files import replacing
 from chakrakit.trace.model import Trace
 
-# Residency: which share of what an operation reads is still in the device's cache.
-#
-# A storage is found in the cache if, since it was last touched, no more than the cache's size has been
-# touched besides it. Operations are taken in the order of the trace; what it does not know (tensors without a
-# storage) is not in the cache.
-
 
 class Cache:
-    """What was touched when, in bytes since the beginning; `size` is how many of them stay."""
+    """Follows which storages are still in the device's cache of `size` bytes, in the order of a trace.
+
+    A storage is in the cache if, since it was last touched, no more bytes than the cache's size have been
+    touched besides it. Tensors without a storage are never in the cache.
+    """
 
     def __init__(self, size: float) -> None:
         self.size = size
         self._clock = 0.0
         self._touched: dict[int, float] = {}
 
-    def resident(self, work: Work) -> float:
-        """The share of the bytes it reads that is in the cache; then it has run, and its own are."""
+    def resident(self, work: LaunchedOperation) -> float:
+        """The share of the bytes that an operation reads from the cache; then counts it as run."""
         total = sum(t.bytes for t in work.reads)
-        found = sum(self._share(t) * t.bytes for t in work.reads)
+        cached_bytes = sum(self._share(t) * t.bytes for t in work.reads)
         self._touch(work.reads)
         self._touch(work.writes)
-        return found / total if total else 0.0
+        return cached_bytes / total if total else 0.0
 
     def _share(self, touch: Touch) -> float:
-        """All of a storage that was touched lately, none of one touched long ago, a part in between."""
+        """The share of a storage that is cached: falls from 1 to 0 with the bytes touched since."""
         if not self.size or touch.storage not in self._touched:
             return 0.0
         since = self._clock - self._touched[touch.storage]
@@ -66,54 +72,50 @@ class Cache:
             self._touched[touch.storage] = self._clock
 
 
-# Tables: measured operations of one class, and times for others read off between them.
-#
-# A prediction starts from the class's own roofline (the best rate and bandwidth in the table, and its
-# shortest time) and multiplies it by what neighbouring rows took over theirs: a plane through the nearest
-# rows in the logarithms of the shape, the closer ones counting more, its slopes held back where rows are few.
-# It never leaves the neighbours' mean by more than a factor, so that far from all rows the roofline decides,
-# which grows with the work as it should. The error estimate comes from leaving each row out in turn,
-# and grows with the distance to the nearest row.
+# --- tables of one class ------------------------------------------------------------------------
 
 
 NEAR = 0.05
-"""Squared distance, in octaves, below which rows count about the same."""
+"""Squared distance in octaves below which rows count about the same. Assumed: 0.22 octaves, 17 % in size."""
 STIFFNESS = 0.03
 """How strongly slopes are held back, in the squared octaves over which neighbours are spread. Chosen from
 0.03, 0.1, 0.3 and 1 by the errors of rows left out of the H200's table."""
 MARGIN = 0.5
-"""Logarithm by which the plane may leave its neighbours' mean: far from rows slopes say little."""
+"""Logarithm by which the plane may differ from its neighbours' mean, as slopes are unreliable far from all
+rows: a factor of 1.65. Assumed."""
 ERROR_PER_OCTAVE = 0.10
 """Share of the time that a prediction may be off for each doubling away from the nearest row. Assumed."""
 REACH = 1.0
-"""Octaves in any dimension from the nearest row within which a prediction counts as measured."""
+"""Octaves from the nearest row, in any dimension, beyond which a prediction counts as extrapolated: whatever
+lies between rows at powers of two is within."""
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One measured operation. `us` is its time with nothing in the cache, `warm` with all it reads there."""
+    """One measured operation. `us` is its time with a cold cache, `warm` with all its inputs in the cache."""
 
     shape: list[int]
     us: float
     flops: float = 0.0
     bytes: float = 0.0
     warm: float = 0.0
-    """0 where it was not measured apart."""
+    """0 where only the cold time was measured."""
 
 
 class Prediction(NamedTuple):
-    """A time, and by what share of it the truth may differ (one standard error, about)."""
+    """A predicted time, and its relative error (about one standard error)."""
 
     us: float
     error: float
     extrapolated: bool = False
-    """Whether the operation lies outside of what was measured."""
+    """Whether the operation lies outside the measured sizes."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClassModel:
-    """One class's table, ready to be asked. Asking with a shape of other length uses FLOPs and bytes.
+    """The model of one class's table. Shapes of another length than its rows' are compared by work.
 
-    `floor_us` is the shortest time anything takes on the device; the table's own shortest by default.
+    Work means FLOPs and bytes.
+    `floor_us` is the shortest time of any operation on the device; by default the table's shortest time.
     """
 
     rows: tuple[Row, ...]
@@ -121,7 +123,7 @@ class ClassModel:
 
     @cached_property
     def _sizes(self) -> int:
-        """Numbers in every row's shape; 0 where rows differ, which a recording may bring about."""
+        """The length of the rows' shapes; 0 where they differ, as in tables made from a recording."""
         lengths = {len(r.shape) for r in self.rows}
         return lengths.pop() if len(lengths) == 1 else 0
 
@@ -139,24 +141,24 @@ class ClassModel:
 
     @cached_property
     def _warmth(self) -> F64:
-        """What is left of each row's time, as a logarithm, when all it reads is in the cache."""
+        """The logarithm of each row's warm time over its cold time."""
         shares = [min(1.0, (r.warm or r.us) / r.us) for r in self.rows]
         return np.asarray(np.log(np.array(shares)), np.float64)
 
     @cached_property
     def _best(self) -> tuple[float, float, float]:
-        """FLOP/us, bytes/us and the shortest time."""
+        """The best FLOP/us and bytes/us of the table, and the shortest time."""
         flops = max(r.flops / r.us for r in self.rows)
         moved = max(r.bytes / r.us for r in self.rows)
         return flops or 1.0, moved or 1.0, self.floor_us or float(self._us.min())
 
     @property
     def best_rate(self) -> float:
-        """The highest FLOP/us of the table; 1 where it counts none."""
+        """The highest FLOP/us of the table; 1 where its rows have no FLOPs."""
         return self._best[0]
 
     def roofline_us(self, flops: float, moved: float) -> float:
-        """The class's own bound."""
+        """The time of this work at the table's best rate and bandwidth."""
         rate, width, least = self._best
         return max(flops / rate, moved / width, least)
 
@@ -167,7 +169,7 @@ class ClassModel:
 
     @cached_property
     def leave_one_out(self) -> F64:
-        """By how much each row's logarithm is missed when it is left out."""
+        """The error of each row's logarithm when it is predicted from the other rows."""
         out = np.zeros(len(self.rows))
         everything = np.arange(len(self.rows))
         for i in everything.tolist():
@@ -176,11 +178,11 @@ class ClassModel:
         return out
 
     def predict(self, operation: Operation, resident: float = 0.0) -> Prediction:
-        """The time of an operation of this class; `resident` is the share of its input in the cache."""
+        """The time of an operation of this class; `resident` is the share of its inputs in the cache."""
         by_shape = 0 < self._sizes == len(operation.shape)
         table = self._shape if by_shape else self._work
-        asked = operation.shape if by_shape else (operation.flops, operation.bytes)
-        point = np.log2(np.maximum(1, np.array(asked, np.float64)))
+        size = operation.shape if by_shape else (operation.flops, operation.bytes)
+        point = np.log2(np.maximum(1, np.array(size, np.float64)))
         near = _neighbours(table, point, np.ones(len(self.rows), np.bool_))
         apart = float(np.abs(table - point).max(1).min())
         spread = float(np.abs(self.leave_one_out[near.rows]).mean()) if len(self.rows) > 2 else 0.5
@@ -196,7 +198,7 @@ def _log2(values: Any) -> F64:
 
 @dataclass(frozen=True, eq=False)
 class _Neighbours:
-    """The nearest rows, how much each counts, and where they lie as seen from the point asked for."""
+    """The nearest rows of a point, the weight of each, and their places relative to the point."""
 
     rows: I64
     weight: F64
@@ -206,20 +208,20 @@ class _Neighbours:
         return float(self.weight @ values[self.rows]) if len(self.rows) else 0.0
 
     def plane(self, values: F64) -> float:
-        """The value at the point of a plane through the neighbours'."""
+        """The value at the point of a plane fitted to the neighbours' values."""
         if not len(self.rows):
             return 0.0
-        own = values[self.rows]
-        columns = np.column_stack([np.ones(len(own)), self.place])
+        neighbour_values = values[self.rows]
+        columns = np.column_stack([np.ones(len(neighbour_values)), self.place])
         weighted = columns.T * self.weight
         square = weighted @ columns + STIFFNESS * np.diag([0.0, *np.ones(self.place.shape[1])])
-        found = float(np.linalg.solve(square, weighted @ own)[0])
-        mean = float(self.weight @ own)
-        return float(np.clip(found, mean - MARGIN, mean + MARGIN))
+        height = float(np.linalg.solve(square, weighted @ neighbour_values)[0])
+        mean = float(self.weight @ neighbour_values)
+        return float(np.clip(height, mean - MARGIN, mean + MARGIN))
 
 
 def _neighbours(table: F64, point: F64, allowed: Mask) -> _Neighbours:
-    """As many as a plane needs twice over, and a few."""
+    """The nearest allowed rows: about twice as many as a plane needs."""
     place = table - point
     distance = np.where(allowed, (place**2).sum(1), np.inf)
     count = min(4 + 2 * table.shape[1], int(allowed.sum()))
@@ -229,17 +231,17 @@ def _neighbours(table: F64, point: F64, allowed: Mask) -> _Neighbours:
 
 
 class Profile(msgspec.Struct, kw_only=True):
-    """The file: what it was fitted on, and the tables by class."""
+    """The file of a profile: what it was fitted on, and a table for each class."""
 
     name: str = "profile"
     device: str = ""
     fitted_on: list[str] = []
     """Files and machines the rows come from."""
     peak: dict[str, float] = {}
-    """Dense peak rate by dtype of the measured device, FLOP/s; for other devices times are scaled."""
+    """Dense peak rate of the measured device by dtype, FLOP/s, from which times scale to other devices."""
     memory_bandwidth: float = 0.0
     cache_bytes: float = 0.0
-    """How much of what was touched last stays in the cache; 0 where nobody measured it."""
+    """The size of the last cache; 0 where it was not measured."""
     classes: dict[str, list[Row]]
 
 
@@ -260,26 +262,26 @@ DEFAULTS = {
     "batch_norm_nchw": "native_batch_norm.nchw",
     "batch_norm_backward_nchw": "native_batch_norm_backward.nchw",
 }
-"""The measured class that stands for a kind of which no more is known."""
+"""The measured class used for a kind of operation without a more exact table."""
 FLOORS = 10.0
-"""A class's shortest time is its floor, unless it is so many times the device's: then only large operations
-were measured. Assumed."""
+"""A class's floor is its shortest time, but at most this multiple of the device's shortest: beyond that, only
+large operations of the class were measured. Assumed."""
 BEST = 0.8
 """The share of peak rate and bandwidth that good kernels reach (H200: 0.82 of the rate in products)."""
 SAME_DEVICE = 0.02
-"""Devices whose limits differ by less are taken for the same."""
+"""Devices whose limits differ by less than this share count as the same: less than any prediction's error."""
 CARRIED = 0.15
-"""What is added to the error of a time that was measured on another device: the median error with which
-products of an H200 are carried to H100 and A100 (docs/accuracy.md)."""
+"""Added to the error of a time that was measured on another device: the median error of products measured
+on an H200 and carried to H100 and A100 (docs/accuracy.md)."""
 BEYOND = 0.25
-"""Error of a class that stands in for another. Assumed."""
+"""Added to the error where one class stands in for another. Assumed."""
 
 
 class Profiled:
-    """Device rows get the profile's time for their operation; several rows of one operation share it.
+    """The work model that gives device rows the profile's time; the rows of one operation share it.
 
-    Operations of a class the profile does not have count as streaming through memory. Rows of which
-    nothing is known keep what was measured.
+    Operations of a class that the profile lacks count as streaming through memory. Rows about which
+    nothing is known keep their measured time.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -291,65 +293,69 @@ class Profiled:
             for name, rows in profile.classes.items()
             if rows
         }
-        self._known: dict[tuple[Operation, float], Prediction | None] = {}
+        self._predictions: dict[tuple[Operation, float], Prediction | None] = {}
 
     def model(self, kind: str) -> ClassModel | None:
-        """The table of a kind of operations, or of the class that stands for it."""
+        """The table of a kind of operation, or of the class that stands for it."""
         return self.models.get(kind) or self.models.get(DEFAULTS.get(kind, ""))
 
     def predict(self, operation: Operation, resident: float = 0.0) -> Prediction | None:
-        """None for an operation no class knows."""
+        """The predicted time of an operation; None where no class fits it."""
         key = operation, round(resident, 2)
-        if key not in self._known:
-            found = self._predict(*key)
-            self._known[key] = found and self._possible(found, operation)
-        return self._known[key]
+        if key not in self._predictions:
+            prediction = self._predict(*key)
+            self._predictions[key] = prediction and self._possible(prediction, operation)
+        return self._predictions[key]
 
-    def _possible(self, found: Prediction, operation: Operation) -> Prediction:
-        """The prediction, but nothing extrapolated that memory or product units could not do."""
-        own = self.profile
-        if not found.extrapolated or not own.peak or not own.memory_bandwidth:
-            return found
-        from_memory = max(0.0, operation.bytes - own.cache_bytes)
-        least = max(operation.flops / max(own.peak.values()), from_memory / own.memory_bandwidth)
-        return found._replace(us=max(found.us, least * 1e6))
+    def _possible(self, prediction: Prediction, operation: Operation) -> Prediction:
+        """The prediction; an extrapolated one is no shorter than memory and product units allow."""
+        profile = self.profile
+        if not prediction.extrapolated or not profile.peak or not profile.memory_bandwidth:
+            return prediction
+        from_memory = max(0.0, operation.bytes - profile.cache_bytes)
+        least = max(
+            operation.flops / max(profile.peak.values()), from_memory / profile.memory_bandwidth
+        )
+        return prediction._replace(us=max(prediction.us, least * 1e6))
 
     def _predict(self, operation: Operation, resident: float) -> Prediction | None:
         exact = operation.table or operation.kind
         for name in _names(operation):
             if (model := self.models.get(name)) is not None:
-                found = model.predict(operation, resident)
+                prediction = model.predict(operation, resident)
                 if name in (exact, operation.kind, DEFAULTS.get(operation.kind)):
-                    return found
-                return Prediction(found.us, found.error + BEYOND, True)
+                    return prediction
+                return Prediction(prediction.us, prediction.error + BEYOND, True)
         return self._generic(operation)
 
-    def carried(self, found: Prediction, operation: Operation, device: Device) -> Prediction:
-        """A prediction for the device that was measured, on another one.
+    def carried(self, prediction: Prediction, operation: Operation, device: Device) -> Prediction:
+        """A prediction for the measured device, carried over to another device.
 
-        What the work takes at the best share of a device's limits goes with what limits it on each of the
-        two, the rate of its element type or the bandwidth of the memory; what is above that is latency,
-        which is the same everywhere.
+        The part of the time that the work takes at the best share of a device's limits scales with what
+        limits it on each of the two: the rate of its element type or the memory's bandwidth. The rest is
+        latency, which stays the same.
         """
-        own = self.profile
-        if not (own.peak and own.memory_bandwidth and device.peak and device.memory_bandwidth):
-            return found
+        profile = self.profile
+        if not (
+            profile.peak and profile.memory_bandwidth and device.peak and device.memory_bandwidth
+        ):
+            return prediction
         dtype = next((d for d in ("fp32", "tf32") if f".{d}" in operation.table), "bf16")
-        here = max(
-            operation.flops / own.peak.get(dtype, own.peak["bf16"]),
-            operation.bytes / own.memory_bandwidth,
+        measured_seconds = max(
+            operation.flops / profile.peak.get(dtype, profile.peak["bf16"]),
+            operation.bytes / profile.memory_bandwidth,
         )
-        there = max(
+        device_seconds = max(
             operation.flops / device.peak_rate(dtype), operation.bytes / device.memory_bandwidth
         )
-        if not here or abs(there / here - 1) < SAME_DEVICE:
-            return found
-        work = min(found.us, here * 1e6 / BEST)
-        us = found.us + work * (there / here - 1)
-        return Prediction(us, found.error + CARRIED, found.extrapolated)
+        if not measured_seconds or abs(device_seconds / measured_seconds - 1) < SAME_DEVICE:
+            return prediction
+        work = min(prediction.us, measured_seconds * 1e6 / BEST)
+        us = prediction.us + work * (device_seconds / measured_seconds - 1)
+        return Prediction(us, prediction.error + CARRIED, prediction.extrapolated)
 
     def _generic(self, operation: Operation) -> Prediction | None:
-        """Streaming its bytes, or as many FLOPs at the best rate of any class: a bound, hence ±50 %."""
+        """A lower bound with an error of 50 %: streaming the bytes, or the FLOPs at any class's best rate."""
         stream = self.models.get("elementwise")
         if stream is None:
             return None
@@ -359,24 +365,26 @@ class Profiled:
         return Prediction(max(least, operation.flops / rate if rate > 1 else 0.0), 0.5, True)
 
     def costs(self, trace: Trace, device: Device) -> Costs:
-        """Predicted where possible."""
+        """The profile's times where it has them, the measured ones elsewhere."""
         rest = as_measured(trace)
         ps, source, error = rest.ps.copy(), rest.source.copy(), rest.error.copy()
         cache = Cache(self.profile.cache_bytes)
         for work in operations_of(trace):
-            found = self.predict(work.operation, cache.resident(work))
-            if found is not None:
-                found = self.carried(found, work.operation, device)
+            prediction = self.predict(work.operation, cache.resident(work))
+            if prediction is not None:
+                prediction = self.carried(prediction, work.operation, device)
                 rows = list(work.rows)
                 first = f"node {trace.ids[rows[0]]}, by its profile,"
-                ps[rows] = picoseconds(found.us * 1e-6 / len(rows), first)
-                source[rows] = CostSource.EXTRAPOLATED if found.extrapolated else CostSource.PROFILE
-                error[rows] = found.error
+                ps[rows] = picoseconds(prediction.us * 1e-6 / len(rows), first)
+                source[rows] = (
+                    CostSource.EXTRAPOLATED if prediction.extrapolated else CostSource.PROFILE
+                )
+                error[rows] = prediction.error
         return Costs(ps, source, error)
 
 
 def _names(operation: Operation) -> Iterator[str]:
-    """Classes to ask, the closest first: its own, coarser ones, one like it, its kind."""
+    """Names of classes that may hold an operation, best first: its own, coarser ones, then its kind."""
     yield operation.table
     for tail in (".strided", ".broadcast"):
         if operation.table.endswith(tail):
@@ -390,11 +398,11 @@ def _names(operation: Operation) -> Iterator[str]:
         yield DEFAULTS[operation.kind]
 
 
-_OWN = Path(__file__).parent.parent / "profiles"
+_PROFILES = Path(__file__).parent.parent / "profiles"
 
 
 def work_model(name: str) -> WorkModel:
-    """`auto`, `measured`, `roofline`, a profile that comes with the package (`h200`), or its file."""
+    """The work model `auto`, `measured` or `roofline`, or that of a packaged profile (`h200`) or a file."""
     if name == "auto":
         return Auto(_profile_of)
     if name == "measured":
@@ -403,28 +411,28 @@ def work_model(name: str) -> WorkModel:
 
 
 @cache
-def _own_profile(name: str) -> Profiled:
+def _packaged_profile(name: str) -> Profiled:
     return Profiled(find_profile(name))
 
 
 def _profile_of(device: Device) -> Profiled | None:
     """The profile that a device's description names."""
-    return _own_profile(device.profile) if device.profile else None
+    return _packaged_profile(device.profile) if device.profile else None
 
 
 def find_profile(name: str) -> Profile:
     """A profile by the name of one that comes with the package, or by its file."""
-    own = _OWN / f"{name}.json"
-    if own.is_file() and own.parent == _OWN:
-        return read_profile(own)
+    packaged = _PROFILES / f"{name}.json"
+    if packaged.is_file() and packaged.parent == _PROFILES:
+        return read_profile(packaged)
     if Path(name).is_file():
         return read_profile(Path(name))
-    known = ["auto", "measured", "roofline", *sorted(f.stem for f in _OWN.glob("*.json"))]
-    raise ConfigError(f"--compute {name}: no such model and no file; {nearest(name, known)}")
+    names = ["auto", "measured", "roofline", *sorted(f.stem for f in _PROFILES.glob("*.json"))]
+    raise ConfigError(f"--compute {name}: no such model and no file; {nearest(name, names)}")
 
 
 def read_profile(path: Path) -> Profile:
-    """A profile's file, checked."""
+    """The profile of a file, checked."""
     profile = read_json(path, Profile, "a profile")
     for name, rows in profile.classes.items():
         if len({len(r.shape) for r in rows}) > 1:
@@ -435,6 +443,6 @@ def read_profile(path: Path) -> Profile:
 
 
 def write_profile(profile: Profile, path: Path) -> None:
-    """Indented, so that people can read it."""
+    """Writes a profile as indented JSON, which people can read."""
     with replacing(path) as temporary:
         temporary.write_bytes(msgspec.json.format(msgspec.json.encode(profile), indent=1) + b"\n")

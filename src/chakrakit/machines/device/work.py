@@ -1,4 +1,8 @@
-"""How long an operation takes on a device: as measured, by the roofline, or by a fitted profile."""
+"""How long operations take on a device: work models for measured times and the roofline, and the clock.
+
+A work model gives every row of a trace a duration. Durations are picoseconds in 64 bits, up to one
+horizon; they are checked where they are made.
+"""
 
 from __future__ import annotations
 
@@ -19,102 +23,107 @@ from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.placement import on_host, stored
 from chakrakit.trace.sets import PS_PER_NS
 
-# The simulator's clock: picoseconds in 64 bits, up to one horizon. Times are checked where they are made.
+# --- the simulator's clock ----------------------------------------------------------------------
 
 
 HORIZON_PS = core.SIM_HORIZON_PS
-"""The longest a simulation may go on, and the longest of any time in it."""
+"""The longest that a simulation, or any time in it, may last; the core's limit."""
 
 PS_PER_S = 1e12
+"""Picoseconds in a second."""
 MOST_NS = HORIZON_PS // PS_PER_NS
+"""The horizon in nanoseconds."""
 MOST_SECONDS = HORIZON_PS // 10**12
+"""The horizon in seconds."""
 HORIZON_DAYS = MOST_SECONDS // 86400
+"""The horizon in days, for messages."""
 
 
-def picoseconds(seconds: float, what: str) -> int:
-    """Seconds as ticks; `what` takes that long, for the error."""
+def picoseconds(seconds: float, subject: str) -> int:
+    """Seconds as picoseconds; `subject` says in an error what takes that long."""
     if not 0 <= seconds <= MOST_SECONDS:
-        raise too_long(what, f"{seconds:g} s")
+        raise too_long(subject, f"{seconds:g} s")
     return round(seconds * PS_PER_S)
 
 
-def each_picoseconds(seconds: F64, what: Callable[[int], str]) -> I64:
-    """The same for many; `what` names the i-th."""
+def each_picoseconds(seconds: F64, subject: Callable[[int], str]) -> I64:
+    """Many seconds as picoseconds; `subject(i)` says in an error what the i-th of them is."""
     wrong = np.flatnonzero(~((seconds >= 0) & (seconds <= MOST_SECONDS)))
     if len(wrong):
-        raise too_long(what(int(wrong[0])), f"{seconds[wrong[0]]:g} s")
+        raise too_long(subject(int(wrong[0])), f"{seconds[wrong[0]]:g} s")
     return np.rint(seconds * PS_PER_S).astype(np.int64)
 
 
-def nanoseconds_to_ticks(nanos: I64, what: Callable[[int], str]) -> I64:
-    """Nanoseconds, which may be below 0, as ticks."""
+def nanoseconds_to_ticks(nanos: I64, subject: Callable[[int], str]) -> I64:
+    """Nanoseconds, which may be negative, as picoseconds."""
     wrong = np.flatnonzero((nanos > MOST_NS) | (nanos < -MOST_NS))
     if len(wrong):
-        raise too_long(what(int(wrong[0])), f"{nanos[wrong[0]]:,} ns")
+        raise too_long(subject(int(wrong[0])), f"{nanos[wrong[0]]:,} ns")
     return nanos * PS_PER_NS
 
 
-def too_long(what: str, long: str) -> ConfigError:
-    """What to raise about a time that the clock does not have."""
+def too_long(subject: str, duration: str) -> ConfigError:
+    """The error for a time beyond the simulator's clock."""
     return ConfigError(
-        f"{what} is {long}; a simulation has {HORIZON_DAYS} days in all: check the unit"
+        f"{subject} is {duration}; a simulation has {HORIZON_DAYS} days in all: check the unit"
     )
 
 
 ROOFLINE_ERROR = 0.5
-"""What the roofline misses by: it gives half of the measured steps of GPT-2 on an H200 (docs/accuracy.md)."""
+"""Relative error of the roofline: it predicts half of the measured step of GPT-2 on an H200
+(docs/accuracy.md)."""
 
 
 class CostSource(IntEnum):
-    """What says how long a row takes."""
+    """Where the duration of a row comes from."""
 
     NONE = 0
     MEASURED = 1
     PROFILE = 2
     ROOFLINE = 3
     EXTRAPOLATED = 4
-    """A profile too, but outside of what was measured for it."""
+    """Also a profile, but outside the sizes measured for it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """The duration of every row of a trace in picoseconds, the CostSource of each, and how sure it is."""
+    """For every row of a trace the duration in picoseconds, its CostSource and its relative error."""
 
     ps: I64
     source: I8
     error: F64
-    """By what share of the duration the truth may differ; 0 for what was measured."""
+    """The expected error as a share of the duration; 0 for measured rows."""
 
     @property
     def profiled(self) -> Mask:
-        """Rows whose time a profile says."""
+        """Rows whose duration comes from a profile."""
         return np.isin(self.source, (CostSource.PROFILE, CostSource.EXTRAPOLATED))
 
 
 class WorkModel(Protocol):
-    """Gives every row of a trace a duration; communication's is what was measured."""
+    """Gives every row of a trace a duration; communication rows keep the measured one."""
 
     name: str
 
     def costs(self, trace: Trace, device: Device) -> Costs:
-        """One entry per row."""
+        """The costs of all rows of a trace on a device."""
         ...
 
 
 def measured_rows(trace: Trace) -> Mask:
-    """Rows that somebody timed: they say when they started, how long they took, or their own time."""
+    """Rows that were timed: they have a start, a duration or a time of their own."""
     timed = trace.has("own_ns") | trace.has("duration_ns") | trace.has("start_time_ns")
     return np.asarray(timed | (trace.duration_ns > 0) | (trace.start_ns > 0))
 
 
 def work_rows(trace: Trace) -> Mask:
-    """Rows whose time a work model answers for: compute and memory operations, on host or device."""
+    """Rows whose time a work model determines: compute and memory operations, on host or device."""
     works = trace.is_type(NodeType.COMP_NODE, NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
     return works & ~stored(trace)
 
 
 def as_measured(trace: Trace) -> Costs:
-    """Recorded nanoseconds as costs; rows nobody timed have none."""
+    """The recorded times as costs; rows that were not timed have the source NONE."""
     nanos = trace.own_ns
     wrong = np.flatnonzero((nanos < 0) | (nanos > MOST_NS))
     if len(wrong):
@@ -128,15 +137,15 @@ def as_measured(trace: Trace) -> Costs:
 
 
 class Measured:
-    """What the trace says; work that nobody timed is refused."""
+    """The work model of recorded times; it refuses traces with work that was not timed."""
 
     name = "measured"
 
     def costs(self, trace: Trace, device: Device) -> Costs:
-        """Recorded nanoseconds."""
-        found = as_measured(trace)
-        known = (trace.column("num_ops", 0) > 0) | (trace.column("tensor_size", 0) > 0)
-        without = work_rows(trace) & known & (found.source == CostSource.NONE)
+        """The recorded times; an error where an operation has none."""
+        costs = as_measured(trace)
+        has_work = (trace.column("num_ops", 0) > 0) | (trace.column("tensor_size", 0) > 0)
+        without = work_rows(trace) & has_work & (costs.source == CostSource.NONE)
         if without.any():
             row = int(np.flatnonzero(without)[0])
             raise TraceError(
@@ -145,44 +154,44 @@ class Measured:
                 f"({trace[row].name!r}); use --compute auto, which takes their time from the "
                 "machine, or --compute roofline for all"
             )
-        return found
+        return costs
 
 
 class Roofline:
-    """The larger of FLOPs over the achievable rate and bytes over the achievable bandwidth.
+    """The work model of the roofline: the longer of the times for FLOPs and for bytes at achievable rates.
 
-    Achievable is, in a training step, what the device's `achieved` says of this kind of work, else its
-    two efficiencies: decoding, for one, comes much closer to the bandwidth than training does.
-    Device rows with `num_ops` or `tensor_size` are computed, and take at least the kernel overhead; rows
-    with neither, and host rows, keep what was measured.
+    In a training step the achievable rates come from the device's `achieved`; elsewhere, and where that
+    has no entry, from its two efficiencies: decoding, for one, comes much closer to the bandwidth than
+    training does. Device rows with `num_ops` or `tensor_size` are computed and take at least the kernel
+    overhead; all other rows, and host rows, keep their measured time.
     """
 
     name = "roofline"
 
     def costs(self, trace: Trace, device: Device) -> Costs:
-        """Computed where the trace knows the work."""
+        """Computed times for rows with FLOPs or bytes, measured times for the others."""
         flops = trace.column("num_ops", 0).astype(np.float64)
         moved = trace.column("tensor_size", 0).astype(np.float64)
         _refuse_below_zero(trace, "num_ops", flops)
         host = on_host(trace)
         memory = trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
-        known = work_rows(trace) & (~host | memory) & ((flops > 0) | (moved > 0))
-        if known.any() and not (device.peak and device.memory_bandwidth):
+        computable = work_rows(trace) & (~host | memory) & ((flops > 0) | (moved > 0))
+        if computable.any() and not (device.peak and device.memory_bandwidth):
             raise ConfigError(
                 f"device {device.name!r} has no peak rate or memory bandwidth, which a "
                 "roofline needs; add `peak` and `memory_bandwidth`"
             )
         kinds, codes = dtypes_of(trace)
         if _is_training(trace):
-            codes = np.where(told_as(trace, "attention"), len(kinds), codes)
+            codes = np.where(typed_as(trace, "attention"), len(kinds), codes)
             seconds = _achieved_seconds(flops, moved, [*kinds, "attention"], codes, device)
         else:
             seconds = _achieved_seconds(flops, moved, kinds, codes, _as_rated(device))
-        return computed_costs(trace, known, seconds, CostSource.ROOFLINE)
+        return computed_costs(trace, computable, seconds, CostSource.ROOFLINE)
 
 
 def _refuse_below_zero(trace: Trace, name: str, values: F64) -> None:
-    """Bytes have no sign in a trace; operations do, and would count as none."""
+    """Raises an error for a negative value; FLOPs are signed in a trace, and would silently count as 0."""
     wrong = np.flatnonzero(values < 0)
     if len(wrong):
         row = int(wrong[0])
@@ -192,7 +201,7 @@ def _refuse_below_zero(trace: Trace, name: str, values: F64) -> None:
 
 
 class Auto:
-    """Measured where the node was measured; else by the device's own profile, else by the roofline."""
+    """The work model that uses measured times, else the device's profile, else the roofline."""
 
     name = "auto"
 
@@ -200,30 +209,33 @@ class Auto:
         self._profile_of = profile_of
 
     def costs(self, trace: Trace, device: Device) -> Costs:
-        """One source for each row, the best there is."""
-        found = as_measured(trace)
-        if not (work_rows(trace) & (found.source == CostSource.NONE)).any():
-            return found
+        """The time of each row from the best source available."""
+        costs = as_measured(trace)
+        if not (work_rows(trace) & (costs.source == CostSource.NONE)).any():
+            return costs
         profile = self._profile_of(device)
         for model in (profile, Roofline()):
             if model is not None:
-                found = _filled(found, model.costs(trace, device))
-        return found
+                costs = _filled(costs, model.costs(trace, device))
+        return costs
 
 
-def _filled(costs: Costs, others: Costs) -> Costs:
-    """Rows without a source take the other's."""
+def _filled(costs: Costs, fallback: Costs) -> Costs:
+    """The costs, with those of `fallback` for rows without a source."""
     missing = costs.source == CostSource.NONE
     return Costs(
-        np.where(missing, others.ps, costs.ps),
-        np.where(missing, others.source, costs.source),
-        np.where(missing, others.error, costs.error),
+        np.where(missing, fallback.ps, costs.ps),
+        np.where(missing, fallback.source, costs.source),
+        np.where(missing, fallback.error, costs.error),
     )
 
 
-def computed_costs(trace: Trace, known: Mask, seconds: F64, source: CostSource) -> Costs:
-    """These seconds for known rows, the others as measured; times beyond the clock are refused."""
-    rows = np.flatnonzero(known & ~(seconds <= MOST_SECONDS))
+def computed_costs(trace: Trace, computable: Mask, seconds: F64, source: CostSource) -> Costs:
+    """Costs with these seconds for computable rows and measured times for the others.
+
+    Times beyond the simulator's clock are an error.
+    """
+    rows = np.flatnonzero(computable & ~(seconds <= MOST_SECONDS))
     if len(rows):
         row = int(rows[0])
         raise ConfigError(
@@ -231,28 +243,28 @@ def computed_costs(trace: Trace, known: Mask, seconds: F64, source: CostSource) 
             "days; check num_ops and tensor_size, and the rates of the device"
         )
     rest = as_measured(trace)
-    computed = np.rint(np.where(known, seconds, 0.0) * 1e12).astype(np.int64)
+    computed = np.rint(np.where(computable, seconds, 0.0) * 1e12).astype(np.int64)
     return Costs(
-        np.where(known, computed, rest.ps),
-        np.where(known, np.int8(source), rest.source),
-        np.where(known, ROOFLINE_ERROR, rest.error),
+        np.where(computable, computed, rest.ps),
+        np.where(computable, np.int8(source), rest.source),
+        np.where(computable, ROOFLINE_ERROR, rest.error),
     )
 
 
 def dtypes_of(trace: Trace) -> tuple[list[str], I64]:
-    """The element types that rows work in, and the number of each row's; bf16 where the trace is silent."""
+    """The element types of a trace, and the index of each row's type; bf16 where the trace has none."""
     codes, names = trace.texts("dtype")
     return [*names, "bf16"], np.where(codes < 0, len(names), codes).astype(np.int64)
 
 
-def told_as(trace: Trace, *kinds: str) -> Mask:
+def typed_as(trace: Trace, *kinds: str) -> Mask:
     """Rows whose `op_type` is one of these."""
     codes, names = trace.texts("op_type")
     return np.isin(codes, [code for code, name in enumerate(names) if name in kinds])
 
 
 def _is_training(trace: Trace) -> bool:
-    """Whether something is computed backwards, or parameters change."""
+    """Whether the trace has a backward pass or an optimizer."""
     if "phase" not in trace.table.column_names:
         return False
     phases = trace.table.column("phase").unique().to_pylist()
@@ -260,18 +272,18 @@ def _is_training(trace: Trace) -> bool:
 
 
 def roofline_seconds(flops: F64, moved: F64, dtypes: Texts, device: Device) -> F64:
-    """The roofline's time of each operation, given its work and the element type it is done in."""
+    """The roofline's seconds for operations of these FLOPs, bytes and element types."""
     names, codes = np.unique(dtypes.astype(str), return_inverse=True)
     return _achieved_seconds(flops, moved, names.tolist(), codes, _as_rated(device))
 
 
 def _as_rated(device: Device) -> Device:
-    """The device by its two efficiencies alone."""
+    """The device without `achieved`, so that its two efficiencies apply."""
     return msgspec.structs.replace(device, achieved={})
 
 
 def _achieved_seconds(flops: F64, moved: F64, kinds: list[str], codes: I64, device: Device) -> F64:
-    """The same, by what the device achieves in each kind of work: an element type, or `attention`."""
+    """The roofline's seconds; operation i is of kind `kinds[codes[i]]`, an element type or `attention`."""
     rates = np.array([_rate(kind, device) or 1.0 for kind in kinds])
     share = device.achieved.get("memory", device.memory_efficiency)
     bandwidth = device.memory_bandwidth * share or 1.0
@@ -280,7 +292,7 @@ def _achieved_seconds(flops: F64, moved: F64, kinds: list[str], codes: I64, devi
 
 
 def _rate(kind: str, device: Device) -> float:
-    """Fused attention counts in 16 bits, whatever its element type is called."""
+    """The achievable FLOP/s of a kind of work; fused attention runs in 16 bits, whatever its type."""
     dtype = "bf16" if kind == "attention" else kind
     for name in (kind, dtype):
         if (share := figure_for(device.achieved, name)) is not None:

@@ -21,16 +21,16 @@ from chakrakit.machines.fabric.links import Links, RouteParts, Routes, mix
 
 
 class Fabric(Protocol):
-    """What every shape offers."""
+    """The interface of every shape of fabric."""
 
     @property
     def shape(self) -> str:
-        """What it is called."""
+        """The name of the shape."""
         ...
 
     @property
     def ports(self) -> int:
-        """How many ends it joins."""
+        """The number of ports that it joins."""
         ...
 
     @property
@@ -40,11 +40,11 @@ class Fabric(Protocol):
 
     @property
     def links(self) -> Links:
-        """All of them, one way each."""
+        """All directed links."""
         ...
 
     def routes(self, a: I64, b: I64) -> Routes:
-        """The links from a[i] to b[i], which differ."""
+        """The links from port a[i] to port b[i], which must be different ports."""
         ...
 
 
@@ -54,7 +54,7 @@ def _one_hop(link: I64) -> Routes:
 
 @dataclass(frozen=True, eq=False)
 class Full:
-    """Every port has a link of its own to every other."""
+    """A fabric in which every port has a link to every other."""
 
     ports: int
     links: Links
@@ -62,7 +62,7 @@ class Full:
 
     @classmethod
     def make(cls, n: int, bandwidth: float, latency: float) -> Full:
-        """N ports."""
+        """A full fabric of n ports."""
         return cls(n, _all_pairs(np.zeros(1, np.int64), n, bandwidth, latency))
 
     @property
@@ -71,13 +71,13 @@ class Full:
         return self.ports
 
     def routes(self, a: I64, b: I64) -> Routes:
-        """The one link."""
+        """The one link from each a[i] to b[i]."""
         return _one_hop(a * (self.ports - 1) + b - (b > a))
 
 
 @dataclass(frozen=True, eq=False)
 class Ring:
-    """Ports in a circle or a line, each linked to the next; the shorter way, clockwise on ties."""
+    """Ports in a circle or a line, each linked to the next; routes go the shorter way, clockwise on ties."""
 
     ports: int
     links: Links
@@ -85,12 +85,12 @@ class Ring:
 
     @classmethod
     def make(cls, n: int, bandwidth: float, latency: float, closed: bool = True) -> Ring:
-        """N ports; `closed=False` leaves out the link from the last to the first."""
+        """A ring of n ports; `closed=False` leaves out the link from the last port to the first."""
         # A circle of two is one cable, not two.
         closed = closed and n > 2
         cables = n if closed else n - 1
-        here = np.arange(cables)
-        forward = _uplinks(here, (here + 1) % n, bandwidth, latency)
+        near_end = np.arange(cables)
+        forward = _uplinks(near_end, (near_end + 1) % n, bandwidth, latency)
         return cls(n, Links.concat([forward, _reversed(forward)]), closed)
 
     @property
@@ -121,8 +121,8 @@ class Ring:
 class Tree:
     """A fat tree of switches; with one level, a single switch.
 
-    `arity` counts children by level from the ports up. A switch of level i has `uplinks[i]` ways up
-    and `1/oversubscription` of the bandwidth of its ways down, shared evenly among them.
+    `arity` counts the children of a switch, by level from the ports up. A switch of level i has
+    `uplinks[i]` links up, which share evenly `1/oversubscription` of the bandwidth of its links down.
     """
 
     ports: int
@@ -200,7 +200,7 @@ def _uplinks(low: I64, high: I64, bandwidth: float, latency: float) -> Links:
 
 
 def _all_pairs(first: I64, n: int, bandwidth: float, latency: float) -> Links:
-    """A link from each to every other of the n vertices from each of `first` on."""
+    """Links between all pairs of each set of n vertices that begins at an entry of `first`."""
     a, b = np.divmod(np.arange(n * (n - 1), dtype=np.int64), max(n - 1, 1))
     b += b >= a
     low, high = (np.add.outer(first, end).ravel() for end in (a, b))
@@ -213,7 +213,7 @@ def _reversed(links: Links) -> Links:
 
 @dataclass(frozen=True, eq=False)
 class Dragonfly:
-    """Groups of fully connected routers; every two groups share one cable. Minimal routes.
+    """Groups of fully connected routers, with one cable between every two groups and minimal routes.
 
     The cable between groups i and j hangs at router ((j - i - 1) mod groups) // h of group i, where a
     router has h cables to other groups.

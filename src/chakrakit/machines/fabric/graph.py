@@ -43,7 +43,7 @@ class AnyGraph:
         return into
 
     def _hops_to(self, target: int) -> list[int]:
-        """Hops from every vertex to the target; -1 where there is no way."""
+        """Hops from every vertex to the target; -1 where there is no path."""
         if target not in self._distance:
             distance, sources = [-1] * self.vertices, self.links.src.tolist()
             distance[target] = 0
@@ -58,10 +58,10 @@ class AnyGraph:
         return self._distance[target]
 
     def routes(self, a: I64, b: I64) -> Routes:
-        """One search per destination, one walk per pair."""
-        found = [self._walk(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
-        offsets = np.r_[0, np.cumsum([len(f) for f in found])].astype(np.int64)
-        return Routes(offsets, np.array([link for f in found for link in f], np.int64))
+        """The links from a[i] to b[i], by one search per destination and one walk per pair."""
+        paths = [self._walk(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+        offsets = np.r_[0, np.cumsum([len(f) for f in paths])].astype(np.int64)
+        return Routes(offsets, np.array([link for f in paths for link in f], np.int64))
 
     def _walk(self, src: int, dst: int) -> list[int]:
         distance = self._hops_to(dst)
@@ -73,11 +73,11 @@ class AnyGraph:
             ways = [
                 w for w in self._out[at] if distance[int(self.links.dst[w])] == distance[at] - 1
             ]
-            chosen = ways[int(mix(src, dst, len(path))[0] % np.uint64(len(ways)))]
-            path.append(chosen)
-            at = int(self.links.dst[chosen])
+            link = ways[int(mix(src, dst, len(path))[0] % np.uint64(len(ways)))]
+            path.append(link)
+            at = int(self.links.dst[link])
         return path
 
     def name_of(self, vertex: int) -> str:
-        """What the description calls a vertex."""
+        """The name of a vertex in the description."""
         return self.names[vertex] if self.names else f"vertex {vertex}"

@@ -1,4 +1,4 @@
-"""Links and routes as arrays: what fabrics are made of and what the simulator's core reads."""
+"""Links and routes as arrays, in the form the simulator's core reads; stores and their servers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class Routes:
-    """For each pair asked for, the links it takes in order: `links[offsets[i]:offsets[i + 1]]`."""
+    """The links on the way of each pair, in order: pair i has `links[offsets[i]:offsets[i + 1]]`."""
 
     offsets: I64
     links: I64
@@ -69,20 +69,20 @@ class Routes:
         return _reduce(np.add, links.latency[self.links], self.offsets, 0.0)
 
     def bandwidth(self, links: Links) -> F64:
-        """Bytes/s of the narrowest link of each route; infinite for a route of none."""
+        """Bytes/s of the narrowest link of each route; infinite for a route without links."""
         return _reduce(np.minimum, links.bandwidth[self.links], self.offsets, np.inf)
 
 
-def _reduce(how: np.ufunc, values: F64, offsets: I64, empty: float) -> F64:
+def _reduce(operation: np.ufunc, values: F64, offsets: I64, empty: float) -> F64:
     out = np.full(len(offsets) - 1, empty)
-    some = np.diff(offsets) > 0
-    if some.any():
-        out[some] = how.reduceat(values, offsets[:-1][some])
+    not_empty = np.diff(offsets) > 0
+    if not_empty.any():
+        out[not_empty] = operation.reduceat(values, offsets[:-1][not_empty])
     return out
 
 
 class RouteParts:
-    """Collects hops of many pairs in any order and puts each pair's in sequence."""
+    """Collects the hops of many pairs, stage by stage, and builds their routes."""
 
     def __init__(self, pairs: int) -> None:
         self.pairs = pairs
@@ -90,12 +90,12 @@ class RouteParts:
         self._stage = 0
 
     def add(self, pair: I64, link: I64) -> None:
-        """One hop of each of these pairs; calls come in the order of the hops."""
+        """Adds one hop to each of these pairs; calls must come in the order of the hops."""
         self._parts.append((pair, np.full(len(pair), self._stage, np.int64), link))
         self._stage += 1
 
     def add_routes(self, pair: I64, routes: Routes) -> None:
-        """Whole routes, the i-th for pair[i]."""
+        """Adds a whole route to each pair: the i-th route to pair[i]."""
         hops = np.diff(routes.offsets)
         self._parts.append(
             (np.repeat(pair, hops), np.full(len(routes.links), self._stage, np.int64), routes.links)
@@ -103,7 +103,7 @@ class RouteParts:
         self._stage += 1
 
     def build(self) -> Routes:
-        """The routes."""
+        """The routes of all pairs."""
         if not self._parts:
             return Routes(np.zeros(self.pairs + 1, np.int64), np.zeros(0, np.int64))
         pair = np.concatenate([p[0] for p in self._parts])
@@ -132,17 +132,16 @@ def mix(*parts: I64 | int) -> U64:
 StoreKind = Literal["local", "peer", "remote"]
 """A disk in every node, the memory of another node, or servers on the network."""
 WhenFull = Literal["wait", "refuse"]
-"""What becomes of an operation that finds a full queue: it waits at its rank, or the run is refused."""
+"""What happens to an operation when the queue is full: it waits at its rank, or the run is refused."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Store:
     """One tier of storage. Rates are bytes/s of one server, each way; 0 stands for no limit.
 
-    A local store has a server in every node, which its devices reach over no network. A peer store is the
-    memory of the node `distance` further on, and a remote one has its servers in place of the nodes `at`;
-    node i uses the (i mod n)-th of n servers. Both are reached over the network, on the rail that the
-    device has.
+    A local store has a server in every node, which the node's devices reach without the network. A peer
+    store is the memory of the node that is `distance` nodes away. A remote store has its servers in place of
+    the nodes `at`; node i uses server i mod n. Devices reach both over the network, on their own rail.
     """
 
     name: str
@@ -173,7 +172,7 @@ class Store:
         return (node + (self.distance if self.kind == "peer" else 0)) % nodes
 
     def links(self, nodes: int, node_size: int, first_vertex: int) -> Links:
-        """For each server a link that writes take and one that reads take, at the node's first device."""
+        """For each server one link for writes and one for reads, at the first device of its node."""
         port = self.homes(nodes) * node_size
         server = first_vertex + np.arange(len(port))
         ends = np.stack([port, server], 1)

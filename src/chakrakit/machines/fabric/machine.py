@@ -17,41 +17,42 @@ from chakrakit.machines.fabric.fabrics import Fabric
 from chakrakit.machines.fabric.links import Links, RouteParts, Routes, Store
 from chakrakit.machines.library import Library, Span
 
-# Site: what stands around the devices: servers, the building, and where its electricity comes from.
+# --- the site: servers, the building and its electricity ----------------------------------------
 
 
 JOULES_PER_KWH = 3.6e6
+"""1,000 W for 3,600 s."""
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Servers of `devices_per_server` devices in a building."""
+    """Servers of `devices_per_server` devices each, and the building they stand in."""
 
     devices_per_server: int
     server_watts: float = 0.0
-    """What a server draws whatever its devices do: processors, memory, network cards, fans."""
+    """The constant power of a server without its devices: processors, memory, network cards, fans."""
     server_share: float = 0.0
-    """What it draws more for every watt of its devices: conversion losses and fans."""
+    """Additional power for every watt of its devices: conversion losses and fans."""
     pue: float = 1.0
-    """What the building draws for every watt of its servers."""
+    """Power of the building for every watt of its servers (power usage effectiveness)."""
     carbon_kg_per_kwh: float | None = None
     """CO2 equivalent of the electricity."""
 
     def facility_joules(self, device_joules: float, devices: int, seconds: float) -> float:
-        """What the building draws for the devices' energy over a time."""
+        """The energy of the building while its devices take `device_joules` over these seconds."""
         servers = -(-devices // self.devices_per_server)
         return self.pue * (
             device_joules * (1 + self.server_share) + servers * self.server_watts * seconds
         )
 
     def carbon_kg(self, facility_joules: float) -> float | None:
-        """Of that energy; None where nobody said where it comes from."""
+        """CO2 equivalent of that energy; None where the carbon intensity is not known."""
         if self.carbon_kg_per_kwh is None:
             return None
         return facility_joules / JOULES_PER_KWH * self.carbon_kg_per_kwh
 
 
 def check_site(site: Site, where: str) -> None:
-    """An error where a number cannot be."""
+    """Raises an error where a number of a site is impossible."""
     if site.devices_per_server < 1:
         raise ConfigError(f"{where}.devices_per_server: {site.devices_per_server} is below 1")
     if not 1 <= site.pue < float("inf"):
@@ -65,8 +66,8 @@ def check_site(site: Site, where: str) -> None:
 
 
 Joins = Literal["rails", "flat", "gateways"]
-"""How a dimension meets the ones inside it: a fabric for every inner place (`rails`), one fabric with a
-port for every device (`flat`), or one with a port for every group of devices (`gateways`)."""
+"""How a dimension connects to the dimensions inside it: by one fabric for every inner place (`rails`), by one
+fabric with a port for every device (`flat`), or with a port for every group of devices (`gateways`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +78,12 @@ class Dimension:
     fabric: Fabric
     joins: Joins = "rails"
     reduction: bool = False
-    """Whether its switches add up what passes through them."""
+    """Whether its switches can reduce the data that passes through them."""
 
 
 @dataclass(frozen=True)
 class Software:
-    """What the communication library and the driver add, in seconds."""
+    """The overheads that the communication library and the driver add, in seconds."""
 
     collective_overhead: float = 0.0
     step_overhead: float = 0.0
@@ -106,14 +107,14 @@ class Machine:
     device_of: I64
     software: Software = field(default_factory=Software)
     library: Library | None = None
-    """The communication library; without one, collectives take what latencies and bandwidths of links say."""
+    """The communication library; without one, latencies and bandwidths of links decide."""
     site: Site | None = None
-    """What stands around the devices; without it, nothing is known beyond their own energy."""
+    """The site of the devices; without it, only their own energy is known."""
     stores: tuple[Store, ...] = ()
-    """Where data and checkpoints lie, the nearest first as they were given."""
+    """The stores of data and checkpoints, in the order of the description."""
     changed_links: Links | None = None
     is_preset: bool = False
-    """Whether it comes with the package, so that `name:N` asks for N nodes."""
+    """Whether it comes with the package, so that `name:N` stands for N nodes."""
 
     def __repr__(self) -> str:
         counts = np.bincount(self.device_of, minlength=len(self.devices)).tolist()
@@ -133,15 +134,15 @@ class Machine:
 
     @property
     def node_size(self) -> int:
-        """Devices of one node: the innermost dimension, where there is another one."""
+        """Devices of one node: the size of the innermost dimension; 1 if it is the only one."""
         return self.shape[0] if len(self.shape) > 1 else 1
 
     @property
     def free_devices(self) -> I64:
-        """Devices of nodes that are no storage servers."""
-        taken = [node for store in self.stores for node in store.at]
+        """Devices of nodes that are not storage servers."""
+        server_nodes = [node for store in self.stores for node in store.at]
         devices = np.arange(self.size)
-        return devices[~np.isin(devices // self.node_size, taken)]
+        return devices[~np.isin(devices // self.node_size, server_nodes)]
 
     def device(self, rank: int) -> Device:
         """The device a rank runs on."""
@@ -157,7 +158,7 @@ class Machine:
         return devices // self._inner[k] % self.shape[k]
 
     def instance(self, devices: I64, k: int) -> I64:
-        """Which copy of dimension k's fabric each device has its port on."""
+        """The copy of dimension k's fabric on which each device has its port."""
         outer = devices // (self._inner[k] * self.shape[k])
         if self.dimensions[k].joins != "rails":
             return outer
@@ -172,7 +173,7 @@ class Machine:
 
     @cached_property
     def first_link(self) -> list[int]:
-        """The number of the first link of each dimension, and at the end of all links."""
+        """The number of the first link of each dimension, and last the number of links of all."""
         counts = [
             self.instances(k) * len(d.fabric.links) + self._attached(k) * 2
             for k, d in enumerate(self.dimensions)
@@ -199,7 +200,7 @@ class Machine:
 
     @property
     def link_count(self) -> int:
-        """How many links there are, without making them."""
+        """The number of links, computed without building them."""
         return self.first_link[-1]
 
     @cached_property
@@ -239,10 +240,10 @@ class Machine:
 
     def _links_of(self, k: int) -> Links:
         fabric, copies = self.dimensions[k].fabric, self.instances(k)
-        which = np.repeat(np.arange(copies), len(fabric.links))
+        copy = np.repeat(np.arange(copies), len(fabric.links))
         copied = Links(
-            self._vertex(k, which, np.tile(fabric.links.src, copies)),
-            self._vertex(k, which, np.tile(fabric.links.dst, copies)),
+            self._vertex(k, copy, np.tile(fabric.links.src, copies)),
+            self._vertex(k, copy, np.tile(fabric.links.dst, copies)),
             np.tile(fabric.links.bandwidth, copies),
             np.tile(fabric.links.latency, copies),
         )
@@ -282,10 +283,14 @@ class Machine:
         names = [f"device {i}" for i in range(self.size)]
         for k in range(len(self.dimensions)):
             count = self.instances(k) * self._own_vertices(k)
-            given = getattr(self.dimensions[k].fabric, "names", ())[
+            switch_names = getattr(self.dimensions[k].fabric, "names", ())[
                 self.dimensions[k].fabric.ports :
             ]
-            names += given if count == len(given) else [f"switch {k}.{i}" for i in range(count)]
+            names += (
+                switch_names
+                if count == len(switch_names)
+                else [f"switch {k}.{i}" for i in range(count)]
+            )
         return names + [f"{store.name} {i}" for store, i in self.store_of_servers()]
 
     # --- routes -------------------------------------------------------------------------------
@@ -302,19 +307,21 @@ class Machine:
         return parts.build()
 
     def store_routes(self, store: I64, devices: I64, writes: I64) -> Routes:
-        """The links between each device and its server of each store, to it where `writes` is 1."""
+        """The links from each device to its server of store[i] where writes[i] is 1, else back from it."""
         parts = RouteParts(len(devices))
         first = self.link_count + 2 * self._first_servers
         for number, tier in enumerate(self.stores):
             mine = np.flatnonzero(store == number)
-            to, own = writes[mine] == 1, devices[mine]
-            server = tier.server(own // self.node_size, self._nodes)
+            to, users = writes[mine] == 1, devices[mine]
+            server = tier.server(users // self.node_size, self._nodes)
             link = first[number] + 2 * server + np.where(to, 0, 1)
-            port = own
+            port = users
             if tier.kind != "local":
-                port = tier.homes(self._nodes)[server] * self.node_size + own % self.node_size
+                port = tier.homes(self._nodes)[server] * self.node_size + users % self.node_size
             parts.add(mine[~to], link[~to])
-            parts.add_routes(mine, self.routes(np.where(to, own, port), np.where(to, port, own)))
+            parts.add_routes(
+                mine, self.routes(np.where(to, users, port), np.where(to, port, users))
+            )
             parts.add(mine[to], link[to])
         return parts.build()
 
@@ -328,32 +335,34 @@ class Machine:
 
     def _cross(self, parts: RouteParts, move: I64, at: I64, dst: I64, k: int) -> None:
         """Moves `at` to its destination's place in dimension k."""
-        joins, here = self.dimensions[k].joins, at[move]
+        joins, source = self.dimensions[k].joins, at[move]
         span = self._inner[k] * self.shape[k]
         if joins == "rails":
-            there = here + (self.address(dst[move], k) - self.address(here, k)) * self._inner[k]
-            a, b = self.address(here, k), self.address(there, k)
+            target = (
+                source + (self.address(dst[move], k) - self.address(source, k)) * self._inner[k]
+            )
+            a, b = self.address(source, k), self.address(target, k)
         else:
-            there = here // span * span + dst[move] % span
+            target = source // span * span + dst[move] % span
             flat = joins == "flat"
-            a = here % span if flat else self.address(here, k)
-            b = there % span if flat else self.address(there, k)
+            a = source % span if flat else self.address(source, k)
+            b = target % span if flat else self.address(target, k)
         if joins == "gateways":
-            parts.add(move, self._attach(k, 0) + here)
-        base = self.first_link[k] + self.instance(here, k) * len(self.dimensions[k].fabric.links)
+            parts.add(move, self._attach(k, 0) + source)
+        base = self.first_link[k] + self.instance(source, k) * len(self.dimensions[k].fabric.links)
         local = self.dimensions[k].fabric.routes(a, b)
         hops = np.diff(local.offsets)
         parts.add_routes(move, Routes(local.offsets, local.links + np.repeat(base, hops)))
         if joins == "gateways":
-            parts.add(move, self._attach(k, self.size) + there)
-        at[move] = there
+            parts.add(move, self._attach(k, self.size) + target)
+        at[move] = target
 
     def _attach(self, k: int, down: int) -> int:
         copied = self.instances(k) * len(self.dimensions[k].fabric.links)
         return self.first_link[k] + copied + down
 
     def reduction_links(self, devices: I64) -> tuple[I64, I64] | None:
-        """Links up to and down from the one switch that can reduce for these devices, if there is one."""
+        """Links to and from the one switch that can reduce for these devices; None without such a switch."""
         for k, dimension in enumerate(self.dimensions):
             same = len(np.unique(self.instance(devices, k))) == 1
             if not (dimension.reduction and same and dimension.fabric.shape == "switch"):
@@ -368,7 +377,7 @@ class Machine:
         return None
 
     def check_ranks(self, ranks: int) -> None:
-        """An error unless the machine has a device for each of so many ranks."""
+        """Raises an error unless the machine has a device for every rank."""
         if ranks > self.size:
             raise ConfigError(
                 f"{self.name} has {self.size:,} devices and the workload {ranks:,} ranks; "
@@ -376,7 +385,7 @@ class Machine:
             )
 
     def _cure(self, ranks: int) -> str:
-        """How to get so many devices."""
+        """Advice on how to get that many devices, for the error."""
         outermost = self.dimensions[-1].size
         nodes = -(-ranks * outermost // self.size)
         name, _, _ = self.name.partition(":")
@@ -385,11 +394,11 @@ class Machine:
         return f"give its outermost dimension {nodes} places instead of {outermost}"
 
 
-# How groups lie on a machine, as its communication library sees it: nodes, links inside, ports outside.
+# --- how a group lies on a machine, as its communication library sees it ------------------------
 
 
 def span_of(machine: Machine, devices: I64) -> Span:
-    """The span of one group; a node is one copy of the innermost fabric."""
+    """The span of one group of devices; a node is one copy of the innermost fabric."""
     devices = np.asarray(devices, np.int64)
     node = machine.instance(devices, 0) if len(machine.dimensions) > 1 else np.zeros(len(devices))
     nodes, where, local = np.unique(node, return_inverse=True, return_counts=True)
@@ -410,7 +419,7 @@ def span_of(machine: Machine, devices: I64) -> Span:
 
 
 def _inside(machine: Machine, devices: I64, node: I64) -> float:
-    """Bytes/s of the narrowest way between neighbours of a node; infinite with one device per node."""
+    """Bytes/s of the narrowest route between neighbours in a node; infinite with one device per node."""
     order = np.argsort(node, kind="stable")
     same = node[order][1:] == node[order][:-1]
     src, dst = devices[order][:-1][same], devices[order][1:][same]

@@ -1,4 +1,4 @@
-"""A collective communication library: what it costs, what it chooses, and how its constants are fitted."""
+"""Collective communication libraries: their costs, their choice of algorithm, and fitting their constants."""
 
 from __future__ import annotations
 

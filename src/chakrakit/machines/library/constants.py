@@ -14,12 +14,10 @@ import msgspec
 
 from chakrakit.configuration import NotNegative, Positive
 
-# How a group lies on a machine, as far as a communication library cares.
-
 
 @dataclass(frozen=True)
 class Span:
-    """`members` devices on `nodes` nodes, `local` of them on the fullest one."""
+    """How a group lies on a machine: `members` devices on `nodes` nodes, at most `local` on one node."""
 
     members: int
     nodes: int
@@ -27,7 +25,7 @@ class Span:
     link: float
     """Bytes/s of one device to the others of its node."""
     leaving: float
-    """Bytes/s that the group's devices of one node can send to other nodes together; 0 on one node."""
+    """Bytes/s that the group's devices of one node together can send to other nodes; 0 on one node."""
     reduces: bool = False
     """Whether the switch of each node can reduce for the group."""
     port: float = 0.0
@@ -35,12 +33,12 @@ class Span:
 
 
 def rounds(collective: str) -> int:
-    """How often a ring carries every piece around: twice where it reduces and then gathers."""
+    """How often a ring passes every piece around: twice for an all-reduce, which reduces and gathers."""
     return 2 if collective == "all-reduce" else 1
 
 
 def steps(collective: str, members: int) -> int:
-    """Hops one after another around a ring."""
+    """The number of consecutive hops around a ring."""
     return rounds(collective) * (members - 1)
 
 
@@ -56,20 +54,21 @@ ProtocolName = Literal["LL", "LL128", "Simple"]
 Time = NotNegative
 Factor = NotNegative
 PROTOCOLS: tuple[ProtocolName, ...] = ("LL", "LL128", "Simple")
-"""Low latency (a flag beside every 4 bytes), the same in lines of 128 bytes, and copies with flags apart."""
+"""Low latency (a flag beside every 4 bytes), low latency in lines of 128 bytes, and copies with separate
+flags."""
 
 
 class Protocol(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """How one protocol moves a piece from one member to the next."""
 
     start_us: Time = 0.0
-    """Added to the launch: setting up and draining the pipeline."""
+    """Time on top of the launch, for setting up and draining the pipeline."""
     hop_us: Time
     """From a member's write to the next member's read of it."""
     share: Positive
-    """Share of the link's bandwidth that flows."""
+    """Share of the link's bandwidth that the protocol reaches."""
     copy: Factor = 0.0
-    """Time of a member's own piece between its buffers, in units of sending that piece."""
+    """Time to copy a member's own piece between its buffers, in units of sending that piece."""
     busy: Factor = 0.0
     """By how much a hop grows once the pieces fill the channels' slots, as a share of the hop."""
     fill: Factor = 0.0
@@ -107,7 +106,7 @@ class Exchange(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
 
 
 class Network(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """What is different between nodes."""
+    """The constants that differ between nodes."""
 
     share: Positive = 0.92
     hop_us: dict[ProtocolName, Time] = msgspec.field(
@@ -119,7 +118,7 @@ class Network(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
 
 
 class Tuner(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """What the library itself believes of the machine when it chooses."""
+    """The figures of the machine that the library itself uses when it chooses an algorithm."""
 
     bus_gbs: Positive
     """Bus bandwidth of its rings within a node."""
@@ -147,7 +146,7 @@ class Engine(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
 
 
 class Experts(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Dispatch or combine of mixtures of experts in the manner of DeepEP, see `expert.py`."""
+    """Dispatch or combine of mixtures of experts as in DeepEP, see `engines.py`."""
 
     local_us: Time
     """Start within a node."""
@@ -162,7 +161,7 @@ class Experts(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
     crowd: Factor
     """What each further node adds to the time on the network, as a share."""
     local_multiprocessor_gbs: Positive
-    """What one multiprocessor copies within a node."""
+    """GB/s that one multiprocessor copies within a node."""
     multiprocessor_gbs: Positive
     """The same with forwarding between nodes."""
     low_latency_local_us: Time
@@ -176,13 +175,13 @@ class Experts(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
 
 
 class Library(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """All of it."""
+    """All constants of a communication library on one kind of machine."""
 
     name: str = ""
     launch_us: Time
     ll: Protocol
     ll128: Protocol | None = None
-    """None where the links do not keep 128 bytes together, as PCIe."""
+    """None where the links do not keep 128 bytes together, as over PCIe."""
     simple: Protocol
     exchange: Exchange
     tuner: Tuner

@@ -1,6 +1,6 @@
-"""What a collective costs with a given algorithm and protocol, alone on the machine.
+"""The cost of a collective with a given algorithm and protocol, alone on the machine.
 
-The sum has three parts, because the simulator treats them apart: `fixed` time before anything moves,
+The cost has three parts, which the simulator treats separately: `fixed` time before anything moves,
 `latency` spread over the steps, and `transfer`, which grows when links are shared.
 
     ring     launch + start + copy·c/b  +  steps·hop  +  steps·c/b + fill·min(size, in flight)·steps/(n·b)
@@ -25,7 +25,9 @@ from chakrakit.machines.library.constants import (
 )
 
 US = 1e-6
+"""Seconds in a microsecond."""
 GB = 1e9
+"""Bytes in a gigabyte, which NCCL and its tests count in powers of ten."""
 SLOTS = 32 * 1024
 """Bytes of a collective at which the LL protocol's slots of one hop are full."""
 
@@ -40,7 +42,7 @@ class Cost(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """All parts."""
+        """The sum of all parts."""
         return self.fixed + self.latency + self.transfer
 
 
@@ -50,7 +52,7 @@ NEVER = Cost(math.inf, 0.0, 0.0)
 def cost(
     library: Library, collective: str, algorithm: str, protocol: str, size: float, span: Span
 ) -> Cost:
-    """The cost; infinite where the algorithm or protocol does not apply."""
+    """The cost of a collective; infinite where the algorithm or protocol does not apply."""
     if collective in ("all-to-all", "gather", "scatter", "message"):
         return exchange(library, collective, size, span)
     if algorithm in ("in-switch", "in-switch-tree"):
@@ -93,7 +95,7 @@ def _ring(
 
 
 def _tree(library: Library, p: Protocol, name: ProtocolName, size: float, span: Span) -> Cost:
-    """Two trees over the nodes, a chain within each; everything goes up and down once."""
+    """Two trees over the nodes and a chain within each node; all data goes up and down once."""
     depth = math.ceil(math.log2(span.nodes)) if span.nodes > 1 else 0
     hop = p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * US
     latency = 2 * ((span.local - 1) * hop + depth * library.network.tree_hop_us[name] * US)
@@ -123,14 +125,17 @@ def _in_switch(library: Library, collective: str, algorithm: str, size: float, s
 
 
 def low_latency_us(x: Exchange, collective: str, size: float, members: int) -> float:
-    """Of an exchange in the low-latency protocol: its start, its peers, and what one of them is sent."""
+    """Microseconds of an exchange in the low-latency protocol: start, peers, and the piece for one peer."""
     piece = size if collective == "message" else size / members
     peers = 1 if collective == "message" else members - 1
     return x.start_us + x.peer_us * (peers - 1) + piece / (x.low_latency_gbs * GB) / US
 
 
 def exchange(library: Library, collective: str, size: float, span: Span) -> Cost:
-    """Everyone sends to everyone (or to one) at once; small pieces in low latency, large ones in Simple."""
+    """The cost of all members sending to all, or to one, at once.
+
+    Small pieces use the low-latency protocol, large ones Simple.
+    """
     x, n = library.exchange, span.members
     piece = size if collective == "message" else size / n
     peers = 1 if collective == "message" else n - 1
@@ -152,6 +157,6 @@ ONE_BYTE_REDUCTION = 1.04
 
 
 def reduction_factor(collective: str, element_bytes: float) -> float:
-    """By how much longer bytes take to be reduced than with elements of two bytes."""
+    """The time to reduce bytes of these elements, as a multiple of that with two-byte elements."""
     reduces = collective in ("all-reduce", "reduce-scatter", "reduce")
     return ONE_BYTE_REDUCTION if reduces and element_bytes == 1 else 1.0

@@ -1,7 +1,7 @@
-"""All-reduce as serving engines do it: every member reads its peers' memory.
+"""Communication kernels of engines: all-reduce in serving, and dispatch and combine of experts.
 
-One-shot: each member reads and adds all of every peer's buffer. Two-shot: each reduces its own piece, and
-after a barrier reads the others' results.
+In the all-reduce every member reads its peers' memory. One-shot: each member reads and adds all of every
+peer's buffer. Two-shot: each reduces its own piece, and after a barrier reads the others' results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from chakrakit.machines.library.cost import GB, NEVER, US, Cost
 
 
 def engine_kernel(engine: Engine, size: float, span: Span) -> str:
-    """`one-shot` or `two-shot`."""
+    """The kernel that an engine uses for this size: `one-shot` or `two-shot`."""
     if span.members == 2:
         return "one-shot"
     most = next((b for n, b in sorted(engine.one_shot.items()) if span.members <= n), 0)
@@ -23,19 +23,22 @@ def engine_kernel(engine: Engine, size: float, span: Span) -> str:
 
 
 def engine_cost(engine: Engine, size: float, span: Span, *, eager: bool = False) -> Cost:
-    """The cost; infinite between nodes and above the engine's limit, where it calls the library."""
+    """The cost of an engine's all-reduce; infinite where it calls the library instead.
+
+    It does so between nodes and above its size limit.
+    """
     if span.nodes > 1 or size > engine.most:
         return NEVER
     peers, flow = span.members - 1, size / (engine.share * span.link)
-    one = engine_kernel(engine, size, span) == "one-shot"
-    fixed = engine.start_us + engine.peer_us * peers + (0.0 if one else engine.barrier_us)
-    transfer = peers * flow if one else 2 * peers / span.members * flow
+    one_shot = engine_kernel(engine, size, span) == "one-shot"
+    fixed = engine.start_us + engine.peer_us * peers + (0.0 if one_shot else engine.barrier_us)
+    transfer = peers * flow if one_shot else 2 * peers / span.members * flow
     if eager:
         fixed = max(fixed, engine.eager_us - transfer / US)
     return Cost(fixed * US, 0.0, transfer)
 
 
-# Dispatch and combine of mixtures of experts across nodes, in the manner of DeepEP.
+# Dispatch and combine of mixtures of experts across nodes, as in DeepEP.
 #
 # The throughput kernels send a token once to every node that has one of its experts, and from there to the
 # devices; the low-latency kernels send it to every expert by itself. Routing is uniform: a token's experts
@@ -49,11 +52,11 @@ def engine_cost(engine: Engine, size: float, span: Span, *, eager: bool = False)
 SCALES = 4 / 128
 """Bytes of scales per byte of FP8: four for every 128 elements."""
 HEADER = 16
-"""Bytes of bookkeeping with every token of a dispatch."""
+"""Bytes of metadata with every token of a dispatch."""
 
 
 class Routing(NamedTuple):
-    """What is exchanged: tokens of each rank, their width, and how many of how many experts see each."""
+    """What is exchanged: tokens per rank, their width, and `topk` of all `experts` for each token."""
 
     tokens: int
     hidden: int
@@ -61,7 +64,7 @@ class Routing(NamedTuple):
     experts: int
 
     def check(self, members: int) -> None:
-        """An error unless the experts can be spread over the members."""
+        """Raises an error unless the experts can be spread over the members."""
         if min(self) < 1:
             raise ConfigError(f"{self}: tokens, hidden, topk and experts must be 1 or more")
         if self.topk > self.experts:
@@ -75,14 +78,14 @@ class Routing(NamedTuple):
 
 
 def token_bytes(collective: str, routing: Routing) -> float:
-    """FP8 with scales on the way out, BF16 on the way back."""
+    """Bytes per token: FP8 with scales for a dispatch, BF16 for a combine."""
     if collective == "dispatch":
         return routing.hidden * (1 + SCALES) + HEADER
     return 2.0 * routing.hidden
 
 
 def reached(places: int, routing: Routing) -> float:
-    """How many of `places` equal parts of the experts a token is expected to reach."""
+    """The expected number of `places`, equal parts of the experts, that a token reaches."""
     outside = routing.experts - routing.experts // places
     if outside < routing.topk:
         return float(places)
@@ -93,7 +96,7 @@ def reached(places: int, routing: Routing) -> float:
 def throughput_seconds(
     constants: Experts, collective: str, routing: Routing, span: Span, multiprocessors: int
 ) -> float:
-    """The kernels for training and prefill."""
+    """Seconds of a dispatch or combine in the kernels for training and prefill."""
     size, n = token_bytes(collective, routing), span.members
     nodes, devices = reached(span.nodes, routing), reached(n, routing)
     away = nodes * (span.nodes - 1) / span.nodes
@@ -111,7 +114,7 @@ def throughput_seconds(
 
 
 def latency_seconds(constants: Experts, collective: str, routing: Routing, span: Span) -> float:
-    """The kernels for decoding."""
+    """Seconds of a dispatch or combine in the low-latency kernels for decoding."""
     size = routing.topk * token_bytes(collective, routing)
     away, near = (span.nodes - 1) / span.nodes, (span.local - 1) / span.members
     links = near * size / (constants.low_latency_share * span.link)

@@ -1,7 +1,7 @@
-"""Constants of a library from measured collectives: robust least squares of the relative error.
+"""Fits a library's constants to measured collectives by robust least squares of the relative error.
 
-The choice among algorithms and protocols is the tuner's and is not fitted, so every measurement says which
-constants it speaks of. Parameters are fitted as logarithms (all are positive), with a loss that grows only
+The tuner's choice among algorithms and protocols is not fitted, so it is known which constants each
+measurement depends on. Constants are fitted as logarithms (all are positive), with a loss that grows only
 linearly for outliers, because single measurements of small collectives are off by factors.
 """
 
@@ -20,8 +20,9 @@ from chakrakit.machines.library.cost import cost
 from chakrakit.machines.library.tuner import choose
 
 LEAST_ROWS = 12
-"""Fewer measurements cannot tell a launch, a hop and a bandwidth of each protocol apart."""
+"""Three protocols have a launch, a hop and a bandwidth each; fewer measurements cannot tell these apart."""
 LARGE = 1 << 20
+"""Bytes from which a measurement shows bandwidth, repeats better and has more weight."""
 _SCALE = 0.04
 """Relative error from which a measurement counts as an outlier."""
 
@@ -36,17 +37,17 @@ class Measurement(NamedTuple):
 
 
 Placed = Callable[[int], Span]
-"""The span of so many members."""
+"""Gives the span of a group by its number of members."""
 
 
 def predict(library: Library, row: Measurement, span: Span) -> float:
-    """Seconds that the library's choice takes."""
+    """Seconds of a measured collective with the algorithm and protocol that the library chooses."""
     algorithm, protocol = choose(library, row.collective, row.size, span)
     return cost(library, row.collective, algorithm, protocol, row.size, span).seconds
 
 
 def fit_library(start: Library, rows: Sequence[Measurement], placed: Placed) -> Library:
-    """The constants of `start` moved to where they meet the measurements best."""
+    """The constants that fit the measurements best, found from those of `start`."""
     _check(rows)
     spans = {n: placed(n) for n in {r.members for r in rows}}
     names = [path for path, value in _constants(start) if value > 0 and _touched(path, rows)]
@@ -55,8 +56,8 @@ def fit_library(start: Library, rows: Sequence[Measurement], placed: Placed) -> 
 
     def residuals(x: F64) -> F64:
         library = _replaced(start, dict(zip(names, np.exp(x), strict=True)))
-        found = np.log([predict(library, r, spans[r.members]) for r in rows])
-        return np.asarray((found - target) * weight)
+        predicted = np.log([predict(library, r, spans[r.members]) for r in rows])
+        return np.asarray((predicted - target) * weight)
 
     values = dict(_constants(start))
     best = descend(residuals, np.log([values[n] for n in names]))
@@ -92,7 +93,7 @@ def _constants(library: Library) -> list[tuple[str, float]]:
 
 
 def _touched(path: str, rows: Sequence[Measurement]) -> bool:
-    """Whether any measurement can speak of a constant."""
+    """Whether any measurement depends on a constant."""
     kinds = {r.collective for r in rows}
     if path.startswith("exchange"):
         return bool(kinds & {"all-to-all", "gather", "scatter", "message"})
@@ -115,7 +116,7 @@ def _replaced(library: Library, values: dict[str, float]) -> Library:
 
 
 def descend(residuals: Callable[[F64], F64], x: F64, rounds: int = 60) -> F64:
-    """Levenberg and Marquardt's method with weights that keep outliers from counting twice."""
+    """The x with the least residuals, by Levenberg and Marquardt's method with less weight on outliers."""
     damping, value = 1e-2, residuals(x)
     cost_now = _loss(value)
     for _ in range(rounds):
@@ -127,17 +128,17 @@ def descend(residuals: Callable[[F64], F64], x: F64, rounds: int = 60) -> F64:
                 step = np.linalg.solve(
                     normal + damping * (np.diag(np.diag(normal)) + 1e-9 * np.eye(len(x))), -pull
                 )
-            except np.linalg.LinAlgError:  # times so far apart that no step can be told
+            except np.linalg.LinAlgError:  # times so far apart that no step can be computed
                 return x
             trial = x + np.clip(step, -0.5, 0.5)
-            found = residuals(trial)
-            if _loss(found) < cost_now:
+            trial_value = residuals(trial)
+            if _loss(trial_value) < cost_now:
                 break
             damping *= 4
         else:
             return x
-        gain = cost_now - _loss(found)
-        x, value, cost_now, damping = trial, found, _loss(found), damping / 4
+        gain = cost_now - _loss(trial_value)
+        x, value, cost_now, damping = trial, trial_value, _loss(trial_value), damping / 4
         if gain < 1e-7 * cost_now:
             return x
     return x

@@ -1,9 +1,9 @@
-"""Which algorithm and protocol the library chooses: its own estimate of every pair, the least wins.
+"""The library's choice of algorithm and protocol: the pair with the lowest of its own estimates.
 
 The estimates are those of NCCL's tuner (src/graph/tuning.cc, 2.27 to 2.29): base latencies, latencies of
-one hop by kind of link, and bandwidths derived from the rings that it found. They differ from what the
-library then takes (`cost.py`), and where they err, the library errs: a two-device all-reduce of 1 MiB on
-A100 changes to the Simple protocol and takes twice as long as one of half the size.
+one hop by kind of link, and bandwidths derived from the rings that it found. They differ from the time that
+the library then takes (`cost.py`), and where the estimate is wrong, so is the choice: on A100, a two-device
+all-reduce of 1 MiB changes to the Simple protocol and takes twice as long as one of half the size.
 """
 
 from __future__ import annotations
@@ -51,32 +51,32 @@ class Choice(NamedTuple):
 
 
 def choose(library: Library, collective: str, size: float, span: Span) -> Choice:
-    """What the library does."""
+    """The algorithm and protocol that the library uses."""
     if collective in ("all-to-all", "gather", "scatter", "message"):
         return Choice("direct", exchange_protocol(library, collective, size, span))
-    found = estimates(library, collective, size, span)
-    return min(found, key=lambda choice: found[choice])
+    seconds_of = estimates(library, collective, size, span)
+    return min(seconds_of, key=lambda choice: seconds_of[choice])
 
 
 def estimates(library: Library, collective: str, size: float, span: Span) -> dict[Choice, float]:
-    """The tuner's seconds for everything that it considers."""
-    found: dict[Choice, float] = {}
+    """The tuner's estimated seconds for every algorithm and protocol that it considers."""
+    seconds_of: dict[Choice, float] = {}
     for name in PROTOCOLS:
         if library.protocol(name) is None:
             continue
-        found[Choice("ring", name)] = _ring(library, name, collective, size, span)
+        seconds_of[Choice("ring", name)] = _ring(library, name, collective, size, span)
         if collective == "all-reduce" and span.nodes > 1:
-            found[Choice("tree", name)] = _tree(library, name, size, span)
+            seconds_of[Choice("tree", name)] = _tree(library, name, size, span)
     if collective == "all-reduce" and library.in_switch is not None:
         kind = "in-switch-tree" if span.nodes > 1 else "in-switch"
         seconds = cost(library, collective, kind, "Simple", size, span).seconds
         if seconds < math.inf:
-            found[Choice(kind, "Simple")] = seconds
-    return found
+            seconds_of[Choice(kind, "Simple")] = seconds
+    return seconds_of
 
 
 def exchange_protocol(library: Library, collective: str, size: float, span: Span) -> str:
-    """LL while its start and flow are quicker than a start in Simple."""
+    """The protocol of an exchange: LL while it is quicker than the start of Simple."""
     quick = low_latency_us(library.exchange, collective, size, span.members)
     return "LL" if quick < library.exchange.simple_us else "Simple"
 
@@ -113,5 +113,5 @@ def _tree(library: Library, name: ProtocolName, size: float, span: Span) -> floa
 
 
 def _tree_share(size: float) -> float:
-    """The tuner's correction of trees for sizes in the middle, coarsely: 0.6 around 1 MiB, 1 far from it."""
+    """The tuner's correction of trees at middle sizes, roughly: 0.6 around 1 MiB, 1 far from it."""
     return max(0.6, min(1.0, 0.6 + 0.1 * abs(math.log2(max(size, 1.0) / 2**20)) - 0.1))

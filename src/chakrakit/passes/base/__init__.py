@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chakrakit.passes.base.base import Pass, map_bodies, narrow, split, with_bodies
 from chakrakit.passes.base.nodes import (
-    Selection,
+    NodeSelection,
     classes_of,
     coded,
     is_compute,
@@ -28,9 +28,9 @@ from chakrakit.passes.base.registry import (
 __all__ = [
     "PASSES",
     "Applied",
+    "NodeSelection",
     "Pass",
     "PassList",
-    "Selection",
     "Transformed",
     "classes_of",
     "coded",

@@ -1,4 +1,4 @@
-"""Pass: traces in, traces out. What a pass is, and the ways to change every body once."""
+"""Pass: traces in, traces out. How a pass is spelled as text, and the ways to change every body once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from chakrakit.trace.communication import Body
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Run, Times, TraceSet
 
-# How a pass is written: `name{field=value, field=[a, b]}`, to text and back to plain values.
-
+# --- spelling: `name{field=value, field=[a, b]}` ------------------------------------------------
 
 _SPEC = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\{(.*)\})?\s*", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_./-]+(?::+[A-Za-z0-9_./-]+)*")
-"""Text that YAML reads as itself, whatever stands around it."""
+"""Text that YAML reads as it stands, without quotes, in any place."""
 _PAIRS = {"[": "]", "{": "}"}
 
 
@@ -52,16 +51,16 @@ def _escaped(char: str) -> str:
 
 
 def split(spec: str, option: str = "--pass") -> tuple[str, dict[str, Any]]:
-    """A name and its fields; numbers are still text, which the fields' types decide.
+    """Splits `name{field=value}` into a name and fields. Numbers stay text; the fields' types decide later.
 
-    `option` is where the text was given, for errors.
+    `option` is the command-line option that the text came from; errors name it.
     """
-    found = _SPEC.fullmatch(spec)
-    if found is None:
+    match = _SPEC.fullmatch(spec)
+    if match is None:
         raise ConfigError(
             f"{option} {spec!r}: should look like name or name{{field=value, field=[a, b]}}"
         )
-    name, inside = found.groups()
+    name, inside = match.groups()
     return name, dict(_field(part, spec, option) for part in _parts(inside or "", spec, option))
 
 
@@ -73,14 +72,14 @@ def _field(part: str, spec: str, option: str) -> tuple[str, Any]:
 
 
 def _read(text: str, spec: str, option: str) -> Any:
-    """A value in YAML's flow style; what is no list, mapping or quoted text is taken as it stands."""
+    """Reads a value in YAML's flow style; anything but a list, a mapping or quoted text stays text."""
     if text[:1] not in ("[", "{", '"', "'"):
         return text
     return decode_yaml(text, f"{option} {spec!r}: cannot read {text!r}", typed=False)
 
 
 def _parts(inside: str, spec: str, option: str) -> Iterator[str]:
-    """Cut at the commas that stand in no bracket and no quotes."""
+    """Cuts the text at commas that are outside of brackets and quotes."""
     closers: list[str] = []
     quote, begin, before = "", 0, ""
     for place, char in enumerate(inside):
@@ -118,16 +117,16 @@ class Pass(ABC):
     """
 
     name: ClassVar[str]
-    """In kebab case, as the command line has it."""
+    """The name on the command line, in kebab case."""
     preserves: ClassVar[str]
-    """What is the same before and after, in words; the tests hold it."""
+    """What is the same before and after, in words; tests check it."""
 
     @abstractmethod
     def apply(self, traces: TraceSet) -> TraceSet:
-        """The changed traces; the ones given stay as they are."""
+        """Returns the changed traces; the original ones are not touched."""
 
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
-        """What it did to these traces, as plain data for people and for `--json`."""
+        """Says what the pass did to these traces, as plain data for people and for `--json`."""
         return {}
 
     def __ror__(self, traces: TraceSet) -> TraceSet:
@@ -135,34 +134,40 @@ class Pass(ABC):
         return after.with_card(after.card.replace(passes=[*after.card.passes, str(self)]))
 
     def __str__(self) -> str:
-        """As the command line spells it; fields at their defaults are left out."""
-        given = {
+        """Spells the pass as on the command line; fields at their defaults are left out."""
+        changed_fields = {
             field.name: value
             for field in dataclasses.fields(self)  # type: ignore[arg-type]
             if (value := getattr(self, field.name)) != default_of(field)
         }
-        return spelled(self.name, given)
+        return spelled(self.name, changed_fields)
 
 
 def default_of(field: dataclasses.Field[Any]) -> object:
-    """A field's default; dataclasses.MISSING where it must be given."""
+    """Returns a field's default, or dataclasses.MISSING where there is none."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default
 
 
 def map_bodies(traces: TraceSet, change: Change) -> TraceSet:
-    """The same ranks with every body changed once, when it is first used; a run's times are let go."""
+    """Returns the same ranks with every body changed once, when it is first used.
+
+    A run's times are dropped.
+    """
     return with_bodies(traces, _changed_bodies(traces, change))
 
 
 def with_bodies(traces: TraceSet, bodies: Sequence[Body]) -> TraceSet:
-    """The same ranks running other bodies, number by number; a run's times are let go."""
+    """Returns the same ranks with body i replaced by `bodies[i]`. A run's times are dropped."""
     return TraceSet(bodies, traces.bindings, traces.groups, traces.card.replace(kind="traces"))
 
 
 def narrow(traces: TraceSet, change: Change) -> TraceSet:
-    """As `map_bodies`, for a change that only leaves nodes out: a run keeps the times of the others."""
+    """Does what `map_bodies` does for a change that only removes nodes.
+
+    A run keeps the times of the others.
+    """
     if not isinstance(traces, Run):
         return map_bodies(traces, change)
     bodies = _changed_bodies(traces, change)
@@ -170,7 +175,10 @@ def narrow(traces: TraceSet, change: Change) -> TraceSet:
     if traces.times is None:
         return run
     first = {number: rank for rank, number in reversed(traces.timing.items())}
-    times = [_kept(traces, run, first[i]) if i in first else t for i, t in enumerate(traces.times)]
+    times = [
+        _times_of_remaining(traces, run, first[i]) if i in first else t
+        for i, t in enumerate(traces.times)
+    ]
     return Run(
         bodies,
         run.bindings,
@@ -190,8 +198,8 @@ def _changed(traces: TraceSet, number: int, change: Change) -> Trace:
     return change(traces.body_at(number))
 
 
-def _kept(before: Run, after: Run, rank: int) -> Times:
-    """The times of the nodes that are still there. What each waited for may not be."""
+def _times_of_remaining(before: Run, after: Run, rank: int) -> Times:
+    """Returns the times of the nodes that remain, without what each waited for, which may be gone."""
     old, new = before.body(rank).ids, after.body(rank).ids
     order = np.argsort(old, kind="stable")
     rows = order[np.searchsorted(old, new, sorter=order)]

@@ -13,7 +13,7 @@ from chakrakit.trace.sets import Run, TraceSet
 
 
 class Size(Result, msgspec.Struct):
-    """How much there is: nodes over all ranks, and the bodies they share."""
+    """The size of a set of traces: ranks, the bodies they share, and nodes over all ranks."""
 
     ranks: int
     bodies: int
@@ -27,7 +27,7 @@ class Applied(Result, msgspec.Struct):
     preserves: str
     after: Size
     notes: dict[str, Any]
-    """What the pass has to tell; each has its own (docs/passes.md)."""
+    """What the pass reports; each pass has its own keys (docs/passes.md)."""
 
 
 class Transformed(Result, msgspec.Struct):
@@ -39,17 +39,21 @@ class Transformed(Result, msgspec.Struct):
     """All passes in the card of the result, those of earlier transforms included."""
     applied: list[Applied]
     times: Literal["none", "kept", "dropped"]
-    """Of a run: whether the result is one too, or must be timed again (simulate it)."""
+    """For a run: `kept` if the result is a run too, `dropped` if it must be simulated again."""
 
 
 def transform(traces: TraceSet, passes: Sequence[Pass]) -> tuple[TraceSet, Transformed]:
     """The traces after all passes, and what each did."""
     before, size, applied = traces, size_of(traces), []
     first = size
-    for one in passes:
-        after = before | one
+    for applied_pass in passes:
+        after = before | applied_pass
         size = size_of(after)
-        applied.append(Applied(str(one), one.preserves, size, one.explain(before, after)))
+        applied.append(
+            Applied(
+                str(applied_pass), applied_pass.preserves, size, applied_pass.explain(before, after)
+            )
+        )
         before = after
     return before, Transformed(
         first, size, list(before.card.passes), applied, _times(traces, before)
@@ -63,7 +67,7 @@ def _times(before: TraceSet, after: TraceSet) -> Literal["none", "kept", "droppe
 
 
 def size_of(traces: TraceSet) -> Size:
-    """Counts each body once."""
+    """Returns the size of a set; each body is read once."""
     used = sorted({b.body for b in traces.bindings.values()})
     nodes = {number: len(traces.body_at(number)) for number in used}
     total = sum(nodes[b.body] for b in traces.bindings.values())

@@ -1,4 +1,4 @@
-"""The passes by name; a pass is imported when it is asked for."""
+"""The passes by name, listed for people and read from text or YAML; a pass is imported when first used."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ PASSES = {
 
 
 def pass_class(name: str) -> type[Pass]:
-    """The class of a pass; a ConfigError names the nearest there is."""
+    """Returns the class of a pass; a ConfigError names the nearest pass there is."""
     if name not in PASSES:
         raise ConfigError(f"no pass {name!r}; {nearest(name, PASSES)}")
-    module, _, made = PASSES[name].partition(":")
-    found: type[Pass] = getattr(import_module(f"chakrakit.passes.{module}"), made)
-    return found
+    module, _, class_name = PASSES[name].partition(":")
+    pass_type: type[Pass] = getattr(import_module(f"chakrakit.passes.{module}"), class_name)
+    return pass_type
 
 
-# The passes there are, for people and programs that choose one.
+# --- the list of passes -------------------------------------------------------------------------
 
 
 class ListedPass(Result, msgspec.Struct):
@@ -55,7 +55,7 @@ class ListedPass(Result, msgspec.Struct):
 
 
 class PassList(Result, msgspec.Struct):
-    """Every pass that there is."""
+    """All passes."""
 
     passes: list[ListedPass]
 
@@ -73,9 +73,9 @@ def list_passes() -> PassList:
 
 
 def _listed(kind: type[Pass]) -> ListedPass:
-    what = (kind.__doc__ or "").strip().splitlines()[0]
+    summary = (kind.__doc__ or "").strip().splitlines()[0]
     fields = {f.name: _described(f) for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    return ListedPass(kind.name, what, fields, kind.preserves)
+    return ListedPass(kind.name, summary, fields, kind.preserves)
 
 
 def _described(field: dataclasses.Field[Any]) -> str:
@@ -83,27 +83,27 @@ def _described(field: dataclasses.Field[Any]) -> str:
     return str(field.type) if default is dataclasses.MISSING else f"{field.type} = {default!r}"
 
 
-# From text and YAML to passes, with errors that say which field of which pass is wrong.
-
+# --- from text and YAML to passes ---------------------------------------------------------------
 
 _MOST = 256
-"""Passes of one list: each goes over all traces."""
+"""The most passes in one list. Each reads all traces, so a longer list is more likely a mistake than a
+plan."""
 
 
 def parse(spec: str) -> Pass:
-    """`name{field=value, …}` as a pass."""
+    """Reads `name{field=value, …}` as a pass."""
     name, fields = split(spec)
     return make(name, fields, f"--pass {spec!r}")
 
 
 def read_passes(path: str | Path) -> list[Pass]:
-    """A YAML list of passes: `- compact`, `- edit{scale=2}` or `- edit: {scale: 2}`."""
-    found = decode_yaml(read_text_file(path), str(path), typed=False)
-    if not isinstance(found, list):
+    """Reads a YAML list of passes: `- compact`, `- edit{scale=2}` or `- edit: {scale: 2}`."""
+    entries = decode_yaml(read_text_file(path), str(path), typed=False)
+    if not isinstance(entries, list):
         raise ConfigError(f"{path}: should be a list of passes, such as '- compact'")
-    if len(found) > _MOST:
-        raise ConfigError(f"{path}: has {len(found):,} passes; {_MOST} is the most")
-    return [_entry(entry, f"{path}: pass {i}") for i, entry in enumerate(found, 1)]
+    if len(entries) > _MOST:
+        raise ConfigError(f"{path}: has {len(entries):,} passes; {_MOST} is the most")
+    return [_entry(entry, f"{path}: pass {i}") for i, entry in enumerate(entries, 1)]
 
 
 def _entry(entry: Any, place: str) -> Pass:
@@ -126,10 +126,13 @@ def _mapping(fields: Any, place: str) -> Mapping[str, Any]:
 
 
 def make(name: str, fields: Mapping[str, Any], place: str) -> Pass:
-    """A pass from plain values, which may all be text."""
+    """Builds a pass from plain values, which may all be text.
+
+    Errors say which field of which pass is wrong.
+    """
     try:
         kind = pass_class(name)
-        _known(kind, fields)
+        _check_fields(kind, fields)
         _one_of(kind, fields)
         return msgspec.convert(_spec_listed(kind, fields), kind, strict=False)
     except ConfigError as error:
@@ -139,7 +142,10 @@ def make(name: str, fields: Mapping[str, Any], place: str) -> Pass:
 
 
 def _spec_listed(kind: type[Pass], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields with one value made a list of one where a list is wanted: `ranks=3` is `ranks=[3]`."""
+    """Returns the fields.
+
+    Where a field takes a list, a single value becomes a list of one: `ranks=3` is `ranks=[3]`.
+    """
     hints = get_type_hints(kind)
     lists = {name for name, hint in hints.items() if get_origin(hint) is tuple}
     return {
@@ -149,7 +155,7 @@ def _spec_listed(kind: type[Pass], fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _one_of(kind: type[Pass], fields: Mapping[str, Any]) -> None:
-    """A field with a few possible words has one of them."""
+    """Refuses a word that is not one of a field's choices."""
     for name, hint in get_type_hints(kind).items():
         if get_origin(hint) is Literal and name in fields and fields[name] not in get_args(hint):
             raise ConfigError(
@@ -157,7 +163,7 @@ def _one_of(kind: type[Pass], fields: Mapping[str, Any]) -> None:
             )
 
 
-def _known(kind: type[Pass], fields: Mapping[str, Any]) -> None:
+def _check_fields(kind: type[Pass], fields: Mapping[str, Any]) -> None:
     names = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for field in fields:
         if field not in names:

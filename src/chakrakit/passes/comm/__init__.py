@@ -1,4 +1,4 @@
-"""Changes to communication: one file per action, on channels of calls that meet across ranks."""
+"""The pass `comm`: changes to communication, one file per action, applied to calls that meet across ranks."""
 
 from __future__ import annotations
 

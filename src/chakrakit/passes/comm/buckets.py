@@ -1,4 +1,4 @@
-"""Messages of another size: small calls fused, large ones cut, gradients put into new buckets."""
+"""Changes the size of messages: fuses small calls, cuts large ones, puts gradients into new buckets."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.passes.comm.channels import Channel
-from chakrakit.passes.comm.job import Job
+from chakrakit.passes.comm.channels import BodyChannel
+from chakrakit.passes.comm.job import CommJob
 from chakrakit.passes.comm.meeting import Meeting
 from chakrakit.passes.comm.rewrite import Rewrite, add_up, cut, element_size, order_kind
 from chakrakit.trace.placement import on_host
 
 CUTTABLE = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "message")
-"""What can be cut and fused without knowing which rank gets which part."""
+"""Types of communication that can be cut and fused without knowing which rank gets which part."""
 _GRADIENTS = ("all-reduce", "reduce-scatter")
 _GRADIENT_PHASES = ("sync", "weight")
 
 
-def fuse(job: Job, size: float) -> None:
-    """Neighboring calls of one kind become one of up to `size` bytes, where nothing stands between."""
-    _fuse(job, list(job.chosen(CUTTABLE)), size)
+def fuse(job: CommJob, size: float) -> None:
+    """Fuses neighboring calls of one kind, up to `size` bytes, where no other work must come between."""
+    _fuse(job, list(job.selected_calls(CUTTABLE)), size)
 
 
-def split(job: Job, size: float, parts: int) -> None:
-    """Calls of more than `size` bytes are cut evenly, or all into so many `parts`."""
-    for channel, chosen in job.chosen(CUTTABLE):
-        _split(job, channel, chosen, size, parts)
+def split(job: CommJob, size: float, parts: int) -> None:
+    """Cuts calls of more than `size` bytes evenly, or all calls into `parts` pieces."""
+    for channel, calls in job.selected_calls(CUTTABLE):
+        _split(job, channel, calls, size, parts)
 
 
-def bucket(job: Job, size: float) -> None:
-    """Gradients in buckets of up to `size` bytes: small ones fused, larger ones cut.
+def bucket(job: CommJob, size: float) -> None:
+    """Puts gradients into buckets of up to `size` bytes: small ones are fused, larger ones cut.
 
     A bucket starts when the last of what is in it is ready, as it did before; whoever waited for one of
     its gradients waits for the whole bucket.
     """
-    chosen = list(job.chosen(_GRADIENTS, _phases(job)))
-    fused = _fuse(job, chosen, size)
-    for (channel, indices), together in zip(chosen, fused, strict=True):
+    calls_of_channels = list(job.selected_calls(_GRADIENTS, _phases(job)))
+    fused = _fuse(job, calls_of_channels, size)
+    for (channel, indices), together in zip(calls_of_channels, fused, strict=True):
         _split(job, channel, np.setdiff1d(indices, together), size)
 
 
-def _phases(job: Job) -> tuple[str, ...]:
-    """Where the set says which calls reduce gradients, those; else all but the forward pass's."""
-    if any(True for _ in job.chosen(_GRADIENTS, _GRADIENT_PHASES)):
+def _phases(job: CommJob) -> tuple[str, ...]:
+    """Returns the phases that reduce gradients, or all but the forward pass where traces do not say."""
+    if any(True for _ in job.selected_calls(_GRADIENTS, _GRADIENT_PHASES)):
         return _GRADIENT_PHASES
     return ("", "backward", "optimizer", "other", *_GRADIENT_PHASES)
 
@@ -55,16 +55,18 @@ def _phases(job: Job) -> tuple[str, ...]:
 # --- fusing -------------------------------------------------------------------------------------
 
 
-def _fuse(job: Job, chosen: Sequence[tuple[Channel, I64]], limit: float) -> list[I64]:
-    """Notes what is fused; returns the calls of each channel that are in a bucket with others."""
+def _fuse(
+    job: CommJob, calls_of_channels: Sequence[tuple[BodyChannel, I64]], limit: float
+) -> list[I64]:
+    """Notes what to fuse; returns for each channel the calls that are in a bucket with others."""
     meeting = Meeting(job.traces, job.channels)
-    if chosen and meeting.has_circle():
+    if calls_of_channels and meeting.has_circle():
         raise TraceError(
             "work waits for itself in these traces, on one rank or across ranks, so it cannot be "
             "told what may be fused; chakra validate shows circles within a rank"
         )
     fused = []
-    for channel, indices in chosen:
+    for channel, indices in calls_of_channels:
         buckets = [b for b in _buckets(job, channel, indices, limit, meeting) if len(b) > 1]
         meeting.fuse(channel, buckets)
         for side in channel.sides:
@@ -73,9 +75,14 @@ def _fuse(job: Job, chosen: Sequence[tuple[Channel, I64]], limit: float) -> list
     return fused
 
 
-def _buckets(job: Job, channel: Channel, indices: I64, limit: float, meeting: Meeting) -> list[I64]:
-    """Runs of neighboring calls, closed before they exceed the limit or something stands between."""
-    held = meeting.held_back(channel, indices)
+def _buckets(
+    job: CommJob, channel: BodyChannel, indices: I64, limit: float, meeting: Meeting
+) -> list[I64]:
+    """Groups neighboring calls.
+
+    A group ends before it exceeds the limit or where other work must come between.
+    """
+    last_awaited = meeting.held_back(channel, indices)
     kinds = _kinds(job, channel, indices)
     runs: list[list[int]] = []
     total = 0
@@ -85,7 +92,7 @@ def _buckets(job: Job, channel: Channel, indices: I64, limit: float, meeting: Me
         first = at - len(run)
         fits = bool(run) and total + size <= limit and kinds[at] == kinds[at - 1]
         # Not after a call that waits for a later one, or for a member of the run.
-        if fits and held[at] <= first and held[at - 1] < at:
+        if fits and last_awaited[at] <= first and last_awaited[at - 1] < at:
             run.append(index)
             total += size
         else:
@@ -94,8 +101,8 @@ def _buckets(job: Job, channel: Channel, indices: I64, limit: float, meeting: Me
     return [np.array(run, np.int64) for run in runs]
 
 
-def _kinds(job: Job, channel: Channel, indices: I64) -> list[tuple[object, ...]]:
-    """What calls must have in common to be one: types, algorithm and ends, on every side."""
+def _kinds(job: CommJob, channel: BodyChannel, indices: I64) -> list[tuple[object, ...]]:
+    """Returns what calls must have in common to be fused: types, algorithm and ends, on every side."""
     columns: list[Sequence[object]] = [channel.types[indices].tolist()]
     for side in channel.sides:
         for name, default in (
@@ -109,7 +116,7 @@ def _kinds(job: Job, channel: Channel, indices: I64) -> list[tuple[object, ...]]
 
 
 def _fused(buckets: Sequence[I64], rewrite: Rewrite) -> None:
-    """The last call of a bucket carries it: it is issued when all of it is ready."""
+    """Makes the last call of each bucket carry all of it, since it is issued when everything is ready."""
     body = rewrite.body
     for rows in (b.tolist() for b in buckets):
         last = rows[-1]
@@ -121,19 +128,19 @@ def _fused(buckets: Sequence[I64], rewrite: Rewrite) -> None:
 
 
 _MOST_PIECES = 1_000_000
-"""Of one group's calls; each becomes a node of every body that takes part."""
+"""The most pieces that one group's calls may become: each is a node in every body that takes part."""
 
 
 # --- cutting ------------------------------------------------------------------------------------
 
 
-def _split(job: Job, channel: Channel, chosen: I64, size: float, parts: int = 0) -> None:
-    """Notes into how many pieces each call is cut: no more than it has elements."""
-    wanted = parts or np.ceil(channel.sizes[chosen] / size).astype(np.int64)
-    body, rows = job.traces.body_at(channel.sides[0].body), channel.sides[0].rows[chosen]
-    each = np.array([element_size(body, row) for row in rows.tolist()], np.int64)
+def _split(job: CommJob, channel: BodyChannel, calls: I64, size: float, parts: int = 0) -> None:
+    """Notes into how many pieces each call is cut: at most as many as it has elements."""
+    piece_counts = parts or np.ceil(channel.sizes[calls] / size).astype(np.int64)
+    body, rows = job.traces.body_at(channel.sides[0].body), channel.sides[0].rows[calls]
+    element_bytes = np.array([element_size(body, row) for row in rows.tolist()], np.int64)
     counts = np.ones(len(channel), np.int64)
-    counts[chosen] = np.minimum(wanted, np.maximum(1, channel.sizes[chosen] // each))
+    counts[calls] = np.minimum(piece_counts, np.maximum(1, channel.sizes[calls] // element_bytes))
     large = np.flatnonzero(counts > 1)
     if not len(large):
         return

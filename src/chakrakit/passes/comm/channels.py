@@ -1,4 +1,4 @@
-"""Channels: calls of all bodies that meet, side by side. What is done to one side is done to all.
+"""Channels: calls of several bodies that meet. What is done to the calls of one body is done to those of all.
 
 Ranks that share a body do the same, so a channel joins bodies, not ranks: the calls of every (body, group
 name) that some group brings together, or the messages between two bodies with one tag. A folded set of
@@ -29,7 +29,7 @@ MESSAGE = -2
 
 @dataclass(frozen=True, eq=False)
 class BodyCalls:
-    """The calls of one body, in the order in which they meet those of the other sides."""
+    """The calls of one body in a channel, in the order in which they meet those of the other bodies."""
 
     body: int
     rows: I64
@@ -37,7 +37,7 @@ class BodyCalls:
 
 
 @dataclass(frozen=True, eq=False)
-class Channel:
+class BodyChannel:
     """Calls that meet: entry k of every side is the same collective or message."""
 
     name: str
@@ -56,17 +56,17 @@ class Channel:
         return len(self.types)
 
 
-def channels_of(traces: TraceSet) -> list[Channel]:
+def channels_of(traces: TraceSet) -> list[BodyChannel]:
     """All channels of a set, collectives first; a TraceError where calls do not match."""
     _check_apart(traces.communication)
     return [*_collectives(traces.communication), *_messages(traces.communication)]
 
 
 def _check_apart(communication: Communication) -> None:
-    """A body must be one program, or its calls would be changed twice."""
-    seen: dict[int, Calls] = {}
+    """Refuses a body that is several programs, because its calls would be changed twice."""
+    calls_of_body: dict[int, Calls] = {}
     for body, calls in zip(communication.body, communication.programs, strict=True):
-        first = seen.setdefault(body, calls)
+        first = calls_of_body.setdefault(body, calls)
         if first is calls:
             continue
         if not np.array_equal(first.role, calls.role):
@@ -88,7 +88,7 @@ _Caller = tuple[int, int]
 """A program, and one of its roles."""
 
 
-def _collectives(communication: Communication) -> list[Channel]:
+def _collectives(communication: Communication) -> list[BodyChannel]:
     users: dict[str, set[_Caller]] = {g.name: set() for g in communication.groups}
     names = list(users)
     for program, groups in zip(communication.program.tolist(), communication.group_of, strict=True):
@@ -99,16 +99,16 @@ def _collectives(communication: Communication) -> list[Channel]:
 
 def _channel(
     communication: Communication, sides: Sequence[_Caller], groups: Sequence[str]
-) -> Channel:
-    """The calls of these sides, which meet in these groups."""
+) -> BodyChannel:
+    """Builds the channel of these callers, which meet in these groups."""
     world = range(communication.world_size)
-    sizes = {len(communication.known.ranks_of(g, world) or ()) for g in groups}
+    sizes = {len(communication.defined_groups.ranks_of(g, world) or ()) for g in groups}
     called = f"group {groups[0]!r}" if groups[0] else "the group of all ranks"
     programs = [communication.programs[program] for program, _ in sides]
     at = [calls.in_role(role) for calls, (_, role) in zip(programs, sides, strict=True)]
     calls = list(zip(programs, at, strict=True))
     _check_calls(called, calls)
-    return Channel(
+    return BodyChannel(
         called,
         frozenset([*groups, *(c.names[r] for c, (_, r) in zip(programs, sides, strict=True))]),
         sizes.pop() if len(sizes) == 1 else 0,
@@ -123,11 +123,16 @@ def _channel(
 
 
 def _check_calls(name: str, calls: Sequence[tuple[Calls, I64]]) -> None:
-    first, mine = calls[0]
-    for other, theirs in calls[1:]:
-        both = first.recorded[mine].all() and other.recorded[theirs].all()
-        apart = len(theirs) != len(mine) or not np.array_equal(first.kind[mine], other.kind[theirs])
-        if apart or (both and not np.array_equal(first.number[mine], other.number[theirs])):
+    first, first_indices = calls[0]
+    for peer_calls, peer_indices in calls[1:]:
+        both = first.recorded[first_indices].all() and peer_calls.recorded[peer_indices].all()
+        apart = len(peer_indices) != len(first_indices) or not np.array_equal(
+            first.kind[first_indices], peer_calls.kind[peer_indices]
+        )
+        if apart or (
+            both
+            and not np.array_equal(first.number[first_indices], peer_calls.number[peer_indices])
+        ):
             raise TraceError(
                 f"the ranks of {name} do not issue the same collectives, so they cannot be changed "
                 "alike; chakra validate says where they differ"
@@ -137,28 +142,28 @@ def _check_calls(name: str, calls: Sequence[tuple[Calls, I64]]) -> None:
 # --- messages -----------------------------------------------------------------------------------
 
 _End = tuple[int, bool, int]
-"""Program, whether it sends, and the peer in the body's own numbers."""
+"""A program, whether it sends, and the peer as the body numbers it."""
 
 
-def _messages(communication: Communication) -> list[Channel]:
+def _messages(communication: Communication) -> list[BodyChannel]:
     ends: dict[_End, dict[int, Messages]] = defaultdict(dict)
     keys: dict[int, dict[_End, None]] = defaultdict(dict)
     for number, calls in enumerate(communication.programs):
-        for one in calls.channels:
-            ends[number, one.is_send, one.peer][one.tag] = one
-            keys[number][number, one.is_send, one.peer] = None
+        for messages in calls.channels:
+            ends[number, messages.is_send, messages.peer][messages.tag] = messages
+            keys[number][number, messages.is_send, messages.peer] = None
     pairs: dict[tuple[int, int], set[_End]] = defaultdict(set)
     for rank, program in zip(communication.ranks, communication.program.tolist(), strict=True):
         bound = communication.bindings[rank].peers
         for end in keys[program]:
             peer = bound.get(end[2], end[2])
             pairs[(rank, peer) if end[1] else (peer, rank)].add(end)
-    found = []
+    channels = []
     for sides, between in _joined(pairs):
         for tag in sorted({tag for end in sides for tag in ends[end]}):
-            here = {end: ends[end].get(tag) for end in sides}
-            found.append(_message_channel(communication, between[0], tag, here))
-    return found
+            streams_of_end = {end: ends[end].get(tag) for end in sides}
+            channels.append(_message_channel(communication, between[0], tag, streams_of_end))
+    return channels
 
 
 def _message_channel(
@@ -166,19 +171,20 @@ def _message_channel(
     between: tuple[int, int],
     tag: int,
     sides: Mapping[_End, Messages | None],
-) -> Channel:
+) -> BodyChannel:
     name = f"messages from rank {between[0]} to rank {between[1]} with tag {tag}"
-    here = {end: one for end, one in sides.items() if one is not None}
-    counts = {len(one.row) for one in here.values()}
-    if len(here) < len(sides) or len(counts) > 1:
+    present = {end: messages for end, messages in sides.items() if messages is not None}
+    counts = {len(messages.row) for messages in present.values()}
+    if len(present) < len(sides) or len(counts) > 1:
         raise TraceError(f"{name}: sends and receives do not match; chakra validate says where")
-    sizes = np.max([one.size for one in here.values()], axis=0)
-    return Channel(
+    sizes = np.max([messages.size for messages in present.values()], axis=0)
+    return BodyChannel(
         name,
         frozenset(),
         2,
         tuple(
-            BodyCalls(communication.body[end[0]], one.row, one.is_send) for end, one in here.items()
+            BodyCalls(communication.body[end[0]], messages.row, messages.is_send)
+            for end, messages in present.items()
         ),
         np.full(len(sizes), MESSAGE, np.int64),
         sizes,
@@ -190,7 +196,7 @@ def _message_channel(
 
 
 def _joined(users: Mapping[Place, set[End]]) -> list[tuple[list[End], list[Place]]]:
-    """Sides that meet somewhere, directly or through others, with the places where they do."""
+    """Groups sides that meet, directly or through others, and lists the places where they do."""
     parent: dict[End, End] = {}
 
     def root(side: End) -> End:
@@ -201,12 +207,12 @@ def _joined(users: Mapping[Place, set[End]]) -> list[tuple[list[End], list[Place
         return side
 
     for sides in users.values():
-        first, *others = sorted(sides, key=repr)
-        for other in others:
-            parent[root(other)] = root(first)
-    found: dict[End, tuple[dict[End, None], list[Place]]] = {}
+        first, *rest = sorted(sides, key=repr)
+        for joined_side in rest:
+            parent[root(joined_side)] = root(first)
+    components: dict[End, tuple[dict[End, None], list[Place]]] = {}
     for place, sides in users.items():
-        entry = found.setdefault(root(next(iter(sides))), ({}, []))
+        entry = components.setdefault(root(next(iter(sides))), ({}, []))
         entry[0].update(dict.fromkeys(sorted(sides, key=repr)))
         entry[1].append(place)
-    return [(list(sides), places) for sides, places in found.values()]
+    return [(list(sides), places) for sides, places in components.values()]

@@ -1,4 +1,4 @@
-"""Comm: what if communication were another, on all ranks alike."""
+"""Comm: the pass that changes communication in the same way on all ranks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chakrakit.machines.device import Quantity, parse, positive
 from chakrakit.passes.base import Pass, with_bodies, with_run_times
 from chakrakit.passes.comm.buckets import bucket, fuse, split
 from chakrakit.passes.comm.compress import Codec, compress
-from chakrakit.passes.comm.job import Choice, Job
+from chakrakit.passes.comm.job import CallFilter, CommJob
 from chakrakit.passes.comm.meeting import check_runs
 from chakrakit.passes.comm.overlap import offload, serialize, shift
 from chakrakit.passes.comm.rewrite import is_comm
@@ -23,11 +23,11 @@ from chakrakit.trace.communication import UNKNOWN
 from chakrakit.trace.model import NodeType, collective_words, node_type_name
 from chakrakit.trace.sets import Run, TraceSet
 
-# How communication changed: calls and bytes by type, over all ranks.
+# --- the report: calls and bytes by type, over all ranks ----------------------------------------
 
 
 def report(before: TraceSet, after: TraceSet) -> dict[str, Any]:
-    """One row per type of communication."""
+    """Compares calls and bytes before and after, one row per type of communication."""
     old, new = _counted(before), _counted(after)
     rows = [
         {
@@ -43,7 +43,7 @@ def report(before: TraceSet, after: TraceSet) -> dict[str, Any]:
 
 
 def _counted(traces: TraceSet) -> tuple[Counter[str], Counter[str]]:
-    """Calls and bytes by type."""
+    """Counts calls and bytes of all ranks by type."""
     calls, moved = Counter[str](), Counter[str]()
     for number, ranks in Counter(b.body for b in traces.bindings.values()).items():
         body = traces.body_at(number)
@@ -122,15 +122,15 @@ class Comm(Pass):
         _check_positive(self)
         self._choice()
 
-    def _choice(self) -> Choice:
+    def _choice(self) -> CallFilter:
         least = parse(self.min_size, "bytes", "comm: min_size") or UNKNOWN
-        return Choice(self.groups, self.types, self.phases, least)
+        return CallFilter(self.groups, self.types, self.phases, least)
 
     def apply(self, traces: TraceSet) -> TraceSet:
-        """The changed traces, which must be timed again."""
+        """Returns the changed traces, which must be simulated again."""
         if isinstance(traces, Run) and traces.times is not None:
             traces = with_run_times(traces)
-        job = Job(traces, self._choice())
+        job = CommJob(traces, self._choice())
         _ACTIONS[self.action][2](self, job)
         after = job.result()
         if self.action in _MAY_DEADLOCK:
@@ -154,7 +154,7 @@ class Comm(Pass):
         return Codec(self.ratio or 1, encode, decode, self.stream)
 
 
-_Run = Callable[[Comm, Job], None]
+_Run = Callable[[Comm, CommJob], None]
 _ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...], _Run]] = {
     "algorithm": (("algorithm",), (), lambda o, job: set_algorithm(job, o.algorithm or "auto")),
     "split-all-reduce": ((), (), lambda _, job: split_all_reduce(job)),
@@ -172,7 +172,7 @@ _ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...], _Run]] = {
     "serialize": ((), (), lambda _, job: serialize(job)),
     "offload": (("stream",), (), lambda o, job: offload(job, o.stream or 0)),
 }
-"""Action → options it needs, options it takes, and what it does."""
+"""Action → the options it needs, the options it may have, and the function that does it."""
 _OPTIONS = {
     "algorithm",
     "size",

@@ -1,4 +1,4 @@
-"""Compression: fewer bytes on the wire for the time a codec takes before and after."""
+"""Compression: calls move fewer bytes, and an encoder before and a decoder after each take time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
-from chakrakit.passes.comm.channels import Channel
-from chakrakit.passes.comm.job import Job
+from chakrakit.passes.comm.channels import BodyChannel
+from chakrakit.passes.comm.job import CommJob
 from chakrakit.passes.comm.rewrite import Rewrite, data_kind
 from chakrakit.trace.model import CollectiveType, EdgeKind
 from chakrakit.trace.placement import has_edges, issue_order, lane_of, on_host, stream_lane
@@ -46,36 +46,39 @@ class Codec:
     encode: float
     decode: float
     stream: int | None
-    """The first of the streams codecs run on: for each stream of communication one for encoders and
-    one for decoders, so that neither waits behind the other. None: on the communication's own."""
+    """The first of the streams that codecs run on: for each stream of communication one for encoders and
+    one for decoders, so that neither waits behind the other. None: the communication's own stream."""
 
 
-def compress(job: Job, codec: Codec) -> None:
-    """Each call moves `1/ratio` of its bytes, after an encoder and before a decoder."""
+def compress(job: CommJob, codec: Codec) -> None:
+    """Makes each call move `1/ratio` of its bytes, after an encoder and before a decoder."""
     work: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
-    for channel, chosen in job.chosen(COMPRESSIBLE):
+    for channel, indices in job.selected_calls(COMPRESSIBLE):
         for side in channel.sides:
-            bytes_of = _work(job, channel, chosen, side.is_send)
-            work[side.body].update(zip(side.rows[chosen].tolist(), bytes_of, strict=True))
+            bytes_of = _work(job, channel, indices, side.is_send)
+            work[side.body].update(zip(side.rows[indices].tolist(), bytes_of, strict=True))
     for body, calls in work.items():
         job.edit(body, partial(_compressed, codec, calls))
 
 
-def _work(job: Job, channel: Channel, chosen: I64, is_send: bool) -> list[tuple[int, int]]:
-    """Bytes each call encodes and decodes: its input, its output; of a message one of the two."""
-    found = []
+def _work(job: CommJob, channel: BodyChannel, calls: I64, is_send: bool) -> list[tuple[int, int]]:
+    """Returns the bytes that each call encodes (its input) and decodes (its output).
+
+    A message does one of the two.
+    """
+    coded_bytes = []
     for kind, size in zip(
-        channel.types[chosen].tolist(), channel.sizes[chosen].tolist(), strict=True
+        channel.types[calls].tolist(), channel.sizes[calls].tolist(), strict=True
     ):
         if kind in _GATHERS:
-            found.append((size, size * job.members(channel)))
+            coded_bytes.append((size, size * job.members(channel)))
         elif kind in _SCATTERS:
-            found.append((size, -(-size // job.members(channel))))
+            coded_bytes.append((size, -(-size // job.members(channel))))
         elif kind < 0:
-            found.append((size, 0) if is_send else (0, size))
+            coded_bytes.append((size, 0) if is_send else (0, size))
         else:
-            found.append((size, size))
-    return found
+            coded_bytes.append((size, size))
+    return coded_bytes
 
 
 def _compressed(codec: Codec, work: Mapping[int, tuple[int, int]], rewrite: Rewrite) -> None:
@@ -99,7 +102,7 @@ def _compressed(codec: Codec, work: Mapping[int, tuple[int, int]], rewrite: Rewr
 
 
 class _Streams:
-    """Puts codecs on their streams. Streams ordered by edges get edges for the newcomers too."""
+    """Adds codecs to their streams. Where edges give the order of a stream, codecs get such edges too."""
 
     def __init__(self, codec: Codec, rows: list[int], rewrite: Rewrite) -> None:
         self.codec, self.rewrite = codec, rewrite
@@ -112,17 +115,20 @@ class _Streams:
             self._check_free(codec.stream, codec.stream + 2 * len(self.number))
 
     def _check_free(self, first: int, end: int) -> None:
-        """Codecs would stand in the order of whatever else is on their stream."""
+        """Refuses streams in use: codecs would wait for whatever else runs there."""
         if np.isin(self.lane, stream_lane(np.arange(first, end))).any():
             raise ConfigError(
                 f"stream: some of {first}..{end - 1} are in use; give the first of {end - first} free "
                 "streams, or none to run codecs on the communication's own"
             )
 
-    def add(self, row: int, what: str, seconds: float, before: bool) -> int:
-        """An encoder or decoder of a communication; a host's runs on the communication's thread."""
+    def add(self, row: int, codec_name: str, seconds: float, before: bool) -> int:
+        """Adds an encoder or decoder for a call and returns its row.
+
+        On the host it runs on the call's thread.
+        """
         nanos = round(seconds * 1e9)
-        columns: dict[str, Any] = {"name": f"{self.rewrite.name(row)}.{what}"}
+        columns: dict[str, Any] = {"name": f"{self.rewrite.name(row)}.{codec_name}"}
         columns |= {
             "num_ops": 0,  # its time is given; some simulators ask every compute node for these
             "tensor_size": 0,

@@ -1,4 +1,4 @@
-"""Job: the calls that were chosen, and what is to be done to each body."""
+"""CommJob: the calls that an action applies to, and the changes it makes to each body."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import ConfigError, TraceError, nearest
 from chakrakit.passes.base import with_bodies
-from chakrakit.passes.comm.channels import MESSAGE, BodyCalls, Channel, channels_of
+from chakrakit.passes.comm.channels import MESSAGE, BodyCalls, BodyChannel, channels_of
 from chakrakit.passes.comm.rewrite import Rewrite
 from chakrakit.trace.communication import UNKNOWN, Body
 from chakrakit.trace.model import CollectiveType, Trace
@@ -33,12 +33,12 @@ TYPES: dict[str, tuple[int, ...]] = {
     "scatter": (CollectiveType.SCATTER,),
     "message": (MESSAGE,),
 }
-"""What can be chosen by name; a barrier has nothing to change."""
+"""Name → collective types. There is no barrier among them: it moves no data that could be changed."""
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Which calls: an empty tuple stands for all."""
+class CallFilter:
+    """Which calls an action applies to; an empty tuple stands for all."""
 
     groups: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
@@ -52,38 +52,38 @@ class Choice:
 
 
 @dataclass
-class Job:
-    """One action on one set. `edit` notes what a body needs; `result` is the changed set."""
+class CommJob:
+    """One action on one set of traces. `edit` notes a change to a body; `result` is the changed set."""
 
     traces: TraceSet
-    choice: Choice
+    choice: CallFilter
     _edits: dict[int, list[Edit]] = field(default_factory=lambda: defaultdict(list))
 
     @cached_property
-    def channels(self) -> list[Channel]:
+    def channels(self) -> list[BodyChannel]:
         """All channels of the set."""
-        found = channels_of(self.traces)
-        known = {n for c in found for n in c.names}
+        channels = channels_of(self.traces)
+        group_names = {n for c in channels for n in c.names}
         for name in self.choice.groups:
-            if name not in known:
-                listed = ", ".join(repr(n) for n in sorted(known)[:8])
+            if name not in group_names:
+                listed = ", ".join(repr(n) for n in sorted(group_names)[:8])
                 raise ConfigError(f"groups: no {name!r} communicates; there are {listed or 'none'}")
-        return found
+        return channels
 
-    def chosen(
+    def selected_calls(
         self, types: Sequence[str], phases: Sequence[str] = (), sized: bool = True
-    ) -> Iterator[tuple[Channel, I64]]:
-        """Channels with their chosen calls; `types` is what the action can do, or what is meant.
+    ) -> Iterator[tuple[BodyChannel, I64]]:
+        """Yields each channel with the numbers of its selected calls; `types` are those the action supports.
 
         `sized` leaves out calls that do not say how many bytes they move.
         """
-        wanted = self.choice.types or tuple(types)
-        for name in wanted:
+        type_names = self.choice.types or tuple(types)
+        for name in type_names:
             if name not in types:
                 raise ConfigError(
                     f"types: this cannot be done to {name}; only to {', '.join(types)}"
                 )
-        codes = [code for name in wanted for code in TYPES[name]]
+        codes = [code for name in type_names for code in TYPES[name]]
         for channel in self.channels:
             if self.choice.groups and not channel.names & set(self.choice.groups):
                 continue
@@ -94,27 +94,27 @@ class Job:
                 yield channel, np.flatnonzero(mask)
 
     def rows(self, types: Sequence[str]) -> dict[int, I64]:
-        """The chosen calls of each body, whatever channel they are in and whatever they say of bytes."""
-        found: dict[int, list[I64]] = defaultdict(list)
-        for channel, chosen in self.chosen(types, sized=False):
+        """Returns the selected calls of each body over all channels, also those without a number of bytes."""
+        rows_of_body: dict[int, list[I64]] = defaultdict(list)
+        for channel, calls in self.selected_calls(types, sized=False):
             for side in channel.sides:
-                found[side.body].append(side.rows[chosen])
-        return {body: np.unique(np.concatenate(parts)) for body, parts in found.items()}
+                rows_of_body[side.body].append(side.rows[calls])
+        return {body: np.unique(np.concatenate(parts)) for body, parts in rows_of_body.items()}
 
-    def _in_phase(self, channel: Channel, phases: Sequence[str]) -> Mask:
-        """Calls that some side issues in one of these phases: all sides must do the same."""
+    def _in_phase(self, channel: BodyChannel, phases: Sequence[str]) -> Mask:
+        """Returns the calls that any side issues in one of these phases: all sides must change alike."""
         if not phases:
             return np.ones(len(channel), np.bool_)
-        found = [np.isin(self.column(s, "phase", ""), phases) for s in channel.sides]
-        mask: Mask = np.logical_or.reduce(found)
+        masks = [np.isin(self.column(s, "phase", ""), phases) for s in channel.sides]
+        mask: Mask = np.logical_or.reduce(masks)
         return mask
 
     def column(self, side: BodyCalls, name: str, default: object) -> NDArray[Any]:
         """An attribute of a side's calls."""
         return self.traces.body_at(side.body).column(name, default)[side.rows]
 
-    def members(self, channel: Channel) -> int:
-        """How many ranks each of its groups has; a TraceError where they differ."""
+    def members(self, channel: BodyChannel) -> int:
+        """Returns how many ranks each of the channel's groups has; a TraceError where they differ."""
         if not channel.ranks:
             raise TraceError(
                 f"{channel.name} and the groups like it have different numbers of ranks, so their "
@@ -126,8 +126,11 @@ class Job:
         """Notes a change to a body."""
         self._edits[body].append(edit)
 
-    def renumber(self, channel: Channel, parts: I64) -> I64 | None:
-        """Makes room among recorded numbers for calls that become several; the first number of each."""
+    def renumber(self, channel: BodyChannel, parts: I64) -> I64 | None:
+        """Makes room in the recorded sequence for calls that become several.
+
+        Returns the first number of each call.
+        """
         if channel.seqs is None:
             return None
         new: I64 = channel.seqs + np.cumsum(parts - 1) - (parts - 1)
@@ -136,7 +139,7 @@ class Job:
         return new
 
     def result(self) -> TraceSet:
-        """The set with the noted changes, each body changed when it is first used."""
+        """Returns the set with the noted changes; each body is changed when it is first used."""
         bodies: list[Body] = [
             partial(self._changed, n) if n in self._edits else partial(self.traces.body_at, n)
             for n in range(self.traces.body_count)

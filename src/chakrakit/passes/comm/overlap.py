@@ -1,4 +1,4 @@
-"""Overlap: communication issued earlier or later, or never beside compute."""
+"""Overlap: issues communication earlier or later, never beside compute, or on another stream."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import ConfigError
-from chakrakit.passes.comm.job import TYPES, Job
+from chakrakit.passes.comm.job import TYPES, CommJob
 from chakrakit.passes.comm.rewrite import Rewrite, highest_before, is_comm, turn_edges, waits
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
 from chakrakit.trace.placement import NO_LANE, has_edges, issue_order, lane_of, on_host, stream_lane
@@ -18,14 +18,15 @@ _ISSUE = [int(k) for k in (EdgeKind.CTRL, EdgeKind.LAUNCH, EdgeKind.CALL, EdgeKi
 """Edges that say when work is issued, not what it reads."""
 
 
-def shift(job: Job, calls: int) -> None:
-    """Each call is issued when the one `calls` before it (below 0: after it) was; data is still awaited.
+def shift(job: CommJob, calls: int) -> None:
+    """Issues each call when the call `calls` places before it was issued; negative: places after it.
 
-    The first ones wait for data alone; where calls are delayed, the last ones stay.
+    Calls still wait for their data. The first ones then wait for data alone; where calls are delayed, the
+    last ones stay where they are.
     """
-    for channel, chosen in job.chosen(ANY, sized=False):
+    for channel, indices in job.selected_calls(ANY, sized=False):
         for side in channel.sides:
-            job.edit(side.body, partial(_shifted, side.rows[chosen], calls))
+            job.edit(side.body, partial(_shifted, side.rows[indices], calls))
 
 
 def _shifted(rows: I64, calls: int, rewrite: Rewrite) -> None:
@@ -41,8 +42,8 @@ def _shifted(rows: I64, calls: int, rewrite: Rewrite) -> None:
             rewrite.repeat_edges(mine[int(rows[model])] if model >= 0 else [], row)
 
 
-def serialize(job: Job) -> None:
-    """What is computed after a call is ready waits for its end, so that nothing of it is hidden.
+def serialize(job: CommJob) -> None:
+    """Makes compute that comes after a call wait for the call's end, so that no communication is hidden.
 
     A receive is left as it is: it is ready from the start, and only its readers wait for it.
     """
@@ -51,7 +52,7 @@ def serialize(job: Job) -> None:
 
 
 def _serialized(rows: I64, rewrite: Rewrite) -> None:
-    """Host communication against host work, device communication against the device's."""
+    """Makes host work wait for host communication, and device work for device communication."""
     body, host, issued = rewrite.body, on_host(rewrite.body), issue_order(rewrite.body)
     rows = rows[body.types[rows] != NodeType.COMM_RECV_NODE]
     for side in (False, True):
@@ -65,7 +66,10 @@ def _serialized(rows: I64, rewrite: Rewrite) -> None:
 
 
 def _last_awaited(body: Trace, order: I64) -> I64:
-    """For each row, how far in `order` the last row is that it waits for, directly or not; from 1."""
+    """Returns for each row the place in `order`, from 1, of the last row it waits for, directly or not.
+
+    0 for none.
+    """
     number = np.zeros(len(body), np.int64)
     number[order] = np.arange(1, len(order) + 1)
     src, dst, _ = waits(body)
@@ -75,11 +79,11 @@ def _last_awaited(body: Trace, order: I64) -> I64:
     return highest_before(2 * len(body), src, dst, marks)[1::2]
 
 
-# Offload: communication on another stream, so that what does not read it need not wait for it.
+# --- offload ------------------------------------------------------------------------------------
 
 
-def offload(job: Job, stream: int) -> None:
-    """Calls move to a stream, in the order of their issue.
+def offload(job: CommJob, stream: int) -> None:
+    """Moves calls to a stream, in the order of their issue.
 
     They still wait for what was before them on their old stream. What came after them there no longer
     waits for them, unless an edge says that it reads what they made, or nothing says who does.
@@ -109,16 +113,16 @@ def _offloaded(rows: I64, stream: int, rewrite: Rewrite) -> None:
 
 
 def _read(body: Trace) -> Mask:
-    """Rows that somebody waits for, other than for their turn."""
+    """Returns the rows whose results other rows wait for."""
     edges = body.edges
     reads = (edges.kind != EdgeKind.STREAM) & ~turn_edges(body)
-    found = np.zeros(len(body), np.bool_)
-    found[edges.src[reads]] = True
-    return found
+    is_read = np.zeros(len(body), np.bool_)
+    is_read[edges.src[reads]] = True
+    return is_read
 
 
 def _leave(rewrite: Rewrite, lane: I64, moved: Mask, read: Mask, by_edges: bool) -> None:
-    """Old streams: newcomers elsewhere wait for what was before them, and the rest closes up."""
+    """Closes the gaps on old streams; moved rows still wait for what came before them there."""
     for rows in _lanes(rewrite.body, lane):
         if not moved[rows].any():
             continue
@@ -138,7 +142,7 @@ def _leave(rewrite: Rewrite, lane: I64, moved: Mask, read: Mask, by_edges: bool)
 
 
 def _chain(rewrite: Rewrite, lane: I64, moved: Mask) -> None:
-    """The new stream: newcomers stand in its order of issue."""
+    """Adds edges that give the moved rows their places in the new stream's order of issue."""
     for rows in _lanes(rewrite.body, lane):
         for a, b in zip(rows[:-1].tolist(), rows[1:].tolist(), strict=True):
             if moved[a] or moved[b]:
@@ -146,7 +150,7 @@ def _chain(rewrite: Rewrite, lane: I64, moved: Mask) -> None:
 
 
 def _lanes(body: Trace, lane: I64) -> list[I64]:
-    """The rows of each lane in order of issue."""
+    """Returns the rows of each lane in order of issue."""
     rows = np.flatnonzero(lane != NO_LANE)
     rows = rows[np.lexsort((issue_order(body)[rows], lane[rows]))]
     return np.split(rows, np.flatnonzero(np.diff(lane[rows])) + 1)

@@ -32,11 +32,14 @@ from chakrakit.trace.model import (
 )
 from chakrakit.trace.placement import implied_order, ordered_by_edges
 
-# A column of a trace with some of its values changed.
+# --- columns ------------------------------------------------------------------------------------
 
 
 def edited(trace: Trace, column: str, edits: list[tuple[int, Any]]) -> pa.Array:
-    """The column, if need be a new one of the vocabulary's, with these (row, value); None: no value."""
+    """Returns a column with these (row, value) set, None for no value.
+
+    A missing column is created from the vocabulary.
+    """
     if column in trace.table.column_names:
         values = trace.table.column(column).combine_chunks()
     else:
@@ -56,11 +59,11 @@ def _with_others(values: pa.Array, edits: list[tuple[int, Any]]) -> pa.Array:
 
 def _with_numbers(values: pa.Array, edits: list[tuple[int, Any]]) -> pa.Array:
     has = values.is_valid().to_numpy(zero_copy_only=False).copy()
-    found = values.fill_null(0).to_numpy(zero_copy_only=False).copy()
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False).copy()
     rows = [row for row, _ in edits]
     has[rows] = [value is not None for _, value in edits]
-    found[rows] = [0 if value is None else value for _, value in edits]
-    return pa.array(found, values.type, mask=~has)
+    numbers[rows] = [0 if value is None else value for _, value in edits]
+    return pa.array(numbers, values.type, mask=~has)
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -69,7 +72,7 @@ def _is_number(kind: pa.DataType) -> bool:
     )
 
 
-# What waits for what within a body, between starts and ends of rows; lanes count as far as no edge does.
+# --- what waits for what within a body ----------------------------------------------------------
 
 
 _TURN = [int(k) for k in (EdgeKind.CTRL, EdgeKind.STREAM, EdgeKind.THREAD)]
@@ -89,7 +92,7 @@ def turn_edges(body: Trace) -> Mask:
 
 
 def waits(body: Trace) -> tuple[I64, I64, Mask]:
-    """Pairs of events (start: 2 × row, end: 2 × row + 1), and which of them are turns."""
+    """Returns pairs of events (start: 2 × row, end: 2 × row + 1), and which pairs are only turns."""
     edges, comm = body.edges, is_comm(body)
     before, after = implied_order(body)
     src = 2 * edges.src.astype(np.int64) + (edges.form != EdgeForm.START_START)
@@ -99,15 +102,15 @@ def waits(body: Trace) -> tuple[I64, I64, Mask]:
 
 
 def highest_before(events: int, src: I64, dst: I64, marks: I64) -> I64:
-    """For each event, the highest mark of any edge on the ways that lead to it; 0 for none."""
+    """Returns for each event the highest mark of any edge on the paths that lead to it; 0 for none."""
     marked = np.flatnonzero(marks)
     graph = Graph(events + 1, np.r_[src, np.full(len(marked), events)], np.r_[dst, dst[marked]])
     lags = np.r_[np.zeros(len(src), np.int64), marks[marked]]
-    found, _ = graph.longest_path(np.zeros(events + 1, np.int64), lags)
-    return found[:events]
+    distance, _ = graph.longest_path(np.zeros(events + 1, np.int64), lags)
+    return distance[:events]
 
 
-# The kinds of edges that say of new work what the body's own edges say of its work.
+# --- kinds of edges for new work ----------------------------------------------------------------
 
 
 def order_kind(body: Trace, host: bool) -> EdgeKind:
@@ -135,12 +138,12 @@ _SHARED = (
     "chunk",
     "step",
 )
-"""What work added for a communication takes over from it; it is issued with it."""
+"""Columns that work added for a call copies from the call, because it is issued with it."""
 
 
 @dataclass(frozen=True)
 class _Added:
-    """A new row: like which one, and where it stands: before it (offset < 0) or after it."""
+    """A new row: the existing row it is made for, and whether it goes before (offset < 0) or after it."""
 
     like: int
     offset: int
@@ -150,18 +153,22 @@ class _Added:
 
 @dataclass
 class Rewrite:
-    """Rows are numbered as in the body; added ones go on from there. `build` makes the new body."""
+    """Collects changes to a body. Added rows are numbered after the old ones; `build` makes the new body.
+
+    `first` and `last` say which row stands for a row's start and end; `turn_first` and `turn_last` say the
+    same for edges that are only turns among communications.
+    """
 
     body: Trace
     first: I64 = field(init=False)
     last: I64 = field(init=False)
     turn_first: I64 = field(init=False)
     turn_last: I64 = field(init=False)
-    held: I64 = field(init=False)
-    """Where finish→finish edges arrive."""
+    finish_last: I64 = field(init=False)
+    """The row whose end finish→finish edges hold back."""
 
     def __post_init__(self) -> None:
-        self.first, self.last, self.turn_first, self.turn_last, self.held = (
+        self.first, self.last, self.turn_first, self.turn_last, self.finish_last = (
             np.arange(len(self.body)) for _ in range(5)
         )
         self._goes = np.zeros(len(self.body), np.bool_)
@@ -174,41 +181,41 @@ class Rewrite:
     # --- what can be done -----------------------------------------------------------------------
 
     def set(self, column: str, rows: int | Sequence[int], values: Any) -> None:
-        """New values of an attribute in these rows; None removes it there."""
+        """Sets an attribute in these rows; None removes it there."""
         where = [rows] if isinstance(rows, int) else rows
-        given = values if isinstance(values, list) else [values] * len(where)
-        self._values.setdefault(column, {}).update(zip(where, given, strict=True))
+        new_values = values if isinstance(values, list) else [values] * len(where)
+        self._values.setdefault(column, {}).update(zip(where, new_values, strict=True))
         if column == "comm_size" and "unsharded" in self.body.table.column_names:
-            self.set("unsharded", where, None)  # what was said of the old size
+            self.set("unsharded", where, None)  # it described the old size
 
     def set_duration(self, row: int, nanos: int) -> None:
-        """How long a row takes, for readers that do not simulate it."""
+        """Sets how long a row takes, for readers that do not simulate it."""
         self.set("duration_micros", row, nanos // 1000)
         self.set("duration_ns", row, nanos if nanos % 1000 else None)
         self.set("own_ns", row, None)
 
     def rename(self, row: int, name: str) -> None:
-        """Another name for a row."""
+        """Renames a row."""
         self.set("name", row, name)
 
     def name(self, row: int) -> str:
         """The name a row has in the body."""
-        found: str = self.body.names[row].as_py()
-        return found
+        name: str = self.body.names[row].as_py()
+        return name
 
     def number(self, column: str, row: int) -> int | None:
-        """What an attribute of the body is in a row; None where the row does not have it."""
+        """Returns an attribute's value in a row of the body; None where the row does not have it."""
         if column not in self._numbers:
             self._numbers[column] = self.body.has(column), self.body.column(column, 0)
         has, values = self._numbers[column]
         return int(values[row]) if has[row] else None
 
     def copy(self, row: int, offset: int) -> int:
-        """One more row like this one, after it (offset > 0) or before it; returns its number."""
+        """Adds a copy of a row after it (offset > 0) or before it; returns the new row's number."""
         return self._add(_Added(row, offset, None))
 
     def work(self, row: int, offset: int, **columns: Any) -> int:
-        """A compute row for a communication, before or after it; returns its number."""
+        """Adds a compute row before or after a communication; returns the new row's number."""
         return self._add(_Added(row, offset, columns))
 
     def _add(self, added: _Added) -> int:
@@ -216,11 +223,11 @@ class Rewrite:
         return len(self.body) + len(self._added) - 1
 
     def edge(self, src: int, dst: int, kind: EdgeKind) -> None:
-        """One more finish→start edge, between rows as they are numbered here."""
+        """Adds a finish→start edge between rows as they are numbered here."""
         self._edges.append((src, dst, int(kind), int(kind.usual_form), 0))
 
     def repeat_edges(self, numbers: Sequence[int], row: int) -> None:
-        """Edges of the body again, into this row."""
+        """Repeats edges of the body with this row as their target."""
         edges = self.body.edges
         for i in numbers:
             self._edges.append(
@@ -228,46 +235,54 @@ class Rewrite:
             )
 
     def drop_edges(self, numbers: ArrayLike) -> None:
-        """Edges of the body that go."""
+        """Removes edges of the body."""
         self._dropped[np.asarray(numbers, np.int64)] = True
 
     def absorb(self, row: int, into: int) -> None:
-        """The row goes; whoever waited for it waits for the other one, which waits for all it did."""
+        """Removes a row.
+
+        `into` takes its place: it waits for what the row waited for, and others wait for it.
+        """
         self._goes[row] = True
-        for ends in (self.first, self.last, self.turn_first, self.turn_last, self.held):
+        for ends in (self.first, self.last, self.turn_first, self.turn_last, self.finish_last):
             ends[row] = into
 
     def end_with(self, row: int, last: int) -> None:
-        """The row goes on until another communication ends."""
-        self.last[row] = self.turn_last[row] = self.held[row] = last
+        """Makes a row end when another communication ends."""
+        self.last[row] = self.turn_last[row] = self.finish_last[row] = last
 
     # --- the new body ---------------------------------------------------------------------------
 
     def build(self) -> Trace:
-        """The body with all that was done to it."""
-        kept = np.flatnonzero(~self._goes)
-        order, ids = self._arranged(kept)
+        """Returns the body with all changes."""
+        remaining = np.flatnonzero(~self._goes)
+        order, ids = self._arranged(remaining)
         place = np.full(len(self.body) + len(self._added), -1, np.int64)
         place[order] = np.arange(len(order))
-        made = self._edited(order, place)
-        made = made.with_columns({"id": ids}).with_edges(self._wired(place))
+        rebuilt = self._edited(order, place)
+        rebuilt = rebuilt.with_columns({"id": ids}).with_edges(self._wired(place))
         return (
-            made.with_parent(self._parents(order, place)) if (self.body.parent >= 0).any() else made
+            rebuilt.with_parent(self._parents(order, place))
+            if (self.body.parent >= 0).any()
+            else rebuilt
         )
 
     def _parents(self, order: I64, place: I64) -> I32:
-        """What each row runs inside of, in the new order: an added row where the one it is like does."""
+        """Returns the parent of each row in the new order.
+
+        An added row has the parent of the row it was made for.
+        """
         like = np.r_[np.arange(len(self.body)), np.array([a.like for a in self._added], np.int64)]
         outer = self.body.parent[like[order]]
         return np.where(outer >= 0, place[self.first[outer]], -1).astype(np.int32)
 
-    def _arranged(self, kept: I64) -> tuple[I64, U64]:
-        """Rows in their new order in the file, and their ids: later ones move up to make room."""
+    def _arranged(self, remaining: I64) -> tuple[I64, U64]:
+        """Returns the rows in their new order, and their ids; later ids move up to make room."""
         new = np.arange(len(self._added)) + len(self.body)
-        rows = np.r_[kept, new]
-        beside = np.r_[kept, np.array([a.like for a in self._added], np.int64)]
+        rows = np.r_[remaining, new]
+        beside = np.r_[remaining, np.array([a.like for a in self._added], np.int64)]
         offset = np.r_[
-            np.zeros(len(kept), np.int64), np.array([a.offset for a in self._added], np.int64)
+            np.zeros(len(remaining), np.int64), np.array([a.offset for a in self._added], np.int64)
         ]
         order = np.lexsort((offset, beside))
         ids = self.body.ids[beside]
@@ -283,7 +298,7 @@ class Rewrite:
         return rows[order], moved[order]
 
     def _edited(self, order: I64, place: I64) -> Trace:
-        """The rows with their values; edges come later."""
+        """Returns the rows with their new values; edges are added later."""
         copies = [(len(self.body) + i, a) for i, a in enumerate(self._added) if a.blank is None]
         blanks = [(len(self.body) + i, a) for i, a in enumerate(self._added) if a.blank is not None]
         plain = order[order < len(self.body)]
@@ -298,7 +313,10 @@ class Rewrite:
         return trace.with_columns({c: self._column(trace, c, place) for c in self._values})
 
     def _blank_rows(self, added: list[_Added]) -> Trace:
-        """New compute rows; what they do not say they take from the communication they serve."""
+        """Builds new compute rows.
+
+        Columns that they do not set are copied from the communication they serve.
+        """
         shared = [c for c in _SHARED if c in self.body.table.column_names]
         like = pa.array([a.like for a in added])
         data: dict[str, Any] = {c: self.body.table.column(c).take(like) for c in shared}
@@ -323,7 +341,7 @@ class Rewrite:
         turn = turn_edges(self.body)
         from_end, to_end = edges.form != EdgeForm.START_START, edges.form == EdgeForm.FINISH_FINISH
         src = np.where(from_end, self.last[edges.src], self.first[edges.src])
-        dst = np.where(to_end, self.held[edges.dst], self.first[edges.dst])
+        dst = np.where(to_end, self.finish_last[edges.dst], self.first[edges.dst])
         src = np.where(turn, self.turn_last[edges.src], src)
         dst = np.where(turn, self.turn_first[edges.dst], dst)
         touched = (src != edges.src) | (dst != edges.dst)
@@ -350,18 +368,18 @@ class Rewrite:
 
 
 def _once(edges: Edges, touched: Mask) -> Edges:
-    """Of equal edges that a change has made, the one with the largest lag; others stay as they are."""
+    """Of edges that a change has made equal, keeps the one with the largest lag."""
     order = np.lexsort((edges.ctrl, -edges.lag, edges.form, edges.src, edges.dst))
     ends = np.stack([edges.src, edges.dst, edges.form])[:, order]
     new = np.r_[True, (ends[:, 1:] != ends[:, :-1]).any(axis=0)][: len(edges)]
     run = np.cumsum(new) - 1
-    made = np.bincount(run, touched[order], minlength=1) > 0
+    changed = np.bincount(run, touched[order], minlength=1) > 0
     stays = np.zeros(len(edges), np.bool_)
-    stays[order] = new | ~made[run]
+    stays[order] = new | ~changed[run]
     return edges.where(stays)
 
 
-# Bytes of communication cut into whole elements, and put together again.
+# --- bytes of communication in whole elements ---------------------------------------------------
 
 
 def element_size(body: Trace, row: int) -> int:
@@ -372,22 +390,22 @@ def element_size(body: Trace, row: int) -> int:
 
 
 def shard_of(body: Trace, row: int, size: int, ranks: int) -> int:
-    """One rank's part of `size` bytes: whole elements, filled up to be equal on all ranks."""
+    """Returns one rank's part of `size` bytes, in whole elements, rounded up to be equal on all ranks."""
     each = element_size(body, row)
     each = each if size % each == 0 else 1
     return -(-size // each // ranks) * each
 
 
 def cut(size: int, parts: int, each: int) -> list[int]:
-    """`size` bytes in parts as even as whole elements allow, the larger ones first."""
+    """Cuts `size` bytes into parts as even as whole elements allow, the larger ones first."""
     each = each if size % each == 0 else 1
     count, rest = divmod(size // each, parts)
     return [(count + (i < rest)) * each for i in range(parts)]
 
 
 def add_up(rewrite: Rewrite, into: int, rows: Sequence[int], *columns: str) -> None:
-    """The sums of some rows' attributes, where any of them has one, in one of them."""
+    """Sets columns of row `into` to their sums over `rows`, where any of these rows has a value."""
     for column in columns:
-        found = [n for row in rows if (n := rewrite.number(column, row)) is not None]
-        if found:
-            rewrite.set(column, into, sum(found))
+        numbers = [n for row in rows if (n := rewrite.number(column, row)) is not None]
+        if numbers:
+            rewrite.set(column, into, sum(numbers))

@@ -1,4 +1,4 @@
-"""Another algorithm; all-reduce into reduce-scatter and all-gather, and back."""
+"""Sets the algorithm of collectives; turns all-reduces into reduce-scatters and all-gathers, and back."""
 
 from __future__ import annotations
 
@@ -7,37 +7,40 @@ from functools import partial
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.passes.comm.channels import Channel
-from chakrakit.passes.comm.job import TYPES, Job
+from chakrakit.passes.comm.channels import BodyChannel
+from chakrakit.passes.comm.job import TYPES, CommJob
 from chakrakit.passes.comm.rewrite import Rewrite, add_up, data_kind, shard_of
 from chakrakit.trace.model import CollectiveType
 
 _SCATTERS = (CollectiveType.REDUCE_SCATTER, CollectiveType.REDUCE_SCATTER_BLOCK)
 _LARGEST_ELEMENT = 16
-"""Bytes by which a shard may be filled up."""
+"""Bytes of the largest element type (complex128): a shard is padded by less than one element."""
 
 
-def set_algorithm(job: Job, name: str) -> None:
-    """Calls ask for an algorithm by the simulator's name; `auto` leaves the choice to it again."""
+def set_algorithm(job: CommJob, name: str) -> None:
+    """Makes calls ask for an algorithm by the simulator's name for it.
+
+    `auto` leaves the choice to the simulator.
+    """
     for body, rows in job.rows(tuple(t for t in TYPES if t != "message")).items():
-        job.edit(body, partial(_asked, rows.tolist(), None if name == "auto" else name))
+        job.edit(body, partial(_with_algorithm, rows.tolist(), None if name == "auto" else name))
 
 
-def _asked(rows: list[int], name: str | None, rewrite: Rewrite) -> None:
+def _with_algorithm(rows: list[int], name: str | None, rewrite: Rewrite) -> None:
     rewrite.set("comm_algorithm", rows, name)
 
 
-def split_all_reduce(job: Job) -> None:
-    """Each all-reduce becomes a reduce-scatter of the same input and an all-gather of its output."""
-    for channel, chosen in job.chosen(("all-reduce",)):
+def split_all_reduce(job: CommJob) -> None:
+    """Replaces each all-reduce by a reduce-scatter of the same input and an all-gather of its output."""
+    for channel, calls in job.selected_calls(("all-reduce",)):
         ranks = job.members(channel)
         parts = np.ones(len(channel), np.int64)
-        parts[chosen] = 2
+        parts[calls] = 2
         seqs = job.renumber(channel, parts)
         for side in channel.sides:
-            second = None if seqs is None else seqs[chosen] + 1
+            second = None if seqs is None else seqs[calls] + 1
             job.edit(
-                side.body, partial(_split, side.rows[chosen], channel.sizes[chosen], ranks, second)
+                side.body, partial(_split, side.rows[calls], channel.sizes[calls], ranks, second)
             )
 
 
@@ -65,27 +68,27 @@ def _split(rows: I64, sizes: I64, ranks: int, seqs: I64 | None, rewrite: Rewrite
         rewrite.end_with(row, gather)
 
 
-def join_all_reduce(job: Job) -> None:
-    """A reduce-scatter and the all-gather of its output, with nothing between them, become one."""
-    for channel, chosen in job.chosen(("reduce-scatter", "all-gather")):
-        pairs = _pairs(job, channel, chosen)
+def join_all_reduce(job: CommJob) -> None:
+    """Joins a reduce-scatter and the all-gather that directly follows it into one all-reduce."""
+    for channel, calls in job.selected_calls(("reduce-scatter", "all-gather")):
+        pairs = _pairs(job, channel, calls)
         for side in channel.sides:
             job.edit(side.body, partial(_join, side.rows[pairs], channel.sizes[pairs[:, 0]]))
 
 
-def _pairs(job: Job, channel: Channel, chosen: I64) -> I64:
-    """Neighboring (reduce-scatter, all-gather) in which the second waits for the first alone."""
-    ranks, found = job.members(channel), []
-    for a, b in zip(chosen[:-1].tolist(), chosen[1:].tolist(), strict=True):
+def _pairs(job: CommJob, channel: BodyChannel, calls: I64) -> I64:
+    """Returns neighboring (reduce-scatter, all-gather) pairs whose second call waits for the first alone."""
+    ranks, pairs = job.members(channel), []
+    for a, b in zip(calls[:-1].tolist(), calls[1:].tolist(), strict=True):
         kinds = channel.types[a] in _SCATTERS and channel.types[b] == CollectiveType.ALL_GATHER
         filled = int(channel.sizes[b]) * ranks - int(channel.sizes[a])
         if kinds and 0 <= filled < ranks * _LARGEST_ELEMENT and _only_between(job, channel, a, b):
-            found.append((a, b))
-    return np.array(found, np.int64).reshape(-1, 2)
+            pairs.append((a, b))
+    return np.array(pairs, np.int64).reshape(-1, 2)
 
 
-def _only_between(job: Job, channel: Channel, a: int, b: int) -> bool:
-    """Whether on every side the second call has its dependencies on the first, and no others."""
+def _only_between(job: CommJob, channel: BodyChannel, a: int, b: int) -> bool:
+    """Whether on every side the second call depends on the first and on nothing else."""
     for side in channel.sides:
         edges = job.traces.body_at(side.body).edges
         sources = edges.src[edges.dst == side.rows[b]]

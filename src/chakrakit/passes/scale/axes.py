@@ -1,4 +1,4 @@
-"""The axes of the ranks, found from the roles of their groups; which of them is the data-parallel one."""
+"""Finds the axis along which ranks hold replicas of one model, from the roles of their groups."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Axis:
         return site % self.stride + self.stride * (replica + self.size * (site // self.stride))
 
     def lie(self, ranks: I64) -> GroupPosition:
-        """How these ranks lie on the axis."""
+        """Returns whether these ranks are within one replica, across all, or neither."""
         replicas = np.asarray(self.replica(ranks))
         if len(ranks) == 0 or replicas.min() == replicas.max():
             return GroupPosition.WITHIN
@@ -69,7 +69,7 @@ class Axis:
 
 
 def axes(world: int) -> Iterator[Axis]:
-    """Every way to cut the ranks into two replicas or more, most replicas first."""
+    """Yields every way to cut the ranks into two replicas or more, most replicas first."""
     small = [d for d in range(1, isqrt(world) + 1) if world % d == 0]
     divisors = sorted({*small, *(world // d for d in small)})
     for size in reversed(divisors[1:]):
@@ -77,7 +77,7 @@ def axes(world: int) -> Iterator[Axis]:
 
 
 def interleaving(places: Sequence[tuple[int, int]]) -> int | None:
-    """How a list of all (item, replica) is ordered: by (item // L, replica, item % L), for some L.
+    """Returns L if a list of all (item, replica) is ordered by (item // L, replica, item % L).
 
     L of 1 has the replicas next to each other, L of all items one replica after another. None where
     no L gives the order.
@@ -92,7 +92,7 @@ def interleaving(places: Sequence[tuple[int, int]]) -> int | None:
 
 
 def interleaved(items: int, replicas: int, length: int) -> list[tuple[int, int]]:
-    """All (item, replica) in the order that `interleaving` tells."""
+    """Returns all (item, replica) ordered by (item // length, replica, item % length)."""
     return [
         (high + low, replica)
         for high in range(0, items, length)
@@ -101,19 +101,19 @@ def interleaved(items: int, replicas: int, length: int) -> list[tuple[int, int]]
     ]
 
 
-# What groups are for, replicas of a model or parts of one: told by their names or by what they do.
+# --- roles of groups ----------------------------------------------------------------------------
 
 
 _T = CollectiveType
 SUMS = {_T.ALL_REDUCE, _T.REDUCE, _T.REDUCE_SCATTER, _T.REDUCE_SCATTER_BLOCK}
 SHARDS = {_T.ALL_GATHER, _T.REDUCE_SCATTER, _T.REDUCE_SCATTER_BLOCK}
-"""Collectives with a side that each member has its part of."""
+"""Collectives whose input or output is spread over the members, a part each."""
 _WHOLE = {_T.ALL_REDUCE, _T.REDUCE, _T.BROADCAST, _T.BARRIER}
 """Collectives whose size for a member does not depend on how many there are."""
 _DATA = {"dp", "edp", "replica", "shard", "copy", "copy_edp"}
 _MODEL = {"tp", "cp", "ep", "mp", "embedding"}
 _FEW_BYTES = 64
-"""Losses, norms and flags: sums of so little say nothing of what a group is for."""
+"""Sums of up to 64 bytes are losses, norms and flags, which do not show what a group is for."""
 
 
 class Role(Enum):
@@ -153,11 +153,11 @@ class Use:
 
 
 def has_rule(use: Use) -> bool:
-    """Whether it is known how sizes change with the number of ranks, if these are replicas."""
+    """Whether it is known how sizes change with the number of replicas."""
     return not use.types - SHARDS - _WHOLE
 
 
-def role_of(names: Collection[str], use: Use, given: bool) -> Role:
+def role_of(names: Collection[str], use: Use, declared: bool) -> Role:
     """The role of a group that programs know under these names; `given` if the user says it is data.
 
     Without a telling name, data parallelism is known by sums that are all of gradients, after the
@@ -167,7 +167,7 @@ def role_of(names: Collection[str], use: Use, given: bool) -> Role:
     if not has_rule(use):
         return Role.MODEL if set(names) <= _MODEL else Role.UNCLEAR
     data = Role.SHARDED if use.types & SHARDS else Role.DATA
-    if given or set(names) <= _DATA:
+    if declared or set(names) <= _DATA:
         return data
     if set(names) <= _MODEL:
         return Role.MODEL
@@ -187,17 +187,17 @@ def uses_in(trace: Trace) -> dict[str, Use]:
     small = trace.column("comm_size", 0)[rows] <= _FEW_BYTES
     phases = texts_of(trace, "phase")[rows]
     matters = np.isin(types, list(SUMS)) & ~small
-    found = {}
+    uses = {}
     for name in dict.fromkeys(names.tolist()):
         mine = names == name
-        found[name] = Use(
+        uses[name] = Use(
             frozenset(types[mine].tolist()),
             bool((phases[mine & matters] == "forward").any()),
             bool((phases[mine & matters] != "").all()),
             bool((types[mine & matters] == CollectiveType.ALL_REDUCE).any()),
             bool(small[mine].all()),
         )
-    return found
+    return uses
 
 
 class GroupRoles:
@@ -216,12 +216,12 @@ class GroupRoles:
     @cached_property
     def users(self) -> dict[str, frozenset[tuple[int, str]]]:
         """Group → the (body, name in it) of those who use it."""
-        found: dict[str, set[tuple[int, str]]] = {}
+        users_of_group: dict[str, set[tuple[int, str]]] = {}
         for binding in self._traces.bindings.values():
             for name in self.in_body[binding.body]:
                 group = self.group(binding.groups.get(name, name))
-                found.setdefault(group, set()).add((binding.body, name))
-        return {group: frozenset(users) for group, users in found.items()}
+                users_of_group.setdefault(group, set()).add((binding.body, name))
+        return {group: frozenset(users) for group, users in users_of_group.items()}
 
     def group(self, name: str) -> str:
         """The one name of a group; "" for all ranks."""
@@ -241,15 +241,15 @@ class GroupRoles:
     @cached_property
     def roles(self) -> dict[str, Role]:
         """Of every group in use. Groups with the same users have the same role."""
-        known: dict[frozenset[tuple[int, str]], Role] = {}
-        given = {self.use(g) for g in self.users if self._over & {g, *self.names(g)}}
+        role_of_users: dict[frozenset[tuple[int, str]], Role] = {}
+        declared_uses = {self.use(g) for g in self.users if self._over & {g, *self.names(g)}}
         for group, users in self.users.items():
-            if users not in known:
+            if users not in role_of_users:
                 use = self.use(group)
-                known[users] = role_of(self.names(group), use, use in given)
-        return {group: known[users] for group, users in self.users.items()}
+                role_of_users[users] = role_of(self.names(group), use, use in declared_uses)
+        return {group: role_of_users[users] for group, users in self.users.items()}
 
-    def shown(self, group: str) -> str:
+    def described(self, group: str) -> str:
         """A group for a message: its name, what programs call it, what is done in it."""
         if group == "":
             return f"all ranks ({self.use(group)})"
@@ -258,36 +258,36 @@ class GroupRoles:
         return f"group {group!r}{role} ({self.use(group)})"
 
 
-# The axis along which a set of traces holds replicas of one model, found from its groups and messages.
+# --- the data-parallel axis ---------------------------------------------------------------------
 
 
 _REPLICAS = {Role.DATA, Role.SHARDED}
 _MAY_CROSS = {*_REPLICAS, Role.SMALL}
 MOST_RANKS = 2**24
-"""Every rank has an entry of its own, so that a wrong number must not fill the memory."""
+"""The most ranks after scaling. Every rank has an entry in memory, so a mistyped number must not fill it."""
 
 
 def peers_in(trace: Trace) -> list[int]:
     """The ranks that a body's messages name, its own among them, in order of appearance."""
     rows = trace.is_type(NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)
     ends = [trace.column(end, -1)[rows].astype(np.int64) for end in ("comm_src", "comm_dst")]
-    named = np.stack(ends, axis=1).ravel()
-    return [rank for rank in dict.fromkeys(named.tolist()) if rank >= 0]
+    ranks = np.stack(ends, axis=1).ravel()
+    return [rank for rank in dict.fromkeys(ranks.tolist()) if rank >= 0]
 
 
 def roots_in(trace: Trace) -> dict[int, set[str]]:
     """The ranks that a body's collectives name as their roots, and the groups they are the roots of."""
     rows = np.flatnonzero(trace.is_type(NodeType.COMM_COLL_NODE) & trace.has("comm_src"))
-    found: dict[int, set[str]] = {}
+    groups_of_root: dict[int, set[str]] = {}
     roots = trace.column("comm_src", -1)[rows].tolist()
     for root, group in zip(roots, group_names(trace, rows).to_pylist(), strict=True):
-        found.setdefault(root, set()).add(group)
-    return found
+        groups_of_root.setdefault(root, set()).add(group)
+    return groups_of_root
 
 
 @dataclass(frozen=True, eq=False)
 class _Site:
-    """What an axis must not cut: groups, one of each kind, and messages, of one rank per body."""
+    """What an axis must not cut: one group of each kind, and the messages of one rank per body."""
 
     roles: GroupRoles
     groups: Mapping[str, I64]
@@ -297,26 +297,28 @@ class _Site:
         return {group: axis.lie(ranks) for group, ranks in self.groups.items()}
 
     def blockers(self, axis: Axis, lies: Mapping[str, GroupPosition]) -> list[str]:
-        """What stands against an axis, in words."""
-        found = []
+        """Says in words which groups and messages rule out an axis."""
+        blockers = []
         for group in self.groups:
             role, lie = self.roles.roles[group], lies[group]
             if lie is GroupPosition.ASKEW or (
                 lie is GroupPosition.ACROSS and role not in _MAY_CROSS
             ):
-                found.append(
-                    f"{self.roles.shown(group)} spans {lie.value}, and its role is {role.value}"
+                blockers.append(
+                    f"{self.roles.described(group)} spans {lie.value}, and its role is {role.value}"
                 )
-        for own, peer in self.messages:
-            if axis.replica(own) != axis.replica(peer):
-                found.append(f"rank {own} exchanges messages with rank {peer} of another replica")
-        return found
+        for sender, peer in self.messages:
+            if axis.replica(sender) != axis.replica(peer):
+                blockers.append(
+                    f"rank {sender} exchanges messages with rank {peer} of another replica"
+                )
+        return blockers
 
 
 class DataAxis:
-    """Finds the axis; `axis` is it, or a TraceError says which group or message stands against it.
+    """Finds the data-parallel axis (`axis`); a TraceError says which group or message rules it out.
 
-    Of several axes the one that leaves shards as they are is taken (replicas of a sharded model are
+    Of several possible axes it takes one that leaves shards as they are (replicas of a sharded model are
     added, not shards), then the one with most replicas.
     """
 
@@ -331,7 +333,7 @@ class DataAxis:
         self.peers = {b: peers_in(traces.body_at(b)) for b in self.roles.in_body}
         self.roots = {b: roots_in(traces.body_at(b)) for b in self.roles.in_body}
         self._check_given(over)
-        self.axis = self._found(set(over))
+        self.axis = self._find_axis(set(over))
         self._check_all()
 
     @cached_property
@@ -363,24 +365,26 @@ class DataAxis:
         ]
 
     def _check_given(self, over: Collection[str]) -> None:
-        known = set(self.roles.users) | {n for g in self.roles.users for n in self.roles.names(g)}
+        group_names = set(self.roles.users) | {
+            n for g in self.roles.users for n in self.roles.names(g)
+        }
         for name in over:
-            if name not in known:
+            if name not in group_names:
                 raise TraceError(
                     f"over: no program uses a group {name!r}; there are "
-                    f"{', '.join(repr(k) for k in sorted(known)[:16])}"
+                    f"{', '.join(repr(k) for k in sorted(group_names)[:16])}"
                 )
 
-    def _found(self, over: set[str]) -> Axis:
+    def _find_axis(self, over: set[str]) -> Axis:
         site = self._site()
-        wanted = {g for g in site.groups if over & {g, *self.roles.names(g)}}
+        required = {g for g in site.groups if over & {g, *self.roles.names(g)}}
         fitting: list[tuple[Axis, frozenset[str]]] = []
         blocked: list[list[str]] = []
         for axis in axes(self.traces.world_size):
             lies = site.lies(axis)
             across = {g for g, lie in lies.items() if lie is GroupPosition.ACROSS}
             replicas = frozenset(g for g in across if self.roles.roles[g] in _REPLICAS)
-            if replicas and wanted <= across:
+            if replicas and required <= across:
                 blockers = site.blockers(axis, lies)
                 blocked += [blockers] if blockers else []
                 fitting += [] if blockers else [(axis, replicas)]
@@ -391,30 +395,32 @@ class DataAxis:
         raise TraceError(self._why(blocked))
 
     def _best(self, fitting: list[tuple[Axis, frozenset[str]]]) -> Axis:
-        """Shards stay if they can, then most replicas; two different answers are none."""
+        """Prefers axes that keep shards, then most replicas; refuses to choose between different groups."""
         self._refuse_lone()
 
-        def score(one: tuple[Axis, frozenset[str]]) -> tuple[bool, int]:
-            return any(self.roles.roles[g] is Role.SHARDED for g in one[1]), -one[0].size
+        def score(candidate: tuple[Axis, frozenset[str]]) -> tuple[bool, int]:
+            return any(self.roles.roles[g] is Role.SHARDED for g in candidate[1]), -candidate[
+                0
+            ].size
 
         least = min(map(score, fitting))
-        found = [one for one in fitting if score(one) == least]
-        if len({groups for _, groups in found}) > 1:
-            names = " or ".join(self.roles.shown(min(groups)) for _, groups in found[:2])
+        best = [candidate for candidate in fitting if score(candidate) == least]
+        if len({groups for _, groups in best}) > 1:
+            names = " or ".join(self.roles.described(min(groups)) for _, groups in best[:2])
             raise TraceError(f"the replicas may be those of {names}; say which with over=[NAME]")
-        return max((axis for axis, _ in found), key=lambda a: a.stride)
+        return max((axis for axis, _ in best), key=lambda a: a.stride)
 
     def _refuse_lone(self) -> None:
-        """Groups of one rank are what is left of an axis along which there is one replica."""
+        """Refuses data-parallel groups of one rank: nothing says which ranks other replicas would have."""
         for group, role in self.roles.roles.items():
             if role in _REPLICAS and len(self.members(group)) == 1:
                 raise TraceError(
-                    f"{self.roles.shown(group)} has one rank: there is one replica, and nothing "
+                    f"{self.roles.described(group)} has one rank: there is one replica, and nothing "
                     "tells which ranks more of them would have"
                 )
 
     def _is_one_replica(self) -> bool:
-        """Whether groups of one rank each are all there is of data parallelism."""
+        """Whether all data-parallel groups have one rank."""
         replicas = [g for g, role in self.roles.roles.items() if role in _REPLICAS]
         return bool(replicas) and all(len(self.members(g)) == 1 for g in replicas)
 
@@ -429,9 +435,7 @@ class DataAxis:
             return f"cannot scale: {min(blocked, key=len)[0]}"
         unclear = [g for g, role in self.roles.roles.items() if role is Role.UNCLEAR]
         if unclear:
-            return (
-                f"the role of {self.roles.shown(unclear[0])} is unclear; {self._cure(unclear[0])}"
-            )
+            return f"the role of {self.roles.described(unclear[0])} is unclear; {self._cure(unclear[0])}"
         return "no group is data parallel, so that there are no replicas to add or take away"
 
     def _cure(self, group: str) -> str:
@@ -440,11 +444,11 @@ class DataAxis:
         return f"if it is data parallel, say so with over=[{group or 'NAME'}]"
 
     def _check_all(self) -> None:
-        """What the samples promised, for every group and message."""
+        """Checks every group and message against the axis, which was found from samples."""
         if self.axis.size == 1:
             return
         groups = {g: self.members(g) for g in self.roles.users}
         site = _Site(self.roles, groups, self.messages(self.traces.ranks))
-        found = site.blockers(self.axis, self.lies)
-        if found:
-            raise TraceError(f"cannot scale: {found[0]}")
+        blockers = site.blockers(self.axis, self.lies)
+        if blockers:
+            raise TraceError(f"cannot scale: {blockers[0]}")

@@ -1,4 +1,4 @@
-"""A body whose shards are of another number: sizes of collectives, and work on the shards themselves."""
+"""Changes a body to another number of shards: sizes of collectives, and the optimizer's work on its shard."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from chakrakit.trace.model import CollectiveType, NodeType, Trace
 _SCATTERS = [int(CollectiveType.REDUCE_SCATTER), int(CollectiveType.REDUCE_SCATTER_BLOCK)]
 WHOLE = "unsharded"
 KEPT = ("comm_size", "out_size", "num_ops", "tensor_size", "own_ns")
-"""What a list in `unsharded` has, in this order; 0 where there is no need."""
+"""The columns whose wholes a list in `unsharded` holds, in this order; 0 where the whole follows from the
+share."""
 
 
 @dataclass(frozen=True)
 class Resharded:
-    """Changes bodies: groups go from some number of ranks to another, and with them all shards.
+    """Changes the number of ranks of groups in a body, and with it all shards.
 
     What is gathered or scattered stays whole; a member's part is a share of its elements, rounded up.
     An optimizer works on shards, and its work and time go down as their number goes up. Where the
@@ -52,30 +53,30 @@ class Resharded:
         return shares.applied()
 
     def _optimizers(self, trace: Trace, shares: _Shares) -> None:
-        """By the weights a node says it updates; else all it does goes with the number of replicas."""
+        """Scales optimizer nodes by the weights they say they update, or else by the number of replicas."""
         rows = _optimizer(trace)
         before, after = (np.full(len(trace), n, np.int64) for n in self.replicas)
         shares.of("own_ns", rows, "", before, after)
         elements = self._elements(trace)
         for name in ("num_ops", "tensor_size"):
-            known = (
+            by_elements = (
                 rows & (elements[0] > 0) & (_values(trace, name) % np.maximum(elements[0], 1) == 0)
             )
-            shares.of(name, rows & ~known, "", before, after)
+            shares.of(name, rows & ~by_elements, "", before, after)
             shares.put(
-                name, known, _values(trace, name) // np.maximum(elements[0], 1) * elements[1]
+                name, by_elements, _values(trace, name) // np.maximum(elements[0], 1) * elements[1]
             )
 
     def _elements(self, trace: Trace) -> I64:
         """Elements that each node updates before and after, by its `shards`; 0 where it has none."""
-        found = np.zeros((2, len(trace)), np.int64)
+        counts = np.zeros((2, len(trace)), np.int64)
         texts, codes = coded(texts_of(trace, "shards"))
         for number, text in enumerate(texts):
-            found[:, codes == number] = np.array(self._shares_in(text)).reshape(2, 1)
-        return found
+            counts[:, codes == number] = np.array(self._shares_in(text)).reshape(2, 1)
+        return counts
 
     def _shares_in(self, text: str) -> tuple[int, int]:
-        """What `dp 4096,4096 edp 512` comes to before and after; 0 for what is not such a text."""
+        """Sums the shares in a text like `dp 4096,4096 edp 512` before and after; 0 for any other text."""
         words = text.split()
         total = [0, 0]
         for group, weights in zip(words[::2], words[1::2], strict=False):
@@ -113,14 +114,14 @@ class _Shares:
         self._wholes = _wholes(trace)
 
     def of(self, name: str, rows: Mask, whole_in: str, before: I64, after: I64) -> None:
-        """Gives rows their new share of a whole that a column has, that was kept, or that all shares make."""
+        """Gives rows their new share of a whole: from a column, from `unsharded`, or all shares together."""
         at = np.flatnonzero(rows)
         if not len(at):
             return
         values = self._columns.setdefault(name, _values(self.trace, name).copy())
-        told = self._told(whole_in, at, values[at], before, after)
-        values[at[told >= 0]] = told[told >= 0]
-        for row in at[told < 0].tolist():
+        new_shares = self._shares_of_whole(whole_in, at, values[at], before, after)
+        values[at[new_shares >= 0]] = new_shares[new_shares >= 0]
+        for row in at[new_shares < 0].tolist():
             whole = self._wholes.pop((row, name), int(values[row]) * int(before[row]))
             if whole >= 2**63:
                 raise TraceError(
@@ -136,8 +137,11 @@ class _Shares:
         if rows.any():
             self._columns.setdefault(name, _values(self.trace, name).copy())[rows] = values[rows]
 
-    def _told(self, column: str, at: I64, shares: I64, before: I64, after: I64) -> I64:
-        """New shares of a whole that the row tells; -1 where the old share is not one of it."""
+    def _shares_of_whole(self, column: str, at: I64, shares: I64, before: I64, after: I64) -> I64:
+        """Returns new shares of the whole in another column.
+
+        -1 where the old share does not follow from that whole.
+        """
         if not column:
             return np.full(len(at), -1, np.int64)
         whole = _values(self.trace, column)[at]
@@ -147,19 +151,19 @@ class _Shares:
         return np.where(sound, -(-elements // after[at]) * each, -1)
 
     def applied(self) -> Trace:
-        """The trace with all of it."""
-        own = self._columns.pop("own_ns", None)
-        trace = self.trace if own is None else with_own_ns(self.trace, own)
+        """Returns the trace with all collected values."""
+        own_ns = self._columns.pop("own_ns", None)
+        trace = self.trace if own_ns is None else with_own_ns(self.trace, own_ns)
         columns: dict[str, object] = {
             name: pa.array(values, mask=~trace.has(name))
             for name, values in self._columns.items()
             if name in trace.table.column_names
         }
         if self._wholes or WHOLE in trace.table.column_names:
-            columns[WHOLE] = self._kept()
+            columns[WHOLE] = self._wholes_column()
         return trace.with_columns(columns)
 
-    def _kept(self) -> pa.Array | None:
+    def _wholes_column(self) -> pa.Array | None:
         if not self._wholes:
             return None
         lists: list[list[int] | None] = [None] * len(self.trace)
@@ -172,18 +176,18 @@ def _wholes(trace: Trace) -> dict[tuple[int, str], int]:
     """(row, column) → the whole that an earlier scaling kept."""
     if WHOLE not in trace.table.column_names:
         return {}
-    kept = enumerate(trace.table.column(WHOLE).to_pylist())
+    wholes_of_rows = enumerate(trace.table.column(WHOLE).to_pylist())
     return {
         (row, name): whole
-        for row, wholes in kept
+        for row, wholes in wholes_of_rows
         for name, whole in zip(KEPT, wholes or (), strict=False)
         if whole
     }
 
 
 def _values(trace: Trace, name: str) -> I64:
-    found: I64 = trace.own_ns if name == "own_ns" else trace.column(name, 0).astype(np.int64)
-    return found
+    values: I64 = trace.own_ns if name == "own_ns" else trace.column(name, 0).astype(np.int64)
+    return values
 
 
 def _element_sizes(trace: Trace, rows: I64) -> I64:

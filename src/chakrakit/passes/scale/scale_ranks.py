@@ -90,7 +90,9 @@ class _Scaling:
             first = firsts.setdefault(old.body, moved)  # a body is written for its lowest rank
             peers = {first[p]: q for p, q in moved.items()} if moved != first else {}
             replica = int(self.after.replica(rank))
-            bindings[rank] = Binding(numbers[old.body], self._named(old, replica), peers, old.scale)
+            bindings[rank] = Binding(
+                numbers[old.body], self._group_names(old, replica), peers, old.scale
+            )
         bodies: list[Body] = [partial(self._body, body, firsts[body]) for body in numbers]
         card = self.before.card.replace(kind="traces")
         return TraceSet(bodies, bindings, self.groups.groups, card)
@@ -106,11 +108,11 @@ class _Scaling:
     def _moved(self, old: int, replica: int) -> dict[int, int]:
         """Each rank that a program names → the rank it means in this replica."""
         binding = self.before.bindings[old]
-        named = self.data.peers[binding.body]
-        order = [p for p in self._order[binding.body] if p in named]
+        peers = self.data.peers[binding.body]
+        order = [p for p in self._order[binding.body] if p in peers]
         moved = {
             peer: int(self.after.rank(replica, self.axis.site(binding.peers.get(peer, peer))))
-            for peer in dict.fromkeys([*order, *named])
+            for peer in dict.fromkeys([*order, *peers])
         }
         for root, names in self.data.roots[binding.body].items():
             for name in names:
@@ -138,17 +140,17 @@ class _Scaling:
         bindings = self.before.bindings.values()
         return {b.body: list(b.peers) for b in sorted(bindings, key=lambda b: len(b.peers))}
 
-    def _named(self, old: Binding, replica: int) -> dict[str, str]:
+    def _group_names(self, old: Binding, replica: int) -> dict[str, str]:
         """What the body calls groups → the groups of this replica."""
-        found = {}
+        names = {}
         for name in dict.fromkeys([*old.groups, *self.roles.in_body[old.body]]):
             group = self.roles.group(old.groups.get(name, name))
             if group == "" or group in self.groups.dropped:
                 continue
             new = self.groups.name(group, replica)
             if new != name:
-                found[name] = new
-        return found
+                names[name] = new
+        return names
 
     def _body(self, number: int, peers: dict[int, int]) -> Trace:
         shards = self._resharded(number)
@@ -159,8 +161,8 @@ class _Scaling:
         columns = {}
         for end in _ENDS:
             if peers and end in trace.table.column_names:
-                known, codes = np.unique(trace.column(end, -1), return_inverse=True)
-                moved = np.array([peers.get(int(p), int(p)) for p in known], np.int64)
+                old_peers, codes = np.unique(trace.column(end, -1), return_inverse=True)
+                moved = np.array([peers.get(int(p), int(p)) for p in old_peers], np.int64)
                 columns[end] = pa.array(moved[codes], mask=~trace.has(end))
         return trace.with_columns(columns)
 
@@ -170,16 +172,16 @@ class _Scaling:
 
     def _group_sizes(self) -> dict[tuple[int, str], tuple[int, int]]:
         """(body, what it calls a group) → ranks before and after."""
-        found: dict[tuple[int, str], tuple[int, int]] = {}
+        sizes_of_user: dict[tuple[int, str], tuple[int, int]] = {}
         for group, users in self.roles.users.items():
             sizes = self._size(group)
             for user in users:
-                if found.setdefault(user, sizes) != sizes:
+                if sizes_of_user.setdefault(user, sizes) != sizes:
                     raise TraceError(
-                        f"{self.roles.shown(group)}: ranks that share a program have groups "
-                        f"of {found[user][0]} and {sizes[0]} ranks under that name"
+                        f"{self.roles.described(group)}: ranks that share a program have groups "
+                        f"of {sizes_of_user[user][0]} and {sizes[0]} ranks under that name"
                     )
-        return found
+        return sizes_of_user
 
     def _size(self, group: str) -> tuple[int, int]:
         """Ranks of a group before and after."""
@@ -194,7 +196,7 @@ class _Scaling:
         if any(across) and not all(across):
             within = sharded[across.index(False)]
             raise TraceError(
-                f"{self.roles.shown(within)} shards parameters within a replica and others "
+                f"{self.roles.described(within)} shards parameters within a replica and others "
                 "shard them across; the optimizer's part of each is not known"
             )
         return any(across)

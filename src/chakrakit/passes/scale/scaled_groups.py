@@ -1,4 +1,4 @@
-"""Groups along an axis whose number of replicas changes: who is in them, and what they are called."""
+"""The members and names of groups after the number of replicas along an axis changes."""
 
 from __future__ import annotations
 
@@ -46,8 +46,10 @@ class ScaledGroups:
         if in_order is not None:
             self._names = {key: str(i) for i, key in enumerate(in_order, 1)}
         else:
-            known = {key: name for name, key in self._keys.items()}
-            self._names = {key: known.get(key, f"{key[0]}.{key[1]}") for key in self._in_place()}
+            old_names = {key: name for name, key in self._keys.items()}
+            self._names = {
+                key: old_names.get(key, f"{key[0]}.{key[1]}") for key in self._in_place()
+            }
         self.groups = Groups({name: self._ranks(key, groups) for key, name in self._names.items()})
 
     def name(self, group: str, replica: int) -> str:
@@ -58,7 +60,7 @@ class ScaledGroups:
     def _place(self, groups: Groups) -> None:
         """Finds the key of every group."""
         alike: dict[tuple[tuple[int, ...], int], str] = {}
-        seen: Counter[tuple[tuple[int, ...], int]] = Counter()
+        twins: Counter[tuple[tuple[int, ...], int]] = Counter()
         for name, ranks in groups.items():
             members = np.array(ranks, np.int64)
             lie, sites = self._lies[name], _ints(self.axis.site(members))
@@ -69,8 +71,8 @@ class ScaledGroups:
             else:
                 replica = int(self.axis.replica(ranks[0])) if ranks else 0
                 # Two groups may have the same ranks; each has its own kind in the other replicas.
-                twin = seen[sites, replica]
-                seen[sites, replica] += 1
+                twin = twins[sites, replica]
+                twins[sites, replica] += 1
                 first = alike.setdefault((sites, twin), name)
                 self._keys[name], self._sites[first] = (first, replica), sites
 
@@ -107,13 +109,13 @@ class ScaledGroups:
         in_order = list(groups) == [str(i + 1) for i in range(len(groups))]
         if not roles or not in_order or len(self._keys) != len(groups):
             return None
-        found: list[Key] = []
+        keys: list[Key] = []
         for names in _blocks(groups, roles):
             block = self._block([self._keys[name] for name in names])
             if block is None:
                 return None
-            found += block
-        return found
+            keys += block
+        return keys
 
     def _block(self, keys: list[Key]) -> list[Key] | None:
         """The groups of one role, with those of all new replicas in between."""
@@ -132,16 +134,20 @@ def _blocks(groups: Groups, roles: Mapping[str, str]) -> list[list[str]]:
     Groups that no program uses have no role of their own and belong to those they follow.
     """
     blocks: list[list[str]] = []
-    taken: set[int] = set()
+    block_ranks: set[int] = set()
     role = None
     for name, ranks in groups.items():
-        own = roles.get(name)
-        if not blocks or (own and role and own != role) or not taken.isdisjoint(ranks):
+        group_role = roles.get(name)
+        if (
+            not blocks
+            or (group_role and role and group_role != role)
+            or not block_ranks.isdisjoint(ranks)
+        ):
             blocks.append([])
-            taken, role = set(), None
+            block_ranks, role = set(), None
         blocks[-1].append(name)
-        taken |= set(ranks)
-        role = role or own
+        block_ranks |= set(ranks)
+        role = role or group_role
     return blocks
 
 

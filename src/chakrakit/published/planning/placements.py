@@ -15,7 +15,7 @@ from chakrakit.simulator.engine import with_bandwidth
 from chakrakit.trace.sets import TraceSet
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 
 Path = tuple[int, ...]
 """The device of each place; ranks take the places in order."""
@@ -54,14 +54,14 @@ def tree(oversubscription: float, nodes: int) -> Machine:
 
 def denoising(plan: Plan) -> TraceSet:
     """The forward pass of one of Wan 2.1's forty blocks, for a video with and without its prompt."""
-    model = msgspec.structs.replace(named("wan2.1-14b"), layers=1, height=96)
+    model = msgspec.structs.replace(model_named("wan2.1-14b"), layers=1, height=96)
     step = Step(global_batch=2, micro_batch=2 // plan.dp)
     return generate(Workload(model=model, plan=plan, step=step)) | Select(phases=("forward",))
 
 
 def training(plan: Plan, layers: int) -> TraceSet:
     """A training step of some of Llama 3.1 8B's layers; a pipeline gets as many micro-batches as stages."""
-    model = msgspec.structs.replace(named("llama3.1-8b"), layers=layers)
+    model = msgspec.structs.replace(model_named("llama3.1-8b"), layers=layers)
     return generate(
         Workload(model=model, plan=plan, step=Step(seq=2048, global_batch=plan.dp * plan.pp))
     )

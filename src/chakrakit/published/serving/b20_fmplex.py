@@ -16,7 +16,7 @@ import numpy as np
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
 from chakrakit.published.serving.tenants import FairShare, OwnPartition
 from chakrakit.serving import Capacity, EngineOptions, PoolSetup, Setup, hooks_of, run
-from chakrakit.serving.requests import Stream, stream_of
+from chakrakit.serving.requests import RequestStream, stream_of
 from chakrakit.serving.steps import StepCost, no_attention
 
 BACKBONE, DEVICE = 1.2e9, 24e9
@@ -26,7 +26,7 @@ FIXED, ITEM, TASK = 4e-3, 0.5e-3, 0.2e-3
 
 
 @cache
-def requests(tasks: int, rate: float, noisy: float, count: int, seed: int) -> Stream:
+def requests(tasks: int, rate: float, noisy: float, count: int, seed: int) -> RequestStream:
     """Poisson arrivals over tasks; the first sends `noisy` times what each other one sends."""
     rng = np.random.default_rng([seed, 20])
     share = np.ones(tasks)
@@ -49,7 +49,7 @@ def pool(engines: int, slowdown: float, batch: int, per_task: float) -> PoolSetu
     cost = StepCost(
         dense=lambda n: slowdown * (FIXED + ITEM * n), head=lambda n: 0.0, attention=no_attention()
     )
-    room = Capacity(blocks=1_000_000, block_size=1, bytes_per_token=1, given=True)
+    room = Capacity(blocks=1_000_000, block_size=1, bytes_per_token=1, fixed=True)
     return PoolSetup(options, cost, room, engines=engines, adapter_seconds=per_task)
 
 

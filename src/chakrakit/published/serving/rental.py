@@ -15,7 +15,7 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import ChakraError
-from chakrakit.serving import ServiceLevel, Serving, serving_of
+from chakrakit.serving import ServiceLevel, ServingSession, serving_of
 from chakrakit.serving.requests import requests_from
 
 Tables = list[list[F64]]
@@ -25,7 +25,7 @@ LEVEL = "ttft=1000,tpot=60"
 
 
 @cache
-def engine_of(model: str, gpu: str, tp: int) -> Serving:
+def engine_of(model: str, gpu: str, tp: int) -> ServingSession:
     """A replica; step times that it has worked out once serve every stream."""
     return serving_of(model, gpu, "poisson{rate=1,n=1}", "vllm", tp=tp, compute="roofline")
 

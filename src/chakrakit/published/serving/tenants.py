@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chakrakit.serving import EngineView, RequestView
-from chakrakit.serving.requests import Stream
+from chakrakit.serving.requests import RequestStream
 
 
 class OwnPartition:
     """Every task has an engine of its own."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: RequestStream) -> None:
         self.task = stream.adapter
 
     def route(self, request: RequestView, engines: Sequence[EngineView]) -> int:
@@ -22,7 +22,7 @@ class OwnPartition:
 class FairShare:
     """Waiting requests by their turn within their own task: everyone's first, then everyone's second."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: RequestStream) -> None:
         self.task = stream.adapter
 
     def batch(

@@ -13,10 +13,8 @@ from typing import Any
 
 from chakrakit.replayer.compile.indices import WITH_NUMBERS
 from chakrakit.replayer.plan import Call
+from chakrakit.replayer.runner import ANY_OVERLOAD
 from chakrakit.replayer.tensors import Unsupported, item_types, tensor_type
-
-ANY_OVERLOAD = "*"
-"""An overload that the runner finds by what it is given."""
 
 MakeTensor = Callable[[str, Sequence[int], Sequence[int]], int]
 """Type, shape and strides → the slot of a tensor."""

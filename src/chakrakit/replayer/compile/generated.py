@@ -23,7 +23,7 @@ from chakrakit.replayer.compile.from_shapes import Written, made_call
 from chakrakit.replayer.compile.memory import Pool
 from chakrakit.replayer.plan import AnyStep, Call, Collective, StandIn, Wait
 from chakrakit.replayer.recording import Recording
-from chakrakit.replayer.runner import ALLOWED
+from chakrakit.replayer.runner import ANY_OVERLOAD, is_listed
 from chakrakit.replayer.tensors import ITEM_BYTES, Unsupported, tensor_type
 from chakrakit.replayer.units import Do, Unit
 
@@ -69,7 +69,7 @@ class GraphMaker:
 
     def _call(self, captured: _Captured, unit: Unit) -> Call:
         name = captured.call.name
-        if name.removeprefix("aten::") not in ALLOWED or "::" not in name:
+        if not is_listed(name, ANY_OVERLOAD):
             raise Unsupported("not an operator that a replay calls")
         return made_call(
             captured.call,
@@ -197,7 +197,7 @@ class Generated:
 
     def _captured(self, unit: Unit, name: str) -> list[Call]:
         """A captured program names the operator and all its arguments."""
-        if name.removeprefix("aten::") not in ALLOWED:
+        if not is_listed(name, ANY_OVERLOAD):
             raise Unsupported("not an operator that a replay calls")
         given, gives = (self.seen.arguments(unit.row, side) for side in ("inputs", "outputs"))
         result = next((tensor_type(t) for t in gives.types if isinstance(t, str)), None)

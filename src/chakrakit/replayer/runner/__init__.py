@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from .collectives import FUNCTIONAL, ISSUED, MESSAGES, NO_WORK, REDUCTIONS
-from .operators import ALLOWED, COMPOSITE, REFUSED
+from .limits import ANY_OVERLOAD, COMPOSITE, REFUSED, is_listed
 from .supervise import FOLLOWED, PIPE
 
 __all__ = [
-    "ALLOWED",
+    "ANY_OVERLOAD",
     "COMPOSITE",
     "FOLLOWED",
     "FUNCTIONAL",
@@ -17,4 +17,5 @@ __all__ = [
     "PIPE",
     "REDUCTIONS",
     "REFUSED",
+    "is_listed",
 ]

@@ -18,7 +18,7 @@ from .collectives import MESSAGES, issue
 from .groups import end_groups, start_groups
 from .guard import MemoryBudget
 from .limits import LONGEST_NS, ReplayError, blamed
-from .measure import checked_budget, choose_device
+from .measure import checked_budget, choose_device, close_walls
 from .spin import wait_until
 
 _WAITERS = 64
@@ -39,6 +39,7 @@ def _emulated(plan: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     device = choose_device(torch, plan)
     budget = checked_budget(torch, plan, device)
     groups = start_groups(torch, plan, settings["timeout_s"])
+    close_walls(plan, settings, budget, joined=bool(groups))
     try:
         return _Emulation(torch, plan, device, groups, settings, budget).result()
     finally:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from .collectives import FUNCTIONAL, REDUCTIONS, WAYS
-from .operators import ALLOWED
 
 FORMAT, VERSION = "chakra-replay", 1
 _STEPS = ("call", "view", "collective", "wait", "stand_in", "synchronize")
@@ -21,6 +20,34 @@ _LARGEST, _MOST_TIMES, _ROOM = 1 << 30, 100, 64 << 20
 _MOST_SLOTS = 1 << 26
 LONGEST_NS = 3_600_000_000_000
 """An hour: no recorded step takes as long."""
+
+ANY_OVERLOAD = "*"
+"""An overload that the runner finds among those on the list, by what it is given."""
+
+
+def _read_list() -> dict[str, str]:
+    """`aten::mm`, `aten::add.Tensor` → "calls" or "opens", as benchmarks/recorded_operators.py wrote them."""
+    lines = Path(__file__).with_name("operators.txt").read_text().splitlines()
+    rows = (line.split() for line in lines if not line.startswith("#"))
+    return {overload: what for overload, what, *_ in rows}
+
+
+_LISTED = _read_list()
+ALLOWED = frozenset(_LISTED)
+"""Operators that are called: those that recordings of real workloads contain. Others become stand-ins."""
+COMPOSITE = frozenset(name for name, what in _LISTED.items() if what == "opens")
+"""Operators that only call others. What they make inside is kept for the backward pass, so that a replay
+calls what they called, where the recording has it."""
+_NAMES = frozenset(name.partition(".")[0] for name in ALLOWED)
+
+REFUSED = {
+    "from_file": "opens a file",
+    "save": "writes a file",
+    "load": "reads a file",
+    "set_data": "replaces a tensor's memory",
+    "_test_serialization_subcmul": "is a test of PyTorch's own",
+}
+"""Operators whose presence in a trace is an attack or a mistake: the whole trace is refused."""
 
 
 class ReplayError(Exception):
@@ -75,7 +102,7 @@ def check_plan(plan: dict[str, Any]) -> None:
         if what not in _STEPS:
             raise ReplayError(f"step {i}: no such thing as {what!r}")
         if what == "call":
-            check_operator(step["op"], i)
+            check_operator(step, i)
             _check_slots([step["args"], step.get("kwargs", {})], slots, i)
         elif what == "collective":
             check_group(step, groups, f"step {i}")
@@ -122,11 +149,20 @@ def check_emulation(plan: dict[str, Any]) -> None:
         raise ReplayError("the order of communication leaves some out")
 
 
-def check_operator(name: str, step: int) -> None:
+def is_listed(name: str, overload: str) -> bool:
+    """Whether an operator is one that a replay calls."""
+    if overload == ANY_OVERLOAD:
+        return name in _NAMES
+    return (name if overload in ("", "default") else f"{name}.{overload}") in ALLOWED
+
+
+def check_operator(step: dict[str, Any], number: int) -> None:
     """Only what is on the list is called."""
-    namespace, _, operator = name.partition("::")
-    if name not in FUNCTIONAL and not (namespace == "aten" and operator in ALLOWED):
-        raise ReplayError(f"step {step}: operator {name!r} is not one that a replay calls")
+    name, overload = str(step["op"]), str(step["overload"])
+    if name not in FUNCTIONAL and not is_listed(name, overload):
+        raise ReplayError(
+            f"step {number}: operator {f'{name}.{overload}'.rstrip('.')!r} is not one that a replay calls"
+        )
 
 
 def _check_slots(value: Any, slots: int, step: int) -> None:

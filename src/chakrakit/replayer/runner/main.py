@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from .confine import confine_files
 from .limits import ReplayError, read_plan
-from .supervise import supervise, watch_parent
+from .supervise import STORE, local_ranks, shared_position, supervise, watch_parent
 
 _HEAR_S = 0.5
 _UNDER_TORCHRUN = ("RANK", "WORLD_SIZE")
@@ -20,13 +21,15 @@ _UNDER_TORCHRUN = ("RANK", "WORLD_SIZE")
 def main(folder: Path) -> int:
     """Runs from the command line; gives the exit code."""
     settings = _arguments(folder)
-    watch_parent()
-    signal.signal(signal.SIGTERM, _end)
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it would talk of every recording
     try:
-        if settings["worker"] or all(name in os.environ for name in _UNDER_TORCHRUN):
+        if settings["worker"]:
             return _one_rank(folder, settings)
-        return supervise(folder, _ranks(folder), settings)
+        watch_parent()
+        signal.signal(signal.SIGTERM, _end)
+        launched = all(name in os.environ for name in _UNDER_TORCHRUN)
+        ranks = [{"RANK": os.environ["RANK"]}] if launched else local_ranks(_ranks(folder))
+        return supervise(folder, ranks, settings)
     except ReplayError as error:
         _complain(str(error), settings)
         return 2
@@ -82,18 +85,24 @@ def _ranks(folder: Path) -> int:
 
 
 def _one_rank(folder: Path, settings: dict[str, Any]) -> int:
+    """In a process of its own, which sees no more than it needs before anything of the plan is done."""
     rank = int(os.environ["RANK"])
     plan = read_plan(folder / f"plan_{rank}.json.gz")
     if int(os.environ["WORLD_SIZE"]) != plan["world"] or plan["rank"] != rank:
         raise ReplayError(f"the plans are for {plan['world']} ranks; start as many")
     out: Path = settings["out"]
-    out.mkdir(parents=True, exist_ok=True)
+    settings["position"] = shared_position()
+    own = [out, Path(os.environ["HOME"]), Path(os.environ.get(STORE, os.environ["HOME"])).parent]
+    walled = confine_files(folder, own, plan["device"] == "cuda")
+    settings["walls"] = ["files"] if walled else []
+    watch_parent()  # a thread, and threads begin behind the walls that are there
+    signal.signal(signal.SIGTERM, _end)
     if "durations" in plan:
         from .emulate import run_emulation as run
     else:
         from .measure import run_plan as run
     found = run(plan, settings, out if settings["profile"] else None)
-    _write(out / f"rank_{rank}.json", found)
+    _write(out / f"rank_{rank}.json", {**found, "walls": settings["walls"]})
     return 0
 
 

@@ -12,8 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from .confine import confine_calls, limit_memory, limit_time
 from .groups import end_groups, start_groups
-from .guard import MemoryBudget, limit_process, memory_budget
+from .guard import MemoryBudget, memory_budget
 from .limits import ReplayError, blamed, check_memory
 from .program import Program
 from .settings import apply_settings, set_allocator, threads_of
@@ -41,8 +42,7 @@ def _replayed(plan: dict[str, Any], settings: dict[str, Any], out: Path | None) 
         torch.set_num_threads(threads_of(chosen, share))
     budget = checked_budget(torch, plan, device)
     groups = start_groups(torch, plan, settings["timeout_s"])
-    if settings.get("worker"):
-        limit_process(budget, device.startswith("cuda"))
+    close_walls(plan, settings, budget, joined=bool(groups))
     try:
         with torch.inference_mode():
             return _Measurement(torch, plan, device, groups, settings, budget).result(out)
@@ -74,6 +74,20 @@ def checked_budget(torch: Any, plan: dict[str, Any], device: str) -> MemoryBudge
     return budget
 
 
+def close_walls(
+    plan: dict[str, Any], settings: dict[str, Any], budget: MemoryBudget, joined: bool
+) -> None:
+    """After PyTorch is loaded and the ranks are joined, and before anything of the plan is done."""
+    if not settings.get("worker"):
+        return
+    # NCCL connects the ranks of a group when they first speak to each other, even if there is but one.
+    connects = plan["backend"] == "nccl" and joined
+    if limit_memory(budget.limits["cpu"], plan["device"] == "cuda"):
+        settings["walls"].append("memory")
+    if confine_calls(network=connects):
+        settings["walls"].append("calls")
+
+
 class _Measurement:
     """One rank's replay from first iteration to result."""
 
@@ -88,21 +102,39 @@ class _Measurement:
     ) -> None:
         self.torch, self.plan, self.device, self.settings = torch, plan, device, settings
         self.on_device = device.startswith("cuda")
-        self.program = Program(torch, plan, device, groups, budget)
+        self.position = settings.get("position", [0, 0])
+        self.program = Program(torch, plan, device, groups, budget, self.position)
         make_externals(torch, plan, self.program.slots, device, self.program.guard)
-        self.program.check()
+        began = time.process_time()
+        self.program.check(self._patience)
         self.program.capture()
+        self._first_s = time.process_time() - began
         threads = [s.get("thread", 0) for s in plan["steps"]]
         needs = [s.get("needs", []) for s in plan["steps"]]
         self.threads = Threads(torch, self.program.steps, threads, needs, device)
 
+    def _patience(self, step: dict[str, Any]) -> None:
+        """Let a step of the first iteration take as long as a rank is waited for, on every thread."""
+        waits = sum(step.get(k, 0) for k in ("host_ns", "device_ns", "gap_ns", "ns")) / 1e9
+        if self.settings.get("worker"):
+            limit_time(self.settings["timeout_s"] * self.torch.get_num_threads() + waits)
+
+    def _iterate(self) -> None:
+        self.position[0] += 1
+        self.threads.run()
+
     def result(self, out: Path | None) -> dict[str, Any]:
+        if self.settings.get("worker"):
+            # Ten times what the first took, which was made slowly, and the same again for the recording.
+            rounds = self.settings["warmup"] + self.settings["iterations"] + 3
+            patience = self.settings["timeout_s"] * self.torch.get_num_threads()
+            limit_time(10 * rounds * (self._first_s + 1) + patience)
         # Iterations leave no garbage, and looking for it takes longer than many a step.
         gc.collect()
         gc.freeze()
         gc.disable()
         for _ in range(self.settings["warmup"]):
-            self.threads.run()
+            self._iterate()
         self._together()
         steps, host, cpu = self._timed()
         gc.enable()
@@ -136,7 +168,7 @@ class _Measurement:
         cpu = [time.process_time_ns()]
         events = [self._event()]
         for _ in range(self.settings["iterations"]):
-            self.threads.run()
+            self._iterate()
             events.append(self._event())
             marks.append(time.perf_counter_ns())
             cpu.append(time.process_time_ns())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, MutableSequence
 from typing import Any
 
-from .calling import Bindings, Do, Layout, bind, constant, data_type, find_operator
+from .calls import Bindings, Do, Layout, bind, constant, data_type, find_operator
 from .collectives import issue
-from .graphs import awaited_after, awaited_before, captured, stretches
 from .guard import Guard, MemoryBudget, Refused, written_by
 from .limits import ReplayError, check_operator
 from .spin import cycles_per_ns, spin_host
@@ -15,6 +14,17 @@ from .storages import bounded
 
 GROUP_MARK = "chakra:group="
 """What the linker takes a collective's group from: gloo's own records name none."""
+
+_FAILURES = (
+    RuntimeError,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+)
+"""What PyTorch, and the guard's own rules, may raise over arguments that do not fit."""
 
 
 class Program:
@@ -26,9 +36,16 @@ class Program:
     """
 
     def __init__(
-        self, torch: Any, plan: dict[str, Any], device: str, groups: list[Any], budget: MemoryBudget
+        self,
+        torch: Any,
+        plan: dict[str, Any],
+        device: str,
+        groups: list[Any],
+        budget: MemoryBudget,
+        position: MutableSequence[int] | None = None,
     ) -> None:
         self.torch, self.plan, self.device, self.groups = torch, plan, device, groups
+        self._position = position if position is not None else [0, 0]
         self.slots: list[Any] = [None] * plan["slots"]
         self.works: dict[int, Any] = {}
         self.marking = False
@@ -50,15 +67,17 @@ class Program:
 
     # --- the first iteration ------------------------------------------------------------------
 
-    def check(self) -> None:
-        """One iteration that finds out what cannot be done as it was recorded."""
+    def check(self, before: Callable[[dict[str, Any]], None] = lambda step: None) -> None:
+        """One iteration that finds out what cannot be done as recorded; `before` is called at each step."""
         bindings = Bindings(self.torch)
         for i, step in enumerate(self.plan["steps"]):
+            self._position[1] = i + 1
+            before(step)
             try:
                 why = self._first_time(i, step, bindings)
             except Refused as refused:
                 why = str(refused)
-            except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as error:
+            except _FAILURES as error:
                 if step["do"] != "call" or _fatal(self.torch, error):
                     raise ReplayError(f"step {i} ({step.get('op', step['do'])}): {error}") from None
                 why = str(error).partition("\n")[0] or type(error).__name__
@@ -171,7 +190,7 @@ class Program:
         return self._placed(i, after_gap)
 
     def _call(self, i: int, step: dict[str, Any]) -> Do:
-        check_operator(step["op"], i)
+        check_operator(step, i)
         if step["op"] == _ALIAS:  # PyTorch does not hold it against the storage; this it does
             step.update(op="aten::as_strided", overload="", args=[*step["args"][:3]], kwargs={})
         found = find_operator(self.torch, step)
@@ -412,3 +431,61 @@ def _fatal(torch: Any, error: Exception) -> bool:
     text = str(error)
     kinds = [torch.OutOfMemoryError] if hasattr(torch, "OutOfMemoryError") else []
     return isinstance(error, tuple(kinds)) or "CUDA error" in text or "not enough memory" in text
+
+
+# --- graphs ----------------------------------------------------------------------------------------
+
+
+def stretches(steps: list[dict[str, Any]]) -> list[range]:
+    """Every run of consecutive steps of one graph."""
+    out: list[range] = []
+    numbers = [step.get("graph", 0) for step in steps]
+    for i, number in enumerate(numbers):
+        if number and (not i or numbers[i - 1] != number):
+            out.append(range(i, i + 1))
+        elif number:
+            out[-1] = range(out[-1].start, i + 1)
+    return out
+
+
+def awaited_before(steps: list[dict[str, Any]], inside: range) -> list[int]:
+    """Steps before a graph that its own wait for, so that its launch has to."""
+    causes = {c for i in inside for c in steps[i].get("after", [])}
+    return sorted(causes - set(inside))
+
+
+def awaited_after(steps: list[dict[str, Any]], inside: range) -> list[int]:
+    """Steps of a graph that others wait for: they are done when the whole graph is."""
+    others = (s for i, s in enumerate(steps) if i not in inside)
+    return sorted({c for s in others for c in s.get("after", [])} & set(inside))
+
+
+def captured(
+    torch: Any, device: str, steps: list[dict[str, Any]], inside: range, do: Mapping[int, Do]
+) -> Any:
+    """A graph of these steps; streams beside the first step's fork from it and join it at the end.
+
+    Events recorded in a capture are known to that capture alone, so that these are its own.
+    """
+    cuda = torch.cuda
+    first = steps[inside[0]].get("stream", 0)
+    beside = {steps[i].get("stream", 0) for i in inside} - {first}
+    streams = {number: cuda.Stream(device) for number in sorted(beside)}
+    done = {c: cuda.Event() for i in inside for c in steps[i].get("after", []) if c in inside}
+    graph = cuda.CUDAGraph()
+    cuda.synchronize()
+    with cuda.graph(graph):
+        here = cuda.current_stream()
+        for stream in streams.values():
+            stream.wait_stream(here)
+        for i in inside:
+            with cuda.stream(streams.get(steps[i].get("stream", 0))):
+                for cause in steps[i].get("after", []):
+                    if cause in done:
+                        cuda.current_stream().wait_event(done[cause])
+                do[i]()
+                if i in done:
+                    done[i].record()
+        for stream in streams.values():
+            here.wait_stream(stream)
+    return graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .calling import data_type, find_operator
+from .calls import data_type, find_operator
 from .guard import Guard
 from .limits import ReplayError
 

@@ -1,12 +1,14 @@
-"""All ranks of a replay on this machine: started together, and none left when one fails.
+"""Ranks of a replay on this machine, each in a process of its own; none is left when one fails.
 
-Every rank has a pipe to the process that started it. A line in it says which rank failed; its end says
-that the starter is gone. In both cases the rank ends itself, whatever it is waiting for.
+Every rank has a pipe to the process that started it. A line in it says which rank failed; its end says that
+the starter is gone. In both cases the rank ends itself, whatever it is waiting for. Where a rank is in its
+plan it writes into memory that its starter sees too, so that the starter can say what ended it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import signal
 import subprocess
@@ -17,24 +19,33 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .limits import ReplayError
+from .confine import bare_environment
+from .limits import ReplayError, read_plan
 
 _POLL_S = 0.02
 _GRACE_S = 3.0
-PIPE = "CHAKRA_REPLAY_PIPE"
+PIPE, _POSITION = "CHAKRA_REPLAY_PIPE", "CHAKRA_REPLAY_POSITION"
+STORE = "CHAKRA_REPLAY_STORE"
 FOLLOWED = "; this rank ends with it"
 _TOLD, _ORPHANED = 3, 4
 
 
-def supervise(folder: Path, ranks: int, settings: dict[str, Any]) -> int:
-    """Run all ranks and wait for them; the first failure ends them all."""
+def supervise(folder: Path, ranks: list[dict[str, str]], settings: dict[str, Any]) -> int:
+    """Run ranks, each with these variables, and wait for them; the first failure ends them all."""
+    settings["out"].mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="chakra-replay-") as scratch:
-        workers = [_Worker(folder, r, ranks, scratch, settings) for r in range(ranks)]
+        workers = [_Worker(folder, rank, scratch, settings) for rank in ranks]
         try:
             return _wait(workers)
         finally:
             for worker in workers:
                 worker.end()
+
+
+def local_ranks(count: int) -> list[dict[str, str]]:
+    """The variables of all ranks of a replay on this machine, as a launcher would set them."""
+    world = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+    return [{**world, "RANK": str(r), "LOCAL_RANK": str(r)} for r in range(count)]
 
 
 def _wait(workers: list[_Worker]) -> int:
@@ -52,13 +63,24 @@ def _wait(workers: list[_Worker]) -> int:
 def _report(failed: _Worker, workers: list[_Worker]) -> int:
     """Tell the others who failed, give them a moment to say so, and say it here."""
     how = describe_exit(failed.process.returncode)
+    if failed.process.returncode < 0:
+        how += failed.place()
     for worker in workers:
         if worker is not failed:
             worker.tell(f"rank {failed.rank} {how}")
     deadline = time.monotonic() + _GRACE_S
     while time.monotonic() < deadline and any(w.process.poll() is None for w in workers):
         time.sleep(_POLL_S)
-    raise ReplayError(f"rank {failed.rank} {how}; the replay was ended")
+    cure = _CURES.get(-failed.process.returncode, "")
+    raise ReplayError(f"rank {failed.rank} {how}; the replay was ended{cure}")
+
+
+_OTHERWISE = "; chakra replay --mode emulate calls no operators"
+_CURES: dict[int, str] = {
+    signal.SIGXCPU: f", since it took more processor time than --timeout lets a step take{_OTHERWISE}",
+    **dict.fromkeys((signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGABRT), _OTHERWISE),
+}
+"""What to do about a rank that ended so."""
 
 
 def describe_exit(code: int) -> str:
@@ -75,11 +97,15 @@ class _Worker:
     """One rank's process, and the pipe through which it is told of failures."""
 
     def __init__(
-        self, folder: Path, rank: int, ranks: int, scratch: str, settings: dict[str, Any]
+        self, folder: Path, rank: dict[str, str], scratch: str, settings: dict[str, Any]
     ) -> None:
-        self.rank = rank
+        self.rank, self._folder = int(rank["RANK"]), folder
         reader, self._pipe = os.pipe()
         os.set_inheritable(reader, True)
+        home = Path(scratch) / f"rank_{self.rank}"
+        home.mkdir()
+        self._position = home / "position"
+        self._position.write_bytes(bytes(_WORDS * 4))
         command = [
             sys.executable,
             str(folder / "run.py"),
@@ -94,13 +120,25 @@ class _Worker:
             str(settings["timeout_s"]),
             *(() if settings["profile"] else ("--no-profile",)),
         ]
-        places = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks}
-        environment = {**os.environ, **{k: str(v) for k, v in places.items()}}
-        environment |= {PIPE: str(reader), "CHAKRA_REPLAY_STORE": f"{scratch}/store"}
+        environment = bare_environment({**os.environ, **rank}, str(home))
+        environment |= {PIPE: str(reader), _POSITION: str(self._position)}
+        if "MASTER_ADDR" not in environment:  # no launcher: they meet in a file
+            environment[STORE] = f"{scratch}/store"
         self.process = subprocess.Popen(
             command, env=environment, pass_fds=[reader], stdin=subprocess.DEVNULL
         )
         os.close(reader)
+
+    def place(self) -> str:
+        """Where in its plan it was when it ended: ` in step 3 (aten::mm)`."""
+        iteration, step = memoryview(self._position.read_bytes()).cast("i")
+        if iteration:
+            return f" in iteration {iteration}"
+        try:
+            what = read_plan(self._folder / f"plan_{self.rank}.json.gz")["steps"][step - 1]
+        except (ReplayError, LookupError):
+            return ""
+        return f" in step {step - 1} ({what.get('op', what['do'])})" if step else ""
 
     def tell(self, message: str) -> None:
         """Say which rank failed."""
@@ -115,6 +153,20 @@ class _Worker:
         if self._pipe >= 0:
             os.close(self._pipe)
             self._pipe = -1
+
+
+_WORDS = 2
+"""Numbers that say where a rank is: the iteration after the first, and the step of the first, both from 1
+on."""
+
+
+def shared_position() -> Any:
+    """Two numbers that the starter can read, whatever becomes of this process; a list without a starter."""
+    path = os.environ.pop(_POSITION, "")
+    if not path:
+        return [0] * _WORDS
+    with Path(path).open("r+b") as file:
+        return memoryview(mmap.mmap(file.fileno(), _WORDS * 4)).cast("i")
 
 
 def watch_parent() -> None:

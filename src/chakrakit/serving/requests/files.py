@@ -1,4 +1,10 @@
-"""Files of requests, told apart by what they hold: CSV, JSON lines, a benchmark's JSON, Parquet."""
+"""Reads files of requests, recognized by their content: CSV, JSON lines, a benchmark's JSON, Parquet.
+
+JSON lines may be Mooncake's, LLMServingSim's (with sessions) or plain; fields are recognized by name.
+Mooncake has `timestamp` in ms, `input_length`, `output_length` and `hash_ids` of 512 tokens. LLMServingSim
+has `arrival_time_ns`, `input_toks`, `output_toks` and `block_ids` of 16 tokens, or the token ids themselves;
+a session has `sub_requests`, each with the time a tool takes before the next.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +27,10 @@ from chakrakit.configuration import decode_json
 from chakrakit.errors import ConfigError, FormatError, nearest
 from chakrakit.passes.base import split
 from chakrakit.serving.requests.processes import PROCESSES, generated
-from chakrakit.serving.requests.stream import Stream, stream_of
+from chakrakit.serving.requests.stream import RequestStream, stream_of
 from chakrakit.trace.files import check_columns, read_parquet, unpacked
 
-# JSON lines of requests: Mooncake's, LLMServingSim's (with sessions), and plain ones.
-#
-# Fields are known by name. Mooncake: timestamp in ms, input_length, output_length, hash_ids of 512 tokens.
-# LLMServingSim: arrival_time_ns, input_toks, output_toks, block_ids of 16 tokens, or the token ids
-# themselves; a session has sub_requests, each with the time a tool takes before the next.
+# --- JSON lines ---------------------------------------------------------------------------------
 
 
 _TIMES = {
@@ -45,13 +47,14 @@ _IDS = {"hash_ids": 512, "block_ids": 16}
 _TOKENS = ("input_tok_ids", "input_token_ids", "prompt_token_ids")
 _NAMES = ("id", "request_id")
 _LARGEST, _MOST_PRIORITY = 1e300, 2**31
+"""A larger number would overflow a float when scaled, or 32 bits, and is refused with its line."""
 TOKEN_UNIT = 16
-"""Tokens that one name stands for where a file has the tokens themselves."""
+"""Tokens that one id of content stands for where a file has the tokens themselves: a block of vLLM's."""
 
 
 @dataclass
 class _Rows:
-    """Columns as they grow, line by line."""
+    """The columns of a stream, filled line by line."""
 
     path: str
     seconds: list[float] = field(default_factory=list)
@@ -67,7 +70,7 @@ class _Rows:
     def add(
         self, row: dict[str, Any], line: int, after: int = -1, delay: float | None = None
     ) -> None:
-        """One request; in a session it waits for its predecessor and then `delay` seconds."""
+        """Adds a request; in a session it waits for its predecessor and then `delay` seconds."""
         session = row.get("session_id")
         if after < 0 and session is not None and str(session) in self.sessions:
             after = self.sessions[str(session)]
@@ -82,9 +85,9 @@ class _Rows:
         if session is not None:
             self.sessions[str(session)] = len(self.after) - 1
 
-    def wait(self, said: object, line: int) -> float:
-        """Seconds that a tool takes."""
-        return self._number(said, "tool_duration_ns", line) * 1e-9
+    def wait(self, nanoseconds: object, line: int) -> float:
+        """The seconds that a tool takes, from its nanoseconds."""
+        return self._number(nanoseconds, "tool_duration_ns", line) * 1e-9
 
     def _time(self, row: dict[str, Any], line: int) -> float:
         for name, scale in _TIMES.items():
@@ -94,14 +97,14 @@ class _Rows:
             f"line {line} has no arrival time: one of {', '.join(_TIMES)}", path=self.path
         )
 
-    def _length(self, row: dict[str, Any], names: Sequence[str], line: int, what: str) -> float:
+    def _length(self, row: dict[str, Any], names: Sequence[str], line: int, part: str) -> float:
         for name in names:
             if name in row:
                 return self._number(row[name], name, line)
-        if what == "prompt" and (tokens := next((row[n] for n in _TOKENS if n in row), None)):
+        if part == "prompt" and (tokens := next((row[n] for n in _TOKENS if n in row), None)):
             return float(len(self._tokens(tokens, line)))
         raise FormatError(
-            f"line {line} has no {what} length: one of {', '.join(names)}", path=self.path
+            f"line {line} has no {part} length: one of {', '.join(names)}", path=self.path
         )
 
     def _number(self, value: object, name: str, line: int) -> float:
@@ -117,7 +120,7 @@ class _Rows:
         return value
 
     def _tokens(self, tokens: object, line: int) -> list[int]:
-        """Token ids, each of 32 bits and so never too large."""
+        """The token ids of a prompt, checked to fit in 32 bits."""
         if not isinstance(tokens, list) or not all(
             isinstance(t, int) and abs(t) < 2**32 for t in tokens
         ):
@@ -151,15 +154,15 @@ class _Rows:
 
 
 def _chained(tokens: Sequence[int]) -> Iterator[int]:
-    """A name for each full unit of tokens, which depends on everything before it."""
+    """An id for each full unit of tokens, which depends on all tokens before it too."""
     state = blake2b(digest_size=8)
     for start in range(0, len(tokens) - TOKEN_UNIT + 1, TOKEN_UNIT):
         state.update(np.array(tokens[start : start + TOKEN_UNIT], np.int64).tobytes())
         yield int.from_bytes(state.copy().digest(), "little")
 
 
-def read_json_lines(data: bytes, path: str) -> Stream:
-    """A request, or a session of several, on each line."""
+def read_json_lines(data: bytes, path: str) -> RequestStream:
+    """The stream of JSON lines, each of which is a request or a session of several."""
     rows = _Rows(path)
     lines = []
     for number, text in enumerate(data.split(b"\n"), 1):
@@ -169,9 +172,9 @@ def read_json_lines(data: bytes, path: str) -> Stream:
     if not lines:
         raise FormatError("has no requests", path=path)
     times = np.array(rows.seconds)
-    own = np.array(rows.after) < 0
-    if times[own].min(initial=np.inf) > 1e8:  # dates
-        times = np.where(own, times - times[own].min(), times)
+    has_arrival = np.array(rows.after) < 0
+    if times[has_arrival].min(initial=np.inf) > 1e8:  # dates
+        times = np.where(has_arrival, times - times[has_arrival].min(), times)
     return stream_of(
         times,
         rows.prompt,
@@ -211,14 +214,17 @@ def _line(rows: _Rows, row: dict[str, Any], number: int) -> None:
         rows.add({**shared, **part}, number, after=len(rows.after) - 1, delay=wait)
 
 
+# --- files of any format ------------------------------------------------------------------------
+
+
 DATES_FROM = 1e8
 """Seconds above this are dates (after 1973), not times since the start."""
 DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises of text that is no JSON, or is nested without end."""
+"""What msgspec raises for text that is not JSON, or is nested too deeply."""
 
 
-def read_requests(path: str | Path, seed: int = 0) -> Stream:
-    """The requests of a file."""
+def read_requests(path: str | Path, seed: int = 0) -> RequestStream:
+    """The stream of a file, whose format is recognized by its content."""
     file = Path(path)
     try:
         data = file.read_bytes()
@@ -237,8 +243,8 @@ def read_requests(path: str | Path, seed: int = 0) -> Stream:
     return _csv(data, str(path))
 
 
-def _json(data: bytes, path: str, seed: int) -> Stream:
-    """One document, or one on each line."""
+def _json(data: bytes, path: str, seed: int) -> RequestStream:
+    """The stream of a JSON document, or of JSON lines."""
     first, _, rest = data.strip().partition(b"\n")
     try:
         document = msgspec.json.decode(first)
@@ -251,50 +257,50 @@ def _json(data: bytes, path: str, seed: int) -> Stream:
     return read_json_lines(data, path)
 
 
-def _document(data: bytes, path: str, seed: int) -> Stream:
-    found = decode_json(data, object, path, "a file of requests, in JSON or JSON lines")
-    if isinstance(found, dict) and "input_lens" in found:
-        return _benchmark(found, path, seed)
-    rows = found.get("requests") if isinstance(found, dict) else found
+def _document(data: bytes, path: str, seed: int) -> RequestStream:
+    document = decode_json(data, object, path, "a file of requests, in JSON or JSON lines")
+    if isinstance(document, dict) and "input_lens" in document:
+        return _benchmark(document, path, seed)
+    rows = document.get("requests") if isinstance(document, dict) else document
     if isinstance(rows, list):
         return read_json_lines(b"\n".join(msgspec.json.encode(row) for row in rows), path)
     raise FormatError("has no `input_lens`, as the JSON of `vllm bench serve` does", path=path)
 
 
-def _benchmark(found: dict[str, Any], path: str, seed: int) -> Stream:
-    """What `vllm bench serve --save-detailed` writes: lengths, and start times or a rate."""
-    prompt, output = found["input_lens"], found.get("output_lens")
+def _benchmark(document: dict[str, Any], path: str, seed: int) -> RequestStream:
+    """The stream of what `vllm bench serve --save-detailed` writes: lengths, and start times or a rate."""
+    prompt, output = document["input_lens"], document.get("output_lens")
     if not isinstance(prompt, list) or not isinstance(output, list) or len(prompt) != len(output):
         raise FormatError("`input_lens` and `output_lens` must be lists of one length", path=path)
     sizes = _floats(prompt, "input_lens", path), _floats(output, "output_lens", path)
-    starts = found.get("start_times")
+    starts = document.get("start_times")
     if isinstance(starts, list) and starts and len(starts) == len(prompt):
         times = _floats(starts, "start_times", path)
         order = np.argsort(times, kind="stable")
-        own = times[order] - times[order[0]]
-        return stream_of(own, sizes[0][order], sizes[1][order], where=path)
-    times = _paced(found.get("request_rate", "inf"), len(prompt), seed, path)
-    at_once = _at_once(found.get("max_concurrency"), path)
+        since_first = times[order] - times[order[0]]
+        return stream_of(since_first, sizes[0][order], sizes[1][order], where=path)
+    times = _paced(document.get("request_rate", "inf"), len(prompt), seed, path)
+    at_once = _at_once(document.get("max_concurrency"), path)
     return stream_of(times, *sizes, where=path, concurrency=at_once)
 
 
 def _floats(values: list[Any], name: str, path: str) -> Any:
     if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
         raise FormatError(f"`{name}` must be a list of numbers", path=path)
-    return np.array([float(v) if abs(v) < _FILES_LARGEST else np.nan for v in values], np.float64)
+    return np.array([float(v) if abs(v) < _LARGEST else np.nan for v in values], np.float64)
 
 
-def _at_once(said: object, path: str) -> int:
-    """How many requests are under way at most; 0 for any number."""
-    if said is None:
+def _at_once(limit: object, path: str) -> int:
+    """The most requests at the same time; 0 for no limit."""
+    if limit is None:
         return 0
-    if not isinstance(said, int) or not 0 <= said < 2**31 - 1:
-        raise FormatError(f"`max_concurrency` is {said!r:.40}; it should be 1 or more", path=path)
-    return said
+    if not isinstance(limit, int) or not 0 <= limit < 2**31 - 1:
+        raise FormatError(f"`max_concurrency` is {limit!r:.40}; it should be 1 or more", path=path)
+    return limit
 
 
 def _paced(rate: object, count: int, seed: int, path: str) -> Any:
-    """Arrivals at a rate: Poisson, as the benchmark itself draws them; all at once where it is inf."""
+    """Arrival times at a rate, Poisson as in the benchmark itself; all 0 for an infinite rate."""
     try:
         value = float(rate)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -308,10 +314,10 @@ def _paced(rate: object, count: int, seed: int, path: str) -> Any:
 
 # --- tables -------------------------------------------------------------------------------------
 
-_FILES_LARGEST = 1e300
 _LONGEST_NS = 10 * 365.25 * 86_400e9
-_FILES_TIMES = ("arrival_s", "timestamp", "arrival_time", "arrival")
-_FILES_PROMPTS = (
+"""Ten years: dates further apart are a mistake in the file."""
+_TABLE_TIMES = ("arrival_s", "timestamp", "arrival_time", "arrival")
+_TABLE_PROMPTS = (
     "prompt",
     "contexttokens",
     "request tokens",
@@ -319,7 +325,7 @@ _FILES_PROMPTS = (
     "input_length",
     "num_prefill_tokens",
 )
-_FILES_OUTPUTS = (
+_TABLE_OUTPUTS = (
     "output",
     "generatedtokens",
     "response tokens",
@@ -329,12 +335,12 @@ _FILES_OUTPUTS = (
 )
 
 
-def _csv(data: bytes, path: str) -> Stream:
+def _csv(data: bytes, path: str) -> RequestStream:
     return _table(csv_table(data, path), path, first_line=2)
 
 
 def csv_table(data: bytes, path: str) -> pa.Table:
-    """A CSV with one line of names, in UTF-8."""
+    """The table of a CSV in UTF-8, whose first line has the names of columns."""
     try:
         data.decode("utf-8")  # pyarrow does not check the names of columns
         table = csv.read_csv(io.BytesIO(data))
@@ -344,26 +350,29 @@ def csv_table(data: bytes, path: str) -> pa.Table:
     return table
 
 
-def _parquet(data: bytes, path: str) -> Stream:
+def _parquet(data: bytes, path: str) -> RequestStream:
     return _table(read_parquet(io.BytesIO(data), path), path, first_line=1)
 
 
-def _column(table: pa.Table, names: tuple[str, ...], path: str, what: str) -> pa.ChunkedArray:
-    found = {c.strip().lower(): c for c in table.column_names}
+def _column(table: pa.Table, names: tuple[str, ...], path: str, meaning: str) -> pa.ChunkedArray:
+    spelling = {c.strip().lower(): c for c in table.column_names}
     for name in names:
-        if name in found:
-            return table.column(found[name])
+        if name in spelling:
+            return table.column(spelling[name])
     raise FormatError(
-        f"has no column for {what}: one of {', '.join(names)}; it has {', '.join(table.column_names)}",
+        f"has no column for {meaning}: one of {', '.join(names)}; it has {', '.join(table.column_names)}",
         path=path,
     )
 
 
-def _table(table: pa.Table, path: str, first_line: int) -> Stream:
-    times = _seconds(_column(table, _FILES_TIMES, path, "arrival times"), path)
+def _table(table: pa.Table, path: str, first_line: int) -> RequestStream:
+    times = _seconds(_column(table, _TABLE_TIMES, path, "arrival times"), path)
     prompt, output = (
-        _numbers(_column(table, names, path, what), path, what)
-        for names, what in ((_FILES_PROMPTS, "prompt lengths"), (_FILES_OUTPUTS, "output lengths"))
+        _numbers(_column(table, names, path, meaning), path, meaning)
+        for names, meaning in (
+            (_TABLE_PROMPTS, "prompt lengths"),
+            (_TABLE_OUTPUTS, "output lengths"),
+        )
     )
     notes: tuple[str, ...] = ()
     failed = output == 0
@@ -381,9 +390,12 @@ def _table(table: pa.Table, path: str, first_line: int) -> Stream:
     return stream_of(times, prompt, output, where=path, first_line=first_line, **more)
 
 
-def _identifiers(said: list[Any], path: str) -> list[list[int]]:
-    ids = [[] if own is None else own for own in said]
-    if not all(isinstance(own, list) and all(isinstance(i, int) for i in own) for own in ids):
+def _identifiers(lists: list[Any], path: str) -> list[list[int]]:
+    ids = [[] if prompt_ids is None else prompt_ids for prompt_ids in lists]
+    if not all(
+        isinstance(prompt_ids, list) and all(isinstance(i, int) for i in prompt_ids)
+        for prompt_ids in ids
+    ):
         raise FormatError("hash_ids must be lists of whole numbers", path=path)
     return ids
 
@@ -414,32 +426,29 @@ def _dates(column: pa.ChunkedArray, path: str) -> Any:
     except ValueError as error:
         raise FormatError(f"arrival times: {error}", path=path) from None
     if np.isnat(stamps).any():
-        raise FormatError("arrival times: some are no dates", path=path)
+        raise FormatError("arrival times: some are not dates", path=path)
     nanos = stamps.astype(np.int64).astype(np.float64)
     if np.ptp(nanos) > _LONGEST_NS:
         raise FormatError("arrival times: the dates are more than ten years apart", path=path)
     return (stamps - stamps[0]).astype(np.int64) / 1e9
 
 
-def _numbers(column: pa.ChunkedArray, path: str, what: str) -> Any:
+def _numbers(column: pa.ChunkedArray, path: str, meaning: str) -> Any:
     try:
         return np.asarray(column.cast(pa.float64()).fill_null(float("nan")).to_numpy())
     except pa.ArrowException as error:
-        raise FormatError(f"{what}: {error}", path=path) from None
+        raise FormatError(f"{meaning}: {error}", path=path) from None
 
 
-# What `--requests` may be: a file, or a process as `name{field=value}`.
-
-
-def requests_from(text: str | Stream, seed: int | None = None) -> Stream:
-    """The stream that a text means. A seed given here wins over the text's own."""
-    if isinstance(text, Stream):
+def requests_from(text: str | RequestStream, seed: int | None = None) -> RequestStream:
+    """The stream of a file or of a process `name{field=value}`; `seed` overrides that of the text."""
+    if isinstance(text, RequestStream):
         return text
     name = text.partition("{")[0].strip()
     if name not in PROCESSES or Path(text).is_file():
         if not Path(text).is_file():
-            known = ", ".join(f"{p}{{…}}" for p in PROCESSES)
-            raise ConfigError(f"--requests {text}: neither a file nor one of {known}")
+            processes = ", ".join(f"{p}{{…}}" for p in PROCESSES)
+            raise ConfigError(f"--requests {text}: neither a file nor one of {processes}")
         return read_requests(text, seed or 0)
     _, fields = split(text, "--requests")
     if seed is not None:

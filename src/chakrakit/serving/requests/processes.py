@@ -1,4 +1,4 @@
-"""Requests that nobody recorded: arrival processes, lengths, shared prefixes, sessions. Seeded.
+"""Draws random requests: arrival processes, lengths, shared prefixes, sessions; all from a seed.
 
     poisson{rate=4, prompt=512, output=128}          independent arrivals
     gamma{rate=4, cv=2, …}                           burstier (cv > 1) or more regular (cv < 1)
@@ -22,23 +22,24 @@ from numpy.typing import NDArray
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import PS_PER_S
-from chakrakit.serving.requests.stream import MOST_SECONDS, Stream
-
-# Lengths of prompts and outputs: a number, or a distribution to draw from.
-
+from chakrakit.serving.requests.stream import MOST_SECONDS, RequestStream
 
 _ARITY = {"fixed": 1, "exponential": 1, "geometric": 1, "lognormal": 2, "uniform": 2}
 
 
-class Lengths(msgspec.Struct, frozen=True):
-    """`fixed` MEAN, `exponential` MEAN, `geometric` MEAN, `lognormal` MEAN CV, `uniform` LOW HIGH."""
+class LengthDistribution(msgspec.Struct, frozen=True):
+    """The distribution of lengths of prompts or outputs.
+
+    Kinds and values: `fixed` MEAN, `exponential` MEAN, `geometric` MEAN, `lognormal` MEAN CV, `uniform`
+    LOW HIGH.
+    """
 
     kind: str
     values: tuple[float, ...]
 
     @classmethod
-    def parse(cls, text: str, what: str) -> Lengths:
-        """From `512` or `lognormal:512:0.8`."""
+    def parse(cls, text: str, part: str) -> LengthDistribution:
+        """The distribution of a text such as `512` or `lognormal:512:0.8`."""
         kind, *rest = str(text).split(":")
         if not rest:
             kind, rest = "fixed", [kind]
@@ -48,15 +49,15 @@ class Lengths(msgspec.Struct, frozen=True):
             values = ()
         if _ARITY.get(kind) != len(values) or not all(0 < v < 1e9 for v in values):
             raise ConfigError(
-                f"{what} length {text!r}: give a number above 0, or lognormal:MEAN:CV, uniform:LOW:HIGH, "
+                f"{part} length {text!r}: give a number above 0, or lognormal:MEAN:CV, uniform:LOW:HIGH, "
                 "exponential:MEAN or geometric:MEAN"
             )
         if kind == "uniform" and values[0] > values[1]:
-            raise ConfigError(f"{what} length {text!r}: the lower bound is above the upper one")
+            raise ConfigError(f"{part} length {text!r}: the lower bound is above the upper one")
         return cls(kind, values)
 
     def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-        """Whole numbers, 1 or more."""
+        """Draws lengths: whole numbers, 1 or more."""
         first, last = self.values[0], self.values[-1]
         if self.kind == "fixed":
             drawn = np.full(count, first)
@@ -73,18 +74,19 @@ class Lengths(msgspec.Struct, frozen=True):
 
 
 UNIT = 16
+"""Tokens that one id of content stands for: a block of vLLM's, which shares prefixes by blocks."""
 _MOST = 20_000_000
-"""Of anything that is drawn one by one, or named: requests, clients, parts of prompts; a gigabyte or two."""
+"""Requests, clients or parts of prompts: whatever is drawn one by one, in a gigabyte or two of memory."""
 
 
-def refuse_more(count: int, what: str) -> None:
-    """A ConfigError where there would be more than can be drawn."""
+def refuse_more(count: int, quantity: str) -> None:
+    """Raises an error where more would be drawn than fits in memory."""
     if count > _MOST:
-        raise ConfigError(f"requests: {what} is {count:,}; {_MOST:,} is the most")
+        raise ConfigError(f"requests: {quantity} is {count:,}; {_MOST:,} is the most")
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every process has. Requests are drawn from the seed and nothing else."""
+    """The fields of every process. The seed alone determines the requests."""
 
     n: int = 1000
     rate: float = 1.0
@@ -99,7 +101,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     seed: int = 0
 
     def check(self) -> None:
-        """Every number makes sense."""
+        """Raises an error where a number is out of range."""
         if self.n < 1 or self.turns < 1 or self.prefixes < 1 or self.priorities < 1:
             raise ConfigError("requests: n, turns, prefixes and priorities must be 1 or more")
         if not 0 < self.rate < float("inf"):
@@ -110,12 +112,12 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             refuse_more(getattr(self, name), name)
 
     def arrivals(self, rng: np.random.Generator, count: int) -> F64:
-        """Seconds, in order."""
+        """Arrival times in seconds, ascending."""
         return np.asarray(np.cumsum(rng.exponential(1 / self.rate, count)))
 
     @property
     def at_once(self) -> int:
-        """Requests that are under way at any time; 0 where times decide."""
+        """The constant number of requests at the same time; 0 where arrival times decide."""
         return 0
 
 
@@ -124,7 +126,7 @@ class Poisson(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Gamma(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Gaps with a coefficient of variation."""
+    """Arrivals whose gaps have a coefficient of variation `cv`."""
 
     cv: float = 1.0
 
@@ -139,7 +141,7 @@ class Bursts(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
     size: int = 10
 
     def arrivals(self, rng: np.random.Generator, count: int) -> F64:
-        """The same time for each of a group."""
+        """Arrival times, equal within a group."""
         if self.size < 1:
             raise ConfigError(f"requests: bursts of {self.size}; give 1 or more")
         groups = -(-count // self.size)
@@ -148,7 +150,7 @@ class Bursts(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Clients(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A mixture: client k has a share of the rate in proportion to 1 / k, and gaps of its own."""
+    """A mixture of clients: client k has a share of the rate proportional to 1 / k, and its own gaps."""
 
     clients: int = 10
     cv: float = 1.0
@@ -165,12 +167,12 @@ class Clients(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Closed(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A fixed number of requests under way."""
+    """A fixed number of requests at the same time: a new one arrives when another ends."""
 
     concurrency: int = 1
 
     def arrivals(self, rng: np.random.Generator, count: int) -> F64:
-        """Ends decide, not times."""
+        """Zeros, as arrivals follow from the ends of requests."""
         return np.zeros(count)
 
     @property
@@ -198,14 +200,14 @@ def _gaps(rng: np.random.Generator, rate: float, cv: float, count: int) -> F64:
     return np.asarray(rng.gamma(1 / cv**2, cv**2 / rate, count))
 
 
-def generated(process: Process) -> Stream:
+def generated(process: Process) -> RequestStream:
     """The stream of a process."""
     process.check()
     rng = np.random.default_rng((process.seed, 19))
     sessions = -(-process.n // process.turns)
     times = process.arrivals(rng, sessions)
-    prompt = Lengths.parse(process.prompt, "prompt").draw(rng, process.n)
-    output = Lengths.parse(process.output, "output").draw(rng, process.n)
+    prompt = LengthDistribution.parse(process.prompt, "prompt").draw(rng, process.n)
+    output = LengthDistribution.parse(process.output, "output").draw(rng, process.n)
     number = np.arange(process.n)
     session, turn = number // process.turns, number % process.turns
     if process.turns > 1:
@@ -219,25 +221,25 @@ def generated(process: Process) -> Stream:
             f"shorter think, so that it comes before {MOST_SECONDS:,.0f} s"
         )
     ids, offsets = _ids(process, rng, prompt, session)
-    return Stream(
-        np.rint(seconds * PS_PER_S).astype(np.int64),
-        prompt,
-        output,
-        after.astype(np.int64),
-        rng.integers(0, process.priorities, process.n),
-        _adapters(process, rng),
-        offsets,
-        ids,
+    return RequestStream(
+        arrival_ps=np.rint(seconds * PS_PER_S).astype(np.int64),
+        prompt=prompt,
+        output=output,
+        after=after.astype(np.int64),
+        priority=rng.integers(0, process.priorities, process.n),
+        adapter=_adapters(process, rng),
+        offsets=offsets,
+        ids=ids,
         unit=UNIT,
         concurrency=process.at_once,
     )
 
 
 def _history(prompt: Any, output: Any, session: Any, turn: Any) -> NDArray[np.int64]:
-    """A turn's prompt begins with everything said before in its session."""
-    said = np.cumsum(prompt + output) - (prompt + output)
+    """Prompt lengths with the history: a turn's prompt begins with all earlier turns of its session."""
+    tokens_before = np.cumsum(prompt + output) - (prompt + output)
     first = np.flatnonzero(turn == 0)
-    return np.asarray(prompt + said - said[first][session], np.int64)
+    return np.asarray(prompt + tokens_before - tokens_before[first][session], np.int64)
 
 
 def _adapters(process: Process, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -252,7 +254,7 @@ def _ids(
     prompt: NDArray[np.int64],
     session: NDArray[np.int64],
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Names only where something is shared."""
+    """Ids of content and their offsets by request; ids exist only where content is shared."""
     if process.prefix == 0 and process.turns == 1:
         return np.zeros(0, np.uint64), np.zeros(process.n + 1, np.int64)
     weights = 1 / np.arange(1, process.prefixes + 1)

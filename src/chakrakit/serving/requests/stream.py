@@ -1,6 +1,6 @@
-"""A stream of requests: when each arrives, how long its prompt and its output are, what it shares.
+"""A stream of requests: arrival times, lengths of prompts and outputs, and shared content.
 
-The model of requests knows no file format. Times are picoseconds, as everywhere in the simulators.
+It is independent of file formats. Times are picoseconds, as everywhere in the simulators.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from chakrakit.machines.device import PS_PER_S
 MOST_SECONDS = 2**62 / PS_PER_S
 """Later arrivals would not fit in 64 bits of picoseconds: 53 days."""
 MOST_TOKENS = 2**40
+"""Tokens of a prompt or output: far above any context, and sums over millions of requests fit 64 bits."""
 
 
-@dataclass(frozen=True, eq=False)
-class Stream:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RequestStream:
     """Requests in order of arrival, as parallel arrays.
 
     `after` is the request that must end before this one arrives (-1: none); `arrival_ps` is then the
@@ -42,13 +43,13 @@ class Stream:
     unit: int = 16
     concurrency: int = 0
     names: Sequence[str] | None = None
-    """What the file calls the requests; by default their numbers."""
+    """The names of requests in the file; by default their numbers."""
     notes: tuple[str, ...] = field(default=())
 
     def __len__(self) -> int:
         return len(self.prompt)
 
-    def scaled(self, rate: float = 1.0, prompt: float = 1.0, output: float = 1.0) -> Stream:
+    def scaled(self, rate: float = 1.0, prompt: float = 1.0, output: float = 1.0) -> RequestStream:
         """The same requests arriving `rate` times as fast, with lengths multiplied and rounded."""
         for name, factor in (("rate", rate), ("prompt", prompt), ("output", output)):
             if not 0 < factor < float("inf"):
@@ -62,7 +63,7 @@ class Stream:
         ]
         return replace(self, arrival_ps=times, prompt=lengths[0], output=lengths[1])
 
-    def first(self, count: int) -> Stream:
+    def first(self, count: int) -> RequestStream:
         """Only the first `count` requests."""
         if count < 1:
             raise ConfigError(f"the first {count} requests; give 1 or more")
@@ -75,15 +76,15 @@ class Stream:
         names = None if self.names is None else self.names[:n]
         return replace(self, **cut, offsets=self.offsets[: n + 1], ids=ids, names=names)
 
-    def spread(self, seconds: float, seed: int) -> Stream:
+    def spread(self, seconds: float, seed: int) -> RequestStream:
         """Arrivals moved later by up to `seconds`, evenly at random, for stamps that come in steps."""
         rng = np.random.default_rng((seed, 11))
         moved = self.arrival_ps + (rng.random(len(self)) * seconds * PS_PER_S).astype(np.int64)
         if (self.after >= 0).any():
             raise ConfigError("sessions cannot be spread: a turn follows its predecessor")
-        return self.taken(np.argsort(moved, kind="stable"), arrival_ps=moved)
+        return self.reordered(np.argsort(moved, kind="stable"), arrival_ps=moved)
 
-    def taken(self, order: NDArray[Any], **changed: Any) -> Stream:
+    def reordered(self, order: NDArray[Any], **changed: Any) -> RequestStream:
         """The requests in another order; `changed` replaces columns, in the old order."""
         columns = {
             name: np.asarray(changed.get(name, getattr(self, name)))[order]
@@ -107,46 +108,46 @@ def stream_of(
     where: str = "requests",
     first_line: int = 1,
     **more: Any,
-) -> Stream:
-    """A checked stream. `where` and `first_line` say where an offending request stands."""
+) -> RequestStream:
+    """A checked stream. Errors name the request's line in `where`, counted from `first_line`."""
     times = np.asarray(seconds, np.float64)
     after = np.asarray(more.pop("after", np.full(len(times), -1)), np.int64)
     check_lengths(prompt, "prompt", where, first_line)
     check_lengths(output, "output", where, first_line)
     _check_times(times, after, where, first_line)
     sizes = [0] * len(times) if ids is None else [len(i) for i in ids]
-    flat = [] if ids is None else [i for own in ids for i in own]
+    flat = [] if ids is None else [i for prompt_ids in ids for i in prompt_ids]
     none = np.zeros(len(times), np.int64)
-    return Stream(
-        np.rint(times * PS_PER_S).astype(np.int64),
-        np.asarray(prompt, np.int64),
-        np.asarray(output, np.int64),
-        after,
-        np.asarray(more.pop("priority", none), np.int64),
-        np.asarray(more.pop("adapter", none - 1), np.int64),
-        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        _identifiers(flat),
+    return RequestStream(
+        arrival_ps=np.rint(times * PS_PER_S).astype(np.int64),
+        prompt=np.asarray(prompt, np.int64),
+        output=np.asarray(output, np.int64),
+        after=after,
+        priority=np.asarray(more.pop("priority", none), np.int64),
+        adapter=np.asarray(more.pop("adapter", none - 1), np.int64),
+        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        ids=_identifiers(flat),
         **more,
     )
 
 
 def _identifiers(flat: list[int]) -> U64:
-    """Names of content as 64-bit numbers; larger and negative ones by their low 64 bits."""
+    """Ids of content as 64-bit numbers; of larger and negative ones the low 64 bits."""
     try:
         return np.array(flat, np.uint64) if flat else np.zeros(0, np.uint64)
     except (OverflowError, ValueError):
         return np.array([i & (2**64 - 1) for i in flat], np.uint64)
 
 
-def check_lengths(values: Any, what: str, where: str, first_line: int) -> None:
-    """Lengths are whole numbers from 1 on."""
+def check_lengths(values: Any, part: str, where: str, first_line: int) -> None:
+    """Raises an error unless all lengths are whole numbers from 1 on."""
     array = np.asarray(values, np.float64)
     wrong = ~((array >= 1) & (array <= MOST_TOKENS) & (array == np.floor(array)))
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])
-        shown = "nothing" if np.isnan(array[i]) else f"{array[i]:g}"
+        length = "nothing" if np.isnan(array[i]) else f"{array[i]:g}"
         raise ConfigError(
-            f"{where}, line {first_line + i}: {what} length is {shown}; it must be a whole number, 1 or more"
+            f"{where}, line {first_line + i}: {part} length is {length}; it must be a whole number, 1 or more"
         )
 
 
@@ -160,10 +161,10 @@ def _check_times(times: NDArray[np.float64], after: I64, where: str, first_line:
             f"{where}, line {first_line + i}: arrival at {times[i]} s; it must be 0 or later, "
             f"and before {MOST_SECONDS:,.0f} s"
         )
-    own = np.flatnonzero(after < 0)
-    back = np.flatnonzero(np.diff(times[own]) < 0)
+    with_arrival = np.flatnonzero(after < 0)
+    back = np.flatnonzero(np.diff(times[with_arrival]) < 0)
     if len(back):
-        i, j = int(own[back[0]]), int(own[back[0] + 1])
+        i, j = int(with_arrival[back[0]]), int(with_arrival[back[0] + 1])
         raise ConfigError(
             f"{where}, line {first_line + j}: time goes backwards, from {times[i]:.9g} s "
             f"to {times[j]:.9g} s; sort the requests by arrival"

@@ -1,7 +1,7 @@
-"""Results: figures and tables of a run."""
+"""Results of serving: figures, tables, and the run as traces."""
 
-from chakrakit.serving.results.figures import Served
+from chakrakit.serving.results.figures import ServedRun
 from chakrakit.serving.results.run import expanded, window_of, write_run
 from chakrakit.serving.results.summary import ServeResult, ServiceLevel
 
-__all__ = ["ServeResult", "Served", "ServiceLevel", "expanded", "window_of", "write_run"]
+__all__ = ["ServeResult", "ServedRun", "ServiceLevel", "expanded", "window_of", "write_run"]

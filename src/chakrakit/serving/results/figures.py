@@ -1,4 +1,4 @@
-"""From what the core gives to the figures of a result, and to the table of requests."""
+"""Computes the figures of a result, its energy and the table of requests from the core's arrays."""
 
 from __future__ import annotations
 
@@ -14,28 +14,25 @@ from chakrakit.arrays import F64, I64
 from chakrakit.machines.device import PICO, Device, Draw
 from chakrakit.machines.fabric import Site
 from chakrakit.results import Spread, spread
-from chakrakit.serving.cluster import Outcome, PoolSetup, Setup
+from chakrakit.serving.cluster import PoolSetup, ServingOutcome, Setup
 from chakrakit.serving.results.summary import (
     KvCache,
     PoolFigures,
     ServeResult,
     ServiceLevel,
     gap_spread,
-    met,
+    within_level,
 )
 from chakrakit.serving.steps import StepOperators
 
-# What the devices of engines draw: by the work of their steps where the device says what work takes.
-
-
 IDLE = "idle"
 _CLASSES = {"matmul": "gemm"}
-"""What classes of work are called elsewhere."""
+"""The names of classes of work in other results, where they differ."""
 
 
 @dataclass(frozen=True)
 class EngineLoad:
-    """What the engines of a pool did in all."""
+    """The total work of the engines of a pool."""
 
     role: str
     devices: int
@@ -48,14 +45,14 @@ class EngineLoad:
 
 
 @dataclass(frozen=True)
-class Lengths:
+class RequestLengths:
     """Prompts and outputs of the requests that were served."""
 
     prompt: I64
     output: I64
 
     def attended(self, role: str) -> tuple[float, float]:
-        """Pairs of a query and a cached token, and cached tokens read, of requests in such a pool."""
+        """Pairs of query and cached token, and cached tokens that decoding reads, in a pool of this role."""
         prompt, output = self.prompt.astype(np.float64), self.output.astype(np.float64)
         prefill = float((prompt * (prompt + 1) / 2).sum()) if role != "decode" else 0.0
         decode = float((output * (prompt + output / 2)).sum()) if role != "prefill" else 0.0
@@ -63,9 +60,9 @@ class Lengths:
 
 
 def pool_joules(
-    load: EngineLoad, work: StepOperators, device: Device, lengths: Lengths, seconds: float
+    load: EngineLoad, work: StepOperators, device: Device, lengths: RequestLengths, seconds: float
 ) -> dict[str, float]:
-    """Joules by class of work over a time; `idle` is what devices draw whatever they do."""
+    """Joules by class of work over a time; `idle` is the energy that devices always take."""
     rest = load.devices * seconds
     if device.dynamic is None:
         return {
@@ -74,31 +71,31 @@ def pool_joules(
         }
     draw = Draw(constants=device.dynamic)
     base = (device.idle_power + draw.clock_watts) * rest
-    found: dict[str, float] = {}
+    joules_by_class: dict[str, float] = {}
     for name, flops, moved, dtype in _work(load, work, lengths):
         each = device.dynamic.product(dtype)
         each *= device.dynamic.attention if name == "attention" else 1.0
         through = device.dynamic.memory_pj + device.dynamic.cache_pj
         joules = load.tp * (flops * each + moved * through) * PICO
-        found[name] = found.get(name, 0.0) + joules
+        joules_by_class[name] = joules_by_class.get(name, 0.0) + joules
     most = device.power * device.dynamic.limit_share * load.busy
-    spent = sum(found.values())
+    spent = sum(joules_by_class.values())
     share = min(1.0, max(0.0, most - base * load.busy / max(rest, PICO)) / max(spent, PICO))
-    return {**{name: share * j for name, j in found.items()}, IDLE: base}
+    return {**{name: share * j for name, j in joules_by_class.items()}, IDLE: base}
 
 
 def _work(
-    load: EngineLoad, work: StepOperators, lengths: Lengths
+    load: EngineLoad, work: StepOperators, lengths: RequestLengths
 ) -> Iterator[tuple[str, float, float, str]]:
     """Class, FLOPs, bytes and element type of one tensor-parallel rank's work over all steps."""
-    met = float(work.met(load.tokens / max(1, load.steps))) * load.steps
+    experts_met = float(work.experts_met(load.tokens / max(1, load.steps))) * load.steps
     for o in work.operators:
         if o.comm < 0:
             sums = (
                 load.steps * q.constant
                 + load.tokens * q.tokens
                 + load.sampled * q.sampled
-                + met * q.met
+                + experts_met * q.experts_met
                 for q in (o.flops, o.bytes)
             )
             flops, moved = (o.count * value for value in sums)
@@ -110,24 +107,25 @@ def _work(
 
 
 _MS = 1e-9
+"""Milliseconds in a picosecond."""
 
 
 @dataclass(frozen=True)
-class Served:
-    """A finished run: how it was set up, what came out, and on which devices."""
+class ServedRun:
+    """A finished run: its setup, its outcome and its devices."""
 
     setup: Setup
-    outcome: Outcome
+    outcome: ServingOutcome
     device: Device
     devices_per_engine: tuple[int, ...]
-    """By pool."""
+    """Devices of one engine, by pool."""
     work: tuple[StepOperators, ...]
     """The operators of a step, by pool."""
     site: Site | None = None
     level: ServiceLevel = field(default_factory=ServiceLevel)
 
     def requests_table(self) -> pa.Table:
-        """One row per request; times in seconds, nothing where it did not get there."""
+        """A table with one row per request; times in seconds, null where the request did not get there."""
         r, stream = self.outcome.requests, self.setup.stream
         names = stream.names or [str(i) for i in range(len(stream))]
         return pa.table(
@@ -146,10 +144,10 @@ class Served:
         )
 
     def result(self) -> ServeResult:
-        """All figures."""
+        """All figures of the run."""
         o, served = self.outcome, self._latencies
         tokens, seconds = int(served.output.sum()), self._seconds
-        good = int(met(self.level, served.ttft, served.tpot, served.e2e).sum())
+        good = int(within_level(self.level, served.ttft, served.tpot, served.e2e).sum())
         pools = self._pools(seconds)
         return ServeResult(
             requests=len(self.setup.stream),
@@ -171,7 +169,7 @@ class Served:
             cache_hit_rate=self._total("hit_tokens") / max(1, self._total("asked_tokens")),
             steps=self._total("steps"),
             mean_batch=self._total("pieces") / max(1, self._total("steps")),
-            **self._costs(seconds, Lengths(served.prompt, served.output)),
+            **self._costs(seconds, RequestLengths(served.prompt, served.output)),
             devices=self._devices,
             pools=pools,
             step_times=self.setup.pools[0].cost.about,
@@ -182,7 +180,7 @@ class Served:
         )
 
     def percentiles(self, share: float) -> tuple[float, float, float]:
-        """Milliseconds to the first token, per token and in all that this share of requests is within."""
+        """Milliseconds to the first token, per token and in all that this share of requests stays within."""
         served = self._latencies
         ttft, tpot, e2e = (
             float(np.quantile(times, share)) if len(times) else 0.0
@@ -193,13 +191,13 @@ class Served:
     @cached_property
     def _latencies(self) -> _Latencies:
         r, stream = self.outcome.requests, self.setup.stream
-        done = r["finish"] >= 0
+        finished = r["finish"] >= 0
         arrival, first, finish, begun = (
-            r[n][done] for n in ("arrival", "first", "finish", "scheduled")
+            r[n][finished] for n in ("arrival", "first", "finish", "scheduled")
         )
-        output = stream.output[done]
+        output = stream.output[finished]
         return _Latencies(
-            prompt=stream.prompt[done],
+            prompt=stream.prompt[finished],
             output=output,
             ttft=_ms(first - arrival),
             tpot=np.where(output > 1, _ms(finish - first) / np.maximum(output - 1, 1), 0.0),
@@ -233,9 +231,9 @@ class Served:
     def _notes(self) -> list[str]:
         stream = self.setup.stream
         notes = [*stream.notes, *(n for p in self.setup.pools for n in p.cost.notes)]
-        left = int((self.outcome.requests["finish"] < 0).sum())
-        if left:
-            notes.append(f"{left:,} requests were never served: a policy turned them away")
+        unserved = int((self.outcome.requests["finish"] < 0).sum())
+        if unserved:
+            notes.append(f"{unserved:,} requests were never served: a policy turned them away")
         if not self.device.power:
             notes.append(f"device {self.device.name} has no power, so energy is 0")
         return list(dict.fromkeys(notes))
@@ -243,16 +241,16 @@ class Served:
     # --- engines --------------------------------------------------------------------------------
 
     def _pools(self, seconds: float) -> list[PoolFigures]:
-        found, first = [], 0
+        figures, first = [], 0
         for pool, devices in zip(self.setup.pools, self.devices_per_engine, strict=True):
             totals = self.outcome.totals[first : first + pool.engines]
             first += pool.engines
-            found.append(_pool(pool, totals, devices, seconds))
-        return found
+            figures.append(_pool(pool, totals, devices, seconds))
+        return figures
 
-    def _energy(self, seconds: float, lengths: Lengths) -> dict[str, float]:
+    def _energy(self, seconds: float, lengths: RequestLengths) -> dict[str, float]:
         """Joules of all engines by class of work."""
-        found: dict[str, float] = {}
+        joules_by_class: dict[str, float] = {}
         first = 0
         for pool, devices, work in zip(
             self.setup.pools, self.devices_per_engine, self.work, strict=True
@@ -269,15 +267,15 @@ class Served:
                 busy=devices * sum(min(t["busy"] * PICO, seconds) for t in totals),
             )
             for name, joules in pool_joules(load, work, self.device, lengths, seconds).items():
-                found[name] = found.get(name, 0.0) + joules
-        return found
+                joules_by_class[name] = joules_by_class.get(name, 0.0) + joules
+        return joules_by_class
 
-    def _costs(self, seconds: float, lengths: Lengths) -> dict[str, Any]:
-        """Energy and price, also per token, and what the energy comes to where the devices stand."""
+    def _costs(self, seconds: float, lengths: RequestLengths) -> dict[str, Any]:
+        """Energy and price, also per token, and the energy of the site with its carbon."""
         by_class = self._energy(seconds, lengths)
         energy, tokens = sum(by_class.values()), max(1, int(lengths.output.sum()))
         price = self._devices * seconds / 3600 * self.device.price_per_hour
-        found = {
+        figures = {
             "energy_joules": energy,
             "energy_by_class": by_class,
             "joules_per_token": energy / tokens,
@@ -285,14 +283,14 @@ class Served:
             "price_per_million_tokens": price / tokens * 1e6,
         }
         if self.site is None or not energy:
-            return found
+            return figures
         facility = self.site.facility_joules(energy, self._devices, seconds)
-        return found | {"facility_joules": facility, "carbon_kg": self.site.carbon_kg(facility)}
+        return figures | {"facility_joules": facility, "carbon_kg": self.site.carbon_kg(facility)}
 
 
 @dataclass(frozen=True, eq=False)
 class _Latencies:
-    """Of every request that was served: its lengths, and milliseconds from its arrival or per token."""
+    """Lengths and latencies (ms) of the requests that were served."""
 
     prompt: I64
     output: I64
@@ -315,7 +313,7 @@ def _pool(
     pool: PoolSetup, totals: list[dict[str, Any]], devices: int, seconds: float
 ) -> PoolFigures:
     steps = sum(int(t["steps"]) for t in totals)
-    kept = sum(float(t["block_time"]) for t in totals) * PICO / seconds / len(totals)
+    mean_blocks = sum(float(t["block_time"]) for t in totals) * PICO / seconds / len(totals)
     size = pool.options.block_size
     return PoolFigures(
         role=pool.role,
@@ -327,7 +325,7 @@ def _pool(
         mean_tokens=sum(t["tokens"] for t in totals) / max(1, steps),
         kv=KvCache(
             capacity_tokens=pool.capacity.tokens,
-            mean_tokens=kept * size,
+            mean_tokens=mean_blocks * size,
             peak_tokens=max(int(t["peak_blocks"]) for t in totals) * size,
             block_size=size,
             blocks=pool.capacity.blocks,

@@ -1,7 +1,7 @@
-"""A served stream as a Run: one rank per engine with its steps, and the requests beside them.
+"""Converts a served stream to a Run, with one rank per engine, or a window of it to traces of operators.
 
-Steps lie on the engine's stream. A request is three host nodes on a lane of its own: waiting, its
-prompt until the first token, and its output. Cache, batch and queue over time are counters.
+In the Run, steps lie on the engine's stream. A request is three host nodes on a lane of its own: waiting,
+its prompt until the first token, and its output. Cache, batch and queue over time are counters.
 """
 
 from __future__ import annotations
@@ -16,46 +16,52 @@ import pyarrow as pa
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import ConfigError
-from chakrakit.serving.results.figures import Served
+from chakrakit.serving.results.figures import ServedRun
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.sets import Card, Run, Times, TraceSet, run_of
 from chakrakit.trace.storage import write_with_requests
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
-from chakrakit.workloads.generate import CacheMove, EngineSteps, Iteration, Piece, SteppedEngines
+from chakrakit.workloads.generate import (
+    CacheMove,
+    EngineSteps,
+    Iteration,
+    RequestPiece,
+    SteppedEngines,
+)
 
 KINDS = np.array(["decode", "prefill", "mixed"], object)
 PARTS = ("queued", "prompt", "output")
 
 
-def write_run(served: Served, path: Path, card: dict[str, Any]) -> None:
+def write_run(served: ServedRun, path: Path, card: dict[str, Any]) -> None:
     """Writes RUN and RUN/requests.parquet."""
     write_with_requests(engine_run(served, card), path, served.requests_table())
 
 
-def engine_run(served: Served, card: dict[str, Any]) -> Run:
-    """Engines as ranks."""
+def engine_run(served: ServedRun, card: dict[str, Any]) -> Run:
+    """The Run of a served stream, with engines as ranks."""
     count = sum(pool.engines for pool in served.setup.pools)
     bodies, times = [], {}
     for engine in range(count):
-        trace, own = _engine(served, engine)
+        trace, engine_times = _engine(served, engine)
         bodies.append(trace)
-        times[engine] = own
+        times[engine] = engine_times
     traces = TraceSet(bodies, {e: Binding(e) for e in range(count)}, Groups({}), Card(**card))
     return run_of(traces, times, _counters(served), tick_ps=1, kind="run")
 
 
-def _engine(served: Served, engine: int) -> tuple[Trace, Times]:
+def _engine(served: ServedRun, engine: int) -> tuple[Trace, Times]:
     steps, requests = served.outcome.steps, served.outcome.requests
     mine = steps["engine"] == engine
     order = np.flatnonzero(mine)[np.argsort(steps["start"][mine], kind="stable")]
-    seen = (requests["engine"] == engine) & (requests["finish"] >= 0)
-    chosen = np.flatnonzero(seen)[np.argsort(requests["arrival"][seen], kind="stable")]
-    moments = [requests[n][chosen] for n in ("arrival", "scheduled", "first", "finish")]
-    n, k = len(order), len(chosen)
+    finished = (requests["engine"] == engine) & (requests["finish"] >= 0)
+    numbers = np.flatnonzero(finished)[np.argsort(requests["arrival"][finished], kind="stable")]
+    moments = [requests[n][numbers] for n in ("arrival", "scheduled", "first", "finish")]
+    n, k = len(order), len(numbers)
     start = np.concatenate([steps["start"][order], *moments[:3]])
     end = np.concatenate([steps["end"][order], *moments[1:]])
-    own = lanes(moments[0], moments[3]) + 1
+    tid = lanes(moments[0], moments[3]) + 1
     tokens, prompts = steps["tokens"][order], steps["prompt_tokens"][order]
     kind = np.where(prompts == 0, 0, np.where(prompts == tokens, 1, 2))
     host = np.arange(n + 3 * k) >= n
@@ -64,10 +70,10 @@ def _engine(served: Served, engine: int) -> tuple[Trace, Times]:
         "type": np.full(n + 3 * k, NodeType.COMP_NODE),
         "is_cpu_op": host,
         "stream": _only(np.zeros(n, np.int64), ~host),
-        "tid": _only(np.tile(own, 3), host),
-        "request": _only(np.tile(chosen, 3), host),
-        "request_prompt": _only(np.tile(served.setup.stream.prompt[chosen], 3), host),
-        "request_output": _only(np.tile(served.setup.stream.output[chosen], 3), host),
+        "tid": _only(np.tile(tid, 3), host),
+        "request": _only(np.tile(numbers, 3), host),
+        "request_prompt": _only(np.tile(served.setup.stream.prompt[numbers], 3), host),
+        "request_output": _only(np.tile(served.setup.stream.output[numbers], 3), host),
         "batch_tokens": _only(tokens, ~host),
         "batch_prompt_tokens": _only(prompts, ~host),
         "batch_requests": _only(steps["requests"][order], ~host),
@@ -77,8 +83,8 @@ def _engine(served: Served, engine: int) -> tuple[Trace, Times]:
 
 
 def lanes(start: I64, end: I64) -> I64:
-    """A lane for each interval, the fewest on which no two overlap; intervals are in order of their start."""
-    found = np.zeros(len(start), np.int64)
+    """A lane for each interval, on the fewest lanes without overlaps; intervals are sorted by start."""
+    lane_of = np.zeros(len(start), np.int64)
     busy: list[tuple[int, int]] = []
     free: list[int] = []
     for i, (first, last) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
@@ -86,19 +92,19 @@ def lanes(start: I64, end: I64) -> I64:
             heapq.heappush(free, heapq.heappop(busy)[1])
         lane = heapq.heappop(free) if free else len(busy)
         heapq.heappush(busy, (last, lane))
-        found[i] = lane
-    return found
+        lane_of[i] = lane
+    return lane_of
 
 
 def _only(values: I64, where: Mask) -> pa.Array:
-    """Values on some rows, nothing on the others."""
+    """A column with these values on the marked rows and null on the others."""
     full = np.zeros(len(where), np.int64)
     full[where] = values
     return pa.array(full, mask=~where)
 
 
 def _edges(steps: int, requests: int) -> Edges:
-    """Step after step; a request's three parts one after another."""
+    """Edges from step to step, and between a request's three parts."""
     chain = np.arange(max(steps - 1, 0))
     first = steps + np.arange(2 * requests)
     src = np.concatenate([chain, first]).astype(np.int32)
@@ -115,7 +121,7 @@ def _edges(steps: int, requests: int) -> Edges:
     )
 
 
-def _counters(served: Served) -> dict[str, dict[str, I64]]:
+def _counters(served: ServedRun) -> dict[str, dict[str, I64]]:
     """Cache, batch and queue of each engine when its steps end."""
     steps = served.outcome.steps
     sizes = np.concatenate(
@@ -133,18 +139,18 @@ def _counters(served: Served) -> dict[str, dict[str, I64]]:
     }
 
 
-# A step, or a window of a served stream, as operators: the traces of every engine in it.
+# --- a step or a window as operators ------------------------------------------------------------
 #
-# Steps follow each other without the gaps between them; what they compute, and the caches that move
-# between engines, are those of the run. The simulator then shares links among engines and caches.
+# Steps follow each other without the gaps between them. What they compute, and the caches that move
+# between engines, are those of the run; the simulator then shares links among engines and caches.
 
 
 MOST_STEPS = 2000
-"""Steps that one expansion may have; each is some ten operators a layer."""
+"""Steps of one expansion; each has about ten operators per layer, so that 80 layers make 1.6 million."""
 
 
 def window_of(text: str, served_steps: int) -> tuple[float, float] | int:
-    """`10:12` in seconds, or `step:N`."""
+    """The window of a text: seconds of `10:12`, or the number of `step:N`."""
     first, colon, last = text.partition(":")
     try:
         if first == "step" and colon:
@@ -160,11 +166,13 @@ def window_of(text: str, served_steps: int) -> tuple[float, float] | int:
     return start, end
 
 
-def expanded(served: Served, plans: list[Plan], model: Decoder, step: Step) -> TraceSet:
+def expanded(served: ServedRun, plans: list[Plan], model: Decoder, step: Step) -> TraceSet:
     """The recorded window as traces. `plans` has one for each engine."""
     iterations, places = _iterations(served, len(plans))
-    engines = [EngineSteps(plan, own) for plan, own in zip(plans, iterations, strict=True)]
-    count = sum(len(own) for own in iterations)
+    engines = [
+        EngineSteps(plan, of_engine) for plan, of_engine in zip(plans, iterations, strict=True)
+    ]
+    count = sum(len(of_engine) for of_engine in iterations)
     if not count:
         raise ConfigError("--expand: no step starts in that window")
     if count > MOST_STEPS:
@@ -177,12 +185,12 @@ def expanded(served: Served, plans: list[Plan], model: Decoder, step: Step) -> T
 
 Columns = dict[str, I64]
 Places = dict[tuple[int, int], list[int]]
-"""(engine, request) → the places of its steps in the engine's iterations."""
+"""The places of a request's steps in the engine's iterations, by (engine, request)."""
 
 
-def _iterations(served: Served, engines: int) -> tuple[list[list[Iteration]], Places]:
+def _iterations(served: ServedRun, engines: int) -> tuple[list[list[Iteration]], Places]:
     steps, pieces = served.outcome.steps, served.outcome.pieces
-    found: list[list[Iteration]] = [[] for _ in range(engines)]
+    by_engine: list[list[Iteration]] = [[] for _ in range(engines)]
     places: Places = defaultdict(list)
     order = np.argsort(pieces["step"], kind="stable")
     numbers, starts = np.unique(pieces["step"][order], return_index=True)
@@ -190,28 +198,30 @@ def _iterations(served: Served, engines: int) -> tuple[list[list[Iteration]], Pl
     for number, first, last in zip(numbers.tolist(), starts.tolist(), ends, strict=True):
         engine = int(steps["engine"][number])
         rows = order[first:last]
-        own = [_piece(pieces, i) for i in rows.tolist()]
-        for piece in own:
-            places[engine, piece.request].append(len(found[engine]))
-        found[engine].append(Iteration(tuple(own)))
-    return found, places
+        batch = [_piece(pieces, i) for i in rows.tolist()]
+        for piece in batch:
+            places[engine, piece.request].append(len(by_engine[engine]))
+        by_engine[engine].append(Iteration(tuple(batch)))
+    return by_engine, places
 
 
-def _piece(pieces: Columns, i: int) -> Piece:
+def _piece(pieces: Columns, i: int) -> RequestPiece:
     request, tokens, context = (int(pieces[n][i]) for n in ("request", "tokens", "context"))
-    return Piece(request, tokens, context, bool(pieces["gives"][i]))
+    return RequestPiece(request, tokens, context, bool(pieces["gives"][i]))
 
 
-def _moves(served: Served, places: Places) -> list[CacheMove]:
-    """Moves whose both ends are in the window."""
+def _moves(served: ServedRun, places: Places) -> list[CacheMove]:
+    """The cache moves with both ends in the window."""
     moves, prompt = served.outcome.moves, served.setup.stream.prompt
-    found = []
+    cache_moves = []
     for request, source, target in zip(
         *(moves[n].tolist() for n in ("request", "source", "target")), strict=True
     ):
-        sent, used = places.get((source, request)), places.get((target, request))
-        if sent and used:
-            found.append(
-                CacheMove(request, int(prompt[request]), source, sent[-1], target, used[0])
+        source_steps, target_steps = places.get((source, request)), places.get((target, request))
+        if source_steps and target_steps:
+            cache_moves.append(
+                CacheMove(
+                    request, int(prompt[request]), source, source_steps[-1], target, target_steps[0]
+                )
             )
-    return found
+    return cache_moves

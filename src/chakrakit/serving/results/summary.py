@@ -12,11 +12,12 @@ from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
 from chakrakit.results import Result, Spread
 
-# Service levels: the most a request may take, in milliseconds.
-
 
 class ServiceLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Milliseconds to the first token, for each token after it, and in all; None for no limit."""
+    """The most ms that a request may take to its first token, per token after it, and in all.
+
+    None stands for no limit.
+    """
 
     ttft: float | None = None
     tpot: float | None = None
@@ -40,6 +41,7 @@ class ServiceLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _BINS_PER_OCTAVE = 64
+"""Bins of the core's histogram of gaps for each doubling of time: percentiles are exact to 1.6 %."""
 
 
 class KvCache(Result, msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +90,7 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     goodput: float
     """Requests a second that met the service level; all finished ones where there is none."""
     attained: float
-    """Share of the requests that met it."""
+    """Share of the requests that met the service level."""
     kv: KvCache
     preemptions: int
     swaps: int
@@ -96,7 +98,7 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     mean_batch: float
     energy_joules: float
-    """What the devices draw over the run."""
+    """The energy of the devices over the run."""
     joules_per_token: float
     price: float
     """By the devices' price per hour; 0 where the machine has none."""
@@ -106,9 +108,9 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     step_times: str
     """Where step times come from."""
     energy_by_class: dict[str, float] = {}
-    """Joules by class of work; `idle` is what devices draw whatever they do."""
+    """Joules by class of work; `idle` is the energy that devices always take."""
     facility_joules: float | None = None
-    """With the servers around the devices and the building around the servers."""
+    """The energy with the servers and the building included."""
     carbon_kg: float | None = None
     """CO2 equivalent of the facility's energy."""
     drafts_accepted: float | None = None
@@ -119,7 +121,7 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gap_spread(totals: list[dict[str, Any]]) -> Spread:
-    """Of the engines' histograms of gaps: 64 bins an octave of picoseconds."""
+    """Mean and percentiles of the gaps between tokens, from the engines' histograms."""
     counts = sum(np.asarray(t["gaps"], np.int64) for t in totals if len(t["gaps"]))
     if not np.any(counts):
         return Spread(0.0, 0.0, 0.0, 0.0)
@@ -130,11 +132,11 @@ def gap_spread(totals: list[dict[str, Any]]) -> Spread:
         * 1e-9
     )
     upto = np.cumsum(counts)
-    found = [middle[np.searchsorted(upto, q * upto[-1])] for q in (0.5, 0.9, 0.99)]
-    return Spread(float((counts * middle).sum() / upto[-1]), *(float(f) for f in found))
+    percentiles = [middle[np.searchsorted(upto, q * upto[-1])] for q in (0.5, 0.9, 0.99)]
+    return Spread(float((counts * middle).sum() / upto[-1]), *(float(f) for f in percentiles))
 
 
-def met(level: ServiceLevel, ttft: F64, tpot: F64, e2e: F64) -> NDArray[np.bool_]:
+def within_level(level: ServiceLevel, ttft: F64, tpot: F64, e2e: F64) -> NDArray[np.bool_]:
     """Which requests are within a service level."""
     good = np.ones(len(ttft), np.bool_)
     for values, most in ((ttft, level.ttft), (tpot, level.tpot), (e2e, level.e2e)):

@@ -1,4 +1,4 @@
-"""Steps: how long one step of an engine takes, from operators or from measured layers."""
+"""The time of one step of an engine, from its operators or from measured layers."""
 
 from chakrakit.serving.steps.collectives import CollectiveTimes, times_on
 from chakrakit.serving.steps.costing import StepCost, no_attention, picoseconds

@@ -1,8 +1,8 @@
-"""How long the collectives of a step take: asked of the simulator, on the machine, alone.
+"""The times of a step's collectives, simulated alone on the machine.
 
-The simulator is asked at sizes that are close together, four an octave, and times between two of them
-are linear: within one algorithm a collective's time is linear in its size. Serving engines have an
-all-reduce of their own for small sizes within a node, and that is what their steps are given.
+They are simulated at four sizes per octave and interpolated linearly between them, as a collective's time is
+linear in its size within one algorithm. Serving engines have an all-reduce of their own for small sizes
+within a node, which their steps use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from chakrakit.trace.model import CollectiveType, NodeType, Trace
 from chakrakit.trace.sets import Card, TraceSet
 
 STEPS_PER_OCTAVE = 4
+"""Simulated sizes per doubling: interpolation matters only where the algorithm changes in between."""
 SMALLEST = 256.0
+"""Bytes of the smallest simulated size; below it only latency counts, and times stay the same."""
 MESSAGE = -1
 """In place of a collective's kind."""
 OWN_MOST = 8 << 20
@@ -32,14 +34,14 @@ the limit of vLLM's kernel, which always does so between two."""
 
 
 class CollectiveTimes:
-    """Seconds of collectives on a machine. The simulator is asked once for each size of the ladder."""
+    """Seconds of collectives on a machine. Each size of the ladder is simulated once."""
 
     def __init__(self, machine: Machine, own_all_reduce: bool) -> None:
         self._machine, self._own_all_reduce = machine, own_all_reduce
-        self._known: dict[tuple[int, int, tuple[int, ...]], float] = {}
+        self._seconds: dict[tuple[int, int, tuple[int, ...]], float] = {}
 
     def seconds(self, kind: int, sizes: F64, members: Sequence[int]) -> F64:
-        """A collective of each of these sizes in bytes among some devices."""
+        """Seconds of a collective among these devices, for each of these sizes in bytes."""
         group = tuple(members)
         if len(group) < 2 or not (sizes > 0).any():
             return np.zeros(len(sizes))
@@ -48,27 +50,31 @@ class CollectiveTimes:
                 f"the plan needs device {max(group)}; {self._machine.name} has {self._machine.size} devices"
             )
         rungs = _ladder(float(sizes[sizes > 0].min()), float(sizes.max()))
-        times = [self._asked(kind, n, group) for n in rungs]
+        times = [self._rung_seconds(kind, n, group) for n in rungs]
         return np.where(sizes > 0, np.interp(sizes, rungs, times), 0.0)
 
-    def _asked(self, kind: int, size: int, members: tuple[int, ...]) -> float:
+    def _rung_seconds(self, kind: int, size: int, members: tuple[int, ...]) -> float:
         key = (kind, size, members)
-        if key not in self._known:
-            own = self._own(size, members) if kind == CollectiveType.ALL_REDUCE else None
-            self._known[key] = self._simulated(*key) if own is None else own
-        return self._known[key]
+        if key not in self._seconds:
+            engine_seconds = (
+                self._engine_all_reduce(size, members)
+                if kind == CollectiveType.ALL_REDUCE
+                else None
+            )
+            self._seconds[key] = self._simulated(*key) if engine_seconds is None else engine_seconds
+        return self._seconds[key]
 
     def _simulated(self, kind: int, size: int, members: tuple[int, ...]) -> float:
         return run(one_collective(kind, size, members), self._machine).makespan_ps * 1e-12
 
-    def _own(self, size: int, members: tuple[int, ...]) -> float | None:
+    def _engine_all_reduce(self, size: int, members: tuple[int, ...]) -> float | None:
         """The engine's own all-reduce; None where it calls the communication library."""
         if not self._own_all_reduce:
             return None
         library = self._machine.library
         if library is None:
             two = len(members) == 2 and size <= OWN_MOST
-            return self._sent(size, *members) if two else None
+            return self._message_rung(size, *members) if two else None
         if library.engine is None:
             return None
         seconds = engine_cost(
@@ -77,35 +83,35 @@ class CollectiveTimes:
         return None if math.isinf(seconds) else seconds
 
     def message_seconds(self, sizes: F64, src: int, dst: int) -> F64:
-        """A message of each of these sizes between two devices."""
+        """Seconds of a message between two devices, for each of these sizes in bytes."""
         if src == dst or not (sizes > 0).any():
             return np.zeros(len(sizes))
         rungs = _ladder(float(sizes[sizes > 0].min()), float(sizes.max()))
-        times = [self._sent(n, src, dst) for n in rungs]
+        times = [self._message_rung(n, src, dst) for n in rungs]
         return np.where(sizes > 0, np.interp(sizes, rungs, times), 0.0)
 
-    def _sent(self, size: int, src: int, dst: int) -> float:
+    def _message_rung(self, size: int, src: int, dst: int) -> float:
         key = (MESSAGE, size, (src, dst))
-        if key not in self._known:
-            self._known[key] = run(_message(size, src, dst), self._machine).makespan_ps * 1e-12
-        return self._known[key]
+        if key not in self._seconds:
+            self._seconds[key] = run(_message(size, src, dst), self._machine).makespan_ps * 1e-12
+        return self._seconds[key]
 
 
 @lru_cache(maxsize=8)
 def times_on(machine: Machine, own_all_reduce: bool = True) -> CollectiveTimes:
-    """The times of a machine, which remember what they were asked."""
+    """The times of a machine, which keep what was simulated already."""
     return CollectiveTimes(machine, own_all_reduce)
 
 
 def _ladder(smallest: float, largest: float) -> list[int]:
-    """Sizes to ask for, from at most the smallest to at least the largest."""
+    """The sizes to simulate, from at most the smallest to at least the largest."""
     low, high = (np.log2(max(n, SMALLEST)) * STEPS_PER_OCTAVE for n in (smallest, largest))
     steps = range(int(np.floor(low)), int(np.ceil(high)) + 2)
     return [round(2 ** (s / STEPS_PER_OCTAVE)) for s in steps]
 
 
 def _message(size: int, src: int, dst: int) -> TraceSet:
-    """A workload of one message."""
+    """A workload of one message from src to dst."""
     ends = ((NodeType.COMM_SEND_NODE, "send"), (NodeType.COMM_RECV_NODE, "recv"))
     bodies = [
         Trace.from_columns(

@@ -1,4 +1,4 @@
-"""How long a step takes, as terms the engine adds up: layers, what ranks share, the head, attention."""
+"""The time of a step as terms that the engine adds up: layers, work shared by ranks, head, attention."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ Seconds = Callable[[int], float]
 
 @dataclass(frozen=True)
 class StepCost:
-    """Times in seconds. `dense` is a function of the tokens of a step, `head` of its sampled tokens.
+    """The terms of a step's time in seconds, as functions of tokens.
 
-    `shared` is a function of the tokens of all ranks that step together, where there are several.
-    `attention` is what the core understands: a roofline or a grid. `padded`, where
-    given, is the time of a whole step by its padded tokens and padded context, and replaces the rest.
+    `dense` is a function of the tokens of a step, `head` of its sampled tokens, `shared` of the tokens of
+    all ranks that step together, where there are several. `attention` is a roofline or a grid of the core.
+    `padded`, if set, is the time of a whole step by its padded tokens and padded context, and replaces the
+    other terms.
     """
 
     dense: Seconds
@@ -35,13 +36,13 @@ class StepCost:
 
 
 def picoseconds(seconds: Seconds) -> Callable[[int], int]:
-    """The same function as the core wants it."""
+    """The function in whole picoseconds, as the core needs it."""
 
     def counted(n: int) -> int:
-        found = seconds(n)
-        if not 0 <= found < _LONGEST_S:
-            raise ConfigError(f"a step of {n:,} tokens or requests would take {found:g} s")
-        return round(found * 1e12)
+        step_seconds = seconds(n)
+        if not 0 <= step_seconds < _LONGEST_S:
+            raise ConfigError(f"a step of {n:,} tokens or requests would take {step_seconds:g} s")
+        return round(step_seconds * 1e12)
 
     return counted
 
@@ -51,14 +52,14 @@ _LONGEST_S = 1e6
 
 
 def in_pieces(times: Callable[[F64], F64], ahead: int) -> Seconds:
-    """A function of one number from one of many, which is asked for `ahead` of them at a time."""
-    known: dict[int, F64] = {}
+    """A function of one number from a function of many, which is called for `ahead` numbers at a time."""
+    computed: dict[int, F64] = {}
 
     def seconds(n: int) -> float:
         piece, place = divmod(n, ahead)
-        if piece not in known:
-            known[piece] = times(np.arange(piece * ahead, (piece + 1) * ahead, dtype=np.float64))
-        return float(known[piece][place])
+        if piece not in computed:
+            computed[piece] = times(np.arange(piece * ahead, (piece + 1) * ahead, dtype=np.float64))
+        return float(computed[piece][place])
 
     return seconds
 
@@ -66,7 +67,7 @@ def in_pieces(times: Callable[[F64], F64], ahead: int) -> Seconds:
 def roofline_attention(
     per_pair: float, per_token: float, per_context: float, least: float
 ) -> core.ServingRoofline:
-    """Attention at the roofline, from seconds for each pair, token and cached token."""
+    """The core's roofline of attention, from seconds for each pair, token and cached token."""
     return core.ServingRoofline(
         ps_per_pair=per_pair * 1e12,
         ps_per_token=per_token * 1e12,
@@ -76,7 +77,7 @@ def roofline_attention(
 
 
 def flat(values: Any) -> F64:
-    """An array as the core reads it."""
+    """An array in the layout of the core: contiguous floats in one dimension."""
     return np.ascontiguousarray(values, np.float64).reshape(-1)
 
 

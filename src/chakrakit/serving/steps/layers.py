@@ -1,4 +1,4 @@
-"""Measured layers: tables of times of a model's layers on a device, told apart by their columns.
+"""Reads tables of measured times of a model's layers on a device, recognized by their columns.
 
     dense            layer, tokens, time_us
     per sequence     layer, sequences, time_us
@@ -6,7 +6,7 @@
     experts          [ep,] tokens, activated_experts, time_us
     skew             n, pc, t_mean_us, t_max_us, t_skew_us
 
-A folder's tables are taken together; a single file brings those that lie beside it.
+All tables of a folder are used together; a single file stands for the folder that it is in.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _KINDS: dict[str, Sequence[set[str]]] = {
     "per_sequence": ({"layer", "sequences", "time_us"},),
     "skew": ({"n", "pc", "t_mean_us", "t_max_us", "t_skew_us"},),
 }
-"""Kind of table → columns it must have; the first kind that fits is meant."""
+"""The columns that each kind of table must have; the first kind that fits is used."""
 
 
 @dataclass(frozen=True)
-class Curve:
-    """Times by one number; linear between and beyond what was measured."""
+class LayerCurve:
+    """Measured times by one number; linear between and beyond the measured ones."""
 
     x: F64
     seconds: F64
@@ -54,8 +54,8 @@ class Layers:
     """The tables, as read: curves by layer, and the raw columns of those with more than one axis."""
 
     path: str
-    dense: dict[str, Curve] = field(default_factory=dict)
-    per_sequence: dict[str, Curve] = field(default_factory=dict)
+    dense: dict[str, LayerCurve] = field(default_factory=dict)
+    per_sequence: dict[str, LayerCurve] = field(default_factory=dict)
     attention: dict[str, F64] | None = None
     experts: dict[str, F64] | None = None
     skew: dict[str, F64] | None = None
@@ -70,17 +70,17 @@ def read_layers(path: str | Path) -> Layers:
             f"--layers {path}: no such file or folder; give a folder of measured tables, or one of them"
         )
     folder = place if place.is_dir() else place.parent
-    found = Layers(str(path))
+    layers = Layers(str(path))
     for file in sorted(f for f in folder.iterdir() if f.name.endswith((".csv", ".csv.gz"))):
-        _add(found, file, needed=file == place)
-    missing = [n for n in ("dense", "attention") if not getattr(found, n)]
+        _add(layers, file, needed=file == place)
+    missing = [n for n in ("dense", "attention") if not getattr(layers, n)]
     if missing:
         raise FormatError(
             f"has no table of {' and '.join(missing)} layers: a CSV with the columns "
             f"{', '.join(sorted(_KINDS[missing[0]][0]))}",
             path=str(path),
         )
-    return found
+    return layers
 
 
 def _add(layers: Layers, file: Path, needed: bool) -> None:
@@ -90,7 +90,7 @@ def _add(layers: Layers, file: Path, needed: bool) -> None:
     if kind is None:
         if needed:
             raise FormatError(
-                f"is no table of layers; its columns are {', '.join(table.column_names)}",
+                f"is not a table of layers; its columns are {', '.join(table.column_names)}",
                 path=str(file),
             )
         layers.ignored.append(file.name)
@@ -115,18 +115,18 @@ def _table(file: Path) -> pa.Table:
 def _columns(
     table: pa.Table, file: Path, needed: Iterable[str], *, gaps: bool = False
 ) -> dict[str, F64]:
-    """The numeric columns. Those that are needed hold a number from 0 on in every row, or have `gaps`."""
-    found = {}
+    """The numeric columns; `needed` ones must hold a number from 0 on in every row, except with `gaps`."""
+    numeric = {}
     for name in table.column_names:
         column = table.column(name)
         if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
             plain = column.cast(pa.float64(), safe=False).fill_null(float("nan"))
-            found[name] = np.asarray(plain.to_numpy())
+            numeric[name] = np.asarray(plain.to_numpy())
     for name in needed:
-        if name not in found or not len(found[name]):
+        if name not in numeric or not len(numeric[name]):
             raise FormatError(f"column {name} should hold numbers", path=str(file))
-        _check(found[name][np.isfinite(found[name])] if gaps else found[name], name, file)
-    return found
+        _check(numeric[name][np.isfinite(numeric[name])] if gaps else numeric[name], name, file)
+    return numeric
 
 
 _MOST = 1e15
@@ -140,13 +140,13 @@ def _check(values: F64, name: str, file: Path) -> None:
         raise FormatError(f"line {at + 2}: {name} is {values[at]:g}", path=str(file))
 
 
-def _curves(table: pa.Table, axis: str, file: Path) -> Mapping[str, Curve]:
+def _curves(table: pa.Table, axis: str, file: Path) -> Mapping[str, LayerCurve]:
     columns = _columns(table, file, (axis, "time_us"))
     names = np.array([str(n) for n in table.column("layer").to_pylist()])
-    found = {}
+    curves = {}
     for name in dict.fromkeys(names.tolist()):
-        own = names == name
-        x, inverse = np.unique(columns[axis][own], return_inverse=True)
-        mean = np.bincount(inverse, columns["time_us"][own]) / np.bincount(inverse)
-        found[name] = Curve(x, mean * 1e-6)
-    return found
+        of_layer = names == name
+        x, inverse = np.unique(columns[axis][of_layer], return_inverse=True)
+        mean = np.bincount(inverse, columns["time_us"][of_layer]) / np.bincount(inverse)
+        curves[name] = LayerCurve(x, mean * 1e-6)
+    return curves

@@ -1,4 +1,7 @@
-"""Step times from measured layers: a sum over the model's layers, with collectives of the machine."""
+"""Step times from measured layers: their sum over the model, with simulated collectives.
+
+Attention is a grid of measured times, filled where nothing was measured, and corrected for unequal contexts.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,15 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.serving.steps.collectives import times_on
 from chakrakit.serving.steps.costing import StepCost, flat, in_pieces
 from chakrakit.serving.steps.layers import Layers
-from chakrakit.serving.steps.operators import Operator, StepOperators
+from chakrakit.serving.steps.operators import StepOperator, StepOperators
 from chakrakit.workloads.description import Mesh
 
-# Attention as measured: a grid of times filled where nothing was measured, and unequal contexts.
+# --- attention ----------------------------------------------------------------------------------
 
 
 CHUNK, HISTORY, DECODES, CONTEXT = range(4)
 MOST_CELLS = 1 << 24
+"""Cells of a grid: 128 MiB of times; tables of many unrelated sizes span a far larger grid than they fill."""
 _FILL_ORDER = (CONTEXT, HISTORY, DECODES, CHUNK)
 """Times are linear in contexts, so these are filled first."""
 
@@ -29,7 +33,7 @@ _FILL_ORDER = (CONTEXT, HISTORY, DECODES, CHUNK)
 def grid_attention(
     table: Mapping[str, F64], skew: Mapping[str, F64] | None, layers: int
 ) -> core.ServingGrid:
-    """What the core needs to time attention of `layers` layers."""
+    """The core's grid of attention times for `layers` layers."""
     axes, values = filled_grid(table)
     chunks, decodes, share = (
         (np.zeros(1), np.zeros(1), np.zeros(0)) if skew is None else shares(skew)
@@ -43,7 +47,7 @@ def grid_attention(
 
 
 def filled_grid(table: Mapping[str, F64]) -> tuple[list[F64], F64]:
-    """Axes and microseconds of a whole grid. Several measured grids may be mixed in one table."""
+    """The axes and the microseconds of a full grid; a table may mix several measured grids."""
     if "decode_q_len" in table:  # more tokens of a decode: another kernel, for drafts
         table = {n: v[table["decode_q_len"] == 1] for n, v in table.items()}
     columns = _axes_of(table)
@@ -76,41 +80,41 @@ def _axes_of(table: Mapping[str, F64]) -> list[F64]:
 
 
 def _spread_absent(axes: list[F64], values: F64) -> None:
-    """Without decodes their context does not matter, nor does history without a chunk."""
+    """Spreads times along axes without effect: context without decodes, and history without a chunk."""
     if axes[DECODES][0] == 0:
-        known = _any_known(values[:, :, 0, :], axis=-1)
-        values[:, :, 0, :] = known[:, :, None]
+        means = _finite_mean(values[:, :, 0, :], axis=-1)
+        values[:, :, 0, :] = means[:, :, None]
     if axes[CHUNK][0] == 0:
-        values[0] = _any_known(values[0], axis=0)[None]
+        values[0] = _finite_mean(values[0], axis=0)[None]
 
 
-def _any_known(values: F64, axis: int) -> F64:
+def _finite_mean(values: F64, axis: int) -> F64:
     with np.errstate(all="ignore"):
         count = np.isfinite(values).sum(axis=axis)
         return np.where(count > 0, np.nansum(values, axis=axis) / np.maximum(count, 1), np.nan)
 
 
 def _fill(values: F64, axis_values: F64, axis: int) -> None:
-    """Along one axis, linear between and beyond the known values of each line."""
+    """Fills each line along one axis, linearly between and beyond its measured values."""
     lines = np.moveaxis(values, axis, -1)
     for place in np.ndindex(lines.shape[:-1]):
         line = lines[place]
-        known = np.isfinite(line)
-        if known.all() or not known.any():
+        measured = np.isfinite(line)
+        if measured.all() or not measured.any():
             continue
-        if known.sum() == 1:
-            line[:] = line[known][0]
+        if measured.sum() == 1:
+            line[:] = line[measured][0]
             continue
-        x, y = axis_values[known], line[known]
-        i = np.clip(np.searchsorted(x, axis_values[~known], side="right") - 1, 0, len(x) - 2)
+        x, y = axis_values[measured], line[measured]
+        i = np.clip(np.searchsorted(x, axis_values[~measured], side="right") - 1, 0, len(x) - 2)
         slope = (y[i + 1] - y[i]) / (x[i + 1] - x[i])
-        line[~known] = np.maximum(y[i] + (axis_values[~known] - x[i]) * slope, 0.0)
+        line[~measured] = np.maximum(y[i] + (axis_values[~measured] - x[i]) * slope, 0.0)
 
 
 def shares(skew: Mapping[str, F64]) -> tuple[F64, F64, F64]:
-    """Where a batch of unequal contexts lies between all at the mean and all at the longest.
+    """How far the time of unequal contexts lies from that of all at the mean to that of all at the longest.
 
-    One share for each prompt size and number of decodes: the least-squares one over its rows.
+    There is one share for each prompt size and number of decodes, by least squares over its rows.
     """
     rise = skew["t_max_us"] - skew["t_mean_us"]
     real = skew["t_skew_us"] - skew["t_mean_us"]
@@ -118,15 +122,17 @@ def shares(skew: Mapping[str, F64]) -> tuple[F64, F64, F64]:
     chunks, counts = np.unique(skew["pc"][good]), np.unique(skew["n"][good])
     if not len(chunks):
         return np.zeros(1), np.zeros(1), np.zeros(0)
-    found = np.full((len(chunks), len(counts)), np.nan)
+    share = np.full((len(chunks), len(counts)), np.nan)
     for i, chunk in enumerate(chunks.tolist()):
         for j, count in enumerate(counts.tolist()):
-            own = good & (skew["pc"] == chunk) & (skew["n"] == count)
-            if own.any():
-                found[i, j] = np.clip((rise * real)[own].sum() / (rise**2)[own].sum(), 0, 1)
-        known = np.isfinite(found[i])
-        found[i] = np.interp(counts, counts[known], found[i][known]) if known.any() else 0.0
-    return chunks, counts, found
+            alike = good & (skew["pc"] == chunk) & (skew["n"] == count)
+            if alike.any():
+                share[i, j] = np.clip((rise * real)[alike].sum() / (rise**2)[alike].sum(), 0, 1)
+        measured = np.isfinite(share[i])
+        share[i] = (
+            np.interp(counts, counts[measured], share[i][measured]) if measured.any() else 0.0
+        )
+    return chunks, counts, share
 
 
 _MLP = {"gate_up_proj", "gate_proj", "up_proj", "act_fn", "down_proj", "mlp"}
@@ -149,7 +155,7 @@ class MeasuredSteps:
             )
 
     def cost(self) -> StepCost:
-        """All terms."""
+        """The step's time with all terms."""
         together = self.operators.plan.dp > 1 and self.with_experts > 0
         return StepCost(
             in_pieces(lambda n: self._dense(n, together), 512),
@@ -197,17 +203,17 @@ class MeasuredSteps:
             total += self._communication(operator, 0 * sampled, sampled)
         return total
 
-    def _collectives(self, sampled: bool) -> list[Operator]:
+    def _collectives(self, sampled: bool) -> list[StepOperator]:
         return [o for o in self.operators.operators if o.comm >= 0 and o.by_sampled == sampled]
 
-    def _communication(self, o: Operator, tokens: F64, sampled: F64 | None = None) -> F64:
+    def _communication(self, o: StepOperator, tokens: F64, sampled: F64 | None = None) -> F64:
         size = o.comm_size.at(tokens, 0 * tokens if sampled is None else sampled, 0 * tokens)
         return o.count * self.collectives.seconds(o.comm, size, self._mesh.members(o.role)[0])
 
     # --- experts --------------------------------------------------------------------------------
 
     def _experts(self, together: F64) -> F64:
-        """What ranks do together, by the tokens of all of them."""
+        """Seconds of the work that ranks do together, by the tokens of all of them."""
         each = together / self.operators.plan.dp
         total = self._expert_blocks(each)
         for operator in self._collectives(sampled=False):
@@ -216,38 +222,38 @@ class MeasuredSteps:
         return total
 
     def _expert_blocks(self, tokens: F64) -> F64:
-        """Blocks of experts, given the tokens of one attention rank.
+        """Seconds of the blocks of experts, from the tokens of one attention rank.
 
-        A rank's share of the token–expert pairs is what it would have with 1 / ep of all tokens; a table
-        with an `ep` column was measured with a rank's slice of the experts and takes all tokens.
+        A rank has as many token–expert pairs as with all experts and 1 / ep of all tokens; a table with an
+        `ep` column was measured with a rank's slice of the experts and is read at all tokens.
         """
         assert self.layers.experts is not None
         model, ep = self.operators.model, self.operators.plan.ep
         table, sliced = at_degree(self.layers.experts, ep)
         gathered = tokens * ep
-        met = model.experts / ep * np.asarray(self.operators.met(tokens))
-        return self.with_experts * surface(table, gathered if sliced else gathered / ep, met)
+        activated = model.experts / ep * np.asarray(self.operators.experts_met(tokens))
+        return self.with_experts * surface(table, gathered if sliced else gathered / ep, activated)
 
 
 def at_degree(table: dict[str, F64], ep: int) -> tuple[dict[str, F64], bool]:
-    """The rows measured at this degree, and whether they were measured with a slice of the experts."""
+    """The rows measured at the nearest degree, and whether they are of a slice of the experts."""
     if "ep" not in table:
         return table, False
     degrees = np.unique(table["ep"])
     nearest = degrees[np.argmin(np.abs(np.log(degrees / ep)))]
-    own = table["ep"] == nearest
-    return {n: v[own] for n, v in table.items()}, bool(nearest > 1)
+    at_nearest = table["ep"] == nearest
+    return {n: v[at_nearest] for n, v in table.items()}, bool(nearest > 1)
 
 
-def surface(table: dict[str, F64], tokens: F64, met: F64) -> F64:
-    """Seconds, linear along experts at each measured number of tokens, then along tokens."""
+def surface(table: dict[str, F64], tokens: F64, activated: F64) -> F64:
+    """Seconds, interpolated along experts at each measured number of tokens, then along tokens."""
     sizes = np.unique(table["tokens"])
     columns = []
     for size in sizes.tolist():
-        own = table["tokens"] == size
-        order = np.argsort(table["activated_experts"][own])
-        x, y = table["activated_experts"][own][order], table["time_us"][own][order]
-        columns.append(np.interp(met, x, y))
+        at_size = table["tokens"] == size
+        order = np.argsort(table["activated_experts"][at_size])
+        x, y = table["activated_experts"][at_size][order], table["time_us"][at_size][order]
+        columns.append(np.interp(activated, x, y))
     lines = np.array(columns)
     if len(sizes) == 1:
         return np.asarray(lines[0] * 1e-6)

@@ -1,4 +1,10 @@
-"""Step times from operators, by the roofline of a device or by a profile of measured ones."""
+"""Step times from operators, by a device's roofline or a profile of measured operations.
+
+Some engines, such as transformers', pad all queries and all context of a step. Without a kernel for paged
+caches, their attention gathers the keys of every request in the step, repeats them for each query head, and
+runs masked attention of all queries with all keys, so that its time follows from the padded sizes alone. The
+other operators run as separate kernels: norms in seven, rotary positions in ten.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +25,15 @@ from chakrakit.operators import Operation
 from chakrakit.serving.calibration import Constants
 from chakrakit.serving.steps.collectives import times_on
 from chakrakit.serving.steps.costing import StepCost, in_pieces, roofline_attention
-from chakrakit.serving.steps.operators import Operator, StepOperators
+from chakrakit.serving.steps.operators import StepOperator, StepOperators
 from chakrakit.workloads.description import Mesh
 from chakrakit.workloads.layers import BYTES
-
-# Steps of an engine that pads all queries and all context of a step, as transformers' does.
-#
-# Without a kernel for paged caches, attention gathers the keys of every request in the step, repeats them
-# for each query head, and runs masked attention of all queries with all of them. Its time follows from
-# the padded sizes alone. The other operators run as separate kernels: norms in seven, rotary positions
-# in ten.
-
 
 _FOLDER = Path(__file__).parent / "measurements"
 
 
 class Measurements(msgspec.Struct, frozen=True):
-    """Microseconds of masked attention and of what prepares it, by shape, on one device."""
+    """Measured microseconds of masked attention and its preparation on one device, by shape."""
 
     name: str
     device: str
@@ -50,7 +48,7 @@ class Measurements(msgspec.Struct, frozen=True):
 
 @cache
 def measurements_for(device: str) -> Measurements | None:
-    """What was measured on a device of this name."""
+    """The measurements of a device of this name; None without any."""
     for file in sorted(_FOLDER.glob("*.json")):
         if device == file.stem or device.startswith(f"{file.stem}-"):
             return msgspec.json.decode(file.read_bytes(), type=Measurements)
@@ -69,7 +67,7 @@ class MaskedAttention:
         self.table = measurements_for(device.name)
 
     def seconds(self, queries: int, context: int) -> float:
-        """As measured where the device was; else what the arithmetic and the copies take at best."""
+        """Measured seconds; for a device without measurements, the least that FLOPs and copies take."""
         keys = context + queries
         return self._measured(queries, keys) if self.table else self._bound(queries, keys)
 
@@ -99,7 +97,7 @@ class MaskedAttention:
         )
 
     def _core(self, queries: int, keys: int, size: int) -> float:
-        """Blocks of queries run side by side, so time grows in steps: the next larger measured one's."""
+        """Seconds of masked attention; they grow in steps of query blocks, so the next larger size counts."""
         assert self.table is not None
         rows = [r for r in self.table.attention if r[3] == size]
         rows_of_heads = queries * self.heads
@@ -110,7 +108,7 @@ class MaskedAttention:
 
 
 def line(points: list[tuple[int, float]], x: float) -> float:
-    """Seconds at x of microseconds at some places: linear between and beyond them."""
+    """Seconds at x, linear between and beyond points of (x, microseconds)."""
     xs, ys = (np.array(v, np.float64) for v in zip(*sorted(points), strict=True))
     i = int(np.clip(np.searchsorted(xs, x) - 1, 0, len(xs) - 2))
     value = ys[i] + (x - xs[i]) * (ys[i + 1] - ys[i]) / (xs[i + 1] - xs[i])
@@ -118,7 +116,7 @@ def line(points: list[tuple[int, float]], x: float) -> float:
 
 
 def separate_kernels(operators: StepOperators) -> list[tuple[int, float]]:
-    """Kernels of one layer beyond the operators' own: how many, and the bytes per token of each.
+    """The kernels of one layer besides the operators' own: their number, and bytes per token of each.
 
     Counted in a profile of one step: a norm is a cast, a square, a mean, an addition, a root, two products
     and a cast, of which one is counted already; rotary positions are two products, a negation, a
@@ -127,12 +125,12 @@ def separate_kernels(operators: StepOperators) -> list[tuple[int, float]]:
     model = operators.model
     size = model.head_dim or model.hidden // model.heads
     rotated = (model.heads + (model.kv_heads or model.heads)) * size / 2
-    kept = (model.kv_heads or model.heads) * size
+    stored = (model.kv_heads or model.heads) * size
     return [
         (2 * 4, 8.0 * model.hidden),
         (2 * 3, 8.0),
         (10, 4.0 * rotated),
-        (2, 4.0 * kept),
+        (2, 4.0 * stored),
         (2, 4.0 * model.heads * size),
     ]
 
@@ -164,7 +162,7 @@ class ModelledSteps:
 
     @property
     def device(self) -> Device:
-        """The accelerator as the engine's kernels find it; all are alike."""
+        """The accelerator with the rates that the engine's kernels reach; all devices are alike."""
         device = self.machine.devices[0]
         return device if self.constants is None else self.constants.on(device)
 
@@ -177,14 +175,14 @@ class ModelledSteps:
         return Mesh(self.operators.plan)
 
     def cost(self, whole: bool = False) -> StepCost:
-        """All terms. Ranks that step together share what happens among experts.
+        """The step's time with all terms. Ranks that step together share the work of experts.
 
-        With `whole`, steps are padded as wholes, and cost what their padded shape costs.
+        With `whole`, the tokens of a step are padded together, and its padded shape determines its time.
         """
         together = self.operators.plan.dp > 1 and bool(self.operators.model.experts)
-        own = [o for o in self.operators.operators if not o.by_sampled]
-        shared = [o for o in own if together and o.routed]
-        dense = [o for o in own if not (together and o.routed)]
+        unsampled = [o for o in self.operators.operators if not o.by_sampled]
+        shared = [o for o in unsampled if together and o.routed]
+        dense = [o for o in unsampled if not (together and o.routed)]
         head = [o for o in self.operators.operators if o.by_sampled]
         dp, none = self.operators.plan.dp, np.zeros(1)
         ahead = 512 if self._profile is None else 1
@@ -201,7 +199,7 @@ class ModelledSteps:
         )
 
     def padded(self) -> Callable[[int, int], float]:
-        """A whole step by its padded queries and its padded context."""
+        """A function that gives the seconds of a whole step by its padded queries and padded context."""
         layers = self.operators.model.layers
         attention = MaskedAttention(self.operators, self.device)
         separate = separate_kernels(self.operators)
@@ -210,26 +208,30 @@ class ModelledSteps:
 
         def seconds(queries: int, context: int) -> float:
             n = np.array([float(queries)])
-            own = self._sum(dense, n, 0 * n) + self._sum(head, 0 * n, n)
+            operator_seconds = self._sum(dense, n, 0 * n) + self._sum(head, 0 * n, n)
             small = sum(count * self._streamed(each * queries) for count, each in separate)
-            return float(own[0]) + layers * (attention.seconds(queries, context) + small)
+            return float(operator_seconds[0]) + layers * (
+                attention.seconds(queries, context) + small
+            )
 
         return seconds
 
     def _streamed(self, moved: float) -> float:
-        """An elementwise kernel that moves these bytes."""
+        """Seconds of an elementwise kernel that moves these bytes."""
         if self._profile is None:
             device = self.device
             return max(moved / device.memory_bandwidth, device.kernel_overhead)
-        found = self._profile.predict(Operation("elementwise", (max(1, round(moved)),), 0.0, moved))
-        return self.device.kernel_overhead if found is None else found.us * 1e-6
+        prediction = self._profile.predict(
+            Operation("elementwise", (max(1, round(moved)),), 0.0, moved)
+        )
+        return self.device.kernel_overhead if prediction is None else prediction.us * 1e-6
 
     def attention(self) -> core.ServingRoofline:
-        """One kernel per layer at the roofline."""
+        """The roofline of attention, with one kernel per layer."""
         work, device = self.operators.attention, self.device
         shares = (device.compute_efficiency, device.memory_efficiency)
-        if (own := self.constants) is not None:
-            shares = (own.attention_compute_efficiency, own.attention_memory_efficiency)
+        if (constants := self.constants) is not None:
+            shares = (constants.attention_compute_efficiency, constants.attention_memory_efficiency)
         rate = device.peak_rate(work.dtype) * shares[0]
         model = self._profile.model("attention") if self._profile else None
         if model is not None:
@@ -243,41 +245,48 @@ class ModelledSteps:
             n * device.kernel_overhead,
         )
 
-    def _sum(self, operators: list[Operator], tokens: F64, sampled: F64) -> F64:
-        met = np.where(tokens > 0, self.operators.met(tokens), 0.0)
+    def _sum(self, operators: list[StepOperator], tokens: F64, sampled: F64) -> F64:
+        experts_met = np.where(tokens > 0, self.operators.experts_met(tokens), 0.0)
         total = np.zeros(len(tokens))
         for o in operators:
-            total += o.count * self._one(o, tokens, sampled, met)
+            total += o.count * self._operator_seconds(o, tokens, sampled, experts_met)
         return total
 
-    def _one(self, o: Operator, tokens: F64, sampled: F64, met: F64) -> F64:
+    def _operator_seconds(
+        self, o: StepOperator, tokens: F64, sampled: F64, experts_met: F64
+    ) -> F64:
         if o.comm >= 0:
             members = self._mesh.members(o.role)[0]
-            return self.collectives.seconds(o.comm, o.comm_size.at(tokens, sampled, met), members)
+            return self.collectives.seconds(
+                o.comm, o.comm_size.at(tokens, sampled, experts_met), members
+            )
         if o.op in ("send", "recv"):
             return np.zeros(len(tokens))
-        flops, moved = o.flops.at(tokens, sampled, met), o.bytes.at(tokens, sampled, met)
+        flops, moved = (
+            o.flops.at(tokens, sampled, experts_met),
+            o.bytes.at(tokens, sampled, experts_met),
+        )
         if self._profile is None:
             return roofline_seconds(
                 flops, moved, np.full(len(tokens), o.dtype, object), self.device
             )
-        rows = o.rows.at(tokens, sampled, met)
+        rows = o.rows.at(tokens, sampled, experts_met)
         each = zip(flops.tolist(), moved.tolist(), rows.tolist(), strict=True)
         return np.array([self._measured(o, f, b, round(m)) for f, b, m in each])
 
-    def _measured(self, o: Operator, flops: float, moved: float, rows: int) -> float:
+    def _measured(self, o: StepOperator, flops: float, moved: float, rows: int) -> float:
         assert self._profile is not None
         if o.op == "matmul":
             operation = Operation("gemm", (max(1, rows), o.inner, o.outer), flops, moved)
         else:
             operation = Operation("elementwise", (max(1, round(moved)),), 0.0, moved)
-        found = self._profile.predict(operation)
-        if found is None:
+        prediction = self._profile.predict(operation)
+        if prediction is None:
             raise ConfigError(f"profile {self.compute} has no operation like {o.name}")
-        return found.us * 1e-6
+        return prediction.us * 1e-6
 
     def _messages(self, tokens: F64) -> F64:
-        """Messages between the stages of a pipeline, once for each step."""
+        """Seconds of the messages between the stages of a pipeline, once per step."""
         stages = self.operators.plan.pp
         if stages == 1:
             return np.zeros(len(tokens))

@@ -1,6 +1,7 @@
-"""ASTRA-sim's files in, ASTRA-sim's cycles out. Sealed: shares only the traces' formats and Run.
+"""An engine compatible with ASTRA-sim: reads its files and gives its cycles.
 
-What needs Arrow is imported when first used: cycles alone do not pay for it.
+It shares only the formats of traces and Run with the rest of chakrakit. Modules that need Arrow are imported
+when first used, so that a caller who wants only cycles does not wait for it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from chakrakit.simulator.astra.run import to_run
 
 _HOME = {"log_lines": "log", "to_run": "run"}
-"""Name → the module that has it."""
+"""The module that defines each name that is imported late."""
 
 __all__ = [
     "AstraOptions",

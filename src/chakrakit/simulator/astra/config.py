@@ -1,4 +1,4 @@
-"""ASTRA-sim's four input files, read with every key checked; knows nothing of simulating.
+"""Reads ASTRA-sim's four input files and checks every key.
 
 Numbers keep ASTRA-sim's units: GB/s of network links are 2^30 bytes, of memories 10^9; times are ns.
 """
@@ -32,12 +32,13 @@ MEMORIES = {
     "MEMORY_POOL": 3,
 }
 MOST_RANKS = 1 << 20
+"""As many devices as any machine here may have; memory grows with the ranks."""
 LONGEST = 10**15
 """Nanoseconds, twelve days: far above any latency, far below what would overflow."""
 _LARGEST_GROUPS = 256 << 20
 """Bytes: groups of a million ranks take ten bytes for each rank of each group."""
 _FASTEST = 10**9
-"""GB/s and TFLOP/s, for the same reason."""
+"""GB/s and TFLOP/s: far above any device, far below what would overflow."""
 _IMPLEMENTATION = re.compile(
     r"(?:(ring|halvingDoubling|doubleBinaryTree|oneRing|oneHalvingDoubling)|(direct|oneDirect)([0-9]*))"
 )
@@ -53,8 +54,8 @@ _NO_EFFECT = {
 }
 
 
-class System(msgspec.Struct, rename="kebab", kw_only=True):
-    """The system JSON: what every rank does with a collective. Absent keys have ASTRA-sim's defaults."""
+class SystemConfig(msgspec.Struct, rename="kebab", kw_only=True):
+    """The system JSON: how every rank runs collectives. Absent keys have ASTRA-sim's defaults."""
 
     scheduling_policy: Literal["LIFO", "FIFO", "EXPLICIT"] = "LIFO"
     endpoint_delay: int | None = None
@@ -81,12 +82,12 @@ class System(msgspec.Struct, rename="kebab", kw_only=True):
         return list(getattr(self, collective.replace("-", "_") + "_implementation"))
 
     def custom(self, collective: str) -> str:
-        """The prefix of the graphs that replace a collective, or nothing."""
-        given = getattr(self, collective.replace("-", "_") + "_implementation_custom")
-        return given[0] if given else ""
+        """The prefix of the graphs that replace a collective; empty where none do."""
+        prefixes = getattr(self, collective.replace("-", "_") + "_implementation_custom")
+        return prefixes[0] if prefixes else ""
 
 
-class Network(msgspec.Struct, kw_only=True):
+class NetworkConfig(msgspec.Struct, kw_only=True):
     """The network YAML: four lists of one length, innermost dimension first."""
 
     topology: list[Literal["Ring", "FullyConnected", "Switch"]]
@@ -100,7 +101,7 @@ class Network(msgspec.Struct, kw_only=True):
         return math.prod(self.npus_count)
 
 
-class Memory(msgspec.Struct, rename="kebab", kw_only=True):
+class MemoryConfig(msgspec.Struct, rename="kebab", kw_only=True):
     """The remote-memory JSON."""
 
     memory_type: Literal[
@@ -117,7 +118,7 @@ class Memory(msgspec.Struct, rename="kebab", kw_only=True):
 
 @dataclass(frozen=True)
 class Ignored:
-    """A key that changes nothing, and why."""
+    """A key that has no effect, and why."""
 
     file: str
     key: str
@@ -129,11 +130,11 @@ class Ignored:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything but the workload. `ignored` lists keys that were given and change nothing."""
+    """Everything but the workload. `ignored` lists keys in the files that have no effect."""
 
-    system: System
-    network: Network
-    memory: Memory
+    system: SystemConfig
+    network: NetworkConfig
+    memory: MemoryConfig
     groups: dict[int, list[int]] = field(default_factory=dict)
     per_node_custom: dict[int, str] = field(default_factory=dict)
     ignored: list[Ignored] = field(default_factory=list)
@@ -159,14 +160,14 @@ def read_config(
 
 
 def _is_empty(groups: str | Path) -> bool:
-    """Whether this is ASTRA-sim's word for no groups; a file whose path contains it is a file."""
+    """Whether the path stands for no groups, as in ASTRA-sim: it contains `empty` and is not a file."""
     return "empty" in str(groups) and not Path(groups).exists()
 
 
 def make_config(
     system: Any, network: Any, memory: Any, groups: Any = None, names: dict[str, str] | None = None
 ) -> Config:
-    """Checks parsed files. `names` are what errors call them."""
+    """The configuration of parsed files, checked. `names` are their names in errors."""
     called = {"system": "system", "network": "network", "memory": "memory", "groups": "groups"}
     called |= names or {}
     checked = _system(system, called["system"])
@@ -178,15 +179,15 @@ def make_config(
         memory=mem,
         groups={} if groups is None else read_groups(groups, net.ranks, called["groups"]),
         per_node_custom=_per_node(checked, called["system"]),
-        ignored=_ignored(system, System, called["system"])
-        + _ignored(network, Network, called["network"])
-        + _ignored(memory, Memory, called["memory"]),
+        ignored=_ignored(system, SystemConfig, called["system"])
+        + _ignored(network, NetworkConfig, called["network"])
+        + _ignored(memory, MemoryConfig, called["memory"]),
         names=called,
     )
 
 
 def read_groups(raw: Any, ranks: int, name: str) -> dict[int, list[int]]:
-    """`{"1": [0, 1], …}`: ids above 0, members below `ranks`, none twice."""
+    """Groups by id from `{"1": [0, 1], …}`: ids above 0, members below `ranks`, each member once."""
     if not isinstance(raw, dict):
         raise ConfigError(f'{name}: expected an object like {{"1": [0, 1]}}')
     groups: dict[int, list[int]] = {}
@@ -196,7 +197,7 @@ def read_groups(raw: Any, ranks: int, name: str) -> dict[int, list[int]]:
 
 
 def parse_implementation(text: str) -> tuple[int, bool, int]:
-    """`direct4` → (algorithm's number, over all ranks at once, window or 0)."""
+    """The algorithm's number, whether it spans all ranks at once, and its window or 0, of e.g. `direct4`."""
     match = _IMPLEMENTATION.fullmatch(text)
     if match is None:
         raise ConfigError(
@@ -204,12 +205,12 @@ def parse_implementation(text: str) -> tuple[int, bool, int]:
             "doubleBinaryTree, oneRing, oneDirect[<window>] or oneHalvingDoubling"
         )
     name = match[1] or match[2]
-    one = name.startswith("one")
-    plain = name[3].lower() + name[4:] if one else name
+    over_all_ranks = name.startswith("one")
+    plain = name[3].lower() + name[4:] if over_all_ranks else name
     window = int(match[3][:20]) if match[3] else 0
     if match[3] and not 1 <= window <= MOST_RANKS:
         raise ConfigError(f"{text!r}: the window must be 1 or more, and at most {MOST_RANKS:,}")
-    return ALGORITHMS[plain], one, window
+    return ALGORITHMS[plain], over_all_ranks, window
 
 
 def _json(path: str | Path, largest: int = LARGEST) -> Any:
@@ -227,8 +228,8 @@ def _convert(raw: Any, kind: type[T], name: str) -> T:
         raise ConfigError(f"{name}: {error}") from None
 
 
-def _system(raw: Any, name: str) -> System:
-    system = _convert(_whole(raw), System, name)
+def _system(raw: Any, name: str) -> SystemConfig:
+    system = _convert(_whole(raw), SystemConfig, name)
     for collective in COLLECTIVES:
         for text in system.implementations(collective):
             try:
@@ -249,7 +250,7 @@ def _system(raw: Any, name: str) -> System:
 
 
 def _whole(raw: Any) -> Any:
-    """10.0 is as good as 10."""
+    """The mapping with whole floats such as 10.0 as integers."""
     if not isinstance(raw, dict):
         return raw
     return {
@@ -265,9 +266,9 @@ def _between(name: str, key: str, value: Number, least: Number, most: Number) ->
         raise ConfigError(f"{name}: `{key}` is {value}; it must be {most:,} or less")
 
 
-def _network(raw: Any, name: str) -> Network:
-    network = _convert(_numbers(raw), Network, name)
-    lengths = {len(getattr(network, key)) for key in Network.__struct_fields__}
+def _network(raw: Any, name: str) -> NetworkConfig:
+    network = _convert(_numbers(raw), NetworkConfig, name)
+    lengths = {len(getattr(network, key)) for key in NetworkConfig.__struct_fields__}
     if len(lengths) != 1 or not network.topology:
         raise ConfigError(
             f"{name}: `topology`, `npus_count`, `bandwidth` and `latency` need one entry for each "
@@ -285,7 +286,7 @@ def _network(raw: Any, name: str) -> Network:
 
 
 def _numbers(raw: Any) -> Any:
-    """YAML 1.1 reads 1e3 as text; YAML 1.2, and ASTRA-sim's parser, as a number."""
+    """The mapping with texts such as `1e3` as numbers: so YAML 1.2 reads them, and ASTRA-sim's parser."""
     if not isinstance(raw, dict):
         return raw
     return {
@@ -301,10 +302,10 @@ def _number(value: Any) -> Any:
         return value
 
 
-def _memory(raw: Any, name: str) -> Memory:
-    memory = _convert(_whole(raw), Memory, name)
+def _memory(raw: Any, name: str) -> MemoryConfig:
+    memory = _convert(_whole(raw), MemoryConfig, name)
     if memory.memory_type == "NO_MEMORY_EXPANSION":
-        return Memory()  # what else it says is not used, and need not be anything that can be
+        return MemoryConfig()  # the other keys have no effect, so their values are not checked
     _between(name, "remote-mem-bw", memory.remote_mem_bw, 1, _FASTEST)
     _between(name, "remote-mem-latency", memory.remote_mem_latency, 0, LONGEST)
     if memory.memory_type == "PER_NODE_MEMORY_EXPANSION":
@@ -337,8 +338,11 @@ def _members(key: str, members: Any, ranks: int, name: str) -> list[int]:
     return list(members)
 
 
-def _per_node(system: System, name: str) -> dict[int, str]:
-    """Relative to the working directory, as ASTRA-sim has it, or else to the system file."""
+def _per_node(system: SystemConfig, name: str) -> dict[int, str]:
+    """The ET prefix of each workload node, from the file that the system file names.
+
+    Its path is relative to the working directory, as in ASTRA-sim, or else to the system file.
+    """
     if not system.per_node_custom_implementation:
         return {}
     path = Path(system.per_node_custom_implementation)
@@ -354,11 +358,11 @@ def _per_node(system: System, name: str) -> dict[int, str]:
 
 
 def _ignored(raw: Any, kind: type[msgspec.Struct], name: str) -> list[Ignored]:
-    known = set(kind.__struct_encode_fields__)
-    found = []
+    fields = set(kind.__struct_encode_fields__)
+    ignored = []
     for key in raw:
         if str(key) in _NO_EFFECT:
-            found.append(Ignored(name, str(key), _NO_EFFECT[str(key)]))
-        elif str(key) not in known:
-            found.append(Ignored(name, str(key), "ASTRA-sim does not read it"))
-    return found
+            ignored.append(Ignored(name, str(key), _NO_EFFECT[str(key)]))
+        elif str(key) not in fields:
+            ignored.append(Ignored(name, str(key), "ASTRA-sim does not read it"))
+    return ignored

@@ -1,4 +1,4 @@
-"""ASTRA-sim's own summary lines, for programs that parse them."""
+"""Writes a result as ASTRA-sim's own summary lines, for programs that parse them."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def log_lines(result: AstraSimulation) -> Iterator[str]:
 
 
 def times_by_kind(result: AstraSimulation, rank: int) -> dict[str, int]:
-    """How long GPU, communication, CPU and memory nodes were in flight: lengths of unions."""
+    """The time in which at least one GPU, communication, CPU or memory node was in flight, by kind."""
     table, start, end = result.table(rank), result.start(rank), result.end(rank)
     ran = end >= 0
-    found = {}
+    lengths = {}
     for kind, mask in _masks(table).items():
-        chosen = mask & ran
-        if chosen.any():
-            found[kind] = Intervals.of(start[chosen], end[chosen]).total
-    return found
+        in_kind = mask & ran
+        if in_kind.any():
+            lengths[kind] = Intervals.of(start[in_kind], end[in_kind]).total
+    return lengths
 
 
 def _masks(table: dict[str, NDArray[Any]]) -> dict[str, Mask]:
@@ -69,7 +69,7 @@ def _statistics(result: AstraSimulation, rank: int) -> Iterator[str]:
 
 
 def _roofline(result: AstraSimulation, rank: int) -> Iterator[str]:
-    """Means over GPU compute, weighted by time; one ns is added so that nothing divides by 0."""
+    """Lines of means over GPU compute, weighted by time; adding 1 ns avoids a division by 0."""
     table = result.table(rank)
     used = _masks(table)["GPU"] & (table["tensor_size"] > 0)
     time = (result.end(rank) - result.start(rank))[used].astype(float)

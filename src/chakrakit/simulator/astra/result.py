@@ -1,4 +1,4 @@
-"""What a run gave: cycles and exposed communication of every rank, times of every node."""
+"""The options and the result of an ASTRA-sim run: cycles of every rank, times of every node, a summary."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from chakrakit.errors import ConfigError
 from chakrakit.results import Facts, Result
 from chakrakit.simulator.astra.config import Config
 
-# What the command line of ASTRA-sim sets, and what we add to it.
-
-
 Backend = Literal["unaware", "aware"]
 
 
@@ -26,8 +23,8 @@ Backend = Literal["unaware", "aware"]
 class AstraOptions:
     """One run's settings; the defaults are ASTRA-sim's.
 
-    `lenient` gives ASTRA-sim's answer where it silently answers wrong or some ranks never finish, instead
-    of an error. `fold` lets equal ranks be simulated once; the answer is the same either way.
+    `lenient` gives ASTRA-sim's result instead of an error where that result is silently wrong or some ranks
+    never finish. `fold` simulates equal ranks once; the result is the same either way.
     """
 
     backend: Backend = "unaware"
@@ -51,31 +48,31 @@ class AstraRank(Result, msgspec.Struct, kw_only=True):
 
     rank: int
     cycles: int | None
-    """None where it never did, which only `lenient` allows."""
+    """None where the rank never finished, which only `lenient` allows."""
     exposed_cycles: int | None
     """Cycles less the time of GPU compute."""
 
 
 class AstraSummary(Result, msgspec.Struct, kw_only=True):
-    """ASTRA-sim's answer; a cycle is a nanosecond."""
+    """ASTRA-sim's result; a cycle is a nanosecond."""
 
     ranks: list[AstraRank]
     max_cycles: int | None
     classes: int
-    """Ranks that were simulated, each for all that are certain to behave alike."""
+    """Classes of ranks that are certain to behave alike; one rank of each was simulated."""
     folded: bool
     why_not_folded: str
     stuck: str
     """Why some ranks never finished; empty where all did."""
     ignored: list[str]
-    """What the files say and ASTRA-sim does not read."""
+    """Keys of the files that have no effect."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AstraSimulation(Facts):
     """One simulation. A tick is a nanosecond; -1 stands for never (only with `lenient`).
 
-    Ranks that were folded share a *class*; everything can be asked by rank all the same.
+    Ranks that were folded share a *class*; every figure is available by rank all the same.
     """
 
     program: core.AstraProgram
@@ -106,7 +103,7 @@ class AstraSimulation(Facts):
 
     @cached_property
     def exposed(self) -> I64:
-        """What ASTRA-sim calls exposed communication: cycles less the time of GPU compute."""
+        """Exposed communication as ASTRA-sim defines it: cycles less the time of GPU compute."""
         never = self.cycles < 0
         return np.where(never, -1, self.cycles - self.outcome.gpu_time[self.class_of])
 
@@ -117,7 +114,7 @@ class AstraSimulation(Facts):
 
     @property
     def folded(self) -> bool:
-        """Whether some ranks were simulated once for all their likes."""
+        """Whether one rank was simulated for each class of equal ranks."""
         return self.outcome.folded
 
     @property
@@ -152,7 +149,7 @@ class AstraSimulation(Facts):
         return self.outcome.end(int(self.class_of[rank]))
 
     def facts(self) -> AstraSummary:
-        """What `chakra simulate --astra --json` prints."""
+        """The summary that `chakra simulate --astra --json` prints."""
         cycles = [None if c < 0 else c for c in self.cycles.tolist()]
         exposed = self.exposed.tolist()
         return AstraSummary(
@@ -169,15 +166,13 @@ class AstraSimulation(Facts):
         )
 
 
-# A result in a few lines for people; whoever prints it decides how.
-
-
 _ROWS = 16
+"""Rows of the table that is printed; longer lists end with an ellipsis."""
 
 
 def rows(result: AstraSimulation) -> list[tuple[str, str, str]]:
-    """Ranks, cycles and exposed communication; equal neighbours are one row, long lists are cut."""
-    shown = [
+    """Ranks, cycles and exposed communication as text; equal neighbours share a row, long lists are cut."""
+    lines = [
         (
             str(first) if first == last else f"{first}–{last}",
             "never" if cycles < 0 else f"{cycles:,}",
@@ -185,11 +180,11 @@ def rows(result: AstraSimulation) -> list[tuple[str, str, str]]:
         )
         for first, last, cycles, exposed in _spans(result)
     ]
-    return shown if len(shown) <= _ROWS else [*shown[:_ROWS], ("…", "…", "…")]
+    return lines if len(lines) <= _ROWS else [*lines[:_ROWS], ("…", "…", "…")]
 
 
 def about(result: AstraSimulation) -> str:
-    """How many ranks were simulated, and why any never finished."""
+    """A line or two about how many ranks were simulated, and why some never finished."""
     if result.folded:
         count = len(result.representative)
         folded = f"{result.ranks} ranks in {count} class{'es' if count > 1 else ''}"

@@ -1,4 +1,4 @@
-"""A result as a Run: the workload with every node's times, and the counters."""
+"""Converts a result to a Run: the workload with every node's times, and counters of links and collectives."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import NodeType
 from chakrakit.trace.sets import Run, Times, TraceSet
 
-# Figures per link and per collective, as tables.
-
-
 _NAMES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
 _WAYS = {"Ring": ("clockwise", "anticlockwise"), "Switch": ("up", "down")}
 
 
 def link_table(result: AstraSimulation) -> dict[str, Any]:
-    """What went over each rank's links: messages, bytes and, with congestion, ns in use.
+    """The traffic on each rank's links: messages, bytes and, with congestion, nanoseconds in use.
 
     `link` names a dimension without congestion; with it, a direction (Ring), up or down (Switch), or all
     links out of the rank together (FullyConnected).
@@ -43,7 +40,7 @@ def link_table(result: AstraSimulation) -> dict[str, Any]:
 
 
 def _per_member(result: AstraSimulation, classes: NDArray[np.uint32]) -> tuple[I64, I64]:
-    """Repeats a class's row for each of its ranks: (row, rank)."""
+    """The row and the rank of each entry when a class's row is repeated for each of its ranks."""
     by_class = np.argsort(result.class_of, kind="stable")
     sizes = np.bincount(result.class_of)
     first = np.concatenate(([0], np.cumsum(sizes)))[classes]
@@ -66,9 +63,9 @@ def _links(result: AstraSimulation, keys: I64) -> tuple[I64, I64, list[str]]:
 
 
 def collective_table(result: AstraSimulation) -> pa.Table:
-    """Every collective: its group, its place in the group's order, when members came and were done.
+    """Every collective: its group, its place in the group's order, and when members arrived and finished.
 
-    The transfer lasts from `arrival_ns`, when the last member came, to `end_ns`.
+    The transfer lasts from `arrival_ns`, when the last member arrived, to `end_ns`.
     """
     parts = [_group_rows(result, group, members) for group, members in _groups(result)]
     return pa.concat_tables(parts).sort_by([("first_ns", "ascending"), ("group", "ascending")])
@@ -80,23 +77,23 @@ def _groups(result: AstraSimulation) -> Iterator[tuple[int, list[int]]]:
 
 
 def _group_rows(result: AstraSimulation, group: int, members: list[int]) -> pa.Table:
-    """Over one member of each class: its likes have the same times."""
+    """The collectives of one group, from one member of each class; equal ranks have equal times."""
     classes = {int(result.class_of[rank]): rank for rank in reversed(members)}
-    found = [_member_rows(result, group, rank) for rank in classes.values()]
-    count = min((len(start) for start, _, _, _ in found), default=0)
-    starts = np.array([start[:count] for start, _, _, _ in found]).reshape(len(found), count)
-    ends = np.array([end[:count] for _, end, _, _ in found]).reshape(len(found), count)
-    first, last, done = starts.min(0), starts.max(0), ends.max(0)
+    by_class = [_member_rows(result, group, rank) for rank in classes.values()]
+    count = min((len(start) for start, _, _, _ in by_class), default=0)
+    starts = np.array([start[:count] for start, _, _, _ in by_class]).reshape(len(by_class), count)
+    ends = np.array([end[:count] for _, end, _, _ in by_class]).reshape(len(by_class), count)
+    first, last, finished = starts.min(0), starts.max(0), ends.max(0)
     return pa.table(
         {
-            "collective": pa.array([_NAMES[k] for k in found[0][2][:count]], pa.string()),
+            "collective": pa.array([_NAMES[k] for k in by_class[0][2][:count]], pa.string()),
             "group": pa.array([str(group)] * count, pa.string()),
             "seq": np.arange(count),
-            "comm_size": found[0][3][:count].astype(np.int64),
+            "comm_size": by_class[0][3][:count].astype(np.int64),
             "members": np.full(count, len(members)),
             "first_ns": first,
             "arrival_ns": last,
-            "end_ns": done,
+            "end_ns": finished,
         }
     )
 
@@ -111,17 +108,17 @@ def _member_rows(result: AstraSimulation, group: int, rank: int) -> tuple[I64, I
 
 
 def to_run(result: AstraSimulation, traces: TraceSet) -> Run:
-    """The traces that were simulated, with their times in ns. Ranks alike share bodies and times."""
+    """The simulated traces with their times in ns. Equal ranks share bodies and times."""
     bindings = _bindings(result, traces)
     times: list[Times] = []
     timing: dict[int, int] = {}
-    known: dict[tuple[int, int], int] = {}
+    times_of: dict[tuple[int, int], int] = {}
     for rank in range(result.ranks):
         key = (bindings[rank].body, int(result.class_of[rank]))
-        if key not in known:
-            known[key] = len(times)
+        if key not in times_of:
+            times_of[key] = len(times)
             times.append(_times(result, rank, traces.body_at(bindings[rank].body).ids))
-        timing[rank] = known[key]
+        timing[rank] = times_of[key]
     counters = {"links": link_table(result), "collectives": collective_table(result)}
     settings = {
         "engine": "astra",
@@ -144,14 +141,14 @@ def _bindings(result: AstraSimulation, traces: TraceSet) -> dict[int, Binding]:
     first: dict[int, int] = {}
     bindings = {}
     for rank in range(result.ranks):
-        own = traces.bindings[rank]
+        binding = traces.bindings[rank]
         shared = first.setdefault(int(result.program.body_of[rank]), rank)
-        bindings[rank] = traces.bindings[shared] if own.is_plain else own
+        bindings[rank] = traces.bindings[shared] if binding.is_plain else binding
     return bindings
 
 
 def _times(result: AstraSimulation, rank: int, ids: U64) -> Times:
-    """From ascending id to the file's order. Of repeated ids the last is the one that ran."""
+    """A rank's times in the order of its file. Where an id is repeated, its last node is the one that ran."""
     start = np.full(len(ids), -1, np.int64)
     end = start.copy()
     row_of = {node: row for row, node in enumerate(ids.tolist())}

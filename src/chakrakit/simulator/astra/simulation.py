@@ -1,4 +1,4 @@
-"""Runs a workload under ASTRA-sim's files; the rules of time are the core's."""
+"""Simulates a workload with ASTRA-sim's files; the timing itself happens in the C++ core."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def simulate(
     workload: str | TraceSet, config: files.Config, options: AstraOptions | None = None
 ) -> AstraSimulation:
-    """A workload on the network of `config`: a prefix of `prefix.N.et`, or any other traces.
+    """Simulates a workload, a prefix of `prefix.N.et` or any other traces, on the network of `config`.
 
     Raises DeadlockError when a rank would never finish, TraceError or ConfigError for inputs that cannot
     be run; each names the rank, node, group or key.
@@ -42,7 +42,7 @@ def simulate(
 
 
 def _noting_surplus(prefix: str, config: files.Config) -> files.Config:
-    """Ranks beyond the network's are left out, as ASTRA-sim does, but not in silence."""
+    """The configuration, with a note if files beyond the network's ranks are left out, as in ASTRA-sim."""
     ranks = config.network.ranks
     if not Path(f"{prefix}.{ranks}.et").exists():
         return config
@@ -59,18 +59,18 @@ def _traces(workload: str | TraceSet) -> TraceSet:
 
 
 def _with_groups(config: files.Config, traces: TraceSet) -> files.Config:
-    """The traces' own groups, unless a file of groups was given."""
+    """The configuration with the traces' groups, unless it has groups from a file."""
     if config.groups or not traces.groups:
         return config
-    named = {name: list(members) for name, members in traces.groups.items() if name != "0"}
-    groups = files.read_groups(named, config.network.ranks, "the workload's groups")
+    listed = {name: list(members) for name, members in traces.groups.items() if name != "0"}
+    groups = files.read_groups(listed, config.network.ranks, "the workload's groups")
     return replace(config, groups=groups)
 
 
 def simulate_program(
     program: core.AstraProgram, config: files.Config, options: AstraOptions | None = None
 ) -> AstraSimulation:
-    """The same for graphs that are already in memory."""
+    """Simulates graphs that are already in memory."""
     options = options or AstraOptions()
     network = core_network(config, options)
     with errors():
@@ -82,7 +82,7 @@ def simulate_program(
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """Turns the core's errors into ours."""
+    """Turns the core's errors into DeadlockError and TraceError."""
     try:
         yield
     except core.SimulationError as error:
@@ -91,20 +91,20 @@ def errors() -> Iterator[None]:
 
 
 def core_system(config: files.Config, options: AstraOptions) -> core.AstraSystem:
-    """The system file and the command line, as the core takes them."""
-    given, system = config.system, core.AstraSystem()
-    if given.endpoint_delay is not None:
-        system.endpoint_delay = _scaled(given.endpoint_delay, options.injection_scale)
-    system.active_chunks = given.active_chunks_per_dimension
-    system.splits = given.preferred_dataset_splits
+    """The system file and the options in the form of the core."""
+    settings, system = config.system, core.AstraSystem()
+    if settings.endpoint_delay is not None:
+        system.endpoint_delay = _scaled(settings.endpoint_delay, options.injection_scale)
+    system.active_chunks = settings.active_chunks_per_dimension
+    system.splits = settings.preferred_dataset_splits
     system.queues = options.queues
-    system.local_bw_aware = given.collective_optimization == "localBWAware"
-    system.roofline = bool(given.roofline_enabled)
-    system.replay_only = bool(given.replay_only)
+    system.local_bw_aware = settings.collective_optimization == "localBWAware"
+    system.roofline = bool(settings.roofline_enabled)
+    system.replay_only = bool(settings.replay_only)
     system.rendezvous = options.rendezvous
     system.lenient = options.lenient
-    system.local_mem_bw = float(given.local_mem_bw)
-    system.peak_perf = float(given.peak_perf)
+    system.local_mem_bw = float(settings.local_mem_bw)
+    system.peak_perf = float(settings.peak_perf)
     _set_algorithms(system, config, options)
     return system
 
@@ -130,20 +130,24 @@ def _set_algorithms(system: core.AstraSystem, config: files.Config, options: Ast
 
 
 def core_network(config: files.Config, options: AstraOptions) -> core.AstraNetwork:
-    """The network file; GB/s of 2^30 bytes become bytes per ns."""
-    given, network = config.network, core.AstraNetwork()
+    """The network file in the form of the core; GB/s of 2^30 bytes become bytes per ns."""
+    description, network = config.network, core.AstraNetwork()
     network.aware = options.backend == "aware"
     if network.aware:
-        _require_aware(given, config.names.get("network", "network"))
+        _require_aware(description, config.names.get("network", "network"))
     for shape, size, bandwidth, latency in zip(
-        given.topology, given.npus_count, given.bandwidth, given.latency, strict=True
+        description.topology,
+        description.npus_count,
+        description.bandwidth,
+        description.latency,
+        strict=True,
     ):
         bytes_per_ns = float(bandwidth) * (1 << 30) / 1e9
         network.add(files.SHAPES[shape], size, bytes_per_ns, float(latency))
     return network
 
 
-def _require_aware(network: files.Network, name: str) -> None:
+def _require_aware(network: files.NetworkConfig, name: str) -> None:
     if len(network.topology) > 1:
         raise ConfigError(
             f"{name}: `topology` has {len(network.topology)} dimensions; the congestion-aware back "
@@ -157,13 +161,13 @@ def _require_aware(network: files.Network, name: str) -> None:
 
 
 def core_memory(config: files.Config) -> core.AstraMemory:
-    """The memory file; GB/s of 10^9 bytes become bytes per second."""
-    given, memory = config.memory, core.AstraMemory()
+    """The memory file in the form of the core; GB/s of 10^9 bytes become bytes per second."""
+    description, memory = config.memory, core.AstraMemory()
     memory.set(
-        files.MEMORIES[given.memory_type],
-        given.num_nodes,
-        given.num_npus_per_node,
-        given.remote_mem_latency,
-        given.remote_mem_bw * 1_000_000_000,
+        files.MEMORIES[description.memory_type],
+        description.num_nodes,
+        description.num_npus_per_node,
+        description.remote_mem_latency,
+        description.remote_mem_bw * 1_000_000_000,
     )
     return memory

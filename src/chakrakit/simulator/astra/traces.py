@@ -1,4 +1,4 @@
-"""From traces in memory, in whatever format they were stored, to the core's graphs."""
+"""Converts traces in memory, whatever format they were stored in, to the core's graphs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from chakrakit.trace.sets import TraceSet
 
 
 def load_traces(traces: TraceSet, ranks: int, *, lenient: bool) -> core.AstraProgram:
-    """Ranks 0 … `ranks`-1; those that run the same body in the same way share one graph."""
+    """The program of ranks 0 … `ranks`-1; ranks that run the same body in the same way share one graph."""
     missing = [rank for rank in range(ranks) if rank not in traces.bindings]
     if missing:
         raise TraceError(
@@ -26,34 +26,34 @@ def load_traces(traces: TraceSet, ranks: int, *, lenient: bool) -> core.AstraPro
             "be the same number"
         )
     bodies: list[core.AstraBody] = []
-    body_of, known = [], {}
+    body_of, body_by_key = [], {}
     for rank in range(ranks):
         key = _sharing(traces, rank)
-        if key not in known:
-            known[key] = len(bodies)
+        if key not in body_by_key:
+            body_by_key[key] = len(bodies)
             columns = trace_columns(traces.trace(rank))
             bodies.append(build_body(columns, f"rank {rank}", rank, lenient=lenient))
-        body_of.append(known[key])
+        body_of.append(body_by_key[key])
     return core.astra_program(bodies, body_of)
 
 
 def _sharing(traces: TraceSet, rank: int) -> tuple[Any, ...]:
     binding = traces.bindings[rank]
     groups, peers = sorted(binding.groups.items()), sorted(binding.peers.items())
-    own = rank if _names_itself(traces, rank) else -1
-    return binding.body, tuple(groups), tuple(peers), binding.scale, own
+    only_rank = rank if _names_itself(traces, rank) else -1
+    return binding.body, tuple(groups), tuple(peers), binding.scale, only_rank
 
 
 def _names_itself(traces: TraceSet, rank: int) -> bool:
-    """Sends and receives say which rank they run on, so that each rank's graph is its own."""
+    """Whether a rank's sends and receives name the rank itself, so that its graph cannot be shared."""
     names = traces.body(rank).table.column_names
     return "comm_src" in names or "comm_dst" in names
 
 
 def trace_columns(trace: Trace) -> Columns:
-    """What the simulator reads of a trace; durations are whole microseconds, as in ASTRA-sim."""
+    """The columns of a trace that the simulator reads; durations are whole microseconds, as in ASTRA-sim."""
     offsets, deps = _dependencies(trace)
-    given: Columns = {
+    present_columns: Columns = {
         "id": trace.ids,
         "type": trace.types,
         "duration_micros": trace.column("duration_micros"),
@@ -66,9 +66,9 @@ def trace_columns(trace: Trace) -> Columns:
         column = "pg_name" if name == "group" else name
         present = trace.has(column)
         if present.any():
-            given[name] = _attribute(trace, column, present)
+            present_columns[name] = _attribute(trace, column, present)
             has |= np.where(present, bit, 0).astype(np.uint32)
-    columns = graph_columns(len(trace), given, has)
+    columns = graph_columns(len(trace), present_columns, has)
     columns["texts"] = _texts(trace)
     return columns
 
@@ -93,8 +93,8 @@ def _groups(trace: Trace) -> I64:
                 f"`pg_name` {name[:40]!r} is not the number of a communicator group, below 2^63"
             )
     numbers = np.array([int(name or 0) for name in names] + [0], np.int64)
-    chosen: I64 = numbers[coded.indices.fill_null(len(names)).to_numpy()]
-    return chosen
+    group_of_row: I64 = numbers[coded.indices.fill_null(len(names)).to_numpy()]
+    return group_of_row
 
 
 def _dimensions(trace: Trace, present: Mask) -> NDArray[np.uint32]:

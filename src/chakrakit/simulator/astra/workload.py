@@ -1,4 +1,4 @@
-"""From traces to the core's graphs; files that are plain `.et` never pass through Python."""
+"""Loads workloads as the core's graphs; plain `.et` files never pass through Python."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BITS = {
     "involved_dim": 128,
     "group": 256,
 }
-"""Which attributes a node has, as the core wants to know it."""
+"""The bits by which the core is told which attributes a node has."""
 
 _SIGNED = ("type", "comm_type", "comm_src", "comm_dst", "comm_tag", "group")
 _UNSIGNED = ("id", "duration_micros", "comm_size", "num_ops", "tensor_size", "dep_offsets", "deps")
@@ -34,14 +34,18 @@ Columns = dict[str, Any]
 """Arrays by name, and `texts`: (id, inputs) of metadata nodes."""
 
 
-def graph_columns(nodes: int, given: Columns, has: NDArray[np.uint32] | None = None) -> Columns:
-    """Completes a graph's columns: what is not given is 0, and present where it was given."""
+def graph_columns(
+    nodes: int, present_columns: Columns, has: NDArray[np.uint32] | None = None
+) -> Columns:
+    """All columns of a graph: missing ones are 0, and `has` marks the attributes that are present."""
     if has is None:
-        has = np.full(nodes, sum(bit for name, bit in BITS.items() if name in given), np.uint32)
+        has = np.full(
+            nodes, sum(bit for name, bit in BITS.items() if name in present_columns), np.uint32
+        )
     columns: Columns = {"has": has}
     for names, kind in ((_SIGNED, np.int64), (_UNSIGNED, np.uint64), (_SMALL, np.uint32)):
         for name in names:
-            value = given.get(name, columns.get(name))
+            value = present_columns.get(name, columns.get(name))
             columns[name] = np.zeros(nodes, kind) if value is None else _as(value, kind)
     return columns
 
@@ -56,7 +60,7 @@ def load_files(prefix: str, ranks: int, *, lenient: bool) -> core.AstraProgram:
 
 
 def bind_groups(program: core.AstraProgram, config: Config) -> dict[int, list[int]]:
-    """Gives the program its communicator groups: the file's, then those of its metadata nodes."""
+    """Gives the program its communicator groups, from the file and from metadata nodes; returns them."""
     groups = dict(config.groups)
     for node, text in core.astra_texts(program):
         for group, members in _metadata_groups(node, text, config.network.ranks).items():
@@ -75,15 +79,15 @@ class _ProcessGroup(msgspec.Struct):
 
 
 def _metadata_groups(node: int, text: str, ranks: int) -> dict[int, list[int]]:
-    """PyTorch's process groups: a JSON list inside two characters of quoting on either side."""
+    """PyTorch's process groups in a metadata node: a JSON list, quoted by two characters on each side."""
     try:
         listed = msgspec.json.decode(text[2:-2], type=list[_ProcessGroup])
     except msgspec.DecodeError:
         return {}
-    found = {
+    groups = {
         group.pg_name: group.ranks or list(range(ranks)) for group in listed if group.pg_name != "0"
     }
-    return read_groups(found, ranks, f"metadata node {node}")
+    return read_groups(groups, ranks, f"metadata node {node}")
 
 
 def load_custom(prefix: str, config: Config, *, lenient: bool) -> core.AstraCustom:
@@ -101,7 +105,7 @@ def load_custom(prefix: str, config: Config, *, lenient: bool) -> core.AstraCust
 
 
 def _find_prefix(prefix: str, config: Config) -> str:
-    """Relative to the working directory, as ASTRA-sim has it, or else to the system file."""
+    """The prefix relative to the working directory, as in ASTRA-sim, or else to the system file."""
     beside = Path(config.names.get("system", "")).parent / prefix
     return prefix if Path(f"{prefix}.0.et").exists() else str(beside)
 
@@ -114,5 +118,5 @@ def is_prefix(workload: str) -> bool:
 def build_body(
     columns: Columns, where: str, rank: int | None, *, lenient: bool = False
 ) -> core.AstraBody:
-    """One graph from its columns. `where` begins errors; `rank` is None in a custom collective."""
+    """One graph from its columns. Errors begin with `where`; `rank` is None in a custom collective."""
     return core.astra_body(columns, where, -1 if rank is None else rank, lenient)

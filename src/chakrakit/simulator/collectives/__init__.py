@@ -1,4 +1,4 @@
-"""How collectives move data: algorithms as steps among members, and which one is chosen."""
+"""Algorithms of collectives as steps among members, and the choice among them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chakrakit.simulator.collectives.choice import (
     ideal_seconds,
     moved_bytes,
 )
-from chakrakit.simulator.collectives.collective_steps import SWITCH, CollectiveSteps, Step
+from chakrakit.simulator.collectives.collective_steps import SWITCH, CollectiveSteps, TransferStep
 from chakrakit.simulator.collectives.group_shape import Shape, grid_of, shapes
 from chakrakit.simulator.collectives.pace import (
     IN_CHUNKS,
@@ -31,7 +31,7 @@ __all__ = [
     "CollectiveSteps",
     "LibraryCall",
     "Shape",
-    "Step",
+    "TransferStep",
     "data_bytes",
     "direct_all_to_all",
     "estimate",

@@ -1,6 +1,6 @@
 """The algorithms of collectives, each as CollectiveSteps for n members.
 
-Every function says what its transfers are in its docstring;
+The docstring of every function describes its transfers;
 `tests/simulator/collectives/test_algorithms.py` carries values through all of them.
 """
 
@@ -11,14 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.simulator.collectives.collective_steps import SWITCH, CollectiveSteps, Step, step
-
-# The two binary trees of a tree all-reduce.
+from chakrakit.simulator.collectives.collective_steps import (
+    SWITCH,
+    CollectiveSteps,
+    TransferStep,
+    step,
+)
 
 
 @dataclass(frozen=True, eq=False)
-class Tree:
-    """`child[i]` hangs on `parent[i]`; `depth` is by member, 0 at the root."""
+class BinaryTree:
+    """A tree of members: `parent[i]` is the parent of `child[i]`; `depth` is by member, 0 at the root."""
 
     child: I64
     parent: I64
@@ -30,21 +33,21 @@ class Tree:
         return int(self.depth.max())
 
 
-def double_tree(n: int) -> tuple[Tree, Tree]:
-    """A tree whose inner members are odd numbers, and the same tree renumbered so that they are even.
+def double_tree(n: int) -> tuple[BinaryTree, BinaryTree]:
+    """The two trees of an all-reduce: one whose inner members are odd, and one where they are even.
 
-    With n even the second is the mirror image, with n odd it is shifted by one.
+    The second is the first renumbered: the mirror image where n is even, else shifted by one.
     """
     parent = in_order_tree(n)
     i = np.arange(n)
     renumbered = n - 1 - i if n % 2 == 0 else (i + 1) % n
-    other = np.full(n, -1, np.int64)
-    other[renumbered] = np.where(parent >= 0, renumbered[parent], -1)
-    return _tree(parent), _tree(other)
+    second_parent = np.full(n, -1, np.int64)
+    second_parent[renumbered] = np.where(parent >= 0, renumbered[parent], -1)
+    return _tree(parent), _tree(second_parent)
 
 
 def in_order_tree(n: int) -> I64:
-    """Parents of members numbered in order: a perfect tree on the left, the rest on the right."""
+    """The parents in a tree with members numbered in order: perfect on the left, the rest on the right."""
     parent = np.full(n, -1, np.int64)
     spans = [(0, n, -1)]
     while spans:
@@ -57,14 +60,14 @@ def in_order_tree(n: int) -> I64:
     return parent
 
 
-def _tree(parent: I64) -> Tree:
+def _tree(parent: I64) -> BinaryTree:
     depth = np.zeros(len(parent), np.int64)
     at = parent.copy()
     while (at >= 0).any():
         depth += at >= 0
         at = np.where(at >= 0, parent[at], -1)
     child = np.flatnonzero(parent >= 0)
-    return Tree(child, parent[child], depth)
+    return BinaryTree(child, parent[child], depth)
 
 
 def _all(n: int) -> I64:
@@ -80,12 +83,12 @@ def _pairs(n: int) -> tuple[I64, I64]:
 # --- ring ---------------------------------------------------------------------------------------
 
 
-def _ring_reduce(n: int) -> Step:
+def _ring_reduce(n: int) -> TransferStep:
     i = _all(n)
     return step(i, (i + 1) % n, (i - 1) % n, 1, n, reduce=True, repeat=n - 1, shift=-1)
 
 
-def _ring_gather(n: int) -> Step:
+def _ring_gather(n: int) -> TransferStep:
     i = _all(n)
     return step(i, (i + 1) % n, i, 1, n, repeat=n - 1, shift=-1)
 
@@ -96,7 +99,7 @@ def ring_reduce_scatter(n: int) -> CollectiveSteps:
 
 
 def ring_all_gather(n: int) -> CollectiveSteps:
-    """n-1 rounds; everyone passes on the piece it got last."""
+    """n-1 rounds; everyone passes on the piece it received last."""
     return CollectiveSteps(n, n, (_ring_gather(n),), _all(n), "ring")
 
 
@@ -115,7 +118,7 @@ def ring_broadcast(n: int, chunks: int = 8, root: int = 0) -> CollectiveSteps:
 
 
 def ring_reduce_to(n: int, chunks: int = 8, root: int = 0) -> CollectiveSteps:
-    """The chain the other way, adding up on the way to the root."""
+    """The chain of the broadcast backwards, adding up on the way to the root."""
     return reverse_to_reduce(ring_broadcast(n, chunks, root))
 
 
@@ -147,7 +150,7 @@ def direct_all_to_all(n: int) -> CollectiveSteps:
 
 
 def pairwise_all_to_all(n: int) -> CollectiveSteps:
-    """n-1 steps; in step k everyone sends to the member k places on."""
+    """n-1 steps; in step k everyone sends to the member k places after it."""
     i = _all(n)
     steps = [step(i, (i + k) % n, i * n + (i + k) % n, 1, n * n) for k in range(1, n)]
     return CollectiveSteps(n, n * n, tuple(steps), name="pairwise")
@@ -155,8 +158,8 @@ def pairwise_all_to_all(n: int) -> CollectiveSteps:
 
 def direct_broadcast(n: int, root: int = 0) -> CollectiveSteps:
     """The root sends everything to everyone at once."""
-    others = np.delete(_all(n), root)
-    return CollectiveSteps(n, 1, (step(np.full(n - 1, root), others, 0, 1, 1),), name="direct")
+    leaves = np.delete(_all(n), root)
+    return CollectiveSteps(n, 1, (step(np.full(n - 1, root), leaves, 0, 1, 1),), name="direct")
 
 
 def direct_reduce_to(n: int, root: int = 0) -> CollectiveSteps:
@@ -166,15 +169,15 @@ def direct_reduce_to(n: int, root: int = 0) -> CollectiveSteps:
 
 def direct_scatter(n: int, root: int = 0) -> CollectiveSteps:
     """The root sends each member its piece at once."""
-    others = np.delete(_all(n), root)
-    moves = (step(np.full(n - 1, root), others, others, 1, n),)
+    leaves = np.delete(_all(n), root)
+    moves = (step(np.full(n - 1, root), leaves, leaves, 1, n),)
     return CollectiveSteps(n, n, moves, _all(n), "direct")
 
 
 def direct_gather(n: int, root: int = 0) -> CollectiveSteps:
     """Everyone sends its piece to the root at once."""
-    others = np.delete(_all(n), root)
-    moves = (step(others, np.full(n - 1, root), others, 1, n),)
+    leaves = np.delete(_all(n), root)
+    moves = (step(leaves, np.full(n - 1, root), leaves, 1, n),)
     return CollectiveSteps(n, n, moves, _all(n), "direct")
 
 
@@ -224,7 +227,7 @@ def binomial_reduce_to(n: int, root: int = 0) -> CollectiveSteps:
 
 
 def dissemination_barrier(n: int) -> CollectiveSteps:
-    """⌈log2 n⌉ steps of empty messages, 1, 2, 4, … places on."""
+    """⌈log2 n⌉ steps of empty messages to the member 1, 2, 4, … places after."""
     i, steps, reach = _all(n), [], 1
     while reach < n:
         steps.append(step(i, (i + reach) % n, 0, 0, 1))
@@ -233,11 +236,23 @@ def dissemination_barrier(n: int) -> CollectiveSteps:
 
 
 def reverse_to_reduce(moves: CollectiveSteps) -> CollectiveSteps:
-    """A schedule that copies, run backwards with everything added up. Repeated steps are not allowed."""
+    """A schedule that copies, run backwards so that it adds up."""
     steps = []
     for s in reversed(moves.steps):
         last = s.first + (s.repeat - 1) * s.shift
-        steps.append(Step(s.dst, s.src, last, s.count, True, s.modulus, s.base, s.repeat, -s.shift))
+        steps.append(
+            TransferStep(
+                src=s.dst,
+                dst=s.src,
+                first=last,
+                count=s.count,
+                reduce=True,
+                modulus=s.modulus,
+                base=s.base,
+                repeat=s.repeat,
+                shift=-s.shift,
+            )
+        )
     return CollectiveSteps(moves.n, moves.pieces, tuple(steps), moves.owned, moves.name)
 
 
@@ -257,31 +272,31 @@ def tree_all_reduce(n: int, chunks: int = 8) -> CollectiveSteps:
     for t in range(chunks + 2 * height - 1):
         ups = [_climb(tree, t, height, chunks, k) for k, tree in enumerate(trees)]
         downs = [_descend(tree, t, height, chunks, k) for k, tree in enumerate(trees)]
-        up, down = _put_together(ups), _put_together(downs)
+        up, down = _concatenated(ups), _concatenated(downs)
         rising = step(up[0], up[1], up[2], 1, 2 * chunks, reduce=True)
         ticks.append((rising, step(down[0], down[1], down[2], 1, 2 * chunks, joined=True)))
     return CollectiveSteps(n, 2 * chunks, _merged_pairs(ticks), name="double-tree")
 
 
-def _put_together(parts: list[tuple[I64, I64, I64]]) -> tuple[I64, I64, I64]:
+def _concatenated(parts: list[tuple[I64, I64, I64]]) -> tuple[I64, I64, I64]:
     src, dst, piece = (np.concatenate([p[k] for p in parts]) for k in range(3))
     return src, dst, piece
 
 
-def _climb(tree: Tree, t: int, height: int, chunks: int, half: int) -> tuple[I64, I64, I64]:
+def _climb(tree: BinaryTree, t: int, height: int, chunks: int, half: int) -> tuple[I64, I64, I64]:
     chunk = t - (height - tree.depth[tree.child])
     moving = (chunk >= 0) & (chunk < chunks)
     return tree.child[moving], tree.parent[moving], half * chunks + chunk[moving]
 
 
-def _descend(tree: Tree, t: int, height: int, chunks: int, half: int) -> tuple[I64, I64, I64]:
+def _descend(tree: BinaryTree, t: int, height: int, chunks: int, half: int) -> tuple[I64, I64, I64]:
     chunk = t - height - (tree.depth[tree.child] - 1)
     moving = (chunk >= 0) & (chunk < chunks)
     return tree.parent[moving], tree.child[moving], half * chunks + chunk[moving]
 
 
-def _same(a: Step, b: Step) -> bool:
-    """Whether b is a once more, one piece on."""
+def _same(a: TransferStep, b: TransferStep) -> bool:
+    """Whether step b repeats step a, one piece further."""
     return (
         len(a.src) == len(b.src)
         and bool((a.src == b.src).all())
@@ -290,25 +305,25 @@ def _same(a: Step, b: Step) -> bool:
     )
 
 
-def _again(a: Step) -> Step:
-    return Step(
-        a.src,
-        a.dst,
-        a.first,
-        a.count,
-        a.reduce,
-        a.modulus,
-        a.base,
-        a.repeat + 1,
-        1,
-        a.after,
-        a.joined,
+def _again(a: TransferStep) -> TransferStep:
+    return TransferStep(
+        src=a.src,
+        dst=a.dst,
+        first=a.first,
+        count=a.count,
+        reduce=a.reduce,
+        modulus=a.modulus,
+        base=a.base,
+        repeat=a.repeat + 1,
+        shift=1,
+        after=a.after,
+        joined=a.joined,
     )
 
 
-def _merged(ticks: list[Step]) -> tuple[Step, ...]:
-    """Equal ticks in a row become one step repeated."""
-    steps: list[Step] = []
+def _merged(ticks: list[TransferStep]) -> tuple[TransferStep, ...]:
+    """The steps of all ticks; equal ticks in a row become one repeated step."""
+    steps: list[TransferStep] = []
     for tick in ticks:
         if steps and _same(steps[-1], tick):
             steps[-1] = _again(steps[-1])
@@ -317,8 +332,8 @@ def _merged(ticks: list[Step]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _merged_pairs(ticks: list[tuple[Step, Step]]) -> tuple[Step, ...]:
-    pairs: list[tuple[Step, Step]] = []
+def _merged_pairs(ticks: list[tuple[TransferStep, TransferStep]]) -> tuple[TransferStep, ...]:
+    pairs: list[tuple[TransferStep, TransferStep]] = []
     for tick in ticks:
         if pairs and all(_same(a, b) for a, b in zip(pairs[-1], tick, strict=True)):
             pairs[-1] = (_again(pairs[-1][0]), _again(pairs[-1][1]))
@@ -331,21 +346,21 @@ def _merged_pairs(ticks: list[tuple[Step, Step]]) -> tuple[Step, ...]:
 
 
 def switch_all_reduce(n: int) -> CollectiveSteps:
-    """Everyone sends everything up; the switch sends the sum down while it comes in."""
+    """Everyone sends everything to the switch, which sends the sum back while data still arrives."""
     i, switch = _all(n), np.full(n, SWITCH)
     up = step(i, switch, 0, 1, 1, reduce=True)
     return CollectiveSteps(n, 1, (up, step(switch, i, 0, 1, 1, joined=True)), name="in-switch")
 
 
 def switch_reduce_scatter(n: int) -> CollectiveSteps:
-    """Everyone sends everything up; each gets its piece of the sum."""
+    """Everyone sends everything to the switch and receives its piece of the sum."""
     i, switch = _all(n), np.full(n, SWITCH)
     up = step(i, switch, 0, n, n, reduce=True)
     return CollectiveSteps(n, n, (up, step(switch, i, i, 1, n, joined=True)), i, "in-switch")
 
 
 def switch_all_gather(n: int) -> CollectiveSteps:
-    """Everyone sends its piece up; the switch sends everything to everyone."""
+    """Everyone sends its piece to the switch, which sends everything to everyone."""
     i, switch = _all(n), np.full(n, SWITCH)
     up = step(i, switch, i, 1, n)
     return CollectiveSteps(n, n, (up, step(switch, i, 0, n, n, joined=True)), i, "in-switch")

@@ -1,7 +1,7 @@
-"""Which algorithm a collective uses: the one that an α-β estimate says is fastest, or the one asked for.
+"""Chooses the algorithm of a collective: the requested one, or the fastest by an α-β estimate.
 
-The estimate knows the group's shape and the size, as communication libraries' own tables do: the worst
-latency α and bandwidth on the ways an algorithm uses. Traffic of others is not known to it.
+Like the tables of communication libraries, the estimate depends on the size and on the group's shape: the
+worst latency α and the worst bandwidth of the routes an algorithm uses. It does not include other traffic.
 """
 
 from __future__ import annotations
@@ -43,26 +43,27 @@ ALGORITHMS = {
 """Algorithms by collective; on equal estimates the earlier one is used."""
 
 MOST_DIRECT = 64
-"""Members up to which all-pairs-at-once algorithms are considered."""
+"""Members up to which algorithms with messages between all pairs are considered: 64 members have 4,032."""
 MOST_CHUNKS = 64
+"""Chunks of a pipeline: more hardly fill it faster, and the steps to simulate grow with them."""
 
 
 @dataclass(frozen=True)
 class Algorithms:
-    """What to use: `auto`, or a name by collective. `chunks` overrides how finely pipelines are cut."""
+    """The algorithm of each collective, by name or `auto`; `chunks` sets the chunks of pipelines."""
 
     fixed: Mapping[str, str] = field(default_factory=dict)
     chunks: int = 0
 
     def __post_init__(self) -> None:
         for collective, name in self.fixed.items():
-            known = ALGORITHMS.get(collective)
-            if known is None:
+            names = ALGORITHMS.get(collective)
+            if names is None:
                 raise ConfigError(
                     f"no collective {collective!r}; {nearest(collective, ALGORITHMS)}"
                 )
-            if name != "auto" and name not in known:
-                raise ConfigError(f"no algorithm {name!r} for {collective}; {nearest(name, known)}")
+            if name != "auto" and name not in names:
+                raise ConfigError(f"no algorithm {name!r} for {collective}; {nearest(name, names)}")
 
     def choose(self, collective: str, size: float, shape: Shape) -> str:
         """The algorithm for `size` bytes (all members' shards together) on groups of this shape."""
@@ -93,7 +94,7 @@ def _possible(name: str, collective: str, shape: Shape) -> str:
 
 
 def estimate(collective: str, name: str, size: float, shape: Shape) -> float:
-    """Seconds, or infinity where the algorithm does not apply."""
+    """Estimated seconds of an algorithm; infinite where it does not apply."""
     if collective in ("all-reduce", "reduce-scatter", "all-gather"):
         rounds = 2 if collective == "all-reduce" else 1
         return _BLOCKWISE[name](size, shape, rounds)
@@ -173,7 +174,7 @@ def _rooted(name: str, size: float, s: Shape) -> float:
 
 
 def best_chunks(collective: str, name: str, size: float, s: Shape) -> int:
-    """Chunks that balance the latency of many ticks against a pipeline that fills slowly."""
+    """The number of chunks that balances the latency of many ticks against a slowly filling pipeline."""
     if name == "double-tree":
         fill, way, width = 2 * math.ceil(math.log2(s.n)) - 1, s.far, 2.0
     elif name == "ring" and collective in ("broadcast", "reduce"):
@@ -192,7 +193,7 @@ def best_chunks(collective: str, name: str, size: float, s: Shape) -> int:
 def make_moves(
     collective: str, name: str, shape: Shape, chunks: int, root: int, grid: I64 | None
 ) -> CollectiveSteps:
-    """The schedule by name."""
+    """The schedule of an algorithm, by name."""
     n = shape.n
     if name == "hierarchical":
         assert grid is not None
@@ -250,7 +251,7 @@ def moved_bytes(collective: str, size: float, n: int) -> float:
 
 
 def ideal_seconds(collective: str, size: float, shape: Shape) -> float:
-    """What the best algorithm would take without latency: a bound of the estimates, not of physics."""
+    """Seconds of the best algorithm without latency: a bound of the estimates, not of physics."""
     axes = tuple(axis._replace(way=axis.way._replace(latency=0.0)) for axis in shape.axes)
     free = replace(
         shape, ring=shape.ring._replace(latency=0.0), far=shape.far._replace(latency=0.0), axes=axes

@@ -1,4 +1,4 @@
-"""CollectiveSteps: a collective as steps in which members pass pieces of the data on. It knows no machine."""
+"""CollectiveSteps: a collective as steps in which members pass on pieces of its data, on any machine."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SWITCH = -1
 """The member number of a switch that reduces or copies what it is sent."""
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
-    """What happens at once: member src[i] sends `count[i]` pieces to member dst[i], for all i.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TransferStep:
+    """Transfers that happen at once: member src[i] sends `count[i]` pieces to member dst[i], for all i.
 
-    The pieces sent in repetition k are base + (first + k·shift) mod modulus and those after it, where
-    counting on from the last of the modulus continues with the first. A receiver adds what it gets to
-    what it has (`reduce`) or takes it as it is. A step starts when those in `after` have ended; None
-    means the one before it. One that is `joined` flows together with the step before it.
+    The pieces sent in repetition k begin with base + (first + k·shift) mod modulus; numbers wrap around at
+    the modulus. A receiver adds what it receives to its own data (`reduce`) or replaces that. A step starts
+    when those in `after` have ended; None means the step before it. A `joined` step flows together with the
+    step before it.
     """
 
     src: I64
@@ -42,13 +42,13 @@ class Step:
 class CollectiveSteps:
     """All steps of a collective among n members, over `pieces` equal pieces of its data.
 
-    `owned[p]` is the piece that belongs to member p: what it gives to an all-gather and what it keeps
-    of a reduce-scatter; empty where that has no meaning.
+    `owned[p]` is the piece that belongs to member p: its input of an all-gather and its output of a
+    reduce-scatter; empty where that has no meaning.
     """
 
     n: int
     pieces: int
-    steps: tuple[Step, ...]
+    steps: tuple[TransferStep, ...]
     owned: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     name: str = ""
 
@@ -60,7 +60,7 @@ class CollectiveSteps:
         return (number - 1,) if number else ()
 
     def transfers(self) -> int:
-        """How many messages the schedule has, repetitions counted once."""
+        """The number of messages of the schedule, with repetitions counted once."""
         return sum(len(s.src) for s in self.steps)
 
 
@@ -77,19 +77,19 @@ def step(
     shift: int = 0,
     after: tuple[int, ...] | None = None,
     joined: bool = False,
-) -> Step:
-    """A step from whatever numpy can read; single numbers count for all transfers."""
+) -> TransferStep:
+    """A step from anything numpy can convert; single numbers apply to all transfers."""
     sources = np.asarray(src, np.int64)
-    return Step(
-        sources,
-        np.asarray(dst, np.int64),
-        np.broadcast_to(np.asarray(first, np.int64), sources.shape),
-        np.broadcast_to(np.asarray(count, np.int64), sources.shape),
-        reduce,
-        modulus,
-        base,
-        repeat,
-        shift,
-        after,
-        joined,
+    return TransferStep(
+        src=sources,
+        dst=np.asarray(dst, np.int64),
+        first=np.broadcast_to(np.asarray(first, np.int64), sources.shape),
+        count=np.broadcast_to(np.asarray(count, np.int64), sources.shape),
+        reduce=reduce,
+        modulus=modulus,
+        base=base,
+        repeat=repeat,
+        shift=shift,
+        after=after,
+        joined=joined,
     )

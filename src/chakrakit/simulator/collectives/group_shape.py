@@ -1,4 +1,4 @@
-"""How a group lies on a machine: what a communication library looks at before it picks an algorithm."""
+"""How a group lies on a machine: the shape from which the algorithm of a collective is chosen."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from chakrakit.machines.library import Span
 
 
 class Way(NamedTuple):
-    """Latency (s) and bandwidth (bytes/s) of the worst route of some set, all of them in use at once."""
+    """The worst latency (s) and bandwidth (bytes/s) of a set of routes, all in use at once."""
 
     latency: float
     bandwidth: float
 
 
-class Axis(NamedTuple):
-    """A dimension a group spans: how many places, the worst way to the next one, its shape."""
+class GroupAxis(NamedTuple):
+    """A dimension that a group spans: its places, the worst way to the next place, its topology."""
 
     size: int
     way: Way
@@ -29,7 +29,7 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """Groups of equal shape get the same algorithm.
+    """How a group lies on a machine; groups of equal shape use the same algorithm.
 
     `ring`: between neighbours in the group's order; `far`: the latency from the first to any other, and
     the bandwidth when everyone sends half way round the group; `fan`: how many routes of the first member
@@ -41,10 +41,10 @@ class Shape:
     ring: Way
     far: Way
     fan: int
-    axes: tuple[Axis, ...]
+    axes: tuple[GroupAxis, ...]
     reduces: bool
     span: Span | None = None
-    """What the machine's communication library looks at, where it has one."""
+    """The group as the machine's communication library sees it; None without a library."""
 
 
 def shapes(machine: Machine, members: I64) -> list[Shape]:
@@ -59,21 +59,21 @@ def shapes(machine: Machine, members: I64) -> list[Shape]:
     across = _ways(machine, members, np.roll(members, -(n // 2), 1))
     fans = _fans(head, copies)
     places = np.stack([machine.address(members, k) for k in range(len(machine.dimensions))])
-    found: dict[bytes, tuple[tuple[Axis, ...], bool, Span | None]] = {}
+    by_placement: dict[bytes, tuple[tuple[GroupAxis, ...], bool, Span | None]] = {}
     out = []
     for g in range(copies):
         key = np.ascontiguousarray(places[:, g] - places[:, g, :1]).tobytes()
-        if key not in found:
+        if key not in by_placement:
             reduces = machine.reduction_links(members[g]) is not None
             span = span_of(machine, members[g]) if machine.library is not None else None
-            found[key] = (_axes(machine, members[g], places[:, g]), reduces, span)
+            by_placement[key] = (_axes(machine, members[g], places[:, g]), reduces, span)
         far = Way(float(latest[g]), min(float(narrowest[g]), across[g].bandwidth))
-        out.append(Shape(n, ring[g], far, fans[g], *found[key]))
+        out.append(Shape(n, ring[g], far, fans[g], *by_placement[key]))
     return out
 
 
 def _ways(machine: Machine, src: I64, dst: I64) -> list[Way]:
-    """The worst way from src[g, i] to dst[g, i] when all of a group send at once, for every group g."""
+    """For every group g, the worst way from src[g, i] to dst[g, i] while all its members send at once."""
     copies, n = src.shape
     routes = machine.routes(src.reshape(-1), dst.reshape(-1))
     latency = routes.latency(machine.links).reshape(copies, -1).max(1)
@@ -92,7 +92,7 @@ def _fans(routes: Routes, copies: int) -> list[int]:
 
 
 def grid_of(machine: Machine, members: I64) -> I64 | None:
-    """Positions in the group by place, an axis a dimension it spans; None if it is no full grid."""
+    """The group's positions as a grid with one axis per dimension it spans; None if it does not fill one."""
     places = [machine.address(members, k) for k in range(len(machine.dimensions))]
     values = [np.unique(p) for p in places]
     shape = [len(v) for v in values]
@@ -108,7 +108,7 @@ def grid_of(machine: Machine, members: I64) -> I64 | None:
     return grid.reshape([s for s in shape if s > 1] or [1])
 
 
-def _axes(machine: Machine, members: I64, places: I64) -> tuple[Axis, ...]:
+def _axes(machine: Machine, members: I64, places: I64) -> tuple[GroupAxis, ...]:
     grid = grid_of(machine, members)
     if grid is None:
         return ()
@@ -118,5 +118,5 @@ def _axes(machine: Machine, members: I64, places: I64) -> tuple[Axis, ...]:
         src = members[grid.reshape(-1)]
         dst = members[np.roll(grid, -1, axis).reshape(-1)]
         way = _ways(machine, src[None, :], dst[None, :])[0]
-        axes.append(Axis(grid.shape[axis], way, machine.dimensions[k].fabric.shape))
+        axes.append(GroupAxis(grid.shape[axis], way, machine.dimensions[k].fabric.shape))
     return tuple(axes)

@@ -1,4 +1,4 @@
-"""How fast a communication library runs a schedule: what its protocol makes of latencies and bandwidths."""
+"""Collectives as a communication library runs them: its choice, its cost, and the steps that stand for it."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ from chakrakit.simulator.collectives import algorithms as a
 from chakrakit.simulator.collectives.collective_steps import CollectiveSteps, step
 
 _NAMES = {"double-tree": "tree"}
-"""What an algorithm is called in the library's terms, where that differs."""
+"""The library's name of an algorithm, where it differs."""
 
 
 class LibraryCall(NamedTuple):
-    """What the library does for a collective, and what that costs alone on the machine."""
+    """The library's choice for a collective, and its cost alone on the machine."""
 
     choice: Choice
     cost: Cost
 
 
 def library_call(
-    library: Library, collective: str, size: float, span: Span, asked: str = ""
+    library: Library, collective: str, size: float, span: Span, algorithm: str = ""
 ) -> LibraryCall | None:
-    """The library's own choice, or the protocol it would use with the algorithm asked for.
+    """The library's own choice, or its best protocol for the algorithm where one is named.
 
-    None where the library has no such algorithm, or not for a group that lies like this.
+    None where the library lacks the algorithm, or does not use it for a group with this span.
     """
     kind = "all-reduce" if collective == "barrier" else collective
-    if not asked:
+    if not algorithm:
         choice = choose(library, kind, size, span)
         return LibraryCall(choice, cost(library, kind, *choice, size, span))
-    name = _NAMES.get(asked, asked)
+    name = _NAMES.get(algorithm, algorithm)
     exchanged = collective in ("all-to-all", "gather", "scatter")
     if (name == "direct") != exchanged or name not in ("direct", "ring", "tree", "in-switch"):
         return None
-    found = [
+    candidates = [
         LibraryCall(Choice(name, p), cost(library, kind, name, p, size, span))
         for p in ("LL", "LL128", "Simple")
     ]
-    best = min(found, key=lambda call: call.cost.seconds)
+    best = min(candidates, key=lambda call: call.cost.seconds)
     return best if best.cost.seconds < math.inf else None
 
 
 def plain_cost(library: Library) -> float:
-    """Seconds before an algorithm that the library does not have starts, in its Simple protocol."""
+    """Seconds before the start of an algorithm that the library lacks, as with its Simple protocol."""
     return (library.launch_us + library.simple.start_us) * 1e-6
 
 
 def rail_ring(collective: str, node: I64) -> CollectiveSteps:
-    """A ring for every device of a node, each of which leaves the node through that device's own port.
+    """One ring for every device of a node; each ring leaves the node through that device's port.
 
-    `node[i]` is the node of member i. The rings run side by side, each with its part of the data, so that
-    all ports between nodes carry the same; where nodes have different numbers of members there is one ring.
+    `node[i]` is the node of member i. The rings run side by side, each with a part of the data, so that
+    all ports carry equal traffic. There is one ring where nodes have different numbers of members.
     """
     orders = _orders(node)
     n, rings = len(node), len(orders)
@@ -85,13 +85,13 @@ def _orders(node: I64) -> list[I64]:
 
 
 IN_CHUNKS = ("broadcast", "reduce")
-"""These go around the ring in as many chunks as there are members: their transfers grow as its square."""
+"""Collectives that pass around the ring in one chunk per member, so that transfers grow quadratically."""
 
 
 def library_steps(
     call: LibraryCall, collective: str, n: int, root: int, node: I64
 ) -> CollectiveSteps:
-    """The schedule that stands for the library's choice on the machine's links."""
+    """The schedule that represents the library's choice on the machine's links."""
     name = call.choice.algorithm
     if collective in IN_CHUNKS:
         return (a.ring_broadcast if collective == "broadcast" else a.ring_reduce_to)(n, n, root)

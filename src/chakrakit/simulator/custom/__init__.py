@@ -1,4 +1,4 @@
-"""Collective algorithms of the user's own: traces, MSCCL XML, MSCCL++ execution plans."""
+"""Custom collective algorithms: traces, MSCCL XML, MSCCL++ execution plans."""
 
 from __future__ import annotations
 

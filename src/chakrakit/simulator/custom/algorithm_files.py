@@ -1,4 +1,4 @@
-"""Algorithms of the user's own by file: which collective takes which, and whether any of them was used."""
+"""Reads custom algorithms from files, assigns them to collectives, and checks that they were used."""
 
 from __future__ import annotations
 
@@ -62,50 +62,50 @@ def read_algorithm(path: str | os.PathLike[str], size: int | None = None) -> Col
 
 @dataclass
 class OwnAlgorithms:
-    """What the simulator asks for the steps of a collective; remembers whom it had none for."""
+    """The custom algorithm of each collective; records which were used and which group sizes had none."""
 
     steps: Mapping[str, CollectiveSteps]
     used: set[str] = field(default_factory=set)
     other_members: dict[str, set[int]] = field(default_factory=dict)
 
     def __call__(self, collective: str, members: int, _size: int) -> CollectiveSteps | None:
-        """The steps for a group of this many members, if they are for so many."""
-        own = self.steps.get(collective)
-        if own is None:
+        """The steps of a collective; None without an algorithm for that many members."""
+        steps = self.steps.get(collective)
+        if steps is None:
             return None
-        if own.n != members:
+        if steps.n != members:
             self.other_members.setdefault(collective, set()).add(members)
             return None
         self.used.add(collective)
-        return own
+        return steps
 
     def check_used(self) -> None:
-        """An algorithm that no group could use would be dropped in silence."""
-        for collective, own in self.steps.items():
+        """Raises an error for an algorithm that no group could use."""
+        for collective, steps in self.steps.items():
             if collective not in self.used:
-                others = ", ".join(map(str, sorted(self.other_members.get(collective, ()))))
-                there = f"; there are groups of {others}" if others else ""
+                group_sizes = ", ".join(map(str, sorted(self.other_members.get(collective, ()))))
+                hint = f"; there are groups of {group_sizes}" if group_sizes else ""
                 raise ConfigError(
-                    f"--algorithm {collective}: it is for {own.n} members, and no {collective} has so "
-                    f"many{there}"
+                    f"--algorithm {collective}: it is for {steps.n} members, and no {collective} has that "
+                    f"many{hint}"
                 )
 
 
 def split_algorithms(
     algorithms: Mapping[str, Algorithm],
 ) -> tuple[dict[str, str], OwnAlgorithms | None]:
-    """Built-in algorithms by name, and those that are the user's own."""
-    own = {c: a for c, a in algorithms.items() if not _is_built_in(c, a)}
-    for collective in own:
+    """The built-in algorithms by name, and the custom ones."""
+    custom = {c: a for c, a in algorithms.items() if not _is_built_in(c, a)}
+    for collective in custom:
         if collective not in ALGORITHMS:
             raise ConfigError(f"no collective {collective!r}; {nearest(collective, ALGORITHMS)}")
-    steps = {collective: _steps(collective, algorithm) for collective, algorithm in own.items()}
-    named = {c: str(a) for c, a in algorithms.items() if c not in own}
-    return named, OwnAlgorithms(steps) if steps else None
+    steps = {collective: _steps(collective, algorithm) for collective, algorithm in custom.items()}
+    built_in = {c: str(a) for c, a in algorithms.items() if c not in custom}
+    return built_in, OwnAlgorithms(steps) if steps else None
 
 
 def _is_built_in(collective: str, algorithm: Algorithm) -> bool:
-    """Whether to look for a name among ours: all words that are neither a file nor `PREFIX@BYTES`."""
+    """Whether an algorithm is the name of a built-in one, and neither a file nor `PREFIX@BYTES`."""
     if isinstance(algorithm, CollectiveSteps):
         return False
     text = os.fspath(algorithm)
@@ -126,11 +126,13 @@ def _steps(collective: str, algorithm: Algorithm) -> CollectiveSteps:
 
 
 def _check_collective(file: Path, collective: str) -> None:
-    """Files say what they are for: `allreduce`, `reduce_scatter`, or `custom`, which may be anything."""
+    """Raises an error if a file is for another collective; one marked `custom` may be used for any."""
     if file.suffix == ".xml":
-        named = ElementTree.parse(file).getroot().get("coll", "")
+        purpose = ElementTree.parse(file).getroot().get("coll", "")
     else:
-        named = str(read_json(file, dict[str, Any], "an MSCCL++ plan").get("collective", ""))
-    letters = named.lower().replace("_", "").replace("-", "")
+        purpose = str(read_json(file, dict[str, Any], "an MSCCL++ plan").get("collective", ""))
+    letters = purpose.lower().replace("_", "").replace("-", "")
     if letters not in ("", "custom", collective.replace("-", "")):
-        raise ConfigError(f"--algorithm {collective}={file}: the file is an algorithm of {named!r}")
+        raise ConfigError(
+            f"--algorithm {collective}={file}: the file is an algorithm of {purpose!r}"
+        )

@@ -1,8 +1,8 @@
-"""MSCCL++ execution plans (JSON) as collective algorithms: operations of thread blocks become messages.
+"""Reads MSCCL++ execution plans (JSON) as collective algorithms: operations of thread blocks become messages.
 
-What a plan's operations mean is read as far as it decides who sends what to whom and after what. A
-`pipeline` runs its operations once over all of its data, and a switch channel's load-reduce and store
-are messages from and to each member of the channel.
+Operations are interpreted as far as needed to know who sends what to whom, and after what. A `pipeline` runs
+its operations once over all of its data, and a switch channel's load-reduce and store are messages from and
+to each member of the channel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from chakrakit.configuration import read_json
 from chakrakit.errors import FormatError
 from chakrakit.simulator.collectives import CollectiveSteps
-from chakrakit.simulator.custom.schedules import Message, moves
+from chakrakit.simulator.custom.schedules import AlgorithmMessage, moves
 
 _LOCAL = {"nop", "copy", "re", "cpkt", "upkt", "repkt", "recpkt", "flush", "barrier"}
 _READS = {"get", "rre", "rres", "glre", "glres"}
@@ -112,7 +112,7 @@ class _Plan(msgspec.Struct):
 
 
 def moves_from_mscclpp(path: Path) -> CollectiveSteps:
-    """A plan as steps in which every message waits for the messages before it."""
+    """The steps of a plan, in which every message waits for the messages before it."""
     plan = read_json(path, _Plan, "an MSCCL++ plan")
     reader = _Reader(plan, str(path))
     pieces = max((max(g.input_chunks, g.output_chunks) for g in plan.gpus), default=0)
@@ -123,7 +123,7 @@ def moves_from_mscclpp(path: Path) -> CollectiveSteps:
 
 @dataclass
 class _Node:
-    """One operation, with the operations it waits for; `messages` are what it sends or fetches."""
+    """One operation of a thread block, with the numbers of the operations it waits for."""
 
     gpu: int
     op: _Op
@@ -132,7 +132,7 @@ class _Node:
 
 
 class _Reader:
-    """Operations in sequence, tied together by signals, semaphores, barriers and packets."""
+    """The operations of all thread blocks, linked by signals, semaphores, barriers and packets."""
 
     def __init__(self, plan: _Plan, path: str) -> None:
         self.path = path
@@ -149,10 +149,10 @@ class _Reader:
         self._tie_packets()
 
     def _sequence(self, gpu: int, block: _Block, ops: Iterable[_Op]) -> None:
-        known = _LOCAL | _READS | _WRITES | _SIGNALS | _WAITS | _SEMAPHORES
+        supported = _LOCAL | _READS | _WRITES | _SIGNALS | _WAITS | _SEMAPHORES
         before: int | None = None
         for op in ops:
-            if op.name not in known:
+            if op.name not in supported:
                 raise FormatError(
                     f"gpu {gpu}, threadblock {block.id}: operation {op.name!r} is not known",
                     path=self.path,
@@ -160,32 +160,34 @@ class _Reader:
             self.nodes.append(_Node(gpu, op, block, set() if before is None else {before}))
             before = len(self.nodes) - 1
 
-    # --- who is meant -----------------------------------------------------------------------------
+    # --- channels and peers -----------------------------------------------------------------------
 
     def _channels(self, node: _Node) -> list[tuple[int, int]]:
-        """(peer, which channel between the two) of an operation's channels."""
+        """The peer of each channel of an operation, and the channel's number among those of the two."""
         refs = [c for c in node.block.channels if c.channel_type == node.op.channel_type]
         ids = [i for r in refs for i in r.channel_ids]
         listed = [c for c in self.gpus[node.gpu].channels if c.channel_type == node.op.channel_type]
         peers = [p for c in listed for p in c.connected_to]
-        chosen = [self._at(ids, i, node, "channel") for i in node.op.channel_ids or range(len(ids))]
+        numbers = [
+            self._at(ids, i, node, "channel") for i in node.op.channel_ids or range(len(ids))
+        ]
         out = []
-        for number in chosen:
+        for number in numbers:
             peer = self._at(peers, number, node, "channel")
             out.append((peer, peers[:number].count(peer)))
         return out
 
-    def _at(self, values: list[int], index: int, node: _Node, what: str) -> int:
+    def _at(self, values: list[int], index: int, node: _Node, kind: str) -> int:
         if not 0 <= index < len(values):
-            raise self._wrong(node, f"names {what} {index} of {len(values)}")
+            raise self._wrong(node, f"names {kind} {index} of {len(values)}")
         return values[index]
 
-    def _wrong(self, node: _Node, what: str) -> FormatError:
+    def _wrong(self, node: _Node, problem: str) -> FormatError:
         where = f"gpu {node.gpu}, threadblock {node.block.id}"
-        return FormatError(f"{where}: {node.op.name} {what}", path=self.path)
+        return FormatError(f"{where}: {node.op.name} {problem}", path=self.path)
 
     def _remote(self, node: _Node, buffer: _Buffer) -> list[tuple[int, str]]:
-        """(GPU, buffer) of a remote side; all members of a switch channel; nothing for a local one."""
+        """The GPUs and buffers that a buffer stands for: one remote, all of a switch channel, or none."""
         if buffer.switch_channel_id >= 0:
             return [(p, buffer.type) for p in self._members(node, buffer.switch_channel_id)]
         if buffer.buffer_id < 0:
@@ -208,20 +210,20 @@ class _Reader:
         self._at(list(range(len(groups))), number, node, "switch channel")
         return [r for r in groups[number].ranks if r != node.gpu]
 
-    # --- what waits for what ------------------------------------------------------------------------
+    # --- dependencies -------------------------------------------------------------------------------
 
     def _tie_signals(self) -> None:
-        sent: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+        signalled: dict[tuple[int, int, int], list[int]] = defaultdict(list)
         awaited: dict[tuple[int, int, int], list[int]] = defaultdict(list)
         for number, node in enumerate(self.nodes):
             if node.op.name in _SIGNALS:
-                for peer, which in self._channels(node):
-                    sent[node.gpu, peer, which].append(number)
+                for peer, channel in self._channels(node):
+                    signalled[node.gpu, peer, channel].append(number)
             elif node.op.name in _WAITS:
-                for peer, which in self._channels(node):
-                    awaited[peer, node.gpu, which].append(number)
+                for peer, channel in self._channels(node):
+                    awaited[peer, node.gpu, channel].append(number)
         for key, waits in awaited.items():
-            signals = sent.get(key, [])
+            signals = signalled.get(key, [])
             if len(signals) < len(waits):
                 raise FormatError(
                     f"gpu {key[1]} waits {len(waits)} times for gpu {key[0]}, which signals "
@@ -240,46 +242,46 @@ class _Reader:
                 for semaphore in node.op.semaphore_ids:
                     into[node.gpu, semaphore].append(number)
         for (gpu, semaphore), nodes in acquired.items():
-            known = self.gpus[gpu].semaphores
-            free = known[semaphore].init_value if 0 <= semaphore < len(known) else 0
+            semaphores = self.gpus[gpu].semaphores
+            free = semaphores[semaphore].init_value if 0 <= semaphore < len(semaphores) else 0
             for nth, number in enumerate(nodes):
                 if nth >= free and nth - free < len(released[gpu, semaphore]):
                     self.nodes[number].after.add(released[gpu, semaphore][nth - free])
 
     def _tie_barriers(self) -> None:
-        """The n-th barriers of one number wait for what came before each of them."""
-        seen: dict[tuple[int, int, int], int] = defaultdict(int)
-        met: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+        """The n-th barriers with the same id wait for whatever comes before each of them."""
+        passed: dict[tuple[int, int, int], int] = defaultdict(int)
+        meetings: dict[tuple[int, int, int], list[int]] = defaultdict(list)
         for number, node in enumerate(self.nodes):
             if node.op.name == "barrier" and node.op.barrier_id >= 0:
                 key = node.gpu, node.block.id, node.op.barrier_id
-                met[node.gpu, node.op.barrier_id, seen[key]].append(number)
-                seen[key] += 1
-        for numbers in met.values():
+                meetings[node.gpu, node.op.barrier_id, passed[key]].append(number)
+                passed[key] += 1
+        for numbers in meetings.values():
             before = set().union(*(self.nodes[n].after for n in numbers))
             for n in numbers:
                 self.nodes[n].after |= before
 
     def _tie_packets(self) -> None:
-        """Who reads a part of its scratch buffer waits for the packets that others write there."""
-        written: dict[int, list[tuple[_Buffer, int]]] = defaultdict(list)
+        """An operation that reads a part of its scratch buffer waits for the packets written there."""
+        packets: dict[int, list[tuple[_Buffer, int]]] = defaultdict(list)
         for number, node in enumerate(self.nodes):
             if node.op.name.endswith("pkt"):
                 for buffer in node.op.dst_buff:
                     for gpu, kind in self._remote(node, buffer):
                         if kind == "s":
-                            written[gpu].append((buffer, number))
+                            packets[gpu].append((buffer, number))
         for node in self.nodes:
             if node.op.name.endswith("pkt"):
                 for buffer in node.op.src_buff:
                     if buffer.type == "s":
-                        node.after |= {n for b, n in written[node.gpu] if _overlap(b, buffer)}
+                        node.after |= {n for b, n in packets[node.gpu] if _overlap(b, buffer)}
 
     # --- messages -----------------------------------------------------------------------------------
 
-    def messages(self) -> list[Message]:
-        """In an order in which each comes after those it waits for."""
-        out: list[Message] = []
+    def messages(self) -> list[AlgorithmMessage]:
+        """All messages, each after those it waits for."""
+        out: list[AlgorithmMessage] = []
         last: dict[int, set[int]] = {}
         for number in self._order():
             node = self.nodes[number]
@@ -310,8 +312,10 @@ class _Reader:
             )
         return out
 
-    def _add(self, out: list[Message], node: _Node, before: set[int], fetch: bool) -> set[int]:
-        """The messages an operation reads, or those it writes; returns their numbers."""
+    def _add(
+        self, out: list[AlgorithmMessage], node: _Node, before: set[int], fetch: bool
+    ) -> set[int]:
+        """Adds the messages that an operation fetches, or those it sends; returns their numbers."""
         if node.op.name not in (_READS if fetch else _WRITES):
             return set()
         buffers: list[_Buffer] = node.op.src_buff if fetch else node.op.dst_buff
@@ -327,7 +331,7 @@ class _Reader:
                 ends = (peer, node.gpu) if fetch else (node.gpu, peer)
                 added.add(len(out))
                 out.append(
-                    Message(
+                    AlgorithmMessage(
                         *ends, buffer.size * factor, buffer.index, fetch and reduces, set(before)
                     )
                 )

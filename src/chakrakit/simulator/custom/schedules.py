@@ -1,6 +1,6 @@
-"""Custom collective algorithms: graphs of messages given as ETs, or MSCCL's XML.
+"""Reads custom collective algorithms: graphs of messages as execution traces (ETs) or MSCCL's XML.
 
-Both become CollectiveSteps in which every message is a step of its own that waits for the messages before it.
+Both become CollectiveSteps in which every message is one step, which waits for the messages before it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from xml.etree import ElementTree
 import numpy as np
 
 from chakrakit.errors import FormatError, TraceError
-from chakrakit.simulator.collectives import CollectiveSteps, Step
+from chakrakit.simulator.collectives import CollectiveSteps, TransferStep
 from chakrakit.simulator.engine import Custom
 from chakrakit.trace.model import Graph, NodeType, Trace
 from chakrakit.trace.sets import TraceSet
 
 
 @dataclass
-class Message:
-    """A message of a custom algorithm; `size` counts in pieces."""
+class AlgorithmMessage:
+    """A message of a custom algorithm; `size` is in pieces."""
 
     src: int
     dst: int
@@ -32,16 +32,16 @@ class Message:
     wait: float = 0.0
 
 
-def moves(n: int, pieces: int, messages: list[Message], name: str) -> CollectiveSteps:
-    """Messages as steps, each of which waits for those before it."""
+def moves(n: int, pieces: int, messages: list[AlgorithmMessage], name: str) -> CollectiveSteps:
+    """The steps of messages, one for each, which waits for those before it."""
     steps = [
-        Step(
-            np.array([m.src]),
-            np.array([m.dst]),
-            np.array([m.piece]),
-            np.array([m.size]),
-            m.reduce,
-            pieces,
+        TransferStep(
+            src=np.array([m.src]),
+            dst=np.array([m.dst]),
+            first=np.array([m.piece]),
+            count=np.array([m.size]),
+            reduce=m.reduce,
+            modulus=pieces,
             after=tuple(sorted(m.after)),
             wait=m.wait,
         )
@@ -54,10 +54,10 @@ def moves(n: int, pieces: int, messages: list[Message], name: str) -> Collective
 
 
 def moves_from_traces(traces: TraceSet, total: float, name: str = "custom") -> CollectiveSteps:
-    """Rank p's ET is what member p does: sends, receives and local work, ranks being positions.
+    """The steps of traces in which rank p has the sends, receives and local work of member p.
 
-    `comm_size` is bytes out of `total`, the collective's data, so that other sizes scale with it. Local
-    work (durations) delays the messages that depend on it.
+    `comm_size` is bytes out of `total`, the size of the collective; other sizes are scaled. Local work
+    (durations) delays the messages that depend on it.
     """
     nodes, edges, partner = _joined_graph(traces)
     order = (
@@ -70,7 +70,7 @@ def moves_from_traces(traces: TraceSet, total: float, name: str = "custom") -> C
     parents: dict[int, list[int]] = defaultdict(list)
     for a, b in edges:
         parents[b].append(a)
-    messages: list[Message] = []
+    messages: list[AlgorithmMessage] = []
     number: dict[int, int] = {}
     for v in list(order):
         trace, row, rank = nodes[v]
@@ -79,33 +79,33 @@ def moves_from_traces(traces: TraceSet, total: float, name: str = "custom") -> C
                 before[v].add(number[p])
             else:
                 before[v] |= before[p]
-                delay[v] = max(delay[v], delay[p] + _own_seconds(nodes[p]))
+                delay[v] = max(delay[v], delay[p] + _work_seconds(nodes[p]))
         if v in partner:
             number[v] = len(messages)
             size = float(trace.column("comm_size", 0)[row])
-            messages.append(Message(rank, partner[v], size, 0, False, before[v], delay[v]))
+            messages.append(AlgorithmMessage(rank, partner[v], size, 0, False, before[v], delay[v]))
     pieces = max(1, round(total))
     return moves(len(traces.ranks), pieces, messages, name)
 
 
-def _own_seconds(node: tuple[Trace, int, int]) -> float:
+def _work_seconds(node: tuple[Trace, int, int]) -> float:
     return float(node[0].duration_ns[node[1]]) * 1e-9
 
 
 def _joined_graph(
     traces: TraceSet,
 ) -> tuple[list[tuple[Trace, int, int]], list[tuple[int, int]], dict[int, int]]:
-    """All nodes, a send and its receive being one, the edges among them, and who each message goes to."""
+    """All nodes, with a send and its receive as one, their edges, and the destination of each message."""
     nodes: list[tuple[Trace, int, int]] = []
     place: dict[tuple[int, int], int] = {}
     partner: dict[int, int] = {}
     ends: dict[int, dict[bool, tuple[int, int]]] = defaultdict(dict)
-    named: dict[int, tuple[int, int, int]] = {}
+    routes: dict[int, tuple[int, int, int]] = {}
     for m in traces.collectives.messages.to_pylist():
         ends[m["message"]][m["is_send"]] = (m["rank"], m["row"])
-        named[m["message"]] = (m["src"], m["dst"], m["tag"])
+        routes[m["message"]] = (m["src"], m["dst"], m["tag"])
     for number, both in ends.items():
-        src, dst, tag = named[number]
+        src, dst, tag = routes[number]
         if len(both) != 2:
             raise TraceError(
                 f"custom algorithm: the message from {src} to {dst} (tag {tag}) has one end only"
@@ -132,10 +132,10 @@ def _joined_graph(
 
 
 def moves_from_msccl(path: Path) -> CollectiveSteps:
-    """An MSCCL algorithm: `gpu/tb/step` with types s, r, rcs, rrc, rrs, rrcs, cpy, re, nop.
+    """The steps of an MSCCL algorithm: `gpu/tb/step` of types s, r, rcs, rrc, rrs, rrcs, cpy, re, nop.
 
-    A message is a sending step and the receiving step of the other end on the same channel, in order. It
-    waits for what its two thread blocks did before and for what their steps depend on.
+    A message is a sending step and the matching receiving step on the same channel, in order. It waits for
+    the earlier steps of its two thread blocks and for the steps those two depend on.
     """
     try:
         root = ElementTree.parse(path).getroot()
@@ -155,11 +155,11 @@ _SENDS = {"s", "rcs", "rrs", "rrcs"}
 _RECEIVES = {"r", "rcs", "rrc", "rrs", "rrcs"}
 _LOCAL = {"cpy", "re", "nop"}
 _LARGEST = 1 << 20
-"""GPUs, chunks and steps of an algorithm are far fewer."""
+"""Far more GPUs, chunks or steps than any algorithm has; a larger number is a mistake in the file."""
 
 
 class _Msccl:
-    """Steps by (gpu, thread block, number), and the messages between them."""
+    """The steps of an MSCCL file by (gpu, thread block, number), and the messages between them."""
 
     def __init__(self, root: ElementTree.Element, path: str) -> None:
         self.path = path
@@ -182,10 +182,14 @@ class _Msccl:
         return number
 
     def _whole(
-        self, said: ElementTree.Element | dict[str, str], name: str, missing: int, least: int = 0
+        self,
+        attributes: ElementTree.Element | dict[str, str],
+        name: str,
+        missing: int,
+        least: int = 0,
     ) -> int:
-        """An attribute that is a whole number."""
-        text = said.get(name)
+        """The whole number of an attribute; `missing` where it is absent."""
+        text = attributes.get(name)
         try:
             number = missing if text is None else int(text)
         except ValueError:
@@ -196,13 +200,13 @@ class _Msccl:
             )
         return number
 
-    def messages(self) -> list[Message]:
-        """In an order in which each comes after those it waits for."""
+    def messages(self) -> list[AlgorithmMessage]:
+        """All messages, each after those it waits for."""
         pairs = self._pairs()
         receive_of = dict(pairs)
         sends = {r: s for s, r in pairs}
         number: dict[tuple[int, int, int], int] = {}
-        out: list[Message] = []
+        out: list[AlgorithmMessage] = []
         waiting = [s for s, _ in pairs]
         while waiting:
             late = []
@@ -225,14 +229,14 @@ class _Msccl:
 
     def _message(
         self, send: tuple[int, int, int], receive: tuple[int, int, int], after: set[int]
-    ) -> Message:
+    ) -> AlgorithmMessage:
         step, kind = self.steps[send], self.steps[receive].get("type", "r")
         piece = self._whole(step, "srcoff", 0) % self.pieces
         count = float(self._whole(step, "cnt", 1))
-        return Message(send[0], receive[0], count, piece, kind.startswith("rr"), after)
+        return AlgorithmMessage(send[0], receive[0], count, piece, kind.startswith("rr"), after)
 
     def _pairs(self) -> list[tuple[tuple[int, int, int], tuple[int, int, int]]]:
-        """Each sending step with the receiving step it meets."""
+        """Each sending step with its receiving step."""
         ends: dict[
             tuple[int, int, int], tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]
         ] = {}
@@ -248,31 +252,31 @@ class _Msccl:
             if kind in _RECEIVES:
                 ends.setdefault((source, key[0], channel), ([], []))[1].append(key)
         out = []
-        for (a, b, channel), (sent, got) in ends.items():
-            if len(sent) != len(got):
+        for (a, b, channel), (sends, receives) in ends.items():
+            if len(sends) != len(receives):
                 raise FormatError(
-                    f"gpu {a} sends {len(sent)} times to {b} on channel {channel}, which "
-                    f"receives {len(got)} times",
+                    f"gpu {a} sends {len(sends)} times to {b} on channel {channel}, which "
+                    f"receives {len(receives)} times",
                     path=self.path,
                 )
-            out += list(zip(sent, got, strict=True))
+            out += list(zip(sends, receives, strict=True))
         return out
 
     def _needs(self, key: tuple[int, int, int], sending: bool) -> set[tuple[int, int, int]]:
-        """Communicating steps this one comes after: in its thread block, by `depid`, or its own receipt."""
-        found: set[tuple[int, int, int]] = set()
+        """The communicating steps that a step waits for: in its block, by `depid`, or its own receive."""
+        needs: set[tuple[int, int, int]] = set()
         step = self.steps[key]
         if sending and step.get("type") in _RECEIVES:
-            found.add(key)  # what it passes on arrives first
+            needs.add(key)  # what it passes on arrives first
         if key[2] > 0:
-            found |= self._through((key[0], key[1], key[2] - 1), sending)
+            needs |= self._through((key[0], key[1], key[2] - 1), sending)
         block = self._whole(step, "depid", -1, -1)
         if block >= 0:
-            found |= self._through((key[0], block, self._whole(step, "deps", 0, -1)), sending)
-        return found
+            needs |= self._through((key[0], block, self._whole(step, "deps", 0, -1)), sending)
+        return needs
 
     def _through(self, key: tuple[int, int, int], sending: bool) -> set[tuple[int, int, int]]:
-        """A step before: its receipt, or its sending where that holds up another.
+        """The steps to wait for because of an earlier step: itself if it communicates, else those before it.
 
         Sends are buffered, so a receive need not wait until an earlier send has arrived.
         """
@@ -285,9 +289,9 @@ class _Msccl:
 
 
 def custom_for(collective: str, steps: CollectiveSteps) -> Custom:
-    """Uses the schedule for this collective whenever a group has as many members."""
+    """A function that gives these steps for this collective in groups of as many members."""
 
-    def choose(asked: str, members: int, _size: int) -> CollectiveSteps | None:
-        return steps if asked == collective and members == steps.n else None
+    def choose(name: str, members: int, _size: int) -> CollectiveSteps | None:
+        return steps if name == collective and members == steps.n else None
 
     return choose

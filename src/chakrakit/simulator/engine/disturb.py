@@ -1,4 +1,7 @@
-"""What goes wrong: stragglers, jitter, links and devices that slow down or fail. All of it seeded."""
+"""Disturbances of a simulation: stragglers, jitter, and links and devices that slow down or fail.
+
+Jitter is drawn from a seed, so that runs can be repeated.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Everything that makes ranks differ.
+    """All disturbances of a simulation, which make ranks differ.
 
     `jitter` is the standard deviation of each row's duration, as a share of it: durations are multiplied
     by e^(jitter·z), z normal, with a generator seeded by (seed, rank). `stragglers` multiplies all
@@ -48,7 +51,7 @@ class Disturbance:
     stragglers: Mapping[int, float] = field(default_factory=dict)
     faults: Sequence[Fault] = ()
     drawn_as: Sequence[int] = ()
-    """For each rank the number that its jitter is drawn for; without any, its own."""
+    """For each rank the rank number that seeds its jitter; by default its own."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.jitter < 10:
@@ -60,23 +63,24 @@ class Disturbance:
                 raise ConfigError(f"straggler {rank}: factor {factor} is not between 0 and 1e6")
 
     def check_ranks(self, ranks: Sequence[int]) -> None:
-        """An error where a rank that is not among these is disturbed."""
-        known = set(ranks)
+        """Raises an error if a disturbed rank is not among these."""
+        present = set(ranks)
         hit = [f.target for f in self.faults if isinstance(f.target, int)]
-        for option, named in (("--straggler", list(self.stragglers)), ("--fault", hit)):
-            for rank in named:
-                if rank not in known:
+        for option, disturbed in (("--straggler", list(self.stragglers)), ("--fault", hit)):
+            for rank in disturbed:
+                if rank not in present:
                     raise ConfigError(f"{option}: no rank {rank}; {nearest(rank, ranks)}")
 
     def of(self, ranks: Sequence[int]) -> Disturbance:
-        """What disturbs these ranks, numbered from 0 in this order, and all links."""
-        own = {rank: i for i, rank in enumerate(ranks)}
-        faults = [f for f in self.faults if not isinstance(f.target, int) or f.target in own]
+        """The disturbances of these ranks, numbered from 0 in this order, and of all links."""
+        number = {rank: i for i, rank in enumerate(ranks)}
+        faults = [f for f in self.faults if not isinstance(f.target, int) or f.target in number]
         return replace(
             self,
-            stragglers={own[r]: by for r, by in self.stragglers.items() if r in own},
+            stragglers={number[r]: by for r, by in self.stragglers.items() if r in number},
             faults=[
-                replace(f, target=own[f.target]) if isinstance(f.target, int) else f for f in faults
+                replace(f, target=number[f.target]) if isinstance(f.target, int) else f
+                for f in faults
             ],
             drawn_as=tuple(ranks),
         )
@@ -90,12 +94,12 @@ class Disturbance:
         return replace(self, faults=[f for f in faults if f is not None])
 
     def key(self, rank: int) -> tuple[object, ...]:
-        """What sets this rank apart from others; equal keys are equally disturbed."""
+        """A key of the rank's disturbances; ranks with equal keys are disturbed equally."""
         faults = tuple(f for f in self.faults if f.kind == "device" and f.target == rank)
         return (rank if self.jitter else -1, self.stragglers.get(rank, 1.0), faults)
 
     def apply(self, rank: int, durations: I64, device_rows: Mask) -> I64:
-        """A rank's durations as they come out."""
+        """A rank's durations with its jitter and straggler factor applied."""
         factor = np.where(device_rows, self.stragglers.get(rank, 1.0), 1.0)
         if self.jitter:
             drawn = self.drawn_as[rank] if self.drawn_as else rank
@@ -104,10 +108,10 @@ class Disturbance:
             factor = factor * np.exp(self.jitter * draws)
         if (factor == 1.0).all():
             return durations
-        found = durations * factor
-        if found.max(initial=0.0) > HORIZON_PS:
-            raise too_long(f"an operation of rank {rank}", f"{found.max() / 1e12:g} s")
-        return np.rint(found).astype(np.int64)
+        disturbed = durations * factor
+        if disturbed.max(initial=0.0) > HORIZON_PS:
+            raise too_long(f"an operation of rank {rank}", f"{disturbed.max() / 1e12:g} s")
+        return np.rint(disturbed).astype(np.int64)
 
 
 def _numbered(fault: Fault, machine: Machine, rank_on: Mapping[int, int]) -> Fault | None:
@@ -128,13 +132,13 @@ def link_numbers(machine: Machine, ends: tuple[int | str, int | str]) -> list[in
     names = machine.vertex_names()
     number = {name: i for i, name in enumerate(names)}
     number |= {name: i for i, name in enumerate(machine.device_names)}
-    found = []
+    vertices = []
     for end in ends:
         vertex = end if isinstance(end, int) else number.get(end, -1)
         if not 0 <= vertex < len(names):
             raise ConfigError(f"--fault: no vertex {end!r}; {nearest(end, number)}")
-        found.append(vertex)
-    a, b = found
+        vertices.append(vertex)
+    a, b = vertices
     links = machine.links
     both = ((links.src == a) & (links.dst == b)) | ((links.src == b) & (links.dst == a))
     if not both.any():

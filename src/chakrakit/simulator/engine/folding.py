@@ -1,8 +1,8 @@
-"""Splits: what tells ranks and groups apart that looked alike until their copies ended apart.
+"""Splits: keys that separate ranks and groups which seemed alike until their copies ended at different times.
 
 One rank per class is simulated, but the network carries the traffic of every rank, so each copy of a
-collective or message has an end of its own. Where copies of one class end apart (another group's traffic
-crosses only some of them), the class was too coarse: it is split by those ends and simulated again.
+collective or message has its own end. Where copies of one class end at different times (another group's
+traffic crosses only some of them), the class was too coarse: it is split by those ends and simulated again.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Splits:
 
     @staticmethod
     def none(membership: Membership) -> Splits:
-        """Nothing is known to differ."""
+        """Splits in which all ranks and all groups have the same key."""
         return Splits((0,) * len(membership.ranks), (0,) * len(membership.groups))
 
     def further(self, classes: Classes, instances: Instances, job_ended: I64) -> Splits | None:
-        """These and what the ends of all copies tell apart; None where all copies ended together."""
+        """These splits refined by the ends of all copies; None where the copies ended together."""
         first = np.r_[0, np.cumsum([len(j) for j in instances.jobs])].astype(np.int64)
         ranks: dict[int, list[I64]] = {}
         groups: dict[int, list[I64]] = {}
@@ -61,10 +61,10 @@ def _ended_apart(first: I64, job_ended: I64) -> I64:
 
 
 def _split(
-    keys: tuple[Hashable, ...], found: Iterable[tuple[I64, list[I64]]]
+    keys: tuple[Hashable, ...], ends_by_class: Iterable[tuple[I64, list[I64]]]
 ) -> tuple[Hashable, ...]:
-    """The keys, refined where members of a class have different ends in any of its instances."""
+    """The keys, refined where members of a class have different ends in one of its instances."""
     number = np.zeros(len(keys), np.int64)
-    for members, ends in found:
+    for members, ends in ends_by_class:
         _, number[members] = np.unique(np.stack(ends), axis=1, return_inverse=True)
     return tuple(zip(keys, number.tolist(), strict=True))

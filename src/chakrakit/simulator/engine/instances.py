@@ -1,4 +1,4 @@
-"""Instances: every collective and message of the classes, matched, with the plans its copies run."""
+"""Instances: every matched collective and message of the rank classes, with the plans of all its copies."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from chakrakit.trace.model import collective_name
 
 MESSAGE = "message"
 _EVEN = [kind for kind, name in COLLECTIVES.items() if name != "all-to-all"]
-"""Of these nothing but the size says what moves."""
+"""Collectives in which the size alone determines what moves; an all-to-all may have uneven splits."""
 
 
 @dataclass
 class Instances:
-    """Growing columns, one entry per instance; `of_row` gives the instance of each simulated row."""
+    """Columns with one entry per instance; `of_row` gives the instance of each simulated row."""
 
     of_row: I32
     needed: list[int] = field(default_factory=list)
@@ -44,21 +44,22 @@ class Instances:
     """Collective (or message), group name, sequence number."""
     size: list[int] = field(default_factory=list)
     group_class: list[int] = field(default_factory=list)
-    """The class whose groups hold the copies, -1 for a message."""
+    """The class of groups that run the copies; -1 for a message."""
     rank_class: list[int] = field(default_factory=list)
-    """The class whose ranks, ascending, have the copies of a message; -1 for a collective."""
+    """The class of ranks that send the copies of a message, in ascending order; -1 for a collective."""
     algorithm: list[str] = field(default_factory=list)
     shape: list[Shape | None] = field(default_factory=list)
     overhead: list[float | None] = field(default_factory=list)
-    """Seconds before the first step, None for the machine's own overhead."""
+    """Seconds before the first step; None for the machine's overhead."""
     served: dict[int, tuple[I64, I64]] = field(default_factory=dict)
-    """Of a storage operation, for each copy the server and the place of its rank."""
+    """For each storage operation, the server and the place of the rank of every copy."""
     plain: list[I64] = field(default_factory=list)
     """Rows of collectives with a single member, which are local work."""
 
     def add(
         self,
-        what: tuple[str, str, int],
+        *,
+        title: tuple[str, str, int],
         size: int,
         needed: int,
         jobs: I64,
@@ -67,10 +68,10 @@ class Instances:
         shape: Shape | None,
         overhead: float | None = None,
     ) -> int:
-        """One more instance; returns its number."""
+        """Adds an instance and returns its number."""
         self.needed.append(needed)
         self.jobs.append(jobs)
-        self.what.append(what)
+        self.what.append(title)
         self.size.append(size)
         self.group_class.append(group_class)
         self.rank_class.append(-1)
@@ -89,7 +90,7 @@ class Instances:
         rank_class: I64,
         overhead: float | None,
     ) -> I64:
-        """Instances of messages; returns their numbers."""
+        """Adds instances of messages and returns their numbers."""
         first, count = len(self.needed), len(tag)
         self.needed += ((sends >= 0).astype(int) + (receives >= 0)).tolist()
         self.jobs += jobs
@@ -108,6 +109,7 @@ class Matcher:
 
     def __init__(
         self,
+        *,
         membership: Membership,
         classes: Classes,
         book: TransferPlans,
@@ -135,7 +137,7 @@ class Matcher:
         )
 
     def match(self) -> Instances:
-        """All of them: collectives by group, then messages by class."""
+        """All instances: collectives by group, then messages by class."""
         for number, calls in enumerate(self._by_group()):
             self._collectives(number, calls)
         self._messages()
@@ -161,13 +163,24 @@ class Matcher:
         assert shape is not None
         devices = np.stack([self._device[self.m.groups[int(g)].members] for g in copies])
         planner = Planner(self.setting, group, devices, shape, self._crowd(group))
-        found = self._instances(group, calls)
+        calls_by_instance = self._instances(group, calls)
         first = len(self.out.needed)
-        for seq, call in self._calls(group, found):
+        for seq, call in self._calls(group, calls_by_instance):
             jobs, name, overhead = planner.plan(call)
-            what = (call.collective, group.name, seq)
-            self.out.add(what, call.size, found.shape[1], jobs, number, name, shape, overhead)
-        self.out.of_row[self.rows[found]] = np.arange(first, first + len(found))[:, None]
+            title = (call.collective, group.name, seq)
+            self.out.add(
+                title=title,
+                size=call.size,
+                needed=calls_by_instance.shape[1],
+                jobs=jobs,
+                group_class=number,
+                algorithm=name,
+                shape=shape,
+                overhead=overhead,
+            )
+        self.out.of_row[self.rows[calls_by_instance]] = np.arange(
+            first, first + len(calls_by_instance)
+        )[:, None]
 
     def _crowd(self, group: Group) -> Crowd:
         """All groups of the same job with the same roles and as many members."""
@@ -182,20 +195,22 @@ class Matcher:
         return job, len(group.members), tuple(np.unique(group.role).tolist())
 
     def _participants(self, group: Group) -> list[int]:
-        """Each class in each role once, in the group's order."""
-        here = group.present >= 0
-        parts = self.classes.rank[group.present[here]] * self._roles + group.role[here]
+        """Every pair of class and role in the group once, in the group's order."""
+        recorded = group.present >= 0
+        parts = self.classes.rank[group.present[recorded]] * self._roles + group.role[recorded]
         return list(dict.fromkeys(parts.tolist()))
 
     def _instances(self, group: Group, calls: I64) -> I64:
         """One row per collective, in the order of their numbers: the call of every participant."""
         parts = self._participants(group)
         place = {part: i for i, part in enumerate(parts)}
-        which = np.array([place[p] for p in self.matching.part[calls].tolist()], np.int64)
+        participant = np.array([place[p] for p in self.matching.part[calls].tolist()], np.int64)
         numbers, instance = np.unique(self.matching.instance[calls], return_inverse=True)
-        count = np.bincount(instance * len(parts) + which, minlength=len(numbers) * len(parts))
+        count = np.bincount(
+            instance * len(parts) + participant, minlength=len(numbers) * len(parts)
+        )
         wrong = np.flatnonzero(count != 1)
-        ordered = calls[np.lexsort((which, instance))]
+        ordered = calls[np.lexsort((participant, instance))]
         if len(wrong):
             at, part = divmod(int(wrong[0]), len(parts))
             seq = int(self._column["number"][calls[instance == at][0]])
@@ -204,10 +219,10 @@ class Matcher:
 
     def _refuse_uneven(self, group: Group, seq: int, part: int, twice: bool) -> None:
         rank = self.m.ranks[int(self.classes.first[part // self._roles])]
-        said = "is issued twice by" if twice else "is never issued by"
+        fault = "is issued twice by" if twice else "is never issued by"
         name = group.name or "(all ranks)"
         raise TraceError(
-            f"collective {seq} of group {name} {said} rank {rank}; all members must issue it once"
+            f"collective {seq} of group {name} {fault} rank {rank}; all members must issue it once"
         )
 
     @property
@@ -220,61 +235,73 @@ class Matcher:
 
     @cached_property
     def _roots(self) -> I64:
-        """The member from or to which a call goes, as its rank means it; below 0 where none is named."""
-        found = [self.m.communication.ends(i)[0] for i in self.classes.first.tolist()]
-        return np.concatenate([*found, np.zeros(0, np.int64)])
+        """The root of each call, as its rank numbers it; below 0 where the call names none."""
+        roots = [self.m.communication.ends(i)[0] for i in self.classes.first.tolist()]
+        return np.concatenate([*roots, np.zeros(0, np.int64)])
 
     @cached_property
-    def _asked(self) -> NDArray[Any]:
-        """The algorithm that each call asks for, "" where it leaves the choice."""
+    def _algorithms(self) -> NDArray[Any]:
+        """The algorithm that each call requests; "" where it requests none."""
         parts: list[NDArray[Any]] = [np.zeros(0, object)]
         for i, calls in zip(self.classes.first.tolist(), self.matching.programs(), strict=True):
             trace = self.m.programs[self.m.body(i)].trace
             parts.append(trace.column("comm_algorithm", "")[calls.row])
         return np.concatenate(parts)
 
-    def _calls(self, group: Group, found: I64) -> Iterator[tuple[int, Call]]:
-        """The number of each collective and what its members agree on; most say the same and no root."""
-        numbers = self._column["number"][found[:, 0]].tolist()
-        kind, size = self._column["kind"][found], self._column["bytes"][found]
-        asked = self._asked[found]
-        clear = np.isin(kind[:, 0], _EVEN) & (size[:, 0] > 0) & (self._roots[found] < 0).all(1)
-        for column in (kind, size, asked):
+    def _calls(self, group: Group, calls_by_instance: I64) -> Iterator[tuple[int, Call]]:
+        """The number of each collective, and the call that its members agree on.
+
+        Collectives whose members plainly agree, and name no root, are not checked one by one.
+        """
+        numbers = self._column["number"][calls_by_instance[:, 0]].tolist()
+        kind, size = (
+            self._column["kind"][calls_by_instance],
+            self._column["bytes"][calls_by_instance],
+        )
+        algorithm = self._algorithms[calls_by_instance]
+        clear = (
+            np.isin(kind[:, 0], _EVEN)
+            & (size[:, 0] > 0)
+            & (self._roots[calls_by_instance] < 0).all(1)
+        )
+        for column in (kind, size, algorithm):
             clear &= (column == column[:, :1]).all(1)
-        said = zip(kind[:, 0].tolist(), size[:, 0].tolist(), asked[:, 0].tolist(), strict=True)
-        for i, (seq, (of, most, name)) in enumerate(zip(numbers, said, strict=True)):
+        first_calls = zip(
+            kind[:, 0].tolist(), size[:, 0].tolist(), algorithm[:, 0].tolist(), strict=True
+        )
+        for i, (seq, (of, most, name)) in enumerate(zip(numbers, first_calls, strict=True)):
             if clear[i]:
                 yield seq, Call(COLLECTIVES[of], most, 0, {}, str(name))
             else:
-                yield seq, self._call(group, seq, found[i])
+                yield seq, self._call(group, seq, calls_by_instance[i])
 
     def _call(self, group: Group, seq: int, calls: I64) -> Call:
-        """What the members agree on; sizes of an all-to-all may differ, and the largest counts."""
+        """The call that the members agree on; in an all-to-all sizes may differ, and the largest counts."""
         rows = self.rows[calls].tolist()
         types, sizes, roots = (
             column[calls].tolist()
             for column in (self._column["kind"], self._column["bytes"], self._roots)
         )
         name = group.name or "(all ranks)"
-        said = _Said(f"collective {seq} of group {name}", self._names, rows)
-        said.agree(types, lambda i: f"is {collective_name(types[i])}")
+        agreement = _Said(f"collective {seq} of group {name}", self._names, rows)
+        agreement.agree(types, lambda i: f"is {collective_name(types[i])}")
         kind = types[0]
         if kind not in COLLECTIVES:
             raise TraceError(
-                f"collective {seq} of group {name} has comm_type {kind}, which is no type of collective"
+                f"collective {seq} of group {name} has comm_type {kind}, which is not a type of collective"
             )
-        said.agree_on_call(kind, sizes, roots, self.empty)
+        agreement.agree_on_call(kind, sizes, roots, self.empty)
         if max(sizes) <= 0 and COLLECTIVES[kind] != "barrier" and not self.empty:
             raise TraceError(
                 f"collective {seq} of group {name} is an {COLLECTIVES[kind]} of "
                 f"{max(sizes)} bytes; give comm_size, or --allow-empty"
             )
-        root = said.root_among(group.members, roots, kind)
+        root = agreement.root_among(group.members, roots, kind)
         owner = (self.matching.part[calls] // self._roles).tolist()
         local = {c: row - int(self.offset[c]) for c, row in zip(owner, rows, strict=True)}
-        asked = self._asked[calls].tolist()
-        said.agree(asked, lambda i: f"asks for the algorithm {str(asked[i])!r}")
-        return Call(COLLECTIVES[kind], max(0, *sizes), root, local, str(asked[0]))
+        algorithms = self._algorithms[calls].tolist()
+        agreement.agree(algorithms, lambda i: f"asks for the algorithm {str(algorithms[i])!r}")
+        return Call(COLLECTIVES[kind], max(0, *sizes), root, local, str(algorithms[0]))
 
     @cached_property
     def _names(self) -> RowNames:
@@ -283,12 +310,14 @@ class Matcher:
     # --- messages -----------------------------------------------------------------------------
 
     def _messages(self) -> None:
-        found = MessageMatcher(self.m, self.matching, self.rows, self.device_of, self.empty).match()
-        if not len(found.size):
+        messages = MessageMatcher(
+            self.m, self.matching, self.rows, self.device_of, self.empty
+        ).match()
+        if not len(messages.size):
             return
-        copies = np.array([len(d) for d in found.src])
-        src, dst = np.concatenate(found.src), np.concatenate(found.dst)
-        size = np.repeat(np.maximum(found.size, 0), copies).astype(np.float64)
+        copies = np.array([len(d) for d in messages.src])
+        src, dst = np.concatenate(messages.src), np.concatenate(messages.dst)
+        size = np.repeat(np.maximum(messages.size, 0), copies).astype(np.float64)
         library = self.book.machine.library
         pace = (
             message_pace(library, self.book.machine, src, dst, size)
@@ -298,56 +327,62 @@ class Matcher:
         first = self.book.add_messages(src, dst, size, *pace)
         jobs = np.split(np.arange(first, first + len(src)), np.cumsum(copies)[:-1])
         overhead = None if library is None else 0.0
-        own = np.where(found.sends >= 0, found.sends, found.receives)
-        rank_class = np.searchsorted(self.offset, own, "right") - 1
+        near_rows = np.where(messages.sends >= 0, messages.sends, messages.receives)
+        rank_class = np.searchsorted(self.offset, near_rows, "right") - 1
         number = self.out.add_messages(
-            found.tag, found.size, found.sends, found.receives, jobs, rank_class, overhead
+            messages.tag,
+            messages.size,
+            messages.sends,
+            messages.receives,
+            jobs,
+            rank_class,
+            overhead,
         )
-        for rows in (found.sends, found.receives):
+        for rows in (messages.sends, messages.receives):
             self.out.of_row[rows[rows >= 0]] = number[rows >= 0]
 
 
 @dataclass(frozen=True)
 class _Said:
-    """What members say of one collective, row by row; where they disagree, two of them are named."""
+    """Checks that the members of one collective agree; where they do not, the error names two of them."""
 
     what: str
     names: RowNames
     rows: list[int]
 
-    def agree(self, values: Sequence[object], said: Callable[[int], str]) -> None:
-        """An error unless all values are equal; `said` puts what a member says into words."""
+    def agree(self, values: Sequence[object], statement: Callable[[int], str]) -> None:
+        """Raises an error unless all values are equal; `statement(i)` describes the i-th in words."""
         if values.count(values[0]) == len(values):
             return
-        other = next(i for i, v in enumerate(values) if v != values[0])
-        first, second = (f"{said(i)} on {self.names.node(self.rows[i])}" for i in (0, other))
+        differing = next(i for i, v in enumerate(values) if v != values[0])
+        first, second = (
+            f"{statement(i)} on {self.names.node(self.rows[i])}" for i in (0, differing)
+        )
         raise TraceError(f"{self.what} {first} and {second}; all members must say the same")
 
     def agree_on_call(self, kind: int, sizes: list[int], roots: list[int], empty: bool) -> None:
-        """Sizes, where members share one, and roots; 0 bytes and a root below 0 are not said."""
+        """Raises an error unless members agree on size and root; 0 bytes and a root below 0 leave it open."""
         if min(sizes) < 0:
             below = next(i for i, size in enumerate(sizes) if size < 0)
             node = self.names.node(self.rows[below])
             raise TraceError(f"{self.what} has {sizes[below]:,} bytes on {node}; give 0 or more")
         if kind in EQUAL_SIZES and not empty:
             largest = max(sizes)
-            known = [size or largest for size in sizes]
-            self.agree(known, lambda i: f"has {sizes[i]:,} bytes")
+            stated = [size or largest for size in sizes]
+            self.agree(stated, lambda i: f"has {sizes[i]:,} bytes")
         if kind in ROOTED:
-            named = next((r for r in roots if r >= 0), -1)
-            self.agree(
-                [r if r >= 0 else named for r in roots], lambda i: f"has the root {roots[i]}"
-            )
+            root = next((r for r in roots if r >= 0), -1)
+            self.agree([r if r >= 0 else root for r in roots], lambda i: f"has the root {roots[i]}")
 
     def root_among(self, members: I64, roots: list[int], kind: int) -> int:
-        """The place of the root that is named among the members, and 0 where none is."""
+        """The root's place among the members; 0 where no call names a root."""
         at = next((i for i, root in enumerate(roots) if root >= 0), None)
         if kind not in ROOTED or at is None:
             return 0
-        found = np.flatnonzero(members == roots[at])
-        if not len(found):
+        places = np.flatnonzero(members == roots[at])
+        if not len(places):
             raise TraceError(
                 f"{self.what} has the root {roots[at]} on {self.names.node(self.rows[at])}, and no "
                 "member is that rank; give comm_src as a rank of the group"
             )
-        return int(found[0])
+        return int(places[0])

@@ -1,4 +1,4 @@
-"""Communication as it was measured: the transfer keeps its time, only waiting for peers is new."""
+"""Communication with measured times: transfers last as long as recorded, and only waiting is simulated."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MEASURED = "measured"
 
 
 def as_measured(instances: Instances, programs: list[Program], book: TransferPlans) -> I64:
-    """Give every instance its measured transfer; returns what `after` of a workload holds.
+    """Gives every instance its measured transfer; returns the array `after` of a workload.
 
-    The transfer lasts from the last arrival to the first end of a member. Members that ended later
-    do so by as much again. One that ended before the last had come, such as a send that is
-    buffered, does not wait for it: it lasts as long as it did.
+    The transfer lasts from the last arrival to the first end of a member. Members that ended later end
+    as much later again. A member that ended before the last one arrived, such as a buffered send, does not
+    wait for it: it lasts as long as it did.
     """
     start = _concat([p.trace.start_ns for p in programs])
     end = _concat([p.trace.end_ns for p in programs])
@@ -32,14 +32,14 @@ def as_measured(instances: Instances, programs: list[Program], book: TransferPla
         )
     after = np.zeros(len(start), np.int64)
     rows = np.flatnonzero(instances.of_row >= 0)
-    which = instances.of_row[rows]
+    instance = instances.of_row[rows]
     count = len(instances.needed)
     arrival = np.full(count, np.iinfo(np.int64).min)
-    np.maximum.at(arrival, which, start[rows])
-    early = end[rows] < arrival[which]
+    np.maximum.at(arrival, instance, start[rows])
+    early = end[rows] < arrival[instance]
     scale = _scale(programs)
     after[rows[early]] = -1 - _times(end[rows[early]] - start[rows[early]], scale[rows[early]])
-    rest, of = rows[~early], which[~early]
+    rest, of = rows[~early], instance[~early]
     lasts = _times(end[rest] - arrival[of], scale[rest])
     transfer = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(transfer, of, lasts)
@@ -50,10 +50,10 @@ def as_measured(instances: Instances, programs: list[Program], book: TransferPla
 
 
 def _scale(programs: list[Program]) -> F64:
-    """How many times as long as recorded a row takes, which a pass may have changed beside its times."""
+    """The factor by which a row takes longer than recorded, as passes may scale rows."""
     duration = _concat([p.trace.duration_ns for p in programs])
-    own = _concat([p.trace.own_ns for p in programs])
-    return np.where(duration > 0, own / np.maximum(duration, 1), 1.0)
+    own_ns = _concat([p.trace.own_ns for p in programs])
+    return np.where(duration > 0, own_ns / np.maximum(duration, 1), 1.0)
 
 
 def _times(nanos: I64, scale: F64) -> I64:
@@ -61,7 +61,7 @@ def _times(nanos: I64, scale: F64) -> I64:
 
 
 def recorded_starts(programs: list[Program]) -> I64:
-    """When each row's rank began after the first of all, in ps: ranks are not recorded from one moment."""
+    """For each row, how long after the first rank its rank began, in ps."""
     first = [int(p.trace.start_ns.min()) if len(p) else 0 for p in programs]
     apart = max(first, default=0) - min(first, default=0)
     if apart > MOST_NS:
@@ -74,7 +74,7 @@ def recorded_starts(programs: list[Program]) -> I64:
 
 
 def refuse_shares(body: Trace) -> None:
-    """An error for shares beside measured times, which hold what sharing a device costs already."""
+    """Raises an error for device shares beside measured times, which already include the cost of sharing."""
     shared = np.flatnonzero(body.has("device_share"))
     if len(shared) and body.is_timed:
         raise TraceError(

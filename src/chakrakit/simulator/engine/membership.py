@@ -1,4 +1,4 @@
-"""Who communicates with whom: every rank's groups and peers, resolved and checked."""
+"""The groups and peers of every rank, resolved and checked, and the classes of ranks that are alike."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chakrakit.trace.communication import Calls, Classes, Company, UsedGroup
 from chakrakit.trace.sets import TraceSet
 
 MOST_MEMBERS = 1 << 17
-"""Of a group: its collectives take some kilobytes for every member."""
+"""Members of a group; its collectives take some kilobytes per member, which makes a gigabyte or so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,9 +25,9 @@ class Group:
     name: str
     members: I64
     present: I64
-    """Indices into the recorded ranks, -1 for a member nobody recorded; in the same order."""
+    """For each member its index into the recorded ranks; -1 if it was not recorded."""
     role: I64
-    """The number of the role under which each member's body knows the group, -1 for none."""
+    """For each member the number of the role that its body uses for the group; -1 for none."""
 
 
 class Membership:
@@ -62,10 +62,10 @@ class Membership:
             _check_members(name, self.traces.world_size)
         members = self.traces.groups.ranks_of(name, range(self.traces.world_size))
         if members is None:
-            known = ", ".join(repr(n) for n in list(self.traces.groups)[:6]) or "none"
+            existing = ", ".join(repr(n) for n in list(self.traces.groups)[:6]) or "none"
             rank = self.ranks[next(iter(users))]
             raise TraceError(
-                f"rank {rank} uses group {name!r}, which does not exist; there are {known}"
+                f"rank {rank} uses group {name!r}, which does not exist; there are {existing}"
             )
         _check_members(name, len(members))
         if len(set(members)) < len(members):
@@ -93,9 +93,9 @@ class Membership:
                 "the other members would wait for it"
             )
         if (present < 0).any() and not self.assume_missing:
-            gone = members[int(np.flatnonzero(present < 0)[0])]
+            missing = members[int(np.flatnonzero(present < 0)[0])]
             raise TraceError(
-                f"rank {gone} of group {name!r} was not recorded; --assume-missing symmetric lets it "
+                f"rank {missing} of group {name!r} was not recorded; --assume-missing symmetric lets it "
                 "stand in by arriving with the others"
             )
 
@@ -126,7 +126,7 @@ def refine(
 
 
 class RowNames:
-    """What simulated rows are called."""
+    """Gives simulated rows names for errors."""
 
     def __init__(self, membership: Membership, classes: Classes, offset: I64) -> None:
         self.membership, self.classes, self.offset = membership, classes, offset
@@ -135,11 +135,11 @@ class RowNames:
         return int(np.searchsorted(self.offset, row, "right")) - 1
 
     def rank(self, row: int) -> int:
-        """The rank a row is simulated for."""
+        """The rank that a row belongs to."""
         return self.membership.ranks[int(self.classes.first[self._class(row)])]
 
     def node(self, row: int) -> str:
-        """`rank 3 at node 17 ('all_reduce')`."""
+        """The name of a row, such as `rank 3 at node 17 ('all_reduce')`."""
         c = self._class(row)
         trace = self.membership.programs[self.membership.body(int(self.classes.first[c]))].trace
         node = trace[row - int(self.offset[c])]
@@ -147,10 +147,10 @@ class RowNames:
 
 
 def why_folded(classes: Classes, attempt: int) -> str:
-    """In words, why ranks share classes, or none do."""
+    """Explains in words why ranks share classes, or why none do."""
     if classes.factor == 1:
         return "no two ranks have the same body, durations, device, groups and peers"
     count = f"{len(classes.rank):,} ranks fall into {counted(classes.count, 'class', 'classes')}"
-    said = f"{count} of the same body, durations, device, groups and peers"
+    reason = f"{count} of the same body, durations, device, groups and peers"
     again = f"; split {attempt} times where equal groups ended apart" if attempt else ""
-    return f"{said}; all copies of every collective ended together{again}"
+    return f"{reason}; all copies of every collective ended together{again}"

@@ -1,4 +1,4 @@
-"""Messages of the classes, matched all at once: sends to receives, and every copy's way on the machine."""
+"""Messages of the rank classes: sends matched to receives, with the devices of all copies and their pace."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from chakrakit.trace.communication import Matching
 
 
 class FoldRefusedError(Exception):
-    """The classes do not hold up; the ranks must be simulated one by one."""
+    """The classes are not consistent; every rank must be simulated."""
 
 
 class Message(NamedTuple):
-    """What happens to one message in the simulated rows: where it is sent, where received, how large."""
+    """The messages of the simulated rows: where each is sent and received, and its size."""
 
     sends: I64
     """Simulated rows, -1 where the sender was not recorded."""
     receives: I64
-    """The same of the receivers."""
+    """Simulated rows; -1 where the receiver was not recorded."""
     size: I64
     tag: I64
     src: list[I64]
-    """The devices of all copies, by message."""
+    """For each message the sending devices of all copies; `dst` has the receiving ones."""
     dst: list[I64]
 
 
 class MessageMatcher:
-    """The messages among matched calls, checked, with all their copies; `rows` are simulated rows by call."""
+    """Checks the messages among matched calls and finds all their copies; `rows` has each call's row."""
 
     def __init__(
         self, membership: Membership, matching: Matching, rows: I64, device_of: I64, empty: bool
@@ -50,7 +50,7 @@ class MessageMatcher:
         self.size = matching.column("bytes")
 
     def match(self) -> Message:
-        """All of them: by class and order of issue, then receives from ranks nobody recorded."""
+        """All messages: by class and order of issue, then receives from ranks that were not recorded."""
         message, is_send = self.matching.instance < 0, self.matching.column("is_send")
         sends, receives = np.flatnonzero(message & is_send), np.flatnonzero(message & ~is_send)
         partner = self.matching.partner[sends]
@@ -66,7 +66,7 @@ class MessageMatcher:
     # --- checks -------------------------------------------------------------------------------
 
     def _check_answered(self, calls: I64, verb: str, never: str) -> None:
-        """Calls that nobody answers are an error, or those of ranks that were not recorded."""
+        """Raises an error for calls without a partner, unless missing ranks are assumed to take part."""
         for k in calls.tolist():
             rank, peer = self.m.ranks[int(self.place[k])], int(self.peer[k])
             if peer in self.m.index:
@@ -81,17 +81,19 @@ class MessageMatcher:
                 )
 
     def _check_agreement(self, sends: I64) -> None:
-        """Both ends of a message give its size, or one of them leaves it open."""
-        other = self.matching.partner[sends]
-        sent, received = self.size[sends], self.size[other]
+        """Raises an error unless both ends of a message have the same size; 0 leaves it open."""
+        receives = self.matching.partner[sends]
+        sent_bytes, received_bytes = self.size[sends], self.size[receives]
         wrong = np.flatnonzero(
-            (sent < 0) | (received < 0) | ((sent != received) & (sent > 0) & (received > 0))
+            (sent_bytes < 0)
+            | (received_bytes < 0)
+            | ((sent_bytes != received_bytes) & (sent_bytes > 0) & (received_bytes > 0))
         )
         if len(wrong):
-            i, j = int(sends[wrong[0]]), int(other[wrong[0]])
-            own, peer = self.m.ranks[int(self.place[i])], int(self.peer[i])
+            i, j = int(sends[wrong[0]]), int(receives[wrong[0]])
+            rank, peer = self.m.ranks[int(self.place[i])], int(self.peer[i])
             raise TraceError(
-                f"{self._end(own, i)} sends {self.size[i]:,} bytes (tag {self.tag[i]}) that "
+                f"{self._end(rank, i)} sends {self.size[i]:,} bytes (tag {self.tag[i]}) that "
                 f"{self._end(peer, j)} receives as {self.size[j]:,}; "
                 "both ends must say the same, 0 or more"
             )
@@ -114,34 +116,34 @@ class MessageMatcher:
     def _message(self, sends: I64, partner: I64, lone: I64) -> Message:
         calls, count = np.r_[sends, lone], len(sends)
         self._check_sizes(calls)
-        own, other = self._copies(calls)
+        near_devices, far_devices = self._copies(calls)
         none = np.full(len(lone), -1, np.int64)
         return Message(
             np.r_[self.rows[sends], none],
             np.r_[np.where(partner >= 0, self.rows[partner], -1), self.rows[lone]],
             self.size[calls],
             self.tag[calls],
-            own[:count] + other[count:],
-            other[:count] + own[count:],
+            near_devices[:count] + far_devices[count:],
+            far_devices[:count] + near_devices[count:],
         )
 
     def _copies(self, calls: I64) -> tuple[list[I64], list[I64]]:
-        """The devices of all copies of each message: the ranks' own, and those at the other end."""
-        own: list[I64] = []
-        other: list[I64] = []
-        known: dict[int, tuple[I64, I64, I64]] = {}
+        """For each message, the devices of all copies at the calling end and at the other end."""
+        near_devices: list[I64] = []
+        far_devices: list[I64] = []
+        devices_of: dict[int, tuple[I64, I64, I64]] = {}
         for call in calls.tolist():
             place = int(self.place[call])
-            if place not in known:
-                known[place] = self._devices(place)
-            devices, peers, column = known[place]
+            if place not in devices_of:
+                devices_of[place] = self._devices(place)
+            devices, peers, column = devices_of[place]
             c = int(self.matching.classes.rank[place])
-            own.append(devices)
-            other.append(peers[:, column[call - int(self.matching.offset[c])]])
-        return own, other
+            near_devices.append(devices)
+            far_devices.append(peers[:, column[call - int(self.matching.offset[c])]])
+        return near_devices, far_devices
 
     def _devices(self, place: int) -> tuple[I64, I64, I64]:
-        """The devices of all ranks of a class, those of their peers, and which peer each call has."""
+        """The devices of all ranks of a class, those of their peers, and the peer's number of each call."""
         communication = self.m.communication
         members = self.matching.classes.ranks_of(int(self.matching.classes.rank[place]))
         peers = np.stack([communication.peers(int(r)) for r in members])
@@ -154,7 +156,7 @@ class MessageMatcher:
 
 
 def device_table(membership: Membership, device_of: I64) -> I64:
-    """The device of every rank by its number; one that was not recorded is on the device of that number."""
+    """The device of every rank, by rank; one that was not recorded is on the device of the same number."""
     ranks = np.array(membership.ranks, np.int64)
     table = np.arange(max(membership.traces.world_size, int(ranks.max(initial=-1)) + 1))
     table[ranks] = device_of
@@ -164,12 +166,12 @@ def device_table(membership: Membership, device_of: I64) -> I64:
 def message_pace(
     library: Library, machine: Machine, src: I64, dst: I64, size: F64
 ) -> tuple[F64, I64]:
-    """For each message the link time per byte that it takes, and picoseconds before its bytes flow."""
+    """For each message its link time, as a multiple of the bytes', and the picoseconds before bytes flow."""
     bandwidth = machine.routes(src, dst).bandwidth(machine.links)
     away = machine.instance(src, 0) != machine.instance(dst, 0)
     keys, number = np.unique(np.stack([size, bandwidth, away]), axis=1, return_inverse=True)
-    found = [_message_cost(library, *k) for k in keys.T.tolist()]
-    stretch, wait = (np.array(c) for c in zip(*found, strict=True)) if found else ([], [])
+    paces = [_message_cost(library, *k) for k in keys.T.tolist()]
+    stretch, wait = (np.array(c) for c in zip(*paces, strict=True)) if paces else ([], [])
     at = number.reshape(-1)
     return np.asarray(stretch, np.float64)[at], np.asarray(wait, np.int64)[at]
 

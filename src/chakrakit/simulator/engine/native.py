@@ -1,4 +1,4 @@
-"""The native simulator: traces on a machine, class by class, with the network of every rank."""
+"""The native simulator: runs traces on a machine, one rank per class, with the traffic of every rank."""
 
 from __future__ import annotations
 
@@ -50,12 +50,10 @@ from chakrakit.trace.communication import Binding, Classes, Groups, bind
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.sets import Card, TraceSet
 
-# What came out of a simulation, before anybody makes a result of it.
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Outcome:
-    """What came out: arrays over the rows of the simulated classes, in picoseconds."""
+    """The outcome of a simulation: arrays over the rows of the simulated classes, times in picoseconds."""
 
     membership: Membership
     classes: Classes
@@ -69,7 +67,7 @@ class Outcome:
     sources: I8
     """The CostSource of each duration."""
     errors: F64
-    """By what share each duration may be off, as far as its source knows."""
+    """The relative error of each duration, as far as its source knows it."""
     instances: Instances
     began: I64
     ended: I64
@@ -77,42 +75,42 @@ class Outcome:
     full_rate: F64
     """By link, bytes/s: the lowest throughput while it held traffic back; below 0 where it never did."""
     full_since: I64
-    """By link: since when, in picoseconds."""
+    """By link, when that throughput began, in picoseconds."""
     events: int
     device_of: I64
     """The device of each rank, by its place among the ranks."""
     splits: Splits | None = None
-    """What told alike ranks and groups apart; None where every rank was simulated."""
+    """The splits of the classes at the end; None where every rank was simulated."""
     stored: StoredOperations | None = None
-    """What storage servers did; None where no rank used one."""
+    """The operations of storage servers; None where no rank used one."""
 
     def program(self, c: int) -> Program:
-        """What the ranks of a class run."""
+        """The program that the ranks of a class run."""
         return self.membership.programs[self.membership.body(int(self.classes.first[c]))]
 
     def rows(self, c: int) -> slice:
-        """Where the rows of a class are in the arrays."""
+        """The rows of a class, as a slice of the arrays."""
         return slice(int(self.offset[c]), int(self.offset[c + 1]))
 
     def devices(self) -> dict[int, int]:
-        """Rank → the device it runs on."""
+        """The device of each rank, by rank."""
         return dict(zip(self.membership.ranks, self.device_of.tolist(), strict=True))
 
     @property
     def makespan_ps(self) -> int:
-        """The last end."""
+        """The end of the last row."""
         return int(self.end.max(initial=0))
 
 
 SPLITS = 8
-"""How often classes are split before every rank is simulated alone."""
+"""Attempts with ever finer classes before every rank is simulated; each attempt costs a whole simulation."""
 LEAST_FACTOR = 1.5
-"""Ranks for each one simulated below which another attempt costs more than it saves."""
+"""Ranks per simulated rank; with fewer, another attempt costs more than it saves."""
 
 
 @dataclass(frozen=True)
 class SimulationOptions:
-    """How to simulate. `share_compute` lets concurrent compute rows of a device share it evenly."""
+    """The options of a simulation. With `share_compute`, concurrent compute rows share a device evenly."""
 
     network: Literal["flow", "analytical"] = "flow"
     work: WorkModel = field(default_factory=lambda: work_model("auto"))
@@ -131,9 +129,9 @@ class SimulationOptions:
     dispatch: DispatchPolicy | None = None
     collectives: CollectivePolicy | None = None
     communication: Literal["simulated", "measured"] = "simulated"
-    """`measured`: every transfer takes the time the trace says, on whatever machine."""
+    """With `measured`, every transfer takes its recorded time, whatever the machine."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What the user asked for, in plain values; only the card of the Run says it again."""
+    """The user's settings in plain values, which are only copied to the card of the Run."""
 
 
 def run(traces: TraceSet, machine: Machine, options: SimulationOptions | None = None) -> Outcome:
@@ -142,7 +140,7 @@ def run(traces: TraceSet, machine: Machine, options: SimulationOptions | None = 
 
 
 class _Prepared(NamedTuple):
-    """What durations do not change: the classes that some splits make, their instances and plans."""
+    """The parts of a simulation that do not depend on durations: classes, instances and plans."""
 
     splits: Splits | None
     classes: Classes
@@ -152,11 +150,11 @@ class _Prepared(NamedTuple):
     links: dict[str, Any]
     routes: Routes
     measured: dict[str, Any]
-    """What differs in the workload where communication takes as long, and starts when, it was recorded."""
+    """Arrays of the workload that are replaced where communication keeps its recorded times."""
 
 
 class Simulation:
-    """All ranks of the traces on the machine, to be run at several durations."""
+    """A simulation of all ranks of the traces on the machine, which can be repeated with other durations."""
 
     def __init__(self, traces: TraceSet, machine: Machine, options: SimulationOptions) -> None:
         if not len(traces):
@@ -195,9 +193,9 @@ class Simulation:
             return ranks
         if self.traces.missing_ranks:
             raise ConfigError("a placement is for all ranks, and some were not recorded")
-        known = dict(enumerate(placement))
+        device_by_rank = dict(enumerate(placement))
         for rank in ranks.tolist():
-            if not 0 <= known.get(rank, -1) < self.machine.size:
+            if not 0 <= device_by_rank.get(rank, -1) < self.machine.size:
                 raise ConfigError(
                     f"the placement leaves rank {rank} without one of {self.machine.size} devices; list a "
                     "device from 0 for every rank"
@@ -209,17 +207,17 @@ class Simulation:
         return devices
 
     def _check_free(self, devices: I64) -> None:
-        """An error where a rank is on a node that is a storage server."""
-        taken = devices[~np.isin(devices, self.machine.free_devices)]
-        if len(taken):
-            node = int(taken[0]) // self.machine.node_size
+        """Raises an error if a rank is on a node that is a storage server."""
+        on_servers = devices[~np.isin(devices, self.machine.free_devices)]
+        if len(on_servers):
+            node = int(on_servers[0]) // self.machine.node_size
             raise ConfigError(
-                f"device {int(taken[0])} is in node {node}, which is a storage server; give "
+                f"device {int(on_servers[0])} is in node {node}, which is a storage server; give "
                 "--placement, or put the servers on other nodes"
             )
 
     def _shapes(self) -> list[Shape | None]:
-        """How each group lies on the machine; groups of one size are looked at together."""
+        """The shape of each group on the machine; groups of equal size are computed together."""
         out: list[Shape | None] = [None] * len(self.membership.groups)
         table = device_table(self.membership, self.device_of)
         by_size: dict[int, list[int]] = {}
@@ -235,13 +233,13 @@ class Simulation:
     # --- folding ------------------------------------------------------------------------------
 
     def run_again(self, work: WorkModel, before: Outcome) -> Outcome:
-        """Runs at other durations; the classes that the run before ended with are tried first."""
+        """Simulates again with another work model, starting from the classes that the last run ended with."""
         self.options = replace(self.options, work=work)
         self._costs.clear()
         return self.run(before.splits) if before.splits else self._unfolded(before.why)
 
     def run(self, begin: Splits | None = None) -> Outcome:
-        """Simulates; `begin` is what is known to tell alike ranks apart."""
+        """Simulates; `begin` are the splits to start from."""
         if not self.options.fold:
             return self._unfolded("not asked for")
         if self.options.dispatch is not None:
@@ -281,48 +279,48 @@ class Simulation:
     def _attempt(
         self, classes: Classes, why: str, splits: Splits | None = None
     ) -> tuple[Outcome, Splits | None]:
-        """Simulates one rank of each class; also says how to split classes whose copies ended apart."""
+        """Simulates one rank of each class; returns the outcome, and finer splits if copies ended apart."""
         flow = self.options.network == "flow"
         if self._prepared is None or self._prepared.splits is not splits:
             self._prepared = self._prepare(classes, splits, TransferPlans(self.machine, flow))
         _, classes, offset, instances, plans, links, routes, measured = self._prepared
         workload = self._workload(classes, offset, instances) | measured
-        found = core.sim_run(
+        arrays = core.sim_run(
             core.SimWorkload(**workload),
             core.SimPlans(**{k: v for k, v in plans.items() if k != "payload"}),
             core.SimTopology(**links),
             flow,
             self._pick(classes, offset),
         )
-        check_horizon(self.membership, classes, offset, found)
-        check_finished(self.membership, classes, offset, instances, found)
-        stored = stored_operations(instances, self.machine, found)
-        moved = link_bytes(plans, routes, found["job_runs"], len(self.machine.links))
+        check_horizon(self.membership, classes, offset, arrays)
+        check_finished(self.membership, classes, offset, instances, arrays)
+        stored = stored_operations(instances, self.machine, arrays)
+        moved = link_bytes(plans, routes, arrays["job_runs"], len(self.machine.links))
         costs = [self._costs_of(int(i)) for i in classes.first]
         outcome = Outcome(
-            self.membership,
-            classes,
-            why,
-            offset,
-            found["start"],
-            found["end"],
-            found["binding"],
-            found["reason"],
-            workload["duration"],
-            _concat([c.source for c in costs], np.int8),
-            _concat([c.error for c in costs], np.float64),
-            instances,
-            found["began"],
-            found["ended"],
-            moved,
-            found["full_rate"] * PS_PER_S,
-            found["full_since"],
-            int(found["events"]),
-            self.device_of,
-            splits,
-            stored,
+            membership=self.membership,
+            classes=classes,
+            why=why,
+            offset=offset,
+            start=arrays["start"],
+            end=arrays["end"],
+            binding=arrays["binding"],
+            reason=arrays["reason"],
+            durations=workload["duration"],
+            sources=_concat([c.source for c in costs], np.int8),
+            errors=_concat([c.error for c in costs], np.float64),
+            instances=instances,
+            began=arrays["began"],
+            ended=arrays["ended"],
+            link_bytes=moved,
+            full_rate=arrays["full_rate"] * PS_PER_S,
+            full_since=arrays["full_since"],
+            events=int(arrays["events"]),
+            device_of=self.device_of,
+            splits=splits,
+            stored=stored,
         )
-        return outcome, splits and splits.further(classes, instances, found["job_ended"])
+        return outcome, splits and splits.further(classes, instances, arrays["job_ended"])
 
     def _prepare(self, classes: Classes, splits: Splits | None, book: TransferPlans) -> _Prepared:
         matcher = self._matcher(classes, book)
@@ -342,28 +340,28 @@ class Simulation:
     def _matcher(self, classes: Classes, book: TransferPlans) -> Matcher:
         options = self.options
         return Matcher(
-            self.membership,
-            classes,
-            book,
-            self.shape_of,
-            self.device_of,
-            options.algorithms,
-            options.custom,
-            options.measured_collectives,
-            options.allow_empty or options.communication == "measured",
-            options.collectives,
-            options.jobs,
+            membership=self.membership,
+            classes=classes,
+            book=book,
+            shape_of=self.shape_of,
+            device_of=self.device_of,
+            algorithms=options.algorithms,
+            custom=options.custom,
+            fixed=options.measured_collectives,
+            empty=options.allow_empty or options.communication == "measured",
+            policy=options.collectives,
+            jobs=options.jobs,
         )
 
     # --- arrays for the core ------------------------------------------------------------------
 
     def _durations_of(self, i: int) -> I64:
-        """Durations of the i-th rank's rows, disturbed as asked."""
+        """Durations of the i-th rank's rows, with its disturbances."""
         rank, kind = self.membership.ranks[i], self.programs[self.membership.body(i)].kind
         return self.options.disturbance.apply(rank, self._costs_of(i).ps, kind == COMPUTE)
 
     def _costs_of(self, i: int) -> Costs:
-        """What the i-th rank's rows take by themselves, and what says so."""
+        """The costs of the i-th rank's rows without disturbances."""
         rank = self.membership.ranks[i]
         binding = self.traces.bindings[rank]
         device = int(self.machine.device_of[self.device_of[i]])
@@ -404,7 +402,7 @@ class Simulation:
         }
 
     def _slowdown(self, i: int) -> float:
-        """What communication takes from computation beside it; measured times hold that already."""
+        """How much communication slows down compute beside it; 0 for measured times, which include that."""
         measured = self.options.communication == "measured"
         return 0.0 if measured else float(self._device(i).comm_slowdown)
 
@@ -456,7 +454,7 @@ class Simulation:
 
         @cache
         def ready_row(row: int) -> ReadyRow:
-            """Asked for many times: a row that is not chosen is offered again."""
+            """The row as the policy sees it; cached, as a row that is not chosen is offered again."""
             c = int(np.searchsorted(offset, row, "right")) - 1
             local = row - int(offset[c])
             node = self.programs[self.membership.body(int(classes.first[c]))].trace[local]
@@ -464,15 +462,15 @@ class Simulation:
             return ReadyRow(rank, local, node.id, node.name, int(durations[c][local]))
 
         def pick(_lane: int, now: int, rows: list[int]) -> int:
-            chosen = policy.pick([ready_row(row) for row in rows], now)
-            if chosen is None:
+            index = policy.pick([ready_row(row) for row in rows], now)
+            if index is None:
                 return -1
-            if not 0 <= chosen < len(rows):
+            if not 0 <= index < len(rows):
                 raise ConfigError(
-                    f"{type(policy).__name__}.pick chose {chosen!r} of {len(rows)} ready rows; return an "
+                    f"{type(policy).__name__}.pick chose {index!r} of {len(rows)} ready rows; return an "
                     "index into the list, or None to wait"
                 )
-            return chosen
+            return index
 
         return pick
 
@@ -482,7 +480,7 @@ def _concat(parts: list[Any], dtype: Any) -> NDArray[Any]:
 
 
 def _shifted(parts: list[Any], offset: I64, dtype: Any) -> NDArray[Any]:
-    """Numbers that count within a part, counted over all; -1 stays."""
+    """Numbers within each part, shifted to numbers over all parts; -1 stays."""
     moved = [np.where(p >= 0, p + o, -1) for p, o in zip(parts, offset[:-1], strict=True)]
     return _concat(moved, dtype)
 
@@ -512,11 +510,8 @@ def with_bandwidth(machine: Machine, factor: float) -> Machine:
     return replace(machine, changed_links=links)
 
 
-# A workload of one collective, for those who ask how long it takes with nothing beside it.
-
-
 def one_collective(kind: int, size: int, members: Sequence[int]) -> TraceSet:
-    """One call of a collective by all members, of `size` bytes as traces count them."""
+    """A workload in which all members call one collective of `size` bytes, as traces count them."""
     trace = Trace.from_columns(
         {
             "name": ["collective"],

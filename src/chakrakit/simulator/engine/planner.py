@@ -1,4 +1,4 @@
-"""Plans of collectives: which algorithm each call uses, and its transfers for every copy of its group."""
+"""Plans of collectives: the algorithm of each call, and its transfers for every copy of its group."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from chakrakit.simulator.engine.plans import TransferPlans
 from chakrakit.trace.communication import Classes
 from chakrakit.trace.model import Trace
 
-# Policies: small classes asked at decision points. Without one, the fast path is untouched.
+# Policies: small classes that are called at decision points.
 #
 # A policy may have any of these methods:
 #
@@ -67,7 +67,7 @@ class DispatchPolicy(Protocol):
 
 @runtime_checkable
 class CollectivePolicy(Protocol):
-    """Chooses algorithms."""
+    """Chooses the algorithms of collectives."""
 
     def choose(self, collective: str, members: int, size: int, candidates: Sequence[str]) -> str:
         """One of the candidates."""
@@ -75,16 +75,16 @@ class CollectivePolicy(Protocol):
 
 
 Custom = Callable[[str, int, int], CollectiveSteps | None]
-"""Asked for (collective, members, size): a custom schedule, or None for the built-in choice."""
+"""Called with (collective, members, size); gives a custom schedule, or None for the built-in choice."""
 Fixed = Callable[[str, int, int], float | None]
-"""Asked for (collective, members, size): a measured time in seconds, or None for a simulated one."""
+"""Called with (collective, members, size); gives a measured time in seconds, or None to simulate it."""
 
 
 class Call(NamedTuple):
-    """A collective to plan: what it is, how large and from where.
+    """A collective to plan: its kind, size and root.
 
-    `rows` is, for an all-to-all, its row in each class's body. `algorithm` is what the trace asks for,
-    "" where it leaves the choice.
+    `rows` has the row of an all-to-all in each class's body. `algorithm` is the one that the trace
+    requests; "" where it requests none.
     """
 
     collective: str
@@ -104,7 +104,7 @@ class Crowd:
 
     @cached_property
     def shares_links(self) -> bool:
-        """Whether two of the groups meet on a link when everyone sends half way round its group."""
+        """Whether two of the groups share a link when every member sends half way around its group."""
         copies, n = self.devices.shape
         if copies == 1:
             return False
@@ -125,7 +125,7 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanSetting:
-    """What all planners of a simulation share."""
+    """The settings that all planners of a simulation share."""
 
     membership: Membership
     classes: Classes
@@ -135,14 +135,14 @@ class PlanSetting:
     fixed: Fixed | None = None
     policy: CollectivePolicy | None = None
     choices: dict[Hashable, str] = field(default_factory=dict)
-    """Algorithms found for groups that use the network together."""
+    """The algorithms chosen for groups that use the network together."""
 
 
 class Planner:
-    """Plans for one class of groups; equal calls share plans. Row g of `devices` holds the g-th copy's.
+    """Plans the calls of one class of groups; equal calls share plans. Row g of `devices` is the g-th copy.
 
-    `crowd` holds the devices of all groups of the same role and size, of whatever class: they do the same
-    at about the same time.
+    `crowd` holds the devices of all groups of the same role and size, whatever their class: they
+    communicate at about the same time.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Planner:
     ) -> None:
         self.setting, self.group, self.devices, self.shape = setting, group, devices, shape
         self.crowd = crowd
-        self._known: dict[tuple[str, int, int, str], Planned] = {}
+        self._plans: dict[tuple[str, int, int, str], Planned] = {}
 
     def plan(self, call: Call) -> Planned:
         """The plans of a call."""
@@ -158,9 +158,9 @@ class Planner:
         if splits is not None:
             return self._uneven(splits)
         key = (call.collective, call.size, call.root, call.algorithm)
-        if key not in self._known:
-            self._known[key] = self._new_plan(call)
-        return self._known[key]
+        if key not in self._plans:
+            self._plans[key] = self._new_plan(call)
+        return self._plans[key]
 
     def _jobs(self, first: int) -> I64:
         return np.arange(first, first + len(self.devices))
@@ -190,12 +190,12 @@ class Planner:
         )
 
     def _by_library(self, call: Call, total: float, each: float, library: Library) -> Planned:
-        """What the library of the machine does; what it lacks runs at the pace of its Simple protocol."""
+        """The plan of the machine's library; algorithms that it lacks run at its Simple protocol's pace."""
         book, span = self.setting.book, self.shape.span
         assert span is not None
         name = "" if self._free(call) else self._choose(call, each)
-        found = library_call(library, call.collective, each, span, name)
-        if found is None:
+        library_choice = library_call(library, call.collective, each, span, name)
+        if library_choice is None:
             moves = self._moves(call, name, each)
             stretch, hop = 1 / library.simple.share, library.simple.hop_us * 1e-6
             first = book.add_at_pace(moves, self.devices, total, stretch, hop)
@@ -203,20 +203,22 @@ class Planner:
         node, n = book.machine.instance(self.devices[0], 0), len(self.devices[0])
         if call.collective in IN_CHUNKS:
             book.check_transfers(len(self.devices) * n * (n - 1))
-        moves = library_steps(found, call.collective, n, call.root, node)
-        first = book.add(moves, self.devices, total, found.cost)
-        return Planned(self._jobs(first), found.choice.algorithm, found.cost.fixed)
+        moves = library_steps(library_choice, call.collective, n, call.root, node)
+        first = book.add(moves, self.devices, total, library_choice.cost)
+        return Planned(
+            self._jobs(first), library_choice.choice.algorithm, library_choice.cost.fixed
+        )
 
     def _free(self, call: Call) -> bool:
-        """Whether nobody but the library chooses."""
-        asked = call.algorithm or self.setting.algorithms.fixed.get(call.collective, "auto")
-        return asked in ("", "auto") and self.setting.policy is None
+        """Whether the choice of the algorithm is left to the library."""
+        algorithm = call.algorithm or self.setting.algorithms.fixed.get(call.collective, "auto")
+        return algorithm in ("", "auto") and self.setting.policy is None
 
     def _choose(self, call: Call, size: float) -> str:
-        """What the trace asks for; else what a policy does; else what was given, or looks fastest."""
+        """The algorithm that the trace requests, else the policy's, else the configured or fastest one."""
         if call.algorithm:
-            asked = Algorithms({call.collective: call.algorithm})
-            return asked.choose(call.collective, size, self.shape)
+            requested = Algorithms({call.collective: call.algorithm})
+            return requested.choose(call.collective, size, self.shape)
         policy = self.setting.policy
         possible = [
             n
@@ -224,8 +226,8 @@ class Planner:
             if estimate(call.collective, n, size, self.shape) < math.inf
         ]
         if policy is None:
-            given = self.setting.algorithms.fixed.get(call.collective, "auto")
-            if given == "auto" and self.crowd.shares_links:
+            configured = self.setting.algorithms.fixed.get(call.collective, "auto")
+            if configured == "auto" and self.crowd.shares_links:
                 return self._fastest_together(call, size, possible)
             return self.setting.algorithms.choose(call.collective, size, self.shape)
         name = policy.choose(call.collective, self.shape.n, call.size, possible)
@@ -236,7 +238,7 @@ class Planner:
         return name
 
     def _fastest_together(self, call: Call, size: float, possible: list[str]) -> str:
-        """The algorithm that takes least when all groups of the crowd use it at once."""
+        """The fastest algorithm when all groups of the crowd use it at once."""
         key = (self.crowd.name, self.shape, call.collective, call.size, call.root)
         if key not in self.setting.choices:
             book, n = self.setting.book, len(self.group.members)
@@ -249,8 +251,8 @@ class Planner:
         return self.setting.choices[key]
 
     def _splits(self, call: Call) -> list[list[float]] | None:
-        """Bytes from each member to each, where every member's trace says."""
-        m, found = self.setting.membership, []
+        """Bytes from each member to each other; None unless every member's trace has them."""
+        m, rows_of_splits = self.setting.membership, []
         for i in self.group.present.tolist():
             if i < 0:
                 return None
@@ -258,8 +260,8 @@ class Planner:
             splits = _splits_of(m.programs[m.body(i)].trace, row)
             if splits is None or len(splits) != len(self.group.members):
                 return None
-            found.append(splits)
-        return found
+            rows_of_splits.append(splits)
+        return rows_of_splits
 
     def _uneven(self, splits: list[list[float]]) -> Planned:
         self.setting.book.check_transfers(len(self.devices) * len(splits) ** 2)

@@ -1,4 +1,4 @@
-"""Plans: moves laid on a machine, as the arrays the core runs.
+"""Plans: the steps of collectives with routes on a machine, as the arrays that the core runs.
 
 A family is one schedule for many groups of the same size: their plans differ only in the routes.
 """
@@ -18,41 +18,42 @@ from chakrakit.machines.library import Cost
 from chakrakit.simulator.collectives import SWITCH, CollectiveSteps
 
 MOST_SECONDS = 100_000
+"""Seconds that a transfer may take alone, 28 hours: shared with others it still fits the clock's days."""
 MOST_TRANSFERS = 60_000_000
 """Beyond this many transfers the plans would not fit in memory."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Family:
-    """Arrays of one plan (steps, positions, bytes), and what differs between the copies."""
+    """Arrays of one plan (steps, positions, bytes), and the routes, which differ between copies."""
 
     repeat: I64
     after: list[tuple[int, ...]]
     step_of: I64
     keys: I64
-    """Route keys, a row a copy: src · devices + dst, or -1 - link for a way to or from a switch."""
+    """Route keys, one row per copy: src · devices + dst, or -1 - link for a link to or from a switch."""
     bytes: F64
     wait: I64
-    """ps on top of the route's latency, by transfer; instead of it where the library says (`hop`)."""
+    """Picoseconds of each transfer, added to the route's latency or, with `hop`, in place of it."""
     stretch: float = 1.0
-    """Bytes' worth of a link's time that a byte takes, in the library's protocol."""
+    """Link time of a byte in the library's protocol, as a multiple of its time at full bandwidth."""
     hop: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class _MessageFamily:
-    """Plans of one message or storage operation each: parallel arrays."""
+    """Plans of one message or storage operation each, as parallel arrays."""
 
     keys: I64
-    """src · devices + dst; beyond devices² the way between a device and a store, see `add_stored`."""
+    """src · devices + dst; from devices² on, the route between a device and a store (`add_stored`)."""
     bytes: F64
     stretch: F64
     hop: I64
-    """ps instead of the route's latency; -1 for the route's own."""
+    """Picoseconds in place of the route's latency; -1 for the route's own."""
 
 
 class TransferPlans:
-    """Collects plans and numbers them; `arrays` gives everything at once with the routes they use."""
+    """Collects plans and numbers them; `arrays` gives all of them, with the routes they use."""
 
     def __init__(self, machine: Machine, fair: bool = True) -> None:
         self.machine = machine
@@ -65,9 +66,9 @@ class TransferPlans:
     def add(
         self, moves: CollectiveSteps, devices: I64, total: float, cost: Cost | None = None
     ) -> int:
-        """Plans for groups of devices, one row per group; returns the first one's number.
+        """Adds plans for groups of devices, one row per group; returns the number of the first plan.
 
-        With a library's `cost`, the plan takes just that long when nothing else is on its links.
+        With a library's `cost`, a plan takes exactly that long when nothing else uses its links.
         """
         self._check_time(total)
         piece = total / moves.pieces
@@ -85,7 +86,7 @@ class TransferPlans:
     def add_at_pace(
         self, moves: CollectiveSteps, devices: I64, total: float, stretch: float, hop: float
     ) -> int:
-        """Plans in which a byte takes `stretch` times its time on every link, and a step `hop` seconds."""
+        """Adds plans in which a byte takes `stretch` times its link time, and a step `hop` seconds."""
         self._check_time(total)
         piece = total / moves.pieces
         counts = [np.asarray(s.count * piece, np.float64) for s in moves.steps]
@@ -107,16 +108,18 @@ class TransferPlans:
     def _flowing(self, moves: CollectiveSteps, devices: I64, counts: list[F64]) -> float:
         """Seconds that the bytes of all steps flow, one step after another, in all groups at once."""
         routes, number, steps = self._laid(moves, devices)
-        which = number.reshape(len(devices), -1)
+        route_of = number.reshape(len(devices), -1)
         size = np.concatenate([*counts, np.zeros(0)])
         return sum(
             moves.steps[head].repeat
-            * self._busiest(routes, which[:, rows].reshape(-1), np.tile(size[rows], len(devices)))
+            * self._busiest(
+                routes, route_of[:, rows].reshape(-1), np.tile(size[rows], len(devices))
+            )
             for head, rows in steps.items()
         )
 
     def _laid(self, moves: CollectiveSteps, devices: I64) -> tuple[Routes, I64, dict[int, I64]]:
-        """The routes in use, each transfer's route, and the transfers that flow together by first step."""
+        """The routes in use, each transfer's route, and by first step the transfers that flow together."""
         keys, _ = self._keys(
             np.concatenate([s.src for s in moves.steps]),
             np.concatenate([s.dst for s in moves.steps]),
@@ -126,19 +129,21 @@ class TransferPlans:
         heads, numbers = _joined(moves)
         step_of = np.repeat(numbers, [len(s.src) for s in moves.steps])
         order = np.argsort(step_of, kind="stable")
-        wanted = np.array([numbers[head] for head in heads], np.int64)
-        first, last = (np.searchsorted(step_of[order], wanted, side) for side in ("left", "right"))
+        head_numbers = np.array([numbers[head] for head in heads], np.int64)
+        first, last = (
+            np.searchsorted(step_of[order], head_numbers, side) for side in ("left", "right")
+        )
         ends = zip(heads, first.tolist(), last.tolist(), strict=True)
         steps = {head: order[a:b] for head, a, b in ends}
         return self._routes(used), number.reshape(-1), steps
 
-    def _busiest(self, routes: Routes, which: I64, size: F64) -> float:
-        """Seconds until the last of transfers over these routes has ended."""
+    def _busiest(self, routes: Routes, route_of: I64, size: F64) -> float:
+        """Seconds until the last of these transfers has ended."""
         if not self.fair:
             most = np.zeros(len(routes))
-            np.maximum.at(most, which, size)
+            np.maximum.at(most, route_of, size)
             return float((most / routes.bandwidth(self.machine.links)).max(initial=0.0))
-        by_route = np.bincount(which, size, minlength=len(routes))
+        by_route = np.bincount(route_of, size, minlength=len(routes))
         each = np.repeat(by_route, np.diff(routes.offsets))
         load = np.bincount(routes.links, each, minlength=len(self.machine.links))
         return float((load / self.machine.links.bandwidth).max(initial=0.0))
@@ -151,7 +156,7 @@ class TransferPlans:
         stretch: float = 1.0,
         hop: float | None = None,
     ) -> int:
-        """The same with the bytes of every transfer given, one array per step; `hop` in seconds per step."""
+        """Adds plans with the bytes of every transfer, one array per step; `hop` is in seconds per step."""
         copies = len(devices)
         self.check_transfers(copies * moves.transfers())
         self._transfers += copies * moves.transfers()
@@ -165,23 +170,23 @@ class TransferPlans:
             or [wait]
         )
         family = _Family(
-            np.array([moves.steps[i].repeat for i in steps], np.int64),
-            [tuple(sorted({int(numbers[b]) for b in moves.after(i)})) for i in steps],
-            step_of,
-            keys,
-            np.concatenate([*counts, np.zeros(0)]),
-            (wait + waits if hop is None else waits + picoseconds(hop, "a step's overhead")).astype(
-                np.int64
-            ),
-            stretch,
-            hop is not None,
+            repeat=np.array([moves.steps[i].repeat for i in steps], np.int64),
+            after=[tuple(sorted({int(numbers[b]) for b in moves.after(i)})) for i in steps],
+            step_of=step_of,
+            keys=keys,
+            bytes=np.concatenate([*counts, np.zeros(0)]),
+            wait=(
+                wait + waits if hop is None else waits + picoseconds(hop, "a step's overhead")
+            ).astype(np.int64),
+            stretch=stretch,
+            hop=hop is not None,
         )
         self._families.append(family)
         self.count += copies
         return self.count - copies
 
     def check_transfers(self, more: int) -> None:
-        """An error where so many more transfers are too many; asked before they are made."""
+        """Raises an error if that many more transfers exceed the limit; called before they are built."""
         if self._transfers + more > MOST_TRANSFERS:
             raise ConfigError(
                 f"more than {MOST_TRANSFERS:,} transfers; choose an algorithm with fewer, such as ring "
@@ -189,7 +194,7 @@ class TransferPlans:
             )
 
     def _check_time(self, total: float) -> None:
-        """Beyond this, times might not fit 64 bits of picoseconds."""
+        """Raises an error for transfers so long that times might not fit in 64 bits of picoseconds."""
         least = float(self.machine.links.bandwidth.min(initial=np.inf))
         if total / least > MOST_SECONDS:
             raise ConfigError(
@@ -209,12 +214,12 @@ class TransferPlans:
     def _switch_keys(
         self, src: I64, dst: I64, devices: I64, keys: I64, wait: I64
     ) -> tuple[I64, I64]:
-        """Ways to the switch and back; what comes back starts after the first bytes have gone up."""
+        """Keys of links to and from the switch; data comes back once the first bytes have arrived there."""
         for copy, group in enumerate(devices):
-            found = self.machine.reduction_links(group)
-            if found is None:
+            reduction_links = self.machine.reduction_links(group)
+            if reduction_links is None:
                 raise ConfigError("in-switch reduction needs all members on one reducing switch")
-            up, down = found
+            up, down = reduction_links
             keys[copy, dst == SWITCH] = -1 - up[src[dst == SWITCH]]
             keys[copy, src == SWITCH] = -1 - down[dst[src == SWITCH]]
         latest = self.machine.links.latency[up].max() if len(devices) else 0.0
@@ -224,7 +229,7 @@ class TransferPlans:
     def add_messages(
         self, src: I64, dst: I64, size: F64, stretch: F64 | None = None, hop: I64 | None = None
     ) -> int:
-        """Plans of one message each, from src[i] to dst[i]; returns the first one's number."""
+        """Adds plans of one message each, from src[i] to dst[i]; returns the number of the first plan."""
         count = len(src)
         self._check_time(float(size.max(initial=0.0)))
         family = _MessageFamily(
@@ -239,11 +244,13 @@ class TransferPlans:
         return self.count - count
 
     def add_stored(self, store: int, devices: I64, writes: bool, size: int) -> int:
-        """Plans of one operation each, between a device and its server of a store."""
+        """Adds plans of one operation each, between a device and its server of a store."""
         self._check_time(float(size))
         machine, count = self.machine, len(devices)
-        which = np.full(count, store), devices, np.full(count, int(writes))
-        waits = machine.store_routes(*which).latency(machine.links) + machine.stores[store].latency
+        accesses = np.full(count, store), devices, np.full(count, int(writes))
+        waits = (
+            machine.store_routes(*accesses).latency(machine.links) + machine.stores[store].latency
+        )
         keys = (store * 2 + int(writes)) * machine.size + devices
         self._families.append(
             _MessageFamily(
@@ -258,11 +265,18 @@ class TransferPlans:
         return self.count - count
 
     def add_fixed(self, seconds: float, copies: int) -> int:
-        """Plans that take a given time and use no link."""
+        """Adds plans that take a given time and use no link."""
         wait = np.array([picoseconds(seconds, "a collective")], np.int64)
         none = np.zeros((copies, 1), np.int64)
         self._families.append(
-            _Family(np.ones(1, np.int64), [()], np.zeros(1, np.int64), none, np.zeros(1), wait)
+            _Family(
+                repeat=np.ones(1, np.int64),
+                after=[()],
+                step_of=np.zeros(1, np.int64),
+                keys=none,
+                bytes=np.zeros(1),
+                wait=wait,
+            )
         )
         self.count += copies
         return self.count - copies
@@ -270,7 +284,7 @@ class TransferPlans:
     # --- arrays -------------------------------------------------------------------------------
 
     def arrays(self) -> tuple[dict[str, Any], dict[str, Any], Routes]:
-        """The plans, the links and the routes, as the core takes them."""
+        """The plans, the links and the routes, in the form of the core."""
         keys = np.concatenate(
             [f.keys.reshape(-1) for f in self._families] or [np.zeros(0, np.int64)]
         )
@@ -283,14 +297,14 @@ class TransferPlans:
         return self._plans(number, latency), self._links(routes), routes
 
     def _routes(self, keys: I64) -> Routes:
-        """Of ascending keys. One of a device with itself is a message that goes nowhere: no links."""
+        """The routes of ascending keys. A device's message to itself has a route without links."""
         size = self.machine.size
         links = -1 - keys[keys < 0]
         pairs = keys[(keys >= 0) & (keys < size**2)]
-        found = self.machine.routes(pairs // size, pairs % size)
+        routed_pairs = self.machine.routes(pairs // size, pairs % size)
         first = np.arange(len(links) + 1, dtype=np.int64)
-        offsets = np.concatenate([first, found.offsets[1:] + len(links)])
-        between = Routes(offsets, np.concatenate([links, found.links]))
+        offsets = np.concatenate([first, routed_pairs.offsets[1:] + len(links)])
+        between = Routes(offsets, np.concatenate([links, routed_pairs.links]))
         stored = keys[keys >= size**2] - size**2
         if not len(stored):
             return between
@@ -345,25 +359,25 @@ def _offsets(counts: I64) -> I64:
 
 
 def _joined(moves: CollectiveSteps) -> tuple[list[int], I64]:
-    """The moves that begin a step of the plan, and for each move the step it belongs to."""
+    """The steps that are not joined to the one before, and for each step the number of its joint step."""
     heads = [i for i, s in enumerate(moves.steps) if not s.joined]
     numbers = np.cumsum([not s.joined for s in moves.steps]).astype(np.int64) - 1
     return heads, numbers
 
 
 def _depth(moves: CollectiveSteps) -> int:
-    """Steps one after another, repetitions counted."""
+    """The number of consecutive steps, with repetitions."""
     return max(1, sum(s.repeat for s in moves.steps if not s.joined))
 
 
 def _message_arrays(family: _MessageFamily, routes: I64, latency: I64) -> dict[str, Any]:
     """One step of one transfer for each message."""
     count = len(family.keys)
-    one, none = np.ones(count, np.int64), np.zeros(0, np.int64)
+    ones, none = np.ones(count, np.int64), np.zeros(0, np.int64)
     return {
-        "steps": one,
-        "repeat": one,
-        "transfers": one,
+        "steps": ones,
+        "repeat": ones,
+        "transfers": ones,
         "afters": np.zeros(count, np.int64),
         "after": none,
         "route": routes,
@@ -398,7 +412,7 @@ def _family_arrays(family: _Family, routes: I64, latency: I64) -> dict[str, Any]
 
 
 def link_bytes(plans: dict[str, Any], routes: Routes, runs: I64, links: int) -> F64:
-    """Bytes over each link, given how often each plan ran."""
+    """Bytes over each link when plan i ran runs[i] times."""
     per_step = np.repeat(runs, np.diff(plans["plan_steps"])) * plans["repeat"]
     moved = np.repeat(per_step, np.diff(plans["step_transfers"])) * plans["payload"]
     by_route = np.bincount(plans["route"], moved, minlength=len(routes))
@@ -407,7 +421,7 @@ def link_bytes(plans: dict[str, Any], routes: Routes, runs: I64, links: int) -> 
 
 
 def _in_time(delay: I64) -> I64:
-    """Delays, each of which is a sum of times that are within the horizon."""
+    """The delays, which are sums of times; an error if one of them exceeds the horizon."""
     if delay.max(initial=0) > HORIZON_PS:
         raise too_long("the latency of a transfer", f"{delay.max() / PS_PER_S:g} s")
     return delay

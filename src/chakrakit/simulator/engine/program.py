@@ -1,4 +1,4 @@
-"""Program: one body as the arrays a simulation needs, before ranks and machines come in."""
+"""Program: one body as the arrays a simulation needs, independent of ranks and machines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chakrakit.trace.placement import (
 PLAIN, COMPUTE, COMM, STORAGE = 0, 1, 2, 3
 ORDERED, POOL, QUEUE_ONLY = 0, 1, 2
 _HOST, _DEVICE = -1, -2
-"""Lanes of rows that name no thread and no stream."""
+"""Lanes of rows without a thread and a stream."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Stored:
     writes: Mask
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Program:
     """A body ready to run.
 
@@ -52,9 +52,9 @@ class Program:
     order: I64
     priority: I32
     share: I32
-    """Of the device, in millionths: what a compute row uses at most, what a communication row holds."""
+    """Millionths of the device: the most that a compute row uses, and what a communication row occupies."""
     waves: I64
-    """Rounds a compute row runs in; communication of a higher priority gets in between them."""
+    """Rounds of a compute row; communication of a higher priority can start between them."""
     launch_of: I32
     stored: Stored
 
@@ -67,17 +67,17 @@ def read_program(trace: Trace) -> Program:
     kind = _kinds(trace)
     lane, lane_kind = _lanes(trace)
     return Program(
-        trace,
-        trace.edges,
-        kind,
-        lane,
-        lane_kind,
-        issue_order(trace),
-        trace.column("comm_priority", 0).astype(np.int32),
-        _shares(trace, kind),
-        _waves(trace),
-        _launchers(trace),
-        _stored(trace),
+        trace=trace,
+        edges=trace.edges,
+        kind=kind,
+        lane=lane,
+        lane_kind=lane_kind,
+        order=issue_order(trace),
+        priority=trace.column("comm_priority", 0).astype(np.int32),
+        share=_shares(trace, kind),
+        waves=_waves(trace),
+        launch_of=_launchers(trace),
+        stored=_stored(trace),
     )
 
 
@@ -91,9 +91,9 @@ def _kinds(trace: Trace) -> I8:
 
 def _shares(trace: Trace, kind: I8) -> I32:
     share = np.where(kind == COMM, 0.0, 1.0)
-    given = trace.has("device_share")
-    share[given] = trace.column("device_share", 0.0)[given]
-    _check(trace, given & ~((share >= 1e-6) & (share <= 1)), "device_share", "from 1e-6 to 1")
+    stated = trace.has("device_share")
+    share[stated] = trace.column("device_share", 0.0)[stated]
+    _check(trace, stated & ~((share >= 1e-6) & (share <= 1)), "device_share", "from 1e-6 to 1")
     return np.rint(share * 1e6).astype(np.int32)
 
 

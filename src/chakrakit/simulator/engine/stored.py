@@ -1,7 +1,7 @@
 """Storage operations: reads and writes of ranks at the servers of a machine's stores.
 
-Each is an instance of one member. Every copy of it has a transfer of its own, between its rank's device and
-the server that its node uses, and waits at the server's gate while others are in flight.
+Each operation is an instance with one member. Every copy of it has its own transfer between its rank's device
+and the server that its node uses, and waits in the server's queue while others are in flight.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class StoredMatcher:
         book: TransferPlans,
         measured: bool = False,
     ) -> None:
-        """With `measured`, operations take the time the trace says, whatever stores the machine has."""
+        """With `measured`, operations take their recorded time, whatever stores the machine has."""
         self.measured = measured
         self.m, self.classes, self.device_of = membership, classes, device_of
         self.offset, self.book = offset, book
         self.names = {store.name: i for i, store in enumerate(book.machine.stores)}
 
     def match(self, out: Instances) -> None:
-        """Adds them, class by class in the order in which a rank issues them."""
+        """Adds the operations, class by class, in the order in which a rank issues them."""
         for c in range(self.classes.count):
             if len(self.m.programs[self.m.body(int(self.classes.first[c]))].stored.row):
                 self._class(c, out)
@@ -73,9 +73,18 @@ class StoredMatcher:
                 if self.measured
                 else self.book.add_stored(store, devices, writes, size)
             )
-            what = (STORE if writes else LOAD, name, i)
+            title = (STORE if writes else LOAD, name, i)
             jobs = np.arange(first, first + len(ranks))
-            instance = out.add(what, size, 1, jobs, -1, "direct", None, 0.0)
+            instance = out.add(
+                title=title,
+                size=size,
+                needed=1,
+                jobs=jobs,
+                group_class=-1,
+                algorithm="direct",
+                shape=None,
+                overhead=0.0,
+            )
             out.rank_class[instance] = c
             if not self.measured:
                 out.served[instance] = (self.book.machine.servers(store, devices), ranks)
@@ -98,7 +107,7 @@ class StoredMatcher:
 
 
 def gate_arrays(instances: Instances, machine: Machine) -> dict[str, Any]:
-    """What the core needs to know of servers; nothing where no rank uses one."""
+    """The arrays that describe servers to the core; empty where no rank uses one."""
     none = {"job_gate": np.zeros(0, np.int32), "job_order": np.zeros(0, np.int64)}
     if not instances.served:
         return {**none, "gate_slots": np.zeros(0, np.int32)}
@@ -113,45 +122,47 @@ def gate_arrays(instances: Instances, machine: Machine) -> dict[str, Any]:
 
 
 def stored_operations(
-    instances: Instances, machine: Machine, found: dict[str, Any]
+    instances: Instances, machine: Machine, arrays: dict[str, Any]
 ) -> StoredOperations | None:
-    """What the servers did; an error where it was more than they can take."""
+    """The operations of all servers; an error where a server's capacity or queue was exceeded."""
     if not instances.served:
         return None
     first = _firsts(instances)
     numbers = list(instances.served)
     jobs = np.concatenate([np.arange(first[i], first[i + 1]) for i in numbers])
     each = [len(instances.jobs[i]) for i in numbers]
-    done = StoredOperations(
+    operations = StoredOperations(
         np.concatenate([servers for servers, _ in instances.served.values()]),
         np.repeat([instances.what[i][0] == STORE for i in numbers], each),
         np.repeat(np.array([instances.size[i] for i in numbers], np.float64), each),
-        np.repeat(found["began"][numbers], each),
-        found["job_started"][jobs],
-        found["job_ended"][jobs],
+        np.repeat(arrays["began"][numbers], each),
+        arrays["job_started"][jobs],
+        arrays["job_ended"][jobs],
     )
-    _check(done, machine)
-    return done
+    _check(operations, machine)
+    return operations
 
 
 def most_at_once(since: I64, until: I64) -> int:
-    """Of operations that do something from one time until another, the most at the same time."""
-    some = until > since
-    time = np.concatenate([since[some], until[some]])
-    change = np.repeat([1, -1], int(some.sum()))  # one that begins as another ends comes after it
+    """The largest number of operations at the same time, each from since[i] until until[i]."""
+    lasting = until > since
+    time = np.concatenate([since[lasting], until[lasting]])
+    change = np.repeat(
+        [1, -1], int(lasting.sum())
+    )  # one that begins as another ends comes after it
     return int(np.cumsum(change[np.lexsort((change, time))]).max(initial=0))
 
 
-def _check(done: StoredOperations, machine: Machine) -> None:
+def _check(operations: StoredOperations, machine: Machine) -> None:
     for number, (store, server) in enumerate(machine.store_of_servers()):
-        mine = done.server == number
-        written = float(done.bytes[mine & done.writes].sum())
-        if store.capacity and written > store.capacity:
+        mine = operations.server == number
+        written_bytes = float(operations.bytes[mine & operations.writes].sum())
+        if store.capacity and written_bytes > store.capacity:
             raise ConfigError(
-                f"{written:,.0f} bytes are written to server {server} of {store.name!r}, which holds "
+                f"{written_bytes:,.0f} bytes are written to server {server} of {store.name!r}, which holds "
                 f"{store.capacity:,.0f}; give it a larger `capacity` or more servers"
             )
-        longest = most_at_once(done.arrived[mine], done.started[mine])
+        longest = most_at_once(operations.arrived[mine], operations.started[mine])
         if store.when_full == "refuse" and store.queue and longest > store.queue:
             raise TraceError(
                 f"{longest:,} operations wait at server {server} of {store.name!r}, whose queue takes "

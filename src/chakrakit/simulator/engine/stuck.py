@@ -1,4 +1,4 @@
-"""When a simulation stops early: who waits for what, by rank, group and node."""
+"""Errors for simulations that stop early, with the rank, group and node that wait."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from chakrakit.simulator.engine.stored import LOAD, STORE
 from chakrakit.trace.communication import Classes
 
 _SHOWN = 4
+"""Waiting nodes that an error lists: enough to see a pattern, few enough to read."""
 
 
 def check_finished(
@@ -22,15 +23,15 @@ def check_finished(
     classes: Classes,
     offset: I64,
     instances: Instances,
-    found: dict[str, Any],
+    arrays: dict[str, Any],
 ) -> None:
-    """A DeadlockError that names the waiting ranks, groups and nodes, unless every row has ended."""
-    if len(found["end"]) == 0 or found["end"].min() >= 0:
+    """Raises a DeadlockError that names waiting ranks, groups and nodes, unless every row has ended."""
+    if len(arrays["end"]) == 0 or arrays["end"].min() >= 0:
         return
     names = RowNames(membership, classes, offset)
-    waits = _waiting(instances, found, names) or _stalled(instances, found, names)
-    waits = waits or _circular(found, names)
-    ranks = len({names.rank(int(r)) for r in np.flatnonzero(found["end"] < 0)})
+    waits = _waiting(instances, arrays, names) or _stalled(instances, arrays, names)
+    waits = waits or _circular(arrays, names)
+    ranks = len({names.rank(int(r)) for r in np.flatnonzero(arrays["end"] < 0)})
     more = f"; and {len(waits) - _SHOWN} more" if len(waits) > _SHOWN else ""
     raise DeadlockError(
         f"the simulation stops with work undone on {ranks} of the ranks simulated: "
@@ -40,20 +41,20 @@ def check_finished(
 
 
 def check_horizon(
-    membership: Membership, classes: Classes, offset: I64, found: dict[str, Any]
+    membership: Membership, classes: Classes, offset: I64, arrays: dict[str, Any]
 ) -> None:
-    """A TraceError that names the first row after the end of the clock, if there is one."""
-    if found["beyond"] >= 0:
-        node = RowNames(membership, classes, offset).node(int(found["beyond"]))
+    """Raises a TraceError that names the first row beyond the clock's horizon, if there is one."""
+    if arrays["beyond"] >= 0:
+        node = RowNames(membership, classes, offset).node(int(arrays["beyond"]))
         raise TraceError(
-            f"the simulation goes on for more than {HORIZON_DAYS} days, which is all its clock has: "
+            f"the simulation lasts more than {HORIZON_DAYS} days, which is all its clock has: "
             f"{node} would still be at work; check the unit of durations and lags (ns), "
             "device_share, bandwidths, latencies and factors"
         )
 
 
-def _title(what: tuple[str, str, int]) -> str:
-    kind, group, seq = what
+def _title(instance: tuple[str, str, int]) -> str:
+    kind, group, seq = instance
     if kind == MESSAGE:
         return f"a message with tag {seq}"
     if kind in (LOAD, STORE):
@@ -61,24 +62,25 @@ def _title(what: tuple[str, str, int]) -> str:
     return f"{kind} {seq} of group {group or '(all ranks)'}"
 
 
-def _waiting(instances: Instances, found: dict[str, Any], names: RowNames) -> list[str]:
+def _waiting(instances: Instances, arrays: dict[str, Any], names: RowNames) -> list[str]:
     """Collectives that some members have reached and others never will."""
     out = []
     needed = np.array(instances.needed, np.int64)
-    for i in np.flatnonzero((found["arrived"] > 0) & (found["arrived"] < needed)).tolist():
+    for i in np.flatnonzero((arrays["arrived"] > 0) & (arrays["arrived"] < needed)).tolist():
         rows = np.flatnonzero(instances.of_row == i)
-        here = [int(r) for r in rows if found["start"][r] >= 0]
-        gone = [int(r) for r in rows if found["start"][r] < 0]
+        arrived = [int(r) for r in rows if arrays["start"][r] >= 0]
+        missing = [int(r) for r in rows if arrays["start"][r] < 0]
         out.append(
-            f"{names.node(here[0])} waits in {_title(instances.what[i])} for "
-            f"{names.node(gone[0])}" + (f" and {len(gone) - 1} more" if len(gone) > 1 else "")
+            f"{names.node(arrived[0])} waits in {_title(instances.what[i])} for "
+            f"{names.node(missing[0])}"
+            + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
         )
     return out
 
 
-def _stalled(instances: Instances, found: dict[str, Any], names: RowNames) -> list[str]:
+def _stalled(instances: Instances, arrays: dict[str, Any], names: RowNames) -> list[str]:
     """Transfers and kernels that began and cannot end: a failed link or device."""
-    running = np.flatnonzero((found["start"] >= 0) & (found["end"] < 0))
+    running = np.flatnonzero((arrays["start"] >= 0) & (arrays["end"] < 0))
     out = []
     for row in running[:64].tolist():
         i = int(instances.of_row[row])
@@ -90,8 +92,8 @@ def _stalled(instances: Instances, found: dict[str, Any], names: RowNames) -> li
     return out
 
 
-def _circular(found: dict[str, Any], names: RowNames) -> list[str]:
-    row = int(np.flatnonzero(found["start"] < 0)[0])
+def _circular(arrays: dict[str, Any], names: RowNames) -> list[str]:
+    row = int(np.flatnonzero(arrays["start"] < 0)[0])
     return [
         f"{names.node(row)} waits for what waits for it: its dependencies, or the order on its stream "
         "or thread, form a circle"

@@ -1,4 +1,4 @@
-"""`simulate`: from names to a result, its summary and its Run."""
+"""Simulates by name, and turns the outcome into results: a summary, a Run, tables, several jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table that nccl-tests would print, for any machine and placement of members."""
+"""Tables of collective times as nccl-tests print them, for any machine and placement of members."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ from chakrakit.trace.sets import TraceSet
 Kernels = Literal["library", "engine", "fastest"]
 _SPELLINGS = {"alltoall": "all-to-all", "allreduce": "all-reduce", "allgather": "all-gather"}
 MOST_SIZES = 10_000
+"""Rows of a table; on machines without a library each of them takes a simulation."""
 
 
 class CollectiveRow(Result, msgspec.Struct, kw_only=True):
@@ -61,7 +62,7 @@ class CollectiveTable(Result, msgspec.Struct, kw_only=True):
     rows: list[CollectiveRow]
 
     def picture(self) -> Curve:
-        """Bandwidth over size."""
+        """The curve of bus bandwidth over size."""
         name = self.rows[0].collective
         points = [(float(row.bytes), row.busbw_gbs) for row in self.rows]
         title = f"{name} of {self.members} on {self.machine}"
@@ -69,7 +70,7 @@ class CollectiveTable(Result, msgspec.Struct, kw_only=True):
 
 
 class ExpertExchange(msgspec.Struct, kw_only=True, frozen=True):
-    """What dispatch and combine need to know beside the tokens."""
+    """The parameters of dispatch and combine besides the tokens."""
 
     hidden: int
     topk: int
@@ -89,24 +90,25 @@ def time_collective(
     eager: bool = False,
     exchange: ExpertExchange | None = None,
 ) -> CollectiveTable:
-    """One row per size: bytes as nccl-tests count them, or tokens of each member for dispatch and combine.
+    """The times of a collective, one row per size.
 
-    Members are so many devices from 0 on, or these; `eager` engines launch kernels one by one.
+    Sizes are bytes as nccl-tests count them, or tokens of each member for dispatch and combine. `members`
+    is a number of devices from 0 on, or a list of devices; `eager` engines launch kernels one by one.
     """
-    found = load_machine(machine) if isinstance(machine, str) else machine
-    devices = _devices(found, members)
-    asked = parse_sizes(sizes) if isinstance(sizes, str) else [int(s) for s in sizes]
-    _check_sizes(asked)
-    what = _SPELLINGS.get(name.replace("_", ""), name.replace("_", "-"))
-    if what in ("dispatch", "combine"):
-        rows = _expert_rows(found, devices, what, asked, exchange)
+    loaded = load_machine(machine) if isinstance(machine, str) else machine
+    devices = _devices(loaded, members)
+    byte_sizes = parse_sizes(sizes) if isinstance(sizes, str) else [int(s) for s in sizes]
+    _check_sizes(byte_sizes)
+    collective = _SPELLINGS.get(name.replace("_", ""), name.replace("_", "-"))
+    if collective in ("dispatch", "combine"):
+        rows = _expert_rows(loaded, devices, collective, byte_sizes, exchange)
     else:
-        rows = _rows(found, devices, what, asked, dtype, kernels, eager)
-    return CollectiveTable(machine=found.name, members=len(devices), rows=rows)
+        rows = _rows(loaded, devices, collective, byte_sizes, dtype, kernels, eager)
+    return CollectiveTable(machine=loaded.name, members=len(devices), rows=rows)
 
 
 def parse_sizes(text: str) -> list[int]:
-    """`1KiB:1GiB` as every power of two times the first up to the last, or a list such as `4096,1MiB`."""
+    """The sizes of a text: `1KiB:1GiB` doubles from the first to the last; `4096,1MiB` is a list."""
     if ":" not in text:
         return [_size(part) for part in text.split(",")]
     first, _, last = text.partition(":")
@@ -117,7 +119,7 @@ def parse_sizes(text: str) -> list[int]:
 
 
 def parse_members(text: str) -> int | list[int]:
-    """`8` for eight devices from 0 on, or `0-3,8-11` for these."""
+    """The members of a text: `8` for eight devices from 0 on, or a list such as `0-3,8-11`."""
     if text.strip().isdigit():
         return int(text)
     try:
@@ -159,102 +161,112 @@ def _devices(machine: Machine, members: int | Sequence[int]) -> I64:
 
 
 def _row(
-    what: str, size: int, seconds: float, algorithm: str, protocol: str, n: int
+    collective: str, size: int, seconds: float, algorithm: str, protocol: str, n: int
 ) -> CollectiveRow:
     rate = size / seconds / 1e9 if seconds else 0.0
     return CollectiveRow(
-        collective=what,
+        collective=collective,
         bytes=size,
         time_us=seconds * 1e6,
         algorithm=algorithm,
         protocol=protocol,
         algbw_gbs=rate,
-        busbw_gbs=rate * bus_factor(what, n),
+        busbw_gbs=rate * bus_factor(collective, n),
     )
 
 
 def _rows(
     machine: Machine,
     devices: I64,
-    what: str,
+    collective: str,
     sizes: Sequence[int],
     dtype: str,
     kernels: Kernels,
     eager: bool,
 ) -> list[CollectiveRow]:
-    if what not in ALGORITHMS:
+    if collective not in ALGORITHMS:
         raise ConfigError(
-            f"no collective {what!r}; {nearest(what, [*ALGORITHMS, 'dispatch', 'combine'], 16)}"
+            f"no collective {collective!r}; {nearest(collective, [*ALGORITHMS, 'dispatch', 'combine'], 16)}"
         )
     library, span = machine.library, span_of(machine, devices)
     width = element_type(dtype).bits / 8
     if library is None:
         if kernels != "library":
             raise ConfigError(f"{machine.name} has no library constants, so no engine's either")
-        return [_simulated(machine, devices, what, size) for size in sizes]
-    return [_timed(library, span, what, size, width, kernels, eager) for size in sizes]
+        return [_simulated(machine, devices, collective, size) for size in sizes]
+    return [_timed(library, span, collective, size, width, kernels, eager) for size in sizes]
 
 
 def _timed(
-    library: Library, span: Span, what: str, size: int, width: float, kernels: Kernels, eager: bool
+    library: Library,
+    span: Span,
+    collective: str,
+    size: int,
+    width: float,
+    kernels: Kernels,
+    eager: bool,
 ) -> CollectiveRow:
-    kind = "all-reduce" if what == "barrier" else what
+    kind = "all-reduce" if collective == "barrier" else collective
     choice = choose(library, kind, size, span)
     took = cost(library, kind, *choice, size, span)
     seconds = took.seconds + took.transfer * (reduction_factor(kind, width) - 1)
-    usual = _row(what, size, seconds, *choice, span.members)
-    if kernels == "library" or what != "all-reduce":
+    usual = _row(collective, size, seconds, *choice, span.members)
+    if kernels == "library" or collective != "all-reduce":
         return usual
     if library.engine is None:
         raise ConfigError(f"the library {library.name} has no constants of an engine's all-reduce")
-    own = engine_cost(library.engine, size, span, eager=eager).seconds
-    if math.isinf(own) or (kernels == "fastest" and usual.time_us * 1e-6 <= own):
+    engine_seconds = engine_cost(library.engine, size, span, eager=eager).seconds
+    if math.isinf(engine_seconds) or (
+        kernels == "fastest" and usual.time_us * 1e-6 <= engine_seconds
+    ):
         return usual
     name = engine_kernel(library.engine, size, span)
-    return _row(what, size, own, name, "engine", span.members)
+    return _row(collective, size, engine_seconds, name, "engine", span.members)
 
 
 _TYPES = {name: CollectiveType(number) for number, name in reversed(COLLECTIVES.items())}
 
 
-def _simulated(machine: Machine, devices: I64, what: str, size: int) -> CollectiveRow:
-    """On a machine without a library: what latencies and bandwidths of its links give."""
+def _simulated(machine: Machine, devices: I64, collective: str, size: int) -> CollectiveRow:
+    """The row for a machine without a library, simulated from latencies and bandwidths of its links."""
     n = len(devices)
     trace = TraceBuilder()
-    shard = max(1, size // n) if what in ("all-gather", "gather") else size
-    trace.collective(what, _TYPES[what], shard)
+    shard = max(1, size // n) if collective in ("all-gather", "gather") else size
+    trace.collective(collective, _TYPES[collective], shard)
     traces = TraceSet([trace.build()], {r: Binding(0) for r in range(n)}, Groups({"": range(n)}))
     placement = tuple(int(d) for d in devices)
     outcome = run(traces, machine, SimulationOptions(placement=placement))
     seconds = outcome.makespan_ps * 1e-12
-    return _row(what, size, seconds, outcome.instances.algorithm[0], "plain", n)
+    return _row(collective, size, seconds, outcome.instances.algorithm[0], "plain", n)
 
 
 def _expert_rows(
     machine: Machine,
     devices: I64,
-    what: str,
+    collective: str,
     tokens: Sequence[int],
     exchange: ExpertExchange | None,
 ) -> list[CollectiveRow]:
     library, span = machine.library, span_of(machine, devices)
-    constants = getattr(library, what) if library is not None else None
+    constants = getattr(library, collective) if library is not None else None
     if constants is None:
         raise ConfigError(
-            f"{machine.name} has no library constants of {what}; name a machine that has, such as "
-            f"dgx-h100, or give `library.{what}` in its file"
+            f"{machine.name} has no library constants of {collective}; use a machine with some, such as "
+            f"dgx-h100, or give `library.{collective}` in its file"
         )
     if exchange is None:
-        raise ConfigError(f"{what} needs hidden, topk and experts")
+        raise ConfigError(f"{collective} needs hidden, topk and experts")
     rows = []
     for count in tokens:
         routing = Routing(count, exchange.hidden, exchange.topk, exchange.experts)
         routing.check(span.members)
         if exchange.low_latency:
-            seconds = latency_seconds(constants, what, routing, span)
+            seconds = latency_seconds(constants, collective, routing, span)
         else:
-            seconds = throughput_seconds(constants, what, routing, span, exchange.multiprocessors)
-        size = round(count * exchange.topk * token_bytes(what, routing))
+            seconds = throughput_seconds(
+                constants, collective, routing, span, exchange.multiprocessors
+            )
+        size = round(count * exchange.topk * token_bytes(collective, routing))
         kind = "low-latency" if exchange.low_latency else "throughput"
-        rows.append(_row(what, size, seconds, "experts", kind, span.members))
+        rows.append(_row(collective, size, seconds, "experts", kind, span.members))
     return rows

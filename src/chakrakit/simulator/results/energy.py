@@ -1,4 +1,4 @@
-"""What the devices of a simulation draw, by class of work, and whether their limit held them back."""
+"""The energy of a simulation's devices by class of work, with clocks lowered to stay within power limits."""
 
 from __future__ import annotations
 
@@ -25,28 +25,30 @@ Kinds = tuple[list[str], I64]
 """The classes of a program's rows, and the number of each row's."""
 IDLE = "idle"
 _CLOSE = 0.995
-"""A device that computes for this share of the run is as good as always busy."""
+"""A device that computes for this share of the run counts as always busy: waiting for the rest would change
+its clock by less than the run is accurate."""
 
 
 @dataclass(frozen=True)
 class Energy:
-    """All devices: joules by class of work, and the lowest clock any of them was held to."""
+    """The energy of all devices: joules by class of work, and the lowest clock of any device."""
 
     by_class: dict[str, float]
     clock_mhz: float | None = None
 
     @property
     def joules(self) -> float:
-        """The sum."""
+        """The energy of all classes."""
         return float(sum(self.by_class.values()))
 
 
 def run_within_limits(
     traces: TraceSet, machine: Machine, options: SimulationOptions
 ) -> tuple[Outcome, PowerLimited]:
-    """Simulates with the clocks that the devices' limits leave, and gives these as well.
+    """Simulates with clocks within the devices' power limits; returns the outcome and these clocks.
 
-    First as if devices never waited; where they do, again with what they wait, which changes little.
+    The first simulation assumes that devices never wait. Where they do and a limit applies, a second one
+    uses the waits of the first.
     """
     limit = PowerLimited(options.work)
     simulation = Simulation(traces, machine, replace(options, work=limit))
@@ -61,15 +63,17 @@ def run_within_limits(
 
 
 def _waits(outcome: Outcome) -> dict[int, float]:
-    """By the identity of a trace, the fewest seconds in which its device computes nothing."""
-    found: dict[int, float] = {}
+    """The fewest seconds in which a device of each trace computes nothing, by the trace's id()."""
+    seconds_by_trace: dict[int, float] = {}
     for c in range(outcome.classes.count):
         program, rows = outcome.program(c), outcome.rows(c)
         works = program.kind == COMPUTE
         busy = Intervals.of(outcome.start[rows][works], outcome.end[rows][works]).total
         rest = (outcome.makespan_ps - busy) * PICO
-        found[id(program.trace)] = min(rest, found.get(id(program.trace), rest))
-    return found
+        seconds_by_trace[id(program.trace)] = min(
+            rest, seconds_by_trace.get(id(program.trace), rest)
+        )
+    return seconds_by_trace
 
 
 def _busy(outcome: Outcome, c: int) -> float:
@@ -80,7 +84,7 @@ def _busy(outcome: Outcome, c: int) -> float:
 
 
 def energy_of(outcome: Outcome, machine: Machine, limit: PowerLimited) -> Energy | None:
-    """None where no device says what it draws."""
+    """The energy of the run; None where no device has a power limit."""
     copies = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
     total: dict[str, float] = {}
     clocks = []
@@ -92,9 +96,9 @@ def energy_of(outcome: Outcome, machine: Machine, limit: PowerLimited) -> Energy
         program = outcome.program(c)
         if id(program) not in kinds:  # classes of ranks share programs
             kinds[id(program)] = coded(classes_of(program.trace))
-        found, clock = _of_class(outcome, c, device, limit, kinds[id(program)])
+        joules_by_kind, clock = _of_class(outcome, c, device, limit, kinds[id(program)])
         clocks += [clock] if clock else []
-        for name, joules in found.items():
+        for name, joules in joules_by_kind.items():
             total[name] = total.get(name, 0.0) + count * joules
     return Energy(total, min(clocks, default=None)) if total else None
 
@@ -121,21 +125,21 @@ def _of_class(
     joules = extra + seconds * share * base
     names, codes = kinds
     sums = np.bincount(codes[works], joules[works], minlength=len(names))
-    found = {names[k]: float(sums[k]) for k in np.unique(codes[works]).tolist()}
+    joules_by_kind = {names[k]: float(sums[k]) for k in np.unique(codes[works]).tolist()}
     return {
-        **dict(sorted(found.items())),
+        **dict(sorted(joules_by_kind.items())),
         IDLE: base * (makespan - busy),
     }, draw.clock_mhz if draw else None
 
 
 def _extra(program: Program, device: Device, draw: Draw, seconds: F64) -> F64:
-    """What rows take beyond idle and active power."""
+    """The energy of each row beyond idle power and the power of the clocks."""
     activity = activity_of(program.trace, device, draw.constants, seconds)
     moved = program.trace.column("comm_size", 0).astype(np.float64)
     # What is sent is read from memory, and what arrives is written to it.
     most = np.minimum(2 * moved, device.memory_bandwidth * seconds)
-    sent = np.where(program.kind == COMM, most, 0.0)
-    return draw.joules(activity) + sent * draw.constants.memory_pj * PICO
+    communicated = np.where(program.kind == COMM, most, 0.0)
+    return draw.joules(activity) + communicated * draw.constants.memory_pj * PICO
 
 
 def _device(outcome: Outcome, machine: Machine, c: int) -> Device:

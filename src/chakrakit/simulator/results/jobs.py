@@ -1,4 +1,8 @@
-"""Which devices each job runs on."""
+"""Several jobs on one machine: their placement, which of them share links, and simulating them together.
+
+Jobs that can meet on a link are joined to one TraceSet, rank after rank, and simulated together; each is also
+simulated alone, for its slowdown.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +30,10 @@ Devices = tuple[int, ...]
 
 
 def place_jobs(sizes: Sequence[int], machine: Machine, *, spread: bool = False) -> list[Devices]:
-    """Devices for jobs of so many ranks, in order.
+    """The devices of each job, from the numbers of ranks.
 
-    By default every job is on nodes of its own while there are enough, else jobs follow one another without
-    gaps. With `spread`, ranks are dealt out over all nodes in turn, so that every job reaches every node.
+    By default every job has its own nodes as long as there are enough; otherwise jobs follow one another
+    without gaps. With `spread`, ranks are assigned to all nodes in turn, so that every job uses every node.
     """
     total, each = sum(sizes), machine.node_size
     free = machine.free_devices.tolist()
@@ -56,7 +60,7 @@ def _in_order(sizes: Sequence[int], devices: Sequence[int]) -> list[Devices]:
 
 
 def check_places(places: Sequence[Devices]) -> None:
-    """An error where two ranks are on one device."""
+    """Raises an error if two ranks are on one device."""
     used: dict[int, int] = {}
     for job, devices in enumerate(places):
         for device in devices:
@@ -69,42 +73,43 @@ def check_places(places: Sequence[Devices]) -> None:
 
 
 def read_job_placement(path: str, names: Sequence[str], sizes: Sequence[int]) -> list[Devices]:
-    """A placement from its file: `{"job": [2, 3, 0, 1], …}`, the device of each rank of every job."""
-    what = f'a placement of jobs (write {{"{names[0]}": [0, 1], …}})'
-    found = read_json(path, dict[str, tuple[int, ...]], what)
+    """The device of each rank of every job, from a file `{"job": [2, 3, 0, 1], …}`."""
+    description = f'a placement of jobs (write {{"{names[0]}": [0, 1], …}})'
+    devices_by_job = read_json(path, dict[str, tuple[int, ...]], description)
     for name, size in zip(names, sizes, strict=True):
-        given = len(found.get(name, ()))
-        if given != size:
+        count = len(devices_by_job.get(name, ()))
+        if count != size:
             raise FormatError(
-                f"job {name!r} has {size} ranks and the placement {given} devices for it", path=path
+                f"job {name!r} has {size} ranks and the placement {count} devices for it", path=path
             )
-    return [found[name] for name in names]
+    return [devices_by_job[name] for name in names]
 
 
-# Which jobs can meet on a link, given the devices each runs on.
+# --- jobs that can meet on a link ---------------------------------------------------------------
 
 
 MOST_PAIRS = 4_000_000
-"""Pairs of devices of a job whose routes are looked at; a larger job may use any link."""
+"""Pairs of devices of a job whose routes are computed, those of 2,000 devices; a larger job counts as using
+every link."""
 
 
 def meeting(
     machine: Machine, places: Sequence[Devices], stores: Sequence[Collection[str]]
 ) -> list[tuple[int, ...]]:
-    """The jobs in parts, ascending: jobs of different parts have no link on any of their routes in common.
+    """Groups of job numbers; jobs of different groups have no link in common on any of their routes.
 
-    `stores` are the names of those that each job uses.
+    `stores` has the names of the stores that each job uses.
     """
     parts: list[tuple[tuple[int, ...], Mask]] = []
     for number, devices in enumerate(places):
         links = _reach(machine, devices) | _to_stores(machine, devices, stores[number])
         mine: tuple[int, ...] = (number,)
         apart = []
-        for others, theirs in parts:
+        for part, theirs in parts:
             if (links & theirs).any():
-                mine, links = (*others, *mine), links | theirs
+                mine, links = (*part, *mine), links | theirs
             else:
-                apart.append((others, theirs))
+                apart.append((part, theirs))
         parts = [*apart, (mine, links)]
     return sorted(tuple(sorted(numbers)) for numbers, _ in parts)
 
@@ -127,17 +132,17 @@ def _to_stores(machine: Machine, devices: Devices, names: Collection[str]) -> Ma
     for number, store in enumerate(machine.stores):
         if store.name in names:
             for writes in (0, 1):
-                which, way = np.full(len(mine), number), np.full(len(mine), writes)
-                out[machine.store_routes(which, mine, way).links] = True
+                store_of, way = np.full(len(mine), number), np.full(len(mine), writes)
+                out[machine.store_routes(store_of, mine, way).links] = True
     return out
 
 
-# Several jobs as one TraceSet: ranks one job after another, groups and peers each job's own.
+# --- jobs joined to one TraceSet ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class JoinedJobs:
-    """The jobs, and all of them as one set: rank r of job j is rank `first[j]` + r there."""
+    """Jobs, and all of them as one set in which rank r of job j is rank `first[j]` + r."""
 
     names: tuple[str, ...]
     jobs: tuple[TraceSet, ...]
@@ -145,12 +150,12 @@ class JoinedJobs:
     traces: TraceSet
 
     def run_of(self, run: Run, number: int) -> Run:
-        """One job's part of a run of all of them, under its own rank numbers."""
+        """One job's part of a run of all jobs, with the job's own rank numbers."""
         job, first = self.jobs[number], self.first[number]
         timing = {rank: run.timing[first + rank] for rank in job.ranks}
-        kept = sorted(set(timing.values()))
-        place = {old: new for new, old in enumerate(kept)}
-        times = [_own_ranks(run.times[old], first) for old in kept] if run.times else None
+        used_times = sorted(set(timing.values()))
+        place = {old: new for new, old in enumerate(used_times)}
+        times = [_ranks_in_job(run.times[old], first) for old in used_times] if run.times else None
         card = job.card.replace(
             name=self.names[number],
             tool=run.card.tool,
@@ -170,7 +175,7 @@ class JoinedJobs:
         )
 
 
-def _own_ranks(times: Times, first: int) -> Times:
+def _ranks_in_job(times: Times, first: int) -> Times:
     if times.binding_rank is None:
         return times
     moved = np.where(times.binding_rank >= 0, times.binding_rank - first, -1).astype(np.int32)
@@ -201,7 +206,7 @@ def join_jobs(jobs: Mapping[str, TraceSet]) -> JoinedJobs:
 
 
 def _uses(body: Trace) -> tuple[list[str], list[int]]:
-    """The groups and peers that a body names; a call without a group means all ranks."""
+    """The groups and peers that a body names; a call without a group uses all ranks."""
     names = set()
     if "pg_name" in body.table.column_names:
         names = {n or "" for n in body.table["pg_name"].unique().to_pylist()}
@@ -230,11 +235,11 @@ def _moved(
     )
 
 
-# Several jobs simulated together, and each against running alone.
+# --- simulating jobs together and alone ---------------------------------------------------------
 
 
 class JobSummary(Result, msgspec.Struct, kw_only=True):
-    """One job."""
+    """One job of a simulation of several: its time, and its time alone."""
 
     name: str
     ranks: int
@@ -242,31 +247,31 @@ class JobSummary(Result, msgspec.Struct, kw_only=True):
     """The device of each rank."""
     makespan_ns: float
     alone_ns: float
-    """The same job on the same devices with the machine to itself."""
+    """The makespan of the same job on the same devices, with nothing else on the machine."""
     slowdown: float
 
 
 class JobsSummary(Result, msgspec.Struct, kw_only=True):
-    """All jobs."""
+    """The summary of several jobs on one machine."""
 
     jobs: list[JobSummary]
     machine: str
     network: str
     compute: str
     makespan_ns: float
-    """The last end of all."""
+    """The end of the last job."""
     shared_links: int
     """Links that more than one job used."""
 
     def picture(self) -> Bars:
-        """Each job against running alone."""
+        """Bars of each job's slowdown against running alone."""
         rows = [(job.name, job.slowdown, f"{job.slowdown:.3f} ×") for job in self.jobs]
         return Bars(f"{counted(len(rows), 'job')} on {self.machine}: time against alone", rows)
 
 
 @dataclass(frozen=True, eq=False)
 class MeetingJobs:
-    """Jobs that can meet on links, simulated together, and each alone on its own devices."""
+    """Jobs that can meet on links, simulated together and each alone on its devices."""
 
     numbers: tuple[int, ...]
     """Their places among all jobs."""
@@ -275,7 +280,7 @@ class MeetingJobs:
     alone: tuple[Simulation, ...]
 
     def makespan_ns(self, place: int) -> float:
-        """The last end of the job at this place of the part."""
+        """The makespan of the job at this place among `numbers`."""
         first = self.joined.first[place]
         ranks = self.together.summary.ranks[first : first + len(self.joined.jobs[place])]
         return max(rank.finish_ns for rank in ranks)
@@ -283,23 +288,25 @@ class MeetingJobs:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JobsSimulation(Facts):
-    """Jobs that were simulated on one machine at the same time."""
+    """The result of simulating jobs on one machine at the same time."""
 
     parts: tuple[MeetingJobs, ...]
-    """Jobs of different parts can meet on no link, so that each part is simulated by itself."""
+    """Groups of jobs, simulated separately because jobs of different groups share no link."""
     summary: JobsSummary
 
     def facts(self) -> JobsSummary:
-        """What `--json` prints."""
+        """The summary that `--json` prints."""
         return self.summary
 
     def runs(self, detail: Detail = "classes") -> dict[str, Run]:
-        """A Run for every job."""
-        found: dict[str, Run] = {}
+        """The Run of every job, by name."""
+        run_by_job: dict[str, Run] = {}
         for part in self.parts:
             run = part.together.run(detail)
-            found |= {name: part.joined.run_of(run, i) for i, name in enumerate(part.joined.names)}
-        return {job.name: found[job.name] for job in self.summary.jobs}
+            run_by_job |= {
+                name: part.joined.run_of(run, i) for i, name in enumerate(part.joined.names)
+            }
+        return {job.name: run_by_job[job.name] for job in self.summary.jobs}
 
 
 def simulate_jobs(
@@ -310,31 +317,31 @@ def simulate_jobs(
     compute: str = "auto",
     options: SimulationOptions | None = None,
 ) -> JobsSimulation:
-    """Runs jobs at the same time on one machine; without a placement, each on nodes of its own.
+    """Simulates jobs at the same time on one machine; without a placement, each has its own nodes.
 
-    Ranks in stragglers and faults are counted through all jobs, in order. Jobs that share no link come
-    out exactly as alone, because they are simulated alone.
+    Ranks in stragglers and faults are numbered through all jobs, in order. Jobs that share no link have
+    exactly their times alone, because they are simulated alone.
     """
-    made = load_machine(machine) if isinstance(machine, str) else machine
-    places = list(placement or place_jobs([len(t) for t in jobs.values()], made))
+    loaded = load_machine(machine) if isinstance(machine, str) else machine
+    places = list(placement or place_jobs([len(t) for t in jobs.values()], loaded))
     check_places(places)
-    chosen = options or SimulationOptions()
+    shared = options or SimulationOptions()
     firsts = np.cumsum([0, *(len(devices) for devices in places)]).tolist()
-    chosen.disturbance.check_ranks(range(firsts[-1]))
+    shared.disturbance.check_ranks(range(firsts[-1]))
 
     def run(numbers: tuple[int, ...]) -> tuple[JoinedJobs, Simulation]:
         joined = join_jobs({name: jobs[name] for name in (list(jobs)[i] for i in numbers)})
         ranks = [r for i in numbers for r in range(firsts[i], firsts[i + 1])]
-        own = replace(
-            chosen,
+        job_options = replace(
+            shared,
             placement=tuple(device for i in numbers for device in places[i]),
-            disturbance=chosen.disturbance.of(ranks),
+            disturbance=shared.disturbance.of(ranks),
             jobs=joined.first,
         )
-        return joined, simulate(joined.traces, made, compute=compute, options=own)
+        return joined, simulate(joined.traces, loaded, compute=compute, options=job_options)
 
     parts = []
-    for numbers in meeting(made, places, [_stores(traces) for traces in jobs.values()]):
+    for numbers in meeting(loaded, places, [_stores(traces) for traces in jobs.values()]):
         joined, together = run(numbers)
         alone = [run((i,))[1] for i in numbers] if len(numbers) > 1 else [together]
         parts.append(MeetingJobs(numbers, joined, together, tuple(alone)))
@@ -349,14 +356,16 @@ def _stores(traces: TraceSet) -> set[str]:
 
 def _summary(parts: Sequence[MeetingJobs], places: Sequence[Devices]) -> JobsSummary:
     jobs = {i: _job(part, k, places[i]) for part in parts for k, i in enumerate(part.numbers)}
-    some = parts[0].together.summary
+    first = parts[0].together.summary
     return JobsSummary(
         jobs=[jobs[i] for i in sorted(jobs)],
-        machine=some.machine,
-        network=some.network,
-        compute=some.compute,
+        machine=first.machine,
+        network=first.network,
+        compute=first.compute,
         makespan_ns=max(part.together.makespan_ns for part in parts),
-        shared_links=_shared([one.outcome.link_bytes for part in parts for one in part.alone]),
+        shared_links=_shared(
+            [simulation.outcome.link_bytes for part in parts for simulation in part.alone]
+        ),
     )
 
 
@@ -373,5 +382,5 @@ def _job(part: MeetingJobs, place: int, devices: Devices) -> JobSummary:
 
 
 def _shared(moved: Sequence[F64]) -> int:
-    """How many links more than one job moved something over."""
+    """The number of links that more than one job used."""
     return int((np.sum([m > 0 for m in moved], axis=0) > 1).sum())

@@ -1,4 +1,4 @@
-"""One call from names to a result: what the command line and scripts use."""
+"""`simulate`, from names to a result: options as text, the simulation, and the outcome as a Run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from chakrakit.simulator.results.summary import (
 from chakrakit.trace.placement import nested_ends
 from chakrakit.trace.sets import Run, Times, TraceSet, as_recorded, storage_table
 
-# The simulator's settings as words: KIND:TARGET@NS=FACTOR.
+# --- settings as text ---------------------------------------------------------------------------
 
 
 _FAULT = re.compile(
@@ -37,42 +37,45 @@ _FAULT = re.compile(
 
 
 def split_fault(text: str) -> Fault:
-    """`device:3@1e6=0.5`, `link:0-1@0=0`; ranks, or names that the machine has for devices and vertices."""
-    found = _FAULT.match(text)
-    if found is None:
+    """The fault of a text such as `device:3@1e6=0.5` or `link:0-1@0=0` (KIND:TARGET@NS=FACTOR).
+
+    Devices and the ends of a link are ranks, or names that the machine has for them.
+    """
+    match = _FAULT.match(text)
+    if match is None:
         raise ConfigError(
             f"--fault {text!r}: write device:RANK@NS=FACTOR (or a device's name) or link:FROM-TO@NS=FACTOR"
         )
     try:
-        at, factor = float(found["at"]), float(found["factor"])
+        at, factor = float(match["at"]), float(match["factor"])
     except ValueError:
         raise ConfigError(f"--fault {text!r}: NS and FACTOR should be numbers") from None
-    if found["kind"] == "device":
-        target = found["target"]
+    if match["kind"] == "device":
+        target = match["target"]
         return Fault("device", int(target) if target.isdigit() else target, at, factor)
-    ends = [int(e) if e.isdigit() else e for e in found["target"].split("-", 1)]
+    ends = [int(e) if e.isdigit() else e for e in match["target"].split("-", 1)]
     if len(ends) != 2:
         raise ConfigError(f"--fault {text!r}: a link has two ends, as in 0-1")
     return Fault("link", (ends[0], ends[1]), at, factor)
 
 
 def read_network_model(path: str) -> Fixed:
-    """A network model's file as what the simulator asks."""
+    """The function of a network model's file that gives the simulator measured times."""
     return read_json(path, NetworkModel, "a network model").seconds
 
 
 def read_placement(path: str) -> tuple[int, ...]:
-    """The device of each rank: a JSON list of numbers, by rank."""
-    what = "a placement (the device of each rank, as in [2, 3, 0, 1])"
-    return read_json(path, tuple[int, ...], what)
+    """The device of each rank, from a JSON list of numbers."""
+    description = "a placement (the device of each rank, as in [2, 3, 0, 1])"
+    return read_json(path, tuple[int, ...], description)
 
 
-# A simulation's outcome as a Run: times by class, what each node waited for, and counters.
+# --- the outcome as a Run -----------------------------------------------------------------------
 
 
 Detail = Literal["summary", "classes", "full"]
-"""`summary`: times only; `classes`: also what each node waited for, as the class's first rank did;
-`full`: that for every rank by itself, which unfolds the run on disk where peers differ."""
+"""`summary` has times only; `classes` also what each node of a class's first rank waited for; `full` has that
+for every rank, which unfolds the run on disk where peers differ."""
 
 
 def to_run(
@@ -122,16 +125,16 @@ def _times(outcome: Outcome, c: int, why: bool) -> Times:
         return Times(start, end)
     binding = outcome.binding[rows]
     owner = np.searchsorted(outcome.offset, binding, "right") - 1
-    known = binding >= 0
-    row = np.where(known, binding - outcome.offset[np.maximum(owner, 0)], -1).astype(np.int32)
+    bound = binding >= 0
+    row = np.where(bound, binding - outcome.offset[np.maximum(owner, 0)], -1).astype(np.int32)
     ranks = np.array(outcome.membership.ranks, np.int64)[outcome.classes.first]
-    other = known & (owner != c)
-    rank = np.where(other, ranks[np.maximum(owner, 0)], -1).astype(np.int32)
+    elsewhere = bound & (owner != c)
+    rank = np.where(elsewhere, ranks[np.maximum(owner, 0)], -1).astype(np.int32)
     return Times(start, end, row, rank, outcome.reason[rows].copy())
 
 
 def _unfolded(outcome: Outcome, times: list[Times]) -> tuple[list[Times], dict[int, int]]:
-    """Peers by their real rank: of those of the binding class, the one in the same group or pair."""
+    """Times of every rank, with peers by their real rank: the one in the same group or pair."""
     members = [set(g.members.tolist()) for g in outcome.membership.groups]
     out: list[Times] = []
     timing: dict[int, int] = {}
@@ -142,21 +145,21 @@ def _unfolded(outcome: Outcome, times: list[Times]) -> tuple[list[Times], dict[i
         near |= set(outcome.membership.communication.peers(i).tolist())
         assert shared.binding_rank is not None
         moved = shared.binding_rank.copy()
-        for other in np.unique(moved[moved >= 0]).tolist():
-            moved[shared.binding_rank == other] = _alike(outcome, other, near)
+        for peer in np.unique(moved[moved >= 0]).tolist():
+            moved[shared.binding_rank == peer] = _alike(outcome, peer, near)
         out.append(Times(shared.start, shared.end, shared.binding_row, moved, shared.reason))
     return out, timing
 
 
 def _alike(outcome: Outcome, rank: int, near: set[int]) -> int:
     index = outcome.membership.index
-    wanted = outcome.classes.rank[index[rank]]
-    same = [r for r in sorted(near) if r in index and outcome.classes.rank[index[r]] == wanted]
+    rank_class = outcome.classes.rank[index[rank]]
+    same = [r for r in sorted(near) if r in index and outcome.classes.rank[index[r]] == rank_class]
     return same[0] if same else rank
 
 
 def link_table(outcome: Outcome, machine: Machine) -> dict[str, Any]:
-    """Every link that carried something: ends, bytes, time at full rate, share of the makespan."""
+    """Every link that carried data: ends, bytes, time at full rate, share of the makespan."""
     names = machine.vertex_names()
     used = np.flatnonzero(outcome.link_bytes > 0)
     links = machine.links
@@ -176,26 +179,26 @@ def link_table(outcome: Outcome, machine: Machine) -> dict[str, Any]:
 
 
 def collective_table(outcome: Outcome) -> dict[str, Any]:
-    """Every instance of the simulated classes: what, group, algorithm, last arrival and end."""
+    """Every collective and message of the simulated classes: group, algorithm, last arrival and end."""
     instances = outcome.instances
-    kept = [i for i in range(len(instances.what)) if i not in instances.served]
-    what = [instances.what[i] for i in kept]
-    kinds, groups, seqs = zip(*what, strict=True) if what else ((), (), ())
+    numbers = [i for i in range(len(instances.what)) if i not in instances.served]
+    titles = [instances.what[i] for i in numbers]
+    kinds, groups, seqs = zip(*titles, strict=True) if titles else ((), (), ())
     return {
         "collective": pa.array(kinds, pa.string()),
         "group": pa.array(groups, pa.string()),
         "seq": pa.array(seqs, pa.int64()),
-        "algorithm": pa.array([instances.algorithm[i] for i in kept], pa.string()),
-        "comm_size": pa.array([instances.size[i] for i in kept], pa.int64()),
-        "copies": pa.array([len(instances.jobs[i]) for i in kept], pa.int64()),
-        "arrival_ns": outcome.began[kept] / 1000,
-        "end_ns": outcome.ended[kept] / 1000,
+        "algorithm": pa.array([instances.algorithm[i] for i in numbers], pa.string()),
+        "comm_size": pa.array([instances.size[i] for i in numbers], pa.int64()),
+        "copies": pa.array([len(instances.jobs[i]) for i in numbers], pa.int64()),
+        "arrival_ns": outcome.began[numbers] / 1000,
+        "end_ns": outcome.ended[numbers] / 1000,
     }
 
 
 def memory_table(outcome: Outcome) -> dict[str, Any] | None:
     """Bytes held over time, by the lowest rank of each class."""
-    ranks, times, held = [], [], []
+    ranks, times, sizes = [], [], []
     for c in range(outcome.classes.count):
         memory = class_memory(outcome, c)
         if memory is not None:
@@ -204,10 +207,10 @@ def memory_table(outcome: Outcome) -> dict[str, Any] | None:
             rank = outcome.membership.ranks[int(outcome.classes.first[c])]
             ranks.append(np.full(len(time), rank))
             times.append(time // 1000)
-            held.append(after)
+            sizes.append(after)
     if not ranks:
         return None
-    joined = (np.concatenate(part) for part in (ranks, times, held))
+    joined = (np.concatenate(part) for part in (ranks, times, sizes))
     return dict(zip(("rank", "time_ns", "bytes"), joined, strict=True))
 
 
@@ -222,11 +225,11 @@ class Simulation(Facts):
 
     @property
     def makespan_ns(self) -> float:
-        """The last end."""
+        """The end of the last node."""
         return self.summary.makespan_ns
 
     def facts(self) -> SimulationSummary:
-        """What `--json` prints."""
+        """The summary that `--json` prints."""
         return self.summary
 
     def run(self, detail: Detail = "classes") -> Run:
@@ -242,29 +245,29 @@ def simulate(
     compute: str | WorkModel = "auto",
     options: SimulationOptions | None = None,
 ) -> Simulation:
-    """Runs traces on a machine, given as such, by name (`dgx-h100:4`) or as a file.
+    """Simulates traces on a machine: a Machine, a name (`dgx-h100:4`) or a file.
 
-    Without a machine all times must be measured: then none of its figures counts.
+    Without a machine all times must be measured ones.
     """
     work = work_model(compute) if isinstance(compute, str) else compute
-    chosen = replace(options or SimulationOptions(), work=work)
+    resolved = replace(options or SimulationOptions(), work=work)
     if machine is None:
-        machine = _no_machine(traces, chosen)
-    made = load_machine(machine) if isinstance(machine, str) else machine
-    if work.name == "measured" or chosen.communication == "measured":
+        machine = _no_machine(traces, resolved)
+    loaded = load_machine(machine) if isinstance(machine, str) else machine
+    if work.name == "measured" or resolved.communication == "measured":
         traces = with_run_times(traces)
-    outcome, limit = run_within_limits(traces, made, chosen)
-    names = {"network": chosen.network, "compute": work.name, "machine": made.name}
+    outcome, limit = run_within_limits(traces, loaded, resolved)
+    names = {"network": resolved.network, "compute": work.name, "machine": loaded.name}
     return Simulation(
         outcome,
-        made,
-        summarize(outcome, made, names, energy_of(outcome, made, limit)),
-        {**_settings(chosen), **names, **_memory(made)},
+        loaded,
+        summarize(outcome, loaded, names, energy_of(outcome, loaded, limit)),
+        {**_settings(resolved), **names, **_memory(loaded)},
     )
 
 
 def _no_machine(traces: TraceSet, options: SimulationOptions) -> Machine:
-    """Room for all ranks and nothing else: no peak, memory, power or price to compare with."""
+    """A machine with a device for every rank, and no peak, memory, power or price."""
     if options.work.name != "measured" or options.communication != "measured":
         raise ConfigError(
             "say what to simulate on: --machine NAME_OR_FILE; only --compute measured with "
@@ -275,15 +278,15 @@ def _no_machine(traces: TraceSet, options: SimulationOptions) -> Machine:
 
 
 def _memory(machine: Machine) -> dict[str, int]:
-    """What the smallest device has, for those who look at the run later."""
+    """The memory of the smallest device, for the card of the run."""
     least = min(int(device.memory) for device in machine.devices)
     return {"device_memory_bytes": least} if least else {}
 
 
 def _settings(options: SimulationOptions) -> dict[str, Any]:
-    """What was asked for and what came of it, for the card."""
-    found: dict[str, Any] = {"algorithms": dict(options.algorithms.fixed) or "auto"}
-    found |= options.settings
+    """The settings of the simulation, for the card of the run."""
+    settings: dict[str, Any] = {"algorithms": dict(options.algorithms.fixed) or "auto"}
+    settings |= options.settings
     if options.placement is not None:
-        found["placement"] = list(options.placement)
-    return found
+        settings["placement"] = list(options.placement)
+    return settings

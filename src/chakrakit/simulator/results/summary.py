@@ -1,4 +1,8 @@
-"""What a simulation comes to: step time, compute, exposed communication, idle, MFU, energy, price."""
+"""The summary of a simulation: step time, compute, exposed communication, idle, memory, MFU, energy, price.
+
+A memory history that an allocator recorded keeps its bytes, as an allocator gives out the same bytes in the
+same order however long the work in between takes; its times move with the rows around them.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +40,11 @@ from chakrakit.trace.sets import (
 )
 from chakrakit.trace.timing import Intervals
 
-# Memory as an allocator recorded it, at the times of a simulation.
-#
-# An allocator gives out the same bytes in the same order however long the work in between takes: a recorded
-# history keeps its bytes, and each of its moments goes where the rows around it went.
+# --- recorded memory ----------------------------------------------------------------------------
 
 
 def recorded_history(outcome: Outcome) -> pa.Table | None:
-    """The history that the traces come with, as recorded: rank, time_ns and bytes; None without one."""
+    """The recorded memory history of the traces: rank, time_ns and bytes; None without one."""
     traces = outcome.membership.traces
     return history_of(traces.card.settings, traces.counters) if isinstance(traces, Run) else None
 
@@ -53,26 +54,26 @@ def history_peaks(outcome: Outcome) -> dict[int, int]:
     table = recorded_history(outcome)
     if table is None:
         return {}
-    found = table.group_by("rank").aggregate([("bytes", "max")]).to_pydict()
-    return dict(zip(found["rank"], found["bytes_max"], strict=True))
+    peaks = table.group_by("rank").aggregate([("bytes", "max")]).to_pydict()
+    return dict(zip(peaks["rank"], peaks["bytes_max"], strict=True))
 
 
 def history_table(outcome: Outcome) -> dict[str, I64] | None:
-    """The history at simulated times."""
+    """The recorded memory history at simulated times; None without one."""
     table = recorded_history(outcome)
     if table is None or not len(table):
         return None
-    rank, time, held = (table.column(c).to_numpy() for c in ("rank", "time_ns", "bytes"))
+    rank, time, size = (table.column(c).to_numpy() for c in ("rank", "time_ns", "bytes"))
     moved = np.zeros(len(time), np.int64)
-    for one in np.unique(rank).tolist():
-        mine = rank == one
-        moved[mine] = _moved(outcome, one, time[mine])
+    for recorded_rank in np.unique(rank).tolist():
+        mine = rank == recorded_rank
+        moved[mine] = _moved(outcome, recorded_rank, time[mine])
     order = np.lexsort((np.arange(len(time)), moved, rank))
-    return {"rank": rank[order], "time_ns": moved[order], "bytes": held[order]}
+    return {"rank": rank[order], "time_ns": moved[order], "bytes": size[order]}
 
 
 def _moved(outcome: Outcome, rank: int, time: I64) -> I64:
-    """Moments between the starts of two rows stay between them, in the same proportion."""
+    """Recorded times as simulated ones; they keep their relative place between the starts of two rows."""
     c = int(outcome.classes.rank[outcome.membership.index[rank]])
     recorded = outcome.program(c).trace.start_ns
     simulated = outcome.start[outcome.rows(c)] // 1000
@@ -81,23 +82,27 @@ def _moved(outcome: Outcome, rank: int, time: I64) -> I64:
     return np.rint(np.interp(time, recorded[order], later)).astype(np.int64)
 
 
-# What storage servers did, server by server.
+# --- storage servers ----------------------------------------------------------------------------
 
 
 def server_uses(outcome: Outcome, machine: Machine) -> list[ServerUse]:
-    """One entry for every server that was used."""
-    done = outcome.stored
-    if done is None:
+    """The use of every server that was used."""
+    operations = outcome.stored
+    if operations is None:
         return []
     servers = machine.store_of_servers()
-    found = ((n, *servers[n]) for n in np.unique(done.server).tolist())
-    return [_use(done, number, store.name, server) for number, store, server in found]
+    used = ((n, *servers[n]) for n in np.unique(operations.server).tolist())
+    return [_use(operations, number, store.name, server) for number, store, server in used]
 
 
-def _use(done: StoredOperations, number: int, store: str, server: int) -> ServerUse:
-    mine = done.server == number
-    writes, size = done.writes[mine], done.bytes[mine]
-    arrived, started, ended = done.arrived[mine], done.started[mine], done.ended[mine]
+def _use(operations: StoredOperations, number: int, store: str, server: int) -> ServerUse:
+    mine = operations.server == number
+    writes, size = operations.writes[mine], operations.bytes[mine]
+    arrived, started, ended = (
+        operations.arrived[mine],
+        operations.started[mine],
+        operations.ended[mine],
+    )
     waits = (started - arrived) / PS_PER_NS
     return ServerUse(
         store=store,
@@ -114,7 +119,7 @@ def _use(done: StoredOperations, number: int, store: str, server: int) -> Server
 
 
 class RankSummary(Result, msgspec.Struct, kw_only=True):
-    """One rank. `idle_ns` is what neither device compute nor communication covers, up to its finish."""
+    """One rank. `idle_ns` is the time until its end in which its device neither computes nor communicates."""
 
     rank: int
     finish_ns: float
@@ -127,7 +132,7 @@ class RankSummary(Result, msgspec.Struct, kw_only=True):
 
 
 class FoldSummary(Result, msgspec.Struct, kw_only=True):
-    """How many ranks each simulated one stands for, and what that rests on."""
+    """How many ranks each simulated rank stands for, and why."""
 
     factor: float
     classes: int
@@ -151,11 +156,11 @@ class CollectiveSummary(Result, msgspec.Struct, kw_only=True):
 
 
 class ComputeShare(Result, msgspec.Struct, kw_only=True):
-    """Operations whose time one source gave: over all ranks, and as a share of all operations."""
+    """The operations whose times come from one source: over all ranks, and as a share of all."""
 
     source: str
-    """`measured`, `profile`, `extrapolated` (a profile too, but outside of what was measured for it),
-    `roofline`, or `none` for operations of which nothing is known."""
+    """`measured`, `profile`, `extrapolated` (a profile outside its measured sizes), `roofline`, or `none`
+    for operations about which nothing is known."""
     nodes: int
     nodes_share: float
     time_ns: float
@@ -163,7 +168,7 @@ class ComputeShare(Result, msgspec.Struct, kw_only=True):
 
 
 class SimulationSummary(Result, msgspec.Struct, kw_only=True):
-    """The whole run."""
+    """The summary of a simulation."""
 
     makespan_ns: float
     ranks: list[RankSummary]
@@ -174,50 +179,50 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     mfu: float | None = None
     """FLOPs over what all devices could do at their bf16 peak in the step; None without figures."""
     energy_joules: float | None = None
-    """What the devices draw over the run; None where the machine does not say."""
+    """The energy of the devices over the run; None where the machine has no power figures."""
     energy_by_class: dict[str, float] = {}
-    """The same by class of work, in joules; `idle` is what devices draw while they do nothing."""
+    """Joules by class of work; `idle` is the energy while devices do nothing."""
     facility_joules: float | None = None
-    """With the servers around the devices and the building around the servers."""
+    """The energy with the servers and the building included."""
     carbon_kg: float | None = None
     """CO2 equivalent of the facility's energy."""
     clock_mhz: float | None = None
-    """The lowest clock that a device's power limit left it; None where nothing is known of its power."""
+    """The lowest clock of a device within its power limit; None without power constants."""
     tokens_per_s: float | None = None
-    """Tokens of the step over its time, all ranks together; None where the card does not say its tokens."""
+    """Tokens per second of all ranks together; None where the card does not give the tokens of a step."""
     price: float | None = None
     """In US dollars, by the devices' price per hour."""
     compute_sources: list[ComputeShare] = []
-    """What said how long operations take, the largest share of time first."""
+    """Where the times of operations come from, the largest share of time first."""
     extrapolated_share: float = 0.0
-    """Share of the devices' operation time that nobody measured or measured the like of: by the roofline,
-    or by a profile outside of its tables."""
+    """Share of the devices' operation time that comes from the roofline, or from a profile outside its
+    measured sizes."""
     compute_error: float = 0.0
-    """By what share operations' times may be off: each one's own estimate, weighted by its time."""
+    """Relative error of operations' times: the error estimates of all, weighted by time."""
     notes: list[str] = []
     """Figures that were left out, and why."""
     collectives: list[CollectiveSummary] = []
     storage: list[ServerUse] = []
-    """What every storage server that was used did."""
+    """The use of every storage server that was used."""
     ghosts: list[int] = []
-    """Ranks nobody recorded, stood in for."""
+    """Ranks that were not recorded, and were assumed to take part."""
     memory_holders: list[tuple[str, int]] = []
     """Largest holders at the highest peak."""
     memory_by_kind: dict[str, int] = {}
     """Bytes at the highest peak: parameters, gradients, optimizer, activations, kv_cache, …"""
     fits: bool | None = None
-    """Whether every rank's peak fits its device; None where the trace or the machine does not say."""
+    """Whether every rank's peak fits its device; None where the trace or the machine lacks the figures."""
     needs_bytes: int | None = None
-    """What the tightest rank needs, and what its device has."""
+    """The memory that the tightest rank needs; `has_bytes` is that of its device."""
     has_bytes: int | None = None
     tightest_rank: int | None = None
     events: int = 0
     step_ns: float = 0.0
     """The usual step of the slowest rank where the trace marks steps; else the makespan."""
     recording: RecordedStep | None = None
-    """What is known of the recorded step behind the trace; None for what was never recorded."""
+    """The recorded step that the trace comes from; None for traces that were not recorded."""
     warning: str = ""
-    """To be shown before everything else; empty where there is nothing to warn of."""
+    """A warning to be shown before everything else; empty without one."""
 
     @property
     def makespan_s(self) -> float:
@@ -226,7 +231,7 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
 
     @property
     def footprint(self) -> Footprint:
-        """What the run takes and gives, for its card."""
+        """The figures of the run that its card holds."""
         return Footprint(**{n: getattr(self, n) for n in Footprint.__struct_fields__})
 
 
@@ -239,9 +244,9 @@ def summarize(
     recorded = history_peaks(outcome)
     ranks = []
     for rank, c in zip(membership.ranks, outcome.classes.rank.tolist(), strict=True):
-        own = classes[c][0]
-        peak = recorded.get(rank, own.peak_bytes)
-        ranks.append(msgspec.structs.replace(own, rank=rank, peak_bytes=peak))
+        summary = classes[c][0]
+        peak = recorded.get(rank, summary.peak_bytes)
+        ranks.append(msgspec.structs.replace(summary, rank=rank, peak_bytes=peak))
     makespan = outcome.makespan_ps / PS_PER_NS
     peaks = [m for _, m in classes if m is not None]
     highest = max(peaks, key=lambda m: m.peak_bytes) if peaks else None
@@ -274,19 +279,19 @@ def summarize(
 
 
 def _step(outcome: Outcome) -> float:
-    """As marked in the traces, in ns; 0 where no step is."""
+    """The step of the slowest rank as marked in the traces, in ns; 0 where no step is marked."""
     periods = []
     for c in range(outcome.classes.count):
         trace = outcome.program(c).trace
         rows = outcome.rows(c)
         works = on_device(trace) | is_communication(trace)
-        found = marked_steps(trace, outcome.start[rows], outcome.end[rows], works)
-        periods.append({s.number: s.period for s in found})
+        steps = marked_steps(trace, outcome.start[rows], outcome.end[rows], works)
+        periods.append({s.number: s.period for s in steps})
     return slowest(periods) / PS_PER_NS
 
 
 def compute_shares(outcome: Outcome) -> list[ComputeShare]:
-    """The operations of all ranks by what timed them; an error where nothing timed any."""
+    """The operations of all ranks by the source of their time; an error if none of them has one."""
     copies = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
     nodes, time = np.zeros(len(CostSource)), np.zeros(len(CostSource))
     for c, count in enumerate(copies.tolist()):
@@ -334,7 +339,7 @@ def certainty(outcome: Outcome) -> dict[str, Any]:
 
 
 def class_memory(outcome: Outcome, c: int) -> Allocations | None:
-    """What the ranks of a class hold."""
+    """The memory allocations of the ranks of a class."""
     program = outcome.program(c)
     rows = outcome.rows(c)
     return allocations_of(program.trace, outcome.start[rows], outcome.end[rows])
@@ -391,20 +396,20 @@ def _costs(
 def _energy(
     energy: Energy | None, machine: Machine, devices: int, makespan: float
 ) -> dict[str, Any]:
-    """The devices' energy, and what it comes to where they stand."""
+    """The devices' energy, and that of the site with its carbon."""
     if energy is None or not makespan:
         return {}
-    found = {"energy_joules": energy.joules, "energy_by_class": energy.by_class}
+    device_figures = {"energy_joules": energy.joules, "energy_by_class": energy.by_class}
     if machine.site is None:
-        return {**found, "clock_mhz": energy.clock_mhz}
+        return {**device_figures, "clock_mhz": energy.clock_mhz}
     facility = machine.site.facility_joules(energy.joules, devices, makespan * 1e-9)
     carbon = machine.site.carbon_kg(facility)
-    told = {"facility_joules": facility, "carbon_kg": carbon, "clock_mhz": energy.clock_mhz}
-    return {**found, **told}
+    site_figures = {"facility_joules": facility, "carbon_kg": carbon, "clock_mhz": energy.clock_mhz}
+    return {**device_figures, **site_figures}
 
 
 def _tokens(outcome: Outcome) -> int:
-    """Tokens of a generated training or prefill step; passes may have changed them, so none after one."""
+    """Tokens of a generated training or prefill step; 0 after a pass, which may have changed them."""
     card = outcome.membership.traces.card
     step = card.settings.get("step")
     if card.passes or not isinstance(step, dict) or step.get("kind") not in ("train", "prefill"):
@@ -420,23 +425,29 @@ _TOO_MUCH = (
 
 
 def collective_summaries(outcome: Outcome) -> list[CollectiveSummary]:
-    """Achieved against ideal bandwidth, by kind."""
-    found: dict[tuple[str, str, int, int], list[int]] = {}
+    """Collectives by kind, size and group size, with achieved and ideal bandwidth."""
+    numbers_by_kind: dict[tuple[str, str, int, int], list[int]] = {}
     instances = outcome.instances
     for i, (kind, _, _) in enumerate(instances.what):
         if i in instances.served:
             continue
         shape = instances.shape[i]
         members = shape.n if shape else 2
-        found.setdefault((kind, instances.algorithm[i], members, instances.size[i]), []).append(i)
-    return [_collective(outcome, key, np.array(which)) for key, which in found.items()]
+        numbers_by_kind.setdefault(
+            (kind, instances.algorithm[i], members, instances.size[i]), []
+        ).append(i)
+    return [
+        _collective(outcome, key, np.array(numbers)) for key, numbers in numbers_by_kind.items()
+    ]
 
 
-def _collective(outcome: Outcome, key: tuple[str, str, int, int], which: Any) -> CollectiveSummary:
+def _collective(
+    outcome: Outcome, key: tuple[str, str, int, int], numbers: Any
+) -> CollectiveSummary:
     kind, algorithm, members, size = key
-    took = float((outcome.ended[which] - outcome.began[which]).mean()) / PS_PER_NS
+    took = float((outcome.ended[numbers] - outcome.began[numbers]).mean()) / PS_PER_NS
     total = size if kind == MESSAGE else data_bytes(kind, size, members)
-    shape = outcome.instances.shape[int(which[0])]
+    shape = outcome.instances.shape[int(numbers[0])]
     each = total / members if kind == "all-to-all" else total
     ideal = ideal_seconds(kind, each, shape) * 1e9 if shape else 0.0
     moved = moved_bytes(kind, each, members) if shape else float(size)
@@ -445,9 +456,9 @@ def _collective(outcome: Outcome, key: tuple[str, str, int, int], which: Any) ->
         algorithm=algorithm,
         members=members,
         size=size,
-        count=len(which),
+        count=len(numbers),
         mean_ns=took,
-        wait_ns=_wait(outcome, which),
+        wait_ns=_wait(outcome, numbers),
         gb_per_s=moved / took if took else 0.0,
         ideal_share=_over(ideal, took) if shape else None,
     )
@@ -457,10 +468,10 @@ def _over(part: float, whole: float) -> float:
     return part / whole if whole else 1.0
 
 
-def _wait(outcome: Outcome, which: Any) -> float:
+def _wait(outcome: Outcome, numbers: Any) -> float:
     """Mean time from the first arrival to the last."""
     of_row = outcome.instances.of_row
-    rows = np.flatnonzero(np.isin(of_row, which))
+    rows = np.flatnonzero(np.isin(of_row, numbers))
     first = np.full(len(outcome.began), np.iinfo(np.int64).max)
     np.minimum.at(first, of_row[rows], outcome.start[rows])
-    return float((outcome.began[which] - first[which]).mean() / PS_PER_NS)
+    return float((outcome.began[numbers] - first[numbers]).mean() / PS_PER_NS)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from chakrakit.sources.calls.flight_recorder import MAGIC, is_dump, plain_json, read_dump
-from chakrakit.sources.calls.link import Recording, link_calls
+from chakrakit.sources.calls.link import CallRecording, link_calls
 from chakrakit.sources.calls.nccl_inspector import Inspected, is_inspector, read_inspector
-from chakrakit.sources.calls.record import STATES, Calls, Group
+from chakrakit.sources.calls.record import STATES, RecordedCalls, RecordedGroup
 from chakrakit.sources.calls.trace import call_trace, times
 
 __all__ = [
     "MAGIC",
     "STATES",
-    "Calls",
-    "Group",
+    "CallRecording",
     "Inspected",
-    "Recording",
+    "RecordedCalls",
+    "RecordedGroup",
     "call_trace",
     "is_dump",
     "is_inspector",

@@ -1,4 +1,4 @@
-"""Recordings of many ranks' calls put together: groups by their members, one clock, one Run."""
+"""Linking calls recorded on many ranks into one Run: groups are told apart by their members."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.calls.record import Calls, Group
+from chakrakit.sources.calls.record import RecordedCalls, RecordedGroup
 from chakrakit.sources.calls.trace import call_trace, followers, kinds_of, node_times, times
 from chakrakit.sources.pytorch import names as words
 from chakrakit.sources.pytorch.linking import InOut, LinkReport, RankReport
@@ -22,16 +22,16 @@ from chakrakit.trace.timing import schedule
 
 
 @dataclass(frozen=True)
-class Recording:
+class CallRecording:
     """One rank's calls and the file they came from."""
 
     rank: int
     path: str
-    calls: Calls
+    calls: RecordedCalls
 
 
 def link_calls(
-    recordings: Iterable[Recording], tool: str, ignored: Mapping[str, str] | None = None
+    recordings: Iterable[CallRecording], tool: str, ignored: Mapping[str, str] | None = None
 ) -> tuple[Run, LinkReport]:
     """A Run of communication alone; `tool` names the recorder in the run's card.
 
@@ -39,10 +39,10 @@ def link_calls(
     """
     ranks = _by_rank(recordings)
     names = _GroupNames()
-    told = {rank: names.of(rank, ranks[rank].calls.groups) for rank in sorted(ranks)}
+    group_names = {rank: names.of(rank, ranks[rank].calls.groups) for rank in sorted(ranks)}
     epoch = min(int(times(r.calls)[0].min()) for r in ranks.values() if len(r.calls))
     programs = _Programs()
-    bindings = {rank: programs.add(ranks[rank].calls, told[rank]) for rank in sorted(ranks)}
+    bindings = {rank: programs.add(ranks[rank].calls, group_names[rank]) for rank in sorted(ranks)}
     bodies = programs.bodies()
     measured = [Times(*node_times(ranks[rank].calls, epoch)) for rank in bindings]
     groups = names.groups()
@@ -64,8 +64,8 @@ def link_calls(
     return run, report
 
 
-def _by_rank(recordings: Iterable[Recording]) -> dict[int, Recording]:
-    ranks: dict[int, Recording] = {}
+def _by_rank(recordings: Iterable[CallRecording]) -> dict[int, CallRecording]:
+    ranks: dict[int, CallRecording] = {}
     for recording in recordings:
         if recording.rank in ranks:
             both = f"{ranks[recording.rank].path} and {recording.path}"
@@ -78,7 +78,7 @@ def _by_rank(recordings: Iterable[Recording]) -> dict[int, Recording]:
     return ranks
 
 
-def _check_times(recording: Recording) -> None:
+def _check_times(recording: CallRecording) -> None:
     calls, nothing = recording.calls, np.zeros(len(recording.calls), np.int64)
     for moments in (calls.created, calls.started, calls.completed):
         check_times(moments, nothing, 0, recording.path)
@@ -90,10 +90,10 @@ class _Programs:
 
     def __init__(self) -> None:
         self._number: dict[bytes, int] = {}
-        self._first: list[tuple[Calls, list[str]]] = []
+        self._first: list[tuple[RecordedCalls, list[str]]] = []
         self._follows: list[NDArray[np.bool_]] = []
 
-    def add(self, calls: Calls, groups: list[str]) -> Binding:
+    def add(self, calls: RecordedCalls, groups: list[str]) -> Binding:
         """The binding of a rank that makes these calls."""
         roles = _roles(calls.groups)
         key = calls.digest(roles)
@@ -103,26 +103,26 @@ class _Programs:
             self._first.append((calls, roles))
             self._follows.append(free)
         number = self._number[key]
-        # An order that holds on one rank and not on another is no part of their program.
+        # An order that holds on one rank and not on another does not belong to their program.
         self._follows[number] &= free
         return Binding(number, groups=dict(zip(roles, groups, strict=True)))
 
     def bodies(self) -> list[Trace]:
-        """The programs."""
+        """One trace for each program, in the order of their numbers."""
         return [
             call_trace(calls, roles, np.flatnonzero(follows))
             for (calls, roles), follows in zip(self._first, self._follows, strict=True)
         ]
 
 
-def _roles(groups: list[Group]) -> list[str]:
-    """What each group is to its rank: its description, numbered where several share one."""
-    seen: Counter[str] = Counter()
+def _roles(groups: list[RecordedGroup]) -> list[str]:
+    """A role for each group of a rank: its description, numbered where several groups share one."""
+    uses: Counter[str] = Counter()
     out = []
     for group in groups:
         role = group.description or group.name
-        seen[role] += 1
-        out.append(role if seen[role] == 1 else f"{role} {seen[role]}")
+        uses[role] += 1
+        out.append(role if uses[role] == 1 else f"{role} {uses[role]}")
     return out
 
 
@@ -130,35 +130,37 @@ class _GroupNames:
     """One name per group: ranks may use the same name for groups of different members."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, tuple[int, ...]], str] = {}
-        self._taken: dict[str, list[int]] = {}
-        self._open: dict[str, set[int]] = {}
+        self._names: dict[tuple[str, tuple[int, ...]], str] = {}
+        self._members: dict[str, list[int]] = {}
+        self._users: dict[str, set[int]] = {}
 
-    def of(self, rank: int, groups: list[Group]) -> list[str]:
+    def of(self, rank: int, groups: list[RecordedGroup]) -> list[str]:
         """The names to use for a rank's groups."""
         return [self._name(rank, group) for group in groups]
 
-    def _name(self, rank: int, group: Group) -> str:
+    def _name(self, rank: int, group: RecordedGroup) -> str:
         if not group.ranks:
-            self._open.setdefault(group.name, set()).add(rank)
+            self._users.setdefault(group.name, set()).add(rank)
             return group.name
         key = group.name, group.ranks
-        if key not in self._known:
-            taken = group.name in self._taken
-            name = f"{group.name}@{group.ranks[0]}" if taken else group.name
-            while name in self._taken:
+        if key not in self._names:
+            in_use = group.name in self._members
+            name = f"{group.name}@{group.ranks[0]}" if in_use else group.name
+            while name in self._members:
                 name += "'"
-            self._known[key], self._taken[name] = name, list(group.ranks)
-        return self._known[key]
+            self._names[key], self._members[name] = name, list(group.ranks)
+        return self._names[key]
 
     def groups(self) -> dict[str, tuple[int, ...]]:
-        """Members by name; of a group that no file describes, those who used it."""
-        told = {name: tuple(ranks) for name, ranks in self._taken.items()}
-        seen = {name: tuple(sorted(r)) for name, r in self._open.items() if name not in told}
-        return told | seen
+        """Members by name; a group that no file describes has the ranks that used it."""
+        described = {name: tuple(ranks) for name, ranks in self._members.items()}
+        undescribed = {
+            name: tuple(sorted(r)) for name, r in self._users.items() if name not in described
+        }
+        return described | undescribed
 
 
-def _report(recording: Recording, body: Trace, measured: Times) -> RankReport:
+def _report(recording: CallRecording, body: Trace, measured: Times) -> RankReport:
     calls, edges = recording.calls, body.edges
     timed = schedule(len(body), edges, measured.end - measured.start)
     counts = Counter(kinds_of(calls).tolist())

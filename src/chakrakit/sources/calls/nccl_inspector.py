@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.calls.record import Calls, Group
+from chakrakit.sources.calls.record import RecordedCalls, RecordedGroup
 from chakrakit.sources.pytorch.read import Whole
 
 _MARK = re.compile(rb'"inspector_output_format_version"\s*:')
@@ -76,7 +76,7 @@ class Inspected:
     """
 
     places: dict[str, tuple[int, int]]
-    calls: Calls
+    calls: RecordedCalls
 
 
 @dataclass
@@ -102,7 +102,7 @@ def read_inspector(data: bytes, path: str = "") -> Inspected:
             reader.take(line, number, last=number == len(lines))
     if not reader.places:
         raise FormatError(
-            "no record of NCCL Inspector in it; was anything larger than "
+            "it holds no record of NCCL Inspector; was anything larger than "
             "NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES communicated?",
             path=path or None,
         )
@@ -127,7 +127,7 @@ class _Reader:
                 self.left_out["line cut off"] += 1
                 return
             raise FormatError(
-                f"line {number} is no record of NCCL Inspector: {error}", path=self.path or None
+                f"line {number} is not a record of NCCL Inspector: {error}", path=self.path or None
             ) from None
         self._head(line)
         self._record(line)
@@ -145,14 +145,14 @@ class _Reader:
     def _check(self, version: Any) -> None:
         if version is not None and not _VERSION.match(str(version)):
             raise FormatError(
-                f"format version {version!r} of NCCL Inspector is not known here; versions 4.x are read",
+                f"format version {version!r} of NCCL Inspector is not supported; versions 4.x are read",
                 path=self.path or None,
             )
 
     def _record(self, line: _Line) -> None:
         if line.coll_perf is None and line.p2p_perf is None:
-            what = "proxy_trace" if line.proxy_trace is not None else "marker"
-            self.left_out[what] += 1
+            line_kind = "proxy_trace" if line.proxy_trace is not None else "marker"
+            self.left_out[line_kind] += 1
             return
         if not self.current:
             self.left_out["record before any communicator"] += 1
@@ -165,16 +165,16 @@ class _Reader:
             self._add(self._message(c), c.p2p_sn, c.p2p_msg_size_bytes, c.p2p_exec_time_us, c, True)
 
     def _message(self, c: _Stamped) -> str:
-        """As PyTorch names a message, so that both ends are read the same way."""
-        here = self.places[self.current][0]
+        """The name PyTorch would give a message, so that both recorders' names are read the same way."""
+        rank_in_group = self.places[self.current][0]
         name = (c.p2p or c.coll or "Send").lower()
         arrow = "->" if "send" in name else "<-"
-        return f"{'send' if arrow == '->' else 'recv'} {here}{arrow}{c.p2p_peer}"
+        return f"{'send' if arrow == '->' else 'recv'} {rank_in_group}{arrow}{c.p2p_peer}"
 
     def _add(
-        self, name: str, number: int, size: int, took_us: float, said: _Stamped, message: bool
+        self, name: str, number: int, size: int, took_us: float, record: _Stamped, message: bool
     ) -> None:
-        stamps = said.event_trace_ts or _Stamps()
+        stamps = record.event_trace_ts or _Stamps()
         start = stamps.p2p_start if message else stamps.coll_start
         stop = stamps.p2p_stop if message else stamps.coll_stop
         rows = self.rows
@@ -197,11 +197,11 @@ class _Reader:
         size = np.array([place[s] for s in rows.size], np.int64)
         return Inspected(
             self.places,
-            Calls(
+            RecordedCalls(
                 rank=-1,
                 host=self.host,
                 group=np.array(rows.group, np.int64),
-                groups=[Group(name, "", ()) for name in self.order],
+                groups=[RecordedGroup(name, "", ()) for name in self.order],
                 sequence=np.array(rows.sequence, np.int64),
                 message=np.array(rows.message, np.bool_),
                 name=np.array([number[n] for n in rows.name], np.int64),
@@ -232,8 +232,8 @@ def _placed(rows: _Rows) -> tuple[Any, Any, int]:
     start, end = np.array(rows.start, np.int64), np.array(rows.end, np.int64)
     took = np.maximum(np.array(rows.took, np.int64), 0)
     bare = start < 0
-    known = start[~bare]
-    base = int(known.max()) if len(known) else 0
+    stamped_starts = start[~bare]
+    base = int(stamped_starts.max()) if len(stamped_starts) else 0
     begun = base + np.cumsum(np.where(bare, took, 0)) - took
     start = np.where(bare, begun, start)
     end = np.where(bare | (end < start), start + took, end)

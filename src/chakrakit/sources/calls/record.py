@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I64
 
 STATES = ("scheduled", "started", "completed")
-"""What a recorder says of a call, in the order it goes through them."""
+"""States of a call as recorders name them, in the order a call goes through them."""
 
 
 @dataclass(frozen=True)
-class Group:
+class RecordedGroup:
     """A process group as a rank knows it; `ranks` is empty where the recording does not say."""
 
     name: str
@@ -26,7 +26,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Calls:
+class RecordedCalls:
     """One rank's recorded calls in the order they were issued.
 
     Numbers that the recorder does not give are -1. Texts are numbers into a list: `group` into `groups`,
@@ -36,7 +36,7 @@ class Calls:
     rank: int
     host: str
     group: I64
-    groups: list[Group]
+    groups: list[RecordedGroup]
     sequence: I64
     message: NDArray[np.bool_]
     name: I64
@@ -58,8 +58,8 @@ class Calls:
     def __len__(self) -> int:
         return len(self.sequence)
 
-    def in_issue_order(self) -> Calls:
-        """The same with calls in the order the host issued them, which is that of most recorders."""
+    def in_issue_order(self) -> RecordedCalls:
+        """The same calls in the order the host issued them, in which most recorders write them anyway."""
         issued = np.where(self.created >= 0, self.created, self.started)
         if len(self) < 2 or bool((issued[1:] >= issued[:-1]).all()):
             return self
@@ -67,7 +67,7 @@ class Calls:
         return replace(self, **{name: getattr(self, name)[order] for name in _COLUMNS})
 
     def digest(self, roles: Sequence[str]) -> bytes:
-        """A key that ranks share which make the same calls on groups of the same roles."""
+        """A key that is equal for ranks that make the same calls on groups of the same roles."""
         out = blake2b(digest_size=16)
         out.update(repr((roles, self.names, self.texts)).encode())
         for name in _PROGRAM:

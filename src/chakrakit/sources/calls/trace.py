@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I64
 from chakrakit.operators import find_type
-from chakrakit.sources.calls.record import STATES, Calls
+from chakrakit.sources.calls.record import STATES, RecordedCalls
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Metadata, NodeType, Trace
 
 _PEERS = re.compile(r"(?<!\d)(\d{1,9})\s*(->|<-)\s*(\d{1,9})(?!\d)")
 
 
-def times(calls: Calls) -> tuple[I64, I64]:
-    """When each call was issued and when it was over, on the rank's clock; equal where it never was.
+def times(calls: RecordedCalls) -> tuple[I64, I64]:
+    """When each call was issued and when it ended, on the rank's clock; equal for a call that never ended.
 
     A call is issued when the host enqueues it. The recorder learns of its end by polling, unless the
     device's own time was recorded.
@@ -32,8 +32,8 @@ def times(calls: Calls) -> tuple[I64, I64]:
     )
 
 
-def kinds_of(calls: Calls) -> I64:
-    """The CollectiveType of each call, or the word for a send, a receive or something else."""
+def kinds_of(calls: RecordedCalls) -> I64:
+    """The CollectiveType of each call, or SEND, RECV or UNKNOWN of `sources.pytorch.names`."""
     return np.array([words.kind_of(n) for n in calls.names] or [0], np.int64)[calls.name]
 
 
@@ -41,15 +41,15 @@ BETWEEN = "between calls"
 """Name of the nodes that stand for what a rank did between two calls."""
 
 
-def call_trace(calls: Calls, groups: list[str], follows: I64) -> Trace:
-    """The program of a rank: for each call a node before it, for the time since the last, and its own.
+def call_trace(calls: RecordedCalls, groups: list[str], follows: I64) -> Trace:
+    """The program of a rank: two nodes per call, one for the time since the last call and one for the call.
 
     Times are not part of it: ranks that make the same calls share the program. `groups` are the
     names to use, `follows` the calls that begin only after the one before in their group has ended.
     """
     kinds = kinds_of(calls)
     columns: dict[str, Any] = {
-        "name": _named(calls),
+        "name": _name_column(calls),
         "type": _types(kinds, calls),
         "is_cpu_op": np.arange(2 * len(calls)) % 2 == 0,
         "stream": _of_calls(calls.group),
@@ -66,7 +66,7 @@ def call_trace(calls: Calls, groups: list[str], follows: I64) -> Trace:
     return Trace.from_columns(columns, call_edges(calls, follows), Metadata.of("1.0.0"))
 
 
-def node_times(calls: Calls, epoch: int) -> tuple[I64, I64]:
+def node_times(calls: RecordedCalls, epoch: int) -> tuple[I64, I64]:
     """Start and end of the nodes of `call_trace`, counted from `epoch`; calls must be in issue order."""
     start, end = times(calls)
     both = np.empty((2, len(calls), 2), np.int64)
@@ -76,8 +76,8 @@ def node_times(calls: Calls, epoch: int) -> tuple[I64, I64]:
     return both[0].reshape(-1) - epoch, both[1].reshape(-1) - epoch
 
 
-def followers(calls: Calls) -> tuple[I64, NDArray[np.bool_]]:
-    """For each call but a group's first the one before it in its group, and whether that had ended."""
+def followers(calls: RecordedCalls) -> tuple[I64, NDArray[np.bool_]]:
+    """For each call the one before it in its group (-1 for the first), and whether that had ended."""
     start, end = times(calls)
     order = np.argsort(calls.group, kind="stable")
     same = calls.group[order[1:]] == calls.group[order[:-1]]
@@ -86,8 +86,8 @@ def followers(calls: Calls) -> tuple[I64, NDArray[np.bool_]]:
     return before, (before >= 0) & (end[before] <= start)
 
 
-def call_edges(calls: Calls, follows: I64) -> Edges:
-    """Calls in the order the host issued them, and each after the one before it in its group.
+def call_edges(calls: RecordedCalls, follows: I64) -> Edges:
+    """Edges that keep calls in the order they were issued, and those in `follows` behind their predecessor.
 
     Row 2i is what the rank did before its i-th call, row 2i + 1 the call.
     """
@@ -104,15 +104,15 @@ def call_edges(calls: Calls, follows: I64) -> Edges:
 
 
 def _of_calls(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pa.Array:
-    """A column that only calls have: null for what is between them."""
+    """A column that only calls have; it is null for the nodes between calls."""
     wide = np.zeros((len(values), 2), values.dtype)
     wide[:, 1] = values
-    known = np.zeros((len(values), 2), np.bool_)
-    known[:, 1] = True if valid is None else valid
-    return pa.array(wide.reshape(-1), mask=~known.reshape(-1))
+    is_set = np.zeros((len(values), 2), np.bool_)
+    is_set[:, 1] = True if valid is None else valid
+    return pa.array(wide.reshape(-1), mask=~is_set.reshape(-1))
 
 
-def _named(calls: Calls) -> pa.DictionaryArray:
+def _name_column(calls: RecordedCalls) -> pa.DictionaryArray:
     wide = np.full((len(calls), 2), len(calls.names), np.int32)
     wide[:, 1] = calls.name
     return pa.DictionaryArray.from_arrays(
@@ -126,7 +126,7 @@ def _texts(codes: I64, values: list[str]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(index, pa.array(values, pa.string()))
 
 
-def _types(kinds: I64, calls: Calls) -> NDArray[np.int32]:
+def _types(kinds: I64, calls: RecordedCalls) -> NDArray[np.int32]:
     out = np.full((len(calls), 2), NodeType.COMP_NODE, np.int32)
     out[:, 1] = NodeType.COMM_COLL_NODE
     out[kinds == words.SEND, 1] = NodeType.COMM_SEND_NODE
@@ -134,15 +134,15 @@ def _types(kinds: I64, calls: Calls) -> NDArray[np.int32]:
     return out.reshape(-1)
 
 
-def _bytes(calls: Calls, sizes: I64, types: I64) -> I64:
+def _bytes(calls: RecordedCalls, sizes: I64, types: I64) -> I64:
     """Bytes of all tensors of each call; distinct pairs of shapes and types are few."""
     pairs = sizes * len(calls.texts) + types
     distinct, where = np.unique(pairs, return_inverse=True)
-    found = [
+    pair_bytes = [
         _total(calls.texts[p // len(calls.texts)], calls.texts[p % len(calls.texts)])
         for p in distinct.tolist()
     ]
-    total: I64 = np.array(found or [0], np.int64)[where.ravel()]
+    total: I64 = np.array(pair_bytes or [0], np.int64)[where.ravel()]
     return total
 
 
@@ -161,30 +161,30 @@ def _total(shapes: Any, types: Any) -> int:
     return min(total, 2**62)
 
 
-def _first_text(said: Any) -> str:
-    return str(said[0]).lower() if isinstance(said, list) and said else ""
+def _first_text(texts: Any) -> str:
+    return str(texts[0]).lower() if isinstance(texts, list) and texts else ""
 
 
-def _peers(calls: Calls, kinds: I64) -> dict[str, Any]:
+def _peers(calls: RecordedCalls, kinds: I64) -> dict[str, Any]:
     """Both ends of messages, as ranks: names such as `nccl:send 1->2` count within the group."""
-    chosen = np.flatnonzero((kinds == words.SEND) | (kinds == words.RECV))
-    if not len(chosen):
+    messages = np.flatnonzero((kinds == words.SEND) | (kinds == words.RECV))
+    if not len(messages):
         return {}
     ends = np.full((2, len(calls)), -1, np.int64)
-    for row in chosen.tolist():
+    for row in messages.tolist():
         ends[:, row] = _ends(calls, row, bool(kinds[row] == words.SEND))
-    known = ends[0] >= 0
+    has_ends = ends[0] >= 0
     tag = np.zeros(len(calls), np.int32)
     return {
-        name: _of_calls(values.astype(np.int32), known)
+        name: _of_calls(values.astype(np.int32), has_ends)
         for name, values in (("comm_src", ends[0]), ("comm_dst", ends[1]), ("comm_tag", tag))
     }
 
 
-def _ends(calls: Calls, row: int, sends: bool) -> tuple[int, int]:
+def _ends(calls: RecordedCalls, row: int, sends: bool) -> tuple[int, int]:
     match = _PEERS.search(calls.names[int(calls.name[row])])
     if match is None:
         return -1, -1
     members = calls.groups[int(calls.group[row])].ranks
-    mine, other = (members[n] if n < len(members) else n for n in (int(match[1]), int(match[3])))
-    return (mine, other) if sends else (other, mine)
+    mine, peer = (members[n] if n < len(members) else n for n in (int(match[1]), int(match[3])))
+    return (mine, peer) if sends else (peer, mine)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class capture:  # noqa: N801 - reads as a verb where it is used
     """The surrounding program as one of `ranks` ranks; `chakrakit.capture` says how to use it.
 
-    The block runs here as rank 0 and ends after the last step asked for. It runs again, in processes of
-    their own, for further ranks, as many as it takes to know all kinds of them.
+    The block runs here as rank 0 and ends after the last step asked for. Forked processes then run it again
+    as other ranks, as many as are needed to find all kinds of ranks.
     """
 
     traces: TraceSet
@@ -51,7 +51,7 @@ class capture:  # noqa: N801 - reads as a verb where it is used
     def __enter__(self) -> capture:
         from chakrakit.sources.capture.session import Session
 
-        self._prepare_others()
+        self._fork_server()
         rank, mail = (0, {}) if self._request is None else (self._request.rank, self._request.mail)
         options = self._options if self._request is None else self._request.options
         self._session = Session(options, rank, mail)
@@ -88,19 +88,19 @@ class capture:  # noqa: N801 - reads as a verb where it is used
 
     # --- the same block as other ranks ----------------------------------------------------------
 
-    def _prepare_others(self) -> None:
-        """Fork a process that waits here; asked for a rank, it forks one that goes on as that rank."""
-        ask, asked = os.pipe(), os.pipe()
+    def _fork_server(self) -> None:
+        """Fork a process that waits for requests; each makes it fork a child that runs as that rank."""
+        ask, answer = os.pipe(), os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
         if os.fork():
             os.close(ask[0])
-            os.close(asked[1])
-            self._pipe = (asked[0], ask[1])
+            os.close(answer[1])
+            self._pipe = (answer[0], ask[1])
             return
         os.close(ask[1])
-        os.close(asked[0])
-        self._wait_for_requests(ask[0], asked[1])
+        os.close(answer[0])
+        self._wait_for_requests(ask[0], answer[1])
 
     def _wait_for_requests(self, source: int, target: int) -> None:
         from chakrakit.sources.capture.process import Request, silence
@@ -135,16 +135,16 @@ class capture:  # noqa: N801 - reads as a verb where it is used
 
 
 class _First:
-    """Ranks of which rank 0 is recorded already."""
+    """Captures ranks, except rank 0, whose recording exists already."""
 
-    def __init__(self, first: Recording, others: Any) -> None:
-        self._first, self._others = first, others
+    def __init__(self, first: Recording, capture_rank: Any) -> None:
+        self._first, self._capture_rank = first, capture_rank
 
     def __call__(self, rank: int, full: bool) -> Recording:
         if rank == 0 and full:
             return self._first
-        made: Recording = self._others(rank, full)
-        return made
+        recording: Recording = self._capture_rank(rank, full)
+        return recording
 
 
 def capture_command(
@@ -171,7 +171,7 @@ def capture_traces(
     steps: tuple[int, int] | str | None = None,
     values: Mapping[str, float] | None = None,
 ) -> tuple[TraceSet, CaptureReport]:
-    """The same without writing."""
+    """Capture a program unchanged and return its traces; see `capture_command`."""
     _require_torch()
     from chakrakit.sources.capture.process import Ranks, forked
     from chakrakit.sources.capture.script import script_of
@@ -180,7 +180,7 @@ def capture_traces(
     script.check()
     options = options_of(ranks, device, steps, values or {}, script.local_size)
     card = Card(
-        name=Path(script.what).stem if script.kind == "script" else "capture",
+        name=Path(script.target).stem if script.kind == "script" else "capture",
         tool="chakra capture",
         source=[" ".join(command)],
         settings={"ranks": ranks, "device": device, "steps": str(steps or "")},
@@ -204,7 +204,7 @@ def options_of(
     values: Mapping[str, float],
     local_size: int = 0,
 ) -> CaptureOptions:
-    """CaptureOptions in their types, or a ConfigError that says which is wrong."""
+    """The options as a CaptureOptions; a ConfigError names the one that is wrong."""
     from chakrakit.sources.capture.session import CaptureOptions
 
     if ranks < 1:
@@ -220,16 +220,16 @@ def options_of(
     )
 
 
-def _device(wanted: str) -> tuple[str, int]:
-    """The name a script is told and its bytes of memory, by the start of a known device's name."""
-    if wanted.lower() in ("", "cpu"):
+def _device(prefix: str) -> tuple[str, int]:
+    """Name and memory in bytes of the device whose name begins like this, or of a machine's device."""
+    if prefix.lower() in ("", "cpu"):
         return "", 0
-    known = {p.name: load_machine(p.name).devices[0] for p in overview()}
-    for machine, device in known.items():
-        if device.name.startswith(wanted.lower()) or machine == wanted.lower():
+    device_of = {p.name: load_machine(p.name).devices[0] for p in overview()}
+    for machine, device in device_of.items():
+        if device.name.startswith(prefix.lower()) or machine == prefix.lower():
             return device.name, int(device.memory)
-    names = ", ".join(sorted({d.name for d in known.values()}))
-    raise ConfigError(f"no device {wanted!r}; there are {names}")
+    names = ", ".join(sorted({d.name for d in device_of.values()}))
+    raise ConfigError(f"no device {prefix!r}; there are {names}")
 
 
 def _window(steps: tuple[int, int] | str | None) -> tuple[int, int] | None:

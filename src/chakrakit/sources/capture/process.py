@@ -1,4 +1,4 @@
-"""Ranks in processes of their own: forked from one that has imported everything, gone when recorded."""
+"""Captures ranks in separate processes, forked from one that has imported everything already."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chakrakit.trace.files import scratch
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A rank to capture; `mail` is what ranks captured before have told."""
+    """A rank to capture; `mail` holds what earlier captured ranks sent."""
 
     rank: int
     options: CaptureOptions
@@ -29,9 +29,9 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Ranks:
-    """Captures ranks by a function that runs a request in a process of its own.
+    """Captures ranks with a function that runs each request in a separate process.
 
-    Remembers what ranks told one another, and raises what a script failed with.
+    Keeps what ranks sent one another for later ranks, and raises what a script failed with.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Ranks:
         self.mail: dict[str, bytes] = {}
 
     def __call__(self, rank: int, full: bool) -> Recording:
-        """A rank's recording; not `full`: of its first step."""
+        """A rank's recording: of the steps asked for if `full`, else of its first step."""
         options = self.options if full else msgspec.structs.replace(self.options, steps=(0, 1))
         with scratch("chakra-capture") as folder:
             out = str(folder / "recording")
@@ -52,7 +52,7 @@ class Ranks:
         return recording
 
     def keep(self, recording: Recording) -> None:
-        """Take over what a rank told; raise what it failed with."""
+        """Keep what a rank sent; raise what it failed with."""
         self.mail.update(recording.mail)
         if recording.failure:
             where = f" (rank {recording.rank})" if recording.rank else ""
@@ -70,7 +70,7 @@ def _read(path: Path, rank: int, status: int) -> Recording:
 
 
 def forked(run: Callable[[], None]) -> Callable[[Request], int]:
-    """Runs a request in a child of this process; gives its exit status, negative for a signal."""
+    """A function that runs a request in a child process and returns its status, negative for a signal."""
 
     def run_request(request: Request) -> int:
         sys.stdout.flush()
@@ -116,28 +116,28 @@ def finish(session: Session, failure: str, out: str) -> None:
 def recorded(session: Session, failure: str) -> Recording:
     """The session's recording, or a recording that says why there is none."""
     if not failure:
-        made = session.recording()
-        if made.steps:
-            return made
+        recording = session.recording()
+        if recording.steps:
+            return recording
         failure = _no_step(session)
     return Recording(rank=session.rank, world=session.options.ranks, failure=failure)
 
 
 def _no_step(session: Session) -> str:
-    done, window = session.reached, session.options.steps or (0, 1)
-    if done == 0:
+    steps, window = session.reached, session.options.steps or (0, 1)
+    if steps == 0:
         return (
             "the script ended without a step: no optimizer's step() was called. "
             "A step ends with the optimizer's"
         )
     return (
-        f"the script took {done} {'step' if done == 1 else 'steps'} and --steps {window[0]}:{window[1]} "
-        f"begins at step {window[0]}; ask for steps before {done}"
+        f"the script took {steps} {'step' if steps == 1 else 'steps'} and --steps {window[0]}:{window[1]} "
+        f"begins at step {window[0]}; ask for steps before {steps}"
     )
 
 
 def failure_of(error: BaseException) -> str:
-    """An error in words: ours as they are, the script's with the line it came from."""
+    """An error as text: chakrakit's as they are, the script's with the line it came from."""
     if isinstance(error, ChakraError):
         return str(error)
     if isinstance(error, SystemExit):
@@ -146,14 +146,20 @@ def failure_of(error: BaseException) -> str:
             if error.code in (None, 0)
             else f"the script ended itself with exit code {error.code}"
         )
-    own = [f for f in traceback.extract_tb(error.__traceback__) if not is_library(f.filename)]
-    line = f"{Path(own[-1].filename).name}:{own[-1].lineno}: " if own else ""
-    said = "".join(traceback.format_exception_only(error)).strip()
-    return f"{line}the script failed\n{said}"
+    script_frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if not is_library(f.filename)
+    ]
+    line = (
+        f"{Path(script_frames[-1].filename).name}:{script_frames[-1].lineno}: "
+        if script_frames
+        else ""
+    )
+    message = "".join(traceback.format_exception_only(error)).strip()
+    return f"{line}the script failed\n{message}"
 
 
 def silence(quiet: bool) -> None:
-    """Standard output belongs to the command: the script's goes to standard error, or nowhere."""
+    """Send the script's standard output to standard error, or with `quiet` both to nowhere."""
     sys.stdout.flush()
     target = os.open(os.devnull, os.O_WRONLY) if quiet else os.dup(2)
     os.dup2(target, 1)

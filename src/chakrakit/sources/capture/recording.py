@@ -1,4 +1,8 @@
-"""Recording: what one rank did, as plain data that crosses from the rank's process to ours."""
+"""Recording: what one rank did, as plain data that crosses from the rank's process to ours.
+
+Also here, since everything that records needs them: the errors of a capture, and `Patches`, which replaces
+attributes of PyTorch while a capture lasts.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,9 @@ import msgspec
 
 from chakrakit.errors import ConfigError
 
-# Why a capture cannot go on, in words for the person whose script it is.
-
 
 class CaptureError(ConfigError):
-    """A script that cannot be captured as it stands."""
+    """A script that cannot be captured unless it is changed; the text tells its author why."""
 
 
 class NeedsValue(CaptureError):  # noqa: N818 - reads as what it is
@@ -27,16 +29,13 @@ class Finished(BaseException):
     """Every step asked for is recorded: unwinds the script, past its own `except Exception`."""
 
 
-# Attributes replaced for the time of a capture, and what of the script's surroundings was stubbed.
-
-
 _ABSENT = object()
 _PACKAGE = __name__.partition(".")[0] + "."
 _OWN = str(Path(__file__).parents[2])
 
 
 class Patches:
-    """Replaced attributes, put back in reverse order; and notes for the report, each said once.
+    """Replaced attributes, put back in reverse order; and notes for the report, each listed once.
 
     `stubbed` lists what was called and did nothing or something else than usual, `warnings` what the
     reader of the trace has to know.
@@ -50,29 +49,31 @@ class Patches:
     def set(self, owner: Any, name: str, value: Any) -> Any:
         """Replace an attribute; returns what was there, None for what was not."""
         before = owner.__dict__.get(name, _ABSENT) if isinstance(owner, type) else _ABSENT
-        found = getattr(owner, name, None)
+        original = getattr(owner, name, None)
         if before is _ABSENT and not isinstance(owner, type):
             before = getattr(owner, name, _ABSENT)
         self._undo.append(lambda: _put_back(owner, name, before))
         setattr(owner, name, value)
-        return found
+        return original
 
     def wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """Replace a function by one made from it; nothing happens where there is none."""
-        found = getattr(owner, name, None)
-        if found is not None:
-            made = make(found)
-            made.__name__ = getattr(found, "__name__", name)  # some look functions up by their name
-            self.set(owner, name, made)
+        original = getattr(owner, name, None)
+        if original is not None:
+            wrapper = make(original)
+            wrapper.__name__ = getattr(
+                original, "__name__", name
+            )  # some look functions up by their name
+            self.set(owner, name, wrapper)
 
-    def replace(self, found: Any, made: Any) -> None:
+    def replace(self, original: Any, replacement: Any) -> None:
         """Replace a function or class under every name that a module, ours aside, imported it by."""
         for path, module in list(sys.modules.items()):
             if path.startswith(_PACKAGE):
                 continue
             for name, value in list(getattr(module, "__dict__", {}).items()):
-                if value is found:
-                    self.set(module, name, made)
+                if value is original:
+                    self.set(module, name, replacement)
 
     def stub(self, owner: Any, name: str, label: str, result: Any = None) -> None:
         """Replace a function by one that does nothing and is listed once called."""
@@ -93,11 +94,11 @@ class Patches:
         self.warnings.setdefault(text)
 
     def on_undo(self, act: Callable[[], None]) -> None:
-        """Something else to take back."""
+        """Also call `act` when everything is undone."""
         self._undo.append(act)
 
     def undo(self) -> None:
-        """Everything as it was."""
+        """Put everything back as it was."""
         while self._undo:
             self._undo.pop()()
 
@@ -112,12 +113,12 @@ def _put_back(owner: Any, name: str, before: Any) -> None:
 def script_line() -> str:
     """`file.py:12` of the innermost line that is neither PyTorch's, Python's nor ours."""
     frame = sys._getframe(1)
-    found: FrameType | None = frame
-    while found is not None:
-        name = found.f_code.co_filename
+    caller: FrameType | None = frame
+    while caller is not None:
+        name = caller.f_code.co_filename
         if not is_library(name):
-            return f"{Path(name).name}:{found.f_lineno}"
-        found = found.f_back
+            return f"{Path(name).name}:{caller.f_lineno}"
+        caller = caller.f_back
     return "the script"
 
 
@@ -130,7 +131,7 @@ def is_library(filename: str) -> bool:
     )
 
 
-class Signature(msgspec.Struct, frozen=True, array_like=True):
+class Signature(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """An operator on tensors of given shapes: everything that does not differ between its calls."""
 
     name: str
@@ -147,14 +148,14 @@ class Signature(msgspec.Struct, frozen=True, array_like=True):
     vector_ops: int
     """Of everything else, one per element and pass."""
     moved: int
-    """Bytes an ideal kernel reads and writes."""
+    """Bytes that an ideal kernel reads and writes."""
     dtype: str
     op_type: str
     is_host: bool
-    """Looks at memory differently or allocates: no kernel runs."""
+    """Whether it only makes a view or allocates, so that no kernel runs."""
 
 
-class Comm(msgspec.Struct, array_like=True):
+class CommCall(msgspec.Struct, array_like=True):
     """A collective or message. `kind` is a CollectiveType, or SEND or RECV of `sources.pytorch`."""
 
     kind: int
@@ -170,8 +171,8 @@ class Comm(msgspec.Struct, array_like=True):
     out_splits: list[int] = []
 
 
-class Op(msgspec.Struct, array_like=True):
-    """One call. `reads` and `writes` are numbers of storages; `comm` is an index or -1."""
+class Op(msgspec.Struct, kw_only=True, array_like=True):
+    """One call of an operator. `reads` and `writes` number storages; `comm` indexes `comms` or is -1."""
 
     signature: int
     module: int
@@ -188,11 +189,11 @@ class Op(msgspec.Struct, array_like=True):
     micro_batch: int = -1
 
 
-class Group(msgspec.Struct, frozen=True, array_like=True):
-    """A process group somebody made: every rank makes all of them, in the same order."""
+class CreatedGroup(msgspec.Struct, frozen=True, array_like=True):
+    """A process group that the program created; every rank creates all of them, in the same order."""
 
     name: str
-    """Empty where this rank is no member."""
+    """Empty if this rank is not a member."""
     ranks: tuple[int, ...]
     label: str
     """What the program calls it: a mesh dimension's name, a description, or ""."""
@@ -205,9 +206,9 @@ class Recording(msgspec.Struct, kw_only=True):
     world: int
     ops: list[Op] = []
     signatures: list[Signature] = []
-    comms: list[Comm] = []
+    comms: list[CommCall] = []
     modules: list[str] = []
-    groups: list[Group] = []
+    groups: list[CreatedGroup] = []
     steps: list[int] = []
     parameters: int = 0
     peak_bytes: int = 0
@@ -216,11 +217,11 @@ class Recording(msgspec.Struct, kw_only=True):
     stubbed: list[str] = []
     warnings: list[str] = []
     mail: dict[str, bytes] = {}
-    """What this rank told others in words; see `standins/mail.py`."""
+    """Objects this rank sent to others; see `standins.distributed.Mail`."""
     first_digest: str = ""
-    """What the rank did in its first step, as `folding/digest.py` hashes it."""
+    """Hash of what the rank did in its first step, by `folding.digest`."""
     failure: str = ""
-    """Why there is nothing here, in the words for the user."""
+    """Why nothing was recorded, as the user is to read it."""
     traceback: str = ""
     """The script's own error."""
 

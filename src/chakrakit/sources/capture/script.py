@@ -1,4 +1,4 @@
-"""A command line as what it runs: a script, a module or code, with its launcher taken away."""
+"""What a command line runs, apart from its launcher: a script, a module or code."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ _LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
 
 @dataclass(frozen=True)
 class Script:
-    """`kind` is script, module or code; `what` its path, name or text."""
+    """`kind` is script, module or code; `target` its path, name or text."""
 
     kind: str
-    what: str
+    target: str
     arguments: tuple[str, ...] = ()
     local_size: int = 0
     """Ranks on one host, where a launcher says so."""
 
     def check(self) -> None:
-        """A CaptureError for a script that is not there."""
-        if self.kind == "script" and not Path(self.what).is_file():
-            raise CaptureError(f"{self.what}: there is no such script; give -- python SCRIPT ARGS")
+        """Raise a CaptureError if the script does not exist."""
+        if self.kind == "script" and not Path(self.target).is_file():
+            raise CaptureError(
+                f"{self.target}: there is no such script; give -- python SCRIPT ARGS"
+            )
 
     def run(self) -> None:
         """Run it as Python would."""
-        sys.argv = [self.what, *self.arguments]
+        sys.argv = [self.target, *self.arguments]
         if self.kind == "script":
-            sys.path[0] = str(Path(self.what).absolute().parent)
-            runpy.run_path(self.what, run_name="__main__")
+            sys.path[0] = str(Path(self.target).absolute().parent)
+            runpy.run_path(self.target, run_name="__main__")
         elif self.kind == "module":
             sys.path.insert(0, str(Path.cwd()))
-            runpy.run_module(self.what, run_name="__main__", alter_sys=True)
+            runpy.run_module(self.target, run_name="__main__", alter_sys=True)
         else:
-            exec(compile(self.what, "-c", "exec"), {"__name__": "__main__"})
+            exec(compile(self.target, "-c", "exec"), {"__name__": "__main__"})
 
 
 def script_of(command: Sequence[str]) -> Script:
@@ -72,18 +74,18 @@ def script_of(command: Sequence[str]) -> Script:
 
 
 def _launched(arguments: list[str]) -> Script:
-    """By torchrun's own parser, which knows which of its options take a value."""
+    """The script in torchrun's arguments, by torchrun's parser, which knows what options take a value."""
     from torch.distributed.run import get_args_parser
 
     try:
-        found, _ = get_args_parser().parse_known_args(arguments)
+        parsed, _ = get_args_parser().parse_known_args(arguments)
     except SystemExit:
         raise CaptureError("torchrun's options are not understood; leave torchrun out") from None
-    local = str(found.nproc_per_node)
-    kind = "module" if found.module else "script"
+    local = str(parsed.nproc_per_node)
+    kind = "module" if parsed.module else "script"
     return Script(
         kind,
-        found.training_script,
-        tuple(found.training_script_args),
+        parsed.training_script,
+        tuple(parsed.training_script_args),
         int(local) if local.isdigit() else 0,
     )

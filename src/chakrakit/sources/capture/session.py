@@ -1,4 +1,4 @@
-"""Session: one rank of the program, run in this process with nothing allocated and nobody to talk to."""
+"""Session: one rank of the program, run in this process without memory for its tensors and without peers."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from chakrakit.sources.capture.standins import cuda as accelerator
 
 
 class CaptureOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What every rank of a capture is told."""
+    """Settings that all ranks of a capture share."""
 
     ranks: int
     steps: tuple[int, int] | None = None
     """First step and the one after the last; None: the second, or the first where there is only one."""
     device: str = ""
-    """Name of the GPU the script is to believe in; "": the script's own devices."""
+    """Name of the GPU that the script is shown; "" to leave the script its devices."""
     memory: int = 80 << 30
     local_size: int = 8
     """Ranks on one host, for LOCAL_RANK."""
     values: dict[str, float] = {}
-    """Values that decide, by `file.py:line`."""
+    """Declared values of tensors that the script decides by, by `file.py:line`."""
 
 
 class Session:
@@ -60,11 +60,11 @@ class Session:
         self.patches = Patches()
         self.storages = Storages()
         self.where = Whereabouts()
-        known = KnownValues(self.patches)
-        self.recorder = Recorder(self.where, self.storages, known)
+        known_values = KnownValues(self.patches)
+        self.recorder = Recorder(self.where, self.storages, known_values)
         self.mail = Mail(mail or {})
         self.distributed = Distributed(self.patches, rank, options.ranks, self.recorder, self.mail)
-        self._values = Values(self.patches, known, options.values)
+        self._values = Values(self.patches, known_values, options.values)
         self._stack = ExitStack()
         self._window = options.steps or (1, 2)
         self._parameters = 0
@@ -94,7 +94,7 @@ class Session:
         return kind is Finished
 
     def _variables(self) -> dict[str, str]:
-        """As torchrun sets them."""
+        """Environment variables as torchrun sets them."""
         local = min(self.options.local_size, self.options.ranks)
         return {
             "RANK": str(self.rank),
@@ -137,7 +137,7 @@ class Session:
     # --- steps ----------------------------------------------------------------------------------
 
     def _wants(self, step: int) -> bool:
-        """The first step is always recorded: ranks are compared by it."""
+        """Whether a step is recorded; the first one always is, since ranks are compared by it."""
         return step == 0 or self._window[0] <= step < self._window[1]
 
     def _begin(self, step: int) -> None:
@@ -158,8 +158,8 @@ class Session:
         self._begin(step + 1)
 
     def _count_parameters(self) -> int:
-        found = {id(p): p.numel() for root in self.where.roots.values() for p in root.parameters()}
-        return sum(found.values())
+        sizes = {id(p): p.numel() for root in self.where.roots.values() for p in root.parameters()}
+        return sum(sizes.values())
 
     @property
     def reached(self) -> int:
@@ -170,7 +170,7 @@ class Session:
 
     def recording(self) -> Recording:
         """Everything seen in the steps asked for."""
-        made = Recording(
+        recording = Recording(
             rank=self.rank,
             world=self.options.ranks,
             ops=self.recorder.ops,
@@ -183,22 +183,22 @@ class Session:
             warnings=list(self.patches.warnings),
             mail=self.mail.sent,
         )
-        made.first_digest = digest(made, Families(made.groups, made.world), 0)
-        made.steps = self._kept_steps()
-        made.ops = _of_steps(made.ops, set(made.steps))
-        made.peak_bytes = max((self._peaks[s] for s in made.steps), default=0)
-        made.start_bytes = self._starts[made.steps[0]] if made.steps else 0
-        return made
+        recording.first_digest = digest(recording, Families(recording.groups, recording.world), 0)
+        recording.steps = self._kept_steps()
+        recording.ops = _of_steps(recording.ops, set(recording.steps))
+        recording.peak_bytes = max((self._peaks[s] for s in recording.steps), default=0)
+        recording.start_bytes = self._starts[recording.steps[0]] if recording.steps else 0
+        return recording
 
     def _kept_steps(self) -> list[int]:
-        wanted = [s for s in self._peaks if self._window[0] <= s < self._window[1]]
-        if self.options.steps is None and not wanted:
+        in_window = [s for s in self._peaks if self._window[0] <= s < self._window[1]]
+        if self.options.steps is None and not in_window:
             return list(self._peaks)  # a script with a single step
-        return wanted
+        return in_window
 
 
 def _of_steps(ops: list[Op], steps: set[int]) -> list[Op]:
-    """Operators of these steps; waits follow, and those for what was left out wait for nothing."""
+    """Operators of these steps, with waits renumbered; a wait for an operator that is left out becomes -1."""
     place = {i: n for n, i in enumerate(i for i, op in enumerate(ops) if op.step in steps)}
     for op in ops:
         op.waits_for = place.get(op.waits_for, -1)

@@ -1,4 +1,7 @@
-"""Where in the program a row belongs: its step, its phase, its module and layer."""
+"""Where in the program a row belongs: its step, phase, module and layer.
+
+Also what serving engines write into the names of their steps: the batch.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,7 @@ from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
 from chakrakit.sources.pytorch.timeline import RowNames, Timeline, inherit, nearest
 from chakrakit.trace.model import nested
 
-# Serving engines' step annotations: what was in the batch of a step.
-
-
+# Step annotations of serving engines.
 _SUMS = r"sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)"
 _FULL = re.compile(rf"^execute_(\d+)_context_(\d+)\({_SUMS}\)_generation_(\d+)\({_SUMS}\)$")
 _OLD = re.compile(r"^execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)$")
@@ -22,7 +23,7 @@ _SGLANG = re.compile(r"^step\[(DECODE|EXTEND|MIXED|IDLE) bs=(\d+)(?: toks=(\d+))
 
 
 @dataclass(frozen=True)
-class Share:
+class BatchShare:
     """Requests of one phase in a step: their number, query tokens, keys, Σq² and Σq·k; -1 unknown."""
 
     requests: int = 0
@@ -37,11 +38,11 @@ class Batch:
     """A step's batch: tokens in all, requests in prefill (`context`) and in decode (`generation`)."""
 
     tokens: int
-    context: Share
-    generation: Share
+    context: BatchShare
+    generation: BatchShare
 
     def columns(self) -> dict[str, int]:
-        """As attributes of the node that stands for the step; unknown sums are left out."""
+        """Attributes for the node that stands for the step; unknown sums are left out."""
         out = {"batch_tokens": self.tokens}
         for name, share in (("context", self.context), ("generation", self.generation)):
             facts = {
@@ -56,26 +57,26 @@ class Batch:
 
 
 def read_batch(name: str) -> Batch | None:
-    """The batch an annotation's name tells of; None for any other name."""
+    """The batch that an annotation's name describes; None for any other name."""
     match = _FULL.match(name)
     if match:
         n = [int(x) for x in match.groups()]
-        return Batch(n[0], Share(*n[1:6]), Share(*n[6:11]))
+        return Batch(n[0], BatchShare(*n[1:6]), BatchShare(*n[6:11]))
     match = _OLD.match(name)
     if match:
         a, b, c, d = (int(x) for x in match.groups())
-        return Batch(b + d, Share(a, b), Share(c, d))
+        return Batch(b + d, BatchShare(a, b), BatchShare(c, d))
     match = _SGLANG.match(name)
     if match is None:
         return None
     size, tokens = int(match[2]), int(match[3] or match[2])
     if match[1] == "EXTEND":
-        return Batch(tokens, Share(size, tokens), Share())
-    return Batch(tokens, Share(), Share(size, tokens))
+        return Batch(tokens, BatchShare(size, tokens), BatchShare())
+    return Batch(tokens, BatchShare(), BatchShare(size, tokens))
 
 
 def batch_of(name: str) -> int | None:
-    """How many tokens a step's batch has, which engines pad to a captured size; None for other names."""
+    """Tokens in the batch of the step that a name annotates; None for other names."""
     batch = read_batch(name)
     return None if batch is None else batch.tokens
 
@@ -98,7 +99,7 @@ _LAYER = re.compile(r"(?:layers?|blocks?|h|stages?)[._](\d+)")
 
 
 @dataclass(frozen=True)
-class Step:
+class StepRange:
     """One step: its number and when its range on the host began and ended."""
 
     number: int
@@ -116,7 +117,7 @@ class Attribution:
     module: I64
     layer: I64
     modules: list[str]
-    steps: list[Step]
+    steps: list[StepRange]
 
 
 def attribute(
@@ -137,25 +138,25 @@ def attribute(
     )
 
 
-def find_steps(line: Timeline, names: RowNames, kineto: Kineto | None = None) -> list[Step]:
+def find_steps(line: Timeline, names: RowNames, kineto: Kineto | None = None) -> list[StepRange]:
     """The steps, in order: the profiler's own ranges, else a serving engine's, else a format's own."""
     ranges = names.where(_STEP.match) & line.is_host & (line.event >= 0)
-    found = []
+    steps = []
     for row in np.flatnonzero(ranges).tolist():
         match = _STEP.match(names[row])
         assert match is not None
-        found.append(_step(line, row, int(match[1])))
-    if found:
-        return sorted(found, key=lambda s: s.start)
-    return _serving_steps(line, names) or _told_steps(line, kineto)
+        steps.append(_step(line, row, int(match[1])))
+    if steps:
+        return sorted(steps, key=lambda s: s.start)
+    return _serving_steps(line, names) or _format_steps(line, kineto)
 
 
-def _step(line: Timeline, row: int, number: int) -> Step:
-    return Step(number, int(line.start[row]), int(line.end[row]), int(line.thread[row]))
+def _step(line: Timeline, row: int, number: int) -> StepRange:
+    return StepRange(number, int(line.start[row]), int(line.end[row]), int(line.thread[row]))
 
 
-def _serving_steps(line: Timeline, names: RowNames) -> list[Step]:
-    """The outermost ranges that say what is in a batch, counted from 0."""
+def _serving_steps(line: Timeline, names: RowNames) -> list[StepRange]:
+    """The outermost ranges whose names describe a batch, counted from 0."""
     ranges = names.where(lambda name: read_batch(name) is not None) & line.is_host
     above = nearest(line, ranges)
     rows = np.flatnonzero(ranges)
@@ -163,31 +164,31 @@ def _serving_steps(line: Timeline, names: RowNames) -> list[Step]:
     return [_step(line, row, i) for i, row in enumerate(outer)]
 
 
-def _told_steps(line: Timeline, kineto: Kineto | None) -> list[Step]:
+def _format_steps(line: Timeline, kineto: Kineto | None) -> list[StepRange]:
     if kineto is None or kineto.steps is None:
         return []
-    step = _told(line, kineto.steps)
+    step = _event_steps(line, kineto.steps)
     out = []
     for number in np.unique(step[step >= 0]).tolist():
         rows = np.flatnonzero(step == number)
-        out.append(Step(number, int(line.start[rows].min()), int(line.end[rows].max()), -1))
+        out.append(StepRange(number, int(line.start[rows].min()), int(line.end[rows].max()), -1))
     return out
 
 
-def _told(line: Timeline, steps: I64) -> I64:
+def _event_steps(line: Timeline, steps: I64) -> I64:
     return np.where(line.event >= 0, steps[line.event], -1)
 
 
-def _steps_of(line: Timeline, steps: list[Step], kineto: Kineto | None) -> I64:
-    """The step of each row: what the format says where the steps are its own, else by ranges."""
-    own = kineto is not None and all(s.thread < 0 for s in steps)
-    if own and kineto is not None and kineto.steps is not None:
-        return _told(line, kineto.steps)
+def _steps_of(line: Timeline, steps: list[StepRange], kineto: Kineto | None) -> I64:
+    """The step of each row: as the format gives it where it numbers steps, else by the steps' ranges."""
+    from_format = kineto is not None and all(s.thread < 0 for s in steps)
+    if from_format and kineto is not None and kineto.steps is not None:
+        return _event_steps(line, kineto.steps)
     return _step_of(line, steps)
 
 
-def _step_of(line: Timeline, steps: list[Step]) -> I64:
-    """By when a row began; a device row by when it was launched, so that late kernels stay."""
+def _step_of(line: Timeline, steps: list[StepRange]) -> I64:
+    """The step in which a row began, or a device row was launched, so that late kernels stay in theirs."""
     out = np.full(len(line), -1, np.int64)
     device = line.lane >= 0
     launched = device & (line.parent >= 0)
@@ -204,27 +205,27 @@ def _phases(line: Timeline, names: RowNames, observer: Observer | None) -> I64:
     for phase, pattern in reversed(_PHASE_WORDS):
         out[names.where(pattern.search) & line.is_host] = phase
     if observer is not None:
-        known = line.operator >= 0
+        observed = line.operator >= 0
         backward = np.zeros(len(line), np.bool_)
-        backward[known] = observer.scope[line.operator[known]] == 1
+        backward[observed] = observer.scope[line.operator[observed]] == 1
         out[backward & (out < 0)] = 1
     return inherit(line, out)
 
 
 def _modules(line: Timeline, names: RowNames, kineto: Kineto | None) -> tuple[list[str], I64]:
     """Modules from Python's stack (`nn.Module: Block_3`), else from annotations that name one."""
-    own = np.full(len(line), -1, np.int64)
-    known: dict[str, int] = {}
+    module = np.full(len(line), -1, np.int64)
+    numbers: dict[str, int] = {}
     for row in np.flatnonzero(names.where(_MODULE.search) & line.is_host).tolist():
         match = _MODULE.search(names[row])
         assert match is not None
-        own[row] = known.setdefault(match[1] or match[2], len(known))
+        module[row] = numbers.setdefault(match[1] or match[2], len(numbers))
     if kineto is not None:
-        _from_stack(line, kineto, own, known)
-    return list(known), inherit(line, own)
+        _from_stack(line, kineto, module, numbers)
+    return list(numbers), inherit(line, module)
 
 
-def _from_stack(line: Timeline, kineto: Kineto, own: I64, known: dict[str, int]) -> None:
+def _from_stack(line: Timeline, kineto: Kineto, module: I64, numbers: dict[str, int]) -> None:
     """Give rows the path of the innermost module range of their thread that encloses their start."""
     is_module = kineto.texts.where(lambda s: s.startswith(_IN_STACK))
     events = np.flatnonzero((kineto.kind == Kind.PYTHON) & is_module[kineto.name])
@@ -240,7 +241,7 @@ def _from_stack(line: Timeline, kineto: Kineto, own: I64, known: dict[str, int])
         first = np.searchsorted(line.start, kineto.start[event])
         last = np.searchsorted(line.start, kineto.end[event])
         inside = line.thread[first:last] == thread
-        own[first:last][inside] = known.setdefault(paths[-1], len(known))
+        module[first:last][inside] = numbers.setdefault(paths[-1], len(numbers))
 
 
 def layer_of(module: str) -> int:

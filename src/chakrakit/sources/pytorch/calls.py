@@ -1,4 +1,4 @@
-"""Communication of one rank: one row per collective, whoever recorded it and however often."""
+"""Communication of one rank: one Collective for each, however many records describe it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,9 @@ from chakrakit.sources.pytorch.recorder import GROUP_MARK
 from chakrakit.sources.pytorch.timeline import RowNames, Timeline, nearest
 from chakrakit.trace.model import CollectiveType
 
-# What Kineto alone says of an operator's tensors: dimensions and types, as texts.
-
 
 def tensor_sizes(kineto: Kineto, event: int) -> tuple[list[int], str]:
-    """Bytes of each tensor an event was given, and the first one's type; of lists nothing is known."""
+    """Bytes of each tensor argument in Kineto's record, and the first one's type; lists are skipped."""
     dims, types = _texts(kineto, "in_dims", event), _texts(kineto, "in_types", event)
     sizes, dtype = [], ""
     for shape, kind in zip(dims, types, strict=False):
@@ -47,9 +45,9 @@ def tensor_sizes(kineto: Kineto, event: int) -> tuple[list[int], str]:
 
 def plain_values(kineto: Kineto, event: int) -> list[Any]:
     """Numbers and lists of numbers among an event's arguments, in their order."""
-    said = (t for t in _texts(kineto, "in_values", event) if isinstance(t, str))
-    found = (json_value(text) for text in said)
-    return [v for v in found if v is not None]  # tensors, names and Python's True are none
+    printed = (t for t in _texts(kineto, "in_values", event) if isinstance(t, str))
+    values = (json_value(text) for text in printed)
+    return [v for v in values if v is not None]  # tensors, names and Python's True are none
 
 
 def _texts(kineto: Kineto, column: str, event: int) -> list[Any]:
@@ -57,13 +55,13 @@ def _texts(kineto: Kineto, column: str, event: int) -> list[Any]:
 
 
 _NESTED = 6
-"""How many rows up the mark or functional operator of a collective is looked for."""
+"""How many rows up the mark or functional operator of a collective is searched for."""
 _RANKS = 1 << 31
-"""Ranks and tags are below this; what is not is taken for damage."""
+"""Ranks and tags are below this, as in 32-bit numbers; others are taken for damage."""
 
 
 @dataclass
-class Collective:
+class RecordedCollective:
     """One collective or message as this rank saw it.
 
     `row` is the row that stands for it: the device's kernel, else the back end's own record, else
@@ -100,13 +98,13 @@ class Collective:
 
 def find_collectives(
     line: Timeline, names: RowNames, observer: Observer | None, kineto: Kineto | None
-) -> list[Collective]:
+) -> list[RecordedCollective]:
     """All communication of a rank, in the order it was issued."""
     return _Finder(line, names, observer, kineto).find()
 
 
 class _Finder:
-    """Gathers the records that nest around one collective and reads what each of them says."""
+    """Gathers the nested records of each collective and reads what each of them says."""
 
     def __init__(
         self, line: Timeline, names: RowNames, observer: Observer | None, kineto: Kineto | None
@@ -120,26 +118,26 @@ class _Finder:
         self.marked = names.where(lambda s: s.startswith(GROUP_MARK))
         self.extras = [_Rows(line, x) for x in _extras(observer, kineto)]
         if kineto is not None:
-            said = kineto.extras.column("Collective name")
-            named = np.isin(line.event, np.fromiter(said, np.int64, len(said)))
-            self.kernel |= named & (line.lane >= 0)
+            named_events = kineto.extras.column("Collective name")
+            is_named = np.isin(line.event, np.fromiter(named_events, np.int64, len(named_events)))
+            self.kernel |= is_named & (line.lane >= 0)
 
-    def find(self) -> list[Collective]:
+    def find(self) -> list[RecordedCollective]:
         """One Collective per operator, per bare record and per bare kernel."""
         issuers = self._issuers()
         marks = self._by_issuer(issuers)
-        found = [self._collective(int(r), marks.get(int(r), {})) for r in issuers]
-        taken = {row for kinds in marks.values() for rows in kinds.values() for row in rows}
+        candidates = [self._collective(int(r), marks.get(int(r), {})) for r in issuers]
+        claimed = {row for kinds in marks.values() for rows in kinds.values() for row in rows}
         for row in np.flatnonzero(self.marker | self.kernel).tolist():
-            if row not in taken:
-                found.append(self._collective(row, {}))
-        kept = [c for c in found if c is not None and not self._is_batch(c, found)]
-        return sorted(kept, key=lambda c: (self.line.start[c.issuer], c.row))
+            if row not in claimed:
+                candidates.append(self._collective(row, {}))
+        collectives = [c for c in candidates if c is not None and not self._is_batch(c, candidates)]
+        return sorted(collectives, key=lambda c: (self.line.start[c.issuer], c.row))
 
-    def _is_batch(self, c: Collective, found: list[Collective | None]) -> bool:
-        """One kernel for a batch of messages, each of which has an operator of its own."""
+    def _is_batch(self, c: RecordedCollective, candidates: list[RecordedCollective | None]) -> bool:
+        """Whether this is one kernel for a batch of messages, which have operators themselves."""
         alone = c.kind == words.UNKNOWN and c.row == c.issuer and bool(self.kernel[c.row])
-        messages = (m for m in found if m is not None and m.is_message)
+        messages = (m for m in candidates if m is not None and m.is_message)
         return (
             alone
             and "sendrecv" in c.raw.lower()
@@ -147,22 +145,22 @@ class _Finder:
         )
 
     def _issuers(self) -> I64:
-        """Outermost of each nest: operators, and parameter records that no operator is around."""
-        chosen = self.dispatched | self.parameters
+        """The outermost row of each collective: an operator, or a parameter record outside any operator."""
+        is_issuer = self.dispatched | self.parameters
         above = nearest(self.line, self.dispatched)
-        chosen &= self.dispatched | (above < 0)
+        is_issuer &= self.dispatched | (above < 0)
         dispatched_inside = np.zeros(len(self.line), np.bool_)
         outer = nearest(self.line, self.functional)
-        inner = np.flatnonzero(chosen & (outer >= 0))
+        inner = np.flatnonzero(is_issuer & (outer >= 0))
         dispatched_inside[outer[inner]] = True
-        chosen |= self.functional & ~dispatched_inside
-        return np.flatnonzero(chosen)
+        is_issuer |= self.functional & ~dispatched_inside
+        return np.flatnonzero(is_issuer)
 
     def _by_issuer(self, issuers: I64) -> dict[int, dict[str, list[int]]]:
         """Issuer → the rows of each sort that belong to it."""
-        chosen = np.zeros(len(self.line), np.bool_)
-        chosen[issuers] = True
-        owner = nearest(self.line, chosen)
+        is_issuer = np.zeros(len(self.line), np.bool_)
+        is_issuer[issuers] = True
+        owner = nearest(self.line, is_issuer)
         out: dict[int, dict[str, list[int]]] = {}
         for sort, mask in (("parameters", self.parameters), ("kernel", self.kernel)):
             for row in np.flatnonzero(mask & (owner >= 0)).tolist():
@@ -172,7 +170,7 @@ class _Finder:
         return out
 
     def _marker_owners(self, issuers: I64, owner: I64) -> dict[int, int]:
-        """A back end's record may run on another thread, later; its number says when it was made."""
+        """Issuers of back ends' records, which may run later on another thread: by the record's number."""
         marks = np.flatnonzero(self.marker)
         inside = (owner[marks] >= 0) & ~self.line.astray[marks]
         out = dict(zip(marks[inside].tolist(), owner[marks[inside]].tolist(), strict=True))
@@ -181,11 +179,13 @@ class _Finder:
             return out | self._markers_in_order(beside, issuers)
         ordered = issuers[np.argsort(number[issuers], kind="stable")]
         place = np.searchsorted(number[ordered], number[beside]) - 1
-        found = (place >= 0) & (number[beside] > 0)
-        return out | dict(zip(beside[found].tolist(), ordered[place[found]].tolist(), strict=True))
+        has_owner = (place >= 0) & (number[beside] > 0)
+        return out | dict(
+            zip(beside[has_owner].tolist(), ordered[place[has_owner]].tolist(), strict=True)
+        )
 
     def _markers_in_order(self, marks: I64, issuers: I64) -> dict[int, int]:
-        """Without numbers: to each record the earliest operator before it that has none yet."""
+        """Issuers where records have no numbers: each gets the earliest free operator that fits."""
         waiting = issuers[self.dispatched[issuers]].tolist()
         out: dict[int, int] = {}
         for mark in marks.tolist():
@@ -201,60 +201,64 @@ class _Finder:
         return out
 
     def _alike(self, mark: int, issuer: int) -> bool:
-        """Same kind of communication; gloo does a reduce-scatter as an all-reduce."""
+        """Whether record and issuer are the same kind; gloo does a reduce-scatter as an all-reduce."""
         kinds = words.kind_of(self.names[mark]), words.kind_of(self.names[issuer])
         both = (CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER)
         return kinds[0] == kinds[1] or kinds == both
 
     def _numbers(self) -> I64 | None:
-        """Record-function ids by row; None where a row's is missing or stands for several."""
+        """Record-function ids by row; None if one is missing or not unique."""
         number = np.zeros(len(self.line), np.int64)
         if self.observer is not None:
-            known = self.line.operator >= 0
-            number[known] = self.observer.rf_id[self.line.operator[known]]
+            recorded = self.line.operator >= 0
+            number[recorded] = self.observer.rf_id[self.line.operator[recorded]]
         elif self.kineto is not None:
-            known = self.line.event >= 0
-            number[known] = np.maximum(self.kineto.rf_id[self.line.event[known]], 0)
+            recorded = self.line.event >= 0
+            number[recorded] = np.maximum(self.kineto.rf_id[self.line.event[recorded]], 0)
         used = number[self.marker | self.dispatched]
         unique = len(np.unique(used)) == len(used) and (used > 0).all()
         return number if unique else None
 
-    def _collective(self, issuer: int, marks: dict[str, list[int]]) -> Collective | None:
+    def _collective(self, issuer: int, marks: dict[str, list[int]]) -> RecordedCollective | None:
         kernels, records = marks.get("kernel", []), marks.get("marker", [])
         parameters = marks.get("parameters", [])
         if self.parameters[issuer] and not parameters:
             parameters = [issuer]
         facts = [self._facts(row) for row in (*parameters, *kernels, issuer)]
-        said = next((f["Collective name"] for f in facts if "Collective name" in f), "")
-        if said in ("wait", "init"):
+        collective_name = next((f["Collective name"] for f in facts if "Collective name" in f), "")
+        if collective_name in ("wait", "init"):
             return None
         longest = sorted(kernels, key=lambda r: int(self.line.duration[r]))
         row = (longest[-1:] or records[-1:] or parameters[-1:] or [issuer])[-1]
-        names = [said, self.names[issuer], *(self.names[r] for r in (*records, *kernels))]
+        names = [
+            collective_name,
+            self.names[issuer],
+            *(self.names[r] for r in (*records, *kernels)),
+        ]
         kind = next((k for k in map(words.kind_of, names) if k != words.UNKNOWN), words.UNKNOWN)
-        out = Collective(row, issuer, kind, said or self.names[row])
+        out = RecordedCollective(row, issuer, kind, collective_name or self.names[row])
         self._read_arguments(out)
         if self.observer is None:
             self._read_dimensions(out, records)
-        for given in reversed(facts):
-            _read_facts(out, given)
+        for row_facts in reversed(facts):
+            _read_facts(out, row_facts)
         if parameters:
             self._read_parameters(out, parameters[0])
         return out
 
     def _facts(self, row: int) -> dict[str, str]:
-        """What the few-rows attributes say, under Kineto's names for them."""
-        found: dict[str, str] = {}
+        """The extra attributes of a row, under Kineto's names for them."""
+        facts: dict[str, str] = {}
         for extras in self.extras:
-            found = {**extras.at(row), **found}
-        return found
+            facts = {**extras.at(row), **facts}
+        return facts
 
     def _arguments(self, row: int) -> list[Any]:
         if self.observer is None or self.line.operator[row] < 0:
             return []
         return json_list(self.observer.in_values[int(self.line.operator[row])].as_py())
 
-    def _read_arguments(self, out: Collective) -> None:
+    def _read_arguments(self, out: RecordedCollective) -> None:
         """Sizes, splits, peer and tag from the operator's own arguments."""
         values = self._arguments(out.issuer)
         tensors = [t for t in (_tensors(v) for v in values) if t]
@@ -270,12 +274,12 @@ class _Finder:
         self._read_message(out, values)
         out.group = self._group_argument(out.issuer)
 
-    def _read_dimensions(self, out: Collective, records: list[int]) -> None:
-        """The same from Kineto alone; of a list of tensors only the back end's record knows sizes."""
+    def _read_dimensions(self, out: RecordedCollective, records: list[int]) -> None:
+        """Sizes, splits, peer and tag from Kineto alone; sizes of lists only the back end's record has."""
         assert self.kineto is not None
         events = [int(self.line.event[r]) for r in (out.issuer, *records)]
-        found = [tensor_sizes(self.kineto, e) for e in events if e >= 0]
-        sizes, out.dtype = next((f for f in found if f[0]), ([], ""))
+        candidates = [tensor_sizes(self.kineto, e) for e in events if e >= 0]
+        sizes, out.dtype = next((f for f in candidates if f[0]), ([], ""))
         if sizes:
             out.in_bytes = sizes[1] if len(sizes) > 1 and _output_first(out) else sizes[0]
             out.out_bytes = sizes[0] if len(sizes) > 1 or not _output_first(out) else -1
@@ -286,8 +290,8 @@ class _Finder:
             out.out_splits, out.in_splits = lists[0], lists[1]
 
     @staticmethod
-    def _read_message(out: Collective, values: list[Any]) -> None:
-        """The peer and the tag are the first two numbers of a message's arguments."""
+    def _read_message(out: RecordedCollective, values: list[Any]) -> None:
+        """Read a message's peer and tag: the first two numbers among its arguments."""
         numbers = [n for v in values if type(v) is int and (n := whole(v, _RANKS)) is not None]
         if out.is_message and len(numbers) >= 2:
             out.peer, out.tag = numbers[0], numbers[1]
@@ -300,7 +304,7 @@ class _Finder:
         return text.partition("Tensor(")[2].partition(")")[0].removeprefix("c10::").lower()
 
     def _group_argument(self, issuer: int) -> str | None:
-        """Functional collectives carry the group's name as their last string; and our marks do."""
+        """The group's name: from the collector's mark, or the last string of a functional collective."""
         row, depth = issuer, 0
         while row >= 0 and depth < _NESTED:
             if self.marked[row]:
@@ -311,8 +315,8 @@ class _Finder:
             row, depth = int(self.line.parent[row]), depth + 1
         return None
 
-    def _read_parameters(self, out: Collective, row: int) -> None:
-        """`record_param_comms` gives the sequence number, and the root or peer."""
+    def _read_parameters(self, out: RecordedCollective, row: int) -> None:
+        """Read the sequence number, the group and the peer from a `record_param_comms` row."""
         values = self._arguments(row)
         at = next((i for i, v in enumerate(values) if _is_sequence(v)), -1)
         if at < 0:
@@ -342,7 +346,7 @@ _FROM_OBSERVER = {
 
 
 class _Rows:
-    """Few-rows attributes of one source, looked up by timeline row."""
+    """Extra attributes of one source, looked up by timeline row."""
 
     def __init__(self, line: Timeline, source: tuple[Extras, bool]) -> None:
         extras, observed = source
@@ -363,8 +367,8 @@ def _extras(observer: Observer | None, kineto: Kineto | None) -> list[tuple[Extr
     return out if kineto is None else [*out, (kineto.extras, False)]
 
 
-def _read_facts(out: Collective, facts: dict[str, str]) -> None:
-    """Sizes, splits and group as NCCL's records give them."""
+def _read_facts(out: RecordedCollective, facts: dict[str, str]) -> None:
+    """Read sizes, splits and group from a row's extra attributes."""
     element = find_type(facts.get("dtype", ""))
     out.dtype = facts.get("dtype", out.dtype).lower()
     if element is not None and "In msg nelems" in facts:
@@ -383,19 +387,19 @@ def _read_facts(out: Collective, facts: dict[str, str]) -> None:
 
 
 def _numbers(text: str) -> list[int]:
-    found = json_list(text)  # long lists are abbreviated with dots, and then give nothing
-    return found if _is_split(found) else []
+    sizes = json_list(text)  # long lists are abbreviated with dots, and then give nothing
+    return sizes if _is_split(sizes) else []
 
 
 def _message_bytes(items: object, element: ElementType) -> int:
-    """Bytes of so many elements; -1 where that cannot be."""
+    """Bytes of this number of elements; -1 if it is not a number or too large."""
     count = whole(items)
     size = None if count is None else whole(element.bytes_of(count))
     return -1 if size is None else size
 
 
 def _bytes(tensors: list[RecordedTensor]) -> int:
-    """Bytes of some tensors; -1 where they cannot be."""
+    """Bytes of all tensors together; -1 if that is too large."""
     total = sum(t.bytes for t in tensors)
     return -1 if whole(total) is None else total
 
@@ -421,7 +425,7 @@ def _is_sequence(value: Any) -> bool:
     )
 
 
-def _output_first(c: Collective) -> bool:
+def _output_first(c: RecordedCollective) -> bool:
     return c.kind in (
         CollectiveType.ALL_GATHER,
         CollectiveType.REDUCE_SCATTER,
@@ -431,40 +435,42 @@ def _output_first(c: Collective) -> bool:
     )
 
 
-def assign_groups(found: list[Collective], groups: dict[str, tuple[int, ...]], rank: int) -> int:
-    """Give a group to collectives that name none, where only one can be meant; returns the rest.
+def assign_groups(
+    collectives: list[RecordedCollective], groups: dict[str, tuple[int, ...]], rank: int
+) -> int:
+    """Give a group to collectives that name none, if only one fits; returns how many are left without.
 
-    A gather or scatter says how many took part by how its sizes compare.
+    The sizes of a gather or scatter imply how many ranks took part.
     """
     mine = {name: ranks for name, ranks in groups.items() if rank in ranks}
-    for i, c in enumerate(found):
+    for i, c in enumerate(collectives):
         if c.group is None:
-            sizes = told_size(c)
+            sizes = implied_group_size(c)
             fitting = [n for n, ranks in mine.items() if sizes is None or len(ranks) == sizes]
             if len(fitting) == 1:
-                found[i] = replace(c, group=fitting[0], inferred=len(mine) > 1)
-    return sum(c.group is None for c in found)
+                collectives[i] = replace(c, group=fitting[0], inferred=len(mine) > 1)
+    return sum(c.group is None for c in collectives)
 
 
-def told_size(c: Collective) -> int | None:
-    """How many took part, as a gather's or scatter's sizes tell; None for all others."""
+def implied_group_size(c: RecordedCollective) -> int | None:
+    """How many ranks took part, from the sizes of a gather or scatter; None for all others."""
     small, large = sorted((max(c.in_bytes, 0), max(c.out_bytes, 0)))
     gathers = c.kind in (CollectiveType.ALL_GATHER, CollectiveType.REDUCE_SCATTER)
     return large // small if gathers and small > 0 and large % small == 0 else None
 
 
-def name_peers(found: list[Collective], groups: Mapping[str, Sequence[int]]) -> None:
-    """PyTorch names a message's peer by its place in the group; here it gets its rank."""
-    for c in found:
+def name_peers(collectives: list[RecordedCollective], groups: Mapping[str, Sequence[int]]) -> None:
+    """Replace messages' peers, which PyTorch gives as places in the group, by ranks."""
+    for c in collectives:
         members = groups.get(c.group or "", ())
         if c.is_message and 0 <= c.peer < len(members):
             c.peer = members[c.peer]
 
 
-def number_in_groups(found: list[Collective]) -> None:
-    """Where sequence numbers are missing or not unique, count a group's collectives as issued."""
-    together: dict[tuple[str, bool, int, int], list[Collective]] = {}
-    for c in found:
+def number_in_groups(collectives: list[RecordedCollective]) -> None:
+    """Number a group's collectives as issued, where sequence numbers are missing or not unique."""
+    together: dict[tuple[str, bool, int, int], list[RecordedCollective]] = {}
+    for c in collectives:
         message = (c.kind, c.peer) if c.is_message else (0, 0)
         together.setdefault((c.group or "", c.is_message, *message), []).append(c)
     for same in together.values():

@@ -1,4 +1,8 @@
-"""One clock for all ranks: what ends everywhere at once tells how far clocks are apart."""
+"""One clock for all ranks: collectives that end everywhere at once show how far clocks are apart.
+
+Recordings may also begin and end at different calls: `align_windows` finds which call of one rank is which of
+another.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.calls import RecordedCollective
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RankCollectives:
     """A rank's collectives with their times, and where it was recorded."""
 
-    collectives: Sequence[Collective]
+    collectives: Sequence[RecordedCollective]
     start: Sequence[int]
     end: Sequence[int]
     host: str = ""
@@ -31,7 +35,7 @@ class Clock:
     rule: str = "none"
 
 
-def align_clocks(ranks: Mapping[int, Recorded]) -> Clock:
+def align_clocks(ranks: Mapping[int, RankCollectives]) -> Clock:
     """Offsets against the lowest rank of every connected set of ranks.
 
     Ranks on one host share a clock and are not moved. Others are moved by the median difference of
@@ -45,61 +49,58 @@ def align_clocks(ranks: Mapping[int, Recorded]) -> Clock:
         offset[first] = 0
         waiting = [first]
         while waiting:
-            here = waiting.pop(0)
-            for other, apart in _apart(ranks, ends, here, set(ranks) - set(offset)):
-                offset[other] = offset[here] + apart
-                waiting.append(other)
+            reference = waiting.pop(0)
+            for rank, apart in _apart(ranks, ends, reference, set(ranks) - set(offset)):
+                offset[rank] = offset[reference] + apart
+                waiting.append(rank)
     moved = any(offset.values())
     return Clock(offset, len(ends), _skew(ends, offset), "collectives" if moved else "same clock")
 
 
-def _ends(ranks: Mapping[int, Recorded]) -> dict[tuple[str, int], dict[int, int]]:
+def _ends(ranks: Mapping[int, RankCollectives]) -> dict[tuple[str, int], dict[int, int]]:
     """(group, sequence) → when each rank saw it end; only those that end everywhere at once."""
     out: dict[tuple[str, int], dict[int, int]] = {}
-    for rank, seen in ranks.items():
-        for c, end in zip(seen.collectives, seen.end, strict=True):
+    for rank, recorded in ranks.items():
+        for c, end in zip(recorded.collectives, recorded.end, strict=True):
             if c.kind >= 0 and not c.is_message and c.group is not None:
                 out.setdefault((c.group, c.sequence), {})[rank] = end
-    return {key: found for key, found in out.items() if len(found) > 1}
+    return {key: end_on for key, end_on in out.items() if len(end_on) > 1}
 
 
 def _apart(
-    ranks: Mapping[int, Recorded],
+    ranks: Mapping[int, RankCollectives],
     ends: Mapping[tuple[str, int], dict[int, int]],
-    here: int,
-    others: set[int],
+    reference: int,
+    candidates: set[int],
 ) -> list[tuple[int, int]]:
-    """How far those of the others whose clocks can be compared with this rank's are behind it."""
+    """(rank, ns behind the reference) for the candidates whose clocks can be compared with its clock."""
     apart: dict[int, list[int]] = {}
-    for found in ends.values() if others else ():
-        if here in found:
-            for other in found.keys() & others:
-                apart.setdefault(other, []).append(found[here] - found[other])
-    same = {r for r in others if ranks[r].host and ranks[r].host == ranks[here].host}
-    known = {r: int(np.median(found)) for r, found in apart.items()} | dict.fromkeys(same, 0)
-    return sorted(known.items())
+    for end_on in ends.values() if candidates else ():
+        if reference in end_on:
+            for rank in end_on.keys() & candidates:
+                apart.setdefault(rank, []).append(end_on[reference] - end_on[rank])
+    same = {r for r in candidates if ranks[r].host and ranks[r].host == ranks[reference].host}
+    behind = {r: int(np.median(end_on)) for r, end_on in apart.items()} | dict.fromkeys(same, 0)
+    return sorted(behind.items())
 
 
 def _skew(
     ends: Mapping[tuple[str, int], dict[int, int]], offset: Mapping[int, int]
 ) -> dict[str, int]:
     spread = []
-    for found in ends.values():
-        there = [end + offset[rank] for rank, end in found.items()]
-        spread.append(max(there) - min(there))
+    for end_on in ends.values():
+        aligned = [end + offset[rank] for rank, end in end_on.items()]
+        spread.append(max(aligned) - min(aligned))
     if not spread:
         return {}
     return {"median": int(np.median(spread)), "largest": int(max(spread))}
 
 
-# Recordings that begin and end at different calls: which call of one rank is which of another.
-
-
 _FARTHEST = 64
-"""Calls by which the beginnings of two recordings may differ."""
+"""Calls by which the beginnings of two recordings may differ; every shift up to it is tried."""
 
 
-def align_windows(ranks: Mapping[int, Recorded], base_ns: Mapping[int, int]) -> int:
+def align_windows(ranks: Mapping[int, RankCollectives], base_ns: Mapping[int, int]) -> int:
     """Move counted sequence numbers so that calls which end together have the same one.
 
     Numbers that are counted begin with each rank's own recording. Where ranks have different numbers
@@ -109,15 +110,17 @@ def align_windows(ranks: Mapping[int, Recorded], base_ns: Mapping[int, int]) -> 
     if any(base <= 0 for base in base_ns.values()):
         return 0
     groups: dict[str, dict[int, list[int]]] = {}
-    for rank, seen in ranks.items():
-        for i, c in enumerate(seen.collectives):
+    for rank, recorded in ranks.items():
+        for i, c in enumerate(recorded.collectives):
             if c.group is not None and not c.is_message:
                 groups.setdefault(c.group, {}).setdefault(rank, []).append(i)
     return sum(_align_group(ranks, base_ns, members) for members in groups.values())
 
 
 def _align_group(
-    ranks: Mapping[int, Recorded], base_ns: Mapping[int, int], members: Mapping[int, list[int]]
+    ranks: Mapping[int, RankCollectives],
+    base_ns: Mapping[int, int],
+    members: Mapping[int, list[int]],
 ) -> int:
     counted = all(
         sorted(ranks[r].collectives[i].sequence for i in rows) == list(range(len(rows)))
@@ -135,12 +138,12 @@ def _align_group(
     return sum(shift != 0 for shift in shifts.values())
 
 
-def _facts(seen: Recorded, rows: list[int], base: int) -> tuple[I64, I64]:
+def _facts(recorded: RankCollectives, rows: list[int], base: int) -> tuple[I64, I64]:
     """Kinds and ends of a rank's calls in the order of their numbers."""
-    ordered = sorted(rows, key=lambda i: seen.collectives[i].sequence)
+    ordered = sorted(rows, key=lambda i: recorded.collectives[i].sequence)
     return (
-        np.array([seen.collectives[i].kind for i in ordered], np.int64),
-        np.array([seen.end[i] + base for i in ordered], np.int64),
+        np.array([recorded.collectives[i].kind for i in ordered], np.int64),
+        np.array([recorded.end[i] + base for i in ordered], np.int64),
     )
 
 

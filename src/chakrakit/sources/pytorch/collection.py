@@ -6,12 +6,11 @@ import contextlib
 import json
 import os
 import re
-import signal
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import msgspec
 
 from chakrakit.configuration import read_json
 from chakrakit.errors import ChakraError, ConfigError, MissingExtra
-from chakrakit.parallel import end_with_parent
+from chakrakit.parallel import KEEPER
 from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link
 from chakrakit.sources.pytorch.recorder import (
     ENVIRONMENT,
@@ -33,10 +32,8 @@ from chakrakit.trace.files import scratch, uninterrupted
 from chakrakit.trace.sets import Run
 from chakrakit.trace.storage import check_output, fresh_directory, write
 
-# The folder beside a run that keeps what the profiler wrote; only what collecting wrote is ever replaced.
-
-
 _WRITTEN = re.compile(r"((et|kineto|times|capture_\d+)_\d+\.json\.gz|card_\d+\.json)(\.part)?")
+"""Names of files that collecting writes; others in its folder are never replaced."""
 
 
 class _RankCard(msgspec.Struct):
@@ -44,33 +41,33 @@ class _RankCard(msgspec.Struct):
 
 
 def raw_folder(directory: Path) -> Path:
-    """Where what the profiler wrote is kept: beside the run, which is a directory of its own."""
+    """The folder for what the profiler wrote, beside the run's directory."""
     return directory.with_name(directory.name + "-raw")
 
 
 def check_raw(raw: Path) -> None:
-    """A ChakraError where the folder holds what collecting did not write."""
+    """Raise a ChakraError if the folder holds anything that collecting did not write."""
     if raw.exists() and not raw.is_dir():
         raise ChakraError(f"{raw}: exists and is not a directory; give another -o, or move it")
-    here = sorted(f.name for f in raw.iterdir()) if raw.is_dir() else []
-    other = [name for name in here if not _WRITTEN.fullmatch(name)]
-    if other:
+    names = sorted(f.name for f in raw.iterdir()) if raw.is_dir() else []
+    foreign = [name for name in names if not _WRITTEN.fullmatch(name)]
+    if foreign:
         raise ChakraError(
-            f"{raw}: is where the recording goes, and has other things in it ({other[0]}); "
+            f"{raw}: is where the recording goes, and has other things in it ({foreign[0]}); "
             "give another -o, or move them"
         )
 
 
 def recordings(raw: Path) -> list[Path]:
-    """The recordings of all ranks, or an error where there is none."""
+    """The recordings of all ranks; a ConfigError if there are none."""
     names = ("et", "kineto", "capture")
-    found = sorted(p for name in names for p in raw.glob(f"{name}_*.json.gz"))
-    if not found:
+    paths = sorted(p for name in names for p in raw.glob(f"{name}_*.json.gz"))
+    if not paths:
         raise ConfigError(
             "nothing was recorded: the program ended before the first of the steps asked for, "
             "or took no optimizer step; give earlier --steps"
         )
-    return found
+    return paths
 
 
 def time_recordings(raw: Path) -> tuple[Path, ...]:
@@ -88,7 +85,7 @@ def missing_cards(raw: Path, ranks: int) -> list[int]:
 
 
 def is_complete(raw: Path) -> bool:
-    """Whether every rank that the cards speak of has written its own."""
+    """Whether all ranks have written their cards."""
     cards = [read_json(p, _RankCard, "a rank's card") for p in raw.glob("card_*.json")]
     return bool(cards) and not missing_cards(raw, max(c.world_size for c in cards))
 
@@ -150,7 +147,7 @@ class Collection:
         return self
 
     def step(self) -> None:
-        """One step is over."""
+        """Tell the collector that a step has ended."""
         self._collector.step()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -174,7 +171,7 @@ def _wait_for(raw: Path, ranks: int, seconds: float) -> None:
 
 
 def link_collected(raw: Path, undilate: bool = False) -> tuple[Run, LinkReport]:
-    """Link what was recorded into a folder."""
+    """Link the recordings in a folder."""
     options = LinkOptions(times=time_recordings(raw), undilate=undilate)
     return link(recordings(raw), options)
 
@@ -198,13 +195,13 @@ def collect_command(
     check_output(directory)
     settings = {"steps": window, "two_pass": two_pass, "stacks": stacks}
     failure = None
-    with contextlib.ExitStack() as held, fresh_directory(raw) as recorded:
+    with contextlib.ExitStack() as signals, fresh_directory(raw) as recorded:
         code = _recorded(command, {**settings, "directory": str(recorded)})
         _check_recorded(recorded, command, code)
         try:
             run, report = link_collected(recorded)
-            held.enter_context(uninterrupted())  # until the recording has followed the run
-            write(_said_from(run, report, recorded, raw), directory)
+            signals.enter_context(uninterrupted())  # until the recording has followed the run
+            write(_with_final_paths(run, report, recorded, raw), directory)
         except ChakraError as error:
             failure = str(error).replace(str(recorded), str(raw))
     if failure is not None:
@@ -223,19 +220,19 @@ def _window(text: str, two_pass: bool | None) -> tuple[tuple[int, int], bool]:
         first, last = parse_steps(text)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    wanted = last - first
-    least = 1 + wanted if two_pass else 1
+    count = last - first
+    least = 1 + count if two_pass else 1
     if first < least:
         raise ConfigError(
             f"--steps {text}: step 0 is over before it can be recorded"
             + (", and two passes need as many steps before these" if two_pass else "")
-            + f"; give --steps {least}:{least + wanted} or later"
+            + f"; give --steps {least}:{least + count} or later"
         )
-    return (first, last), first > wanted if two_pass is None else two_pass
+    return (first, last), first > count if two_pass is None else two_pass
 
 
 def _check_recorded(recorded: Path, command: Sequence[str], code: int) -> None:
-    """A program may fail after its window is over; what is whole is linked all the same."""
+    """Raise if ranks are missing; a program may fail after its window, when all have been written."""
     if code and not is_complete(recorded):
         raise ChakraError(
             f"{command[0]} ended with exit code {code} before all ranks had written; see its output. "
@@ -245,47 +242,49 @@ def _check_recorded(recorded: Path, command: Sequence[str], code: int) -> None:
 
 
 def _recorded(command: Sequence[str], settings: dict[str, Any]) -> int:
-    """The exit code of the program, which recorded itself; its temporary files are gone with it."""
+    """Run the program so that it records itself; returns its exit code and removes its temporary files."""
     with scratch("chakra-collect") as folder:
         site, temporary = folder / "site", folder / "tmp"
         site.mkdir()
         temporary.mkdir()
         (site / "sitecustomize.py").write_text(_SITE.format(path=str(FOLDER.absolute())))
         path = os.pathsep.join(p for p in (str(site), os.environ.get("PYTHONPATH", "")) if p)
-        own = {ENVIRONMENT: json.dumps(settings), "PYTHONPATH": path, "TMPDIR": str(temporary)}
-        return _run(command, {**os.environ, **own})
+        variables = {
+            ENVIRONMENT: json.dumps(settings),
+            "PYTHONPATH": path,
+            "TMPDIR": str(temporary),
+        }
+        return _run(command, {**os.environ, **variables})
 
 
-def _said_from(run: Run, report: LinkReport, recorded: Path, raw: Path) -> Run:
-    """The run, whose card names the files by where they will be; so does the report."""
+def _with_final_paths(run: Run, report: LinkReport, recorded: Path, raw: Path) -> Run:
+    """The run and, changed in place, the report with the recording's final paths instead of hidden ones."""
 
-    def there(files: Sequence[str]) -> list[str]:
+    def final_paths(files: Sequence[str]) -> list[str]:
         return [file.replace(str(recorded), str(raw)) for file in files]
 
     for linked in report.ranks:
-        linked.files = there(linked.files)
-    return run.with_card(run.card.replace(source=there(run.card.source)))
+        linked.files = final_paths(linked.files)
+    return run.with_card(run.card.replace(source=final_paths(run.card.source)))
 
 
 def _run(command: Sequence[str], env: dict[str, str]) -> int:
-    try:
-        with subprocess.Popen(
-            list(command),
-            env=env,
-            stdout=sys.stderr,
-            preexec_fn=partial(end_with_parent, signal.SIGTERM),
-        ) as process:
-            return _waited(process)
-    except OSError as error:
-        why = error.strerror or error
-        raise ConfigError(f"cannot run {command[0]}: {why}; give the program after --") from None
+    """The program's exit code; all that it started ends with this process."""
+    if shutil.which(command[0]) is None:
+        raise ConfigError(
+            f"cannot run {command[0]}: No such file, or not a program; give the program after --"
+        )
+    kept = [sys.executable, "-I", "-S", str(KEEPER), *command]
+    with subprocess.Popen(kept, env=env, stdout=sys.stderr) as process:
+        return _waited(process)
 
 
 _PATIENCE_S = 10.0
+"""Seconds a launcher has to end its ranks after SIGTERM; then it is killed, and may leave some behind."""
 
 
 def _waited(process: subprocess.Popen[bytes]) -> int:
-    """The exit code. A launcher that is told to end ends its ranks; one that does not is killed."""
+    """The exit code. The keeper that is told to end ends all that the program started."""
     try:
         return process.wait()
     except BaseException:

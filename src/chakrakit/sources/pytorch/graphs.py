@@ -1,4 +1,4 @@
-"""Graphs being captured: the launches that made a CUDA or HIP graph, with the operators they stand in.
+"""CUDA and HIP graphs: captures, whose launches name operators, and replays, whose kernels need them.
 
 A capture file holds launches without kernels. Their order is the order in which the graph's nodes were
 made, which is how a replay's kernels find their operators again.
@@ -29,8 +29,8 @@ _LABEL = re.compile(r"^capture_(\d+)_(\w+)$")
 
 
 @dataclass(frozen=True)
-class Operator:
-    """What a captured launch works for, as the file that captured it says."""
+class CapturedOperator:
+    """The operator that a captured launch belongs to."""
 
     name: str
     shapes: str
@@ -55,7 +55,7 @@ class Capture:
 
     batch: int
     mode: str
-    operators: list[Operator]
+    operators: list[CapturedOperator]
     kinds: list[Kind]
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class Capture:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class GraphRecording:
     """One recording as far as graphs are concerned; `flops` and `moved` are the work of its rows."""
 
     line: Timeline
@@ -80,7 +80,7 @@ def has_captures(line: Timeline, names: RowNames) -> bool:
     return bool(((line.kind == Kind.CALL) & names.matching(BEGIN)).any())
 
 
-def find_captures(recorded: Recorded) -> list[Capture]:
+def find_captures(recorded: GraphRecording) -> list[Capture]:
     """The captures of a recording, in order."""
     line, names = recorded.line, recorded.names
     is_call = (line.kind == Kind.CALL) & line.is_host
@@ -100,8 +100,8 @@ def find_captures(recorded: Recorded) -> list[Capture]:
     return out
 
 
-def _ran(recorded: Recorded) -> Mask:
-    """Calls whose work is in the file: they were not part of a capture."""
+def _ran(recorded: GraphRecording) -> Mask:
+    """Calls whose kernels are in the file, so that they were not captured."""
     ran = np.zeros(len(recorded.line), np.bool_)
     call = recorded.device.call
     ran[call[call >= 0]] = True
@@ -109,7 +109,7 @@ def _ran(recorded: Recorded) -> Mask:
 
 
 def _outermost(line: Timeline, launches: I64) -> I64:
-    """A runtime's launch may hold the driver's: it counts once."""
+    """Launches without those inside others: a runtime's launch may contain the driver's."""
     inside = np.zeros(len(line), np.bool_)
     inside[launches] = True
     parent = line.parent[launches]
@@ -118,9 +118,9 @@ def _outermost(line: Timeline, launches: I64) -> I64:
 
 
 class _Describer:
-    """Says of launches what operator, shapes and module they belong to."""
+    """Finds the operator, shapes and module that captured launches belong to."""
 
-    def __init__(self, recorded: Recorded) -> None:
+    def __init__(self, recorded: GraphRecording) -> None:
         self.recorded = recorded
         line, names = recorded.line, recorded.names
         self.operator = nearest(line, (line.kind == Kind.OPERATOR) & line.is_host)
@@ -143,29 +143,33 @@ class _Describer:
         name = self.recorded.names[row]
         return Kind.MEMCPY if "emcpy" in name else Kind.MEMSET if "emset" in name else Kind.KERNEL
 
-    def _operator(self, row: int) -> Operator:
+    def _operator(self, row: int) -> CapturedOperator:
         at = int(self.operator[row])
         if at < 0:
-            return Operator("", "", "", *self._place(row), -1, 0, 0)
+            return CapturedOperator("", "", "", *self._place(row), -1, 0, 0)
         recorded = self.recorded
         shapes, types = (self._text(at, column) for column in ("in_dims", "in_types"))
         work = int(recorded.flops[at]), int(recorded.moved[at])
         rest = [self._text(at, column) for column in ("in_strides", "in_values")]
-        return Operator(recorded.names[at], shapes, types, *self._place(row), at, *work, *rest)
+        return CapturedOperator(
+            recorded.names[at], shapes, types, *self._place(row), at, *work, *rest
+        )
 
     def _text(self, row: int, column: str) -> str:
         kineto, event = self.recorded.kineto, int(self.recorded.line.event[row])
         return kineto.texts[int(kineto.text_columns[column][event])] if event >= 0 else ""
 
     def _place(self, row: int) -> tuple[str, int, int]:
-        found = self.recorded.attribution
-        module = found.modules[int(found.module[row])] if found.module[row] >= 0 else ""
-        return module, int(found.layer[row]), int(found.phase[row])
+        attribution = self.recorded.attribution
+        module = (
+            attribution.modules[int(attribution.module[row])]
+            if attribution.module[row] >= 0
+            else ""
+        )
+        return module, int(attribution.layer[row]), int(attribution.phase[row])
 
 
-# Graphs being replayed: the device's rows of one launch, in the graph's own order, and their operators.
-
-
+# Replays: the device's rows of one launch of a graph, in the order of its nodes, and their operators.
 GRAPH_LAUNCH = r"^(cuda|hip|cu)GraphLaunch"
 _GENERATED = re.compile(r"^triton_")
 
@@ -183,7 +187,7 @@ class Graphs:
     """All replays of a rank, and the operator of each row that a capture names."""
 
     replays: list[Replay] = field(default_factory=list)
-    operators: dict[int, Operator] = field(default_factory=dict)
+    operators: dict[int, CapturedOperator] = field(default_factory=dict)
     unmatched: int = 0
     """Replays for which no capture fits."""
 
@@ -203,8 +207,8 @@ def find_replays(
     is_launch = (line.kind == Kind.CALL) & names.matching(GRAPH_LAUNCH)
     mine = device.call >= 0
     rows, call = device.rows[mine], device.call[mine]
-    chosen = is_launch[call]
-    rows, call = rows[chosen], call[chosen]
+    in_graph = is_launch[call]
+    rows, call = rows[in_graph], call[in_graph]
     node = kineto.graph_node[line.event[rows]]
     order = np.lexsort((line.start[rows], np.where(node > 0, node, 0), call))
     rows, call = rows[order], call[order]
@@ -236,29 +240,29 @@ def _fitting(
 ) -> Capture | None:
     """Of the captures with the replay's number of nodes, the one most alike.
 
-    Serving engines pad a batch to the next size they captured, so that of equals the smallest that
-    holds the batch is meant.
+    Serving engines pad a batch to the next size they captured, so that of several that fit equally
+    well the smallest that holds the batch is taken.
     """
     same = [c for c in captures if len(c) == len(replay.rows)]
     if not same:
         return None
-    wanted = batch or 0
+    tokens = batch or 0
 
     def rank(c: Capture) -> tuple[int, bool, int]:
-        return _alike(line, names, replay, c), c.batch >= wanted, -c.batch
+        return _alike(line, names, replay, c), c.batch >= tokens, -c.batch
 
     best = max(same, key=rank)
     return best if _alike(line, names, replay, best) >= 0 else None
 
 
 def _alike(line: Timeline, names: RowNames, replay: Replay, capture: Capture) -> int:
-    """How many rows have the name of the code generated for them; -1 if the kinds of work differ."""
+    """How well a capture fits: rows named like their generated code; -1 if a copy would be a kernel."""
     hits = 0
     for row, kind, operator in zip(
         replay.rows.tolist(), capture.kinds, capture.operators, strict=True
     ):
         moves = line.kind[row] in (Kind.MEMCPY, Kind.MEMSET)
-        # A driver may do a copy or a fill with a kernel of its own, never a kernel with a copy.
+        # A driver may do a copy or a fill with a kernel, never a kernel with a copy.
         if moves and kind == Kind.KERNEL:
             return -1
         if _GENERATED.match(operator.name):

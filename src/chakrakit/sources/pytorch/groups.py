@@ -1,4 +1,4 @@
-"""Process groups: what the files say of them, and what can be told only by looking at all ranks."""
+"""Process groups: as the files describe them, and as inferred by comparing all ranks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.pytorch.calls import Collective, told_size
-from chakrakit.sources.pytorch.clocks import Recorded
+from chakrakit.sources.pytorch.calls import RecordedCollective, implied_group_size
+from chakrakit.sources.pytorch.clocks import RankCollectives
 from chakrakit.sources.pytorch.read import Kineto, Observer, whole
 from chakrakit.trace.communication import MAX_RANKS
 
@@ -18,17 +18,19 @@ Groups = dict[str, tuple[int, ...]]
 
 def groups_of(observer: Observer | None, kineto: Kineto | None, world: int) -> Groups:
     """Groups a rank knows; an empty list of ranks means all of them."""
-    said: list[Any] = []
+    descriptions: list[Any] = []
     if kineto is not None:
         config = kineto.distributed.get("pg_config") or []
-        said += config if isinstance(config, list) else [config]
+        descriptions += config if isinstance(config, list) else [config]
         world = max(world, _count(kineto.distributed.get("world_size", 0), "world_size"))
     if observer is not None:
-        said += observer.groups()
+        descriptions += observer.groups()
     out: Groups = {}
-    for group in said:
+    for group in descriptions:
         if not isinstance(group, dict):
-            raise FormatError(f"{str(group)[:40]!r} is listed among the process groups and is none")
+            raise FormatError(
+                f"{str(group)[:40]!r} is listed among the process groups and is not one"
+            )
         name = str(group.get("pg_name", ""))
         ranks = _members(group, name, world)
         if ranks:
@@ -37,7 +39,7 @@ def groups_of(observer: Observer | None, kineto: Kineto | None, world: int) -> G
 
 
 _MOST_RANKS = 1 << 20
-"""More than any job had; a file that says more would only fill memory."""
+"""A million ranks, more than any job; lists for a damaged file's larger number would fill memory."""
 
 
 def _members(group: dict[str, Any], name: str, world: int) -> tuple[int, ...]:
@@ -49,21 +51,25 @@ def _members(group: dict[str, Any], name: str, world: int) -> tuple[int, ...]:
     return tuple(listed) if isinstance(listed, range) else tuple(_rank(r, name) for r in listed)
 
 
-def _rank(said: object, group: str) -> int:
-    rank = whole(said, MAX_RANKS - 1)
+def _rank(member: object, group: str) -> int:
+    rank = whole(member, MAX_RANKS - 1)
     if rank is None or rank < 0:
-        raise FormatError(f"process group {group!r} lists {str(said)[:40]!r}, which is no rank")
+        raise FormatError(
+            f"process group {group!r} lists {str(member)[:40]!r}, which is not a rank"
+        )
     return rank
 
 
-def _count(said: object, what: str) -> int:
-    count = whole(said, _MOST_RANKS)
+def _count(recorded: object, field: str) -> int:
+    count = whole(recorded, _MOST_RANKS)
     if count is None or count < 0:
-        raise FormatError(f"{what} is {str(said)[:40]!r}; it should be 0 to {_MOST_RANKS:,} ranks")
+        raise FormatError(
+            f"{field} is {str(recorded)[:40]!r}; it should be 0 to {_MOST_RANKS:,} ranks"
+        )
     return count
 
 
-def infer_across_ranks(ranks: Mapping[int, Recorded], groups: Groups) -> int:
+def infer_across_ranks(ranks: Mapping[int, RankCollectives], groups: Groups) -> int:
     """Choose, for collectives that name no group, the one whose members did it at the same time.
 
     Candidates are the groups a rank is in. Of those, members must have issued the same collectives
@@ -80,16 +86,18 @@ def infer_across_ranks(ranks: Mapping[int, Recorded], groups: Groups) -> int:
     return decided
 
 
-def _open(seen: Recorded) -> list[int]:
-    return [i for i, c in enumerate(seen.collectives) if c.group is None and not c.is_message]
+def _open(recorded: RankCollectives) -> list[int]:
+    return [i for i, c in enumerate(recorded.collectives) if c.group is None and not c.is_message]
 
 
-def _pattern(seen: Recorded) -> list[tuple[int, int]]:
-    return [(seen.collectives[i].kind, seen.collectives[i].in_bytes) for i in _open(seen)]
+def _pattern(recorded: RankCollectives) -> list[tuple[int, int]]:
+    return [
+        (recorded.collectives[i].kind, recorded.collectives[i].in_bytes) for i in _open(recorded)
+    ]
 
 
 def _closest(
-    rank: int, ranks: Mapping[int, Recorded], groups: Groups
+    rank: int, ranks: Mapping[int, RankCollectives], groups: Groups
 ) -> list[tuple[tuple[int, ...], str]]:
     """The best fitting group, if any, with its members that were recorded."""
     scored = []
@@ -103,22 +111,22 @@ def _closest(
     return [(scored_best[2], scored_best[3]) for scored_best in sorted(scored)[:1]]
 
 
-def _sizes_fit(seen: Recorded, size: int) -> bool:
+def _sizes_fit(recorded: RankCollectives, size: int) -> bool:
     """A gather's output is as many times its input as there are members."""
-    sizes = (told_size(seen.collectives[i]) for i in _open(seen))
+    sizes = (implied_group_size(recorded.collectives[i]) for i in _open(recorded))
     return all(s is None or s == size for s in sizes)
 
 
-def _spread(ranks: Mapping[int, Recorded], members: tuple[int, ...]) -> float:
+def _spread(ranks: Mapping[int, RankCollectives], members: tuple[int, ...]) -> float:
     ends = np.array([[ranks[r].end[i] for i in _open(ranks[r])] for r in members], np.float64)
     return float((ends.max(axis=0) - ends.min(axis=0)).mean())
 
 
-def _assign_group(ranks: Mapping[int, Recorded], members: tuple[int, ...], name: str) -> int:
+def _assign_group(ranks: Mapping[int, RankCollectives], members: tuple[int, ...], name: str) -> int:
     count = 0
     for member in members:
         for i in _open(ranks[member]):
-            c: Collective = ranks[member].collectives[i]
+            c: RecordedCollective = ranks[member].collectives[i]
             c.group, c.inferred = name, True
             count += 1
     return count

@@ -1,4 +1,7 @@
-"""Which observer node is which Kineto event, and by which rule that was found."""
+"""Which observer node is which Kineto event, and by which rule they were paired.
+
+`align` lays two recordings of the same work side by side by the order of names.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from chakrakit.arrays import I32, I64, Mask
-from chakrakit.sources.pytorch.read import Kind, Kineto, Observer, Texts
-
-# Two recordings of the same work laid side by side: which entry of one is which of the other.
-
+from chakrakit.sources.pytorch.read import Kind, Kineto, Observer, TextPool
 
 _LOOK_AHEAD = 256
+"""Entries searched on both sides after a difference; time and memory grow with its square."""
 _AGREE = 3
+"""Names in a row that must agree there; one or two agree by chance where operators repeat."""
 
 
-def align(left: I32, right: I32) -> tuple[I64, I64]:
+def align(first: I32, second: I32) -> tuple[I64, I64]:
     """Positions in `left` and `right` that hold the same name in the same order.
 
     Equal stretches are taken whole; after a difference both sides are searched for the next place
@@ -25,13 +27,13 @@ def align(left: I32, right: I32) -> tuple[I64, I64]:
     """
     pairs: list[tuple[int, int, int]] = []
     a = b = 0
-    while a < len(left) and b < len(right):
-        length = _equal_run(left[a:], right[b:])
+    while a < len(first) and b < len(second):
+        length = _equal_run(first[a:], second[b:])
         if length:
             pairs.append((a, b, length))
             a, b = a + length, b + length
             continue
-        step = _resynchronize(left[a : a + _LOOK_AHEAD], right[b : b + _LOOK_AHEAD])
+        step = _resynchronize(first[a : a + _LOOK_AHEAD], second[b : b + _LOOK_AHEAD])
         a, b = a + step[0], b + step[1]
     if not pairs:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -41,25 +43,25 @@ def align(left: I32, right: I32) -> tuple[I64, I64]:
     )
 
 
-def _equal_run(left: I32, right: I32) -> int:
-    n = min(len(left), len(right))
+def _equal_run(first: I32, second: I32) -> int:
+    n = min(len(first), len(second))
     block = 1024
     for begin in range(0, n, block):
         end = min(begin + block, n)
-        differs = left[begin:end] != right[begin:end]
+        differs = first[begin:end] != second[begin:end]
         if differs.any():
             return begin + int(differs.argmax())
         block *= 2 if block < 1 << 20 else 1
     return n
 
 
-def _resynchronize(left: I32, right: I32) -> tuple[int, int]:
+def _resynchronize(first: I32, second: I32) -> tuple[int, int]:
     """How far to skip on each side; (1, 1) where nothing in sight agrees."""
-    need = min(_AGREE, len(left), len(right))
-    rows, columns = len(left) - need + 1, len(right) - need + 1
+    need = min(_AGREE, len(first), len(second))
+    rows, columns = len(first) - need + 1, len(second) - need + 1
     same = np.ones((rows, columns), np.bool_)
     for i in range(need):
-        same &= left[i : i + rows, None] == right[None, i : i + columns]
+        same &= first[i : i + rows, None] == second[None, i : i + columns]
     hits = np.argwhere(same)
     if not len(hits):
         return 1, 1
@@ -86,7 +88,7 @@ class Join:
     """Event → observer row, where one row stands for several events (two passes); else derived."""
 
     def operators(self, events: int) -> I64:
-        """The observer row of each of so many events, -1 for none."""
+        """The observer row of each of this number of events, -1 for none."""
         if self.operator_of is not None:
             return self.operator_of
         out = np.full(events, -1, np.int64)
@@ -107,11 +109,11 @@ def join(observer: Observer, kineto: Kineto) -> Join:
     return Join(state.event_of, state.rules)
 
 
-def _shared_names(left: Texts, right: Texts) -> I32:
+def _shared_names(source: TextPool, target: TextPool) -> I32:
     """For each text of `left`, the number of the same text in `right`; below 0 for none."""
-    numbers = {s: i for i, s in enumerate(right.strings)}
-    found = (numbers.get(s, -2 - i) for i, s in enumerate(left.strings))
-    return np.fromiter(found, np.int32, len(left))
+    numbers = {s: i for i, s in enumerate(target.strings)}
+    shared = (numbers.get(s, -2 - i) for i, s in enumerate(source.strings))
+    return np.fromiter(shared, np.int32, len(source))
 
 
 class _Pairs:
@@ -122,7 +124,7 @@ class _Pairs:
         self.kineto = kineto
         self.name = names[observer.name]
         self.event_of = np.full(len(observer), -1, np.int64)
-        self.taken = np.zeros(len(kineto), np.bool_)
+        self.paired = np.zeros(len(kineto), np.bool_)
         self.rules: dict[str, int] = {}
 
     @property
@@ -134,7 +136,7 @@ class _Pairs:
         return self.observer.is_operator & (self.event_of < 0)
 
     def _open_events(self) -> Mask:
-        return np.isin(self.kineto.kind, (Kind.OPERATOR, Kind.ANNOTATION)) & ~self.taken
+        return np.isin(self.kineto.kind, (Kind.OPERATOR, Kind.ANNOTATION)) & ~self.paired
 
     def by_number(self, rule: str, number: I64) -> None:
         events = np.flatnonzero(self._open_events() & (number > 0))
@@ -143,10 +145,10 @@ class _Pairs:
         place = np.searchsorted(ids, self.observer.rf_id[rows])
         hit = place < len(ids)
         hit[hit] = ids[place[hit]] == self.observer.rf_id[rows[hit]]
-        rows, found = rows[hit], events[at[place[hit]]]
-        agree = self.name[rows] == self.kineto.name[found]
+        rows, partners = rows[hit], events[at[place[hit]]]
+        agree = self.name[rows] == self.kineto.name[partners]
         if len(rows) and agree.mean() >= _TRUSTED:
-            self._take(rule, rows[agree], found[agree])
+            self._take(rule, rows[agree], partners[agree])
 
     def by_order(self) -> None:
         """Thread by thread: each observer thread with the Kineto thread most alike in names."""
@@ -154,24 +156,24 @@ class _Pairs:
         events = events[np.lexsort((-self.kineto.end[events], self.kineto.start[events]))]
         for tid in np.unique(self.observer.tid[rows]):
             mine = rows[self.observer.tid[rows] == tid]
-            theirs = self._likest_thread(mine, events[~self.taken[events]])
-            left, right = align(self.name[mine], self.kineto.name[theirs])
-            self._take("order and name", mine[left], theirs[right])
+            theirs = self._likest_thread(mine, events[~self.paired[events]])
+            in_mine, in_theirs = align(self.name[mine], self.kineto.name[theirs])
+            self._take("order and name", mine[in_mine], theirs[in_theirs])
 
     def _likest_thread(self, rows: I64, events: I64) -> I64:
-        wanted = np.bincount(np.maximum(self.name[rows], 0), minlength=len(self.kineto.texts))
-        wanted[0] = 0
+        name_counts = np.bincount(np.maximum(self.name[rows], 0), minlength=len(self.kineto.texts))
+        name_counts[0] = 0
         best, score = events[:0], 0
         for tid in np.unique(self.kineto.tid[events]):
             theirs = events[self.kineto.tid[events] == tid]
-            have = np.bincount(self.kineto.name[theirs], minlength=len(wanted))
-            common = int(np.minimum(have, wanted).sum())
+            have = np.bincount(self.kineto.name[theirs], minlength=len(name_counts))
+            common = int(np.minimum(have, name_counts).sum())
             if common > score:
                 best, score = theirs, common
         return best
 
     def _take(self, rule: str, rows: I64, events: I64) -> None:
         self.event_of[rows] = events
-        self.taken[events] = True
+        self.paired[events] = True
         if len(rows):
             self.rules[rule] = self.rules.get(rule, 0) + len(rows)

@@ -16,14 +16,10 @@ from chakrakit.sources.pytorch.joining import Join
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
 from chakrakit.trace.model import nested
 
-# Communication by the host itself, such as gloo's: what of its record is the transfer.
-#
-# A back end that moves tensors of a device through the host records one range around everything: the
-# copy to the host, the transfer, the copy back. The copies are rows of their own, with calls of the
-# device's runtime inside. What is left between them is the transfer, and only that depends on other
-# ranks and on the network.
-
-
+# Transfers by the host itself, such as gloo's. A back end that moves tensors of a device through the host
+# records one range around everything: the copy to the host, the transfer, the copy back. The copies are
+# separate rows, with calls of the device's runtime inside. What remains between them is the transfer,
+# and only that depends on other ranks and on the network.
 _BACK_END = re.compile(r"^(gloo|mpi|ucc):\w+")
 
 
@@ -47,8 +43,8 @@ def _longest_gap(kineto: Kineto, record: int) -> tuple[int, int]:
     if not (kineto.kind[inside] == Kind.CALL).any():
         return first, last  # tensors of the host; what else is inside has nothing to do with it
     inside = inside[np.argsort(kineto.start[inside], kind="stable")]
-    done = np.maximum.accumulate(kineto.end[inside])
-    begins = np.r_[first, done]
+    ended = np.maximum.accumulate(kineto.end[inside])
+    begins = np.r_[first, ended]
     ends = np.r_[kineto.start[inside], last]
     widest = int(np.argmax(ends - begins))
     return int(begins[widest]), int(max(ends[widest], begins[widest]))
@@ -58,14 +54,14 @@ Parts = tuple[NDArray[Any], ...]
 """event, operator, start, end, kind, process and thread (or device and stream) of some rows."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Timeline:
     """One row per node, in order of start (longer first), which is also the order of the trace.
 
     `event` and `operator` are the rows in Kineto and in the observer, -1 for none. Host rows have a
     `thread` (dense number), device rows a `lane`; the other is -1. `parent` is the row a host row
     runs inside of, or, for a device row, the row that launched it. `astray` marks host rows that
-    outlive what they began in: asynchronous work, which is no part of its thread's order.
+    outlive what they began in: asynchronous work, outside its thread's order.
     """
 
     event: I64
@@ -85,7 +81,7 @@ class Timeline:
 
     @property
     def duration(self) -> I64:
-        """Measured, with everything inside."""
+        """Measured durations, with everything inside the rows."""
         return self.end - self.start
 
     @property
@@ -121,8 +117,8 @@ class Timeline:
         length = np.minimum(self.end[inside], self.end[outer]) - self.start[inside]
         spent = np.zeros(len(self), np.int64)
         np.add.at(spent, outer, length)
-        own: I64 = np.maximum(self.duration - spent, 0)
-        return own
+        own_ns: I64 = np.maximum(self.duration - spent, 0)
+        return own_ns
 
     def is_leaf(self) -> Mask:
         """Host rows with nothing inside, and all device rows."""
@@ -156,7 +152,19 @@ def build_timeline(observer: Observer | None, kineto: Kineto | None, joined: Joi
     thread[~device], threads = _dense(pid[~device], tid[~device])
     lane[device], lanes = _dense(pid[device], tid[device])
     parent, astray = _nesting(thread, start, end, kind)
-    line = Timeline(event, operator, start, end, kind, thread, lane, parent, astray, threads, lanes)
+    line = Timeline(
+        event=event,
+        operator=operator,
+        start=start,
+        end=end,
+        kind=kind,
+        thread=thread,
+        lane=lane,
+        parent=parent,
+        astray=astray,
+        thread_names=threads,
+        lane_names=lanes,
+    )
     if kineto is None and observer is not None:
         _nest_as_written(line, observer)
     return line
@@ -200,17 +208,14 @@ def _nesting(thread: I32, start: I64, end: I64, kind: I8) -> tuple[I64, Mask]:
 
 
 def _nest_as_written(line: Timeline, observer: Observer) -> None:
-    """Without times, the observer's own parents are all there is."""
+    """Set parents as the observer wrote them, which is all there is without times."""
     row_of = np.full(len(observer), -1, np.int64)
     row_of[line.operator] = np.arange(len(line))
     ids = observer.id
     place = np.minimum(np.searchsorted(ids, observer.parent), len(ids) - 1)
-    known = ids[place] == observer.parent
-    outer = np.where(known, row_of[place], -1)[line.operator]
+    has_parent = ids[place] == observer.parent
+    outer = np.where(has_parent, row_of[place], -1)[line.operator]
     line.parent[:] = np.where(outer == np.arange(len(line)), -1, outer)
-
-
-# What a row is called and what it inherits from the rows around it.
 
 
 class RowNames:
@@ -255,13 +260,13 @@ def inherit(line: Timeline, values: I64) -> I64:
     open_rows = np.flatnonzero((out < 0) & (above >= 0))
     while len(open_rows):  # each look reaches twice as far up, however deep rows are nested
         outer = above[open_rows]
-        found = out[outer]
-        out[open_rows] = found
-        above[open_rows] = np.where(found < 0, above[outer], -1)
+        inherited = out[outer]
+        out[open_rows] = inherited
+        above[open_rows] = np.where(inherited < 0, above[outer], -1)
         open_rows = open_rows[above[open_rows] >= 0]
     return out
 
 
-def nearest(line: Timeline, chosen: Mask) -> I64:
-    """The nearest chosen row at or above each row; -1 for none."""
-    return inherit(line, np.where(chosen, np.arange(len(line)), -1))
+def nearest(line: Timeline, marked: Mask) -> I64:
+    """The nearest marked row at or above each row; -1 for none."""
+    return inherit(line, np.where(marked, np.arange(len(line)), -1))

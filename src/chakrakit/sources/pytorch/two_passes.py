@@ -1,4 +1,4 @@
-"""Two passes: times from a recording without the observer, structure from one with it."""
+"""Two passes: times from a recording without the observer, operators from one with it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def align_passes(observer: Observer, times: Kineto) -> Join:
 
     Steps are laid side by side in order (the observer's last one serves for all that follow), and
     within a step threads are, by order and name; the number in a step's own name does not count.
-    What ran on another thread than it was begun on is then paired by name alone. An operator may so
+    What ran on another thread than it was begun on is then paired by name alone. An operator may thus
     stand for several events; `event_of` holds the first.
     """
-    left, right = _common_names(observer, times)
+    observed_names, timed_names = _common_names(observer, times)
     operator_of = np.full(len(times), -1, np.int64)
     events = np.flatnonzero((times.kind == Kind.OPERATOR) | (times.kind == Kind.ANNOTATION))
     events = events[np.lexsort((-times.end[events], times.start[events]))]
@@ -31,10 +31,10 @@ def align_passes(observer: Observer, times: Kineto) -> Join:
         rows = observed[min(number, len(observed) - 1)]
         for tid in np.unique(observer.tid[rows]):
             mine = rows[observer.tid[rows] == tid]
-            theirs = _likest(left[mine], right, times.tid, step)
-            a, b = align(left[mine], right[theirs])
+            theirs = _likest(observed_names[mine], timed_names, times.tid, step)
+            a, b = align(observed_names[mine], timed_names[theirs])
             operator_of[theirs[b]] = mine[a]
-        _pair_leftovers(left, right, rows, step, operator_of)
+        _pair_leftovers(observed_names, timed_names, rows, step, operator_of)
     event_of = np.full(len(observer), -1, np.int64)
     paired = events[operator_of[events] >= 0][::-1]
     event_of[operator_of[paired]] = paired
@@ -50,15 +50,17 @@ def _observed_steps(observer: Observer) -> list[I64]:
     return [rows[(rows >= a) & (rows < b)] for a, b in pairwise([*marks, len(observer)])]
 
 
-def _pair_leftovers(left: I32, right: I32, rows: I64, events: I64, operator_of: I64) -> None:
+def _pair_leftovers(
+    observed_names: I32, timed_names: I32, rows: I64, events: I64, operator_of: I64
+) -> None:
     """The n-th open operator of a name is the n-th open event of that name."""
-    used = np.zeros(len(left), np.bool_)
+    used = np.zeros(len(observed_names), np.bool_)
     used[operator_of[events[operator_of[events] >= 0]]] = True
     waiting: dict[int, list[int]] = {}
     for row in rows[~used[rows]].tolist():
-        waiting.setdefault(int(left[row]), []).append(row)
+        waiting.setdefault(int(observed_names[row]), []).append(row)
     for event in events[operator_of[events] < 0].tolist():
-        same = waiting.get(int(right[event]))
+        same = waiting.get(int(timed_names[event]))
         if same:
             operator_of[event] = same.pop(0)
 
@@ -70,9 +72,9 @@ def _common_names(observer: Observer, times: Kineto) -> tuple[I32, I32]:
     def number(text: str) -> int:
         return numbers.setdefault(_STEP.sub("ProfilerStep#", text), len(numbers))
 
-    left = np.array([number(s) for s in observer.texts.strings], np.int32)
-    right = np.array([number(s) for s in times.texts.strings], np.int32)
-    return left[observer.name], right[times.name]
+    observed = np.array([number(s) for s in observer.texts.strings], np.int32)
+    timed = np.array([number(s) for s in times.texts.strings], np.int32)
+    return observed[observer.name], timed[times.name]
 
 
 def _steps(times: Kineto, events: I64) -> list[I64]:
@@ -85,14 +87,14 @@ def _steps(times: Kineto, events: I64) -> list[I64]:
     return [events[(start >= times.start[m]) & (start <= times.end[m])] for m in marks]
 
 
-def _likest(wanted: I32, names: I32, tids: I64, events: I64) -> I64:
+def _likest(thread_names: I32, names: I32, tids: I64, events: I64) -> I64:
     """Of all threads, the events of the one with most names in common."""
-    size = int(max(names.max(initial=0), wanted.max(initial=0))) + 1
-    want = np.bincount(wanted, minlength=size)
+    size = int(max(names.max(initial=0), thread_names.max(initial=0))) + 1
+    name_counts = np.bincount(thread_names, minlength=size)
     best, score = events[:0], 0
     for tid in np.unique(tids[events]):
         theirs = events[tids[events] == tid]
-        common = int(np.minimum(np.bincount(names[theirs], minlength=size), want).sum())
+        common = int(np.minimum(np.bincount(names[theirs], minlength=size), name_counts).sum())
         if common > score:
             best, score = theirs, common
     return best

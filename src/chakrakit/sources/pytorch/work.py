@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.operators import (
+    ArgumentTexts,
     Call,
     Cost,
-    Texts,
     cost_of,
     find_type,
     json_list,
@@ -56,7 +56,7 @@ def _on_products(name: str) -> bool:
 
 
 def _last_contractions(line: Timeline, names: RowNames) -> Mask:
-    """Contractions inside which there is no further one."""
+    """Matrix products, convolutions and attentions that contain no other."""
     out: Mask = (line.kind == Kind.OPERATOR) & line.is_host & names.where(_on_products)
     above = np.unique(line.parent[out])
     while len(above) and above[-1] >= 0:
@@ -66,7 +66,7 @@ def _last_contractions(line: Timeline, names: RowNames) -> Mask:
 
 
 def innermost(line: Timeline, names: RowNames) -> Mask:
-    """Host operators that leave their work to no other; views and allocations inside do not count."""
+    """Host operators that call no other, apart from views and allocations."""
     operators: Mask = (line.kind == Kind.OPERATOR) & line.is_host
     out = operators.copy()
     working = operators & names.where(touches_memory) & (line.parent >= 0) & ~line.astray
@@ -90,7 +90,7 @@ def _observed(observer: Observer, operator: I64) -> tuple[I64, I64]:
         shapes, types, strides, *results = (texts[n] for n in numbers)
         values = observer.in_values[row].as_py() if row >= 0 else ""
         return cost_of(
-            read_call(texts[name], shapes, types, strides, values, outputs=Texts(*results))
+            read_call(texts[name], shapes, types, strides, values, outputs=ArgumentTexts(*results))
         )
 
     keys = [observer.name[operator], *(columns[side][operator] for side in sides), special]
@@ -98,7 +98,7 @@ def _observed(observer: Observer, operator: I64) -> tuple[I64, I64]:
 
 
 def _from_dimensions(kineto: Kineto, event: I64) -> tuple[I64, I64]:
-    """(FLOPs, bytes) by what Kineto alone says; without types no bytes, and of lists of tensors nothing."""
+    """(FLOPs, bytes) from Kineto alone: no bytes without types, and nothing for lists of tensors."""
     texts, columns = kineto.texts, kineto.text_columns
     sides = ("in_dims", "in_types", "in_strides", "in_values")
 
@@ -112,11 +112,11 @@ def _from_dimensions(kineto: Kineto, event: I64) -> tuple[I64, I64]:
 
 
 def _kineto_call(name: str, dims: str, types: str, strides: str, values: str) -> Call:
-    """Kineto's texts in the observer's words: `float` is a `Tensor(float)`, `"[1, 1]"` is a list."""
+    """A call from Kineto's texts, put in the observer's form: `float` is a `Tensor(float)`."""
     kinds = [str(kind) for kind in json_list(types)] or ["float"] * len(json_list(dims))
-    named = [f"Tensor({kind})" if find_type(kind) else kind for kind in kinds]
-    told = [_plain(value) for value in json_list(values)]
-    return read_call(name, dims, _text(named), strides, _text(told))
+    typed = [f"Tensor({kind})" if find_type(kind) else kind for kind in kinds]
+    arguments = [_plain(value) for value in json_list(values)]
+    return read_call(name, dims, _text(typed), strides, _text(arguments))
 
 
 def _plain(value: Any) -> Any:
@@ -130,7 +130,7 @@ def _text(values: list[Any]) -> str:
 
 
 def _per_distinct(keys: Sequence[NDArray[Any]], ask: Callable[..., Cost]) -> tuple[I64, I64]:
-    """(FLOPs, bytes): one answer per distinct combination of keys, spread over all rows."""
+    """(FLOPs, bytes) by row, with `ask` called once per distinct combination of keys."""
     table = np.stack([np.asarray(k, np.int64) for k in keys], axis=1)
     if not len(table):
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -140,8 +140,8 @@ def _per_distinct(keys: Sequence[NDArray[Any]], ask: Callable[..., Cost]) -> tup
         _, mixed = np.unique(mixed * (int(number.max()) + 1) + number, return_inverse=True)
     _, first = np.unique(mixed, return_index=True)
     answers = [ask(*row) for row in table[first].tolist()]
-    found = np.array([(cost.ops, cost.bytes) for cost in answers], np.int64)[mixed]
-    return found[:, 0], found[:, 1]
+    work = np.array([(cost.ops, cost.bytes) for cost in answers], np.int64)[mixed]
+    return work[:, 0], work[:, 1]
 
 
 def _to_workers(line: Timeline, count: I64, moved: I64) -> tuple[I64, I64]:

@@ -1,4 +1,4 @@
-"""Columns of a rank's body, by the vocabulary."""
+"""The trace of one rank of an HLO program: its columns and edges."""
 
 from __future__ import annotations
 
@@ -13,33 +13,35 @@ from chakrakit.errors import FormatError
 from chakrakit.operators import dtype_name
 from chakrakit.sources.pytorch.read import whole
 from chakrakit.sources.xla.hlo import Module
-from chakrakit.sources.xla.rows import Program, Row, flops, moved
+from chakrakit.sources.xla.rows import HloProgram, ProgramRow, flops, moved
 from chakrakit.trace.model import EdgeKind, Edges, Metadata, NodeType, Trace
 
 VERSION = "chakrakit.xla.1"
 Pairs = tuple[tuple[int, int], ...]
 Ends = tuple[int | None, int | None]
 Peers = Mapping[Pairs, Ends]
-"""For each permutation, whom a rank hears from and whom it sends to."""
+"""For each permutation, the device a rank receives from and the one it sends to."""
 _CYCLES = re.compile(r"estimated_cycles\W+(\d+)")
 
 
-def body_of(program: Program, role: Callable[[Row], str], rank: int, peers: Peers) -> Trace:
+def body_of(
+    program: HloProgram, role: Callable[[ProgramRow], str], rank: int, peers: Peers
+) -> Trace:
     """The rows that a rank takes part in, as a Trace."""
-    kept: list[Row] = []
+    rows: list[ProgramRow] = []
     place: dict[int, int] = {}
     pairs: list[tuple[int, int]] = []
     for number, row in enumerate(program.rows):
         if row.pairs and peers[row.pairs][0 if row.type == NodeType.COMM_RECV_NODE else 1] is None:
             place[number] = place.get(number - 1, -1)
             continue
-        pairs += [(place[a], len(kept)) for a in row.after if place.get(a, -1) >= 0]
-        place[number] = len(kept)
-        kept.append(row)
+        pairs += [(place[a], len(rows)) for a in row.after if place.get(a, -1) >= 0]
+        place[number] = len(rows)
+        rows.append(row)
     both = np.array(sorted(set(pairs)), np.int32).reshape(-1, 2)
     edges = Edges.of(both[:, 0], both[:, 1], EdgeKind.TENSOR) if len(both) else None
     try:
-        columns = _columns(program.module, role, rank, kept, peers)
+        columns = _columns(program.module, role, rank, rows, peers)
     except (OverflowError, pa.ArrowInvalid):
         raise FormatError(
             f"{program.module.name}: work, sizes or ranks of an instruction do not fit into 64 bits"
@@ -48,7 +50,11 @@ def body_of(program: Program, role: Callable[[Row], str], rank: int, peers: Peer
 
 
 def _columns(
-    module: Module, role: Callable[[Row], str], rank: int, rows: list[Row], peers: Peers
+    module: Module,
+    role: Callable[[ProgramRow], str],
+    rank: int,
+    rows: list[ProgramRow],
+    peers: Peers,
 ) -> dict[str, Any]:
     columns = {
         "name": pa.array([r.name for r in rows], pa.string()),
@@ -69,20 +75,20 @@ def _columns(
     }
 
 
-def _phase(row: Row) -> str:
+def _phase(row: ProgramRow) -> str:
     return "backward" if "transpose(" in row.step.instruction.op_name else "forward"
 
 
-def _computes(row: Row) -> bool:
+def _computes(row: ProgramRow) -> bool:
     return row.type == NodeType.COMP_NODE
 
 
-def _dtype(row: Row) -> str:
+def _dtype(row: ProgramRow) -> str:
     return dtype_name(row.step.instruction.shape.first.dtype)
 
 
-def _computation(module: Module, rows: list[Row]) -> dict[str, pa.Array]:
-    """Columns of rows that compute; nothing for the others."""
+def _computation(module: Module, rows: list[ProgramRow]) -> dict[str, pa.Array]:
+    """Columns that only rows that compute have."""
     work = [_work(module, r) if _computes(r) else (None, None, None) for r in rows]
     kinds = [_op_type(module, r) if _computes(r) else None for r in rows]
     return {
@@ -94,8 +100,10 @@ def _computation(module: Module, rows: list[Row]) -> dict[str, pa.Array]:
     }
 
 
-def _communication(role: Callable[[Row], str], rows: list[Row]) -> dict[str, pa.Array]:
-    """Columns of rows that communicate; those of a group are collectives' alone."""
+def _communication(
+    role: Callable[[ProgramRow], str], rows: list[ProgramRow]
+) -> dict[str, pa.Array]:
+    """Columns that only rows that communicate have; only collectives have a group."""
     return {
         "comm_type": pa.array([r.kind if r.kind >= 0 else None for r in rows], pa.int64()),
         "comm_size": pa.array([None if _computes(r) else r.size for r in rows], pa.int64()),
@@ -105,7 +113,7 @@ def _communication(role: Callable[[Row], str], rows: list[Row]) -> dict[str, pa.
     }
 
 
-def _messages(rank: int, rows: list[Row], peers: Peers) -> dict[str, pa.Array]:
+def _messages(rank: int, rows: list[ProgramRow], peers: Peers) -> dict[str, pa.Array]:
     """Both ends of every message that this rank sends or receives, and its tag."""
     ends: list[tuple[int | None, int | None]] = []
     for row in rows:
@@ -122,7 +130,7 @@ def _messages(rank: int, rows: list[Row], peers: Peers) -> dict[str, pa.Array]:
     }
 
 
-def _work(module: Module, row: Row) -> tuple[int, int, int | None]:
+def _work(module: Module, row: ProgramRow) -> tuple[int, int, int | None]:
     if row.step.kind == "done":
         return 0, 0, None
     i = row.step.instruction
@@ -135,5 +143,5 @@ def _work(module: Module, row: Row) -> tuple[int, int, int | None]:
     )
 
 
-def _op_type(module: Module, row: Row) -> str:
+def _op_type(module: Module, row: ProgramRow) -> str:
     return "matmul" if flops(module, row.step.instruction, row.step.inside)[0] else "vector"

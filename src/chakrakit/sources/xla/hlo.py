@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from chakrakit.operators import TYPES
 
@@ -52,6 +52,7 @@ class Instruction:
     opcode: str
     shape: Shape
     operands: tuple[str, ...] = ()
+    _: KW_ONLY
     called: tuple[str, ...] = ()
     """Names of computations it calls; of a loop its condition and its body."""
     op_name: str = ""

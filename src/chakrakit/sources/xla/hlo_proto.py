@@ -1,4 +1,8 @@
-"""Protobuf's wire form, read field by field: enough for messages whose numbers are known."""
+"""HLO modules in protobuf's form: an HloProto (`.hlo.pb`) or an HloModuleProto.
+
+`WireMessage` reads any protobuf message by field numbers, without a schema; the numbers used here are those
+of XLA's hlo.proto and xla_data.proto.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from chakrakit.trace.model import wire
 Value = int | bytes
 
 
-class Message:
+class WireMessage:
     """The fields of a message by number, in their order; numbers are ints, all else bytes."""
 
     def __init__(self, data: bytes) -> None:
@@ -21,23 +25,23 @@ class Message:
 
     def integer(self, number: int, default: int = 0) -> int:
         """The last value of a varint field."""
-        found = self._fields.get(number)
-        return found[-1] if found and isinstance(found[-1], int) else default
+        values = self._fields.get(number)
+        return values[-1] if values and isinstance(values[-1], int) else default
 
     def text(self, number: int) -> str:
         """The last value of a string field."""
-        found = self._fields.get(number)
-        last = found[-1] if found else b""
+        values = self._fields.get(number)
+        last = values[-1] if values else b""
         return last.decode("utf-8", "replace") if isinstance(last, bytes) else ""
 
-    def messages(self, number: int) -> list[Message]:
+    def messages(self, number: int) -> list[WireMessage]:
         """All values of a message field."""
-        return [Message(v) for v in self._fields.get(number, ()) if isinstance(v, bytes)]
+        return [WireMessage(v) for v in self._fields.get(number, ()) if isinstance(v, bytes)]
 
-    def message(self, number: int) -> Message | None:
+    def message(self, number: int) -> WireMessage | None:
         """The last value of a message field."""
-        found = [v for v in self._fields.get(number, ()) if isinstance(v, bytes)]
-        return Message(found[-1]) if found else None
+        encoded = [v for v in self._fields.get(number, ()) if isinstance(v, bytes)]
+        return WireMessage(encoded[-1]) if encoded else None
 
     def raw(self, number: int) -> list[bytes]:
         """All values of a length-delimited field, as they are."""
@@ -62,16 +66,13 @@ def _packed(data: bytes) -> list[int]:
     return out
 
 
-# HLO modules in protobuf's form: an HloProto (`.hlo.pb`) or an HloModuleProto.
-
-
 _TYPES = {t.hlo_code: t.hlo for t in TYPES if t.hlo} | {13: "tuple", 14: "opaque", 17: "token"}
 """PrimitiveType of xla_data.proto."""
 
 
 def read_proto(data: bytes) -> Module:
-    """A module; a FormatError says what is missing."""
-    whole = Message(data)
+    """The module in some bytes; a FormatError says what is missing."""
+    whole = WireMessage(data)
     if _is_module(whole):
         return _module(whole, 0)
     inner = whole.message(1)
@@ -80,8 +81,8 @@ def read_proto(data: bytes) -> Module:
     return _module(inner, _allocated(whole.message(3)))
 
 
-def _is_module(message: Message) -> bool:
-    """Whether computations with instructions are inside, and the one the module begins with."""
+def _is_module(message: WireMessage) -> bool:
+    """Whether a message is a module: it has computations with instructions and names its entry."""
     try:
         listed = message.messages(3)
         names = {c.text(1) for c in listed if c.messages(2)}
@@ -90,43 +91,45 @@ def _is_module(message: Message) -> bool:
         return False
 
 
-def _module(message: Message, allocated: int) -> Module:
+def _module(message: WireMessage, allocated: int) -> Module:
     listed = message.messages(3)
     names = {c.integer(5): c.text(1) for c in listed}
     order = {
         e.integer(1): s.integers(1)
-        for e in (message.message(7) or Message(b"")).messages(1)
+        for e in (message.message(7) or WireMessage(b"")).messages(1)
         if (s := e.message(2)) is not None
     }
     computations = {c.text(1): _computation(c, names, order.get(c.integer(5), [])) for c in listed}
     entry = message.text(2) or names.get(message.integer(6), "")
     if entry not in computations:
         raise FormatError(f"the entry computation {entry!r} is not in the module")
-    found = Module(message.text(1), computations, entry, 1, bool(order), allocated)
-    found.devices = _devices(message, found)
-    return found
+    module = Module(message.text(1), computations, entry, 1, bool(order), allocated)
+    module.devices = _devices(message, module)
+    return module
 
 
-def _devices(message: Message, module: Module) -> int:
-    """From the device assignment, or the largest number that any group names."""
+def _devices(message: WireMessage, module: Module) -> int:
+    """How many devices a module is for: as its device assignment says, or as its groups name."""
     assigned = message.message(15)
-    told = assigned.integer(1, 1) * assigned.integer(2, 1) if assigned is not None else 1
-    return max(told, devices_named(module))
+    assigned_devices = (
+        assigned.integer(1, 1) * assigned.integer(2, 1) if assigned is not None else 1
+    )
+    return max(assigned_devices, devices_named(module))
 
 
 def devices_named(module: Module) -> int:
     """One more than the largest device that groups and permutations name."""
-    named = [
+    devices = [
         d
         for c in module.computations.values()
         for i in c.instructions
         for group in (*i.groups, *i.pairs)
         for d in group
     ]
-    return max(named, default=0) + 1
+    return max(devices, default=0) + 1
 
 
-def _computation(message: Message, names: dict[int, str], order: list[int]) -> Computation:
+def _computation(message: WireMessage, names: dict[int, str], order: list[int]) -> Computation:
     listed = {i.integer(35): i for i in message.messages(2)}
     inside = {number: i.text(1) for number, i in listed.items()}
     if set(order) != set(listed):
@@ -135,36 +138,36 @@ def _computation(message: Message, names: dict[int, str], order: list[int]) -> C
     return Computation(message.text(1), instructions, inside.get(message.integer(6), ""))
 
 
-def _instruction(m: Message, inside: dict[int, str], names: dict[int, str]) -> Instruction:
+def _instruction(m: WireMessage, inside: dict[int, str], names: dict[int, str]) -> Instruction:
     metadata, dot = m.message(7), m.message(30)
     convolution = m.message(16)
     return Instruction(
-        m.text(1),
-        m.text(2),
-        _shape(m.message(3)),
-        tuple(_known(inside, n, "operand") for n in m.integers(36)),
-        tuple(_known(names, n, "computation") for n in m.integers(38)),
-        metadata.text(2) if metadata else "",
-        m.integer(26, -1),
-        _groups(m),
-        tuple((p.integer(1), p.integer(2)) for p in m.messages(52)),
-        tuple(dot.integers(1)) if dot else (),
-        convolution.integer(4) if convolution else -1,
-        m.integer(9) if m.text(2) == "parameter" else -1,
-        m.integer(13) if m.text(2) == "get-tuple-element" else -1,
-        m.text(28),
-        tuple(_known(inside, n, "predecessor") for n in m.integers(37)),
-        m.text(43),
+        name=m.text(1),
+        opcode=m.text(2),
+        shape=_shape(m.message(3)),
+        operands=tuple(_name_of(inside, n, "operand") for n in m.integers(36)),
+        called=tuple(_name_of(names, n, "computation") for n in m.integers(38)),
+        op_name=metadata.text(2) if metadata else "",
+        channel=m.integer(26, -1),
+        groups=_groups(m),
+        pairs=tuple((p.integer(1), p.integer(2)) for p in m.messages(52)),
+        contracting=tuple(dot.integers(1)) if dot else (),
+        kernel_features=convolution.integer(4) if convolution else -1,
+        parameter=m.integer(9) if m.text(2) == "parameter" else -1,
+        index=m.integer(13) if m.text(2) == "get-tuple-element" else -1,
+        target=m.text(28),
+        after=tuple(_name_of(inside, n, "predecessor") for n in m.integers(37)),
+        backend=m.text(43),
     )
 
 
-def _known(names: dict[int, str], number: int, what: str) -> str:
+def _name_of(names: dict[int, str], number: int, role: str) -> str:
     if number not in names:
-        raise FormatError(f"{what} {number} is not in the module")
+        raise FormatError(f"{role} {number} is not in the module")
     return names[number]
 
 
-def _shape(m: Message | None) -> Shape:
+def _shape(m: WireMessage | None) -> Shape:
     if m is None:
         return Shape()
     kind = _TYPES.get(m.integer(2), "opaque")
@@ -173,12 +176,12 @@ def _shape(m: Message | None) -> Shape:
     return Shape(kind, tuple(m.integers(3)))
 
 
-def _groups(m: Message) -> Groups:
-    """Lists (49), a list of devices (87), the iota form (92), or axes of a mesh (93)."""
+def _groups(m: WireMessage) -> Groups:
+    """Replica groups: lists (field 49 or 87), the iota form (92), or axes of a mesh (93)."""
     listed, iota, mesh = m.message(87), m.message(92), m.message(93)
-    found = m.messages(49) or (listed.messages(1) if listed else [])
-    if found:
-        return tuple(tuple(g.integers(1)) for g in found)
+    lists = m.messages(49) or (listed.messages(1) if listed else [])
+    if lists:
+        return tuple(tuple(g.integers(1)) for g in lists)
     if mesh is not None:
         return _mesh(mesh)
     iota = iota or (listed.message(2) if listed else None)
@@ -187,8 +190,8 @@ def _groups(m: Message) -> Groups:
     return iota_groups((iota.integer(1), iota.integer(2)), iota.integers(3), iota.integers(4))
 
 
-def _mesh(m: Message) -> Groups:
-    """A mesh's axes with their sizes, and which of them, or which parts of them, a group spans."""
+def _mesh(m: WireMessage) -> Groups:
+    """Groups from a mesh's axes, and the axes or parts of axes that a group spans."""
     whole = m.message(1)
     sizes = [axis.integer(2, 1) for axis in whole.messages(1)] if whole else []
     order = tuple(whole.integers(2)) if whole else ()
@@ -199,8 +202,8 @@ def _mesh(m: Message) -> Groups:
     return mesh_groups(sizes, axes, order)
 
 
-def _allocated(assignment: Message | None) -> int:
-    """Bytes of all buffers but those of threads and constants."""
+def _allocated(assignment: WireMessage | None) -> int:
+    """Bytes of all buffers except thread-local ones and constants."""
     if assignment is None:
         return 0
     return sum(

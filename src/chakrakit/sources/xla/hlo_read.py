@@ -1,4 +1,4 @@
-"""HLO files of either form, plain or gzipped, told by their content."""
+"""HLO files, as text or as protobuf, recognised by their content."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_hlo(head: bytes) -> bool:
 
 
 def _inner(head: bytes) -> bytes:
-    """What is inside the first length-delimited field."""
+    """The bytes inside the first length-delimited field."""
     at = 1
     while at < len(head) and head[at] >= 0x80:
         at += 1
@@ -30,7 +30,7 @@ def _inner(head: bytes) -> bytes:
 
 
 def _begins_like_module(head: bytes) -> bool:
-    """Field 1, the module's name, then field 2, the entry's name: printable both."""
+    """Whether the bytes begin with field 1 and field 2, both printable: the names of module and entry."""
     at = 0
     for key in (0x0A, 0x12):
         if at + 1 >= len(head) or head[at] != key or not 0 < head[at + 1] < 0x80:
@@ -62,14 +62,16 @@ def parse_hlo(data: bytes, path: str = "") -> Module:
 
 
 def _check(module: Module) -> None:
-    """Sizes that no device has would only overflow later, and devices by the billion fill memory."""
+    """Refuse sizes that would overflow later, and so many devices that they would fill memory."""
     if not 0 < module.devices <= MOST_DEVICES:
         raise FormatError(f"{module.devices:,} devices; at most {MOST_DEVICES:,} are possible")
     for computation in module.computations.values():
         for i in computation.instructions:
             numbers = (i.shape.bytes, i.shape.elements, i.channel, i.parameter, i.index)
             if max(map(abs, numbers)) > LARGEST or _is_negative(i.shape):
-                raise FormatError(f"{i.name}: a size or number that cannot be ({i.shape!s:.60})")
+                raise FormatError(
+                    f"{i.name}: a size or number that is negative or too large ({i.shape!s:.60})"
+                )
 
 
 def _is_negative(shape: Shape) -> bool:

@@ -1,4 +1,4 @@
-"""Replica groups in both their forms: lists, and iota with a reshape and a transpose."""
+"""Replica groups in all their forms: lists, iota with a reshape and a transpose, and axes of a mesh."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from chakrakit.errors import FormatError
 
 Groups = tuple[tuple[int, ...], ...]
 MOST_DEVICES = 1 << 24
+"""16 million, far above any machine; groups list every device, so a damaged file could fill memory."""
 _IOTA = re.compile(r"^\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?$")
 _INNER = re.compile(r"\{([\d,\s]*)\}")
 
 
 def iota_groups(shape: Sequence[int], reshape: Sequence[int], order: Sequence[int]) -> Groups:
-    """`[4,2]<=[2,4]T(1,0)`: all devices, reshaped, transposed, cut into groups."""
+    """The groups of `[4,2]<=[2,4]T(1,0)`: all devices, reshaped, transposed, cut into groups."""
     count = math.prod(reshape)
     if count != math.prod(shape) or not 0 < count <= MOST_DEVICES:
         raise FormatError(f"replica groups {list(shape)}<={list(reshape)} do not fit each other")
     if order and sorted(order) != list(range(len(reshape))):
-        raise FormatError(f"replica groups are transposed by {list(order)}, which is no order")
+        raise FormatError(
+            f"replica groups are transposed by {list(order)}, which is not an order of its dimensions"
+        )
     devices = np.arange(count).reshape(tuple(reshape))
     if order:
         devices = devices.transpose(tuple(order))
@@ -34,7 +37,7 @@ def mesh_groups(
     axes: Sequence[tuple[int, tuple[int, int] | None]],
     order: Sequence[int] = (),
 ) -> Groups:
-    """Groups along axes of a mesh. An axis may be cut: (size before, size) of the part that is meant.
+    """Groups along axes of a mesh. An axis may be cut: (size before, size) of the part they span.
 
     `order` lists the devices of the mesh, where they are not 0, 1, and so on.
     """
@@ -61,7 +64,9 @@ def _cut(size: int, parts: Sequence[tuple[int, int] | None]) -> list[tuple[int, 
         return [(size, True)]
     before, inner = part
     if before < 1 or inner < 1 or size % (before * inner):
-        raise FormatError(f"a part {before}:{inner} of an axis of {size}")
+        raise FormatError(
+            f"replica groups span part {before}:{inner} of an axis of {size}, which does not divide it"
+        )
     return [(before, False), (inner, True), (size // (before * inner), False)]
 
 
@@ -73,7 +78,7 @@ _USED = re.compile(r"['\"]?([A-Za-z_][\w.]*)['\"]?(?::\((\d+)\)(\d+))?")
 def _parse_mesh(text: str) -> Groups:
     match = _MESH.match(text)
     if match is None:
-        raise FormatError(f"replica groups {text[:80]!r} are of a form not known here")
+        raise FormatError(f"replica groups {text[:80]!r} are in an unknown form")
     axes = _AXIS.findall(match[1])
     names = [name for name, _ in axes]
     used = [
@@ -93,16 +98,16 @@ def parse_groups(text: str) -> Groups:
     if match:
         shape, reshape, order = (_numbers(g or "") for g in match.groups())
         return iota_groups(shape, reshape, order)
-    found = _INNER.findall(text[1:-1])
-    return tuple(tuple(_numbers(g)) for g in found if g.strip())
+    lists = _INNER.findall(text[1:-1])
+    return tuple(tuple(_numbers(g)) for g in lists if g.strip())
 
 
 def parse_pairs(text: str) -> tuple[tuple[int, int], ...]:
     """`{{0,1},{1,2}}`: sources and targets."""
-    found = [tuple(_numbers(g)) for g in _INNER.findall(text.strip()[1:-1])]
-    if any(len(p) != 2 for p in found):
+    pairs = [tuple(_numbers(g)) for g in _INNER.findall(text.strip()[1:-1])]
+    if any(len(p) != 2 for p in pairs):
         raise FormatError(f"source_target_pairs {text[:80]!r} are not pairs")
-    return tuple((p[0], p[1]) for p in found)
+    return tuple((p[0], p[1]) for p in pairs)
 
 
 def _numbers(text: str) -> list[int]:

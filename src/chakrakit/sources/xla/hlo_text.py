@@ -30,7 +30,7 @@ _CALLS = (
 
 
 def read_text(text: str) -> Module:
-    """A module; a FormatError names the line that cannot be read."""
+    """The module in a text; a FormatError names the line that cannot be read."""
     head = _MODULE.search(text)
     if head is None:
         raise FormatError("no line starts with HloModule; this is not HLO text")
@@ -43,13 +43,13 @@ def read_text(text: str) -> Module:
             entry = opened[2] if opened[1] else entry
         elif line.startswith("}"):
             current = None
-        elif current is not None and (found := _INSTRUCTION.match(line)):
+        elif current is not None and (match := _INSTRUCTION.match(line)):
             try:
-                current.instructions.append(_instruction(found[2], found[3]))
+                current.instructions.append(_instruction(match[2], match[3]))
             except (ValueError, IndexError) as error:
                 raise FormatError(f"line {number}: {str(error) or 'cannot be read'}") from None
-            if found[1]:
-                current.root = found[2]
+            if match[1]:
+                current.root = match[2]
     if entry not in computations:
         raise FormatError("no ENTRY computation; the text is not a whole HLO module")
     return _finished(head, computations, entry)
@@ -61,11 +61,11 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _finished(head: re.Match[str], computations: dict[str, Computation], entry: str) -> Module:
     module = Module(head[1], computations, entry, 1, "is_scheduled=true" in head[2])
-    told = 1
-    for what in ("replica_count", "num_partitions"):
-        found = re.search(rf"\b{what}=(\d+)", head[2])
-        told *= int(found[1]) if found else 1
-    module.devices = max(told, devices_named(module))
+    stated_devices = 1
+    for attribute in ("replica_count", "num_partitions"):
+        match = re.search(rf"\b{attribute}=(\d+)", head[2])
+        stated_devices *= int(match[1]) if match else 1
+    module.devices = max(stated_devices, devices_named(module))
     for computation in computations.values():
         if not computation.root and computation.instructions:
             computation.root = computation.instructions[-1].name
@@ -81,22 +81,22 @@ def _instruction(name: str, rest: str) -> Instruction:
     attributes = dict(_attributes(rest[end + 1 :]))
     opcode, inner = opened[1], rest[opened.end() : end]
     return Instruction(
-        name,
-        opcode,
-        shape,
-        () if opcode in ("parameter", "constant") else _operands(inner),
-        tuple(n for key in _CALLS if key in attributes for n in _names(attributes[key])),
-        _metadata(attributes.get("metadata", "")),
-        int(attributes.get("channel_id", -1)),
-        parse_groups(attributes.get("replica_groups", "{}")),
-        parse_pairs(attributes.get("source_target_pairs", "{}")),
-        _braced(attributes.get("lhs_contracting_dims", "")),
-        _features(attributes.get("dim_labels", "")),
-        int(inner) if opcode == "parameter" else -1,
-        int(attributes.get("index", -1)),
-        attributes.get("custom_call_target", "").strip('"'),
-        tuple(_names(attributes.get("control-predecessors", ""))),
-        attributes.get("backend_config", ""),
+        name=name,
+        opcode=opcode,
+        shape=shape,
+        operands=() if opcode in ("parameter", "constant") else _operands(inner),
+        called=tuple(n for key in _CALLS if key in attributes for n in _names(attributes[key])),
+        op_name=_metadata(attributes.get("metadata", "")),
+        channel=int(attributes.get("channel_id", -1)),
+        groups=parse_groups(attributes.get("replica_groups", "{}")),
+        pairs=parse_pairs(attributes.get("source_target_pairs", "{}")),
+        contracting=_braced(attributes.get("lhs_contracting_dims", "")),
+        kernel_features=_features(attributes.get("dim_labels", "")),
+        parameter=int(inner) if opcode == "parameter" else -1,
+        index=int(attributes.get("index", -1)),
+        target=attributes.get("custom_call_target", "").strip('"'),
+        after=tuple(_names(attributes.get("control-predecessors", ""))),
+        backend=attributes.get("backend_config", ""),
     )
 
 
@@ -105,15 +105,15 @@ def _shape(text: str, at: int) -> tuple[Shape, int]:
     while text[at] == " ":
         at += 1
     if text[at] != "(":
-        found = _ARRAY.match(text, at)
-        if found is None:
+        array = _ARRAY.match(text, at)
+        if array is None:
             word = re.match(r"(token|opaque)\[\]", text[at:])
             if word is None:
                 raise ValueError(f"no shape in {text[at : at + 40]!r}")
             return Shape(word[1]), at + word.end()
-        dims = tuple(int(d.strip().lstrip("<=")) for d in found[2].split(",") if d.strip())
-        kind = found[1] if found[1] in BITS else "opaque"
-        return Shape(kind, dims), _after_layout(text, found.end())
+        dims = tuple(int(d.strip().lstrip("<=")) for d in array[2].split(",") if d.strip())
+        kind = array[1] if array[1] in BITS else "opaque"
+        return Shape(kind, dims), _after_layout(text, array.end())
     parts, at = [], at + 1
     while text[at] != ")":
         if text[at] in ", ":
@@ -125,12 +125,12 @@ def _shape(text: str, at: int) -> tuple[Shape, int]:
 
 
 def _after_layout(text: str, at: int) -> int:
-    """Layouts with tiles hold parentheses and may nest; braces are what ends them."""
+    """The place after a layout in braces, which may hold other brackets; `at` if there is none."""
     return _closing(text, at) + 1 if at < len(text) and text[at] == "{" else at
 
 
 def _closing(text: str, at: int) -> int:
-    """The place of the bracket that closes the one here; strings are passed over."""
+    """The place of the bracket that closes the one at `at`; brackets in strings do not count."""
     depth, i = 0, at
     while i < len(text):
         character = text[i]
@@ -180,13 +180,13 @@ def _operands(text: str) -> tuple[str, ...]:
 
 
 def _names(text: str) -> list[str]:
-    found = _NAME.findall(text)
-    return found or [n.strip() for n in text.strip("{}").split(",") if n.strip()]
+    names = _NAME.findall(text)
+    return names or [n.strip() for n in text.strip("{}").split(",") if n.strip()]
 
 
 def _metadata(text: str) -> str:
-    found = re.search(r'op_name="((?:[^"\\]|\\.)*)"', text)
-    return found[1] if found else ""
+    match = re.search(r'op_name="((?:[^"\\]|\\.)*)"', text)
+    return match[1] if match else ""
 
 
 def _braced(text: str) -> tuple[int, ...]:
@@ -194,6 +194,6 @@ def _braced(text: str) -> tuple[int, ...]:
 
 
 def _features(labels: str) -> int:
-    """Of `b01f_01io->b01f`: where in the kernel the output features are."""
+    """The kernel's dimension of output features: 3 in `b01f_01io->b01f`."""
     kernel = labels.partition("->")[0].partition("_")[2]
     return kernel.find("o")

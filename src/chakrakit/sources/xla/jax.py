@@ -1,4 +1,7 @@
-"""Arguments without values: `f32[16,1024]`, cut over a mesh as in `f32[16,1024]@x,y`."""
+"""`capture_jax`: a JAX function compiled for a mesh of devices, and the compiled program as traces.
+
+Arguments are given without values: `f32[16,1024]`, or sharded over a mesh as in `f32[16,1024]@x,y`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from chakrakit.sources.capture.folding import CaptureReport, CollectiveFigures, 
 from chakrakit.sources.xla.hlo import Module
 from chakrakit.sources.xla.hlo_read import parse_hlo
 from chakrakit.sources.xla.program import Bound
-from chakrakit.sources.xla.rows import Program, flops, program_of
+from chakrakit.sources.xla.rows import HloProgram, flops, program_of
 from chakrakit.trace.model import CollectiveType, NodeType
 from chakrakit.trace.sets import Card, TraceSet
 from chakrakit.trace.storage import write
@@ -56,7 +59,7 @@ def _axes(text: str, mesh: Any) -> Any:
 
 
 def abstract(value: Any, mesh: Any) -> Any:
-    """Any way to say an argument: text, (shape, type), an array, a struct; nests of them."""
+    """An argument without values, from a text, a shape, an array or a struct, or a nest of them."""
     import jax
     import numpy as np
 
@@ -73,9 +76,6 @@ def abstract(value: Any, mesh: Any) -> Any:
     return jax.tree.map(one, value, is_leaf=lambda x: isinstance(x, str))
 
 
-# Meshes of devices by their shape, and as many devices as that takes.
-
-
 _NAMES = ("x", "y", "z", "w")
 _SHAPE = re.compile(r"^\d+(x\d+)*$")
 _NAMED = re.compile(r"^([A-Za-z_]\w*)[=:](\d+)$")
@@ -87,15 +87,15 @@ def parse_mesh(text: str) -> dict[str, int]:
         sizes = [int(s) for s in text.split("x")]
         if len(sizes) <= len(_NAMES) and min(sizes) > 0:
             return dict(zip(_NAMES, sizes, strict=False))
-    found = [_NAMED.match(part.strip()) for part in text.split(",")]
-    axes = {m[1]: int(m[2]) for m in found if m}
-    if len(axes) != len(found) or min(axes.values(), default=0) < 1:
+    matches = [_NAMED.match(part.strip()) for part in text.split(",")]
+    axes = {m[1]: int(m[2]) for m in matches if m}
+    if len(axes) != len(matches) or min(axes.values(), default=0) < 1:
         raise ConfigError(f"mesh {text!r}; give a shape such as 4x4, or data=4,model=4")
     return axes
 
 
 def make_mesh(axes: dict[str, int], topology: str = "") -> Any:
-    """A jax Mesh of that many devices: a TPU topology's, or those there are, or CPUs made for it."""
+    """A jax Mesh with these axes: of a TPU topology's devices, of those present, or of CPUs made for it."""
     count = math.prod(axes.values())
     devices = _topology(topology, count) if topology else _devices(count)
     import numpy as np
@@ -124,20 +124,17 @@ def _topology(name: str, count: int) -> list[Any]:
     from jax.experimental import topologies
 
     try:
-        found = topologies.get_topology_desc(platform="tpu", topology_name=name)
+        description = topologies.get_topology_desc(platform="tpu", topology_name=name)
     except Exception as error:  # whatever libtpu says, or that it is not there
         raise ConfigError(
             f"no TPU topology {name!r}: {str(error).splitlines()[0]}; it needs libtpu installed"
         ) from None
-    devices = list(found.devices)
+    devices = list(description.devices)
     if len(devices) < count:
         raise ConfigError(
             f"topology {name} has {len(devices)} devices and the mesh {count}; give a smaller --mesh"
         )
     return devices
-
-
-# `capture_jax`: a JAX function compiled for a mesh, and what it was compiled to as traces.
 
 
 def capture_jax(
@@ -161,17 +158,17 @@ def capture_jax(
 
 
 def _compiled(fn: Any, shapes: Sequence[Any], mesh: Any) -> Module:
-    """The scheduled module, by way of its protobuf form."""
+    """The module that a function is compiled to, read from its protobuf form."""
     import jax
 
     with _set_mesh(mesh):
         if not hasattr(fn, "compile") and not hasattr(fn, "runtime_executable"):
             arguments = [abstract(s, mesh) for s in shapes]
-            given = {"mesh": mesh} if _wants_mesh(fn) else {}
+            static = {"mesh": mesh} if _wants_mesh(fn) else {}
             jitted = (
-                fn if hasattr(fn, "lower") else jax.jit(fn, static_argnames=tuple(given) or None)
+                fn if hasattr(fn, "lower") else jax.jit(fn, static_argnames=tuple(static) or None)
             )
-            fn = jitted.lower(*arguments, **given)
+            fn = jitted.lower(*arguments, **static)
         compiled = fn.compile() if hasattr(fn, "compile") else fn
     modules = compiled.runtime_executable().hlo_modules()
     module = parse_hlo(modules[0].as_serialized_hlo_module_proto(), "the compiled module")
@@ -195,18 +192,18 @@ def _wants_mesh(fn: Any) -> bool:
 
 def _memory(compiled: Any) -> int:
     try:
-        found = compiled.memory_analysis()
+        sizes = compiled.memory_analysis()
         return int(
-            found.argument_size_in_bytes
-            + found.output_size_in_bytes
-            + found.temp_size_in_bytes
-            - found.alias_size_in_bytes
+            sizes.argument_size_in_bytes
+            + sizes.output_size_in_bytes
+            + sizes.temp_size_in_bytes
+            - sizes.alias_size_in_bytes
         )
     except (AttributeError, NotImplementedError, RuntimeError):
         return 0  # a back end that does not say
 
 
-def _report(program: Program, bound: Bound, traces: TraceSet) -> CaptureReport:
+def _report(program: HloProgram, bound: Bound, traces: TraceSet) -> CaptureReport:
     dense = sum(
         flops(program.module, r.step.instruction, r.step.inside)[0]
         for r in program.rows
@@ -239,7 +236,7 @@ def capture_jax_command(
     mesh: str,
     topology: str = "",
 ) -> CaptureReport:
-    """`chakra capture --jax MODULE:FUNCTION --mesh 4x4 SHAPES`."""
+    """Capture as `chakra capture --jax MODULE:FUNCTION --mesh 4x4 SHAPES` does."""
     if find_spec("jax") is None:
         raise MissingExtra("capturing JAX programs", "jax")
     name, sign, function = target.partition(":")
@@ -253,10 +250,10 @@ def capture_jax_command(
                 raise ConfigError(f"{name} has no {part!r}")
             fn = getattr(fn, part)
         if not shapes and not hasattr(fn, "compile"):
-            fn, given = _made(fn, grid)
+            fn, arguments = _called(fn, grid)
         else:
-            given = list(shapes)
-        traces, report = capture_jax(fn, *given, mesh=grid)
+            arguments = list(shapes)
+        traces, report = capture_jax(fn, *arguments, mesh=grid)
     if output is not None:
         write(traces, output)
     return report
@@ -264,7 +261,7 @@ def capture_jax_command(
 
 @contextmanager
 def _failing_in(name: str) -> Iterator[None]:
-    """Says in two lines, with a line of the user's, what failed in their program."""
+    """Turns an error of the user's program into two lines that name the line it came from."""
     try:
         yield
     except ChakraError:
@@ -272,12 +269,18 @@ def _failing_in(name: str) -> Iterator[None]:
     except Exception as error:  # whatever a program may raise
         ours = (str(Path(__file__).parents[2]), sysconfig.get_path("stdlib"), "<")
         frames = traceback.extract_tb(error.__traceback__)
-        own = [
+        program_frames = [
             f for f in frames if not f.filename.startswith(ours) and "-packages" not in f.filename
         ]
-        where = f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else name
-        said = str(error).strip().partition("\n")[0]
-        raise ConfigError(f"{where}: the program failed\n{type(error).__name__}: {said}") from None
+        where = (
+            f"{Path(program_frames[-1].filename).name}:{program_frames[-1].lineno}"
+            if program_frames
+            else name
+        )
+        message = str(error).strip().partition("\n")[0]
+        raise ConfigError(
+            f"{where}: the program failed\n{type(error).__name__}: {message}"
+        ) from None
 
 
 def _imported(name: str) -> Any:
@@ -295,15 +298,15 @@ def _imported(name: str) -> Any:
         raise ConfigError(f"cannot import {name!r}: {error}") from None
 
 
-def _made(fn: Any, mesh: Any) -> tuple[Any, list[Any]]:
-    """A function without shapes makes what is captured: a jitted function and its arguments."""
+def _called(fn: Any, mesh: Any) -> tuple[Any, list[Any]]:
+    """Calls a function given without shapes, which must return a jitted function and its arguments."""
     with _set_mesh(mesh):
-        made = fn(mesh) if inspect.signature(fn).parameters else fn()
-    if hasattr(made, "compile") or hasattr(made, "runtime_executable"):
-        return made, []
-    if isinstance(made, tuple) and made and callable(made[0]):
-        single = len(made) == 2 and isinstance(made[1], (tuple, list))
-        return made[0], list(made[1]) if single else list(made[1:])
+        returned = fn(mesh) if inspect.signature(fn).parameters else fn()
+    if hasattr(returned, "compile") or hasattr(returned, "runtime_executable"):
+        return returned, []
+    if isinstance(returned, tuple) and returned and callable(returned[0]):
+        single = len(returned) == 2 and isinstance(returned[1], (tuple, list))
+        return returned[0], list(returned[1]) if single else list(returned[1:])
     raise ConfigError(
         "the function gave neither (function, arguments) nor a lowered program; give the shapes of its "
         "arguments, such as f32[16,1024]@x,-, or let it return one of these"

@@ -1,4 +1,4 @@
-"""Devices as ranks: which groups and peers each has, and which of them share a body."""
+"""The devices of an HLO program as ranks: the groups and peers of each, and which ranks share a body."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from chakrakit.sources.xla.columns import body_of
 from chakrakit.sources.xla.hlo import Module
-from chakrakit.sources.xla.rows import Program, Row, program_of
+from chakrakit.sources.xla.rows import HloProgram, ProgramRow, program_of
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, TraceSet
@@ -19,9 +19,9 @@ def traces_of(module: Module, card: Card | None = None) -> TraceSet:
 
 
 class Bound:
-    """Ranks of a program: which groups and peers each has, and which ranks share a body."""
+    """A program with its ranks: the groups and peers of each, and which ranks share a body."""
 
-    def __init__(self, program: Program, card: Card) -> None:
+    def __init__(self, program: HloProgram, card: Card) -> None:
         self.program, self.card = program, card
         self.devices = program.module.devices
         self._roles: dict[tuple[tuple[int, ...], ...], str] = {}
@@ -42,7 +42,7 @@ class Bound:
         self._names[role] = names
         self.groups |= dict(zip(names, groups, strict=True))
 
-    def role(self, row: Row) -> str:
+    def role(self, row: ProgramRow) -> str:
         """What a row's group is called in every body."""
         return self._roles[self._whole(row.groups)]
 
@@ -54,13 +54,13 @@ class Bound:
         for rank in range(self.devices):
             ends = self._ends(rank)
             key = tuple((s is None, d is None) for s, d in ends)
-            known = first.get(key)
-            peers = _renamed(known[1], ends, rank) if known else None
-            if known is None or peers is None:
-                first[key] = known = (len(bodies), dict(enumerate(_flat(ends, rank))))
+            shared = first.get(key)
+            peers = _renamed(shared[1], ends, rank) if shared else None
+            if shared is None or peers is None:
+                first[key] = shared = (len(bodies), dict(enumerate(_flat(ends, rank))))
                 bodies.append(self._body(rank, ends))
                 peers = {}
-            bindings[rank] = Binding(known[0], self._own_groups(rank), peers)
+            bindings[rank] = Binding(shared[0], self._own_groups(rank), peers)
         return TraceSet(bodies, bindings, Groups(self.groups), self.card)
 
     def _own_groups(self, rank: int) -> dict[str, str]:
@@ -72,19 +72,19 @@ class Bound:
         return out
 
     def _ends(self, rank: int) -> list[tuple[int | None, int | None]]:
-        """For each distinct permutation, whom a rank hears from and whom it sends to."""
-        seen = dict.fromkeys(r.pairs for r in self.program.rows if r.pairs)
+        """For each distinct permutation, the device a rank receives from and the one it sends to."""
+        permutations = dict.fromkeys(r.pairs for r in self.program.rows if r.pairs)
         return [
             (
                 next((s for s, d in pairs if d == rank), None),
                 next((d for s, d in pairs if s == rank), None),
             )
-            for pairs in seen
+            for pairs in permutations
         ]
 
     def _body(self, rank: int, ends: list[tuple[int | None, int | None]]) -> Trace:
-        seen = list(dict.fromkeys(r.pairs for r in self.program.rows if r.pairs))
-        peers = dict(zip(seen, ends, strict=True))
+        permutations = list(dict.fromkeys(r.pairs for r in self.program.rows if r.pairs))
+        peers = dict(zip(permutations, ends, strict=True))
         return body_of(self.program, self.role, rank, peers)
 
 
@@ -95,9 +95,9 @@ def _flat(ends: Sequence[tuple[int | None, int | None]], rank: int) -> list[int]
 def _renamed(
     first: dict[int, int], ends: Sequence[tuple[int | None, int | None]], rank: int
 ) -> dict[int, int] | None:
-    """Who a body's peers are for another rank; None where one of them would have to be two."""
+    """For each peer in a body, the one `rank` has instead; None if one would stand for two."""
     out: dict[int, int] = {}
-    for place, own in enumerate(_flat(ends, rank)):
-        if first[place] >= 0 and out.setdefault(first[place], own) != own:
+    for place, peer in enumerate(_flat(ends, rank)):
+        if first[place] >= 0 and out.setdefault(first[place], peer) != peer:
             return None
     return out if len(first) > 1 else {}

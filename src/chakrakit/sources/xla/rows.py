@@ -1,11 +1,14 @@
-"""Rows: the nodes of a module before they belong to a rank."""
+"""A module as rows, its nodes before they belong to a rank: work, order, memory, communication.
+
+Calls are inlined, loops unrolled, and results followed through tuples (`Unrolled`).
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
 
 from chakrakit.errors import FormatError
@@ -14,15 +17,13 @@ from chakrakit.sources.xla.hlo import Computation, Instruction, Module
 from chakrakit.trace.model import CollectiveType, NodeType
 
 # Work of HLO instructions: floating-point operations and bytes, counted as XLA's cost analysis does.
-
-
 _LIBRARY = re.compile(r"gemm|matmul", re.I)
 """Libraries' matrix products, as `__cublas$gemm`."""
 _CONTRACTED = re.compile(r"lhs_contracting_dimensions\W+\[([^\]]*)\]")
 
 
 def flops(module: Module, instruction: Instruction, inside: Computation) -> tuple[int, int]:
-    """(of dots and convolutions, of everything else) of one instruction with all that it calls."""
+    """FLOPs of one instruction with all that it calls: (of dots and convolutions, of everything else)."""
     if instruction.opcode == "fusion":
         return _of_called(module, instruction)
     shapes = {i.name: i.shape for i in inside.instructions}
@@ -49,8 +50,8 @@ def flops(module: Module, instruction: Instruction, inside: Computation) -> tupl
 
 
 def _of_called(module: Module, instruction: Instruction) -> tuple[int, int]:
-    found = [_of_computation(module, name) for name in instruction.called]
-    return sum(f[0] for f in found), sum(f[1] for f in found)
+    work = [_of_computation(module, name) for name in instruction.called]
+    return sum(f[0] for f in work), sum(f[1] for f in work)
 
 
 @lru_cache(1 << 12)
@@ -58,16 +59,16 @@ def _of_computation(module: Module, name: str) -> tuple[int, int]:
     """Work of everything in a computation; many fusions call the same one."""
     computation = module.computations.get(name) or Computation(name)
     try:
-        found = [flops(module, inner, computation) for inner in computation.instructions]
+        work = [flops(module, inner, computation) for inner in computation.instructions]
     except RecursionError:
         raise FormatError(f"{name}: fusions call themselves, or are nested too deep") from None
-    return sum(f[0] for f in found), sum(f[1] for f in found)
+    return sum(f[0] for f in work), sum(f[1] for f in work)
 
 
 def moved(instruction: Instruction, sizes: dict[str, int]) -> int:
     """Bytes read and written: operands and result, each once.
 
-    A slice reads what it gives, and an update in place writes what it is given.
+    A slice reads as much as its result, and an update in place writes as much as the update.
     """
     if instruction.opcode in ("dynamic-slice", "slice", "gather"):
         return 2 * instruction.shape.bytes
@@ -76,26 +77,24 @@ def moved(instruction: Instruction, sizes: dict[str, int]) -> int:
     return instruction.shape.bytes + sum(sizes.get(o, 0) for o in instruction.operands)
 
 
-# A module as one list of steps: calls inlined, loops unrolled, results followed through tuples.
-
-
 MOST_STEPS = 5_000_000
+"""Instructions of one program once loops are unrolled; more would take gigabytes of rows."""
 _TRIPS = re.compile(r"known_trip_count\W+n\W+(\d+)")
 _COLLECTIVE = re.compile(
     r"^(all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|"
     r"collective-broadcast)(-start|-done)?$"
 )
-Source = frozenset[int]
-_NOBODY: Source = frozenset()
+RunNumbers = frozenset[int]
+_NOBODY: RunNumbers = frozenset()
 
 
 @dataclass(eq=False)
-class Step:
-    """One instruction as it runs once. `after` are steps; `inside` is where its operands are found."""
+class InstructionRun:
+    """One run of an instruction. `after` numbers the runs before it; `inside` defines its operands."""
 
     instruction: Instruction
     inside: Computation
-    after: Source
+    after: RunNumbers
     kind: str = "compute"
     """compute, collective, start or done."""
     collective: Instruction | None = None
@@ -104,13 +103,13 @@ class Step:
 
 @dataclass(eq=False)
 class _Value:
-    """Who made a value, and for a tuple who made its parts."""
+    """The runs that made a value, and for a tuple those that made its parts."""
 
-    made_by: Source = _NOBODY
+    made_by: RunNumbers = _NOBODY
     parts: list[_Value] = field(default_factory=list)
 
     @property
-    def all(self) -> Source:
+    def all(self) -> RunNumbers:
         return self.made_by.union(*(p.all for p in self.parts)) if self.parts else self.made_by
 
     def part(self, index: int) -> _Value:
@@ -126,7 +125,7 @@ class Unrolled:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.steps: list[Step] = []
+        self.steps: list[InstructionRun] = []
         self._runs = 0
         self.warnings: dict[str, None] = {}
         self._run(module.main, [_Value() for _ in module.main.instructions], 0)
@@ -170,14 +169,14 @@ class Unrolled:
         if i.opcode == "conditional":
             self.warnings.setdefault(f"{i.name}: of a conditional the first branch is taken")
             return self._run(self._computation(i.called[0]), operands[1:2] or operands, depth + 1)
-        found = _TRIPS.search(i.backend)
-        if found is None:
+        trip_count = _TRIPS.search(i.backend)
+        if trip_count is None:
             self.warnings.setdefault(
                 f"{i.name}: how often the loop runs is not known; once is taken"
             )
         state = operands[0] if operands else _Value()
         body = self._computation(self._body(i))
-        trips = int(found[1]) if found else 1
+        trips = int(trip_count[1]) if trip_count else 1
         self._check(
             trips * max(1, sum(opcode_work(x.opcode) is not Work.VIEW for x in body.instructions))
         )
@@ -186,12 +185,12 @@ class Unrolled:
         return state
 
     def _check(self, more: int) -> None:
-        """Before a loop is repeated rather than after."""
+        """Refuse programs that are too long, before a loop is repeated rather than after."""
         if len(self.steps) + more > MOST_STEPS:
             raise FormatError(f"more than {MOST_STEPS:,} instructions once loops are unrolled")
 
     def _body(self, i: Instruction) -> str:
-        """The one of the two computations of a loop that does not give a truth value."""
+        """The loop's body: of its two computations the one that does not return a truth value."""
         for name in i.called:
             computation = self._computation(name)
             root = computation.by_name().get(computation.root)
@@ -211,7 +210,7 @@ class Unrolled:
         self._check(1)
         before = [*(o.all for o in operands), *(values[a].all for a in i.after if a in values)]
         kind, collective = self._kind(i)
-        self.steps.append(Step(i, inside, _NOBODY.union(*before), kind, collective))
+        self.steps.append(InstructionRun(i, inside, _NOBODY.union(*before), kind, collective))
         return _Value(frozenset((len(self.steps) - 1,)))
 
     def _kind(self, i: Instruction) -> tuple[str, Instruction | None]:
@@ -233,12 +232,12 @@ class Unrolled:
         return None
 
 
-# Memory of a scheduled module: results live from where they are made to where they are last read.
+def memory_of(module: Module, steps: Sequence[InstructionRun]) -> tuple[list[int], list[int], int]:
+    """Bytes each step allocates and frees, and the peak.
 
-
-def memory_of(module: Module, steps: Sequence[Step]) -> tuple[list[int], list[int], int]:
-    """Bytes each step allocates and frees, and the peak; arguments are held throughout."""
-    held = sum(i.shape.bytes for i in module.main.instructions if i.opcode == "parameter")
+    Results live until they are last read, arguments throughout.
+    """
+    argument_bytes = sum(i.shape.bytes for i in module.main.instructions if i.opcode == "parameter")
     last = {a: n for n, step in enumerate(steps) for a in step.after}
     alloc, free = [0] * len(steps), [0] * len(steps)
     for number, step in enumerate(steps):
@@ -246,13 +245,13 @@ def memory_of(module: Module, steps: Sequence[Step]) -> tuple[list[int], list[in
         alloc[number] = size
         if number in last:
             free[last[number]] += size
-    peak = live = held
-    for made, gone in zip(alloc, free, strict=True):
-        live += made
+    peak = live = argument_bytes
+    for allocated, freed in zip(alloc, free, strict=True):
+        live += allocated
         peak = max(peak, live)
-        live -= gone
+        live -= freed
     if alloc:
-        alloc[0] += held
+        alloc[0] += argument_bytes
     return alloc, free, module.allocated or peak
 
 
@@ -263,13 +262,14 @@ COMPUTE, COMMUNICATION, RECEIVE = 0, 1, 2
 
 
 @dataclass(eq=False)
-class Row:
+class ProgramRow:
     """A node before it has a rank: what it is, and what it waits for."""
 
     name: str
     type: NodeType
-    step: Step
+    step: InstructionRun
     after: list[int]
+    _: KW_ONLY
     stream: int = COMPUTE
     kind: int = -1
     size: int = 0
@@ -282,19 +282,19 @@ class Row:
 
 
 @dataclass(eq=False)
-class Program:
+class HloProgram:
     """Rows of a module, the same for all devices but for messages that a device has no part in."""
 
     module: Module
-    rows: list[Row] = field(default_factory=list)
+    rows: list[ProgramRow] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     peak: int = 0
 
 
-def program_of(module: Module) -> Program:
+def program_of(module: Module) -> HloProgram:
     """The rows of a module."""
     unrolled = Unrolled(module)
-    out = Program(module, warnings=list(unrolled.warnings))
+    out = HloProgram(module, warnings=list(unrolled.warnings))
     alloc, free, out.peak = memory_of(module, unrolled.steps)
     last_of: dict[int, int] = {}
     tags: dict[str, int] = {}
@@ -309,57 +309,67 @@ def program_of(module: Module) -> Program:
     return out
 
 
-def _rows(step: Step, after: list[int], tags: dict[str, int]) -> list[Row]:
+def _rows(step: InstructionRun, after: list[int], tags: dict[str, int]) -> list[ProgramRow]:
     """One node, or a send and a receive for a permutation."""
-    i, told = step.instruction, step.collective
-    if told is None:
-        return [Row(i.name, NodeType.COMP_NODE, step, after)]
-    base = re.sub("-(start|done)$", "", told.opcode)
+    i, collective = step.instruction, step.collective
+    if collective is None:
+        return [ProgramRow(name=i.name, type=NodeType.COMP_NODE, step=step, after=after)]
+    base = re.sub("-(start|done)$", "", collective.opcode)
     stream = COMMUNICATION if step.kind == "start" else COMPUTE
-    size = _operand_bytes(told, step)
+    size = _operand_bytes(collective, step)
     if base != _PERMUTE:
         return [
-            Row(
-                i.name,
-                NodeType.COMM_COLL_NODE,
-                step,
-                after,
-                stream,
-                int(KINDS[base]),
-                size,
-                _result_bytes(told, step),
-                told.groups,
+            ProgramRow(
+                name=i.name,
+                type=NodeType.COMM_COLL_NODE,
+                step=step,
+                after=after,
+                stream=stream,
+                kind=int(KINDS[base]),
+                size=size,
+                out_size=_result_bytes(collective, step),
+                groups=collective.groups,
             )
         ]
-    tag = tags[told.name] = tags.get(told.name, len(tags))
-    out = Row(
-        f"{i.name}.send",
-        NodeType.COMM_SEND_NODE,
-        step,
-        after,
-        COMMUNICATION,
-        -1,
-        size,
-        pairs=told.pairs,
+    tag = tags[collective.name] = tags.get(collective.name, len(tags))
+    out = ProgramRow(
+        name=f"{i.name}.send",
+        type=NodeType.COMM_SEND_NODE,
+        step=step,
+        after=after,
+        stream=COMMUNICATION,
+        kind=-1,
+        size=size,
+        pairs=collective.pairs,
         tag=tag,
     )
-    back = Row(
-        i.name, NodeType.COMM_RECV_NODE, step, after, RECEIVE, -1, size, pairs=told.pairs, tag=tag
+    back = ProgramRow(
+        name=i.name,
+        type=NodeType.COMM_RECV_NODE,
+        step=step,
+        after=after,
+        stream=RECEIVE,
+        kind=-1,
+        size=size,
+        pairs=collective.pairs,
+        tag=tag,
     )
     return [out, back]
 
 
-def _operand_bytes(told: Instruction, step: Step) -> int:
+def _operand_bytes(collective: Instruction, step: InstructionRun) -> int:
     sizes = {x.name: x.shape.bytes for x in step.inside.instructions}
-    found = sum(sizes.get(o, 0) for o in told.operands)
-    if not found:  # operands are parameters of the computation it was wrapped in
-        found = sum(sizes.get(o, 0) for o in step.instruction.operands)
-    return found
+    size = sum(sizes.get(o, 0) for o in collective.operands)
+    if not size:  # operands are parameters of the computation it was wrapped in
+        size = sum(sizes.get(o, 0) for o in step.instruction.operands)
+    return size
 
 
-def _result_bytes(told: Instruction, step: Step) -> int:
-    """What comes out; a start's result holds its operands too."""
-    doubled = told.opcode.startswith(("all-gather", "collective-permute")) and step.kind == "start"
-    if doubled and told.shape.is_tuple and len(told.shape.parts) > 1:
-        return told.shape.parts[1].bytes
-    return told.shape.bytes
+def _result_bytes(collective: Instruction, step: InstructionRun) -> int:
+    """Bytes a collective gives; the result of a start holds its operands too, which do not count."""
+    doubled = (
+        collective.opcode.startswith(("all-gather", "collective-permute")) and step.kind == "start"
+    )
+    if doubled and collective.shape.is_tuple and len(collective.shape.parts) > 1:
+        return collective.shape.parts[1].bytes
+    return collective.shape.bytes

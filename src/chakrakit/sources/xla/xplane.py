@@ -1,4 +1,7 @@
-"""An `xplane.pb` as planes, lines and events, with the names that their numbers stand for."""
+"""JAX's and XLA's profiles (`xplane.pb`): each device of each file as the columns that are linked.
+
+A profile holds planes (hosts and devices), these lines (threads and streams), and these events.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from chakrakit.operators import HLO_COLLECTIVES, find_type
 from chakrakit.sources.activities import Activities
 from chakrakit.sources.pytorch.read import Kind, Kineto, whole
 from chakrakit.sources.xla.hlo import Instruction, Module
-from chakrakit.sources.xla.hlo_proto import Message
+from chakrakit.sources.xla.hlo_proto import WireMessage
 from chakrakit.sources.xla.hlo_read import parse_hlo
 
 _PLACES = (b"/host:", b"/device:", b"Task Environment", b"/task:")
@@ -30,7 +33,7 @@ def is_xplane(head: bytes) -> bool:
 
 
 @dataclass(frozen=True)
-class Event:
+class ProfileEvent:
     """One event in ns on the profile's clock; `stats` by name."""
 
     name: str
@@ -42,7 +45,7 @@ class Event:
 class Plane:
     """A host or a device, or the profile's own data."""
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: WireMessage) -> None:
         self._message = message
         self.name = message.text(2)
         self._stat_names = {m.integer(1): m.text(2) for m in _values(message.messages(5))}
@@ -50,33 +53,35 @@ class Plane:
 
     @cached_property
     def stats(self) -> dict[str, Any]:
-        """What is said of the plane itself."""
+        """Stats of the plane itself."""
         return self._stats(self._message.messages(6))
 
     @cached_property
     def metadata(self) -> list[tuple[str, dict[str, Any]]]:
-        """Kinds of events with what is said of each: where modules are kept."""
+        """Kinds of events with their stats; profiles keep HLO modules there."""
         return [(m.text(2), self._stats(m.messages(5))) for m in self._events.values()]
 
-    def lines(self) -> Iterator[tuple[str, int, list[Event]]]:
+    def lines(self) -> Iterator[tuple[str, int, list[ProfileEvent]]]:
         """(name, number, events) of each thread or stream."""
         for line in self._message.messages(3):
             base = line.integer(3) * 1000
             events = [self._event(m, base) for m in line.messages(4)]
             yield line.text(11) or line.text(2), line.integer(1), events
 
-    def _event(self, message: Message, base_ps: int) -> Event:
+    def _event(self, message: WireMessage, base_ps: int) -> ProfileEvent:
         kind = self._events.get(message.integer(1))
         begin = base_ps + _signed(message.integer(2))
         end = begin + max(_signed(message.integer(3)), 0)
         name = (kind.text(4) or kind.text(2)) if kind is not None else ""
         shared = self._stats(kind.messages(5)) if kind is not None else {}
-        return Event(name, begin // 1000, end // 1000, shared | self._stats(message.messages(4)))
+        return ProfileEvent(
+            name, begin // 1000, end // 1000, shared | self._stats(message.messages(4))
+        )
 
-    def _stats(self, messages: list[Message]) -> dict[str, Any]:
+    def _stats(self, messages: list[WireMessage]) -> dict[str, Any]:
         return {self._stat_names.get(m.integer(1), ""): self._value(m) for m in messages}
 
-    def _value(self, stat: Message) -> Any:
+    def _value(self, stat: WireMessage) -> Any:
         if 7 in stat:  # a reference to a text that many share
             return self._stat_names.get(stat.integer(7), "")
         if 5 in stat:
@@ -92,7 +97,7 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def _values(entries: list[Message]) -> Iterator[Message]:
+def _values(entries: list[WireMessage]) -> Iterator[WireMessage]:
     """The values of a map."""
     for entry in entries:
         value = entry.message(2)
@@ -103,15 +108,12 @@ def _values(entries: list[Message]) -> Iterator[Message]:
 def read_planes(data: bytes, path: str = "") -> list[Plane]:
     """The planes of a profile's bytes (uncompressed)."""
     try:
-        return [Plane(m) for m in Message(data).messages(1)]
+        return [Plane(m) for m in WireMessage(data).messages(1)]
     except (FormatError, struct.error, RecursionError) as error:
         raise FormatError(
             f"not a profile of XLA: {error}; give the xplane.pb that jax.profiler wrote",
             path=path or None,
         ) from None
-
-
-# JAX's and XLA's profiles: each device of each file as the columns that are linked.
 
 
 _DEVICE = re.compile(r"^/device:(?:GPU|TPU|CUSTOM)[^:]*:(\d{1,9})(?!\d)")
@@ -122,9 +124,9 @@ _GRID = re.compile(r"grid:(\d+),(\d+),(\d+) block:(\d+),(\d+),(\d+)")
 
 
 def read_devices(data: bytes, path: str = "", modules: Iterable[Module] = ()) -> dict[int, Kineto]:
-    """Each device's events by the device's number; `modules` help where the profile holds none."""
+    """Each device's events by the device's number; `modules` are used where the profile holds none."""
     planes = read_planes(data, path)
-    known = _Modules(planes, modules)
+    instructions = _Modules(planes, modules)
     work = _device_events(planes)
     if not work:
         raise FormatError(
@@ -136,18 +138,18 @@ def read_devices(data: bytes, path: str = "", modules: Iterable[Module] = ()) ->
     hosts = _host_lines(planes, work)
     main = _main_module(work)
     return {
-        device: _Device(device, lines, hosts.get(device, []), known, path).kineto(
+        device: _Device(device, lines, hosts.get(device, []), instructions, path).kineto(
             base, main, planes
         )
         for device, lines in sorted(work.items())
     }
 
 
-Lines = list[tuple[str, int, list[Event]]]
+Lines = list[tuple[str, int, list[ProfileEvent]]]
 
 
 def _device_events(planes: list[Plane]) -> dict[int, Lines]:
-    """What ran on each device: streams of GPUs, operations of TPUs, on CPUs what threads say they ran."""
+    """The lines of each device: streams of GPUs, operations of TPUs, or HLO operations in threads of CPUs."""
     out: dict[int, Lines] = {}
     for plane in planes:
         match = _DEVICE.match(plane.name)
@@ -169,8 +171,8 @@ def _is_activity(line: str) -> bool:
     return _STREAM.match(line) is not None or line in _OPERATIONS
 
 
-def _by_ordinal(events: list[Event]) -> dict[int, list[Event]]:
-    out: dict[int, list[Event]] = {}
+def _by_ordinal(events: list[ProfileEvent]) -> dict[int, list[ProfileEvent]]:
+    out: dict[int, list[ProfileEvent]] = {}
     for event in events:
         if "hlo_op" in event.stats and event.end > event.start:
             out.setdefault(_number(event, "device_ordinal", 0), []).append(event)
@@ -178,7 +180,7 @@ def _by_ordinal(events: list[Event]) -> dict[int, list[Event]]:
 
 
 def _base(planes: list[Plane]) -> int:
-    """When the profile's clock was 0; profiles count from their start."""
+    """When the profile began, in ns since 1970, which is 0 on its clock."""
     stats = next((p.stats for p in planes if p.name.startswith("Task Environment")), {})
     start = stats.get("profile_start_time", 0)
     return int(start) if isinstance(start, int) else 0
@@ -197,12 +199,12 @@ def _host_lines(planes: list[Plane], work: Mapping[int, Lines]) -> dict[int, Lin
     for plane in planes:
         if plane.name.startswith("/host:CPU"):
             for line in plane.lines():
-                seen = Counter(
+                launches = Counter(
                     owner[number]
                     for e in line[2]
                     if (number := _number(e, "correlation_id")) in owner
                 )
-                device = seen.most_common(1)[0][0] if seen else min(work)
+                device = launches.most_common(1)[0][0] if launches else min(work)
                 out.setdefault(device, []).append(line)
     return out
 
@@ -222,7 +224,7 @@ def _main_module(work: Mapping[int, Lines]) -> str:
 class _Modules:
     """Instructions by module and name, from the profile itself or from files beside it."""
 
-    def __init__(self, planes: list[Plane], given: Iterable[Module]) -> None:
+    def __init__(self, planes: list[Plane], modules: Iterable[Module]) -> None:
         self._raw: dict[str, bytes] = {}
         for plane in planes:
             if plane.name.startswith("/host:metadata"):
@@ -230,15 +232,15 @@ class _Modules:
                     proto = next((v for v in stats.values() if isinstance(v, bytes)), None)
                     if proto:
                         self._raw[name.partition("(")[0]] = proto
-        self._known: dict[str, dict[str, Instruction]] = {
-            m.name: _instructions(m) for m in given if m.name not in self._raw
+        self._instructions: dict[str, dict[str, Instruction]] = {
+            m.name: _instructions(m) for m in modules if m.name not in self._raw
         }
 
     def instruction(self, module: str, name: str) -> Instruction | None:
-        """What a kernel's instruction is; None where no module says so."""
-        if module not in self._known:
-            self._known[module] = self._parsed(module)
-        return self._known[module].get(name)
+        """The instruction of a module by name; None if it is not known."""
+        if module not in self._instructions:
+            self._instructions[module] = self._parsed(module)
+        return self._instructions[module].get(name)
 
     def _parsed(self, module: str) -> dict[str, Instruction]:
         try:
@@ -260,7 +262,7 @@ class _Device:
         self.device, self.lines, self.hosts, self.modules = device, lines, hosts, modules
         self.activities = Activities(path)
         self.groups: dict[str, list[int]] = {}
-        self.step_rows: list[tuple[int, Event]] = []
+        self.step_rows: list[tuple[int, ProfileEvent]] = []
 
     def kineto(self, base: int, main: str, planes: list[Plane]) -> Kineto:
         for number, (name, _, events) in enumerate(self.hosts):
@@ -272,13 +274,13 @@ class _Device:
             else:
                 self.activities.leave_out(name or "line without a name", len(events))
         config = [{"pg_name": n, "ranks": r} for n, r in self.groups.items()]
-        found = self.activities.kineto(
+        kineto = self.activities.kineto(
             base,
             host_name="profile",
             distributed={"pg_config": config} if config else {},
             devices=[{"id": self.device, "name": self._device_name(planes)}],
         )
-        return replace(found, steps=self._steps(len(found), main))
+        return replace(kineto, steps=self._steps(len(kineto), main))
 
     def _device_name(self, planes: list[Plane]) -> str:
         for plane in planes:
@@ -288,24 +290,24 @@ class _Device:
                 )
         return "cpu"
 
-    def _thread(self, number: int, name: str, events: list[Event]) -> None:
-        """Calls into the device's runtime, and the program's own ranges; Python's frames are apart."""
-        kept = [e for e in events if (e.end > e.start and "hlo_op" not in e.stats) or _is_call(e)]
+    def _thread(self, number: int, name: str, events: list[ProfileEvent]) -> None:
+        """Add a thread's calls into the device's runtime, its ranges and its Python frames."""
+        ranges = [e for e in events if (e.end > e.start and "hlo_op" not in e.stats) or _is_call(e)]
         self.activities.leave_out(
             "host events without duration", sum(e.end <= e.start for e in events)
         )
-        kinds = np.array([_host_kind(e) for e in kept], np.int8)
+        kinds = np.array([_host_kind(e) for e in ranges], np.int8)
         self.activities.add(
             kinds,
-            [e.name for e in kept],
-            [e.start for e in kept],
-            [e.end for e in kept],
+            [e.name for e in ranges],
+            [e.start for e in ranges],
+            [e.end for e in ranges],
             pid=0,
             tid=number,
-            correlation=[_number(e, "correlation_id") for e in kept],
+            correlation=[_number(e, "correlation_id") for e in ranges],
         )
 
-    def _stream(self, stream: int, events: list[Event]) -> None:
+    def _stream(self, stream: int, events: list[ProfileEvent]) -> None:
         first = self.activities.add(
             np.array([_device_kind(e) for e in events], np.int8),
             [e.name for e in events],
@@ -324,7 +326,7 @@ class _Device:
             self.step_rows.append((first + i, event))
             self._say(first + i, event)
 
-    def _say(self, row: int, event: Event) -> None:
+    def _say(self, row: int, event: ProfileEvent) -> None:
         op = str(event.stats.get("hlo_op", "")) or event.name
         module = str(event.stats.get("hlo_module", ""))
         if "hlo_op" in event.stats:
@@ -342,7 +344,7 @@ class _Device:
         self._say_collective(row, instruction, shapes[0] if shapes else None)
 
     def _say_collective(self, row: int, instruction: Instruction, shape: Any) -> None:
-        """Group and size of a collective; the end of an asynchronous one moves nothing."""
+        """Note group and size of a collective; the end of an asynchronous one has none."""
         opcode = instruction.opcode.removesuffix("-start")
         if opcode not in HLO_COLLECTIVES:
             return
@@ -386,24 +388,24 @@ class _Device:
         return steps
 
 
-def _is_call(event: Event) -> bool:
+def _is_call(event: ProfileEvent) -> bool:
     return "correlation_id" in event.stats and event.end > event.start
 
 
-def _host_kind(event: Event) -> Kind:
+def _host_kind(event: ProfileEvent) -> Kind:
     if _is_call(event):
         return Kind.CALL
     return Kind.PYTHON if event.name.startswith("$") else Kind.ANNOTATION
 
 
-def _device_kind(event: Event) -> Kind:
+def _device_kind(event: ProfileEvent) -> Kind:
     details = {k.lower() for k in event.stats}
     if "memcpy_details" in details:
         return Kind.MEMCPY
     return Kind.MEMSET if "memset_details" in details else Kind.KERNEL
 
 
-def _bytes(event: Event) -> int:
+def _bytes(event: ProfileEvent) -> int:
     for key, value in event.stats.items():
         if key.lower() in ("memcpy_details", "memset_details"):
             match = _SIZE.search(str(value))
@@ -412,13 +414,13 @@ def _bytes(event: Event) -> int:
     return -1
 
 
-def _number(event: Event, name: str, missing: int = -1) -> int:
+def _number(event: ProfileEvent, name: str, missing: int = -1) -> int:
     """A stat that should be a whole number; `missing` where it is not there or is something else."""
-    found = whole(event.stats.get(name))
-    return missing if found is None else found
+    number = whole(event.stats.get(name))
+    return missing if number is None else number
 
 
-def _launched(event: Event, first: int) -> str:
+def _launched(event: ProfileEvent, first: int) -> str:
     match = _GRID.search(str(event.stats.get("kernel_details", "")))
     return f"[{', '.join(match.groups()[first : first + 3])}]" if match else ""
 

@@ -15,17 +15,22 @@ from chakrakit.errors import FormatError, TraceError
 from chakrakit.trace.model import Layouts, Metadata, Trace, columns, wire
 
 CHUNK_ROWS = 65_536
+"""Nodes of a piece when a trace is read in pieces; fewer would pay the cost of a table more often."""
 _WHOLE_ROWS = 1 << 17  # large batches sit on large pages
 _BLOCK = 1 << 20
+"""Bytes read at a time; the buffer grows for a node that is larger."""
 _CHUNK_BYTES = 1 << 28
+"""Encoded bytes of a batch, after which it is full; Arrow's 32-bit offsets end at eight times as many."""
 _MAX_COLUMNS = 512
+"""Attributes that become columns, several times the vocabulary; what a file has beyond is kept raw."""
 _FEW_NODES = 1 << 20
+"""Files of fewer nodes are not checked for empty ones: what these take in memory does no harm."""
 _SMALLEST_NODE = 8
 """Bytes: a length, an id, a type and a name of one letter."""
 
 
 def read(stream: io.BufferedReader, name: str) -> Trace:
-    """The whole trace, its names in one dictionary."""
+    """Reads a whole trace, with its names in one dictionary."""
     decoder = _decoder()
     batches = list(_batches(stream, name, decoder, _WHOLE_ROWS))
     return _assembled(decoder, batches, Metadata(decoder.metadata))
@@ -49,13 +54,13 @@ def scan(stream: io.BufferedReader, name: str, rows: int = CHUNK_ROWS) -> Iterat
 
 def recast(trace: Trace, keep: set[str]) -> Trace:
     """The same trace with only these attributes as columns, the others raw."""
-    known = [(n, s) for n, s in columns.known_columns() if n in keep]
-    seen = {n for n, _ in known}
-    for name in sorted(keep - seen):
+    column_storages = [(n, s) for n, s in columns.known_columns() if n in keep]
+    vocabulary_names = {n for n, _ in column_storages}
+    for name in sorted(keep - vocabulary_names):
         kind = trace.table.schema.field(columns.column_name(name)).type
         storage = columns.STORAGE_TYPES.index(columns.storage_type(kind, name))
-        known.append((name, storage))
-    decoder = core.Decoder(known, len(known))
+        column_storages.append((name, storage))
+    decoder = core.Decoder(column_storages, len(column_storages))
     header = np.frombuffer(wire.frame(trace.metadata.raw or b""), np.uint8)
     batches = []
     for data in (header, *frames(trace)):
@@ -99,7 +104,7 @@ class EtWriter:
             self._stream.write(memoryview(data))  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """Nothing is left to write."""
+        """Does nothing: an `.et` file has no end mark."""
 
 
 def _decoder() -> core.Decoder:
@@ -121,8 +126,8 @@ def _batches(
     while not last:
         if filled == len(buffer):
             buffer = np.concatenate([buffer, np.empty_like(buffer)])
-        got = stream.readinto(memoryview(buffer)[filled:])  # type: ignore[arg-type]
-        filled, last = filled + got, got == 0
+        received = stream.readinto(memoryview(buffer)[filled:])  # type: ignore[arg-type]
+        filled, last = filled + received, received == 0
         position = 0
         while True:
             position += _decode(decoder, buffer[position:filled], last, rows, name)

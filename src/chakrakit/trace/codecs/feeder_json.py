@@ -78,11 +78,19 @@ class FeederJsonWriter:
 
     def write(self, piece: Trace) -> None:
         """Appends the nodes of this piece."""
-        known = {"id", "name", "type", "duration_micros", "data_deps", "ctrl_deps", *_ATTRIBUTES}
+        written_columns = {
+            "id",
+            "name",
+            "type",
+            "duration_micros",
+            "data_deps",
+            "ctrl_deps",
+            *_ATTRIBUTES,
+        }
         for column in piece.table.column_names:
-            if column not in known and column != "_layout":
+            if column not in written_columns and column != "_layout":
                 self._leave_out(piece, column)
-        columns = [c for c in piece.nodes.column_names if c in known]
+        columns = [c for c in piece.nodes.column_names if c in written_columns]
         for node in piece.nodes.select(columns).to_pylist():
             self._stream.write(
                 (b"" if self._first else b",\n") + msgspec.json.encode(_object(node))

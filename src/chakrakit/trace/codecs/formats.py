@@ -18,7 +18,7 @@ COMPRESSIONS = ("", ".gz", ".zst")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
-class Writer(Protocol):
+class TraceWriter(Protocol):
     """Takes a trace in pieces."""
 
     def write(self, piece: Trace) -> None:
@@ -64,15 +64,17 @@ _KINDS = (
 
 
 def _refuse_other(stream: io.BufferedReader, name: str) -> None:
-    """A FormatError for a file that is known to be something else, plain text included."""
+    """Raises a FormatError for a file that is recognised as something else, plain text included."""
     head = stream.peek(512)[:512]
-    for at, mark, what in _KINDS:
+    for at, mark, description in _KINDS:
         if head[at:].startswith(mark):
-            raise FormatError(f"{what}, not a trace; {_FORMATS}", path=name)
+            raise FormatError(f"{description}, not a trace; {_FORMATS}", path=name)
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text.startswith(b"{") and len(head) > 3 and _is_text(head):
-        what = "JSON, but no trace" if text.startswith(b"[") else "plain text, not a trace"
-        raise FormatError(f"{what}; {_FORMATS}", path=name)
+        description = (
+            "JSON, but not a trace" if text.startswith(b"[") else "plain text, not a trace"
+        )
+        raise FormatError(f"{description}; {_FORMATS}", path=name)
 
 
 _FORMATS = "a trace is .et (protobuf), JSON or Parquet, told by its content"
@@ -165,7 +167,7 @@ def is_one_file(path: str | os.PathLike[str]) -> bool:
 
 
 @contextlib.contextmanager
-def open_writer(path: str | os.PathLike[str]) -> Iterator[Writer]:
+def open_writer(path: str | os.PathLike[str]) -> Iterator[TraceWriter]:
     """Open a writer for one trace in pieces; the file appears when all went well.
 
     Parameters
@@ -190,7 +192,7 @@ def open_writer(path: str | os.PathLike[str]) -> Iterator[Writer]:
         writer.close()
 
 
-def _writer(kind: str, stream: BinaryIO) -> Writer:
+def _writer(kind: str, stream: BinaryIO) -> TraceWriter:
     if kind == ".parquet":
         from chakrakit.trace.codecs.parquet import ParquetWriter
 
@@ -215,7 +217,7 @@ def write_trace(trace: Trace, path: str | os.PathLike[str]) -> dict[str, int]:
     return left_out(writer)
 
 
-def left_out(writer: Writer) -> dict[str, int]:
-    """What a closed writer had no place for."""
-    found: dict[str, int] = getattr(writer, "left_out", {})
-    return found
+def left_out(writer: TraceWriter) -> dict[str, int]:
+    """What a closed writer had no place for: name → how many values."""
+    counts: dict[str, int] = getattr(writer, "left_out", {})
+    return counts

@@ -19,6 +19,7 @@ from chakrakit.trace.files import open_output
 from chakrakit.trace.model import EdgeForm, EdgeKind, NodeType, Trace, node_type_name
 
 _PIECE = 8192
+"""Nodes or edges whose text is made at a time; it bounds memory, and more would not be faster."""
 _COLUMNS = ("is_cpu_op", "comm_type", "comm_size", "comm_src", "comm_dst", "pg_name", "stream")
 _GRAPHML_TYPES = {"uint64": "long", "int64": "long", "bool": "boolean"}
 
@@ -36,7 +37,7 @@ class Exported(Result, msgspec.Struct):
 
 @dataclass(frozen=True)
 class Selection:
-    """Which nodes to take: those for which all that is given holds."""
+    """Which nodes to take: those that meet every condition given."""
 
     around: int | None = None
     """The id of a node; takes what is within `hops` edges of it, in either direction."""
@@ -56,10 +57,10 @@ class Selection:
 
 
 def type_code(name: str) -> int:
-    """4 for `COMP_NODE` or `COMP`; the number of `NODE_TYPE_42`."""
-    known = name.upper().removesuffix("_NODE") + "_NODE"
-    if known in NodeType.__members__:
-        return NodeType[known]
+    """The number of a node type: 4 for `COMP_NODE` or `COMP`, 42 for `NODE_TYPE_42`."""
+    member_name = name.upper().removesuffix("_NODE") + "_NODE"
+    if member_name in NodeType.__members__:
+        return NodeType[member_name]
     if match := re.fullmatch(r"NODE_TYPE_(-?\d{1,9})", name.upper()):
         return int(match[1])
     raise ConfigError(f"{name!r} is not a node type; {nearest(name, NodeType.__members__)}")
@@ -71,8 +72,8 @@ def _matching(trace: Trace, pattern: str) -> Mask:
     except re.error as error:
         raise ConfigError(f"{pattern!r} is not a regular expression: {error}") from None
     names = trace.names.combine_chunks()
-    found = np.array([bool(regex.search(n)) for n in names.dictionary.to_pylist()], np.bool_)
-    return found[names.indices.to_numpy()] if len(trace) else np.zeros(0, np.bool_)
+    name_matches = np.array([bool(regex.search(n)) for n in names.dictionary.to_pylist()], np.bool_)
+    return name_matches[names.indices.to_numpy()] if len(trace) else np.zeros(0, np.bool_)
 
 
 def _near(trace: Trace, node_id: int, hops: int) -> Mask:
@@ -91,10 +92,9 @@ def _near(trace: Trace, node_id: int, hops: int) -> Mask:
 def export(
     trace: Trace, path: str | os.PathLike[str], selection: Selection | None = None
 ) -> Exported:
-    """Writes the graph; `.graphml` or `.dot` in the name says how."""
+    """Writes the graph in the format of the name's suffix, `.graphml` or `.dot`."""
     kind = _format_of(os.fspath(path))
-    chosen = selection or Selection()
-    mask = chosen.rows(trace)
+    mask = (selection or Selection()).rows(trace)
     part = trace if mask.all() else trace.select(mask)
     with open_output(path, binary_only=False) as stream:
         for text in _text(kind(), part):
@@ -251,6 +251,6 @@ class _Dot:
 
 
 def dot_text(value: str) -> str:
-    """A quoted string; nothing in it is markup or an escape of DOT's but line ends."""
+    """A quoted DOT string in which everything but line ends stands for itself."""
     text = value.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\0", "\ufffd")
     return '"' + text.replace("\n", "\\n") + '"'

@@ -1,7 +1,7 @@
-"""Traces as JSON: one valid document of ours, the reference jsonizer's objects, the feeder's graph.
+"""Traces as JSON: chakrakit's document, the reference jsonizer's objects, the feeder's graph.
 
-Ours is `{"format": "chakra-trace", "version": 1, "metadata": {…}, "nodes": [` with one node per line, so that
-it can be written and read in pieces; every member, unknown field and odd value survives. The same
+chakrakit's is `{"format": "chakra-trace", "version": 1, "metadata": {…}, "nodes": [` with one node per line,
+so that it can be written and read in pieces; every member, unknown field and odd value survives. The same
 document laid out in another way is read too, but as a whole.
 """
 
@@ -22,11 +22,13 @@ from chakrakit.trace.model import Metadata, Trace, wire
 
 _FORMAT = "chakra-trace"
 _TEXT_ROWS = 8192
+"""Nodes whose text is made at a time; see `JsonWriter.write` for why not more."""
 _HEAD = b'{"format": "chakra-trace", "version": 1, "metadata": '
 _NODES = b', "nodes": [\n'
 _TAIL = b"\n]}\n"
 _BLOCK = 1 << 20
-_OTHERS = {
+"""Bytes read at a time."""
+_FOREIGN_KEYS = {
     "schema": "this is a PyTorch execution trace; `chakra link` makes a Chakra trace of it",
     "traceEvents": "this is a Kineto or Chrome trace; `chakra link` makes a Chakra trace of it",
 }
@@ -74,8 +76,8 @@ def scan(stream: io.BufferedReader, name: str) -> Iterator[Trace]:
 
 
 def _scan_lines(head: bytes, stream: io.BufferedReader, name: str) -> Iterator[Trace]:
-    found = _decode(head.removesuffix(_NODES) + b"}", name, 1)
-    yield from _pieces(_our_nodes(stream, name), _metadata(found.get("metadata"), name), name)
+    header = _decode(head.removesuffix(_NODES) + b"}", name, 1)
+    yield from _pieces(_our_nodes(stream, name), _metadata(header.get("metadata"), name), name)
 
 
 def _our_nodes(stream: io.BufferedReader, name: str) -> Objects:
@@ -92,16 +94,16 @@ def _our_nodes(stream: io.BufferedReader, name: str) -> Objects:
 
 def _decode(text: bytes, name: str, line: int) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(text)
+        decoded = msgspec.json.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise FormatError(f"line {line:,}: {_problem(error)}", path=name) from None
-    if not isinstance(found, dict):
+    if not isinstance(decoded, dict):
         raise FormatError(f"line {line:,}: a node should be an object", path=name)
-    return found
+    return decoded
 
 
 def _problem(error: Exception) -> str:
-    """What Python says of deep nesting and long numbers is advice to programmers."""
+    """An error's text for users: Python's own about deep nesting and long numbers is for programmers."""
     if isinstance(error, RecursionError):
         return "nested far deeper than the nodes of a trace are"
     if "integer string conversion" in str(error):
@@ -110,9 +112,9 @@ def _problem(error: Exception) -> str:
 
 
 def _scan_objects(objects: Objects, name: str) -> Iterator[Trace]:
-    """By what the first object is: a whole document of ours or the feeder's, or the header."""
+    """Reads what the first object says it is: chakrakit's or the feeder's document, or a header."""
     _, first = next(objects, ("", {}))
-    for key, cure in _OTHERS.items():
+    for key, cure in _FOREIGN_KEYS.items():
         if key in first:
             raise FormatError(cure, path=name)
     if "workload_graph" in first:
@@ -125,8 +127,10 @@ def _scan_objects(objects: Objects, name: str) -> Iterator[Trace]:
 
 def _scan_document(document: dict[str, Any], name: str) -> Iterator[Trace]:
     if document["format"] != _FORMAT or document.get("version") != 1:
-        found = f"{document['format']!r} version {document.get('version')!r}"
-        raise FormatError(f"the document says it is {found}; this reads {_FORMAT!r} 1", path=name)
+        declared = f"{document['format']!r} version {document.get('version')!r}"
+        raise FormatError(
+            f"the document says it is {declared}; this reads {_FORMAT!r} 1", path=name
+        )
     nodes = document.get("nodes")
     if not isinstance(nodes, list):
         raise FormatError('"nodes" should be a list', path=name)
@@ -134,11 +138,11 @@ def _scan_document(document: dict[str, Any], name: str) -> Iterator[Trace]:
     yield from _pieces(objects, _metadata(document.get("metadata"), name), name)
 
 
-def _metadata(found: Any, name: str) -> Metadata:
-    if found is None:
+def _metadata(header: Any, name: str) -> Metadata:
+    if header is None:
         return Metadata(None)
     try:
-        raw = json_objects.metadata(found)
+        raw = json_objects.metadata(header)
     except FormatError as error:
         raise FormatError(error.problem, path=name) from None
     return Metadata.checked(raw, name)
@@ -218,15 +222,15 @@ def _objects_in(
         if at == len(text):
             return
         try:
-            found, end = decoder.raw_decode(text, at)
+            decoded, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
             if not last:
                 return
             place = line + text.count("\n", 0, at)
             raise FormatError(f"line {place:,}: {_problem(error)}", path=name) from None
-        if not isinstance(found, dict):
+        if not isinstance(decoded, dict):
             raise FormatError("not a trace: a JSON value that is not an object", path=name)
-        yield at, end, found
+        yield at, end, decoded
         at = end
 
 

@@ -1,6 +1,6 @@
 """Nodes and headers as JSON objects, turned into protobuf messages.
 
-Takes ours (snake_case, numbers as numbers) and protobuf's own (camelCase, 64-bit integers as strings,
+Takes chakrakit's form (snake_case, numbers as numbers) and protobuf's (camelCase, 64-bit integers as strings,
 lists as `{"values": […]}`). Nothing is guessed: a key that is not known, a number that does not fit or
 a value of another type is an error that names it.
 """
@@ -32,11 +32,11 @@ _NODE_KEYS = frozenset(
     }
 )
 _IO_KEYS = ("values", "shapes", "types", "strides")
-_MAX = 2**64 - 1
+_LARGEST_UINT64 = 2**64 - 1  # ids and times are uint64 in the schema
 
 
 def node(obj: Mapping[str, Any]) -> bytes:
-    """A Node message."""
+    """The bytes of a Node message."""
     fields = _fields(obj, _NODE_KEYS, "a node")
     try:
         return b"".join(_node_parts(fields))
@@ -45,7 +45,7 @@ def node(obj: Mapping[str, Any]) -> bytes:
 
 
 def metadata(obj: Mapping[str, Any]) -> bytes:
-    """A GlobalMetadata message."""
+    """The bytes of a GlobalMetadata message."""
     fields = _fields(obj, {"version", "attr", "unknown"}, "the header")
     try:
         parts = [_text_field(1, fields.get("version", ""))]
@@ -56,7 +56,7 @@ def metadata(obj: Mapping[str, Any]) -> bytes:
 
 
 def attribute(obj: Any) -> bytes:
-    """An AttributeProto message."""
+    """The bytes of an AttributeProto message."""
     fields = {_snake(k): v for k, v in _object(obj, "an attribute").items()}
     name = _text(fields.pop("name", ""), "an attribute's name")
     if "raw" in fields:
@@ -84,27 +84,27 @@ def _value(name: str, key: str, value: Any) -> bytes:
 
 def _scalar(kind: str, value: Any, name: str) -> Any:
     """The value as Python has it, in range."""
-    what = f"attribute {name!r}"
+    subject = f"attribute {name!r}"
     if kind == "string":
-        return _text(value, what)
+        return _text(value, subject)
     if kind == "bytes":
         return _base64(value)
     if kind == "bool":
-        return _boolean(value, what)
+        return _boolean(value, subject)
     if kind in ("double", "float"):
-        return _real(value, what)
+        return _real(value, subject)
     low, high = wire.RANGES[kind]
-    return _integer(value, low, high, what)
+    return _integer(value, low, high, subject)
 
 
 def _node_parts(fields: Mapping[str, Any]) -> list[bytes]:
     def number(field: int, key: str) -> bytes:
-        return wire.field_varint(field, _integer(fields.get(key, 0), 0, _MAX, key))
+        return wire.field_varint(field, _integer(fields.get(key, 0), 0, _LARGEST_UINT64, key))
 
     return [
         number(1, "id"),
         _text_field(2, fields.get("name", "")),
-        wire.field_varint(3, _node_type(fields.get("type", 0)) & _MAX),
+        wire.field_varint(3, _node_type(fields.get("type", 0)) & _LARGEST_UINT64),
         _ids(4, fields.get("ctrl_deps", []), "ctrl_deps"),
         _ids(5, fields.get("data_deps", []), "data_deps"),
         number(6, "start_time_micros"),
@@ -116,10 +116,10 @@ def _node_parts(fields: Mapping[str, Any]) -> list[bytes]:
     ]
 
 
-def _fields(obj: Any, known: frozenset[str] | set[str], what: str) -> dict[str, Any]:
-    fields = {_snake(k): v for k, v in _object(obj, what).items()}
-    for key in fields.keys() - known:
-        raise FormatError(f"{key!r} has no place in {what} of a Chakra trace")
+def _fields(obj: Any, allowed_keys: frozenset[str] | set[str], subject: str) -> dict[str, Any]:
+    fields = {_snake(k): v for k, v in _object(obj, subject).items()}
+    for key in fields.keys() - allowed_keys:
+        raise FormatError(f"{key!r} has no place in {subject} of a Chakra trace")
     return fields
 
 
@@ -128,46 +128,46 @@ def _snake(key: str) -> str:
     return re.sub("[A-Z]", lambda m: "_" + m[0].lower(), key)
 
 
-def _object(value: Any, what: str) -> Mapping[str, Any]:
+def _object(value: Any, subject: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise FormatError(f"{what} should be an object, not {_shown(value)}")
+        raise FormatError(f"{subject} should be an object, not {_abbreviated(value)}")
     return value
 
 
-def _list(value: Any, what: str) -> list[Any]:
+def _list(value: Any, subject: str) -> list[Any]:
     if not isinstance(value, list):
-        raise ValueError(f"{what} should be a list, not {_shown(value)}")
+        raise ValueError(f"{subject} should be a list, not {_abbreviated(value)}")
     return value
 
 
-def _text(value: Any, what: str) -> str:
+def _text(value: Any, subject: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{what} should be a string, not {_shown(value)}")
+        raise ValueError(f"{subject} should be a string, not {_abbreviated(value)}")
     return value
 
 
-def _boolean(value: Any, what: str) -> bool:
+def _boolean(value: Any, subject: str) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{what} should be true or false, not {_shown(value)}")
+        raise ValueError(f"{subject} should be true or false, not {_abbreviated(value)}")
     return value
 
 
-def _real(value: Any, what: str) -> float:
+def _real(value: Any, subject: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError(f"{what} should be a number, not {_shown(value)}")
+        raise ValueError(f"{subject} should be a number, not {_abbreviated(value)}")
     return float(value)
 
 
-def _integer(value: Any, low: int, high: int, what: str) -> int:
+def _integer(value: Any, low: int, high: int, subject: str) -> int:
     """An integer, written as a number or (as protobuf does) as a string."""
     if isinstance(value, str) and re.fullmatch(r"-?\d{1,20}", value):
         value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{what} should be an integer, not {_shown(value)}")
+        raise ValueError(f"{subject} should be an integer, not {_abbreviated(value)}")
     if not low <= value <= high:
-        raise ValueError(f"{what} is {_shown(value)}, not in {low}..{high}")
+        raise ValueError(f"{subject} is {_abbreviated(value)}, not in {low}..{high}")
     return value
 
 
@@ -182,8 +182,8 @@ def _text_field(field: int, value: Any) -> bytes:
     return wire.field_bytes(field, text.encode()) if text else b""
 
 
-def _ids(field: int, values: Any, what: str) -> bytes:
-    ids = (_integer(v, 0, _MAX, what) for v in _list(values, what))
+def _ids(field: int, values: Any, subject: str) -> bytes:
+    ids = (_integer(v, 0, _LARGEST_UINT64, subject) for v in _list(values, subject))
     packed = b"".join(map(wire.varint, ids))
     return wire.field_bytes(field, packed) if packed else b""
 
@@ -200,10 +200,10 @@ def _base64(text: Any) -> bytes:
     try:
         return base64.b64decode(_text(text, "bytes"), validate=True)
     except ValueError:
-        raise ValueError(f"{_shown(text)} is not base64") from None
+        raise ValueError(f"{_abbreviated(text)} is not base64") from None
 
 
-def _shown(value: Any) -> str:
+def _abbreviated(value: Any) -> str:
     """The start of a value: it may be a megabyte long."""
     text = repr(value) if not isinstance(value, int) or abs(value) < 2**80 else "a huge number"
     return text if len(text) <= 40 else text[:40] + "…"

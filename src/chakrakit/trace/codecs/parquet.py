@@ -1,4 +1,4 @@
-"""Traces as Parquet: the table of nodes, with what the table does not say in the file's metadata."""
+"""Traces as Parquet: the table of nodes; header and layouts are in the file's metadata."""
 
 from __future__ import annotations
 
@@ -25,6 +25,13 @@ _ALWAYS = set(columns.FIELD_TYPES) - set(columns.IO_COLUMNS)
 _PlainLayout = tuple[Annotated[int, msgspec.Meta(ge=0, le=3)], list[tuple[str | None, int]]]
 
 
+class _Unfinished(pq.ParquetWriter):  # type: ignore[misc]
+    """Writes no end when it is let go of before it was closed: what went wrong closed its stream, too."""
+
+    def __del__(self) -> None:
+        """Not pyarrow's, which closes."""
+
+
 class ParquetWriter:
     """Writes pieces of a trace as one Parquet file.
 
@@ -46,25 +53,25 @@ class ParquetWriter:
             self._metadata = piece.metadata
             self._schema = _schema(piece.table.schema)
             self._types = dict(zip(self._schema.names, self._schema.types, strict=True))
-            self._writer = pq.ParquetWriter(self._stream, self._schema, compression="zstd")
-        kept, others = self._sorted_out(piece.table.schema)
-        if others:
-            piece = et.recast(piece, kept)
+            self._writer = _Unfinished(self._stream, self._schema, compression="zstd")
+        with_column, without_column = self._split_attributes(piece.table.schema)
+        if without_column:
+            piece = et.recast(piece, with_column)
         self._layouts, renumbered = self._layouts.merge(piece.layouts)
         table = _plain(piece.table, self._schema, renumbered)
         self._writer.write_table(table)
 
-    def _sorted_out(self, schema: pa.Schema) -> tuple[set[str], set[str]]:
-        """The piece's attributes that have their column in the file, and those that do not."""
-        kept: set[str] = set()
-        others: set[str] = set()
+    def _split_attributes(self, schema: pa.Schema) -> tuple[set[str], set[str]]:
+        """The piece's attributes that have a column in the file, and those that do not."""
+        with_column: set[str] = set()
+        without_column: set[str] = set()
         for field in schema:
             attribute = columns.attribute_name(field.name)
             if attribute is not None:
                 kind = columns.storage_type(field.type, field.name)
                 same = self._types.get(field.name) == kind
-                (kept if same else others).add(attribute)
-        return kept, others
+                (with_column if same else without_column).add(attribute)
+        return with_column, without_column
 
     def close(self) -> None:
         """Writes the layouts and the header, known only now."""
@@ -97,18 +104,18 @@ def _plain(table: pa.Table, schema: pa.Schema, renumbered: Any) -> pa.Table:
     """The table in the file's types: names as strings, missing columns as nulls."""
     rows = table.num_rows
     layout = pa.array(renumbered[table.column("_layout").to_numpy()].astype(np.int32))
-    found = {
+    cast_columns = {
         f.name: table.column(f.name).cast(f.type)
         if f.name in table.column_names
         else pa.nulls(rows, f.type)
         for f in schema
         if f.name != "_layout"
     }
-    return pa.table({**found, "_layout": layout}, schema=schema)
+    return pa.table({**cast_columns, "_layout": layout}, schema=schema)
 
 
 def scan(stream: io.BufferedReader, name: str, rows: int = et.CHUNK_ROWS) -> Iterator[Trace]:
-    """A Parquet trace in pieces. Also takes a plain table that has `id` and what else is there."""
+    """A Parquet trace in pieces; a plain table with a column `id` is taken for one, too."""
 
     def batches(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.Table]:
         for batch in file.iter_batches(batch_size=rows, columns=names):
@@ -130,7 +137,7 @@ _Tables = Callable[[pq.ParquetFile, list[str]], Iterator[pa.Table]]
 
 
 def _pieces(stream: io.BufferedReader, name: str, tables: _Tables) -> Iterator[Trace]:
-    """What the tables of a file hold, checked."""
+    """The tables of a file as traces, checked."""
     try:
         file = _opened(stream)
         layouts, metadata = _described(file, name)
@@ -187,8 +194,12 @@ def _is_null(group: pq.RowGroupMetaData, column: int, kind: str) -> bool:
     chunk = group.column(column)
     if chunk.physical_type != kind:  # a damaged file; Arrow ends the process over its statistics
         return False
-    found = chunk.statistics
-    return found is not None and found.has_null_count and found.null_count == group.num_rows
+    statistics = chunk.statistics
+    return (
+        statistics is not None
+        and statistics.has_null_count
+        and statistics.null_count == group.num_rows
+    )
 
 
 def _one_line(error: Exception) -> str:
@@ -225,7 +236,7 @@ def _check_entries(entries: list[tuple[str | None, int]]) -> None:
 
 
 def _piece(table: pa.Table, layouts: Layouts | None, metadata: Metadata) -> Trace:
-    """Nothing of the file is trusted: columns are brought to their types, layouts are checked."""
+    """A table as a trace. Nothing in it is trusted: columns are cast to their types, layouts checked."""
     data = {
         c: columns.single(table.column(c))
         for c in table.column_names
@@ -245,8 +256,8 @@ def _with_private(
     private = {
         c: columns.cast(data[c], kind, c) for c, kind in columns.PRIVATE_TYPES.items() if c in data
     }
-    given = private.pop("_layout", pa.nulls(rows, pa.int32()))
-    numbers = given.fill_null(-1).to_numpy(zero_copy_only=False)
+    layout_column = private.pop("_layout", pa.nulls(rows, pa.int32()))
+    numbers = layout_column.fill_null(-1).to_numpy(zero_copy_only=False)
     if len(numbers) and not (numbers.min() >= 0 and numbers.max() < len(layouts.items)):
         raise TraceError("a row refers to a layout that is not there; convert the trace again")
     plain = {c: v for c, v in data.items() if not c.startswith("_")}
@@ -259,13 +270,15 @@ def _check_numbers(names: pa.Array | None) -> None:
     """Names come as numbers into the file's dictionary, which Arrow takes as they are."""
     if names is None or not pa.types.is_dictionary(names.type):
         return
-    found = pc.min_max(names.indices).as_py()
-    if found["min"] is not None and not 0 <= found["min"] <= found["max"] < len(names.dictionary):
+    bounds = pc.min_max(names.indices).as_py()
+    if bounds["min"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(
+        names.dictionary
+    ):
         raise TraceError("a row refers to a name that is not there; convert the trace again")
 
 
 def _check_layouts(table: pa.Table, layouts: Layouts, rows: I32) -> None:
-    """Each row has exactly the attributes that its layout says, in members that fit."""
+    """Raises a TraceError unless each row has exactly its layout's attributes, in members that fit."""
     used = layouts.used(rows)[0]
     names = set(used.names())
     attributes = {a for c in table.column_names if (a := columns.attribute_name(c)) is not None}

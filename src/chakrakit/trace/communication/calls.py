@@ -16,7 +16,7 @@ from chakrakit.trace.communication.groups import Body
 from chakrakit.trace.model import COMMUNICATION, NodeType, Trace
 
 UNKNOWN = -1
-"""Stands for a type, size, number or end that the trace does not say."""
+"""Stands for a type, size, number or end that the trace does not have."""
 
 
 class Channel(NamedTuple):
@@ -50,7 +50,7 @@ class Calls:
     role: I64
     """The place of the call's group among `names`."""
     names: tuple[str, ...]
-    said: I64
+    seq: I64
     """The recorded number (comm_seq)."""
     src: I64
     dst: I64
@@ -74,7 +74,7 @@ class Calls:
 
     @cached_property
     def bytes(self) -> I64:
-        """Sizes, 0 where the trace does not say."""
+        """Sizes, 0 where the trace has none."""
         return np.where(self.sized, self.size, 0)
 
     @cached_property
@@ -85,8 +85,8 @@ class Calls:
     @cached_property
     def peers(self) -> I64:
         """All other ends, ascending."""
-        found = np.unique(self.peer)
-        return found[found >= 0]
+        ends = np.unique(self.peer)
+        return ends[ends >= 0]
 
     @cached_property
     def roles(self) -> list[int]:
@@ -97,18 +97,18 @@ class Calls:
     @cached_property
     def recorded(self) -> Mask:
         """Collectives whose number was recorded; those of one group all are, or none."""
-        lacks = np.unique(self.role[self.collective & (self.said == UNKNOWN)])
+        lacks = np.unique(self.role[self.collective & (self.seq == UNKNOWN)])
         return np.asarray(self.collective & ~np.isin(self.role, lacks))
 
     @cached_property
     def number(self) -> I64:
-        """What calls that meet have in common besides their group, or their ends and tag.
+        """The number that is equal for calls that meet, given their group, or their ends and tag.
 
         For a collective the recorded number, else its turn in its group; for a message its turn among
         those with the same ends and tag.
         """
         turn = turns(self.type, np.where(self.collective, self.role, self.peer), self._channel)
-        return np.where(self.recorded, self.said, turn)
+        return np.where(self.recorded, self.seq, turn)
 
     @cached_property
     def _channel(self) -> I64:
@@ -116,8 +116,8 @@ class Calls:
 
     def in_role(self, role: int) -> I64:
         """The collectives of a group, in the order of their numbers."""
-        found = np.flatnonzero(self.collective & (self.role == role))
-        return found[np.argsort(self.number[found], kind="stable")]
+        collectives = np.flatnonzero(self.collective & (self.role == role))
+        return collectives[np.argsort(self.number[collectives], kind="stable")]
 
     @cached_property
     def channels(self) -> list[Channel]:
@@ -126,26 +126,32 @@ class Calls:
         at = at[np.lexsort((self.tag[at], self.peer[at], ~self.is_send[at]))]
         keys = np.stack([self.is_send[at], self.peer[at], self.tag[at]])
         heads = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1
-        found = []
-        for one in np.split(at, heads) if len(at) else []:
-            sends, peer, tag = (c[one[0]].item() for c in (self.is_send, self.peer, self.tag))
-            found.append(Channel(sends, peer, tag, self.row[one], self.id[one], self.size[one]))
-        return found
+        channels = []
+        for messages in np.split(at, heads) if len(at) else []:
+            sends, peer, tag = (c[messages[0]].item() for c in (self.is_send, self.peer, self.tag))
+            channels.append(
+                Channel(
+                    sends, peer, tag, self.row[messages], self.id[messages], self.size[messages]
+                )
+            )
+        return channels
 
     def merged(self, groups: Sequence[str], peers: Sequence[int]) -> Calls:
-        """The same for a rank to which several groups, or several peers, are one.
+        """These calls as a rank makes them for which several of the body's groups, or peers, are the same.
 
-        `groups` says what each of `roles` is to that rank, `peers` the same of `peers`. Of those that are
-        one, the first stands for all.
+        `groups` has the rank's group for each of `self.roles`, `peers` the rank for each of `self.peers`. Of
+        those that are the same, the first stands for all.
         """
         role = np.arange(len(self.names))
         role[self.roles] = np.array(self.roles, np.int64)[_firsts(groups)]
         moved = self.peers[_firsts(peers)]
         at = np.searchsorted(self.peers, self.peer)
 
-        def ends(said: I64, other: Mask) -> I64:
-            known = other & (self.peer >= 0)
-            return np.where(known, np.r_[moved, UNKNOWN][np.where(known, at, -1)], said)
+        def ends(recorded_ends: I64, is_peer_end: Mask) -> I64:
+            is_named = is_peer_end & (self.peer >= 0)
+            return np.where(
+                is_named, np.r_[moved, UNKNOWN][np.where(is_named, at, -1)], recorded_ends
+            )
 
         return replace(
             self,
@@ -170,7 +176,7 @@ class CallsReader:
         self.rows = 0
 
     def add(self, piece: Trace) -> I64:
-        """The next nodes of the file; gives those of them that communicate."""
+        """Takes the next nodes of the file; returns the rows among them that communicate."""
         rows = np.flatnonzero(piece.is_type(*COMMUNICATION))
         if len(rows) or not self._parts:
             self._parts.append(_reduced(piece, rows, self.rows))
@@ -191,7 +197,7 @@ class CallsReader:
 
 
 def _reduced(piece: Trace, rows: I64, base: int) -> pa.Table:
-    def taken(name: str, default: int = UNKNOWN) -> I64:
+    def values(name: str, default: int = UNKNOWN) -> I64:
         return piece.column(name, default)[rows].astype(np.int64)
 
     return pa.table(
@@ -202,13 +208,13 @@ def _reduced(piece: Trace, rows: I64, base: int) -> pa.Table:
             "start_ns": piece.start_ns[rows],
             "end_ns": piece.end_ns[rows],
             "group": group_names(piece, rows).dictionary_encode(),
-            "kind": taken("comm_type"),
-            "size": taken("comm_size"),
+            "kind": values("comm_type"),
+            "size": values("comm_size"),
             "sized": piece.has("comm_size")[rows],
-            "said": taken("comm_seq"),
-            "src": taken("comm_src"),
-            "dst": taken("comm_dst"),
-            "tag": taken("comm_tag", 0),
+            "seq": values("comm_seq"),
+            "src": values("comm_src"),
+            "dst": values("comm_dst"),
+            "tag": values("comm_tag", 0),
         }
     )
 

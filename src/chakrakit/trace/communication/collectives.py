@@ -48,9 +48,9 @@ TimesOf = Callable[[int], tuple[I64, I64]]
 def tables_of(communication: Communication, times: TimesOf | None = None) -> Collectives:
     """The communication of every rank; its times are those of the nodes unless `times` has others."""
     matching = match(communication)
-    chosen = matching.instance >= 0
-    calls = _calls(matching, np.flatnonzero(chosen))
-    messages = _messages(matching, np.flatnonzero(~chosen))
+    is_collective = matching.instance >= 0
+    calls = _calls(matching, np.flatnonzero(is_collective))
+    messages = _messages(matching, np.flatnonzero(~is_collective))
     if times is not None:
         calls, messages = _retimed(calls, times), _retimed(messages, times)
     return Collectives(calls, _instances(calls), messages)
@@ -58,13 +58,13 @@ def tables_of(communication: Communication, times: TimesOf | None = None) -> Col
 
 def _retimed(table: pa.Table, times: TimesOf) -> pa.Table:
     rank, row = (table.column(name).to_numpy() for name in ("rank", "row"))
-    found = np.zeros((2, len(rank)), np.int64)
+    start_and_end = np.zeros((2, len(rank)), np.int64)
     order = np.argsort(rank, kind="stable")
     for part in np.split(order, np.flatnonzero(np.diff(rank[order])) + 1):
         if len(part):
             start, end = times(int(rank[part[0]]))
-            found[:, part] = start[row[part]], end[row[part]]
-    for name, values in zip(("start_ns", "end_ns"), found, strict=True):
+            start_and_end[:, part] = start[row[part]], end[row[part]]
+    for name, values in zip(("start_ns", "end_ns"), start_and_end, strict=True):
         table = table.set_column(table.column_names.index(name), name, pa.array(values))
     return table
 
@@ -75,8 +75,8 @@ _BOTH = {"row": "row", "id": "id", "comm_size": "size", "start_ns": "start_ns", 
 
 def _common(matching: Matching, at: I64) -> dict[str, object]:
     rank = np.repeat(np.array(matching.communication.ranks, np.int64), np.diff(matching.offset))
-    found = {name: matching.column(own)[at] for name, own in _BOTH.items()}
-    return {"rank": rank[at], **found}
+    columns = {name: matching.column(field)[at] for name, field in _BOTH.items()}
+    return {"rank": rank[at], **columns}
 
 
 def _calls(matching: Matching, at: I64) -> pa.Table:

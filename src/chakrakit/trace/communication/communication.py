@@ -29,18 +29,18 @@ class UsedGroup:
 class Communication:
     """Every rank's calls, with its groups and peers. Ranks and groups are numbered by their places.
 
-    `ranks`, `programs` and `groups` are the things themselves; `program[i]` is the program of the i-th rank
+    `ranks`, `programs` and `groups` list them; `program[i]` is the program of the i-th rank
     and `group_of[i]` its groups, one for each of the program's roles. A role is numbered by its name.
     """
 
     def __init__(
         self,
         bindings: Mapping[int, Binding],
-        known: Groups,
+        defined_groups: Groups,
         world_size: int,
         calls_of: Callable[[int], Calls],
     ) -> None:
-        self.bindings, self.known, self.world_size = bindings, known, world_size
+        self.bindings, self.defined_groups, self.world_size = bindings, defined_groups, world_size
         self.ranks = tuple(bindings)
         self.place = {rank: i for i, rank in enumerate(self.ranks)}
         self.programs: list[Calls] = []
@@ -55,15 +55,15 @@ class Communication:
         numbers: dict[str, int] = {}
         programs: dict[Hashable, int] = {}
         program_of = []
-        seen: dict[
+        resolved: dict[
             int, tuple[int, tuple[int, ...], I64]
         ] = {}  # ranks share bindings by the thousand
         for binding in self.bindings.values():
-            if id(binding) not in seen:
-                seen[id(binding)] = self._resolved(
+            if id(binding) not in resolved:
+                resolved[id(binding)] = self._resolved(
                     binding, calls_of(binding.body), programs, numbers
                 )
-            number, groups, peers = seen[id(binding)]
+            number, groups, peers = resolved[id(binding)]
             program_of.append(number)
             self.group_of.append(groups)
             self._peers.append(peers)
@@ -83,9 +83,9 @@ class Communication:
 
     def _callers(self, groups: int) -> list[Company]:
         """Who calls collectives in each group, in which role."""
-        known = self.role_number
+        role_number = self.role_number
         roles = [
-            [known.setdefault(calls.names[role], len(known)) for role in calls.roles]
+            [role_number.setdefault(calls.names[role], len(role_number)) for role in calls.roles]
             for calls in self.programs
         ]
         place = np.repeat(np.arange(len(self.ranks)), list(map(len, self.group_of)))
@@ -113,19 +113,19 @@ class Communication:
 
     @property
     def roles(self) -> int:
-        """How many names for groups there are, and 1 where there is none."""
+        """How many names for groups there are, but at least 1."""
         return max(1, len(self.role_number))
 
     def group_name(self, binding: Binding, name: str) -> str:
-        """The one name of what a body calls by that name, on a rank with that binding."""
-        return canonical_group(binding.groups.get(name, name), self.known)
+        """The canonical name of the group that a body calls `name`, on a rank with that binding."""
+        return canonical_group(binding.groups.get(name, name), self.defined_groups)
 
     def calls(self, place: int) -> Calls:
         """The calls of a rank, in the names of its body."""
         return self.programs[int(self.program[place])]
 
     def peers(self, place: int) -> I64:
-        """What each of the program's peers is to a rank."""
+        """The rank that each of the program's peers stands for, on the rank at this place."""
         return self._peers[place]
 
     def peer_of_calls(self, place: int) -> I64:
@@ -135,21 +135,21 @@ class Communication:
         return np.where(calls.peer >= 0, np.r_[self.peers(place), -1][at], -1)
 
     def ends(self, place: int) -> tuple[I64, I64]:
-        """Source and destination of a rank's calls; its own end is the rank where the body does not say."""
+        """Source and destination of a rank's calls; an own end that the body does not name is the rank."""
         calls, bound = self.calls(place), self.bindings[self.ranks[place]].peers
         sends, receives = calls.is_send, ~calls.is_send & ~calls.collective
-        own = self.ranks[place]
-        found = []
-        for said, mine in ((calls.src, sends), (calls.dst, receives)):
-            known, which = np.unique(said, return_inverse=True)
-            moved = np.asarray(_bound(known, bound), np.int64)[which]
-            found.append(np.where(mine & (said < 0), own, moved))
-        return found[0], found[1]
+        rank = self.ranks[place]
+        both_ends = []
+        for body_ends, is_own_end in ((calls.src, sends), (calls.dst, receives)):
+            distinct_ends, inverse = np.unique(body_ends, return_inverse=True)
+            moved = np.asarray(_bound(distinct_ends, bound), np.int64)[inverse]
+            both_ends.append(np.where(is_own_end & (body_ends < 0), rank, moved))
+        return both_ends[0], both_ends[1]
 
     def peer_places(self, place: int) -> I64:
         """The places of a rank's peers, -1 for one that was not recorded."""
-        found = [self.place.get(p, -1) for p in self._peers[place].tolist()]
-        return np.array(found, np.int64)
+        places = [self.place.get(p, -1) for p in self._peers[place].tolist()]
+        return np.array(places, np.int64)
 
     def apart(self) -> Classes:
         """Every rank and every group its own class."""

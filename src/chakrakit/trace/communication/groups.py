@@ -1,4 +1,4 @@
-"""Process groups: names to ranks, as the `{"1": [0, 1], …}` files of the Chakra world have them."""
+"""Process groups, as files like `{"1": [0, 1], …}` define them; Binding: how a rank runs a shared body."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class Groups(Mapping[str, tuple[int, ...]]):
         return world if name in WORLD else None
 
     def merged(self, other: Groups) -> Groups:
-        """These and the other's; these win."""
+        """The groups of both; where both define a name, these win."""
         return Groups({**other._groups, **self._groups})
 
 
 def canonical_group(name: str, groups: Groups) -> str:
-    """The one name of a group: all that mean all ranks become ""."""
+    """The canonical name of a group: every name that means all ranks becomes ""."""
     return "" if name in WORLD and name not in groups else name
 
 
@@ -79,10 +79,10 @@ def read_groups(path: Path | BundlePath) -> Groups:
     return _checked(read_json(path, dict[str, list[_Rank]], _LIKE, LARGEST_WRITTEN), str(path))
 
 
-def parse_groups(found: Any, path: str) -> Groups:
+def parse_groups(content: Any, path: str) -> Groups:
     """Groups from a decoded JSON object."""
     try:
-        return _checked(msgspec.convert(found, dict[str, list[_Rank]]), path)
+        return _checked(msgspec.convert(content, dict[str, list[_Rank]]), path)
     except msgspec.ValidationError as error:
         raise FormatError(f"not {_LIKE}: {error}", path=path) from None
 
@@ -100,11 +100,11 @@ def groups_in(trace: Trace) -> Groups:
     A group with an empty list of ranks is the whole world; it is left out, since its size is not known.
     """
     rows = np.flatnonzero(trace.types == NodeType.METADATA_NODE)
-    found: dict[str, tuple[int, ...]] = {}
+    groups: dict[str, tuple[int, ...]] = {}
     names = trace.names.take(pa.array(rows)).cast(pa.string())
     for row in rows[pc.match_substring(names, "process_group:init").to_numpy()].tolist():
-        found.update(_parse_init(trace[row].get("inputs_values") or ""))
-    return Groups(found)
+        groups.update(_parse_init(trace[row].get("inputs_values") or ""))
+    return Groups(groups)
 
 
 def _parse_init(text: str) -> dict[str, tuple[int, ...]]:
@@ -133,13 +133,10 @@ def positive_names(names: Iterable[str]) -> dict[str, str]:
 
     Simulators of the Chakra world number groups from 1.
     """
-    given = list(names)
-    kept = {n for n in given if n.isdecimal() and str(int(n)) == n and int(n) > 0}
-    free = (str(n) for n in count(1) if str(n) not in kept)
-    return {name: name if name in kept else next(free) for name in given}
-
-
-# Binding: how a rank runs a body that it shares with other ranks.
+    old_names = list(names)
+    numbered = {n for n in old_names if n.isdecimal() and str(int(n)) == n and int(n) > 0}
+    free = (str(n) for n in count(1) if str(n) not in numbered)
+    return {name: name if name in numbered else next(free) for name in old_names}
 
 
 Body = Trace | Callable[[], Trace]
@@ -166,7 +163,7 @@ class Binding:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the rank's trace is the body as it stands."""
+        """Whether the rank's trace is the body unchanged."""
         return not self.groups and not self.peers and self.scale == 1.0
 
 
@@ -196,9 +193,9 @@ def _renamed(names: pa.ChunkedArray, groups: Mapping[str, str]) -> pa.ChunkedArr
 
 def _moved(body: Trace, end: str, peers: Mapping[int, int]) -> pa.Array:
     values = body.column(end, -1)
-    known = np.unique(values)
-    moved = np.array([peers.get(int(v), int(v)) for v in known], np.int64)
-    return pa.array(moved[np.searchsorted(known, values)], mask=~body.has(end))
+    distinct_ends = np.unique(values)
+    moved = np.array([peers.get(int(v), int(v)) for v in distinct_ends], np.int64)
+    return pa.array(moved[np.searchsorted(distinct_ends, values)], mask=~body.has(end))
 
 
 def _scaled(body: Trace, scale: float) -> dict[str, object]:
@@ -218,6 +215,6 @@ def _scaled(body: Trace, scale: float) -> dict[str, object]:
 
 
 def _times(values: I64, scale: float, where: Mask) -> I64:
-    limit = float(2**63 - 1024)
+    limit = float(2**63 - 1024)  # the largest float below 2**63
     scaled = np.clip(np.rint(values * scale), -limit, limit).astype(np.int64)
     return np.where(where, scaled, values)

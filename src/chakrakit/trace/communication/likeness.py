@@ -117,9 +117,9 @@ def _classes_of(rank: I64, peers: I64) -> bytes:
 
 def _group_classes(groups: Sequence[Company], keys: Sequence[Hashable], rank: I64) -> list[int]:
     roles = 2 + max((int(g.role.max(initial=-1)) for g in groups), default=-1)
-    found: list[Hashable] = []
+    signatures: list[Hashable] = []
     for g, key in zip(groups, keys, strict=True):
         members = np.where(g.rank >= 0, rank[g.rank], -1) * roles + g.role + 1
-        found.append((key, np.sort(members).tobytes()))
-    numbers: list[int] = _numbered(found).tolist()
+        signatures.append((key, np.sort(members).tobytes()))
+    numbers: list[int] = _numbered(signatures).tolist()
     return numbers

@@ -77,13 +77,13 @@ class Matching:
 
     @cached_property
     def highest(self) -> I64:
-        """The last place among the ranks of its collective for which each call stands."""
+        """For each call, the highest place of the ranks in its collective that it stands for."""
         return self._shares[:, 2]
 
     @cached_property
     def _shares(self) -> I64:
-        found = [self._of_class(c) for c in range(self.classes.count)]
-        return np.concatenate([*found, np.zeros((0, 3), np.int64)])
+        shares = [self._of_class(c) for c in range(self.classes.count)]
+        return np.concatenate([*shares, np.zeros((0, 3), np.int64)])
 
     def _of_class(self, c: int) -> I64:
         first = int(self.classes.first[c])
@@ -104,14 +104,14 @@ class Matching:
 
 def match(communication: Communication, classes: Classes | None = None) -> Matching:
     """Which calls belong together; without classes, every rank is looked at."""
-    seen = classes or communication.apart()
-    first = seen.first.tolist()
+    rank_classes = classes or communication.apart()
+    first = rank_classes.first.tolist()
     sizes = [len(communication.calls(i)) for i in first]
     offset = np.r_[0, np.cumsum(sizes)].astype(np.int64)
-    group = _joined(_groups(communication, seen, i) for i in first)
+    group = _joined(_groups(communication, rank_classes, i) for i in first)
     number = _joined(communication.calls(i).number for i in first)
-    partner = _partners(communication, seen, offset)
-    return Matching(communication, seen, offset, group, _instances(group, number), partner)
+    partner = _partners(communication, rank_classes, offset)
+    return Matching(communication, rank_classes, offset, group, _instances(group, number), partner)
 
 
 def _joined(parts: Iterable[NDArray[Any]]) -> I64:
@@ -140,7 +140,7 @@ class _Messages(NamedTuple):
 
     call: I64
     """The call, or the one that stands for it."""
-    own: Mask
+    is_itself: Mask
     """Whether it is the call itself."""
     is_send: Mask
     key: NDArray[Any]
@@ -153,8 +153,8 @@ def _messages_of(
     calls, peer = communication.calls(place), communication.peer_of_calls(place)
     at = np.flatnonzero(peer >= 0)
     c = int(classes.rank[place])
-    sends, own = calls.is_send[at], communication.ranks[place]
-    src, dst = np.where(sends, own, peer[at]), np.where(sends, peer[at], own)
+    sends, rank = calls.is_send[at], communication.ranks[place]
+    src, dst = np.where(sends, rank, peer[at]), np.where(sends, peer[at], rank)
     looked = np.full(len(at), int(classes.first[c]) == place)
     return _Messages(
         offset[c] + at, looked, sends, np.stack([calls.number[at], calls.tag[at], dst, src])
@@ -165,15 +165,17 @@ def _partners(communication: Communication, classes: Classes, offset: I64) -> I6
     partner = np.full(int(offset[-1]), -1, np.int64)
     first = classes.first.tolist()
     peers = {p for i in first for p in communication.peer_places(i).tolist() if p >= 0}
-    seen = [_messages_of(communication, classes, offset, i) for i in sorted({*first, *peers})]
-    if not seen:
+    messages = [_messages_of(communication, classes, offset, i) for i in sorted({*first, *peers})]
+    if not messages:
         return partner
-    call, own, is_send, key = (np.concatenate(c, axis=-1) for c in zip(*seen, strict=True))
+    call, is_itself, is_send, key = (
+        np.concatenate(c, axis=-1) for c in zip(*messages, strict=True)
+    )
     order = np.lexsort((is_send, *key))
     same = (key[:, order[1:]] == key[:, order[:-1]]).all(axis=0)
     pair = np.flatnonzero(same & is_send[order[1:]] & ~is_send[order[:-1]])
     receives, sends = order[pair], order[pair + 1]
-    for mine, other in ((receives, sends), (sends, receives)):
-        looked = own[mine]
-        partner[call[mine[looked]]] = call[other[looked]]
+    for near_ends, far_ends in ((receives, sends), (sends, receives)):
+        looked = is_itself[near_ends]
+        partner[call[near_ends[looked]]] = call[far_ends[looked]]
     return partner

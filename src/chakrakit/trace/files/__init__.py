@@ -12,8 +12,8 @@ from chakrakit.trace.files.bundle_files import (
     Manifest,
     Problem,
     digest,
+    inspect_bundle,
     is_bundle,
-    listed,
     open_bundle,
 )
 from chakrakit.trace.files.streams import (
@@ -57,8 +57,8 @@ __all__ = [
     "claimed",
     "digest",
     "display_name",
+    "inspect_bundle",
     "is_bundle",
-    "listed",
     "open_bundle",
     "open_input",
     "open_output",

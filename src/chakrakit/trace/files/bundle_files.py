@@ -29,6 +29,7 @@ _PART = r"(?!\.+(?:/|$))[^/\\:\x00-\x1f]+"
 _SAFE = re.compile(f"{_PART}(?:/{_PART})*")
 _LOCAL = struct.Struct("<4s22xHH")
 _BLOCK = 1 << 20
+"""Bytes read at a time while a checksum is computed."""
 
 
 class ListedFile(msgspec.Struct, frozen=True):
@@ -102,7 +103,7 @@ class BundlePath:
         return not self.inner or (bool(self.files) and not self.is_file())
 
     def exists(self) -> bool:
-        """Whether it is one of the two."""
+        """Whether it is a file or a folder of the bundle."""
         return self.is_file() or self.is_dir()
 
     def iterdir(self) -> Iterator[BundlePath]:
@@ -155,7 +156,7 @@ class BundlePath:
 
 
 class _Slice(io.RawIOBase):
-    """Some bytes of a file, as a file of its own."""
+    """A range of a file's bytes, read as if it were a whole file."""
 
     def __init__(self, file: io.FileIO, begin: int, size: int) -> None:
         self._file, self._begin, self._size, self._at = file, begin, size, 0
@@ -175,11 +176,11 @@ class _Slice(io.RawIOBase):
 
     def readinto(self, buffer: object) -> int:
         view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        wanted = max(min(len(view), self._size - self._at), 0)
+        length = max(min(len(view), self._size - self._at), 0)
         self._file.seek(self._begin + self._at)
-        got = self._file.readinto(view[:wanted]) or 0
-        self._at += got
-        return got
+        count = self._file.readinto(view[:length]) or 0
+        self._at += count
+        return count
 
     def close(self) -> None:
         self._file.close()
@@ -187,11 +188,11 @@ class _Slice(io.RawIOBase):
 
 
 def digest(stream: io.BufferedIOBase) -> str:
-    """The SHA-256 of what is left of a stream."""
-    found = hashlib.sha256()
+    """The SHA-256 of the rest of a stream."""
+    sha256 = hashlib.sha256()
     while block := stream.read(_BLOCK):
-        found.update(block)
-    return found.hexdigest()
+        sha256.update(block)
+    return sha256.hexdigest()
 
 
 # --- opening --------------------------------------------------------------------------------------
@@ -206,8 +207,8 @@ def is_bundle(place: Path) -> bool:
 
 
 def open_bundle(path: Path) -> BundlePath:
-    """The bundle's files, once all that can be told without reading them is in order."""
-    _, folder, problems = listed(path)
+    """Opens a bundle; a FormatError names the first problem that can be found without reading its files."""
+    _, folder, problems = inspect_bundle(path)
     if problems:
         first = problems[0]
         where = f"{path}/{first.member}" if first.member else str(path)
@@ -215,8 +216,8 @@ def open_bundle(path: Path) -> BundlePath:
     return folder
 
 
-def listed(path: Path) -> tuple[Manifest, BundlePath, list[Problem]]:
-    """The manifest, the files it lists that are there, and what is wrong with them."""
+def inspect_bundle(path: Path) -> tuple[Manifest, BundlePath, list[Problem]]:
+    """A bundle's manifest, the listed files that it has, and the problems found without reading them."""
     try:
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
@@ -232,12 +233,12 @@ def listed(path: Path) -> tuple[Manifest, BundlePath, list[Problem]]:
         raise FormatError(f"not a bundle, or cut off: {error}", path=str(path)) from None
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}", path=str(path)) from None
-    here = {i.filename: i for i in infos if i.filename != MANIFEST}
-    problems += _differences(here, manifest, len(infos), path)
+    infos_by_name = {i.filename: i for i in infos if i.filename != MANIFEST}
+    problems += _differences(infos_by_name, manifest, len(infos), path)
     files = {
-        m.name: Entry(here[m.name].header_offset, m.bytes, m.sha256)
+        m.name: Entry(infos_by_name[m.name].header_offset, m.bytes, m.sha256)
         for m in manifest.members
-        if m.name in here
+        if m.name in infos_by_name
     }
     return manifest, BundlePath(str(path), "", files), problems
 
@@ -245,7 +246,7 @@ def listed(path: Path) -> tuple[Manifest, BundlePath, list[Problem]]:
 def _unsafe(info: zipfile.ZipInfo) -> str | None:
     """Why an entry must not be used."""
     if not _SAFE.fullmatch(info.filename):
-        return "a name that could lead out of the bundle, or is no plain file's"
+        return "a name that could lead out of the bundle, or is not that of a plain file"
     kind = stat.S_IFMT(info.external_attr >> 16)
     if kind not in (0, stat.S_IFREG):
         return "is a link or special file; a bundle holds plain files only"
@@ -266,30 +267,30 @@ def _manifest(archive: zipfile.ZipFile, path: Path, problems: list[Problem]) -> 
     if any(p.member == MANIFEST for p in problems):
         raise FormatError(problems[0].problem, path=f"{path}/{MANIFEST}")
     place = f"{path}/{MANIFEST}"
-    found = decode_json(archive.read(MANIFEST), Manifest, place, "a bundle's list")
-    if found.format != FORMAT or found.version > VERSION:
+    manifest = decode_json(archive.read(MANIFEST), Manifest, place, "a bundle's list")
+    if manifest.format != FORMAT or manifest.version > VERSION:
         raise FormatError(
-            f"format {found.format!r} version {found.version}; this chakrakit reads "
+            f"format {manifest.format!r} version {manifest.version}; this chakrakit reads "
             f"{FORMAT!r} up to {VERSION}",
             path=f"{path}/{MANIFEST}",
         )
-    return found
+    return manifest
 
 
 def _differences(
-    here: Mapping[str, zipfile.ZipInfo], manifest: Manifest, entries: int, path: Path
+    infos_by_name: Mapping[str, zipfile.ZipInfo], manifest: Manifest, entries: int, path: Path
 ) -> Iterator[Problem]:
-    """Between what the manifest lists and what the zip has."""
+    """Problems where the manifest and the zip disagree."""
     names = [m.name for m in manifest.members]
-    if len(set(names)) < len(names) or entries != len(here) + 1:
+    if len(set(names)) < len(names) or entries != len(infos_by_name) + 1:
         yield Problem("", "a file is there or listed twice")
     for member in manifest.members:
-        info = here.get(member.name)
+        info = infos_by_name.get(member.name)
         if info is None:
             yield Problem(member.name, "is listed and not there")
         elif info.file_size != member.bytes:
             yield Problem(member.name, f"has {info.file_size:,} bytes; {member.bytes:,} are listed")
-    for name in sorted(here.keys() - set(names)):
+    for name in sorted(infos_by_name.keys() - set(names)):
         yield Problem(name, "is there and not listed")
-    if sum(i.file_size for i in here.values()) > path.stat().st_size:
+    if sum(i.file_size for i in infos_by_name.values()) > path.stat().st_size:
         yield Problem("", "its files overlap: together they are larger than the bundle")

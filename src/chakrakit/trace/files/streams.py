@@ -1,4 +1,4 @@
-"""Bytes in and out: files, pipes and stdin; plain, gzip and zstd, told by content."""
+"""Bytes in and out: files, pipes and stdin; plain, gzip and zstd, told by content; Parquet tables."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 STDIO = "-"
 Source = str | os.PathLike[str] | IO[bytes] | BundlePath
 _BUFFER = 1 << 20
+"""Bytes read at a time; also what a tiny compressed file may unfold into whatever its size."""
 _MOST_TIMES = 1000
 """How much smaller compression makes a trace at most; the most regular ones come to a few hundred."""
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -30,7 +31,7 @@ GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 def display_name(path: Source) -> str:
-    """How to call this source in a message."""
+    """The name of this source in a message."""
     if isinstance(path, BundlePath):
         return str(path)
     if isinstance(path, (str, os.PathLike)):
@@ -77,9 +78,9 @@ def _unfolding(stream: IO[bytes], raw: io.BufferedReader, name: str) -> io.Buffe
     """What a compressed file holds, up to a limit that follows its size; a pipe has no size to go by."""
     if not raw.seekable():
         return _buffered(stream)
-    here = raw.tell()
+    position = raw.tell()
     size = raw.seek(0, io.SEEK_END)
-    raw.seek(here)
+    raw.seek(position)
     return io.BufferedReader(_Patient(stream, _MOST_TIMES * size + _BUFFER, name), _BUFFER)
 
 
@@ -194,15 +195,16 @@ def _compressor(raw: BinaryIO, target: str) -> Iterator[BinaryIO]:
 
 # Gzip files that are read whole: unpacked within a limit that follows their size.
 
-
 _PIECE = 1 << 20
-_MOST_EXPANSION = 100
+"""Bytes unpacked at a time, after each of which the limit is checked."""
+_MOST_TIMES_IN_MEMORY = 100
 """The most regular recordings shrink to a thirtieth; gzip itself ends at a thousandth."""
-_ROOM = 64 << 20
+_SMALL_FILE_ROOM = 64 << 20
+"""Bytes that any file may unpack to, however small: they fit into memory anywhere."""
 
 
 def unpacked(data: bytes, path: str, cut_off: bool = False) -> bytes:
-    """What a file holds, gzip told by its first bytes; if it may be `cut_off`, as far as it goes."""
+    """A file's bytes, unpacked if they are gzip; with `cut_off`, a truncated file as far as it goes."""
     if not data.startswith(GZIP):
         return data
     return b"".join(_within(_pieces(data, path, cut_off), len(data), path))
@@ -215,27 +217,24 @@ def _pieces(data: bytes, path: str, cut_off: bool) -> Iterator[bytes]:
             yield piece
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         if not cut_off:
-            told = f"the gzip data is damaged or cut off: {error}"
-            raise FormatError(told, path=path) from None
+            message = f"the gzip data is damaged or cut off: {error}"
+            raise FormatError(message, path=path) from None
 
 
 def _within(pieces: Iterator[bytes], size: int, path: str) -> Iterator[bytes]:
-    left = _MOST_EXPANSION * size + _ROOM
+    remaining = _MOST_TIMES_IN_MEMORY * size + _SMALL_FILE_ROOM
     for piece in pieces:
-        left -= len(piece)
-        if left < 0:
+        remaining -= len(piece)
+        if remaining < 0:
             raise FormatError(
-                f"unpacks to more than {_MOST_EXPANSION} times its size, as no recording does; unpack it "
-                "first if that is right",
+                f"unpacks to more than {_MOST_TIMES_IN_MEMORY} times its size, as no recording does; "
+                "unpack it first if that is right",
                 path=path,
             )
         yield piece
 
 
-# Tables in Parquet files, and what must hold of any table's columns before one is looked up by name.
-
-
-def read_parquet(source: IO[Any], path: str, what: str = "Parquet file") -> pa.Table:
+def read_parquet(source: IO[Any], path: str, expected: str = "Parquet file") -> pa.Table:
     """A whole table, checked; a FormatError names the file and says what it should have been."""
     # Only here: commands that read no table start without Arrow.
     import pyarrow as pa
@@ -247,13 +246,13 @@ def read_parquet(source: IO[Any], path: str, what: str = "Parquet file") -> pa.T
         names = table.column_names
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise FormatError(f"not the {what} it should be: {reason}", path=path) from None
+        raise FormatError(f"not the {expected} it should be: {reason}", path=path) from None
     check_columns(names, path)
     return table
 
 
 def check_columns(names: Iterable[str], path: str) -> None:
-    """Refuse a table in which two columns have the same name: either could be meant."""
+    """Refuses a table in which two columns have the same name: either could be meant."""
     name, times = next(iter(Counter(names).most_common(1)), ("", 0))
     if times > 1:
         raise FormatError(f"column {name!r} is there {times} times; keep one of them", path=path)

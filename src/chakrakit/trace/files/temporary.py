@@ -1,7 +1,7 @@
 """Outputs that are whole or not there: written under a hidden name, then put in place at once.
 
 A temporary is `.NAME.XXXXXXXX.tmp` beside what it will become, and locked while its writer lives. What a
-killed writer left is told by its lock being free, and removed by the next one that writes to the same place.
+killed writer left is recognised by its free lock, and removed by the next writer to the same place.
 """
 
 from __future__ import annotations
@@ -22,35 +22,36 @@ from types import FrameType
 
 try:
     import fcntl
-except ImportError:  # without locks nobody can tell what a killed writer left, and it stays
+except ImportError:  # without locks, what a killed writer left cannot be told, and stays
     fcntl = None  # type: ignore[assignment]
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
-_LONGEST = 200
+_KEPT_CHARACTERS = 200
+"""Of the target's name; with the 14 around them they stay below the 255 bytes of Linux's file names."""
 
 
 def temporary_name(target: Path) -> Path:
     """A new name beside the target."""
-    return target.with_name(f".{target.name[:_LONGEST]}.{secrets.token_hex(4)}.tmp")
+    return target.with_name(f".{target.name[:_KEPT_CHARACTERS]}.{secrets.token_hex(4)}.tmp")
 
 
 @contextlib.contextmanager
 def scratch(name: str) -> Iterator[Path]:
-    """A folder of our own in the machine's temporary one, for work that leaves nothing there."""
+    """A private folder in the system's temporary directory, removed at the end of the block."""
     with claimed(Path(tempfile.gettempdir(), name), folder=True, mode=0o700) as folder:
         yield folder
 
 
 @contextlib.contextmanager
 def private_temporary(name: str) -> Iterator[Path]:
-    """What this process and those it starts put into the temporary folder goes with the block."""
-    variable, known = os.environ.get("TMPDIR"), tempfile.tempdir
+    """A private temporary directory for this process and those it starts, removed with the block."""
+    variable, previous_folder = os.environ.get("TMPDIR"), tempfile.tempdir
     with scratch(name) as folder:
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
         try:
             yield folder
         finally:
-            tempfile.tempdir = known
+            tempfile.tempdir = previous_folder
             os.environ.pop("TMPDIR")
             if variable is not None:
                 os.environ["TMPDIR"] = variable
@@ -98,13 +99,13 @@ def _lock(descriptor: int) -> bool:
 
 
 def remove_stale(target: Path) -> None:
-    """Removes what writers to this target left that no longer live."""
+    """Removes what dead writers to this target left behind."""
     if _TEMPORARY.fullmatch(target.parent.name):
         return  # inside a temporary there is one writer, and nothing stale
     with contextlib.suppress(OSError):
         for entry in os.scandir(target.parent):
-            found = _TEMPORARY.fullmatch(entry.name)
-            if found is not None and found["name"] == target.name[:_LONGEST]:
+            match = _TEMPORARY.fullmatch(entry.name)
+            if match is not None and match["name"] == target.name[:_KEPT_CHARACTERS]:
                 _remove_unlocked(Path(entry.path))
 
 
@@ -126,9 +127,8 @@ def _remove(path: Path) -> None:
             path.unlink()
 
 
-_EXCHANGE = 2
-_HERE = -100
-"""Linux's RENAME_EXCHANGE and AT_FDCWD."""
+_RENAME_EXCHANGE, _AT_FDCWD = 2, -100
+"""Constants of Linux's linux/fs.h and fcntl.h."""
 
 
 def take_place(temporary: Path, target: Path) -> None:
@@ -160,7 +160,7 @@ def _exchange(a: Path, b: Path) -> bool:
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None:
         return False
-    if rename(_HERE, os.fsencode(a), _HERE, os.fsencode(b), _EXCHANGE) == 0:
+    if rename(_AT_FDCWD, os.fsencode(a), _AT_FDCWD, os.fsencode(b), _RENAME_EXCHANGE) == 0:
         return True
     code = ctypes.get_errno()
     if code in (errno.ENOSYS, errno.EINVAL):

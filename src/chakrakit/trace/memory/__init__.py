@@ -1,4 +1,4 @@
-"""What a rank's device memory holds and when: one account for every room that speaks of memory."""
+"""What a rank's device memory holds and when: one account for every room that needs it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chakrakit.trace.memory.allocations import (
     MemoryFit,
     fit_fields,
     fit_of,
-    said_first,
+    shortage_line,
 )
 from chakrakit.trace.memory.model_state import (
     StatePart,
@@ -32,7 +32,7 @@ __all__ = [
     "fit_of",
     "model_state",
     "reshard_state",
-    "said_first",
+    "shortage_line",
     "state_attribute",
     "with_model_state",
 ]

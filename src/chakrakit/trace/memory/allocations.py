@@ -1,4 +1,4 @@
-"""Allocations: bytes taken and given back by the rows of a trace, in the order an allocator sees them."""
+"""Allocations: bytes taken and given back by rows, as an allocator sees them; and whether memory suffices."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ import numpy as np
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.results import Result
 
-# Whether what is needed is there: the verdict on memory that every result begins with.
-
 
 class MemoryFit(msgspec.Struct, frozen=True):
     """The tightest rank: what it needs at its peak, and what its device has."""
@@ -27,10 +25,10 @@ class MemoryFit(msgspec.Struct, frozen=True):
 
 def fit_of(needs: dict[int, int], has: dict[int, int]) -> MemoryFit | None:
     """The verdict for ranks with known needs on devices of known size; None where nothing is known."""
-    known = [(n - has[rank], n, rank) for rank, n in needs.items() if n and has.get(rank)]
-    if not known:
+    shortfalls = [(n - has[rank], n, rank) for rank, n in needs.items() if n and has.get(rank)]
+    if not shortfalls:
         return None
-    _, need, rank = max(known, key=lambda found: (found[0], -found[2]))
+    _, need, rank = max(shortfalls, key=lambda shortfall: (shortfall[0], -shortfall[2]))
     return MemoryFit(need <= has[rank], need, has[rank], rank)
 
 
@@ -41,8 +39,10 @@ def fit_fields(fit: MemoryFit | None) -> dict[str, Any]:
     return {"fits": fit.fits, "needs_bytes": fit.needs_bytes, "has_bytes": fit.has_bytes}
 
 
-def said_first(fits: bool | None, needs: int | None, has: int | None, who: str = "a rank") -> str:
-    """The line that a result begins with where memory does not suffice, else nothing."""
+def shortage_line(
+    fits: bool | None, needs: int | None, has: int | None, who: str = "a rank"
+) -> str:
+    """The line that a result begins with where memory does not suffice; "" where it does."""
     if fits is not False or needs is None or has is None:
         return ""
     return f"DOES NOT FIT: {who} needs {needs / 2**30:,.1f} GiB and its device has {has / 2**30:,.1f} GiB"
@@ -59,7 +59,7 @@ KINDS = (
 )
 """What memory is held for."""
 BEFORE = -1
-"""The row of what was there before the first."""
+"""The row number of memory that was held before the first row."""
 
 
 class Holder(Result, msgspec.Struct):
@@ -71,7 +71,7 @@ class Holder(Result, msgspec.Struct):
     tensors: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Allocations:
     """Changes of one rank's memory in order: `bytes` taken (above 0) or given back at each.
 
@@ -98,14 +98,14 @@ class Allocations:
         number = {text: i for i, text in enumerate(labels)}
         moved = [np.array([number[t] for t in p.labels] or [0], np.int32)[p.label] for p in parts]
         return cls(
-            np.concatenate([p.row for p in parts]),
-            np.concatenate([p.at_end for p in parts]),
-            np.concatenate([p.bytes for p in parts]),
-            np.concatenate([p.kind for p in parts]),
-            np.concatenate(moved).astype(np.int32),
-            labels,
-            source,
-            sum(p.tensors for p in parts),
+            row=np.concatenate([p.row for p in parts]),
+            at_end=np.concatenate([p.at_end for p in parts]),
+            bytes=np.concatenate([p.bytes for p in parts]),
+            kind=np.concatenate([p.kind for p in parts]),
+            label=np.concatenate(moved).astype(np.int32),
+            labels=labels,
+            source=source,
+            tensors=sum(p.tensors for p in parts),
         )
 
     def __len__(self) -> int:
@@ -163,8 +163,10 @@ class Allocations:
         ran = end >= np.maximum(start, 0)
         first = int(start[ran].min()) if ran.any() else 0
         row = np.maximum(self.row, 0)
-        own = np.where(self.at_end, end[row], start[row]) if len(start) else np.zeros(len(self))
-        at = np.where((self.row == BEFORE) | ~(ran[row] if len(ran) else False), first, own)
+        row_time = (
+            np.where(self.at_end, end[row], start[row]) if len(start) else np.zeros(len(self))
+        )
+        at = np.where((self.row == BEFORE) | ~(ran[row] if len(ran) else False), first, row_time)
         return np.maximum.accumulate(at).astype(np.int64)
 
     def peak_time(self, start: I64, end: I64) -> int:

@@ -1,4 +1,4 @@
-"""Model state: what a rank holds from before the step to after it, said in its trace's header.
+"""Model state: what a rank holds from before the step to after it, kept in its trace's header.
 
 The header attribute `model_state` is a JSON list of parts, so that it goes wherever the trace goes: into
 every format, through every pass, onto every rank that runs the body.
@@ -36,13 +36,13 @@ _Parts = msgspec.json.Decoder(list[StatePart])
 
 
 def state_attribute(parts: Iterable[StatePart]) -> dict[str, str]:
-    """The header attribute that says these parts."""
+    """The header attribute that holds these parts; {} where they are all empty."""
     text = msgspec.json.encode([p for p in parts if p.bytes]).decode()
     return {ATTRIBUTE: text} if text != "[]" else {}
 
 
 def model_state(trace: Trace) -> list[StatePart]:
-    """The parts that a trace's header says; none where it says nothing."""
+    """The parts in a trace's header; [] where it has none."""
     text = trace.metadata.attributes.get(ATTRIBUTE)
     if text is None:
         return []
@@ -61,30 +61,30 @@ def model_state(trace: Trace) -> list[StatePart]:
 
 def with_model_state(trace: Trace, parts: Iterable[StatePart]) -> Trace:
     """The trace with this state in its header; other attributes stay."""
-    known = {k: v for k, v in trace.metadata.attributes.items() if k != ATTRIBUTE}
-    plain = {k: v for k, v in known.items() if isinstance(v, str | int | float | bool)}
+    other_attributes = {k: v for k, v in trace.metadata.attributes.items() if k != ATTRIBUTE}
+    plain = {k: v for k, v in other_attributes.items() if isinstance(v, str | int | float | bool)}
     header = Metadata.of(trace.metadata.version, **plain, **state_attribute(parts))
     return trace.with_metadata(header)
 
 
 def reshard_state(trace: Trace, members: Mapping[str, int]) -> Trace:
-    """The trace after groups changed their size: role → members now."""
+    """The trace with its state resharded for groups of new sizes: role → number of members."""
     parts = model_state(trace)
     changed = [p.resharded(members[p.role]) if members.get(p.role) else p for p in parts]
     return trace if changed == parts else with_model_state(trace, changed)
 
 
 def from_model_state(trace: Trace) -> Allocations | None:
-    """What is there before the first row."""
+    """The model state as allocations before the first row; None without one."""
     parts = [p for p in model_state(trace) if p.bytes]
     if not parts:
         return None
     return Allocations(
-        np.full(len(parts), BEFORE, np.int64),
-        np.zeros(len(parts), np.bool_),
-        np.array([p.bytes for p in parts], np.int64),
-        np.array([KINDS.index(p.kind) for p in parts], np.int8),
-        np.zeros(len(parts), np.int32),
-        ("(model state)",),
-        "model state",
+        row=np.full(len(parts), BEFORE, np.int64),
+        at_end=np.zeros(len(parts), np.bool_),
+        bytes=np.array([p.bytes for p in parts], np.int64),
+        kind=np.array([KINDS.index(p.kind) for p in parts], np.int8),
+        label=np.zeros(len(parts), np.int32),
+        labels=("(model state)",),
+        source="model state",
     )

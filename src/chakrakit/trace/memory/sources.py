@@ -34,15 +34,15 @@ def from_counts(trace: Trace, start: I64, end: I64) -> Allocations | None:
     at_end = np.tile([False, True], len(order))
     size = np.stack([alloc[order], -free[order]], 1).reshape(-1)
     kind = np.repeat(_kinds(trace)[order], 2)
-    kept = size != 0
+    nonzero = size != 0
     return Allocations(
-        row[kept],
-        at_end[kept],
-        size[kept],
-        kind[kept],
-        np.zeros(int(kept.sum()), np.int32),
-        _LABELS,
-        "bytes that nodes take and release",
+        row=row[nonzero],
+        at_end=at_end[nonzero],
+        bytes=size[nonzero],
+        kind=kind[nonzero],
+        label=np.zeros(int(nonzero.sum()), np.int32),
+        labels=_LABELS,
+        source="bytes that nodes take and release",
     )
 
 
@@ -55,9 +55,9 @@ def _issue_order(trace: Trace, start: I64) -> I64:
 
 
 def _kinds(trace: Trace) -> I8:
-    """What the nodes' bytes are for; they are released without saying by whom they were taken."""
-    said = str(trace.metadata.attributes.get(HELD_KIND, "activations"))
-    usual = KINDS.index(said) if said in KINDS else KINDS.index("other")
+    """The kind of the nodes' bytes: one for all, since a release does not say whose bytes it releases."""
+    held_kind = str(trace.metadata.attributes.get(HELD_KIND, "activations"))
+    usual = KINDS.index(held_kind) if held_kind in KINDS else KINDS.index("other")
     return np.full(len(trace), usual, np.int8)
 
 
@@ -110,52 +110,52 @@ def _lives(
     changes.sort(key=lambda change: change[:2])
     _, counts, rows, at_end, labels = zip(*changes, strict=True) if changes else ((),) * 5
     return Allocations(
-        np.array(rows, np.int64),
-        np.array(at_end, np.bool_),
-        np.array(counts, np.int64),
-        np.full(len(rows), _OTHER, np.int8),
-        np.array(labels, np.int32),
-        tuple(names),
-        "tensors listed by the nodes",
-        len(names),
+        row=np.array(rows, np.int64),
+        at_end=np.array(at_end, np.bool_),
+        bytes=np.array(counts, np.int64),
+        kind=np.full(len(rows), _OTHER, np.int8),
+        label=np.array(labels, np.int32),
+        labels=tuple(names),
+        source="tensors listed by the nodes",
+        tensors=len(names),
     )
 
 
 def _listed(trace: Trace, column: str) -> list[tuple[int, str, int]]:
     """(row, name, bytes) of every tensor in a list of `name, bytes, …`."""
-    found: list[tuple[int, str, int]] = []
+    tensors: list[tuple[int, str, int]] = []
     if column not in trace.table.column_names:
-        return found
+        return tensors
     for row, items in enumerate(trace.table.column(column).to_pylist()):
         texts = items or []
         for name, size in zip(texts[::2], texts[1::2], strict=False):
             digits = size.removesuffix(".0")  # STAGE writes some sizes so
             if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
                 raise TraceError(
-                    f"node {trace.ids[row]}: {column} should list name, bytes, …; {size!r} is no number"
+                    f"node {trace.ids[row]}: {column} should list name, bytes, …; {size!r} is not a number"
                 )
-            found.append((row, name, int(digits)))
-    return found
+            tensors.append((row, name, int(digits)))
+    return tensors
 
 
 def allocations_of(
     trace: Trace, start: I64 | None = None, end: I64 | None = None
 ) -> Allocations | None:
-    """All that a trace says about its rank's memory; None where it says nothing.
+    """A rank's memory as its trace describes it; None where it does not.
 
     `start` and `end` are the times of its rows, by default its own; rows that did not run have -1.
-    Of several ways to say it the first counts: `mem_alloc` and `mem_free` of nodes, tensors listed by
+    Of several descriptions the first counts: `mem_alloc` and `mem_free` of nodes, tensors listed by
     name and bytes (`inputs`, `outputs`), or tensors in the values of operators (`outputs_values`).
     """
     begin = trace.start_ns if start is None else start
     finish = trace.end_ns if end is None else end
     parts = [from_model_state(trace)]
     for source in (from_counts, from_named_tensors, from_storages):
-        found = source(trace, begin, finish)
-        if found is not None:
-            parts.append(found)
+        account = source(trace, begin, finish)
+        if account is not None:
+            parts.append(account)
             break
-    known = [p for p in parts if p is not None]
-    if not known:
+    accounts = [p for p in parts if p is not None]
+    if not accounts:
         return None
-    return Allocations.joined(known, known[-1].source) if len(known) > 1 else known[0]
+    return Allocations.joined(accounts, accounts[-1].source) if len(accounts) > 1 else accounts[0]

@@ -56,10 +56,10 @@ def from_storages(trace: Trace, start: I64, end: I64) -> Allocations | None:
 
 
 def _uses_of(trace: Trace, start: I64, ran: Mask) -> Uses:
-    found: list[tuple[int, int, int, bool, int]] = []
+    mentions: list[tuple[int, int, int, bool, int]] = []
     devices: dict[str, int] = {}
     for is_output, side in enumerate(_SIDES):
-        parsed = [_distinct(trace, f"{side}_{what}") for what in ("values", "shapes", "strides")]
+        parsed = [_distinct(trace, f"{side}_{field}") for field in ("values", "shapes", "strides")]
         codes = parsed[0][0]
         for row in np.flatnonzero((codes >= 0) & ran).tolist():
             values, shapes, strides = (
@@ -69,15 +69,15 @@ def _uses_of(trace: Trace, start: I64, ran: Mask) -> Uses:
                 size = tensor.extent(shape, stride)
                 if 0 < size <= LARGEST:
                     number = devices.setdefault(tensor.device, len(devices))
-                    found.append((row, tensor.storage, size, bool(is_output), number))
-    table = np.array(found, np.int64).reshape(-1, 5)
+                    mentions.append((row, tensor.storage, size, bool(is_output), number))
+    table = np.array(mentions, np.int64).reshape(-1, 5)
     table = table[np.lexsort((table[:, 3], table[:, 0], start[table[:, 0]]))]
     output = table[:, 3].astype(np.bool_)
     return Uses(table[:, 0], table[:, 1], table[:, 2], output, table[:, 4], list(devices))
 
 
 def _distinct(trace: Trace, column: str) -> tuple[Any, list[Any]]:
-    """Codes, and each distinct text parsed once."""
+    """A column's code per row, and each distinct text parsed once."""
     if column not in trace.table.column_names:
         return np.full(len(trace), -1), []
     coded = trace.table.column(column).cast(pa.string()).combine_chunks().dictionary_encode()
@@ -90,13 +90,13 @@ def _on_device(uses: Uses) -> Uses:
     device = np.array([d.startswith(_DEVICES) for d in uses.devices] or [False])
     if not len(uses) or not device.any():
         return uses
-    chosen = device[uses.device]
+    on_device = device[uses.device]
     return Uses(
-        uses.row[chosen],
-        uses.storage[chosen],
-        uses.bytes[chosen],
-        uses.output[chosen],
-        uses.device[chosen],
+        uses.row[on_device],
+        uses.storage[on_device],
+        uses.bytes[on_device],
+        uses.output[on_device],
+        uses.device[on_device],
         uses.devices,
     )
 
@@ -110,30 +110,30 @@ def _account(trace: Trace, start: I64, end: I64, ran: Mask, uses: Uses) -> Alloc
     makes = _makes(uses)[order]
     first = np.flatnonzero(_begins(start, end, storage, row, makes))
     size = -(-np.maximum.reduceat(uses.bytes[order], first) // _ROUND) * _ROUND
-    made = makes[first]
-    maker = np.where(made, row[first], BEFORE)
+    made_in_window = makes[first]
+    maker = np.where(made_in_window, row[first], BEFORE)
     kind = _kinds(trace, maker, row, first)
     # What was there before is not the window's to free, unless its number is given away again.
-    taken = np.r_[storage[first[1:]] == storage[first[:-1]], False]
-    dies = np.flatnonzero(made | taken)
+    number_reused = np.r_[storage[first[1:]] == storage[first[:-1]], False]
+    dies = np.flatnonzero(made_in_window | number_reused)
     last = _last_users(end, row, first)
     label, labels = _labels(trace, maker)
     lives = np.arange(len(first))
-    which = np.r_[lives, dies]
-    at = np.r_[np.where(made, start[row[first]], start[ran].min()), end[last[dies]]]
+    life_of_change = np.r_[lives, dies]
+    at = np.r_[np.where(made_in_window, start[row[first]], start[ran].min()), end[last[dies]]]
     at[len(lives) :] = np.maximum(at[len(lives) :], at[: len(lives)][dies] + 1)
     signed = np.r_[size, -size[dies]]
     # Frees come before what begins at the same time.
     sequence = np.lexsort((signed, at))
     return Allocations(
-        np.r_[maker, last[dies]][sequence],
-        np.r_[np.zeros(len(lives), np.bool_), np.ones(len(dies), np.bool_)][sequence],
-        signed[sequence],
-        kind[which][sequence],
-        label[which][sequence],
-        labels,
-        "tensors named by the nodes",
-        len(lives),
+        row=np.r_[maker, last[dies]][sequence],
+        at_end=np.r_[np.zeros(len(lives), np.bool_), np.ones(len(dies), np.bool_)][sequence],
+        bytes=signed[sequence],
+        kind=kind[life_of_change][sequence],
+        label=label[life_of_change][sequence],
+        labels=labels,
+        source="tensors named by the nodes",
+        tensors=len(lives),
     )
 
 
@@ -142,12 +142,12 @@ def _last_users(end: I64, row: I64, first: I64) -> I64:
     life = np.repeat(np.arange(len(first)), np.diff(np.r_[first, len(row)]))
     order = np.lexsort((end[row], life))
     closing = np.r_[np.flatnonzero(np.diff(life[order])), len(row) - 1]
-    found: I64 = row[order[closing]]
-    return found
+    last_rows: I64 = row[order[closing]]
+    return last_rows
 
 
 def _makes(uses: Uses) -> Mask:
-    """Mentions that give a storage out which the row did not take in."""
+    """Mentions as an output of a storage that is not among the row's inputs."""
     _, storage = np.unique(uses.storage, return_inverse=True)
     key = uses.row * (int(storage.max()) + 1) + storage
     return np.asarray(uses.output & ~np.isin(key, key[~uses.output]))
@@ -156,7 +156,8 @@ def _makes(uses: Uses) -> Mask:
 def _begins(start: I64, end: I64, storage: I64, row: I64, makes: Mask) -> Mask:
     """Where a life begins: at a storage's first mention, and where an operator makes it anew.
 
-    Numbers of storages are used again. An operator inside one that made the storage is the same making.
+    Numbers of storages are used again. A mention inside the operator that made the storage does
+    not begin another life.
     """
     fresh = np.r_[True, storage[1:] != storage[:-1]]
     # Times by their rank among all times, so that groups fit beside them in one number.
@@ -169,23 +170,23 @@ def _begins(start: I64, end: I64, storage: I64, row: I64, makes: Mask) -> Mask:
 
 
 def _kinds(trace: Trace, maker: I64, row: I64, first: I64) -> I8:
-    """By when a storage was made and used: see docs/insight.md."""
-    told = _texts(trace, "phase")
-    optimizer = _in_optimizer(trace) | (told == "optimizer")
-    forward = told == "forward"
+    """The kind of each life, from when it was made and used: see docs/insight.md."""
+    phases = _texts(trace, "phase")
+    optimizer = _in_optimizer(trace) | (phases == "optimizer")
+    forward = phases == "forward"
     only_optimizer = np.minimum.reduceat(optimizer[row].astype(np.int8), first) > 0
     in_forward = np.maximum.reduceat(forward[row].astype(np.int8), first) > 0
-    marked = bool((told != "").any())
+    marked = bool((phases != "").any())
     before = np.where(
         only_optimizer,
         KINDS.index("optimizer"),
         np.where(in_forward | (not marked), KINDS.index("parameters"), KINDS.index("gradients")),
     )
     words = {"forward": "activations", "recompute": "activations", "backward": "gradients"}
-    names, codes = np.unique(told, return_inverse=True)
+    names, codes = np.unique(phases, return_inverse=True)
     by_phase = np.array([KINDS.index(words.get(n, "other")) for n in names.tolist()])
-    made = by_phase[codes[np.maximum(maker, 0)]] if len(told) else before
-    return np.where(maker == BEFORE, before, made).astype(np.int8)
+    kind_if_made = by_phase[codes[np.maximum(maker, 0)]] if len(phases) else before
+    return np.where(maker == BEFORE, before, kind_if_made).astype(np.int8)
 
 
 def _texts(trace: Trace, column: str) -> Any:

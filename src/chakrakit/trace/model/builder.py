@@ -11,7 +11,7 @@ from chakrakit.trace.model.metadata import Metadata
 from chakrakit.trace.model.schema import CollectiveType, NodeType
 from chakrakit.trace.model.trace import Trace
 
-_TAKEN = {"id", "data_deps", "ctrl_deps", "edge_kinds", "edge_lags_ns"}
+_RESERVED = {"id", "data_deps", "ctrl_deps", "edge_kinds", "edge_lags_ns"}
 
 
 class TraceBuilder:
@@ -44,8 +44,8 @@ class TraceBuilder:
         **attributes: Any,
     ) -> int:
         """Any node. `deps` are data dependencies, by id; `start_ns` is for work that has been done."""
-        for taken in _TAKEN & attributes.keys():
-            raise TraceError(f"{taken!r} is set by the builder; it cannot be given")
+        for reserved in _RESERVED & attributes.keys():
+            raise TraceError(f"{reserved!r} is set by the builder; it cannot be given")
         number = len(self._nodes)
         self._nodes.append(
             {
@@ -134,7 +134,7 @@ def _numbered(end: int | str | None, ranks: Mapping[str, int]) -> int | None:
 
 
 def _time(micros: str, nanos: str, value: int) -> dict[str, int]:
-    """Whole microseconds for every reader; the exact value where they do not say it."""
+    """A time's two columns: whole microseconds, and nanoseconds where they are not exact."""
     if value < 0:
         raise TraceError(f"{nanos} is {value}; times are not negative")
     return {micros: value // 1000, **({nanos: value} if value % 1000 else {})}

@@ -22,9 +22,9 @@ from chakrakit.trace.model.vocabulary import by_name
 from chakrakit.trace.model.wire import RANGES
 
 IO_COLUMNS = tuple(
-    f"{side}_{what}"
+    f"{side}_{part}"
     for side in ("inputs", "outputs")
-    for what in ("values", "shapes", "types", "strides")
+    for part in ("values", "shapes", "types", "strides")
 )
 FIELD_TYPES: dict[str, pa.DataType] = {
     "id": pa.uint64(),
@@ -82,31 +82,31 @@ def attribute_name(column: str) -> str | None:
 
 
 def is_known(name: str) -> bool:
-    """Whether a column is a node's own field, or an attribute of the vocabulary."""
+    """Whether a column is a field of the node or an attribute of the vocabulary."""
     return name in FIELD_TYPES or (attribute_name(name) or name) in by_name()
 
 
 def known_columns() -> list[tuple[str, int]]:
-    """The vocabulary as the decoder wants it."""
+    """Name and storage type of every attribute of the vocabulary, for the decoder."""
     return [(a.name, storage_of_member(a.member)) for a in by_name().values()]
 
 
 def member_for(attribute: str, kind: pa.DataType) -> Member:
     """The oneof member to write: the vocabulary's, else what the column's type suggests."""
-    known = by_name().get(attribute)
-    if known is not None:
-        return known.member
+    entry = by_name().get(attribute)
+    if entry is not None:
+        return entry.member
     storage = STORAGE_TYPES.index(storage_type(kind, attribute))
     base = _DEFAULT_MEMBERS[storage % 5]
     return Member(base + 1) if storage >= 5 else base
 
 
-def storage_type(kind: pa.DataType, what: str) -> pa.DataType:
+def storage_type(kind: pa.DataType, name: str) -> pa.DataType:
     """The storage type values of this Arrow type are kept in."""
     if pa.types.is_dictionary(kind):
-        return storage_type(kind.value_type, what)
+        return storage_type(kind.value_type, name)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return pa.list_(storage_type(kind.value_type, what))
+        return pa.list_(storage_type(kind.value_type, name))
     if pa.types.is_boolean(kind):
         return pa.bool_()
     if pa.types.is_integer(kind):
@@ -120,7 +120,7 @@ def storage_type(kind: pa.DataType, what: str) -> pa.DataType:
     if pa.types.is_null(kind):
         return pa.int64()
     raise TraceError(
-        f"column {what!r} has type {kind}, which no Chakra attribute can hold; "
+        f"column {name!r} has type {kind}, which no Chakra attribute can hold; "
         "use integers, floats, booleans, strings, bytes or lists of them"
     )
 
@@ -149,17 +149,17 @@ def _holds(member: Member, values: pa.Array) -> bool:
     return extremes["min"] is None or (low <= extremes["min"] and extremes["max"] <= high)
 
 
-def cast(array: pa.Array, kind: pa.DataType, what: str) -> pa.Array:
+def cast(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
     """The values in another type, or a TraceError; lists hold no nulls, names are a dictionary."""
     try:
         if pa.types.is_dictionary(kind) and array.type != kind:
             array = array.cast(kind.value_type).dictionary_encode()
-        found = array if array.type == kind else array.cast(kind)
+        converted = array if array.type == kind else array.cast(kind)
     except pa.ArrowException as error:
-        raise TraceError(f"column {what!r} should be {kind}: {error}") from None
-    if pa.types.is_list(kind) and found.flatten().null_count:
-        raise TraceError(f"column {what!r} has nulls inside its lists")
-    return found
+        raise TraceError(f"column {name!r} should be {kind}: {error}") from None
+    if pa.types.is_list(kind) and converted.flatten().null_count:
+        raise TraceError(f"column {name!r} has nulls inside its lists")
+    return converted
 
 
 def stores(kind: pa.DataType, member: int) -> bool:
@@ -167,8 +167,8 @@ def stores(kind: pa.DataType, member: int) -> bool:
 
     Integers and booleans go into each other's columns, as writers differ about is_cpu_op.
     """
-    own = STORAGE_TYPES[storage_of_member(member)]
-    return own == kind or {own, kind} == {pa.int64(), pa.bool_()}
+    member_type = STORAGE_TYPES[storage_of_member(member)]
+    return member_type == kind or {member_type, kind} == {pa.int64(), pa.bool_()}
 
 
 # --- from the core ------------------------------------------------------------------------------
@@ -199,8 +199,8 @@ def _array(name: str, values: Any, rows: int, kind: pa.DataType | None = None) -
             values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, hint)
         )
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        wanted = f"be {kind}" if kind else "hold values of one kind"
-        raise TraceError(f"column {name!r} should {wanted}: {error}") from None
+        requirement = f"be {kind}" if kind else "hold values of one kind"
+        raise TraceError(f"column {name!r} should {requirement}: {error}") from None
     if isinstance(array, pa.ChunkedArray):
         array = single(array)
     if len(array) != rows:
@@ -226,10 +226,10 @@ def field(name: str, values: Any, rows: int) -> pa.Array:
 def attribute(name: str, values: Any, rows: int) -> pa.Array:
     """An attribute in the type that the vocabulary gives it, or else in its own."""
     array = _array(name, values, rows)
-    known = by_name().get(attribute_name(name) or name)
-    if known is None:
+    entry = by_name().get(attribute_name(name) or name)
+    if entry is None:
         return cast(array, storage_type(array.type, name), name)
-    return cast(array, STORAGE_TYPES[storage_of_member(known.member)], name)
+    return cast(array, STORAGE_TYPES[storage_of_member(entry.member)], name)
 
 
 def _buffer(array: NDArray[Any]) -> pa.Buffer:
@@ -318,7 +318,7 @@ def single(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _words(array: pa.Array, kind: np.dtype[Any]) -> I64:
-    """The values with nulls as whatever is in memory there, as 64-bit words."""
+    """The values as 64-bit words; a null is whatever is in memory at its place."""
     data = array.buffers()[1]
     if data is None or len(array) == 0:
         return np.zeros(0, np.int64)
@@ -352,10 +352,10 @@ def _value_buffers(array: pa.Array, storage: int) -> list[NDArray[Any]]:
 
 def _encoder_column(table: pa.Table, attribute: str) -> tuple[Any, ...]:
     array = single(table.column(column_name(attribute)))
-    wanted = storage_type(array.type, attribute)
-    if array.type != wanted:
-        array = array.cast(wanted)
-    storage = STORAGE_TYPES.index(wanted)
+    kind = storage_type(array.type, attribute)
+    if array.type != kind:
+        array = array.cast(kind)
+    storage = STORAGE_TYPES.index(kind)
     return (attribute, storage, *_value_buffers(array, storage))
 
 

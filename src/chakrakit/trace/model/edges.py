@@ -1,4 +1,4 @@
-"""Edges between rows: their kinds, their forms, and the columns that hold them.
+"""Edges between rows: their kinds and forms, and how columns store them as lists of ids.
 
 Also the two checks every array of rows or times passes before it reaches the core.
 """
@@ -112,7 +112,7 @@ class Edges:
     `src` and `dst` are rows (int32), `kind` and `form` are codes (int8) of EdgeKind and EdgeForm,
     `lag` is in ns (int64, may be negative) and `ctrl` says which edges belong to `ctrl_deps`.
     The dtypes are exact; `Edges.of` converts and fills in what is left out. How many rows there
-    are is not known here: whoever uses the edges with rows checks the upper end.
+    are is not known here, so code that uses the edges with rows checks the upper end.
     """
 
     src: I32
@@ -139,9 +139,9 @@ class Edges:
     def _check_column(self, name: str, array: NDArray[Any], dtype: DTypeLike) -> None:
         cure = "Edges.of(...) converts and broadcasts"
         if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
-            found = getattr(array, "dtype", type(array).__name__)
+            actual = getattr(array, "dtype", type(array).__name__)
             raise TraceError(
-                f"Edges.{name} must be an array of {np.dtype(dtype)}, got {found}; {cure}"
+                f"Edges.{name} must be an array of {np.dtype(dtype)}, got {actual}; {cure}"
             )
         if len(array) != len(self.src):
             raise TraceError(
@@ -188,10 +188,10 @@ class Edges:
 
     def where(self, mask: ArrayLike) -> Edges:
         """The edges for which the mask (one bool per edge) is true, in order."""
-        chosen = column(mask, np.bool_, "mask")
-        if len(chosen) != len(self):
-            raise TraceError(f"mask has {len(chosen):,} entries for {len(self):,} edges")
-        return Edges(*(getattr(self, f.name)[chosen] for f in fields(self)))
+        selected = column(mask, np.bool_, "mask")
+        if len(selected) != len(self):
+            raise TraceError(f"mask has {len(selected):,} entries for {len(self):,} edges")
+        return Edges(*(getattr(self, f.name)[selected] for f in fields(self)))
 
     def without(self, kinds: Iterable[EdgeKind] | EdgeKind) -> Edges:
         """The edges of all other kinds, in order."""
@@ -213,23 +213,23 @@ def _spread(values: ArrayLike, count: int, dtype: type[Scalar], name: str) -> ND
 # columns `edge_kinds` and `edge_lags_ns`, aligned with a row's data_deps followed by its ctrl_deps.
 
 
-KIND_BITS = 0x1F
-FORM_SHIFT = 5
+KIND_BITS, FORM_SHIFT = 0x1F, 5
+"""A byte of `edge_kinds` has the kind in its low five bits and the form in its high three."""
 
 
-def resolve(ids: U64, wanted: U64) -> I32:
-    """The row of each wanted id, -1 where there is none; of equal ids the first row counts."""
+def resolve(ids: U64, named_ids: U64) -> I32:
+    """The row of each of `named_ids`, -1 where no node has it; of equal ids the first row counts."""
     n = len(ids)
-    if n == 0 or len(wanted) == 0:
-        return np.full(len(wanted), -1, np.int32)
+    if n == 0 or len(named_ids) == 0:
+        return np.full(len(named_ids), -1, np.int32)
     if int(ids[0]) + n - 1 == int(ids[-1]) and (ids[1:] > ids[:-1]).all():
-        offset = wanted - ids[:1]  # wraps for smaller ids, which then are out of range
+        offset = named_ids - ids[:1]  # wraps for smaller ids, which then are out of range
         return np.where(offset < n, offset, np.uint64(2**32 - 1)).astype(np.uint32).view(np.int32)
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
-    place = np.searchsorted(ordered, wanted)
+    place = np.searchsorted(ordered, named_ids)
     place[place == n] = 0
-    rows = np.where(ordered[place] == wanted, order[place], -1)
+    rows = np.where(ordered[place] == named_ids, order[place], -1)
     return rows.astype(np.int32)
 
 
@@ -335,9 +335,9 @@ def _fill(
     fits: Mask,
     deps: Dependencies,
 ) -> None:
-    """Takes a row's values for its entries where there are as many as entries."""
-    known = fits[deps.dst]
-    out[known] = values[starts[deps.dst[known]] + deps.slot[known]]
+    """Fills `out` with the rows' values, one per entry, for the rows that have as many values as entries."""
+    fitting = fits[deps.dst]
+    out[fitting] = values[starts[deps.dst[fitting]] + deps.slot[fitting]]
 
 
 @dataclass(frozen=True)
@@ -362,8 +362,8 @@ class ResolvedDependencies:
 
     def edges(self) -> Edges:
         """Edges between rows, sorted by target; within a row data_deps come first."""
-        known = np.flatnonzero(self.src >= 0)
-        order = known[np.argsort(self.deps.dst[known], kind="stable")]
+        resolved = np.flatnonzero(self.src >= 0)
+        order = resolved[np.argsort(self.deps.dst[resolved], kind="stable")]
         codes = self.codes[order]
         return Edges(
             self.src[order],
@@ -378,14 +378,19 @@ class ResolvedDependencies:
 
         An entry that dangled still does, with its kind; one whose node is left out is dropped.
         """
-        kept = new_row[self.deps.dst] >= 0
+        row_stays = new_row[self.deps.dst] >= 0
         inside = (self.src < 0) | (new_row[self.src] >= 0)
-        if inside[kept].all():
+        if inside[row_stays].all():
             return {}
-        left = kept & inside
-        dst = new_row[self.deps.dst[left]]
+        entry_stays = row_stays & inside
+        dst = new_row[self.deps.dst[entry_stays]]
         return columns_of(
-            self.deps.ids[left], dst, self.deps.ctrl[left], self.codes[left], self.lags[left], rows
+            self.deps.ids[entry_stays],
+            dst,
+            self.deps.ctrl[entry_stays],
+            self.codes[entry_stays],
+            self.lags[entry_stays],
+            rows,
         )
 
 
@@ -399,7 +404,7 @@ def _kinds_and_forms(codes: U8) -> tuple[I8, I8]:
 
 
 def columns_from(ids: U64, edges: Edges) -> dict[str, pa.Array | None]:
-    """The four columns that say these edges; None for one that is not needed."""
+    """The four columns that store these edges; None for one that is not needed."""
     codes = edges.kind.astype(np.uint8) | edges.form.astype(np.uint8) << np.uint8(FORM_SHIFT)
     return columns_of(ids[edges.src], edges.dst, edges.ctrl, codes, edges.lag, len(ids))
 
@@ -407,7 +412,7 @@ def columns_from(ids: U64, edges: Edges) -> dict[str, pa.Array | None]:
 def columns_of(
     ids: U64, dst: I32, ctrl: Mask, codes: U8, lags: I64, rows: int
 ) -> dict[str, pa.Array | None]:
-    """The four columns that say these entries; None for one that is not needed."""
+    """The four columns that store these entries; None for one that is not needed."""
     order = np.lexsort((ctrl, dst))
     ids, dst, ctrl = ids[order], dst[order], ctrl[order]
     codes, lags = codes[order], lags[order]

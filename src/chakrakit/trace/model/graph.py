@@ -14,6 +14,7 @@ from chakrakit.errors import TraceError
 from chakrakit.trace.model.edges import MAX_ROWS, Scalar, check_range, column
 
 _SHOWN = 8
+"""Rows of a cycle that a message lists: about one line; `find_cycle` gives all."""
 
 
 class Graph:
@@ -137,10 +138,10 @@ class Graph:
         if lags is not None:
             per_edge = self._column(lags, len(self.src), "lags")
         try:
-            found: tuple[I64, I32] = core.graph_longest_path(*self._in, order, per_row, per_edge)
+            paths: tuple[I64, I32] = core.graph_longest_path(*self._in, order, per_row, per_edge)
         except OverflowError as error:
             raise TraceError(f"{error}; check weights and lags") from None
-        return found
+        return paths
 
     def transitive_reduction(self) -> Mask:
         """A mask over the edges: those no other path replaces. Of equal edges the first stays.
@@ -178,7 +179,7 @@ def _ends(n: int, src: ArrayLike, dst: ArrayLike) -> tuple[I32, I32]:
         )
     for name, array in zip(("src", "dst"), ends, strict=True):
         check_range(array, 0, n, name, f"the graph has {n:,} rows")
-    # Copies: the core trusts these rows, so nobody may change them after the check.
+    # Copies: the core trusts these rows, so they must not change after the check.
     return _frozen(ends[0].copy()), _frozen(ends[1].copy())
 
 
@@ -193,8 +194,8 @@ def _frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:
 
 
 def _cycle_text(rows: Sequence[int]) -> str:
-    shown = [str(row) for row in rows[:_SHOWN]] + ["…"] * (len(rows) > _SHOWN)
-    loop = " → ".join([*shown, str(rows[0])])
+    row_texts = [str(row) for row in rows[:_SHOWN]] + ["…"] * (len(rows) > _SHOWN)
+    loop = " → ".join([*row_texts, str(rows[0])])
     return (
         f"the graph has a cycle of {len(rows):,} rows: {loop}; "
         "remove one of its edges (Graph.find_cycle() gives all its rows)"

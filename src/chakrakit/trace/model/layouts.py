@@ -22,6 +22,7 @@ from chakrakit.trace.model import wire
 
 HAS_INPUTS, HAS_OUTPUTS = 1, 2
 RAW = -1
+"""The core's column number for an attribute that is kept raw."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,12 @@ class Layout:
         return Layout(self.flags, (*self.entries, (name, member)))
 
     def without(self, name: str) -> Layout:
-        """The same less one attribute."""
+        """The same without one attribute."""
         return Layout(self.flags, tuple(e for e in self.entries if e[0] != name))
 
-    def with_raw(self, kept: list[bool]) -> Layout:
-        """The same with only those of the raw attributes that are kept, told in order."""
-        order = iter(kept)
+    def with_raw(self, stays: list[bool]) -> Layout:
+        """The same with some of the raw attributes; `stays` has one flag for each, in order."""
+        order = iter(stays)
         return Layout(self.flags, tuple(e for e in self.entries if e[0] is not None or next(order)))
 
     def with_member(self, name: str, member: int) -> Layout:
@@ -88,7 +89,7 @@ class Layouts:
         return {item: i for i, item in enumerate(self.items)}
 
     def merge(self, other: Layouts) -> tuple[Layouts, I32]:
-        """These and the other's; and for each of the other's its new number."""
+        """The layouts of both, each once, and the new number of each of the other's."""
         if other is self:
             return self, np.arange(len(self.items), dtype=np.int32)
         items, number = list(self.items), dict(self._number)
@@ -100,49 +101,49 @@ class Layouts:
         counts = np.bincount(rows, minlength=len(self.items))
         if len(counts) > len(self.items):
             raise FormatError("a row refers to a layout that is not there")
-        kept = np.flatnonzero(counts)
-        if len(kept) == len(self.items):
+        used_numbers = np.flatnonzero(counts)
+        if len(used_numbers) == len(self.items):
             return self, rows
         number = np.cumsum(counts > 0, dtype=np.int32) - np.int32(1)
-        return Layouts(tuple(self.items[i] for i in kept)), number[rows]
+        return Layouts(tuple(self.items[i] for i in used_numbers)), number[rows]
 
     def names(self) -> list[str]:
         """Attribute names in order of first mention."""
-        seen: dict[str, None] = {}
+        attribute_names: dict[str, None] = {}
         for item in self.items:
             for name, _ in item.entries:
                 if name is not None:
-                    seen.setdefault(name)
-        return list(seen)
+                    attribute_names.setdefault(name)
+        return list(attribute_names)
 
     def members(self, name: str) -> I8:
         """For each layout, the member this attribute has; 0 where it is not there."""
-        found = (next((m for n, m in i.entries if n == name), 0) for i in self.items)
-        return np.fromiter(found, np.int8, len(self.items))
+        members = (next((m for n, m in i.entries if n == name), 0) for i in self.items)
+        return np.fromiter(members, np.int8, len(self.items))
 
     def edited(
-        self, rows: I32, name: str, present: Mask, member: int, kept: Collection[int]
+        self, rows: I32, name: str, present: Mask, member: int, allowed_members: Collection[int]
     ) -> tuple[Layouts, I32]:
-        """Layouts and row numbers after attribute `name` became present exactly where said.
+        """Layouts and row numbers after attribute `name` became present exactly in the rows of `present`.
 
-        Where it was there already it keeps its member if that is one of `kept`.
+        A row that had it already keeps its member if that is one of `allowed_members`.
         """
         before = self.members(name)
-        stale = ~np.isin(before, [0, *kept])
+        stale = ~np.isin(before, [0, *allowed_members])
         changed = ((before != 0)[rows] != present) | (present & stale[rows])
         if not changed.any():
             return self, rows
         items, number = list(self.items), dict(self._number)
         with_it = np.arange(len(items), dtype=np.int32)
-        without = with_it.copy()
+        without_it = with_it.copy()
         for old in np.flatnonzero(np.bincount(rows[changed], minlength=len(items))):
             item = self.items[old]
             if before[old]:
-                without[old] = _number_of(item.without(name), items, number)
+                without_it[old] = _number_of(item.without(name), items, number)
             if not before[old] or stale[old]:
                 new = item.with_member if before[old] else item.with_entry
                 with_it[old] = _number_of(new(name, member), items, number)
-        return Layouts(tuple(items)), np.where(present, with_it[rows], without[rows])
+        return Layouts(tuple(items)), np.where(present, with_it[rows], without_it[rows])
 
     def to_plain(self) -> list[list[object]]:
         """For JSON: [[flags, [[name, member], …]], …]."""
@@ -156,45 +157,44 @@ class Layouts:
 
 def _number_of(item: Layout, items: list[Layout], number: dict[Layout, int]) -> int:
     """The item's number, appending it if it is new."""
-    found = number.get(item)
-    if found is None:
-        found = number[item] = len(items)
+    place = number.get(item)
+    if place is None:
+        place = number[item] = len(items)
         items.append(item)
-    return found
+    return place
 
 
-# Attributes kept as bytes: what a column could not hold, each with its length before it.
+# Attributes kept as bytes, since no column could hold them; each has its length before it.
+
+RAW_COLUMN = "_raw"
 
 
-COLUMN = "_raw"
-
-
-def without(
+def without_raw(
     table: pa.Table, layouts: Layouts, rows: I32, name: str
 ) -> tuple[pa.Table, Layouts, I32]:
     """Table, layouts and rows' layout numbers without the attributes of this name kept as bytes."""
-    if COLUMN not in table.column_names:
+    if RAW_COLUMN not in table.column_names:
         return table, layouts, rows
-    column: list[bytes | None] = table.column(COLUMN).to_pylist()
+    column: list[bytes | None] = table.column(RAW_COLUMN).to_pylist()
     changed: dict[int, Layout] = {}
     for row, data in enumerate(column):
         if data is None or name.encode() not in data:
             continue
-        kept = [_name(message) != name for message in wire.frames(data)]
-        if not all(kept):
-            left = (m for m, keep in zip(wire.frames(data), kept, strict=True) if keep)
-            column[row] = b"".join(map(wire.frame, left)) or None
-            changed[row] = layouts.items[rows[row]].with_raw(kept)
+        stays = [_name(message) != name for message in wire.frames(data)]
+        if not all(stays):
+            remaining = (m for m, stay in zip(wire.frames(data), stays, strict=True) if stay)
+            column[row] = b"".join(map(wire.frame, remaining)) or None
+            changed[row] = layouts.items[rows[row]].with_raw(stays)
     if not changed:
         return table, layouts, rows
     layouts, numbers = layouts.merge(Layouts(tuple(changed.values())))
     rows = rows.copy()
     rows[list(changed)] = numbers
-    at = table.column_names.index(COLUMN)
-    return table.set_column(at, COLUMN, pa.array(column, pa.binary())), layouts, rows
+    at = table.column_names.index(RAW_COLUMN)
+    return table.set_column(at, RAW_COLUMN, pa.array(column, pa.binary())), layouts, rows
 
 
 def _name(attribute: bytes) -> str:
     node = np.frombuffer(wire.frame(wire.field_bytes(10, attribute)), np.uint8)
-    found: str = msgspec.json.decode(core.json_nodes(node, True))["attr"][0]["name"]
-    return found
+    name: str = msgspec.json.decode(core.json_nodes(node, True))["attr"][0]["name"]
+    return name

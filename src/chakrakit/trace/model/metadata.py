@@ -1,4 +1,4 @@
-"""What a trace's header says: a version and attributes. Bytes are kept so that nothing is lost."""
+"""A trace's header: a version and attributes, kept as bytes so that nothing is lost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Metadata:
 
     @classmethod
     def checked(cls, raw: bytes | None, path: str) -> Metadata:
-        """From bytes that nobody has looked at yet."""
+        """From untrusted bytes; damaged ones are a FormatError."""
         try:
             if raw:
                 core.check_metadata(raw)
@@ -43,8 +43,8 @@ class Metadata:
         """The message as its JSON object: `version`, `attr`."""
         if self.raw is None:
             return {}
-        found: dict[str, Any] = msgspec.json.decode(core.json_metadata(self.raw))
-        return found
+        message: dict[str, Any] = msgspec.json.decode(core.json_metadata(self.raw))
+        return message
 
     @property
     def version(self) -> str:

@@ -1,7 +1,8 @@
-"""Which row runs inside which. A trace's `parent` column says it; what has none is derived here, once.
+"""Which row runs inside which, and in which step: derived here for traces whose nodes do not say it.
 
-`Trace.parent` is what everybody asks. The rules in this module are used where no node says its parent: by the
-sources when they make a trace from a recording's times, and for files that other tools wrote.
+`Trace.parent` and `Trace.step` are what every room asks; they read the columns `parent` and `step` where
+there are any. The rules in this module are for the sources, which make traces from a recording's times, and
+for files that other tools wrote.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from chakrakit.arrays import I32, I64, U64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges, resolve
 
-# In which step a row runs, where no node says it: found where the same work repeats.
+# Steps: found where the same work repeats.
 
-
-_ALIKE = 0.95
+_REPEATING_SHARE = 0.95
 """The share of names that must come again one period later: steps differ a little in what they log."""
-_TRIED = 32
+_TRIED_NAMES = 32
+"""Names whose gaps are tried as periods, the rarest first; each costs a pass over all rows."""
 
 
 def repeating_steps(name: I32, start: I64, works: Mask) -> I64:
-    """The step of each row that works, -1 for others and where nothing repeats: names by order of start."""
+    """The step of each row that works, by names in order of start; -1 for others and where none repeats."""
     number = np.full(len(name), -1, np.int64)
     rows = np.flatnonzero(works)
     rows = rows[np.argsort(start[rows], kind="stable")]
@@ -33,30 +34,35 @@ def repeating_steps(name: I32, start: I64, works: Mask) -> I64:
 
 
 def filled(number: I64, start: I64, thread: I64, among: Mask) -> I64:
-    """Rows without a step take the next one on their thread, and the last ones the one before."""
+    """The steps, with rows that have none given the next one on their thread, or else the last."""
     number, rows = number.copy(), np.flatnonzero(among)
-    for one in np.unique(thread[rows]).tolist():
-        mine = rows[thread[rows] == one]
-        mine = mine[np.argsort(start[mine], kind="stable")]
-        known = np.flatnonzero(number[mine] >= 0)
-        if len(known):
-            after = np.minimum(np.searchsorted(known, np.arange(len(mine))), len(known) - 1)
-            number[mine] = number[mine[known[after]]]
+    for thread_id in np.unique(thread[rows]).tolist():
+        thread_rows = rows[thread[rows] == thread_id]
+        thread_rows = thread_rows[np.argsort(start[thread_rows], kind="stable")]
+        numbered = np.flatnonzero(number[thread_rows] >= 0)
+        if len(numbered):
+            after = np.minimum(
+                np.searchsorted(numbered, np.arange(len(thread_rows))), len(numbered) - 1
+            )
+            number[thread_rows] = number[thread_rows[numbered[after]]]
     return number
 
 
 def repeating_period(codes: I32) -> int:
-    """The length after which names repeat, 0 if they do not: tried are gaps between rare names."""
+    """After how many rows names repeat, 0 if they do not; the gaps between rare names are tried."""
     values, counts = np.unique(codes, return_counts=True)
     again = counts >= 2
-    rare = values[again][np.argsort(counts[again], kind="stable")][:_TRIED]
+    rare = values[again][np.argsort(counts[again], kind="stable")][:_TRIED_NAMES]
     tried: set[int] = set()
     for value in rare.tolist():
         gaps = np.diff(np.flatnonzero(codes == value))
         tried.add(int(np.median(gaps)))
     for period in sorted(tried):
         # Shorter than that, and a loop inside a step would pass for the step.
-        if 4 <= period <= len(codes) // 2 and (codes[period:] == codes[:-period]).mean() >= _ALIKE:
+        if (
+            4 <= period <= len(codes) // 2
+            and (codes[period:] == codes[:-period]).mean() >= _REPEATING_SHARE
+        ):
             return period
     return 0
 
@@ -107,7 +113,7 @@ def parents_by_time(thread: I64, start: I64, end: I64, among: Mask) -> I32:
 
 
 def parents_by_calls(edges: Edges, among: Mask) -> I32:
-    """The parent of each of some rows that have no times: whoever the trace says called them."""
+    """The parent of each of some rows that have no times: the row from which a call edge leads to it."""
     parent = np.full(len(among), -1, np.int32)
     calls = (edges.kind == EdgeKind.CALL) & (edges.form == EdgeForm.START_START)
     calls &= among[edges.src] & among[edges.dst]
@@ -115,15 +121,15 @@ def parents_by_calls(edges: Edges, among: Mask) -> I32:
     return without_circles(parent)
 
 
-def parents_by_id(ids: U64, wanted: U64, said: Mask) -> I32:
+def parents_by_id(ids: U64, parent_ids: U64, has_parent: Mask) -> I32:
     """The row of each row's parent, which nodes name by its id; -1 for none and for one that is not there."""
     parent = np.full(len(ids), -1, np.int32)
-    parent[said] = resolve(ids, wanted[said])
+    parent[has_parent] = resolve(ids, parent_ids[has_parent])
     return without_circles(parent, ids)
 
 
 def without_circles(parent: I32, ids: U64 | None = None) -> I32:
-    """The parents as they are; rows that run inside each other in a circle are a TraceError."""
+    """The parents unchanged; a TraceError if rows run inside each other in a circle."""
     rows = np.arange(len(parent))
     if (parent < rows).all():
         return parent
@@ -132,22 +138,22 @@ def without_circles(parent: I32, ids: U64 | None = None) -> I32:
         at = np.where(at >= 0, at[at], -1)
     caught = np.flatnonzero(at >= 0)
     if len(caught):
-        named = caught[0] if ids is None else ids[caught[0]]
+        node_id = caught[0] if ids is None else ids[caught[0]]
         raise TraceError(
-            f"node {named} runs inside itself, as `parent` or calls of {len(caught):,} nodes say; "
+            f"node {node_id} runs inside itself, as `parent` or calls of {len(caught):,} nodes say; "
             "remove that attribute, and times tell what runs inside what"
         )
     return parent
 
 
-def nearest_kept(parent: I32, kept: Mask) -> I32:
+def nearest_kept(parent: I32, is_kept: Mask) -> I32:
     """For each row the nearest row around it that is kept; -1 for none."""
     outer = parent.copy()
-    open_rows = np.flatnonzero((outer >= 0) & ~kept[outer])
+    open_rows = np.flatnonzero((outer >= 0) & ~is_kept[outer])
     while len(open_rows):
         outer[open_rows] = outer[outer[open_rows]]
         open_rows = open_rows[outer[open_rows] >= 0]
-        open_rows = open_rows[~kept[outer[open_rows]]]
+        open_rows = open_rows[~is_kept[outer[open_rows]]]
     return outer
 
 

@@ -1,4 +1,4 @@
-"""Node: one row of a trace to look at."""
+"""Node: a view of one row of a trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chakrakit.trace.model.schema import collective_name, node_type_name
 
 
 class NodeTable(Protocol):
-    """What a node needs of the trace it is a row of."""
+    """What a node needs from the trace it is a row of."""
 
     @property
     def table(self) -> pa.Table:
@@ -46,7 +46,7 @@ class NodeTable(Protocol):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Node:
-    """A view of one row; it costs nothing until asked. Equal if it is the same row of the same trace."""
+    """A view of one row, which reads what it is asked for. Views of the same row of a trace are equal."""
 
     trace: NodeTable
     row: int
@@ -92,12 +92,12 @@ class Node:
     @property
     def attributes(self) -> dict[str, Any]:
         """All attributes this node has, by name. Those kept raw are not among them."""
-        found = {}
+        values = {}
         for column in self.trace.nodes.column_names:
             name, value = columns.attribute_name(column), self.get(column)
             if name is not None and value is not None:
-                found[name] = value
-        return found
+                values[name] = value
+        return values
 
     @property
     def parents(self) -> list[tuple[Node, EdgeKind]]:
@@ -110,8 +110,10 @@ class Node:
     def children(self) -> list[tuple[Node, EdgeKind]]:
         """The nodes that depend on this one, with the kind of each edge."""
         graph, edges = self.trace.graph, self.trace.edges
-        found = graph.out_edges[graph.out_offsets[self.row] : graph.out_offsets[self.row + 1]]
-        return [self._end(edges.dst[i], edges.kind[i]) for i in found]
+        edge_numbers = graph.out_edges[
+            graph.out_offsets[self.row] : graph.out_offsets[self.row + 1]
+        ]
+        return [self._end(edges.dst[i], edges.kind[i]) for i in edge_numbers]
 
     def _end(self, row: Any, kind: Any) -> tuple[Node, EdgeKind]:
         return Node(self.trace, int(row)), EdgeKind(int(kind))
@@ -125,6 +127,6 @@ class Node:
             ("duration", f"{self.duration_ns:,} ns"),
         ]
         rows += [(name, str(value)[:200]) for name, value in self.attributes.items()]
-        shown = self.parents[:SHOWN_ROWS]
-        rows += [("depends on", f"{p.id} {p.name} ({k.name.lower()})") for p, k in shown]
+        parents = self.parents[:SHOWN_ROWS]
+        rows += [("depends on", f"{p.id} {p.name} ({k.name.lower()})") for p, k in parents]
         return table_html(("", ""), rows, f"{self.id} {self.name}")

@@ -15,22 +15,25 @@ from chakrakit.arrays import I32, I64, U64, Mask
 from chakrakit.errors import MissingExtra, TraceError, nearest
 from chakrakit.results import SHOWN_ROWS, table_html
 from chakrakit.trace.model import columns, nesting
-from chakrakit.trace.model import edges as dependencies
-from chakrakit.trace.model import layouts as raw
-from chakrakit.trace.model import nesting as step_numbers
-from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges, check_range, column
+from chakrakit.trace.model.edges import (
+    EdgeForm,
+    EdgeKind,
+    Edges,
+    ResolvedDependencies,
+    check_range,
+    column,
+    columns_from,
+)
 from chakrakit.trace.model.graph import Graph
-from chakrakit.trace.model.layouts import HAS_INPUTS, HAS_OUTPUTS, Layout, Layouts
+from chakrakit.trace.model.layouts import HAS_INPUTS, HAS_OUTPUTS, Layout, Layouts, without_raw
 from chakrakit.trace.model.metadata import Metadata
 from chakrakit.trace.model.node import Node, NodeTable
 from chakrakit.trace.model.schema import COMMUNICATION, Member, NodeType, node_type_name
 from chakrakit.trace.model.vocabulary import by_name
 
-# A trace's graph for networkx, with names, types and durations on nodes, kinds and lags on edges.
-
 
 def networkx_graph(trace: NodeTable) -> Any:
-    """A MultiDiGraph over node ids; parallel edges of different kinds are kept."""
+    """A MultiDiGraph over node ids, with names, types and durations, and with kinds and lags of edges."""
     try:
         import networkx
     except ModuleNotFoundError:
@@ -52,7 +55,7 @@ def networkx_graph(trace: NodeTable) -> Any:
 
 
 PARENT_COLUMNS = ("parent", "caller")
-"""What says which node a row runs inside of; `caller` in traces that earlier versions wrote."""
+"""Columns that name the node a row runs inside of; earlier versions wrote `caller`."""
 _WORK = (NodeType.COMP_NODE, NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE, *COMMUNICATION)
 
 
@@ -106,7 +109,7 @@ class Trace:
     def with_layouts(
         cls, data: Mapping[str, Any], numbers: I32, layouts: Layouts, metadata: Metadata
     ) -> Trace:
-        """The same from columns whose layouts are known: one number per row, which the caller checks."""
+        """A trace from columns and the number of each row's layout, both of which the caller checks."""
         rows = columns.length(data)
         table = columns.fields(data, rows)
         for name, values in data.items():
@@ -219,12 +222,12 @@ class Trace:
         return np.argsort(self.ids, kind="stable")
 
     def _row_of(self, node_id: int) -> int | None:
-        """Of equal ids the first row counts."""
+        """The row of an id, None where no node has it; of equal ids the first row counts."""
         if not 0 <= node_id < 2**64:
             return None
-        wanted = np.uint64(node_id)
-        place = int(np.searchsorted(self.ids, wanted, sorter=self._by_id))
-        if place == len(self) or self.ids[self._by_id[place]] != wanted:
+        key = np.uint64(node_id)
+        place = int(np.searchsorted(self.ids, key, sorter=self._by_id))
+        if place == len(self) or self.ids[self._by_id[place]] != key:
             return None
         return int(self._by_id[place])
 
@@ -234,8 +237,8 @@ class Trace:
         return Node(self, row % len(self))
 
     @cached_property
-    def _resolved(self) -> dependencies.ResolvedDependencies:
-        return dependencies.ResolvedDependencies.of(self.table, self.ids)
+    def _resolved(self) -> ResolvedDependencies:
+        return ResolvedDependencies.of(self.table, self.ids)
 
     @cached_property
     def edges(self) -> Edges:
@@ -272,8 +275,8 @@ class Trace:
         """What a scheduler takes as a node's duration: `own_ns` where a node has it, else its duration."""
         if "own_ns" not in self.table.column_names:
             return self.duration_ns
-        own: I64 = np.where(self.has("own_ns"), self.column("own_ns", 0), self.duration_ns)
-        return own
+        durations: I64 = np.where(self.has("own_ns"), self.column("own_ns", 0), self.duration_ns)
+        return durations
 
     @property
     def end_ns(self) -> I64:
@@ -313,10 +316,10 @@ class Trace:
         it is derived once: from the times on each thread, or, without times, from calls (see nesting.py).
         """
         for name in PARENT_COLUMNS:
-            said = self.has(name)
-            if said.any():
-                wanted = self.column(name, 0).astype(np.uint64)
-                return nesting.parents_by_id(self.ids, wanted, said)
+            has_parent = self.has(name)
+            if has_parent.any():
+                parent_ids = self.column(name, 0).astype(np.uint64)
+                return nesting.parents_by_id(self.ids, parent_ids, has_parent)
         threaded = self.on_host & self.has("tid")
         if not threaded.any():
             return np.full(len(self), -1, np.int32)
@@ -338,12 +341,12 @@ class Trace:
         works = self.is_type(*_WORK) & ~self.column("orphan", False).astype(np.bool_)
         device = works & ~self.on_host
         worker = device if device.any() else works & self._is_innermost
-        number = step_numbers.repeating_steps(self.texts("name")[0], self.start_ns, worker)
+        number = nesting.repeating_steps(self.texts("name")[0], self.start_ns, worker)
         if not (number >= 0).any():
             return number
         launch = self.edges.where(self.edges.kind == EdgeKind.LAUNCH)
         number[launch.src] = number[launch.dst]
-        return step_numbers.filled(number, self.start_ns, self.column("tid", 0), self.on_host)
+        return nesting.filled(number, self.start_ns, self.column("tid", 0), self.on_host)
 
     @property
     def _is_innermost(self) -> Mask:
@@ -360,34 +363,34 @@ class Trace:
         Dependencies on rows left out are dropped; references that dangled before are kept. A row whose
         parent is left out runs inside the nearest row around that which stays.
         """
-        chosen = self._chosen(rows)
+        row_numbers = self._row_numbers(rows)
         new_row = np.full(len(self), -1, np.int32)
-        new_row[chosen] = np.arange(len(chosen), dtype=np.int32)
-        if np.count_nonzero(new_row >= 0) != len(chosen):
+        new_row[row_numbers] = np.arange(len(row_numbers), dtype=np.int32)
+        if np.count_nonzero(new_row >= 0) != len(row_numbers):
             raise TraceError("a row is selected twice; ids must stay unique")
-        part = Trace(self.table.take(pa.array(chosen)), self.layouts, self.metadata)
-        part = part._with_dependencies(self._resolved.selected(new_row, len(chosen)))
-        return self._with_kept_parents(part, chosen, new_row)
+        part = Trace(self.table.take(pa.array(row_numbers)), self.layouts, self.metadata)
+        part = part._with_dependencies(self._resolved.selected(new_row, len(row_numbers)))
+        return self._with_kept_parents(part, row_numbers, new_row)
 
-    def _with_kept_parents(self, part: Trace, chosen: I64, new_row: I32) -> Trace:
+    def _with_kept_parents(self, part: Trace, row_numbers: I64, new_row: I32) -> Trace:
         """Rows whose parent is left out run inside the nearest row around it that is not."""
         if not any(self.has(name).any() for name in PARENT_COLUMNS):
             return part
-        kept = new_row >= 0
-        if kept[self.parent[chosen][self.parent[chosen] >= 0]].all():
+        is_kept = new_row >= 0
+        if is_kept[self.parent[row_numbers][self.parent[row_numbers] >= 0]].all():
             return part
-        outer = nesting.nearest_kept(self.parent, kept)[chosen]
+        outer = nesting.nearest_kept(self.parent, is_kept)[row_numbers]
         return part.with_parent(np.where(outer >= 0, new_row[outer], -1).astype(np.int32))
 
-    def _chosen(self, rows: ArrayLike) -> I64:
-        chosen = np.asarray(rows)
-        if chosen.dtype == np.bool_:
-            if chosen.shape != (len(self),):
+    def _row_numbers(self, rows: ArrayLike) -> I64:
+        selection = np.asarray(rows)
+        if selection.dtype == np.bool_:
+            if selection.shape != (len(self),):
                 raise TraceError(
-                    f"a mask of shape {chosen.shape} for {len(self):,} nodes; give one value per node"
+                    f"a mask of shape {selection.shape} for {len(self):,} nodes; give one value per node"
                 )
-            return np.flatnonzero(chosen)
-        numbers = column(chosen, np.int64, "rows")
+            return np.flatnonzero(selection)
+        numbers = column(selection, np.int64, "rows")
         check_range(numbers, 0, len(self), "rows", f"the trace has {len(self):,} nodes")
         return numbers
 
@@ -420,24 +423,24 @@ class Trace:
         if attribute is None:
             raise TraceError(f"column {name!r} is private; attributes start with a letter")
         if any("\ud800" <= letter <= "\udfff" for letter in attribute):
-            raise TraceError(f"attribute {attribute!a}: half a surrogate pair is no text")
+            raise TraceError(f"attribute {attribute!a}: half a surrogate pair is not text")
         column = columns.column_name(attribute)
-        table, layouts, rows = raw.without(self.table, self.layouts, self.layout_rows, attribute)
+        table, layouts, rows = without_raw(self.table, self.layouts, self.layout_rows, attribute)
         if values is None:
             table = table.drop_columns([column]) if column in table.column_names else table
             layouts, rows = layouts.edited(rows, attribute, np.zeros(len(self), np.bool_), 0, ())
             return Trace(_replace(table, "_layout", pa.array(rows)), layouts, self.metadata)
         array = columns.attribute(column, values, len(self))
         present = array.is_valid().to_numpy(zero_copy_only=False)
-        wanted = member or columns.member_for(attribute, array.type)
+        target_member = member or columns.member_for(attribute, array.type)
         fitting = columns.members_that_hold(array)
-        if wanted not in fitting:
+        if target_member not in fitting:
             raise TraceError(
-                f"attribute {attribute!r}: values of type {array.type} do not fit {wanted.name}; "
+                f"attribute {attribute!r}: values of type {array.type} do not fit {target_member.name}; "
                 "give other values, or another member in `members`"
             )
-        kept = {wanted} if member else fitting
-        layouts, rows = layouts.edited(rows, attribute, present, wanted, kept)
+        allowed_members = {target_member} if member else fitting
+        layouts, rows = layouts.edited(rows, attribute, present, target_member, allowed_members)
         table = _replace(_replace(table, column, array), "_layout", pa.array(rows))
         return Trace(table, layouts, self.metadata)
 
@@ -445,11 +448,13 @@ class Trace:
         """The same with these dependencies instead; references that dangled are dropped."""
         if len(edges) and max(int(edges.src.max()), int(edges.dst.max())) >= len(self):
             raise TraceError(f"an edge names a row beyond the last of {len(self):,}")
-        return self._with_dependencies(dependencies.columns_from(self.ids, edges))
+        return self._with_dependencies(columns_from(self.ids, edges))
 
-    def _with_dependencies(self, found: Mapping[str, pa.Array | None]) -> Trace:
-        wanted = {n: c for n, c in found.items() if c is not None or n in self.table.column_names}
-        return self.with_columns(wanted)
+    def _with_dependencies(self, edge_columns: Mapping[str, pa.Array | None]) -> Trace:
+        changes = {
+            n: c for n, c in edge_columns.items() if c is not None or n in self.table.column_names
+        }
+        return self.with_columns(changes)
 
     def with_parent(self, parent: I32) -> Trace:
         """The same, each row inside the one that `parent` names by its row; -1 for none."""
@@ -460,7 +465,7 @@ class Trace:
         return self.with_columns({"parent": ids, "caller": None})
 
     def with_nesting(self) -> Trace:
-        """The same with `parent` and `step` in its nodes, for whoever changes the times that tell them."""
+        """The same with `parent` and `step` in its nodes; for code that is about to change the times."""
         trace = self
         if not self.has("parent").any() and (self.parent >= 0).any():
             trace = trace.with_parent(self.parent)

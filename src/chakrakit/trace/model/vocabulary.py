@@ -1,4 +1,4 @@
-"""Every attribute chakrakit knows: what it means, its unit, its oneof member, who writes and reads it.
+"""Every attribute chakrakit knows: its meaning, unit and oneof member, and which tools write and read it.
 
 `docs/vocabulary.md` is made from this table (`python -m chakrakit.trace.model.vocabulary`).
 Other tools read exact oneof members, so the member here is what is written; any integer member is understood
@@ -365,8 +365,7 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
         "op_type",
         _M.string_val,
         "",
-        "operator class: matmul, attention, vector, lookup, optimizer; "
-        "STAGE has letters of its own",
+        "operator class: matmul, attention, vector, lookup, optimizer; STAGE uses letters instead",
         "chakrakit, STAGE",
         "chakrakit",
     ),
@@ -417,7 +416,7 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
         "unsharded",
         _M.int64_list,
         "",
-        "of a shard that is no whole part: comm_size, out_size, num_ops, tensor_size and own_ns of "
+        "of a shard that is not a whole part: comm_size, out_size, num_ops, tensor_size and own_ns of "
         "all shards together; 0 where not needed",
         "chakrakit scale-ranks",
         "chakrakit scale-ranks",

@@ -32,6 +32,7 @@ RANGES: dict[str, tuple[int, int]] = {
 _FIXED = {1: 8, 5: 4}
 """Bytes of the wire types whose fields have a fixed size."""
 _LONGEST_VARINT = 10
+"""Bytes: 64 bits, seven in each byte."""
 _ONE_BYTE = [bytes((i,)) for i in range(128)]
 
 

@@ -1,4 +1,4 @@
-"""Host or device, and what follows from it for communication."""
+"""Where rows run (host, device, lane), which of them communicate, in which order, and when callers end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def on_host(trace: Trace) -> Mask:
 
 
 def on_device(trace: Trace) -> Mask:
-    """All other rows."""
+    """Rows that run on a device: all that do not run on the host."""
     return ~on_host(trace)
 
 
@@ -28,18 +28,20 @@ def stored(trace: Trace) -> Mask:
     """Rows that read from or write to a store of the machine: memory operations that name one."""
     if "storage" not in trace.table.column_names:
         return np.zeros(len(trace), np.bool_)
-    named = trace.column("storage", "") != ""
-    return np.asarray(named & trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE))
+    names_a_store = trace.column("storage", "") != ""
+    return np.asarray(
+        names_a_store & trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
+    )
 
 
 def is_communication(trace: Trace) -> Mask:
-    """Collectives and messages. What the host says of one before a kernel does it (NCCL) is not it."""
-    found = trace.is_type(*COMMUNICATION)
+    """Collectives and messages, without host rows that only record one that a kernel carries out (NCCL)."""
+    candidates = trace.is_type(*COMMUNICATION)
     host = on_host(trace)
-    if not (found & host).any():
-        return found
+    if not (candidates & host).any():
+        return candidates
     unknown = trace.is_type(NodeType.COMM_COLL_NODE) & ~trace.has("comm_type")
-    return np.asarray(found & ~(host & (unknown | _named_for_device(trace))))
+    return np.asarray(candidates & ~(host & (unknown | _named_for_device(trace))))
 
 
 def _named_for_device(trace: Trace) -> Mask:
@@ -51,6 +53,7 @@ def _named_for_device(trace: Trace) -> Mask:
 
 
 NO_LANE = -1
+"""The lane of rows that run on no stream or thread in particular."""
 _FAR = 2**60
 """Numbers of streams and threads beyond this are taken as this."""
 
@@ -83,7 +86,7 @@ def stream_lane(stream: I64 | int) -> I64:
 
 
 def _natural(number: I64 | int) -> I64:
-    """0, -1, 1, -2, 2 … as 0, 1, 2, 3, 4 …: streams -1 and 1 are two."""
+    """Maps 0, -1, 1, -2, 2 … to 0, 1, 2, 3, 4 …, so that streams -1 and 1 stay apart."""
     value = np.clip(np.asarray(number, np.int64), -_FAR, _FAR)
     return np.where(value >= 0, 2 * value, -2 * value - 1)
 
@@ -95,31 +98,31 @@ def lane_number(lane: int) -> int:
 
 
 def has_edges(trace: Trace, *kinds: EdgeKind) -> bool:
-    """Whether the trace has edges of these kinds: then they, and no lane, give the order."""
+    """Whether the trace has edges of these kinds; then they give the order, and lanes do not."""
     return bool(np.isin(trace.edges.kind, [int(k) for k in kinds]).any())
 
 
 def ordered_by_edges(trace: Trace, host: bool) -> bool:
-    """Whether edges, and no lane, give the order of threads (`host`) or of streams."""
+    """Whether edges, and not lanes, give the order on threads (`host`) or on streams."""
     if host:
         return has_edges(trace, EdgeKind.THREAD, EdgeKind.CALL)
     return has_edges(trace, EdgeKind.STREAM)
 
 
 def implied_order(trace: Trace) -> tuple[I64, I64]:
-    """Pairs of rows that follow each other on a lane whose order no edge says."""
+    """Rows and their followers on lanes whose order no edges give: two parallel arrays."""
     lane, place = lane_of(trace), issue_order(trace)
-    said = np.zeros(len(trace), np.bool_)
+    ordered = np.zeros(len(trace), np.bool_)
     for host in (False, True):
         if ordered_by_edges(trace, host):
-            said |= lane % 2 == int(host)
-    rows = np.flatnonzero((lane != NO_LANE) & ~said)
+            ordered |= lane % 2 == int(host)
+    rows = np.flatnonzero((lane != NO_LANE) & ~ordered)
     rows = rows[np.lexsort((place[rows], lane[rows]))]
     same = lane[rows[1:]] == lane[rows[:-1]]
     return rows[:-1][same], rows[1:][same]
 
 
-# What follows from which row runs inside which: when a caller is over, and what ran on without it.
+# Callers: when they end, and which rows run on after them.
 
 
 def outlives_parent(trace: Trace) -> Mask:
@@ -133,16 +136,18 @@ def outlives_parent(trace: Trace) -> Mask:
 def nested_ends(trace: Trace, start: I64, end: I64, per_ns: int = 1) -> I64:
     """Ends under which every host row lasts until what it called has ended; `per_ns` ticks are 1 ns.
 
-    A schedule knows of a caller only when it starts, and what it does itself: its end is not a
-    constraint for anybody. It comes as long after the last row inside as the trace says, and
-    never after the next row of its thread has begun. Rows with a negative end did not run.
+    A schedule knows when a caller starts and how long its own work takes, but no other row waits for its end.
+    So the end is set here: as long after the last row inside as the trace says, and never after the next row
+    of its thread has begun. Rows with a negative end did not run.
     """
     host = on_host(trace)
     if not trace.is_timed or not host.any():
         return end
     outer, recorded_end = trace.parent, trace.end_ns
-    held = (outer >= 0) & (end >= 0) & ~outlives_parent(trace) & ~is_communication(trace)[outer]
-    inner = np.flatnonzero(held)
+    delays_caller = (
+        (outer >= 0) & (end >= 0) & ~outlives_parent(trace) & ~is_communication(trace)[outer]
+    )
+    inner = np.flatnonzero(delays_caller)
     if not len(inner):
         return end
     out = end.copy()
@@ -181,11 +186,11 @@ def _next_on_thread(trace: Trace, host: Mask) -> I64:
     start, end = trace.start_ns[rows], trace.end_ns[rows]
     order = np.lexsort((-end, start, thread))
     rows, thread, start, end = rows[order], thread[order], start[order], end[order]
-    found = np.full(len(trace), -1, np.int64)
+    following = np.full(len(trace), -1, np.int64)
     for name in np.unique(thread).tolist():
         first, last = np.searchsorted(thread, [name, name + 1])
         place = first + np.searchsorted(start[first:last], end[first:last], side="left")
         place = np.maximum(place, np.arange(first, last) + 1)
         inside = place < last
-        found[rows[first:last][inside]] = rows[place[inside]]
-    return found
+        following[rows[first:last][inside]] = rows[place[inside]]
+    return following

@@ -20,12 +20,12 @@ class StepSpan(NamedTuple):
     start: int
     end: int
     period: int
-    """From the end of the work of the step before to the end of its own."""
+    """From the end of the previous step's work to the end of this step's."""
 
 
 @dataclass(frozen=True, eq=False)
 class StepRows:
-    """Which rows make up the steps of one rank, so that other times of them give other steps.
+    """Which rows make up the steps of one rank; `spans` gives the steps under any times of these rows.
 
     The first period begins with the end of work launched before the recording, or, where there is
     none, with the step on the host.
@@ -53,7 +53,7 @@ class StepRows:
 
 
 def step_rows(trace: Trace, ran: Mask, works: Mask, number: I64) -> StepRows:
-    """Steps of rows that do the work, `works`, where `number` says to which step a row belongs."""
+    """The steps of the rows in `works`; `number` is the step of each row, -1 for none."""
     orphan = np.asarray(trace.column("orphan", False), np.bool_)
     rows = np.flatnonzero(works & ~orphan & (number >= 0) & ran)
     numbers = np.unique(number[rows]).tolist()
@@ -88,10 +88,10 @@ def slowest_periods(ranks: Iterable[Mapping[int, int]]) -> list[int]:
 
 
 def usual_period(periods: list[int]) -> int:
-    """The usual step: the median of the seen ones."""
+    """The usual step: the median of the periods that were recorded whole."""
     return int(np.median(seen_whole(periods))) if periods else 0
 
 
 def seen_whole(periods: list[int]) -> list[int]:
-    """Without the first of several, as nobody saw what that one began with."""
+    """The periods without the first, whose beginning was not recorded; a single one stays."""
     return periods[1:] or periods

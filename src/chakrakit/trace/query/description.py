@@ -112,13 +112,13 @@ class _Counts:
         groups = group_names(piece, rows).dictionary_encode()
         sizes = np.maximum(piece.column("comm_size", 0)[rows].astype(np.int64), 0)
         keys = np.stack([kinds, groups.indices.to_numpy(zero_copy_only=False)])
-        distinct, which = np.unique(keys, axis=1, return_inverse=True)
+        distinct, inverse = np.unique(keys, axis=1, return_inverse=True)
         names = groups.dictionary.to_pylist()
         for number, (kind, group) in enumerate(distinct.T.tolist()):
-            chosen = sizes[which.reshape(-1) == number]
+            key_sizes = sizes[inverse.reshape(-1) == number]
             key = (_kind_name(kind), names[group])
-            self.comm[key] += len(chosen) * ranks
-            self.bytes[key] += _sum(chosen) * ranks
+            self.comm[key] += len(key_sizes) * ranks
+            self.bytes[key] += _sum(key_sizes) * ranks
 
 
 def _kind_name(kind: int) -> str:
@@ -166,12 +166,12 @@ def _describe_file(rank: int, source: Source) -> Info:
 
 
 def _filled(counts: _Counts, groups: Groups, ranks: tuple[int, ...]) -> Info:
-    named = {r for members in groups.values() for r in members}
+    group_ranks = {r for members in groups.values() for r in members}
     info = Info(
         ranks=len(ranks),
         groups=len(groups),
-        world_size=max([*named, *ranks], default=-1) + 1,
-        missing_ranks=sorted(named - set(ranks)),
+        world_size=max([*group_ranks, *ranks], default=-1) + 1,
+        missing_ranks=sorted(group_ranks - set(ranks)),
     )
     info.nodes = counts.nodes
     info.edges = EdgeCounts(counts.data, counts.ctrl)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from chakrakit.parallel import Workers
     from chakrakit.trace.sets import TraceSet
 
-ALWAYS = (
+ALWAYS_COLUMNS = (
     "is_cpu_op",
     "num_ops",
     "tensor_size",
@@ -69,7 +69,7 @@ def times(run: Run) -> pa.Table:
     """Start and end of each row by timing class, in nanoseconds."""
     for rank in run.ranks:
         run.times_of(rank)  # checks that they fit the body
-    found = [
+    tables = [
         pa.table(
             {
                 "timing": np.full(len(t.start), number, np.int64),
@@ -80,7 +80,7 @@ def times(run: Run) -> pa.Table:
         )
         for number, t in enumerate(run.times or ())
     ]
-    return pa.concat_tables(found)
+    return pa.concat_tables(tables)
 
 
 def plain(traces: TraceSet, name: str, workers: Workers | None = None) -> pa.Table:
@@ -104,10 +104,10 @@ def plain(traces: TraceSet, name: str, workers: Workers | None = None) -> pa.Tab
 def column_names(connection: Any, table: str) -> list[str]:
     """The columns of a table or view; none if it does not exist."""
     try:
-        found = connection.execute(f"DESCRIBE {table}").fetchall()
+        rows = connection.execute(f"DESCRIBE {table}").fetchall()
     except Exception:
         return []
-    return [row[0] for row in found]
+    return [row[0] for row in rows]
 
 
 def quoted(name: str) -> str:
@@ -125,8 +125,8 @@ def _of_body(number: int, table: pa.Table) -> pa.Table:
 
 def body_nodes(trace: Trace) -> pa.Table:
     """The nodes of one body."""
-    table, known = trace.nodes, by_name()
-    found: dict[str, Any] = {
+    table, vocabulary = trace.nodes, by_name()
+    by_column: dict[str, Any] = {
         "row": np.arange(len(trace), dtype=np.int64),
         "id": table.column("id"),
         "name": table.column("name"),
@@ -136,24 +136,24 @@ def body_nodes(trace: Trace) -> pa.Table:
         "duration_ns": trace.duration_ns,
         "end_ns": trace.end_ns,
     }
-    for name in ALWAYS:
-        kind = columns.STORAGE_TYPES[columns.storage_of_member(known[name].member)]
-        here = name in table.column_names
-        found[name] = table.column(name) if here else pa.nulls(len(trace), kind)
-    found["collective"] = _named(found["comm_type"], _collective)
+    for name in ALWAYS_COLUMNS:
+        kind = columns.STORAGE_TYPES[columns.storage_of_member(vocabulary[name].member)]
+        present = name in table.column_names
+        by_column[name] = table.column(name) if present else pa.nulls(len(trace), kind)
+    by_column["collective"] = _named(by_column["comm_type"], _collective)
     for name in table.column_names:
-        if name not in ("id", "name", "type", "duration_ns", *ALWAYS):
-            found[_free_name(name, found)] = table.column(name)
-    return pa.table(found)
+        if name not in ("id", "name", "type", "duration_ns", *ALWAYS_COLUMNS):
+            by_column[_free_name(name, by_column)] = table.column(name)
+    return pa.table(by_column)
 
 
-def _free_name(name: str, taken: dict[str, Any]) -> str:
-    """SQL does not tell `Foo` from `foo`: the later one gets a number."""
-    lower = {t.lower() for t in (*taken, "rank", "body")}
-    found, number = name, 2
-    while found.lower() in lower:
-        found, number = f"{name}_{number}", number + 1
-    return found
+def _free_name(name: str, used_names: dict[str, Any]) -> str:
+    """A name that no column has yet: SQL treats `Foo` and `foo` alike, so the later one gets a number."""
+    lower = {t.lower() for t in (*used_names, "rank", "body")}
+    candidate, number = name, 2
+    while candidate.lower() in lower:
+        candidate, number = f"{name}_{number}", number + 1
+    return candidate
 
 
 def _collective(code: int) -> str | None:
@@ -204,5 +204,5 @@ def _as_text(table: pa.Table, name: str) -> pa.Table:
 
 
 def as_text(values: pa.ChunkedArray) -> pa.Array:
-    """Every value as Python writes it."""
+    """Every value as its Python text; nulls stay."""
     return pa.array([None if v is None else str(v) for v in values.to_pylist()], pa.string())

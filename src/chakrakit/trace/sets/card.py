@@ -1,4 +1,7 @@
-"""Card: who made a trace or run, from what, under which settings, with which measured figures."""
+"""Card: who made a trace or run, from what, under which settings, with which measured figures.
+
+Footprint and RecordedStep are two groups of such figures.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from chakrakit.trace.files import BundlePath
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Free to extend: what has no field of its own goes into `settings`, `measured` or `extra`."""
+    """How a trace or run came to be; what has no field here goes into `settings`, `measured` or `extra`."""
 
     name: str = "trace"
     kind: str = "traces"
@@ -40,7 +43,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def write_card(card: Card, path: Path) -> None:
-    """Indented, so that people can read it."""
+    """Writes a card as indented JSON."""
     path.write_bytes(msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n")
 
 
@@ -49,14 +52,11 @@ def read_card(path: Path | BundlePath) -> Card:
     return read_json(path, Card, "a card")
 
 
-# Footprint: what a simulated run takes and gives (energy, carbon, money, tokens), and how sure that is.
-
-
-_KEY = "footprint"
+_FOOTPRINT_KEY = "footprint"
 
 
 class Footprint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What all devices of a run come to; None where the machine or the workload does not say."""
+    """Energy, carbon, price and tokens of a run; None where machine or workload lack the figures for it."""
 
     energy_joules: float | None = None
     """What the devices draw over the run."""
@@ -71,44 +71,41 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens_per_s: float | None = None
     """Tokens of the step over its time, all ranks together."""
     extrapolated_share: float | None = None
-    """Share of the devices' operation time that nobody measured or measured the like of."""
+    """Share of the devices' operation time for which nothing similar was measured."""
     compute_error: float | None = None
     """By what share operations' times may be off: each one's own estimate, weighted by its time."""
 
     def figures(self) -> dict[str, float]:
         """What is known, one number per name."""
-        found = {n: getattr(self, n) for n in self.__struct_fields__ if n != "energy_by_class"}
-        return {name: value for name, value in found.items() if value is not None}
+        fields = {n: getattr(self, n) for n in self.__struct_fields__ if n != "energy_by_class"}
+        return {name: value for name, value in fields.items() if value is not None}
 
     def put(self, card: Card) -> Card:
         """The card with this on it."""
-        told = {"passes": len(card.passes), **msgspec.to_builtins(self)}
-        return card.replace(measured={**card.measured, _KEY: told})
+        entry = {"passes": len(card.passes), **msgspec.to_builtins(self)}
+        return card.replace(measured={**card.measured, _FOOTPRINT_KEY: entry})
 
 
 def footprint_of(card: Card) -> Footprint | None:
-    """What a run's card says; None where it says nothing, or passes changed the run since."""
-    told = card.measured.get(_KEY)
-    if not isinstance(told, dict) or told.get("passes") != len(card.passes):
+    """The footprint in a run's card; None where it has none, or passes changed the run since."""
+    entry = card.measured.get(_FOOTPRINT_KEY)
+    if not isinstance(entry, dict) or entry.get("passes") != len(card.passes):
         return None
     try:
-        return msgspec.convert({k: v for k, v in told.items() if k != "passes"}, Footprint)
+        return msgspec.convert({k: v for k, v in entry.items() if k != "passes"}, Footprint)
     except msgspec.ValidationError:
         return None
-
-
-# RecordedStep: how long a step took while it was recorded, and how long it takes when it is not.
 
 
 DILATED = 1.2
 """A step that recording made longer than this many times is not what the program does."""
 FILLED = 0.88
 """A device that works this share of a step bounds it."""
-_RECORDED_STEP_KEY = "recording"
+_RECORDING_KEY = "recording"
 
 
 class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of a recorded step, in ns; 0 where a figure is not known.
+    """How long a step took while it was recorded and takes otherwise, in ns; 0 where not known.
 
     `step_ns` is the step of the run's own times, corrected where `corrected` says how.
     """
@@ -119,7 +116,7 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     corrected: str = ""
     """How recording's cost was taken out of the times; empty where it was not."""
     least_step_ns: int = 0
-    """Between these the step lies where recording's cost was estimated and nobody timed the program alone."""
+    """The step lies between this and `most_step_ns` where recording's cost is only an estimate."""
     most_step_ns: int = 0
     device_ns: int = 0
     """How long the busiest device works for the step."""
@@ -131,7 +128,7 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def dilation(self) -> float:
-        """How many times too long the run's own step is; 0 where nobody timed the program alone."""
+        """How many times too long the run's own step is; 0 where the program was not timed alone."""
         return self.step_ns / self.unprofiled_step_ns if self.unprofiled_step_ns else 0.0
 
     @property
@@ -176,23 +173,23 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return f"step: {', '.join(parts)}" if parts else ""
 
     def lines(self) -> list[str]:
-        """What to say before anything else: the warning, and the steps that are known."""
+        """The first lines of a result about this run: the warning, and the known steps."""
         warning = [f"warning: {self.warning}"] if self.warning else []
         return [*warning, *([self.sentence] if self.sentence else [])]
 
     def put(self, card: Card) -> Card:
         """The card with this on it."""
-        told = {**card.measured, _RECORDED_STEP_KEY: msgspec.to_builtins(self)}
-        return card.replace(measured=told)
+        measured = {**card.measured, _RECORDING_KEY: msgspec.to_builtins(self)}
+        return card.replace(measured=measured)
 
 
 def recorded_step_of(card: Card) -> RecordedStep | None:
-    """What a run's card says of its recording; None for what was never recorded."""
-    told = card.measured.get(_RECORDED_STEP_KEY)
-    if not isinstance(told, dict):
+    """The recorded step in a run's card; None where it has none."""
+    entry = card.measured.get(_RECORDING_KEY)
+    if not isinstance(entry, dict):
         return None
     try:
-        return msgspec.convert(told, RecordedStep)
+        return msgspec.convert(entry, RecordedStep)
     except msgspec.ValidationError:
         return None
 

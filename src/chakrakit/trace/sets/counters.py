@@ -1,4 +1,4 @@
-"""Counters: the tables of figures of a Run, checked against their schemas when made and when read."""
+"""Counters: a Run's tables of figures, checked against their schemas when made and when read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from chakrakit.results import Result
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a counter table; one with a `default` may be left out by whoever writes it."""
+    """A column of a counter table; one with a `default` may be left out when a table is made."""
 
     name: str
     type: pa.DataType
@@ -33,10 +33,10 @@ class CounterSchema:
     """A table of figures. A *series* has `rank`, `time_ns` and one `value` column, held until the next."""
 
     name: str
-    what: str
+    meaning: str
     columns: tuple[Column, ...]
     value: str = ""
-    """The column that a timeline draws; "" for a table that is no series."""
+    """The column that a timeline draws; "" for a table that is not a series."""
     label: str = ""
     """The column that tells several series of one rank apart."""
 
@@ -50,9 +50,9 @@ _RANK = Column("rank", pa.int64())
 _TIME = Column("time_ns", pa.int64(), "ns")
 
 
-def _series(name: str, what: str, value: Column, label: Column | None = None) -> CounterSchema:
+def _series(name: str, meaning: str, value: Column, label: Column | None = None) -> CounterSchema:
     columns = (_RANK, _TIME, *((label,) if label else ()), value)
-    return CounterSchema(name, what, columns, value.name, label.name if label else "")
+    return CounterSchema(name, meaning, columns, value.name, label.name if label else "")
 
 
 SCHEMAS: dict[str, CounterSchema] = {
@@ -139,7 +139,7 @@ SCHEMAS: dict[str, CounterSchema] = {
         ),
     )
 }
-"""Name → schema. Tables of other names are kept as they are, and nobody draws them."""
+"""Name → schema. Tables of other names are kept as they are, and not drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +153,7 @@ class Series:
 
 
 class Counters(Mapping[str, pa.Table]):
-    """Tables by name, immutable. Whoever makes figures for a Run writes them through this class.
+    """Tables by name, immutable. Figures for a Run are checked by making one of these.
 
         Counters({"power": {"rank": [0, 0], "time_ns": [0, 500], "watts": [78.0, 640.0]}})
 
@@ -180,32 +180,34 @@ class Counters(Mapping[str, pa.Table]):
 
     def series(self, rank: int) -> list[Series]:
         """Everything over time that is known of a rank; with several labels, a series for each."""
-        found: list[Series] = []
+        all_series: list[Series] = []
         for name, table in self._tables.items():
             schema = SCHEMAS.get(name)
             if schema is not None and schema.value:
-                found += _counters_series(
+                all_series += _labelled_series(
                     schema, table.filter(pc.equal(table.column("rank"), rank))
                 )
-        return found
+        return all_series
 
 
 def _checked(name: str, table: Any) -> pa.Table:
     schema = SCHEMAS.get(name)
     try:
-        made = table if isinstance(table, pa.Table) else pa.table(table)
-        return made if schema is None else _typed(schema, made)
+        arrow_table = table if isinstance(table, pa.Table) else pa.table(table)
+        return arrow_table if schema is None else _typed(schema, arrow_table)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise TraceError(f"counter {name!r}: {str(error).splitlines()[0]}") from None
 
 
 def _typed(schema: CounterSchema, table: pa.Table) -> pa.Table:
-    known = {c.name: c for c in schema.columns}
+    columns = {c.name: c for c in schema.columns}
     for column in table.column_names:
-        if column not in known:
-            raise TraceError(f"counter {schema.name!r} has no {column!r}; {nearest(column, known)}")
+        if column not in columns:
+            raise TraceError(
+                f"counter {schema.name!r} has no {column!r}; {nearest(column, columns)}"
+            )
     arrays = []
-    for column in known.values():
+    for column in columns.values():
         if column.name in table.column_names:
             array = table.column(column.name).cast(column.type)
         elif column.default is not None:
@@ -217,12 +219,12 @@ def _typed(schema: CounterSchema, table: pa.Table) -> pa.Table:
         arrays.append(array)
     fields = [
         pa.field(c.name, c.type, False, {"unit": c.unit} if c.unit else None)
-        for c in known.values()
+        for c in columns.values()
     ]
     return pa.table(arrays, schema=pa.schema(fields))
 
 
-def _counters_series(schema: CounterSchema, table: pa.Table) -> list[Series]:
+def _labelled_series(schema: CounterSchema, table: pa.Table) -> list[Series]:
     table = table.sort_by("time_ns")
     texts = table.column(schema.label).to_pylist() if schema.label else [""] * table.num_rows
     time, value = (table.column(c).to_numpy() for c in ("time_ns", schema.value))
@@ -242,12 +244,12 @@ _SETTING, _RECORDED = "memory", "allocator"
 
 def as_recorded(settings: Mapping[str, Any], recorded: bool = True) -> dict[str, Any]:
     """The settings of a run's card, saying that its `memory` counter is an allocator's history, or not."""
-    others = {name: value for name, value in settings.items() if name != _SETTING}
-    return {**others, _SETTING: _RECORDED} if recorded else others
+    other_settings = {name: value for name, value in settings.items() if name != _SETTING}
+    return {**other_settings, _SETTING: _RECORDED} if recorded else other_settings
 
 
 def history_of(settings: Mapping[str, Any], counters: Mapping[str, pa.Table]) -> pa.Table | None:
-    """The history that a run has: what was given out by rank, from each `time_ns` on; None without one."""
+    """A run's allocator history: bytes given out by rank, from each `time_ns` on; None without one."""
     return counters.get("memory") if settings.get(_SETTING) == _RECORDED else None
 
 
@@ -277,7 +279,7 @@ def storage_table(servers: Sequence[ServerUse]) -> dict[str, Any]:
 
 
 def servers_of(counters: Mapping[str, pa.Table]) -> list[ServerUse]:
-    """The servers that a run's counters speak of, none where there is no storage."""
+    """The storage servers in a run's counters; [] without storage."""
     if "storage" not in counters:
         return []
     return [ServerUse(**row) for row in counters["storage"].to_pylist()]

@@ -139,34 +139,35 @@ class Run(TraceSet):
         return self._checked[body, number]
 
     def sound_times(self, rank: int) -> Times:
-        """The same of a run with `times`, checked against all but the rank's nodes, which are not read."""
+        """The times of a rank of a run with `times`, checked without reading the rank's nodes."""
         assert self.times is not None
         times = self.times[self.timing[rank]]
         _check_ticks(times, self.tick_ps, rank)
         return self._with_known_causes(times, rank)
 
     def _with_known_causes(self, times: Times, rank: int) -> Times:
-        """Causes on ranks that are not here are not known; a row beyond a rank's last is a TraceError."""
+        """The times without causes on ranks not in this run; a cause beyond a rank's last row is an error."""
         if times.binding_row is None:
             return times
         rows = np.flatnonzero(times.binding_row >= 0)
-        cause, other = times.binding_row[rows], np.full(len(rows), rank)
+        cause, cause_rank = times.binding_row[rows], np.full(len(rows), rank)
         if times.binding_rank is not None:
-            other = np.where(times.binding_rank[rows] < 0, rank, times.binding_rank[rows])
+            cause_rank = np.where(times.binding_rank[rows] < 0, rank, times.binding_rank[rows])
         ranks, sizes = self._rows_by_rank
-        at = np.minimum(np.searchsorted(ranks, other), len(ranks) - 1)
-        here = ranks[at] == other
-        lost = np.flatnonzero(here & (cause >= sizes[at]))
+        at = np.minimum(np.searchsorted(ranks, cause_rank), len(ranks) - 1)
+        present = ranks[at] == cause_rank
+        lost = np.flatnonzero(present & (cause >= sizes[at]))
         if len(lost):
             raise TraceError(
-                f"rank {rank}: row {rows[lost[0]]} waited for row {cause[lost[0]]} of rank {other[lost[0]]}, "
+                f"rank {rank}: row {rows[lost[0]]} waited for row {cause[lost[0]]} "
+                f"of rank {cause_rank[lost[0]]}, "
                 "which has fewer; the times are damaged: make the run again"
             )
-        if here.all():
+        if present.all():
             return times
-        known = times.binding_row.copy()
-        known[rows[~here]] = -1
-        return replace(times, binding_row=known)
+        binding_row = times.binding_row.copy()
+        binding_row[rows[~present]] = -1
+        return replace(times, binding_row=binding_row)
 
     @cached_property
     def _rows_by_rank(self) -> tuple[I64, I64]:
@@ -176,7 +177,7 @@ class Run(TraceSet):
         return ranks, np.fromiter((sizes[self.timing[r]] for r in self.ranks), np.int64, len(ranks))
 
     def timed_trace(self, rank: int) -> Trace:
-        """A rank's trace with its times in the nodes, in whole nanoseconds: a file of its own."""
+        """A rank's trace with its times in the nodes, in whole nanoseconds, to be written as one file."""
         return self._timed(self.trace(rank), rank)
 
     def timed_body(self, rank: int) -> Trace:
@@ -195,12 +196,12 @@ class Run(TraceSet):
             timed = timed.with_columns({_NANOS["start_time"]: start})
         waited = held_back(trace, start, end)
         if waited.any():
-            own, said = trace.own_ns, trace.has("own_ns") | waited
-            timed = timed.with_columns({"own_ns": pa.array(own, mask=~said)})
+            own_ns, has_own = trace.own_ns, trace.has("own_ns") | waited
+            timed = timed.with_columns({"own_ns": pa.array(own_ns, mask=~has_own)})
         return self._numbered(timed, rank)
 
     def _numbered(self, timed: Trace, rank: int) -> Trace:
-        """The trace, with the numbers of its collectives where their starts say another order than before.
+        """The trace; with its collectives numbered if the new starts would put them in another order.
 
         Ranks begin collectives that do not depend on each other in different orders.
         """
@@ -227,17 +228,17 @@ class Run(TraceSet):
         return whole_ns(self.times_of(rank), self.tick_ps)
 
     def likeness(self, rank: int) -> Hashable:
-        """What ranks that run the same program at the same times have in common."""
+        """A key that is equal for ranks that run the same program at the same times."""
         binding = self._binding(rank)
         return rank if self.times is None else (binding.body, self.timing[rank], binding.scale)
 
     @cached_property
     def folds(self) -> list[tuple[int, ...]]:
         """Ranks that run the same program at the same times, ascending; by the first of each."""
-        found: dict[Hashable, list[int]] = {}
+        ranks_alike: dict[Hashable, list[int]] = {}
         for rank in self.ranks:
-            found.setdefault(self.likeness(rank), []).append(rank)
-        return [tuple(ranks) for ranks in found.values()]
+            ranks_alike.setdefault(self.likeness(rank), []).append(rank)
+        return [tuple(ranks) for ranks in ranks_alike.values()]
 
     @cached_property
     def span(self) -> tuple[int, int]:
@@ -283,7 +284,7 @@ class Run(TraceSet):
         return self._replaced(bindings=bindings, timing=timing)
 
     def _replaced(self, **changes: Any) -> Run:
-        """The same with some arguments of its making changed."""
+        """The same run with some constructor arguments changed."""
         same: dict[str, Any] = {
             "bodies": self._bodies,
             "bindings": self.bindings,
@@ -326,19 +327,19 @@ def check_length(times: int, nodes: int, rank: int) -> None:
         raise TraceError(f"rank {rank} has {nodes:,} nodes and times for {times:,}")
 
 
-def _exact(what: str, nanos: I64) -> dict[str, object]:
-    """Microseconds for every reader, and the exact value where they do not say it."""
+def _exact(quantity: str, nanos: I64) -> dict[str, object]:
+    """The two columns of a time: whole microseconds, and nanoseconds where they are not exact."""
     return {
-        f"{what}_micros": np.maximum(nanos, 0) // 1000,
-        _NANOS[what]: pa.array(nanos, mask=nanos % 1000 == 0),
+        f"{quantity}_micros": np.maximum(nanos, 0) // 1000,
+        _NANOS[quantity]: pa.array(nanos, mask=nanos % 1000 == 0),
     }
 
 
 def _numbers(calls: Calls, rows: int) -> I64:
     """The number of each collective by its row; -1 for other rows."""
-    found = np.full(rows, -1, np.int64)
-    found[calls.row[calls.collective]] = calls.number[calls.collective]
-    return found
+    numbers = np.full(rows, -1, np.int64)
+    numbers[calls.row[calls.collective]] = calls.number[calls.collective]
+    return numbers
 
 
 _NANOS = {"start_time": "start_time_ns", "duration": "duration_ns"}

@@ -1,4 +1,4 @@
-"""TraceSet: what is to be done, on all ranks. Ranks with the same program share one body."""
+"""TraceSet: the programs of all ranks. Ranks with the same program share one body."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class TraceSet:
     """
 
     cache_bytes = 2 << 30
+    """Bodies kept in memory; most sets fit, and a laptop can spare them."""
 
     def __init__(
         self,
@@ -135,14 +136,14 @@ class TraceSet:
     @cached_property
     def world_size(self) -> int:
         """One more than the highest rank that the traces or the groups name."""
-        named = [r for ranks in self.groups.values() for r in ranks]
-        return max([*self.ranks, *named], default=-1) + 1
+        group_ranks = [r for ranks in self.groups.values() for r in ranks]
+        return max([*self.ranks, *group_ranks], default=-1) + 1
 
     @cached_property
     def missing_ranks(self) -> tuple[int, ...]:
-        """Ranks that the groups name and nobody recorded."""
-        named = {r for ranks in self.groups.values() for r in ranks}
-        return tuple(sorted(named - set(self.ranks)))
+        """Ranks that the groups name and that are not in the set."""
+        group_ranks = {r for ranks in self.groups.values() for r in ranks}
+        return tuple(sorted(group_ranks - set(self.ranks)))
 
     def body_at(self, number: int) -> Trace:
         """A body by its number."""
@@ -151,21 +152,21 @@ class TraceSet:
             return body
         new = number not in self._loaded
         # Put back at the end: the first is the one not used for longest.
-        self._loaded[number] = found = body() if new else self._loaded.pop(number)
+        self._loaded[number] = trace = body() if new else self._loaded.pop(number)
         if new:
-            self._loaded_bytes += found.table.nbytes
+            self._loaded_bytes += trace.table.nbytes
             self._forget()
-        return found
+        return trace
 
     def reader_of(self, number: int) -> Body:
-        """A body if it is in memory, else what reads it: one of the two that can go to a worker."""
+        """A body if it is in memory, else the function that reads it; both can be sent to a worker."""
         return self._loaded.get(number, self._bodies[number])
 
     def nodes_if_loaded(self, number: int) -> int | None:
         """How many nodes a body has; None for one that is not in memory."""
         body = self._bodies[number]
-        found = body if isinstance(body, Trace) else self._loaded.get(number)
-        return None if found is None else len(found)
+        trace = body if isinstance(body, Trace) else self._loaded.get(number)
+        return None if trace is None else len(trace)
 
     def _forget(self) -> None:
         """Drops the bodies not used for longest once there are too many bytes of them."""
@@ -193,12 +194,12 @@ class TraceSet:
 
     @contextmanager
     def uncached(self) -> Iterator[None]:
-        """While every body is used once, none is kept for later: it would only take room."""
-        kept, self.cache_bytes = self.cache_bytes, 0
+        """Keeps no body in memory during the block, for work that uses each of them once."""
+        cache_bytes, self.cache_bytes = self.cache_bytes, 0
         try:
             yield
         finally:
-            self.cache_bytes = kept
+            self.cache_bytes = cache_bytes
 
     def __len__(self) -> int:
         return len(self.bindings)
@@ -227,22 +228,22 @@ class TraceSet:
         return self._calls[number]
 
     def keep_calls(self, number: int, calls: Calls) -> None:
-        """Takes the communication of a body that a worker has read."""
+        """Stores the communication of a body that a worker has read."""
         self._calls.setdefault(number, calls)
 
     def read_calls(self, workers: Workers | None) -> None:
         """Reads the communication of all bodies on workers, so that what asks for it next need not."""
         if workers is not None:
             numbers = [n for n, _ in self.shares() if n not in self._calls]
-            found = spread(read_calls, (self.reader_of(n) for n in numbers), workers)
-            self._calls.update(zip(numbers, found, strict=True))
+            calls = spread(read_calls, (self.reader_of(n) for n in numbers), workers)
+            self._calls.update(zip(numbers, calls, strict=True))
 
     def shares(self) -> list[tuple[int, dict[int, Binding]]]:
         """Each body in use, and the ranks that run it; by lowest rank."""
-        found: dict[int, dict[int, Binding]] = {}
+        by_body: dict[int, dict[int, Binding]] = {}
         for rank, binding in self.bindings.items():
-            found.setdefault(binding.body, {})[rank] = binding
-        return list(found.items())
+            by_body.setdefault(binding.body, {})[rank] = binding
+        return list(by_body.items())
 
     def select_ranks(self, ranks: Sequence[int]) -> TraceSet:
         """Some of the ranks; the groups stay, so the others count as missing."""

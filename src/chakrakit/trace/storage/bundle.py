@@ -29,8 +29,8 @@ from chakrakit.trace.files import (
     Problem,
     claimed,
     digest,
+    inspect_bundle,
     is_bundle,
-    listed,
     open_bundle,
     replacing,
 )
@@ -39,15 +39,15 @@ from chakrakit.trace.storage.cards import (
     WORKLOAD,
     WorkloadCard,
     card_from,
-    known_card,
+    derived_card,
     overlaid,
     plain_card,
 )
 from chakrakit.trace.storage.directory import fill_directory, fresh_directory
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's first moment: when it was packed is nobody's business
-_ADDED = "files"
-_MADE = ("versions", "collection", "measured")
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's first date: the same content gives the same bytes
+_ADDED_FOLDER = "files"
+_PROVENANCE = ("versions", "collection", "measured")
 
 
 class BundleReport(Result, msgspec.Struct):
@@ -71,40 +71,42 @@ def write_bundle(
     """Packs traces, their card and other files into one archive.
 
     `card` holds fields of a WorkloadCard as nested dictionaries; they win over what the
-    traces carry and say of themselves.
+    traces themselves say.
     """
     target = Path(path)
     whole = workload_card(traces, card or {})
-    kept = traces.card.replace(extra={**traces.card.extra, WORKLOAD: plain_card(whole)})
+    trace_card = traces.card.replace(extra={**traces.card.extra, WORKLOAD: plain_card(whole)})
     added = _added([Path(f) for f in files])
     with replacing(target) as temporary:
         with claimed(target, folder=True) as folder:
-            fill_directory(traces, folder, kept, progress, suffix=".et.zst")
-            found = {f.relative_to(folder).as_posix(): f for f in folder.rglob("*") if f.is_file()}
-            members = _pack(temporary, found | added, whole)
+            fill_directory(traces, folder, trace_card, progress, suffix=".et.zst")
+            trace_files = {
+                f.relative_to(folder).as_posix(): f for f in folder.rglob("*") if f.is_file()
+            }
+            members = _pack(temporary, trace_files | added, whole)
         size = temporary.stat().st_size
     return BundleReport(str(target), True, size, members, [], whole)
 
 
 def workload_card(traces: TraceSet, card: Mapping[str, Any]) -> WorkloadCard:
-    """What is given wins; then what the traces carry of the workload and say of how they were made."""
-    carried, known = traces.card.extra.get(WORKLOAD, {}), known_card(traces)
+    """The workload's card: `card` wins over how the traces were made, that over the card they carry."""
+    carried, derived = traces.card.extra.get(WORKLOAD, {}), derived_card(traces)
     card_from(carried, f"the card that {traces.card.name!r} carries")
-    # What was done since the card was written is known better from the traces.
-    made = {section: known[section] for section in _MADE if section in known}
-    return card_from(overlaid(overlaid(overlaid(known, carried), made), card), "card")
+    # The traces know what was done since the card they carry was written.
+    provenance = {section: derived[section] for section in _PROVENANCE if section in derived}
+    return card_from(overlaid(overlaid(overlaid(derived, carried), provenance), card), "card")
 
 
 def _added(files: Sequence[Path]) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     for file in files:
         if not file.is_file():
             raise ChakraError(f"{file}: cannot be added: there is no such file")
-        name = f"{_ADDED}/{file.name}"
-        if name in found:
+        name = f"{_ADDED_FOLDER}/{file.name}"
+        if name in by_name:
             raise ChakraError(f"{file}: a file named {file.name} is already added; rename one")
-        found[name] = file
-    return found
+        by_name[name] = file
+    return by_name
 
 
 def _pack(target: Path, files: Mapping[str, Path], card: WorkloadCard) -> list[ListedFile]:
@@ -144,10 +146,10 @@ def _entry(name: str) -> zipfile.ZipInfo:
 def check_bundle(path: str | os.PathLike[str]) -> BundleReport:
     """Reads all of a bundle and says everything that is wrong with it."""
     place = _bundle(path)
-    manifest, folder, problems = listed(place)
-    told = {p.member for p in problems}
+    manifest, folder, problems = inspect_bundle(place)
+    faulty_members = {p.member for p in problems}
     for file in folder.walk():
-        if file.inner not in told:
+        if file.inner not in faulty_members:
             problems += _damage(file)
     card = card_from(msgspec.json.decode(manifest.card), f"{place}/{MANIFEST}")
     size = place.stat().st_size
@@ -163,15 +165,36 @@ def _damage(file: BundlePath) -> list[Problem]:
 
 
 def extract_bundle(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """The bundle's files into a new directory, which every command opens as well."""
+    """The bundle's files into a new directory, which every command opens as well.
+
+    A directory that has them all already is left as it is: an extraction that was interrupted at its very
+    end, when all was in place, can be repeated.
+    """
     folder = open_bundle(_bundle(path))
     if Path(target).exists():
+        if _is_extracted(folder, Path(target)):
+            return
         raise ChakraError(f"{target}: exists already; give a new name")
     with fresh_directory(Path(target)) as place:
         for file in folder.walk():
             (place / file.inner).parent.mkdir(parents=True, exist_ok=True)
             with file.open() as source, (place / file.inner).open("xb") as copy:
                 shutil.copyfileobj(source, copy, 1 << 20)
+
+
+def _is_extracted(folder: BundlePath, target: Path) -> bool:
+    """Whether a directory has the bundle's files and nothing else."""
+    files = {file.inner: file for file in folder.walk()}
+    there = {p.relative_to(target).as_posix() for p in target.rglob("*") if not p.is_dir()}
+    return there == files.keys() and all(_same(files[n], target / n) for n in files)
+
+
+def _same(file: BundlePath, copy: Path) -> bool:
+    with file.open() as source, copy.open("rb") as other:
+        while piece := source.read(1 << 20):
+            if piece != other.read(1 << 20):
+                return False
+        return not other.read(1)
 
 
 def _bundle(path: str | os.PathLike[str]) -> Path:

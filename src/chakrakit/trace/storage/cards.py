@@ -1,4 +1,4 @@
-"""What a trace says of itself, as the fields of a workload's card."""
+"""The card of a workload: its fields, reading it from files and options, and deriving it from traces."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _ARCH = {
 }
 
 
-def known_card(traces: TraceSet) -> dict[str, Any]:
-    """The fields that are known without asking anybody, as nested dictionaries."""
+def derived_card(traces: TraceSet) -> dict[str, Any]:
+    """The fields that the traces themselves tell, as nested dictionaries."""
     card = traces.card
     settings = card.settings
     devices: dict[str, Any] = {"total_count": traces.world_size or None}
     collector = _mapping(settings.get("collector"))
     devices |= {"model": _text(collector.get("device"))}
     workload = {**_generated(settings), "hardware": {"xpu_spec": devices}}
-    return _known(
+    return _without_empty(
         {
             "workload": workload,
             "Model-executor": _executor(settings, collector),
@@ -51,7 +51,7 @@ def known_card(traces: TraceSet) -> dict[str, Any]:
 
 
 def _generated(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What `chakra generate` was asked for."""
+    """The fields that follow from the options of `chakra generate`."""
     model, step = (_mapping(settings.get(n)) for n in ("model", "step"))
     if not model or not step:
         return {}
@@ -102,7 +102,7 @@ def _versions(collector: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _collection(card: Card, collector: Mapping[str, Any]) -> dict[str, Any]:
-    ours = ("model", "plan", "step", "machine", "collector")  # said elsewhere in the card
+    ours = ("model", "plan", "step", "machine", "collector")  # these have other fields of the card
     settings = {k: v for k, v in card.settings.items() if k not in ours}
     steps = collector.get("steps")
     whole = isinstance(steps, list) and all(type(s) is int for s in steps)
@@ -121,9 +121,9 @@ def _measured(traces: TraceSet) -> dict[str, Any]:
     return {**span, **traces.card.measured}
 
 
-def _known(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is empty."""
-    inner = {k: _known(v) if isinstance(v, dict) else v for k, v in section.items()}
+def _without_empty(section: Mapping[str, Any]) -> dict[str, Any]:
+    """A section without its empty fields and sections."""
+    inner = {k: _without_empty(v) if isinstance(v, dict) else v for k, v in section.items()}
     return {k: v for k, v in inner.items() if v is not None and v != {} and v != [] and v != ""}
 
 
@@ -132,7 +132,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _count(value: Any) -> int | None:
-    """Cards are files: a setting may be anything."""
+    """The value if it is a count, else None: cards are files, so a setting may be anything."""
     return value if type(value) is int and value >= 0 else None
 
 
@@ -144,7 +144,7 @@ def _text(value: Any) -> str | None:
 #
 # Its sections and names are CCL-Bench's, so that a card written for it is read here; `versions`,
 # `collection` and `measured`, and the plan's last fields, are what it has no place for. Everything is
-# optional. What has no field of its own goes into `extra`.
+# optional. What has no field goes into `extra`.
 
 
 Scalar = str | int | float | bool | None
@@ -323,11 +323,11 @@ def card_from(plain: Any, where: str) -> WorkloadCard:
 
 
 def _explained(text: str) -> str:
-    what, _, place = text.partition(" - at `$")
+    problem, _, place = text.partition(" - at `$")
     place = place.rstrip("`").lstrip(".")
-    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", what)
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", problem)
     if unknown is None:
-        return f"{place}: {what}{_choices(place)}" if place else what
+        return f"{place}: {problem}{_choices(place)}" if place else problem
     name = ".".join(filter(None, (place, unknown[1])))
     leaves = {f.rpartition(".")[2]: f for f in fields()}
     hint = nearest(unknown[1], leaves)
@@ -360,18 +360,18 @@ def _leaves(
 def read_card_file(path: Path) -> dict[str, Any]:
     """A card from a YAML (or JSON) file, checked, as nested dictionaries."""
     document = read_document(path, "the fields of a card, as in `description: …`")
-    found: dict[str, Any] = document.content
+    content: dict[str, Any] = document.content
     try:
-        card_from(found, str(path))
+        card_from(content, str(path))
     except ConfigError as error:
         raise document.pointed(str(error)) from None
-    return found
+    return content
 
 
-def fields_from(given: Iterable[str]) -> dict[str, Any]:
+def fields_from(texts: Iterable[str]) -> dict[str, Any]:
     """`a.b=value` texts as nested dictionaries; values are read as YAML reads them."""
-    found: dict[str, Any] = {}
-    for text in given:
+    fields: dict[str, Any] = {}
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise ConfigError(
@@ -384,12 +384,12 @@ def fields_from(given: Iterable[str]) -> dict[str, Any]:
         for part in reversed(name.split(".")):
             nested = {part: nested}
         card_from(nested, f"--field {text}")
-        found = overlaid(found, nested)
-    return found
+        fields = overlaid(fields, nested)
+    return fields
 
 
 def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, section by section; of a field that both have, the second's."""
+    """The two merged section by section; `over` wins where both have a field."""
     joined = dict(under)
     for name, value in over.items():
         below = joined.get(name)
@@ -399,6 +399,6 @@ def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any
 
 
 def plain_card(card: WorkloadCard) -> dict[str, Any]:
-    """As nested dictionaries, without what is not known."""
-    found: dict[str, Any] = msgspec.to_builtins(card)
-    return {"version": card.version, **found}
+    """A card as nested dictionaries, without empty fields."""
+    sections: dict[str, Any] = msgspec.to_builtins(card)
+    return {"version": card.version, **sections}

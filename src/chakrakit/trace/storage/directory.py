@@ -83,19 +83,19 @@ def read_directory(folder: Place, files: Mapping[int, Place], plain: Opened) -> 
 
 def _bindings(ranks: pa.Table, order: Mapping[int, int]) -> dict[int, Binding]:
     """The binding of each rank; ranks that differ in nothing share one, since there may be a million."""
-    found: dict[int, Binding] = {}
-    made: dict[tuple[Any, ...], Binding] = {}
+    bindings: dict[int, Binding] = {}
+    shared: dict[tuple[Any, ...], Binding] = {}
     columns = [_values(ranks[name]) for name in ("rank", "body", "groups", "peers", "scale")]
     for rank, body, groups, peers, scale in zip(*columns, strict=True):
         if body not in order:
             raise TraceError(f"rank {rank} runs body {body}, which is not there")
-        if rank in found:
+        if rank in bindings:
             raise TraceError(f"rank {rank} is there twice")
         key = (body, tuple(groups), tuple(peers), scale)
-        if key not in made:
-            made[key] = Binding(order[body], dict(groups), dict(peers), scale)
-        found[rank] = made[key]
-    return found
+        if key not in shared:
+            shared[key] = Binding(order[body], dict(groups), dict(peers), scale)
+        bindings[rank] = shared[key]
+    return bindings
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
@@ -135,9 +135,9 @@ def _tables(folder: Place) -> list[Place]:
 
 def _times(file: Place) -> Times:
     table = read_table(file)
-    here = [n for n in _TIMES if n in table.column_names or n in ("start", "end")]
-    typed = _with_schema(table, pa.schema([(n, _TIMES[n]) for n in here]), file)
-    return Times(**{n: typed.column(n).to_numpy() for n in here})
+    names = [n for n in _TIMES if n in table.column_names or n in ("start", "end")]
+    typed = _with_schema(table, pa.schema([(n, _TIMES[n]) for n in names]), file)
+    return Times(**{n: typed.column(n).to_numpy() for n in names})
 
 
 def read_table(file: Place, schema: pa.Schema | None = None) -> pa.Table:
@@ -160,7 +160,7 @@ def _with_schema(table: pa.Table, schema: pa.Schema, file: Place) -> pa.Table:
 
 @contextlib.contextmanager
 def _read_as_parquet(file: Place) -> Iterator[None]:
-    """What Arrow cannot do with a file is an error of the file."""
+    """Turns Arrow's errors into a FormatError that names the file."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
@@ -170,7 +170,7 @@ def _read_as_parquet(file: Place) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _blamed(path: object) -> Iterator[None]:
-    """What is wrong with the content is said with the place it was in."""
+    """Turns a TraceError about the content into a FormatError that names its place."""
     try:
         yield
     except TraceError as error:
@@ -186,7 +186,7 @@ def write_directory(
     step: Callable[[int], Any] = lambda _rank: None,
     requests: pa.Table | None = None,
 ) -> None:
-    """Into a directory that appears whole, or not at all; `step` is called with each body's rank.
+    """Writes a directory, which appears whole or not at all; calls `step` with each body's rank.
 
     A run that served requests has their table beside it.
     """
@@ -198,12 +198,12 @@ def write_directory(
 
 
 def write_directories(sets: Mapping[str, TraceSet], target: Path) -> None:
-    """Several sets as directories of one folder, which appears whole; nothing else may be in it."""
-    here = sorted(f.name for f in target.iterdir()) if target.is_dir() else []
-    other = [name for name in here if name not in sets]
-    if other:
-        raise ChakraError(f"{target}: holds other things ({other[0]}); give a new name")
-    for name in here:
+    """Writes several sets as directories of one folder, which appears whole and holds nothing else."""
+    existing = sorted(f.name for f in target.iterdir()) if target.is_dir() else []
+    foreign = [name for name in existing if name not in sets]
+    if foreign:
+        raise ChakraError(f"{target}: holds other things ({foreign[0]}); give a new name")
+    for name in existing:
         check_directory(target / name)
     with fresh_directory(target) as folder:
         for name, traces in sets.items():
@@ -213,20 +213,20 @@ def write_directories(sets: Mapping[str, TraceSet], target: Path) -> None:
 def fill_directory(
     traces: TraceSet, folder: Path, card: Card, step: Callable[[int], Any], suffix: str = ".et"
 ) -> None:
-    """Everything into an empty directory; bodies in the format that `suffix` says."""
+    """Writes everything into an empty directory; bodies in the format that `suffix` says."""
     if not len(traces):
         raise ChakraError("there are no ranks to write")
     numbers = _write_bodies(traces, folder, step, suffix)
     write_groups(traces.groups, folder / "groups.json")
-    write_card(_said_in(card, traces), folder / "card.json")
+    write_card(_completed_card(card, traces), folder / "card.json")
     if _is_folded(traces):
         pq.write_table(_ranks_table(traces, numbers), folder / "ranks.parquet")
     if isinstance(traces, Run):
         _write_times(traces, folder)
 
 
-def _said_in(card: Card, traces: TraceSet) -> Card:
-    """The card of a directory: also what is missing, and which tables of counters are its own."""
+def _completed_card(card: Card, traces: TraceSet) -> Card:
+    """The card as a directory has it: with missing ranks and the names of the tables of counters."""
     extra = {k: v for k, v in card.extra.items() if k != _COUNTERS}
     if isinstance(traces, Run) and traces.counters:
         extra[_COUNTERS] = sorted(traces.counters)
@@ -234,39 +234,39 @@ def _said_in(card: Card, traces: TraceSet) -> Card:
 
 
 def write_groups(groups: Groups, path: Path) -> None:
-    """A group file."""
+    """Writes a group file."""
     with replacing(path) as temporary:
         temporary.write_bytes(msgspec.json.encode({n: list(r) for n, r in groups.items()}) + b"\n")
 
 
 def check_directory(target: Path) -> None:
-    """Only a directory that chakrakit wrote, and nobody added to, is replaced."""
+    """Refuses to replace a directory that holds anything chakrakit did not write."""
     if target.exists() and not target.is_dir():
         raise ChakraError(f"{target}: exists and is not a directory")
-    here = sorted(f.name for f in target.iterdir()) if target.is_dir() else []
-    other = _not_ours(target, here)
-    if other:
-        shown = other[0]
+    existing = sorted(f.name for f in target.iterdir()) if target.is_dir() else []
+    foreign = _not_ours(target, existing)
+    if foreign:
+        example = foreign[0]
         raise ChakraError(
-            f"{target}: is a directory with other things in it ({shown}); give a new name"
+            f"{target}: is a directory with other things in it ({example}); give a new name"
         )
 
 
-def _not_ours(target: Path, here: list[str]) -> list[str]:
+def _not_ours(target: Path, existing: list[str]) -> list[str]:
     """What is in a directory that chakrakit did not write there."""
-    if not here:
+    if not existing:
         return []
     try:
         card = read_card(target / "card.json")
     except ChakraError:
-        return here
+        return existing
     name = re.escape(file_name(card.name))
-    bodies = [n for n in here if RANKED.fullmatch(n) and re.match(rf"{name}\.\d+\.", n)]
-    other = [n for n in here if n not in _OURS and n not in bodies]
+    bodies = [n for n in existing if RANKED.fullmatch(n) and re.match(rf"{name}\.\d+\.", n)]
+    foreign = [n for n in existing if n not in _OURS and n not in bodies]
     counters = {f"{n}.parquet" for n in card.extra.get(_COUNTERS, SCHEMAS)}
-    other += [f"times/{n}" for n in _inside(target / "times") if not _TIMES_FILE.fullmatch(n)]
-    other += [f"counters/{n}" for n in _inside(target / "counters") if n not in counters]
-    return other or ([] if bodies else here)
+    foreign += [f"times/{n}" for n in _inside(target / "times") if not _TIMES_FILE.fullmatch(n)]
+    foreign += [f"counters/{n}" for n in _inside(target / "counters") if n not in counters]
+    return foreign or ([] if bodies else existing)
 
 
 def _inside(folder: Path) -> list[str]:
@@ -291,10 +291,10 @@ def fresh_directory(target: Path) -> Iterator[Path]:
 
 
 def _is_folded(traces: TraceSet) -> bool:
-    own = [b.body for b in traces.bindings.values()]
+    bodies = [b.body for b in traces.bindings.values()]
     plain = all(b.is_plain for b in traces.bindings.values())
     timed = isinstance(traces, Run) and traces.times is not None
-    return len(set(own)) < len(own) or not plain or timed
+    return len(set(bodies)) < len(bodies) or not plain or timed
 
 
 def _write_bodies(

@@ -1,4 +1,4 @@
-"""A trace's nodes in an order their dependencies allow, read as they are needed."""
+"""Feeder: hands out a trace's nodes in an order their dependencies allow, reading as it goes."""
 
 from __future__ import annotations
 
@@ -189,11 +189,11 @@ class FeederPaths(NamedTuple):
     """What a compiler needs to build against the C feeder, `#include <chakrakit/feeder.h>`."""
 
     include: Path
-    """for -I"""
+    """Folder for -I."""
     library: Path
-    """libchakrafeeder itself"""
+    """The file of libchakrafeeder."""
     library_dir: Path
-    """for -L and -Wl,-rpath"""
+    """Folder for -L and -Wl,-rpath."""
 
     @property
     def flags(self) -> str:
@@ -212,10 +212,10 @@ def feeder_paths() -> FeederPaths:
 
     """
     home = Path(str(core.__file__)).parent
-    found = sorted((home / "lib").glob("libchakrafeeder.*"))
-    if not found:
+    libraries = sorted((home / "lib").glob("libchakrafeeder.*"))
+    if not libraries:
         raise TraceError(f"libchakrafeeder is not in {home / 'lib'}: reinstall chakrakit")
-    return FeederPaths(home / "include", found[0], home / "lib")
+    return FeederPaths(home / "include", libraries[0], home / "lib")
 
 
 _CORE_ERRORS = (core.FormatError, core.FeedError)

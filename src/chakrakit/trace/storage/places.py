@@ -1,4 +1,7 @@
-"""The files behind a path: a file, a `prefix` of `prefix.N.et`, a directory, or `-`; and their groups."""
+"""The files behind a path: a file, a `prefix` of `prefix.N.et`, a directory, or `-`; and their groups.
+
+Also how the files of a prefix are put in place together.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ from chakrakit.trace.files import (
 # `PREFIX.N` files put in place together: a set is all old or all new, whenever its writer is stopped.
 #
 # Files are written into a folder `.PREFIX.set`, which appears whole, by one rename. From then on the set is
-# the new one: its files are moved to where they belong, and if the writer does not get to it, the next
-# reader or writer of the prefix does.
+# the new one: its files are moved to where they belong, by the writer or, if that is stopped, by the next
+# reader or writer of the prefix.
 
 
 _SET = ".set"
@@ -43,15 +46,15 @@ def placed_together(prefix: Path) -> Iterator[Path]:
 
 
 def finish(prefix: Path) -> list[Path]:
-    """Moves what a writer had ready and could not move; gives the files that cannot be moved here either."""
+    """Moves the files that an interrupted writer left ready; returns those that cannot be moved."""
     ready = _ready(prefix)
     if not ready.is_dir():
         return []
     mine = (file for file in sorted(ready.iterdir()) if file.name.startswith(f"{prefix.name}."))
-    left = [file for file in mine if not _moved(file, prefix.parent)]
+    unmoved = [file for file in mine if not _moved(file, prefix.parent)]
     with contextlib.suppress(OSError):
         ready.rmdir()
-    return left
+    return unmoved
 
 
 def finish_all(folder: Path) -> list[Path]:
@@ -134,26 +137,28 @@ def rank_files(path: Source) -> dict[int, Source]:
 
 def ranked_files(folder: Place, prefix: str) -> dict[int, Place]:
     """`prefix.N.et` files (any format, any compression) by rank; of several, the `.et` is taken."""
-    found: dict[int, Place] = {}
-    left = finish(folder / prefix) if isinstance(folder, Path) and prefix else []
+    by_rank: dict[int, Place] = {}
+    unmoved = finish(folder / prefix) if isinstance(folder, Path) and prefix else []
     for file in [
-        *left,
+        *unmoved,
         *files_in(folder),
     ]:  # of a set that could not be moved, its files are the new ones
         if (match := RANKED.fullmatch(file.name)) and match["prefix"] == prefix:
-            found.setdefault(int(match["rank"]), file)
-    return dict(sorted(found.items()))
+            by_rank.setdefault(int(match["rank"]), file)
+    return dict(sorted(by_rank.items()))
 
 
 def body_files(folder: Place) -> dict[int, Place]:
     """The ranked files of a directory; all must have one prefix. Other formats count if there is no .et."""
-    left = finish_all(folder) if isinstance(folder, Path) else []
-    matches = [m for f in (*left, *files_in(folder)) if (m := RANKED.fullmatch(f.name))]
+    unmoved = finish_all(folder) if isinstance(folder, Path) else []
+    matches = [m for f in (*unmoved, *files_in(folder)) if (m := RANKED.fullmatch(f.name))]
     matches = [m for m in matches if m["format"] == "et"] or matches
     prefixes = sorted({m["prefix"] for m in matches})
     if len(prefixes) > 1:
-        shown = ", ".join(prefixes[:4]) + (", …" if len(prefixes) > 4 else "")
-        raise ChakraError(f"{folder}: holds several traces ({shown}); give one as {folder}/PREFIX")
+        examples = ", ".join(prefixes[:4]) + (", …" if len(prefixes) > 4 else "")
+        raise ChakraError(
+            f"{folder}: holds several traces ({examples}); give one as {folder}/PREFIX"
+        )
     return ranked_files(folder, prefixes[0]) if prefixes else _lone_file(folder)
 
 
@@ -167,9 +172,11 @@ def _lone_file(folder: Place) -> dict[int, Place]:
 
 def _sets_in(folder: Place) -> str:
     """Which folders inside hold traces, such as those of several jobs."""
-    found = [f.name for f in _folders_in(folder) if any(map(_is_ranked, files_in(f)))]
+    folders = [f.name for f in _folders_in(folder) if any(map(_is_ranked, files_in(f)))]
     return (
-        f"; {', '.join(found)} in it hold traces: give one, as {folder}/{found[0]}" if found else ""
+        f"; {', '.join(folders)} in it hold traces: give one, as {folder}/{folders[0]}"
+        if folders
+        else ""
     )
 
 

@@ -93,9 +93,9 @@ def _single(trace: Trace, rank: int, groups: Groups) -> TraceSet | Run:
 def _from_files(
     files: Mapping[int, Place], groups: Groups, card: Card | None = None
 ) -> TraceSet | Run:
-    """A body per file. The card, or else the beginning of the first, tells whether they are a run.
+    """A set with a body per file; the card, or else the beginning of the first file, tells if it is a run.
 
-    Traces that a pass changed still have recorded starts, which are no run's any more.
+    Traces that a pass changed still have recorded starts, but they are not a run any more.
     """
     first = next(iter(files.values()))
     bodies: list[Body] = [partial(read_trace, f) for f in files.values()]
@@ -180,7 +180,7 @@ def write_with_requests(run: Run, path: str | os.PathLike[str], requests: pa.Tab
 
 
 def check_output(path: str | os.PathLike[str]) -> None:
-    """A ChakraError where `write` would not replace the directory that is there, before the work is done."""
+    """Raises, before any work is done, if `write` would refuse to replace the directory that is there."""
     target = os.fspath(path)
     if _names_directory(target):
         _refuse_other_format(target)
@@ -192,7 +192,7 @@ def _names_directory(target: str) -> bool:
 
 
 def _refuse_other_format(target: str) -> None:
-    """A name that ends like a file of another kind is no directory's."""
+    """Refuses to write a directory whose name ends like a file of another format."""
     kind, packing = mimetypes.guess_type(Path(target).name, strict=False)
     if (kind or packing) and not Path(target).is_dir():
         suffix = "".join(Path(target).suffixes[-2 if packing else -1 :])
@@ -204,7 +204,7 @@ def _refuse_other_format(target: str) -> None:
 
 
 def _own_trace(traces: TraceSet, rank: int) -> Trace:
-    """A rank's trace as a file of its own has it."""
+    """A rank's trace as it is written to one file: a run's with its times."""
     return traces.timed_trace(rank) if isinstance(traces, Run) else traces.trace(rank)
 
 
@@ -233,13 +233,14 @@ def _write_ranks(traces: TraceSet, pattern: str, step: Callable[[int], Any]) -> 
 
 
 def _refuse_mixture(traces: TraceSet, prefix: Path) -> None:
-    """Files of ranks that this set does not have would be read back as part of it."""
+    """Refuses a prefix with files of ranks that this set lacks: they would be read as part of it."""
     old = ranked_files(prefix.parent, prefix.name) if prefix.parent.is_dir() else {}
-    other = sorted(set(old) - set(traces.ranks))
-    if other:
+    foreign_ranks = sorted(set(old) - set(traces.ranks))
+    if foreign_ranks:
         raise ChakraError(
-            f"{prefix}: ranks {listed(other)} of another set are there ({old[other[0]].name}), and would "
-            "be read together with these; remove them, or give another name"
+            f"{prefix}: ranks {listed(foreign_ranks)} of another set are there "
+            f"({old[foreign_ranks[0]].name}), and would be read together with these; remove them, "
+            "or give another name"
         )
 
 
@@ -258,18 +259,18 @@ Step = Callable[[int, int | None], Any]
 def convert(
     path: Source, target: str | os.PathLike[str], step: Step = lambda _done, _total: None
 ) -> dict[str, int]:
-    """Converts, and says what the target's format has no place for: name → how many values."""
+    """Converts; returns what the target's format has no place for: name → how many values."""
     files = rank_files(path)
     to_file = is_one_file(target) and not is_placeholder(target)
     if to_file and len(files) == 1 and not _is_folded(path):
         return _stream(next(iter(files.values())), target, step)
     traces = read(path)
-    done = 0
+    ranks_written = 0
 
     def count(_rank: int) -> None:
-        nonlocal done
-        done += 1
-        step(done, len(traces))
+        nonlocal ranks_written
+        ranks_written += 1
+        step(ranks_written, len(traces))
 
     return write(traces, target, progress=count)
 

@@ -93,7 +93,7 @@ class Intervals:
 
     @cached_property
     def _sums(self) -> I64:
-        """Covered time before each interval, and all of it."""
+        """Covered time before each interval, and last the whole covered time."""
         return np.concatenate([[0], np.cumsum(self.end - self.start)])
 
     def _before(self, when: I64) -> I64:

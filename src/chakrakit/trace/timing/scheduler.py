@@ -1,6 +1,6 @@
 """When everything runs: edges, durations and resources in; start, end and what each waited for out.
 
-This is the one scheduler: whoever needs times for a graph without a network model asks it.
+This is the only scheduler of graphs without a network model; all rooms use it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from chakrakit.trace.model import (
 )
 
 _SHOWN = 6
+"""Waits of a circle that a message explains; each takes half a line, and one cured is enough."""
 
 
 class Reason(IntEnum):
@@ -149,7 +150,16 @@ def schedule(
         raise DeadlockError(_deadlock_text(_Circle(*circle), edges, resource))
     start, binding, edge, reason = starts
     end, end_binding, end_edge, end_reason = finishes
-    return Schedule(start, end, binding, edge, reason, end_binding, end_edge, end_reason)
+    return Schedule(
+        start=start,
+        end=end,
+        binding=binding,
+        edge=edge,
+        reason=reason,
+        end_binding=end_binding,
+        end_edge=end_edge,
+        end_reason=end_reason,
+    )
 
 
 _Events: TypeAlias = tuple[I64, I32, I32, I8]
@@ -227,13 +237,13 @@ _CURES = {
 def _deadlock_text(circle: _Circle, edges: Edges, resource: ArrayLike | None) -> str:
     # That a row ends after it starts needs no saying.
     waits = np.flatnonzero(circle.reasons != Reason.OWN)
-    shown = [_clause(circle, int(i), edges, resource) for i in waits[:_SHOWN]]
+    clauses = [_clause(circle, int(i), edges, resource) for i in waits[:_SHOWN]]
     if len(waits) > _SHOWN:
-        shown.append(f"and {len(waits) - _SHOWN:,} more")
+        clauses.append(f"and {len(waits) - _SHOWN:,} more")
     rows = len(np.unique(circle.events >> 1))
     who = f"{rows:,} rows wait for each other" if rows > 1 else "a row waits for itself"
     cure = " or ".join(cure for reason, cure in _CURES.items() if reason in circle.reasons)
-    return f"{who} and can never run: {'; '.join(shown)}. To go on, {cure}"
+    return f"{who} and can never run: {'; '.join(clauses)}. To go on, {cure}"
 
 
 def _clause(circle: _Circle, i: int, edges: Edges, resource: ArrayLike | None) -> str:
@@ -251,30 +261,25 @@ def _why(reason: Reason, row: int, edge: int, edges: Edges, resource: ArrayLike 
     return "launch queue full"
 
 
-# The plain reading of a trace: every dependency means "starts after the end of", and nothing else counts.
-
-
 def plain_span_ns(trace: Trace) -> int:
-    """The longest path of a trace read plainly, with each node's whole duration."""
+    """The longest path of a trace in which every dependency means "starts after the end of"."""
     if not len(trace):
         return 0
     finish, _ = trace.graph.longest_path(np.maximum(trace.duration_ns, 0))
     return int(finish.max())
 
 
-# What rows of a timed run work by themselves: waiting for another row's end is no work.
-
-
 _ROUNDING_NS = 1
+"""Times of runs are rounded down to whole ns, so that ends that were equal may differ by this."""
 
 
 def held_back(trace: Trace, start: I64, end: I64) -> Mask:
-    """Rows that ended with what a finish→finish edge holds them to, later than their own work would.
+    """Rows whose end was set by a finish→finish edge, and came later than their own work would have ended.
 
-    `start` and `end` are a run's times of the rows; their own work is what the trace says it is.
+    `start` and `end` are a run's times of the rows; how long their own work takes is in the trace.
     """
-    held = np.zeros(len(trace), np.bool_)
+    bound_by_edge = np.zeros(len(trace), np.bool_)
     edges = trace.edges.where(trace.edges.form == EdgeForm.FINISH_FINISH)
     at = end[edges.src] + edges.lag
-    held[edges.dst[np.abs(at - end[edges.dst]) <= _ROUNDING_NS]] = True
-    return held & (trace.own_ns < end - start)
+    bound_by_edge[edges.dst[np.abs(at - end[edges.dst]) <= _ROUNDING_NS]] = True
+    return bound_by_edge & (trace.own_ns < end - start)

@@ -21,21 +21,25 @@ from chakrakit.trace.files import STDIO, Source
 from chakrakit.trace.model import Graph, NodeType, Trace
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.storage import RANKED, groups_beside_file, place_of, rank_files, read
-from chakrakit.trace.validation.communication import BodyCommunication, CommunicationReader, World
+from chakrakit.trace.validation.communication import (
+    BodyCommunication,
+    CommunicationReader,
+    RanksToCheck,
+)
 from chakrakit.trace.validation.findings import KEEP, Findings, ValidationReport
 from chakrakit.trace.validation.graph import GraphChecker
 from chakrakit.trace.validation.nodes import check_nodes
 from chakrakit.trace.validation.ranks import check_ranks
 
-# How long a trace takes if read plainly: each node after all it depends on, with its whole duration.
-
-
 MOST_NODES = 2_000_000
-"""Of longer traces the plain reading is not known: its nodes would have to stay in memory."""
+"""Traces with more have no plain reading: all nodes would have to stay in memory, some 60 bytes each."""
 
 
 class PlainReading:
-    """Collects a body's pieces; `finish` gives its own span and that of its plain reading, in ns."""
+    """Collects a body's pieces to tell how long it takes if read plainly, and by its own times, in ns.
+
+    Read plainly, each node starts after all that it depends on, and takes its whole duration.
+    """
 
     def __init__(self) -> None:
         self._ids: list[U64] = []
@@ -43,12 +47,12 @@ class PlainReading:
         self._duration: list[I64] = []
         self._deps: list[tuple[U64, I64]] = []
         self._rows = 0
-        self._known = True
+        self._complete = True
 
     def add(self, piece: Trace) -> None:
         """The next nodes."""
-        self._known &= self._rows + len(piece) <= MOST_NODES
-        if not self._known:
+        self._complete &= self._rows + len(piece) <= MOST_NODES
+        if not self._complete:
             self._ids, self._start, self._duration, self._deps = [], [], [], []
             return
         self._ids.append(piece.ids)
@@ -61,7 +65,7 @@ class PlainReading:
 
     def finish(self) -> tuple[int, int] | None:
         """(own span, plain span); None where there are no times, a cycle, or too many nodes."""
-        if not self._known or not self._rows:
+        if not self._complete or not self._rows:
             return None
         ids, start = np.concatenate(self._ids), np.concatenate(self._start)
         duration = np.concatenate(self._duration)
@@ -71,18 +75,18 @@ class PlainReading:
         try:
             finish, _ = Graph(len(ids), src, dst).longest_path(duration)
         except TraceError:
-            return None  # a cycle is a finding of its own
+            return None  # a cycle is another finding
         ran = duration > 0
         return int((start + duration)[ran].max() - start[ran].min()), int(finish.max())
 
     def _edges(self, ids: U64) -> tuple[I64, I64]:
         order = np.argsort(ids, kind="stable")
-        wanted = np.concatenate([d for d, _ in self._deps])
+        parent_ids = np.concatenate([d for d, _ in self._deps])
         child = np.concatenate([r for _, r in self._deps])
-        place = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
+        place = np.minimum(np.searchsorted(ids, parent_ids, sorter=order), len(ids) - 1)
         parent = order[place]
-        found = (ids[parent] == wanted) & (parent != child)
-        return parent[found].astype(np.int64), child[found]
+        resolved = (ids[parent] == parent_ids) & (parent != child)
+        return parent[resolved].astype(np.int64), child[resolved]
 
 
 def _listed(column: pa.ChunkedArray) -> tuple[U64, I64]:
@@ -110,13 +114,13 @@ def validate(
     that are not a trace are a finding; a path that is not there is a ChakraError.
     """
     findings = Findings(keep)
-    job = job_of(traces, findings)
+    job = bodies_to_check(traces, findings)
     checked = check(job, findings, progress or (lambda _piece: None), workers)
     return findings.report(checked.ranks)
 
 
 @dataclass
-class Job:
+class BodiesToCheck:
     """What is to be checked: bodies as pieces, and who runs them."""
 
     bodies: Sequence[Callable[[], Iterable[Trace]]]
@@ -139,7 +143,7 @@ class Checked:
 
 
 def check(
-    job: Job, findings: Findings, progress: Progress, workers: Workers | None = None
+    job: BodiesToCheck, findings: Findings, progress: Progress, workers: Workers | None = None
 ) -> Checked:
     """Checks every body, then the ranks against each other."""
     bodies = []
@@ -153,13 +157,13 @@ def check(
         body.complete for body in bodies
     ):  # what was cut off would look like missing collectives
         communication = [b.communication for b in bodies]
-        check_ranks(World(communication, job.bindings, groups, job.ranks_known), findings)
+        check_ranks(RanksToCheck(communication, job.bindings, groups, job.ranks_known), findings)
     dangling, circular = [b.dangling for b in bodies], [b.circular for b in bodies]
     return Checked(len(job.bindings), dangling, circular)
 
 
 def _bodies(
-    job: Job, keep: int | None, progress: Progress, workers: Workers | None
+    job: BodiesToCheck, keep: int | None, progress: Progress, workers: Workers | None
 ) -> Iterator[_Body]:
     """Each body checked by itself, in order."""
     lowest: dict[int, int] = {}
@@ -212,7 +216,7 @@ def _check_body(
     except FormatError as error:
         findings.add("framing", rank, str(error), offset=error.offset)
         whole = False
-    if whole:  # a reference to what was cut off is no fault of its own
+    if whole:  # a reference to what was cut off is not another fault
         graph.finish()
         findings.plain(plain.finish())
         if not graph.spool.rows:
@@ -236,14 +240,14 @@ def _groups_of(piece: Trace) -> Groups:
 # --- what is behind a path ------------------------------------------------------------------------
 
 
-def job_of(traces: Trace | TraceSet | Source, findings: Findings) -> Job:
-    """The bodies and ranks of whatever was given."""
+def bodies_to_check(traces: Trace | TraceSet | Source, findings: Findings) -> BodiesToCheck:
+    """The bodies and ranks of a trace, a set, or the files behind a path."""
     if isinstance(traces, Trace):
-        return Job([partial(pieces_of, traces)], {0: Binding(0)}, ranks_known=False)
+        return BodiesToCheck([partial(pieces_of, traces)], {0: Binding(0)}, ranks_known=False)
     if isinstance(traces, TraceSet):
         bodies = [partial(_body_pieces, traces.reader_of(n)) for n in range(traces.body_count)]
-        return Job(bodies, traces.bindings, traces.groups)
-    return _job_of_path(traces, findings)
+        return BodiesToCheck(bodies, traces.bindings, traces.groups)
+    return _bodies_behind(traces, findings)
 
 
 def pieces_of(trace: Trace) -> Iterator[Trace]:
@@ -258,24 +262,24 @@ def _body_pieces(body: Body) -> Iterator[Trace]:
     return pieces_of(body if isinstance(body, Trace) else body())
 
 
-def _job_of_path(path: Source, findings: Findings) -> Job:
+def _bodies_behind(path: Source, findings: Findings) -> BodiesToCheck:
     files = rank_files(path)
     bodies = [partial(scan_trace, f) for f in files.values()]
     if not isinstance(path, (str, os.PathLike)) or os.fspath(path) == STDIO:
-        return Job(bodies, {0: Binding(0)}, ranks_known=False)
+        return BodiesToCheck(bodies, {0: Binding(0)}, ranks_known=False)
     plain = {rank: Binding(i) for i, rank in enumerate(files)}
     place = place_of(path)
     if isinstance(place, Path) and place.is_file():
-        known = RANKED.match(place.name) is not None
-        return Job(bodies, plain, _groups_beside(place, findings), known)
+        names_rank = RANKED.match(place.name) is not None
+        return BodiesToCheck(bodies, plain, _groups_beside(place, findings), names_rank)
     try:
         traces = read(path)
     except FormatError as error:
         # A damaged trace shows up again when it is read; anything else is told here.
         if error.path not in {str(f) for f in files.values()}:
             findings.add("groups-file", None, str(error), offset=error.offset)
-        return Job(bodies, plain)
-    return Job(bodies, traces.bindings, traces.groups)
+        return BodiesToCheck(bodies, plain)
+    return BodiesToCheck(bodies, traces.bindings, traces.groups)
 
 
 def _groups_beside(file: Path, findings: Findings) -> Groups:

@@ -21,7 +21,7 @@ class Code:
     name: str
     severity: Severity
     area: str
-    what: str
+    problem: str
     why: str
     cure: str
     repaired: bool = False
@@ -31,8 +31,8 @@ class Code:
 def _area(area: str, *rows: tuple[str, Severity, str, str, str]) -> tuple[Code, ...]:
     """Codes of one area; a name that ends in `!` is repaired by `--fix`."""
     return tuple(
-        Code(name.removesuffix("!"), severity, area, what, why, cure, name.endswith("!"))
-        for name, severity, what, why, cure in rows
+        Code(name.removesuffix("!"), severity, area, problem, why, cure, name.endswith("!"))
+        for name, severity, problem, why, cure in rows
     )
 
 
@@ -175,7 +175,7 @@ CODES: tuple[Code, ...] = (
         (
             "edge-kinds-length",
             "error",
-            "edge_kinds has not one byte for each dependency of its node",
+            "edge_kinds does not have one byte for each dependency of its node",
             "The kinds are not used: all dependencies of the node count as finish→start",
             "Write edge_kinds again whenever dependencies change",
         ),
@@ -189,7 +189,7 @@ CODES: tuple[Code, ...] = (
         (
             "edge-lags-length",
             "error",
-            "edge_lags_ns has not one number for each dependency of its node",
+            "edge_lags_ns does not have one number for each dependency of its node",
             "The lags are not used",
             "Write edge_lags_ns again whenever dependencies change",
         ),
@@ -446,7 +446,7 @@ def document() -> str:
         out.append("|---|---|---|---|---|")
         for c in (c for c in CODES if c.area == area):
             mark = " (repaired)" if c.repaired else ""
-            out.append(f"| `{c.name}`{mark} | {c.severity} | {c.what} | {c.why} | {c.cure} |")
+            out.append(f"| `{c.name}`{mark} | {c.severity} | {c.problem} | {c.why} | {c.cure} |")
     return "\n".join(out) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The communication of a body, with what the rules across ranks compare besides."""
+"""The communication of bodies and ranks, as the rules across ranks compare it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from chakrakit.arrays import I64, U64, Mask
 from chakrakit.trace.communication import Binding, Calls, CallsReader, Communication, Groups
 from chakrakit.trace.model import Trace
-from chakrakit.trace.validation.findings import short_names, shown
+from chakrakit.trace.validation.findings import printable, short_names
 
 
 class CommunicationReader:
@@ -63,10 +63,10 @@ class BodyCommunication:
 
     def name(self, row: int) -> str:
         """The name of the node in this row, safe to print."""
-        return shown(self.names[int(np.searchsorted(self.rows, row))].as_py() or "")
+        return printable(self.names[int(np.searchsorted(self.rows, row))].as_py() or "")
 
     def in_role(self, calls: Calls, role: int | None) -> GroupCalls:
-        """The collectives of one group, in the order of their numbers; those of None are none."""
+        """The collectives of one group, in the order of their numbers; none for the role None."""
         at = np.zeros(0, np.int64) if role is None else calls.in_role(role)
         row = calls.row[at]
         split = self.split[np.searchsorted(self.rows, row)]
@@ -76,14 +76,14 @@ class BodyCommunication:
 
     @cached_property
     def own_ends(self) -> list[tuple[int, I64, U64, bool]]:
-        """What sends say is their source and receives their destination: (said, rows, ids, is_send)."""
-        found, calls = [], self.calls
-        for is_send, said in ((True, calls.src), (False, calls.dst)):
-            chosen = ~calls.collective & (calls.is_send == is_send) & (said >= 0)
-            for value in np.unique(said[chosen]).tolist():
-                at = np.flatnonzero(chosen & (said == value))
-                found.append((value, calls.row[at], calls.id[at], is_send))
-        return found
+        """The rank that sends name as source, and receives as destination: (rank, rows, ids, is_send)."""
+        ends, calls = [], self.calls
+        for is_send, recorded in ((True, calls.src), (False, calls.dst)):
+            is_named = ~calls.collective & (calls.is_send == is_send) & (recorded >= 0)
+            for value in np.unique(recorded[is_named]).tolist():
+                at = np.flatnonzero(is_named & (recorded == value))
+                ends.append((value, calls.row[at], calls.id[at], is_send))
+        return ends
 
 
 @dataclass(frozen=True)
@@ -102,21 +102,18 @@ class GroupCalls:
     @cached_property
     def key(self) -> bytes:
         """A digest of all that is compared between members of a group."""
-        found = blake2b(b"%d %d" % (len(self), self.numbered), digest_size=16)
+        digest = blake2b(b"%d %d" % (len(self), self.numbered), digest_size=16)
         for values in (self.kind, self.size, self.split, *([self.seq] if self.numbered else [])):
-            found.update(values.tobytes())
-        return found.digest()
+            digest.update(values.tobytes())
+        return digest.digest()
 
     def __len__(self) -> int:
         return len(self.row)
 
 
-# World: what the rules across ranks look at.
-
-
 @dataclass
-class World:
-    """What the rules look at. `ranks_known` is false for a lone file that does not say its rank."""
+class RanksToCheck:
+    """What the rules across ranks compare. `ranks_known` is false for a lone file without a rank."""
 
     bodies: list[BodyCommunication]
     bindings: Mapping[int, Binding]
@@ -125,8 +122,8 @@ class World:
     size: int = field(init=False)
 
     def __post_init__(self) -> None:
-        named = [r for ranks in self.groups.values() for r in ranks]
-        self.size = max([*self.bindings, *named], default=-1) + 1
+        group_ranks = [r for ranks in self.groups.values() for r in ranks]
+        self.size = max([*self.bindings, *group_ranks], default=-1) + 1
         # Ranks that share a body ask for the same; without a bound all calls would be kept twice.
         self._in_role = lru_cache(256)(self._read_role)
 

@@ -1,4 +1,4 @@
-"""What validation says: findings, the report, and the collector that keeps both from flooding."""
+"""Findings of validation: the report, the collector that bounds it, and the spool of what is read again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from chakrakit.trace.validation.codes import CODES, Severity, by_name
 KEEP = 20
 """Findings of one code and rank that are listed; all are counted."""
 
-_NAME = 80
+_NAME_CHARACTERS = 80
+"""Of a name in a message: the usual width of a terminal."""
 
 
 class Finding(Result, msgspec.Struct, kw_only=True, omit_defaults=False):
@@ -64,7 +65,7 @@ class ValidationReport(Result, msgspec.Struct, kw_only=True):
     """The same body read plainly: each node after all it depends on, with its whole duration."""
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Text that is safe to print: control characters escaped, the middle of long text left out."""
     safe = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in shortened(text))
     return "".join(safe)
@@ -72,12 +73,14 @@ def shown(text: str) -> str:
 
 def shortened(text: str) -> str:
     """Text without the middle of what is too long for a message."""
-    return text if len(text) <= _NAME else f"{text[: _NAME - 20]}…{text[-19:]}"
+    return (
+        text if len(text) <= _NAME_CHARACTERS else f"{text[: _NAME_CHARACTERS - 20]}…{text[-19:]}"
+    )
 
 
 def name_at(trace: Trace, row: int) -> str:
     """A node's name, safe to print."""
-    return shown(str(trace.names[row].as_py() or ""))
+    return printable(str(trace.names[row].as_py() or ""))
 
 
 def _apart(spans: tuple[int, int]) -> float:
@@ -90,7 +93,7 @@ class Findings:
 
     def __init__(self, keep: int | None = KEEP) -> None:
         self.keep = keep
-        self._kept: dict[tuple[str, int | None], list[Finding]] = defaultdict(list)
+        self._findings: dict[tuple[str, int | None], list[Finding]] = defaultdict(list)
         self._counts: Counter[tuple[str, int | None]] = Counter()
         self.nodes = 0
         self._spans: tuple[int, int] | None = None
@@ -114,7 +117,7 @@ class Findings:
         """One finding."""
         if self.room(code, rank):
             severity = by_name()[code].severity
-            found = Finding(
+            finding = Finding(
                 code=code,
                 severity=severity,
                 rank=rank,
@@ -124,7 +127,7 @@ class Findings:
                 count=count,
                 offset=offset,
             )
-            self._kept[code, rank].append(found)
+            self._findings[code, rank].append(finding)
         self._counts[code, rank] += count
 
     def add_rows(
@@ -137,18 +140,18 @@ class Findings:
     ) -> None:
         """A finding for each of these rows; the message is made for those that are kept."""
         listed = list(rows) if not hasattr(rows, "__len__") else rows
-        kept = [int(r) for r in listed[: self.room(code, rank)]]  # type: ignore[index]
-        for row in kept:
+        listed_rows = [int(r) for r in listed[: self.room(code, rank)]]  # type: ignore[index]
+        for row in listed_rows:
             node, name = int(trace.ids[row]), name_at(trace, row)
             self.add(code, rank, message(row), node=node, name=name)
-        self.count(code, rank, len(listed) - len(kept))  # type: ignore[arg-type]
+        self.count(code, rank, len(listed) - len(listed_rows))  # type: ignore[arg-type]
 
     def merge(self, other: Findings) -> None:
         """Adds what was found elsewhere, as if it had been found here after the rest."""
         self.nodes += other.nodes
         self.plain(other._spans)
-        for key, kept in other._kept.items():
-            self._kept[key] += kept[: self.room(*key)]
+        for key, findings in other._findings.items():
+            self._findings[key] += findings[: self.room(*key)]
         self._counts.update(other._counts)
 
     def count(self, code: str, rank: int | None, more: int) -> None:
@@ -159,7 +162,7 @@ class Findings:
         """How many more of this code and rank would be kept."""
         if self.keep is None:
             return 2**62
-        return max(0, self.keep - len(self._kept[code, rank]))
+        return max(0, self.keep - len(self._findings[code, rank]))
 
     def report(self, ranks: int) -> ValidationReport:
         """Everything so far: errors first, then in the order of the table of codes and of ranks."""
@@ -197,23 +200,23 @@ class Findings:
         return sorted((k for k, n in self._counts.items() if n), key=key)
 
     def _listed(self, key: tuple[str, int | None]) -> list[Finding]:
-        kept = self._kept[key]
-        more = self._counts[key] - sum(f.count for f in kept)
+        findings = self._findings[key]
+        more = self._counts[key] - sum(f.count for f in findings)
         if not more:
-            return kept
+            return findings
         code, rank = key
         message = f"{more:,} more like these, {self._counts[key]:,} in all"
         rest = Finding(
             code=code, severity=by_name()[code].severity, rank=rank, message=message, count=more
         )
-        return [*kept, rest]
+        return [*findings, rest]
 
 
-# What a check over a stream may need again: kept in memory while it is little, else in a temporary file.
+# What a check over a stream may need again, in memory while it is small, else in a temporary file.
 
-
-_IN_MEMORY = 64 << 20
-_LONG = 400
+_SPOOL_BYTES_IN_MEMORY = 64 << 20
+"""What a spool keeps in memory, one to two million nodes; beyond that it is a file."""
+_LONG_NAME = 400
 """Bytes: shorter names are kept as they are."""
 
 
@@ -226,7 +229,7 @@ class Entries:
     form: U8
 
 
-class Spool:
+class PieceSpool:
     """Pieces of a trace, reduced to ids, names and dependencies; written once, read when needed.
 
     17 bytes per dependency, 12 per node and the distinct names of each piece. The file goes when the
@@ -235,7 +238,7 @@ class Spool:
 
     def __init__(self) -> None:
         # Lives as long as this object, so no `with`.
-        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
+        self._file = tempfile.SpooledTemporaryFile(_SPOOL_BYTES_IN_MEMORY)  # noqa: SIM115
         self._pieces: list[tuple[int, int, int, int, int]] = []
         self.rows = 0
 
@@ -265,18 +268,18 @@ class Spool:
 
     def nodes(self, rows: list[int]) -> dict[int, tuple[int, str]]:
         """Id and name (safe to print) of some rows."""
-        found: dict[int, tuple[int, str]] = {}
+        by_row: dict[int, tuple[int, str]] = {}
         for first, count, edges, place, size in self._pieces:
-            here = [r for r in rows if first <= r < first + count]
-            if not here:
+            rows_here = [r for r in rows if first <= r < first + count]
+            if not rows_here:
                 continue
             self._file.seek(place)
             ids = np.frombuffer(self._file.read(8 * count), np.uint64)
             self._file.seek(place + 8 * count + 17 * edges)
             names = pa.ipc.open_stream(self._file.read(size)).read_all().column(0)
-            for row in here:
-                found[row] = int(ids[row - first]), shown(names[row - first].as_py() or "")
-        return found
+            for row in rows_here:
+                by_row[row] = int(ids[row - first]), printable(names[row - first].as_py() or "")
+        return by_row
 
 
 def _packed_names(names: pa.ChunkedArray) -> bytes:
@@ -296,6 +299,6 @@ def short_names(names: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _shortened(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
     names = chunk.dictionary
-    if len(names) and pc.max(pc.binary_length(names)).as_py() > _LONG:
+    if len(names) and pc.max(pc.binary_length(names)).as_py() > _LONG_NAME:
         names = pa.array([shortened(name) for name in names.to_pylist()], names.type)
     return pa.DictionaryArray.from_arrays(chunk.indices, names, safe=False)

@@ -1,6 +1,6 @@
 """Repairs that cannot change what a trace means, made in pieces as it is written again.
 
-Only what can never be is taken away: control references to nodes that are not there, to the node itself,
+Only what can never be met is removed: control references to nodes that are not there, to the node itself,
 or against the data dependencies. Data dependencies are never touched.
 """
 
@@ -35,12 +35,12 @@ from chakrakit.trace.model import (
 )
 from chakrakit.trace.sets import Run, TraceSet
 from chakrakit.trace.storage import place_of, rank_files, read, write
-from chakrakit.trace.validation.check import Checked, Progress, check, job_of, validate
+from chakrakit.trace.validation.check import Checked, Progress, bodies_to_check, check, validate
 from chakrakit.trace.validation.findings import KEEP, Findings, Repair, ValidationReport
 from chakrakit.trace.validation.graph import repeated
 from chakrakit.trace.validation.nodes import misplaced
 
-_DONE = {
+_REPAIR_TEXTS = {
     "dangling-control": "dropped control references to nodes that do not exist",
     "self-control": "dropped control references of nodes to themselves",
     "control-cycle": "dropped control references that go against the data dependencies",
@@ -73,12 +73,12 @@ def fix(
     if os.fspath(path) == STDIO:
         with scratch("chakra-fix") as folder:
             copy = folder / "stdin.et"  # it is read twice
-            with open_input(STDIO) as stream, copy.open("wb") as kept:
-                shutil.copyfileobj(stream, kept)
+            with open_input(STDIO) as stream, copy.open("wb") as file:
+                shutil.copyfileobj(stream, file)
             return fix(copy, target, keep=keep, progress=progress, workers=workers)
     step = progress or (lambda _piece: None)
     findings = Findings(keep)
-    checked = check(job_of(path, findings), findings, step, workers)
+    checked = check(bodies_to_check(path, findings), findings, step, workers)
     before = findings.report(checked.ranks)
     if before.counts.get("framing"):
         return before
@@ -102,7 +102,7 @@ def _with_repairs(report: ValidationReport, repairs: Counter[tuple[str, int]]) -
             count=repairs[code, rank],
             message=f"{repairs[code, rank]:,} {text}",
         )
-        for code, text in _DONE.items()
+        for code, text in _REPAIR_TEXTS.items()
         for rank in sorted(r for c, r in repairs if c == code)
     ]
     return report
@@ -187,26 +187,26 @@ class Fixer:
 
     def _useless(self, piece: Trace, deps: Dependencies) -> Mask:
         """Control entries that can never be met."""
-        own = deps.ctrl & (piece.ids[deps.dst] == deps.ids)
-        missing = deps.ctrl & ~own & np.isin(deps.ids, self.dangling)
-        against = ~own & ~missing & self._closes_circle(piece.ids[deps.dst], deps)
+        on_itself = deps.ctrl & (piece.ids[deps.dst] == deps.ids)
+        missing = deps.ctrl & ~on_itself & np.isin(deps.ids, self.dangling)
+        against = ~on_itself & ~missing & self._closes_circle(piece.ids[deps.dst], deps)
         for code, mask in (
-            ("self-control", own),
+            ("self-control", on_itself),
             ("dangling-control", missing),
             ("control-cycle", against),
         ):
             self._note(code, int(mask.sum()))
-        useless: Mask = own | missing | against
+        useless: Mask = on_itself | missing | against
         return useless
 
     def _closes_circle(self, targets: U64, deps: Dependencies) -> Mask:
-        found: Mask = (
+        closes: Mask = (
             deps.ctrl & np.isin(deps.ids, self.circular[0]) & np.isin(targets, self.circular[1])
         )
         pairs = set(map(tuple, self.circular.T.tolist()))
-        for i in np.flatnonzero(found).tolist():
-            found[i] = (int(deps.ids[i]), int(targets[i])) in pairs
-        return found
+        for i in np.flatnonzero(closes).tolist():
+            closes[i] = (int(deps.ids[i]), int(targets[i])) in pairs
+        return closes
 
     # --- attributes -----------------------------------------------------------------------------
 
@@ -222,8 +222,8 @@ class Fixer:
 def _with_entries(piece: Trace, deps: Dependencies, keep: Mask, codes: U8, lags: I64) -> Trace:
     """The piece with only these entries; kinds and lags follow where they were aligned."""
     order = np.lexsort((deps.slot, deps.dst))
-    kept = order[keep[order]]
-    data, ctrl = kept[~deps.ctrl[kept]], kept[deps.ctrl[kept]]
+    remaining = order[keep[order]]
+    data, ctrl = remaining[~deps.ctrl[remaining]], remaining[deps.ctrl[remaining]]
     table, rows = piece.table, len(piece)
     changed: dict[str, pa.Array] = {
         "data_deps": _lists(pa.array(deps.ids[data]), deps.dst[data], rows),
@@ -232,7 +232,7 @@ def _with_entries(piece: Trace, deps: Dependencies, keep: Mask, codes: U8, lags:
     # Rows whose kinds did not line up before stay as they are: what they meant is not known.
     for name, values in (("edge_kinds", codes), ("edge_lags_ns", lags)):
         if name in table.column_names:
-            changed[name] = _aligned(piece, name, deps, kept, values)
+            changed[name] = _aligned(piece, name, deps, remaining, values)
     for name, column in changed.items():
         table = table.set_column(table.column_names.index(name), name, column)
     return Trace(table, piece.layouts, piece.metadata)
@@ -244,12 +244,12 @@ def _lists(values: pa.Array, dst: I32, rows: int) -> pa.Array:
 
 
 def _aligned(
-    piece: Trace, name: str, deps: Dependencies, kept: I64, values: NDArray[np.generic]
+    piece: Trace, name: str, deps: Dependencies, remaining: I64, values: NDArray[np.generic]
 ) -> pa.Array:
     fits = edge_columns_that_fit(piece.table, deps, name)
     old = piece.table.column(name).to_pylist()
-    bounds = np.searchsorted(deps.dst[kept], np.arange(len(piece) + 1))
-    ordered = values[kept]
+    bounds = np.searchsorted(deps.dst[remaining], np.arange(len(piece) + 1))
+    ordered = values[remaining]
     for row in np.flatnonzero(fits).tolist():
         part = ordered[bounds[row] : bounds[row + 1]]
         old[row] = part.tobytes() if name == "edge_kinds" else part.tolist()
@@ -274,8 +274,8 @@ def _with_member(piece: Trace, name: str, rows: Mask) -> Trace:
     for number in np.unique(old[rows]).tolist():
         entries = piece.layouts.items[number].entries
         moved = tuple((n, member if n == name else m) for n, m in entries)
-        one = Layouts((Layout(piece.layouts.items[number].flags, moved),))
-        layouts, renumbered = layouts.merge(one)
+        moved_layout = Layouts((Layout(piece.layouts.items[number].flags, moved),))
+        layouts, renumbered = layouts.merge(moved_layout)
         new[rows & (old == number)] = renumbered[0]
     at = piece.table.column_names.index("_layout")
     return Trace(piece.table.set_column(at, "_layout", pa.array(new)), layouts, piece.metadata)

@@ -20,7 +20,7 @@ from chakrakit.trace.model import (
     edge_columns_that_fit,
     resolve,
 )
-from chakrakit.trace.validation.findings import Entries, Findings, Spool
+from chakrakit.trace.validation.findings import Entries, Findings, PieceSpool
 
 # Circles in a graph with data and control edges: one to show, and the control edges that close them.
 #
@@ -44,13 +44,17 @@ def find_circles(n: int, src: I32, dst: I32, form: U8, ctrl: Mask) -> Circles | 
     per_row = 2 if form.any() else 1
     a, b = _ends(src, dst, form) if per_row == 2 else (src, dst)
     rows = np.arange(n, dtype=np.int32)
-    own = (2 * rows, 2 * rows + 1) if per_row == 2 else (rows[:0], rows[:0])
+    start_to_end = (2 * rows, 2 * rows + 1) if per_row == 2 else (rows[:0], rows[:0])
     size = n * per_row
-    whole = Graph(size, np.concatenate([own[0], a]), np.concatenate([own[1], b]))
+    whole = Graph(size, np.concatenate([start_to_end[0], a]), np.concatenate([start_to_end[1], b]))
     circle = whole.find_cycle()
     if circle is None:
         return None
-    data = Graph(size, np.concatenate([own[0], a[~ctrl]]), np.concatenate([own[1], b[~ctrl]]))
+    data = Graph(
+        size,
+        np.concatenate([start_to_end[0], a[~ctrl]]),
+        np.concatenate([start_to_end[1], b[~ctrl]]),
+    )
     data_circle = data.find_cycle()
     path = _as_rows(data_circle or circle, per_row)
     if data_circle is not None:
@@ -155,11 +159,11 @@ class IdSet:
 
     def contains(self, ids: U64) -> Mask:
         """For each id, whether it was added."""
-        found = np.zeros(len(ids), np.bool_)
+        contained = np.zeros(len(ids), np.bool_)
         for first, last in self._runs:
             place = np.searchsorted(first, ids, "right")
-            found |= (place > 0) & (ids <= last[place - 1])
-        return found
+            contained |= (place > 0) & (ids <= last[place - 1])
+        return contained
 
 
 def _merged(a: _Run, b: _Run) -> _Run:
@@ -172,6 +176,7 @@ def _merged(a: _Run, b: _Run) -> _Run:
 
 
 _SHOWN = 8
+"""Nodes of a circle that a message lists: about two lines with their names."""
 _FORM, _CTRL = np.uint8(0x7F), np.uint8(0x80)
 _DANGLING = {
     "dangling-data": (
@@ -203,11 +208,11 @@ class GraphChecker:
 
     def __init__(self, rank: int | None, findings: Findings) -> None:
         self._rank, self._findings = rank, findings
-        self._seen = IdSet()
+        self._read_ids = IdSet()
         self._open: list[_Open] = []
         self._open_parents: list[tuple[U64, I64]] = []
         self._spans: list[tuple[I64, I64]] = []
-        self.spool = Spool()
+        self.spool = PieceSpool()
         self.dangling_control = np.zeros(0, np.uint64)
         """After finish(): the ids that control dependencies name and no node has."""
         self.circular_control = np.zeros((2, 0), np.uint64)
@@ -221,34 +226,36 @@ class GraphChecker:
         form = self._check_edge_columns(piece, deps, codes)
         self._check_ids(piece)
         self._check_repeats(piece, deps, codes, lags)
-        own = ids[deps.dst] == deps.ids
+        on_itself = ids[deps.dst] == deps.ids
         for ctrl, code in ((False, "self-data"), (True, "self-control")):
-            self._report(code, piece, deps.dst[own & (deps.ctrl == ctrl)], "depends on itself")
-        self._place(deps, resolve(ids, deps.ids), ~own, base)
-        self._seen.add(ids)
+            self._report(
+                code, piece, deps.dst[on_itself & (deps.ctrl == ctrl)], "depends on itself"
+            )
+        self._place(deps, resolve(ids, deps.ids), ~on_itself, base)
+        self._read_ids.add(ids)
         self._note_parents(piece, base)
-        dst = deps.dst[~own].astype(np.int64) + base
+        dst = deps.dst[~on_itself].astype(np.int64) + base
         form |= np.where(deps.ctrl, _CTRL, np.uint8(0))
-        self.spool.add(piece, Entries(deps.ids[~own], dst, form[~own]))
+        self.spool.add(piece, Entries(deps.ids[~on_itself], dst, form[~on_itself]))
 
-    def _place(self, deps: Dependencies, rows: I32, other: Mask, base: int) -> None:
-        """Settles what can be settled; notes what points forward or nowhere yet."""
-        ahead = other & (rows > deps.dst)
+    def _place(self, deps: Dependencies, rows: I32, on_others: Mask, base: int) -> None:
+        """Resolves dependencies on nodes read so far; notes those that point forward or nowhere yet."""
+        ahead = on_others & (rows > deps.dst)
         if ahead.any():
             self._spans.append((deps.dst[ahead] + np.int64(base), rows[ahead] + np.int64(base)))
         outside = np.flatnonzero(rows < 0)
-        unseen = outside[~self._seen.contains(deps.ids[outside])]
+        unseen = outside[~self._read_ids.contains(deps.ids[outside])]
         if len(unseen):
             dst = deps.dst[unseen].astype(np.int64) + base
             self._open.append(_Open(deps.ids[unseen], dst, deps.ctrl[unseen]))
 
     def _note_parents(self, piece: Trace, base: int) -> None:
-        """Parents that have not been seen by now are there later, or nowhere."""
+        """Notes parents that have not been read yet: they come later, or not at all."""
         rows = np.flatnonzero(piece.has("parent"))
-        wanted = piece.column("parent", 0)[rows].astype(np.uint64)
-        unseen = ~self._seen.contains(wanted)
+        parent_ids = piece.column("parent", 0)[rows].astype(np.uint64)
+        unseen = ~self._read_ids.contains(parent_ids)
         if unseen.any():
-            self._open_parents.append((wanted[unseen], rows[unseen] + base))
+            self._open_parents.append((parent_ids[unseen], rows[unseen] + base))
 
     def _check_edge_columns(self, piece: Trace, deps: Dependencies, codes: U8) -> U8:
         """Reports what does not fit; gives each entry's form, finish→start where it is not known."""
@@ -273,7 +280,7 @@ class GraphChecker:
 
     def _check_ids(self, piece: Trace) -> None:
         ids = piece.ids
-        again = self._seen.contains(ids)
+        again = self._read_ids.contains(ids)
         if not (ids[1:] > ids[:-1]).all():
             order = np.argsort(ids, kind="stable")
             again[order[1:][ids[order[1:]] == ids[order[:-1]]]] = True
@@ -294,56 +301,56 @@ class GraphChecker:
         if self._open_parents:
             src, dst = (np.concatenate([p[i] for p in self._open_parents]) for i in (0, 1))
             self._open_parents.clear()
-            self._report_dangling("dangling-parent", src, dst, ~self._seen.contains(src))
+            self._report_dangling("dangling-parent", src, dst, ~self._read_ids.contains(src))
         if self._open:
             src, dst, ctrl = (
                 np.concatenate([getattr(o, f) for o in self._open]) for f in ("src", "dst", "ctrl")
             )
             self._open.clear()
-            there = self._seen.contains(src)
-            self._report_dangling("dangling-data", src, dst, ~there & ~ctrl)
-            self._report_dangling("dangling-control", src, dst, ~there & ctrl)
-            self.dangling_control = np.unique(src[~there & ctrl])
-            if there.any():
-                self._spans.append((dst[there], self._rows_of(src[there])))
+            exists = self._read_ids.contains(src)
+            self._report_dangling("dangling-data", src, dst, ~exists & ~ctrl)
+            self._report_dangling("dangling-control", src, dst, ~exists & ctrl)
+            self.dangling_control = np.unique(src[~exists & ctrl])
+            if exists.any():
+                self._spans.append((dst[exists], self._rows_of(src[exists])))
         if self._spans:
             self._report_cycle()
 
-    def _report_dangling(self, code: str, src: U64, dst: I64, which: Mask) -> None:
-        chosen = np.flatnonzero(which)
-        chosen = chosen[np.argsort(dst[chosen], kind="stable")]
-        kept = chosen[: self._findings.room(code, self._rank)]
-        nodes = self.spool.nodes(dst[kept].tolist())
+    def _report_dangling(self, code: str, src: U64, dst: I64, is_dangling: Mask) -> None:
+        entries = np.flatnonzero(is_dangling)
+        entries = entries[np.argsort(dst[entries], kind="stable")]
+        listed_entries = entries[: self._findings.room(code, self._rank)]
+        nodes = self.spool.nodes(dst[listed_entries].tolist())
         column, cure = _DANGLING[code]
-        for i in kept.tolist():
+        for i in listed_entries.tolist():
             node, name = nodes[int(dst[i])]
             text = f"{column} names id {src[i]}, which no node has; {cure}"
             self._findings.add(code, self._rank, text, node=node, name=name)
-        self._findings.count(code, self._rank, len(chosen) - len(kept))
+        self._findings.count(code, self._rank, len(entries) - len(listed_entries))
 
-    def _rows_of(self, wanted: U64) -> I64:
+    def _rows_of(self, node_ids: U64) -> I64:
         """The row of each id, all of which are there."""
-        found = np.full(len(wanted), -1, np.int64)
+        node_rows = np.full(len(node_ids), -1, np.int64)
         for first, ids in self.spool.ids():
-            rows = resolve(ids, wanted)
-            new = (rows >= 0) & (found < 0)
-            found[new] = rows[new] + np.int64(first)
-        return found
+            rows = resolve(ids, node_ids)
+            new = (rows >= 0) & (node_rows < 0)
+            node_rows[new] = rows[new] + np.int64(first)
+        return node_rows
 
     def _report_cycle(self) -> None:
         first, last = (np.concatenate([s[i] for s in self._spans]) for i in (0, 1))
         rows = _covered(first, last)
         src, dst, form = self._edges_among(rows)
-        found = find_circles(len(rows), src, dst, form & _FORM, (form & _CTRL) != 0)
-        if found is None:
+        circles = find_circles(len(rows), src, dst, form & _FORM, (form & _CTRL) != 0)
+        if circles is None:
             return
-        circle = [int(rows[r]) for r in found.path]
+        circle = [int(rows[r]) for r in circles.path]
         nodes = self.spool.nodes([*circle[:_SHOWN], *circle[-2:]])
         node, name = nodes[circle[0]]
         text = (
             f"{len(circle):,} nodes wait for each other and can never run: {_path(circle, nodes)}"
         )
-        if found.closing is None:
+        if circles.closing is None:
             self._findings.add(
                 "cycle",
                 self._rank,
@@ -352,8 +359,8 @@ class GraphChecker:
                 name=name,
             )
             return
-        self._note_closing(rows, src[found.closing], dst[found.closing])
-        count = len(found.closing)
+        self._note_closing(rows, src[circles.closing], dst[circles.closing])
+        count = len(circles.closing)
         text += (
             f"; {count:,} control dependencies go against the data dependencies, --fix drops them"
         )
@@ -376,15 +383,15 @@ class GraphChecker:
             target = np.searchsorted(rows, entries.dst)
             inside = rows[np.minimum(target, len(rows) - 1)] == entries.dst
             source = resolve(ids, entries.src[inside])
-            known = source >= 0
-            src.append(source[known])
-            dst.append(target[inside][known].astype(np.int32))
-            form.append(entries.form[inside][known])
+            resolved = source >= 0
+            src.append(source[resolved])
+            dst.append(target[inside][resolved].astype(np.int32))
+            form.append(entries.form[inside][resolved])
         return np.concatenate(src), np.concatenate(dst), np.concatenate(form)
 
 
 def repeated(deps: Dependencies, codes: U8, lags: I64) -> I64:
-    """The entries that say what an earlier entry of the same list says: same id, kind, form and lag."""
+    """Entries that repeat an earlier entry of the same list: same id, kind, form and lag."""
     counts = np.bincount(2 * deps.dst.astype(np.int64) + deps.ctrl)
     several = np.flatnonzero(counts[2 * deps.dst.astype(np.int64) + deps.ctrl] > 1)
     keys = [a[several] for a in (lags, codes, deps.ids, deps.ctrl, deps.dst)]

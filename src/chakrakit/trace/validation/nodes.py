@@ -28,7 +28,8 @@ from chakrakit.trace.validation.findings import Findings
 # Attributes that a trace keeps as bytes: which they are, and why they are not in a column.
 
 
-_NAME = 1
+_NAME_FIELD = 1
+"""The schema's number of an attribute's name."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,13 @@ def raw_attributes(piece: Trace) -> Iterator[RawAttribute]:
     rows = np.flatnonzero(column.is_valid().to_numpy())
     readable = {n: piece.has(columns.column_name(n)) for n in by_name()}
     for row, packed in zip(rows.tolist(), column.drop_null().to_pylist(), strict=True):
-        seen: set[str] = set()
+        names: set[str] = set()
         for data in wire.frames(packed):
             attribute = by_name().get(_name(data))
             if attribute is None:
                 continue
-            twice = attribute.name in seen or readable[attribute.name][row]
-            seen.add(attribute.name)
+            twice = attribute.name in names or readable[attribute.name][row]
+            names.add(attribute.name)
             code, why = ("attribute-twice", "is there twice") if twice else _reason(data, attribute)
             yield RawAttribute(row, attribute.name, code, why)
 
@@ -65,7 +66,7 @@ def _name(data: bytes) -> str:
     if data[:1] == b"\x0a" and len(data) > 1 and data[1] < 0x80:  # as every writer puts it
         return data[2 : 2 + data[1]].decode("utf-8", "replace")
     for field, value in _fields(data):
-        if field == _NAME and isinstance(value, bytes):
+        if field == _NAME_FIELD and isinstance(value, bytes):
             return value.decode("utf-8", "replace")
     return ""
 
@@ -76,17 +77,22 @@ def _reason(data: bytes, attribute: Attribute) -> tuple[str, str]:
     if not members:
         return "attribute-empty", f"has no value; it should be {attribute.member.name}"
     member = Member(members[-1])
-    wanted, found = (columns.storage_of_member(m) for m in (attribute.member, member))
-    if {wanted, found} <= {columns.INT, columns.BOOL} or wanted == found:
+    expected_storage, actual_storage = (
+        columns.storage_of_member(m) for m in (attribute.member, member)
+    )
+    if {expected_storage, actual_storage} <= {
+        columns.INT,
+        columns.BOOL,
+    } or expected_storage == actual_storage:
         value = fields[member]
-        if wanted == columns.BOOL and value not in (0, 1):
+        if expected_storage == columns.BOOL and value not in (0, 1):
             return "attribute-range", f"is {value!r}; it should be true or false"
-        if wanted == columns.INT and isinstance(value, int) and value >= 2**63:
+        if expected_storage == columns.INT and isinstance(value, int) and value >= 2**63:
             return (
                 "attribute-range",
                 f"is {value}, as if a negative number had been written unsigned",
             )
-        if set(fields) - {_NAME, member}:
+        if set(fields) - {_NAME_FIELD, member}:
             return "attribute-raw", "carries a doc string or unknown fields, so it is not read"
         return "attribute-type", "holds what cannot be read, such as text that is not UTF-8"
     return "attribute-type", f"is a {member.name}; it should be {attribute.member.name}"
@@ -104,6 +110,7 @@ _MEMORY = (_T.MEM_LOAD_NODE, _T.MEM_STORE_NODE)
 _MESSAGE = (_T.COMM_SEND_NODE, _T.COMM_RECV_NODE)
 _SIZES = ("comm_size", "num_ops", "tensor_size", "out_size", "y_tensor_size")
 _MAX_MICROS = 2**63 // 1000
+"""From here on nanoseconds do not fit 64 bits: 292 years."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +122,7 @@ class Hit:
     message: Callable[[int], str]
 
 
-class Piece:
+class CheckedPiece:
     """A piece of a trace, with which of its known attributes are there but could not be read."""
 
     def __init__(self, trace: Trace) -> None:
@@ -127,8 +134,8 @@ class Piece:
 
     def lacks(self, name: str) -> Mask:
         """Rows without this attribute; those where it could not be read are another finding."""
-        there = self.trace.has(name)
-        return ~(there | self._unread[name]) if name in self._unread else ~there
+        readable = self.trace.has(name)
+        return ~(readable | self._unread[name]) if name in self._unread else ~readable
 
     def values(self, name: str, default: Any = 0) -> NDArray[Any]:
         """The attribute's values, `default` where a row has none."""
@@ -137,7 +144,7 @@ class Piece:
 
 def check_nodes(trace: Trace, rank: int | None, findings: Findings) -> None:
     """Applies all rules of this file to a piece."""
-    piece = Piece(trace)
+    piece = CheckedPiece(trace)
     for rule in RULES:
         for hit in rule(piece):
             if len(hit.rows):
@@ -148,18 +155,20 @@ def _where(code: str, mask: Mask, text: str) -> Hit:
     return Hit(code, np.flatnonzero(mask), lambda _row: text)
 
 
-def types(piece: Piece) -> Iterator[Hit]:
-    """Types the schema has."""
+def types(piece: CheckedPiece) -> Iterator[Hit]:
+    """Finds types that the schema does not have."""
     codes = piece.trace.types
     yield _where("invalid-type", codes == _T.INVALID_NODE, "has no type, or INVALID_NODE")
     odd = np.flatnonzero((codes < 0) | (codes > max(NodeType)))
     yield Hit(
-        "unknown-type", odd, lambda row: f"has type {codes[row]}, which the schema has not; kept"
+        "unknown-type",
+        odd,
+        lambda row: f"has type {codes[row]}, which the schema does not have; kept",
     )
 
 
-def names(piece: Piece) -> Iterator[Hit]:
-    """Names that say something."""
+def names(piece: CheckedPiece) -> Iterator[Hit]:
+    """Finds empty names."""
     empty = [
         np.isin(
             c.indices.to_numpy(), np.flatnonzero(pc.binary_length(c.dictionary).to_numpy() == 0)
@@ -171,8 +180,8 @@ def names(piece: Piece) -> Iterator[Hit]:
     )
 
 
-def times(piece: Piece) -> Iterator[Hit]:
-    """Times that can be."""
+def times(piece: CheckedPiece) -> Iterator[Hit]:
+    """Finds negative durations and times beyond 292 years."""
     exact = piece.values("duration_ns")
     negative = np.flatnonzero(exact < 0)
     yield Hit("negative-duration", negative, lambda row: f"duration_ns is {exact[row]}")
@@ -180,14 +189,14 @@ def times(piece: Piece) -> Iterator[Hit]:
         yield _too_late(piece, name)
 
 
-def _too_late(piece: Piece, name: str) -> Hit:
+def _too_late(piece: CheckedPiece, name: str) -> Hit:
     micros = piece.values(name)
     rows = np.flatnonzero(micros >= np.uint64(_MAX_MICROS))
     return Hit("time-range", rows, lambda row: f"{name} is {micros[row]}")
 
 
-def sizes(piece: Piece) -> Iterator[Hit]:
-    """Sizes and operations are not negative; memory nodes have a size."""
+def sizes(piece: CheckedPiece) -> Iterator[Hit]:
+    """Finds negative sizes and operations, and memory nodes without a size."""
     for name in _SIZES:
         yield _negative(piece, name, "negative-value")
     bare = piece.trace.is_type(*_MEMORY) & piece.lacks("tensor_size")
@@ -196,26 +205,26 @@ def sizes(piece: Piece) -> Iterator[Hit]:
     )
 
 
-def _negative(piece: Piece, name: str, code: str) -> Hit:
+def _negative(piece: CheckedPiece, name: str, code: str) -> Hit:
     values = piece.values(name)
     return Hit(code, np.flatnonzero(values < 0), lambda row: f"{name} is {values[row]}")
 
 
-def collectives(piece: Piece) -> Iterator[Hit]:
-    """A collective says which it is, how much it moves and who takes part."""
-    chosen = piece.trace.is_type(_T.COMM_COLL_NODE)
-    if not chosen.any():
+def collectives(piece: CheckedPiece) -> Iterator[Hit]:
+    """Finds collectives without a type, size or group."""
+    is_collective = piece.trace.is_type(_T.COMM_COLL_NODE)
+    if not is_collective.any():
         return
     kind = piece.values("comm_type", -1)
-    without = chosen & piece.lacks("comm_type")
+    without = is_collective & piece.lacks("comm_type")
     yield _where("missing-comm-type", without, "a collective without comm_type (int64_val)")
     odd = np.flatnonzero(
-        chosen & piece.trace.has("comm_type") & ((kind < 0) | (kind > max(CollectiveType)))
+        is_collective & piece.trace.has("comm_type") & ((kind < 0) | (kind > max(CollectiveType)))
     )
     yield Hit(
         "unknown-comm-type", odd, lambda row: f"comm_type {kind[row]} is not in the schema; kept"
     )
-    sized = chosen & (kind != CollectiveType.BARRIER)
+    sized = is_collective & (kind != CollectiveType.BARRIER)
     yield _where(
         "missing-comm-size",
         sized & piece.lacks("comm_size"),
@@ -223,19 +232,19 @@ def collectives(piece: Piece) -> Iterator[Hit]:
     )
     yield _where(
         "missing-group",
-        chosen & piece.lacks("pg_name"),
+        is_collective & piece.lacks("pg_name"),
         'a collective without pg_name (string_val; "" says all ranks)',
     )
 
 
-def messages(piece: Piece) -> Iterator[Hit]:
-    """A send or receive says how much it moves and who is at the other end."""
-    chosen = piece.trace.is_type(*_MESSAGE)
-    if not chosen.any():
+def messages(piece: CheckedPiece) -> Iterator[Hit]:
+    """Finds sends and receives without a size or a peer."""
+    is_message = piece.trace.is_type(*_MESSAGE)
+    if not is_message.any():
         return
     yield _where(
         "missing-comm-size",
-        chosen & piece.lacks("comm_size"),
+        is_message & piece.lacks("comm_size"),
         "a message without comm_size (int64_val, bytes)",
     )
     for kind, name in zip(_MESSAGE, ("comm_dst", "comm_src"), strict=True):
@@ -245,8 +254,8 @@ def messages(piece: Piece) -> Iterator[Hit]:
         yield _negative(piece, name, "negative-peer")
 
 
-def members(piece: Piece) -> Iterator[Hit]:
-    """Known attributes sit in the vocabulary's oneof member."""
+def members(piece: CheckedPiece) -> Iterator[Hit]:
+    """Finds known attributes in another oneof member than the vocabulary's."""
     layouts = piece.trace.layout_rows
     for (name, member), numbers in misplaced(piece.trace).items():
         rows = np.flatnonzero(np.isin(layouts, numbers))
@@ -254,36 +263,36 @@ def members(piece: Piece) -> Iterator[Hit]:
 
 
 def _misplaced_hit(rows: I64, name: str, member: int) -> Hit:
-    wanted = by_name()[name].member.name
-    text = f"{name} is written as {Member(member).name}; tools that read {wanted} do not see it"
+    expected = by_name()[name].member.name
+    text = f"{name} is written as {Member(member).name}; tools that read {expected} do not see it"
     return Hit("attribute-member", rows, lambda _row: text)
 
 
 def misplaced(trace: Trace) -> dict[tuple[str, int], list[int]]:
-    """(attribute, member it is in) → the numbers of the layouts that have it so."""
-    found: dict[tuple[str, int], list[int]] = defaultdict(list)
+    """(attribute, wrong member) → numbers of the layouts that have the attribute in that member."""
+    layout_numbers: dict[tuple[str, int], list[int]] = defaultdict(list)
     used = np.unique(trace.layout_rows).tolist()
-    known = by_name()
+    vocabulary = by_name()
     for number in used:
         for name, member in trace.layouts.items[number].entries:
-            if name in known and member != known[name].member:
-                found[name, member].append(number)
-    return found
+            if name in vocabulary and member != vocabulary[name].member:
+                layout_numbers[name, member].append(number)
+    return layout_numbers
 
 
-def unreadable(piece: Piece) -> Iterator[Hit]:
-    """Known attributes that had to be kept as bytes."""
+def unreadable(piece: CheckedPiece) -> Iterator[Hit]:
+    """Finds known attributes that had to be kept as bytes."""
     by_code: dict[str, list[RawAttribute]] = defaultdict(list)
     for attribute in piece.raw:
         by_code[attribute.code].append(attribute)
-    for code, found in by_code.items():
+    for code, attributes in by_code.items():
         # A row can have several: they are told one after another, as often as the row comes.
-        texts = iter([f"{a.name} {a.why}" for a in found])
-        yield Hit(code, np.array([a.row for a in found]), lambda _row, t=texts: next(t))  # type: ignore[misc]
+        texts = iter([f"{a.name} {a.why}" for a in attributes])
+        yield Hit(code, np.array([a.row for a in attributes]), lambda _row, t=texts: next(t))  # type: ignore[misc]
 
 
-def unknown_fields(piece: Piece) -> Iterator[Hit]:
-    """Fields beyond the schema."""
+def unknown_fields(piece: CheckedPiece) -> Iterator[Hit]:
+    """Finds fields that the schema does not have."""
     has = piece.trace.has("_unknown")
     yield _where("unknown-fields", has, "has fields the schema does not have; they are kept")
 

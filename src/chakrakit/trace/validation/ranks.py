@@ -16,13 +16,13 @@ from chakrakit.arrays import I64, Mask
 from chakrakit.errors import listed
 from chakrakit.trace.communication import EQUAL_SIZES, UNKNOWN, Channel
 from chakrakit.trace.model import CollectiveType, collective_name
-from chakrakit.trace.validation.communication import BodyCommunication, GroupCalls, World
-from chakrakit.trace.validation.findings import Findings, shown
+from chakrakit.trace.validation.communication import BodyCommunication, GroupCalls, RanksToCheck
+from chakrakit.trace.validation.findings import Findings, printable
 
 _C = CollectiveType
 
 
-def check_ranks(world: World, findings: Findings) -> None:
+def check_ranks(world: RanksToCheck, findings: Findings) -> None:
     """Applies all rules of this file."""
     used = _groups_in_use(world)
     _check_definitions(world, used, findings)
@@ -42,7 +42,7 @@ def check_ranks(world: World, findings: Findings) -> None:
 # --- groups -------------------------------------------------------------------------------------
 
 
-def _groups_in_use(world: World) -> dict[str, dict[int, int]]:
+def _groups_in_use(world: RanksToCheck) -> dict[str, dict[int, int]]:
     """Group → rank → the role in which the rank's program calls it."""
     used: dict[str, dict[int, int]] = {g.name: {} for g in world.communication.groups}
     names = list(used)
@@ -53,14 +53,14 @@ def _groups_in_use(world: World) -> dict[str, dict[int, int]]:
 
 
 def _check_definitions(
-    world: World, used: Mapping[str, Mapping[int, int]], findings: Findings
+    world: RanksToCheck, used: Mapping[str, Mapping[int, int]], findings: Findings
 ) -> None:
     """Groups are defined, and used by their members."""
     undefined = [g for g in used if world.members(g) is None]
     if undefined and not world.groups:
-        named = ", ".join(repr(shown(g)) for g in undefined[:8])
+        examples = ", ".join(repr(printable(g)) for g in undefined[:8])
         more = f" and {len(undefined) - 8:,} more" if len(undefined) > 8 else ""
-        text = f"collectives use the groups {named}{more}, and no file defines groups; put groups.json or prefix.json beside the traces"  # noqa: E501
+        text = f"collectives use the groups {examples}{more}, and no file defines groups; put groups.json or prefix.json beside the traces"  # noqa: E501
         findings.add("no-groups", None, text, count=len(undefined))
         return
     for group in undefined:
@@ -74,33 +74,40 @@ def _check_definitions(
 
 
 def _report_group(
-    world: World, code: str, group: str, ranks: Mapping[int, int], text: str, findings: Findings
+    world: RanksToCheck,
+    code: str,
+    group: str,
+    ranks: Mapping[int, int],
+    text: str,
+    findings: Findings,
 ) -> None:
     """A finding for each rank that uses the group, at the first collective that does."""
     for rank, role in ranks.items():
         calls = world.in_role(rank, role)
         _add_at(
             world,
-            code,
-            rank,
-            int(calls.row[0]),
-            int(calls.id[0]),
-            f"issues collectives in group {shown(group)!r}, {text}",
-            len(calls),
             findings,
+            code=code,
+            rank=rank,
+            row=int(calls.row[0]),
+            node=int(calls.id[0]),
+            text=f"issues collectives in group {printable(group)!r}, {text}",
+            count=len(calls),
         )
 
 
 def _add_at(
-    world: World,
+    world: RanksToCheck,
+    findings: Findings,
+    *,
     code: str,
     rank: int,
     row: int,
     node: int,
     text: str,
     count: int,
-    findings: Findings,
 ) -> None:
+    """A finding at a node, whose name is looked up only if the finding is listed."""
     name = world.body(rank).name(row) if findings.room(code, rank) else None
     findings.add(code, rank, text, node=node, name=name, count=count)
 
@@ -108,18 +115,20 @@ def _add_at(
 # --- collectives --------------------------------------------------------------------------------
 
 
-def _check_group(world: World, group: str, ranks: Mapping[int, int], findings: Findings) -> None:
+def _check_group(
+    world: RanksToCheck, group: str, ranks: Mapping[int, int], findings: Findings
+) -> None:
     """All members that are here issue the same collectives. Those unlike most are reported."""
     members = world.members(group)
     if members is None:
         return
-    here = [r for r in members if r in world.bindings]
+    present = [r for r in members if r in world.bindings]
     alike: dict[bytes, list[int]] = defaultdict(list)
     calls: dict[bytes, GroupCalls] = {}
-    for rank in here:
-        own = world.in_role(rank, ranks.get(rank))
-        alike[own.key].append(rank)
-        calls.setdefault(own.key, own)
+    for rank in present:
+        rank_calls = world.in_role(rank, ranks.get(rank))
+        alike[rank_calls.key].append(rank)
+        calls.setdefault(rank_calls.key, rank_calls)
     for key, same in alike.items():
         _check_numbers(world, group, same, calls[key], findings)
     usual = max(alike, key=lambda key: len(alike[key]), default=b"")
@@ -130,23 +139,23 @@ def _check_group(world: World, group: str, ranks: Mapping[int, int], findings: F
 
 
 def _check_numbers(
-    world: World, group: str, ranks: list[int], calls: GroupCalls, findings: Findings
+    world: RanksToCheck, group: str, ranks: list[int], calls: GroupCalls, findings: Findings
 ) -> None:
     if not calls.numbered:
         return
     again = np.flatnonzero(calls.seq[1:] == calls.seq[:-1]) + 1
     if len(again):
         at = int(again[0])
-        text = f"uses number (comm_seq) {calls.seq[at]} of group {shown(group)!r} twice{_others(ranks)}"
+        text = f"uses number (comm_seq) {calls.seq[at]} of group {printable(group)!r} twice{_others(ranks)}"
         _add_at(
             world,
-            "collective-seq",
-            ranks[0],
-            int(calls.row[at]),
-            int(calls.id[at]),
-            text,
-            len(again),
             findings,
+            code="collective-seq",
+            rank=ranks[0],
+            row=int(calls.row[at]),
+            node=int(calls.id[at]),
+            text=text,
+            count=len(again),
         )
 
 
@@ -154,19 +163,19 @@ def _check_numbers(
 class _Pair:
     """Two members of a group that do not issue the same: some ranks, and one of the majority."""
 
-    world: World
+    world: RanksToCheck
     group: str
     ranks: list[int]
-    other: int
+    usual_rank: int
     mine: GroupCalls
     theirs: GroupCalls
 
     def check(self, findings: Findings) -> None:
         """Says what differs, at the first place where it does."""
         if self.mine.numbered and self.theirs.numbered:
-            ours, others = np.unique(self.mine.seq), np.unique(self.theirs.seq)
-            if not np.array_equal(ours, others):
-                return self._missing_number(ours, others, findings)
+            my_numbers, their_numbers = np.unique(self.mine.seq), np.unique(self.theirs.seq)
+            if not np.array_equal(my_numbers, their_numbers):
+                return self._missing_number(my_numbers, their_numbers, findings)
         if len(self.mine) != len(self.theirs):
             return self._missing(findings)
         types = _both_known(self.mine.kind, self.theirs.kind) & (self.mine.kind != self.theirs.kind)
@@ -174,13 +183,13 @@ class _Pair:
             return self._types(types, findings)
         return self._sizes(findings)
 
-    def _missing_number(self, ours: I64, others: I64, findings: Findings) -> None:
-        apart = np.setxor1d(ours, others)
+    def _missing_number(self, my_numbers: I64, their_numbers: I64, findings: Findings) -> None:
+        apart = np.setxor1d(my_numbers, their_numbers)
         number = int(apart[0])
-        who = self.ranks[0] if number in others else self.other
+        who = self.ranks[0] if number in their_numbers else self.usual_rank
         text = (
-            f"rank {who} has no collective number {number} of group {shown(self.group)!r}, "
-            f"the other has (ranks {self.ranks[0]} and {self.other}){_others(self.ranks)}"
+            f"rank {who} has no collective number {number} of group {printable(self.group)!r}, "
+            f"the other has (ranks {self.ranks[0]} and {self.usual_rank}){_others(self.ranks)}"
         )
         self._report("collective-missing", None, text, len(apart), findings)
 
@@ -190,8 +199,9 @@ class _Pair:
         at = int(differ[0]) if len(differ) else n
         place = at if at < len(self.mine) else None
         text = (
-            f"issues {len(self.mine):,} collectives in group {shown(self.group)!r}, rank {self.other} "
-            f"{len(self.theirs):,}; they first differ at number {at}{_others(self.ranks)}"
+            f"issues {len(self.mine):,} collectives in group {printable(self.group)!r}, "
+            f"rank {self.usual_rank} {len(self.theirs):,}; "
+            f"they first differ at number {at}{_others(self.ranks)}"
         )
         count = abs(len(self.mine) - len(self.theirs))
         self._report("collective-missing", place, text, count, findings)
@@ -200,16 +210,16 @@ class _Pair:
         at = int(np.flatnonzero(differ)[0])
         order = _same_in_another_order(self.mine, self.theirs)
         text = (
-            f"its collective number {at} of group {shown(self.group)!r} is "
-            f"{_call_text(self.mine, at)}, that of rank {self.other} "
+            f"its collective number {at} of group {printable(self.group)!r} is "
+            f"{_call_text(self.mine, at)}, that of rank {self.usual_rank} "
             f"{_call_text(self.theirs, at)}{_others(self.ranks)}"
         )
         code = "collective-order" if order else "collective-type"
         self._report(code, at, text, int(differ.sum()), findings)
 
     def _sizes(self, findings: Findings) -> None:
-        known = _both_known(self.mine.size, self.theirs.size)
-        differ = known & (self.mine.size != self.theirs.size)
+        both_known = _both_known(self.mine.size, self.theirs.size)
+        differ = both_known & (self.mine.size != self.theirs.size)
         strict = differ & np.isin(self.mine.kind, [int(c) for c in EQUAL_SIZES])
         if strict.any() and _same_in_another_order(self.mine, self.theirs):
             return self._size("collective-order", strict, findings)
@@ -223,9 +233,9 @@ class _Pair:
             return
         at = int(np.flatnonzero(differ)[0])
         text = (
-            f"its collective number {at} of group {shown(self.group)!r}, an "
+            f"its collective number {at} of group {printable(self.group)!r}, an "
             f"{collective_name(int(self.mine.kind[at]))}, has {self.mine.size[at]:,} bytes, that of "
-            f"rank {self.other} {self.theirs.size[at]:,}{_others(self.ranks)}"
+            f"rank {self.usual_rank} {self.theirs.size[at]:,}{_others(self.ranks)}"
         )
         self._report(code, at, text, int(differ.sum()), findings)
 
@@ -234,7 +244,16 @@ class _Pair:
             findings.add(code, self.ranks[0], text, count=count)
             return
         row, node = int(self.mine.row[at]), int(self.mine.id[at])
-        _add_at(self.world, code, self.ranks[0], row, node, text, count, findings)
+        _add_at(
+            self.world,
+            findings,
+            code=code,
+            rank=self.ranks[0],
+            row=row,
+            node=node,
+            text=text,
+            count=count,
+        )
 
 
 def _both_known(a: I64, b: I64) -> Mask:
@@ -270,16 +289,16 @@ def _others(ranks: list[int]) -> str:
 # --- messages -----------------------------------------------------------------------------------
 
 
-def _check_messages(world: World, findings: Findings) -> set[int]:
+def _check_messages(world: RanksToCheck, findings: Findings) -> set[int]:
     """Sends have their receives. Gives the ranks that messages name."""
     ends: dict[tuple[int, int, int], dict[bool, tuple[int, Channel]]] = defaultdict(dict)
-    named: set[int] = set()
+    peers: set[int] = set()
     for rank, binding in world.bindings.items():
         _check_own_ends(world, rank, world.body(rank), findings)
         for channel in world.calls(rank).channels:
             peer = binding.peers.get(channel.peer, channel.peer)
             if _peer_is_there(world, rank, peer, channel, findings):
-                named.add(peer)
+                peers.add(peer)
                 key = (rank, peer) if channel.is_send else (peer, rank)
                 ends[*key, channel.tag][channel.is_send] = rank, channel
     tags: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -288,34 +307,63 @@ def _check_messages(world: World, findings: Findings) -> set[int]:
     for (src, dst, _), pair in ends.items():
         if src in world.bindings and dst in world.bindings:
             _check_channel(world, src, dst, pair, tags[src, dst], findings)
-    return named
+    return peers
 
 
-def _check_own_ends(world: World, rank: int, body: BodyCommunication, findings: Findings) -> None:
+def _check_own_ends(
+    world: RanksToCheck, rank: int, body: BodyCommunication, findings: Findings
+) -> None:
     peers = world.bindings[rank].peers
-    for said, rows, ids, is_send in body.own_ends:
-        if peers.get(said, said) != rank:
+    for recorded, rows, ids, is_send in body.own_ends:
+        if peers.get(recorded, recorded) != rank:
             end = "comm_src" if is_send else "comm_dst"
-            text = f"{end} is {peers.get(said, said)} in the trace of rank {rank}"
-            _add_at(world, "wrong-end", rank, int(rows[0]), int(ids[0]), text, len(rows), findings)
+            text = f"{end} is {peers.get(recorded, recorded)} in the trace of rank {rank}"
+            _add_at(
+                world,
+                findings,
+                code="wrong-end",
+                rank=rank,
+                row=int(rows[0]),
+                node=int(ids[0]),
+                text=text,
+                count=len(rows),
+            )
 
 
 def _peer_is_there(
-    world: World, rank: int, peer: int, channel: Channel, findings: Findings
+    world: RanksToCheck, rank: int, peer: int, channel: Channel, findings: Findings
 ) -> bool:
-    place = int(channel.row[0]), int(channel.id[0])
+    row, node = int(channel.row[0]), int(channel.id[0])
     if peer == rank:
         text = f"rank {rank} is both ends of this message"
-        _add_at(world, "self-send", rank, *place, text, len(channel.row), findings)
+        _add_at(
+            world,
+            findings,
+            code="self-send",
+            rank=rank,
+            row=row,
+            node=node,
+            text=text,
+            count=len(channel.row),
+        )
     if peer < world.size or not world.groups:
         return True
     text = f"the other end is rank {peer}, and the last rank is {world.size - 1}"
-    _add_at(world, "peer-out-of-range", rank, *place, text, len(channel.row), findings)
+    _add_at(
+        world,
+        findings,
+        code="peer-out-of-range",
+        rank=rank,
+        row=row,
+        node=node,
+        text=text,
+        count=len(channel.row),
+    )
     return False
 
 
 def _check_channel(
-    world: World,
+    world: RanksToCheck,
     src: int,
     dst: int,
     pair: Mapping[bool, tuple[int, Channel]],
@@ -325,41 +373,43 @@ def _check_channel(
     """The sends and receives of one (source, destination, tag), matched in order."""
     sends = pair[True][1] if True in pair else None
     recvs = pair[False][1] if False in pair else None
-    sent, received = (0 if c is None else len(c.row) for c in (sends, recvs))
-    for code, rank, channel, other in (
-        ("unmatched-send", src, sends, received),
-        ("unmatched-recv", dst, recvs, sent),
+    send_count, recv_count = (0 if c is None else len(c.row) for c in (sends, recvs))
+    for code, rank, channel, counterparts in (
+        ("unmatched-send", src, sends, recv_count),
+        ("unmatched-recv", dst, recvs, send_count),
     ):
-        if channel is not None and len(channel.row) > other:
+        if channel is not None and len(channel.row) > counterparts:
             peer = dst if channel.is_send else src
-            text = _unmatched_text(rank, peer, channel, other, tags)
+            text = _unmatched_text(rank, peer, channel, counterparts, tags)
             _add_at(
                 world,
-                code,
-                rank,
-                int(channel.row[other]),
-                int(channel.id[other]),
-                text,
-                len(channel.row) - other,
                 findings,
+                code=code,
+                rank=rank,
+                row=int(channel.row[counterparts]),
+                node=int(channel.id[counterparts]),
+                text=text,
+                count=len(channel.row) - counterparts,
             )
     if sends is not None and recvs is not None:
         _check_sizes(world, src, dst, sends, recvs, findings)
 
 
-def _unmatched_text(rank: int, peer: int, channel: Channel, other: int, tags: list[int]) -> str:
+def _unmatched_text(
+    rank: int, peer: int, channel: Channel, counterparts: int, tags: list[int]
+) -> str:
     verb, counter = ("sends", "receives") if channel.is_send else ("receives", "sends")
     toward = "to" if channel.is_send else "from"
-    further = [str(t) for t in tags[:5] if t != channel.tag] if not other else []
+    further = [str(t) for t in tags[:5] if t != channel.tag] if not counterparts else []
     hint = f"; between them there are also tags {', '.join(further)}" if further else ""
     return (
         f"rank {rank} {verb} {len(channel.row):,} messages with tag {channel.tag} {toward} rank "
-        f"{peer}, which {counter} {other:,} of them{hint}"
+        f"{peer}, which {counter} {counterparts:,} of them{hint}"
     )
 
 
 def _check_sizes(
-    world: World, src: int, dst: int, sends: Channel, recvs: Channel, findings: Findings
+    world: RanksToCheck, src: int, dst: int, sends: Channel, recvs: Channel, findings: Findings
 ) -> None:
     n = min(len(sends.row), len(recvs.row))
     a, b = sends.size[:n], recvs.size[:n]
@@ -372,11 +422,11 @@ def _check_sizes(
         )
         _add_at(
             world,
-            "message-size",
-            src,
-            int(sends.row[at]),
-            int(sends.id[at]),
-            text,
-            len(differ),
             findings,
+            code="message-size",
+            rank=src,
+            row=int(sends.row[at]),
+            node=int(sends.id[at]),
+            text=text,
+            count=len(differ),
         )

@@ -1,4 +1,4 @@
-"""`chakra view`: a local web app on runs of any size; the server cuts them to what a screen can show."""
+"""`chakra view`: a local web app for runs of any size; the server sends only what a screen can show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The analysis of a run, made in a thread of its own when it is first wanted."""
+"""The analysis of a run, made in its own thread when it is first needed."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from chakrakit.errors import ChakraError
 from chakrakit.insight import Analysis, RowFindings, analyze_rows
 from chakrakit.insight.critical_path import Segment
 from chakrakit.trace.sets import Run
-from chakrakit.views.app.lod import Line
+from chakrakit.views.app.lod import SliceLine
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What the analysis gave, and the critical path as lines."""
+class AnalyzedRun:
+    """The analysis of a run, and its critical path as lines that can be drawn."""
 
     analysis: Analysis
     rows: RowFindings
 
     @cached_property
     def whats(self) -> list[str]:
-        """What the path's time passes with, most first: the codes of its lines."""
+        """The kinds of work and wait on the path, most first; lines have their places here as codes."""
         return list(self.analysis.critical_path.attribution)
 
     def longest(self, begin: int, end: int, most: int) -> tuple[list[Segment], int]:
-        """The path's longest segments between two moments, in order of time, and how many there are."""
+        """The longest segments of the path between two times, in order of time, and the number of all."""
         starts, ends = self._borders
         inside = np.flatnonzero((ends > begin) & (starts < end))
         order = np.argsort(starts[inside] - ends[inside], kind="stable")[:most]
@@ -50,10 +50,10 @@ class Found:
         return out
 
     @cached_property
-    def _lines(self) -> dict[int, Line]:
-        code = {what: i for i, what in enumerate(self.whats)}
+    def _lines(self) -> dict[int, SliceLine]:
+        code = {activity: i for i, activity in enumerate(self.whats)}
         return {
-            rank: Line(
+            rank: SliceLine(
                 np.array([s.start_ns for s in part], np.int64),
                 np.array([s.end_ns for s in part], np.int64),
                 np.array([s.row for s in part], np.int32),
@@ -66,8 +66,8 @@ class Found:
         """The rank that was analyzed for this one."""
         return self.rows.stands_for.get(rank, rank)
 
-    def path(self, rank: int) -> Line | None:
-        """When the path is on a rank, in ns as the run has them; None if never."""
+    def path(self, rank: int) -> SliceLine | None:
+        """When the path is on a rank, in ns of the run; None if it never is."""
         return self._lines.get(self.stand_in(rank))
 
     @cached_property
@@ -75,13 +75,17 @@ class Found:
         return {rank: np.unique(line.row) for rank, line in self._lines.items()}
 
     def on_path(self, rank: int, rows: I32) -> I64:
-        """Which of these rows the path goes through, as places in `rows`."""
-        known = self._path_rows.get(self.stand_in(rank))
-        return np.flatnonzero(np.isin(rows, known)) if known is not None else np.zeros(0, np.int64)
+        """The places in `rows` of those that the path goes through."""
+        path_rows = self._path_rows.get(self.stand_in(rank))
+        return (
+            np.flatnonzero(np.isin(rows, path_rows))
+            if path_rows is not None
+            else np.zeros(0, np.int64)
+        )
 
 
-class Findings:
-    """Starts the analysis when asked, says how far it is, and keeps what it found."""
+class BackgroundAnalysis:
+    """Runs the analysis in a thread, reports its progress, and keeps the result (`analyzed`)."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -89,28 +93,28 @@ class Findings:
         self._thread: threading.Thread | None = None
         self.done, self.total = 0, len(run)
         self.error = ""
-        self.found: Found | None = None
+        self.analyzed: AnalyzedRun | None = None
 
     def start(self) -> None:
-        """Begins, once; returns at once."""
+        """Starts the analysis if it was not started before; does not wait for it."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, daemon=True)
                 self._thread.start()
 
-    def wait(self) -> Found | None:
-        """Begins and waits until it is done; None if it failed, which `error` explains."""
+    def wait(self) -> AnalyzedRun | None:
+        """Starts the analysis and waits for it; returns None if it failed (see `error`)."""
         self.start()
         assert self._thread is not None
         self._thread.join()
-        return self.found
+        return self.analyzed
 
     def _work(self) -> None:
         try:
-            # A set of its own: bodies are read and forgotten while the other is drawn from.
+            # A separate set: it reads and forgets bodies while the page draws from the other one.
             run = self._run.select_ranks(self._run.ranks)
             assert isinstance(run, Run)
-            self.found = Found(*analyze_rows(run, self._step))
+            self.analyzed = AnalyzedRun(*analyze_rows(run, self._step))
         except ChakraError as error:
             self.error = str(error)
         except MemoryError:
@@ -118,17 +122,17 @@ class Findings:
                 "not enough memory to analyze this run; choose ranks (chakra analyze --ranks)"
             )
         except Exception as error:
-            # Whatever it was, the page must say so instead of waiting for ever.
+            # Whatever went wrong, the page must show it instead of waiting forever.
             self.error = f"the analysis failed: {type(error).__name__}: {error}"
             raise
 
-    def _step(self, done: int, total: int) -> None:
-        self.done, self.total = done, total
+    def _step(self, ranks_done: int, total: int) -> None:
+        self.done, self.total = ranks_done, total
 
     @property
     def state(self) -> str:
         """`idle`, `running`, `done` or `failed`."""
-        if self.found:
+        if self.analyzed:
             return "done"
         if self.error:
             return "failed"

@@ -1,4 +1,4 @@
-"""Opens runs and serves the app on a port of this machine until it is stopped."""
+"""Opens runs and serves the app on a local port until it is stopped; slow clients are disconnected."""
 
 from __future__ import annotations
 
@@ -18,33 +18,29 @@ from chakrakit.errors import ConfigError, MissingExtra
 from chakrakit.insight.rank import as_run, name_of, scheduled
 from chakrakit.trace.sets import Run
 from chakrakit.trace.storage import read
-from chakrakit.views.app.session import Session
+from chakrakit.views.app.session import AppSession
 from chakrakit.views.app.shown_run import ShownRun
 
-# Connections that have to get on: whoever sends or reads too slowly is dropped.
-
-
 REQUEST_S = 10.0
-"""For a whole request, from the moment that the connection is there or its first byte comes."""
+"""Time for a whole request, from the connection or its first byte on; a local browser needs far less."""
 ANSWER_S = 120.0
-"""For the answer to be made and read."""
+"""Time for an answer to be made and read: a file for Perfetto may be large."""
 MOST, MOST_NEW = 100, 32
-"""Connections at once, and those taken in before any is dropped. A browser makes six; each takes one of the
-files that a process may have open, of which some systems give 256, and the event loop does not get over
-having none left.
+"""Connections at once, and connections accepted in one go. A browser makes six. Each takes one of the files
+that a process may have open; some systems allow 256, and the event loop fails when none is left.
 """
 _RECEIVING = (h11.IDLE, h11.SEND_BODY)
 
 
 class Connection(H11Protocol):
-    """One connection. A timer runs while a request comes in, and while its answer goes out."""
+    """One connection, with a timer that runs while a request arrives and while its answer is sent."""
 
     _timer: asyncio.TimerHandle | None = None
     _since = 0.0
-    """When it was made, by the loop's clock."""
+    """When the connection was made, by the loop's clock."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client is there and has yet to say something."""
+        """A client has connected and not sent anything yet."""
         super().connection_made(transport)
         self._since = self.loop.time()
         self._expect(REQUEST_S)
@@ -52,7 +48,7 @@ class Connection(H11Protocol):
             self._drop_longest_waiting()
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes; the first of them begin a request."""
+        """Bytes have arrived; the first ones begin a request."""
         if self._timer is None:
             self._expect(REQUEST_S)
         super().data_received(data)
@@ -60,14 +56,14 @@ class Connection(H11Protocol):
             self._expect(ANSWER_S)
 
     def on_response_complete(self) -> None:
-        """The answer is out; until the next request the server's own timer runs."""
+        """The answer was sent; until the next request, the server's own timer runs."""
         self._expect(None)
-        if self.conn.their_state is h11.SEND_BODY:  # what is still to come is of no interest
+        if self.conn.their_state is h11.SEND_BODY:  # the rest of the request is not needed
             self.transport.close()
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there any more."""
+        """The client has disconnected."""
         self._expect(None)
         super().connection_lost(exc)
 
@@ -82,13 +78,13 @@ class Connection(H11Protocol):
         return timer
 
     def _drop_longest_waiting(self) -> None:
-        """Makes room by the one that has had the most time to send a request."""
+        """Drops the connection that has had the most time to send a request."""
         waiting = [c for c in self.connections if isinstance(c, Connection) and c.is_receiving]
-        min(waiting, key=lambda c: c._since)._drop()  # at least this one is
+        min(waiting, key=lambda c: c._since)._drop()  # not empty: this connection is one of them
 
     @property
     def is_receiving(self) -> bool:
-        """Whether a request is still to come, or to be completed."""
+        """Whether a request has not arrived completely."""
         return self.conn.their_state in _RECEIVING and not self.transport.is_closing()
 
     def _drop(self) -> None:
@@ -98,17 +94,17 @@ class Connection(H11Protocol):
 
 HOST = "127.0.0.1"
 PORT = 8127
-"""The usual port: a link to what is shown then works the next day, too."""
+"""The default port: fixed, so that links still work the next day; the number is arbitrary."""
 
 
-def open_session(paths: list[str]) -> Session:
-    """The runs behind the paths; traces without times are scheduled."""
+def open_session(paths: list[str]) -> AppSession:
+    """Opens the runs at these paths; traces without times are scheduled."""
     sides = [_side(path) for path in paths]
     for names in ([Path(path).name for path in paths], paths):
         if len({side.name for side in sides}) < len(sides):
             for side, name in zip(sides, names, strict=True):
                 side.name = name
-    return Session(sides)
+    return AppSession(sides)
 
 
 def _side(path: str) -> ShownRun:
@@ -123,8 +119,10 @@ def _side(path: str) -> ShownRun:
     return ShownRun(run, name_of(run, path), notes)
 
 
-def serve(session: Session, port: int | None, browser: bool, tell: Callable[[str], object]) -> None:
-    """Serves until it is interrupted; `tell` gets the address once it can be opened."""
+def serve(
+    session: AppSession, port: int | None, browser: bool, tell: Callable[[str], object]
+) -> None:
+    """Serves the app until it is interrupted; calls `tell` with the address once it can be opened."""
     for side in session.sides:
         side.warm()
     try:
@@ -135,7 +133,7 @@ def serve(session: Session, port: int | None, browser: bool, tell: Callable[[str
         if error.name not in ("uvicorn", "starlette"):
             raise
         raise MissingExtra("chakra view", "view") from None
-    # Pans are answered while an analysis runs in another thread: it must not keep the interpreter.
+    # An analysis in another thread must release the interpreter often, so that panning stays smooth.
     sys.setswitchinterval(0.0005)
     with _listening(port) as listener:
         bound = listener.getsockname()[1]
@@ -156,12 +154,12 @@ def serve(session: Session, port: int | None, browser: bool, tell: Callable[[str
 
 
 def _listening(port: int | None) -> socket.socket:
-    """A socket on the loopback device; another port only where none was asked for."""
-    for wanted in (PORT, 0) if port is None else (port,):
+    """A socket on the loopback device; falls back to a free port only if no port was requested."""
+    for candidate in (PORT, 0) if port is None else (port,):
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((HOST, wanted))
+            listener.bind((HOST, candidate))
         except OSError as error:
             listener.close()
             reason = error

@@ -1,8 +1,8 @@
-"""Level of detail: a line of slices of any number, cut to what a row of pixels can show.
+"""Level of detail: lines with any number of slices, reduced to what a row of pixels can show.
 
-Sums of busy time up to each slice make a window cost as much as it has pixels, not slices: what lies
-in a pixel is a difference of two sums. A slice as long as a pixel covers a border between pixels, so
-the long ones are found by looking at the borders alone.
+The busy time in a pixel is a difference of two running sums, so that a window costs time in proportion to its
+pixels, not to its slices. A slice as long as a pixel covers a border between pixels, so that long slices are
+found by looking only at the borders.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from chakrakit.arrays import I8, I32, I64
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """What to show: [begin, end) in `buckets` parts of equal length."""
+    """A stretch of time to show: [begin, end) in `buckets` parts of equal length."""
 
     begin: int
     end: int
@@ -25,7 +25,7 @@ class Window:
 
     @cached_property
     def borders(self) -> I64:
-        """Where parts begin and end, in whole ns; more parts than ns give empty ones."""
+        """Where parts begin and end, in whole ns; parts are empty where there are more of them than ns."""
         whole, rest = divmod(self.end - self.begin, self.buckets)
         part = np.arange(self.buckets + 1, dtype=np.int64)
         borders: I64 = self.begin + part * whole + part * rest // self.buckets
@@ -38,11 +38,11 @@ class Window:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
-    """A line in a window: `at` are slices to draw one by one (places in the line), in order.
+class LineDetail:
+    """What is drawn of a line in a window: `at` are the places of slices that are drawn one by one.
 
-    All others are summed by part: `bucket` which part, `busy` the ns in it that they fill, `code`
-    what fills most of it, `count` how many begin in it.
+    The other slices are summed by part of the window: `bucket` is the part, `busy` the ns that they fill in
+    it, `code` the code that fills most of it, and `count` how many slices begin in it.
     """
 
     at: I64
@@ -57,8 +57,8 @@ def _nothing() -> I64:
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
-    """Slices in order of time that do not overlap; `code` is what each counts as (0, 1, …)."""
+class SliceLine:
+    """Slices in order of time that do not overlap; `code` is the class of each (0, 1, …)."""
 
     start: I64
     end: I64
@@ -70,12 +70,12 @@ class Line:
 
     @cached_property
     def codes(self) -> list[int]:
-        """The codes there are, ascending."""
+        """The codes that occur, ascending."""
         return np.flatnonzero(np.bincount(self.code, minlength=1)).tolist() if len(self) else []
 
     @cached_property
     def _sums(self) -> dict[int, I64]:
-        """By code, the busy time of all slices before each place."""
+        """For each code, the running sum of its slices' lengths."""
         length = self.end - self.start
         parts = {
             c: length if len(self.codes) == 1 else np.where(self.code == c, length, 0)
@@ -84,36 +84,36 @@ class Line:
         return {c: np.concatenate([[0], np.cumsum(part)]) for c, part in parts.items()}
 
     def busy_before(self, when: I64) -> dict[int, I64]:
-        """By code, the busy time before each moment."""
+        """For each code, how long its slices were busy before each of these times."""
         count = np.searchsorted(self.start, when, side="right")
         last = np.maximum(count, 1) - 1
         over = np.where(count > 0, np.maximum(self.end[last] - when, 0), 0)
         code = self.code[last]
         return {c: sums[count] - np.where(code == c, over, 0) for c, sums in self._sums.items()}
 
-    def part(self, at: I64) -> Line:
-        """Some of the slices, in order."""
-        return Line(self.start[at], self.end[at], self.row[at], self.code[at])
+    def part(self, at: I64) -> SliceLine:
+        """A line of the slices at these places."""
+        return SliceLine(self.start[at], self.end[at], self.row[at], self.code[at])
 
-    def window(self, window: Window) -> Shown:
-        """Every slice if there are no more than parts; else the long ones, and sums of the others."""
+    def window(self, window: Window) -> LineDetail:
+        """All slices if there are at most as many as parts; else the long ones, and sums of the others."""
         first = int(np.searchsorted(self.end, window.begin))
         last = int(np.searchsorted(self.start, window.end))
         if last - first <= window.buckets:
             at = np.arange(first, max(last, first), dtype=np.int64)
-            return Shown(at, _nothing(), _nothing(), _nothing(), _nothing())
+            return LineDetail(at, _nothing(), _nothing(), _nothing(), _nothing())
         long = self._long(window)
-        return Shown(long, *self._summed(window, long))
+        return LineDetail(long, *self._summed(window, long))
 
     def _long(self, window: Window) -> I64:
-        """Slices at least as long as a part: each is the last to begin before some border."""
+        """Slices at least as long as a part; each is the last one that begins before some border."""
         at = np.searchsorted(self.start, window.borders) - 1
         at = np.unique(at[at >= 0])
         covers = self.end[at] > window.begin
         return at[covers & (self.end[at] - self.start[at] >= window.step)]
 
     def _summed(self, window: Window, long: I64) -> tuple[I64, I64, I64, I64]:
-        """What the short slices fill of each part."""
+        """Sums over all but the long slices: part, busy time, main code and count of busy parts."""
         borders, rest = window.borders, self.part(long)
         drawn = rest.busy_before(borders) if len(rest) else {}
         busy = np.stack(

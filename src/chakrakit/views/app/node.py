@@ -1,4 +1,4 @@
-"""All about one node: what it is, when it ran, what it waited for, who it is tied to."""
+"""Everything about one node: what it is, when it ran, what it waited for, and what is around it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.insight.communication import Matched
-from chakrakit.insight.rank import Cause, Causes, Kind, RankView
+from chakrakit.insight.rank import Cause, Causes, RankView, RowKind
 from chakrakit.trace.model import EdgeForm, EdgeKind, Graph, Node
-from chakrakit.views.app.findings import Found
+from chakrakit.views.app.findings import AnalyzedRun
 from chakrakit.views.app.shown_run import ShownRun
 
 MOST = 200
-"""Edges and peers beyond this are counted, not sent."""
+"""Edges and peers that an answer lists; all are counted. A list that long is searched, not read."""
 _VALUE = 2_000
-"""So are characters of a value."""
+"""Characters of a value that an answer shows: about a screen of text."""
 _CAUSES: dict[int, str] = {
     Cause.LANE: "the row before it on its lane",
     Cause.RECORDED: "what the run recorded",
@@ -28,7 +28,7 @@ _CAUSES: dict[int, str] = {
 
 
 def brief(side: ShownRun, rank: int, row: int) -> dict[str, Any]:
-    """Enough to name a row and to find it on the screen."""
+    """The name, times and place on the screen of a row."""
     lines = side.lines(rank)
     view = side.view(rank)
     return {
@@ -39,19 +39,19 @@ def brief(side: ShownRun, rank: int, row: int) -> dict[str, Any]:
         "name": view.name(row),
         "start": int(view.start[row]) - side.origin if view.ran[row] else None,
         "length": int(view.duration[row]) if view.ran[row] else None,
-        "kind": Kind(int(view.kind[row])).name.lower(),
+        "kind": RowKind(int(view.kind[row])).name.lower(),
         "track": int(lines.place[0][row]),
         "depth": int(lines.place[1][row]),
     }
 
 
 def describe(side: ShownRun, rank: int, row: int) -> dict[str, Any]:
-    """Everything the panel shows. What needs the analysis is there once that is done."""
+    """Everything that the panel shows of a row; parts that need the analysis are empty until it is done."""
     view = side.view(rank)
     node: Node = view.trace[row]
     parents, children = _edges(side, view, rank, row)
     lane, names = view.lanes
-    found = side.findings.found
+    analyzed = side.findings.analyzed
     return brief(side, rank, row) | {
         "type": node.type,
         "lane": names[lane[row]],
@@ -73,9 +73,9 @@ def describe(side: ShownRun, rank: int, row: int) -> dict[str, Any]:
         "parents": parents,
         "children": children,
         "analysis": side.findings.state,
-        "waits": _waits(side, found, rank, row) if found else [],
-        "slack": _slack(found, rank, row) if found else None,
-        "peers": _peers(side, found, rank, row) if found else None,
+        "waits": _waits(side, analyzed, rank, row) if analyzed else [],
+        "slack": _slack(analyzed, rank, row) if analyzed else None,
+        "peers": _peers(side, analyzed, rank, row) if analyzed else None,
     }
 
 
@@ -91,8 +91,8 @@ def _edges(
     into = np.arange(*np.searchsorted(edges.dst, [row, row + 1]))
     out = graph.out_edges[graph.out_offsets[row] : graph.out_offsets[row + 1]]
 
-    def told(numbers: Any, ends: Any) -> dict[str, Any]:
-        shown = [
+    def described_edges(numbers: Any, ends: Any) -> dict[str, Any]:
+        neighbours = [
             brief(side, rank, int(ends[i]))
             | {
                 "edge": EdgeKind(int(edges.kind[i])).name.lower(),
@@ -101,34 +101,34 @@ def _edges(
             }
             for i in numbers[:MOST]
         ]
-        return {"count": len(numbers), "shown": shown}
+        return {"count": len(numbers), "shown": neighbours}
 
-    return told(into, edges.src), told(out, edges.dst)
-
-
-def _slack(found: Found, rank: int, row: int) -> int | None:
-    known = found.rows.slack.get(found.stand_in(rank))
-    return None if known is None else int(known[row])
+    return described_edges(into, edges.src), described_edges(out, edges.dst)
 
 
-def _waits(side: ShownRun, found: Found, rank: int, row: int) -> list[dict[str, Any]]:
-    """What its start and its end waited for last."""
-    causes: Causes | None = found.rows.causes.get(found.stand_in(rank))
+def _slack(analyzed: AnalyzedRun, rank: int, row: int) -> int | None:
+    rank_slack = analyzed.rows.slack.get(analyzed.stand_in(rank))
+    return None if rank_slack is None else int(rank_slack[row])
+
+
+def _waits(side: ShownRun, analyzed: AnalyzedRun, rank: int, row: int) -> list[dict[str, Any]]:
+    """What the start and the end of a row waited for last."""
+    causes: Causes | None = analyzed.rows.causes.get(analyzed.stand_in(rank))
     if causes is None:
         return []
     out = []
     for event in ("start", "end"):
-        code, other, peer = (
+        code, cause_row, peer = (
             int(getattr(causes, f"{event}{part}")[row]) for part in ("", "_row", "_rank")
         )
         if code == Cause.NOTHING:
             continue
-        what = _CAUSES.get(code) or f"{_article(EdgeKind(code).name.lower())} edge"
-        told: dict[str, Any] = {"event": event, "what": what, "node": None}
-        # Of a rank that another stands for, who came last is known among its own peers only.
-        if other >= 0 and (peer < 0 or found.stand_in(rank) == rank):
-            told["node"] = brief(side, rank if peer < 0 else peer, other)
-        out.append(told)
+        cause = _CAUSES.get(code) or f"{_article(EdgeKind(code).name.lower())} edge"
+        wait: dict[str, Any] = {"event": event, "what": cause, "node": None}
+        # If another rank stands for this one, causes name that rank's peers, not this one's.
+        if cause_row >= 0 and (peer < 0 or analyzed.stand_in(rank) == rank):
+            wait["node"] = brief(side, rank if peer < 0 else peer, cause_row)
+        out.append(wait)
     return out
 
 
@@ -136,32 +136,33 @@ def _article(word: str) -> str:
     return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
 
 
-def _peers(side: ShownRun, found: Found, rank: int, row: int) -> dict[str, Any] | None:
-    """The calls of other ranks that belong to this one's."""
-    matched = found.rows.matched
-    met = matched.meeting(rank, row)
-    if met is None:
+def _peers(side: ShownRun, analyzed: AnalyzedRun, rank: int, row: int) -> dict[str, Any] | None:
+    """The calls of other ranks that meet in this call; None for a row that is not a call."""
+    matched = analyzed.rows.matched
+    meeting = matched.meeting(rank, row)
+    if meeting is None:
         return None
-    others = np.flatnonzero(met.ranks != rank)
-    ordered = others[np.argsort(matched.start[met.calls[others]], kind="stable")]
-    collective = bool(matched.collective[met.call])
-    last = matched.last_rank(met.call, met.group) if collective else rank
+    peers = np.flatnonzero(meeting.ranks != rank)
+    ordered = peers[np.argsort(matched.start[meeting.calls[peers]], kind="stable")]
+    collective = bool(matched.collective[meeting.call])
+    last = matched.last_rank(meeting.call, meeting.group) if collective else rank
     return {
-        "group": matched.group_names[met.group] if collective else "",
+        "group": matched.group_names[meeting.group] if collective else "",
         "collective": collective,
-        "members": int(matched.members[met.call]),
-        "wait": int(matched.wait[met.call]),
-        "transfer": int(matched.transfer[met.call]),
+        "members": int(matched.members[meeting.call]),
+        "wait": int(matched.wait[meeting.call]),
+        "transfer": int(matched.transfer[meeting.call]),
         "last": last if last != rank else None,
         "count": len(ordered),
         "shown": [
-            _call(side, matched, int(met.ranks[i]), int(met.calls[i])) for i in ordered[:MOST]
+            _call(side, matched, int(meeting.ranks[i]), int(meeting.calls[i]))
+            for i in ordered[:MOST]
         ],
     }
 
 
 def _call(side: ShownRun, matched: Matched, rank: int, i: int) -> dict[str, Any]:
-    """A call of another rank, which need not be read for this."""
+    """A call of another rank; that rank is not read."""
     start, end = int(matched.start[i]), int(matched.end[i])
     return {
         "rank": rank,
@@ -171,15 +172,14 @@ def _call(side: ShownRun, matched: Matched, rank: int, i: int) -> dict[str, Any]
     }
 
 
-# The graph around a node: what it needs and what needs it, a few edges away, from left to right.
-
+# --- the graph around a node: what it needs and what needs it, from left to right -------------------
 
 _COLUMN = 12
-"""Most nodes at one distance: those nearest in time; the others are counted."""
+"""Nodes in a column, the nearest in time; the others are counted. Twelve fit below each other."""
 
 
 def around(side: ShownRun, rank: int, row: int, hops: int) -> dict[str, Any]:
-    """Nodes with their columns (0 for the node itself), the edges between them, how many are left out."""
+    """The nodes up to `hops` edges away with their columns (0: the node itself), and their edges."""
     view = side.view(rank)
     column = {row: 0}
     hidden = 0
@@ -202,7 +202,7 @@ def around(side: ShownRun, rank: int, row: int, hops: int) -> dict[str, Any]:
 
 
 def _spread(column: dict[int, int], edges: list[dict[str, Any]]) -> None:
-    """Moves nodes outwards until every edge goes to the right; a circle of edges is left as it is."""
+    """Moves nodes outwards until every edge points to the right; cycles of edges stay as they are."""
     for _ in column:
         moved = False
         for a, b in ((edge["from"], edge["to"]) for edge in edges):
@@ -220,12 +220,16 @@ def _neighbours(graph: Graph, rows: I64, direction: int) -> I64:
         if direction > 0
         else (graph.in_offsets, graph.in_sources)
     )
-    found = [ends[offsets[r] : offsets[r + 1]] for r in rows.tolist()]
-    return np.unique(np.concatenate(found)).astype(np.int64) if found else np.zeros(0, np.int64)
+    ends_of_rows = [ends[offsets[r] : offsets[r + 1]] for r in rows.tolist()]
+    return (
+        np.unique(np.concatenate(ends_of_rows)).astype(np.int64)
+        if ends_of_rows
+        else np.zeros(0, np.int64)
+    )
 
 
 def _between(side: ShownRun, rank: int, rows: list[int]) -> list[dict[str, Any]]:
-    """Edges with both ends among the rows."""
+    """The edges between these rows."""
     edges = side.view(rank).trace.edges
     bounds = np.searchsorted(edges.dst, [[r, r + 1] for r in rows])
     numbers = np.concatenate([np.arange(a, b) for a, b in bounds.tolist()]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""One rank ready to be drawn at any zoom: one line per track and depth, and a strip of its device."""
+"""One rank, ready to be drawn at any zoom: one line per track and depth, and a strip of its device's work."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from functools import cached_property
 import numpy as np
 
 from chakrakit.arrays import I8, I32, I64
-from chakrakit.insight.rank import Kind, RankView, Track, Tracks, tracks_of
+from chakrakit.insight.rank import RankView, RowKind, Track, Tracks, tracks_of
 from chakrakit.trace.timing import Intervals
-from chakrakit.views.app.lod import Line, Window
+from chakrakit.views.app.lod import SliceLine, Window
 
 _DEEPEST = 200
-STRIP = (Kind.COMPUTE, Kind.COMM, Kind.COPY)
-"""What a strip shows: computation, then what of communication and copies it does not cover."""
+"""Rows nested deeper than this are not drawn: each depth is a line on the screen and in every answer."""
+STRIP = (RowKind.COMPUTE, RowKind.COMM, RowKind.COPY)
+"""What a strip shows: computation, then communication and copies that those before do not cover."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +24,11 @@ class TrackLines:
     """A track: the lines of its depths, outermost first."""
 
     track: Track
-    depths: list[Line]
+    depths: list[SliceLine]
 
     @property
     def title(self) -> str:
-        """Its lane; further tracks of a lane are numbered."""
+        """The name of its lane; further tracks of a lane are numbered."""
         return self.track.lane + (f" ({self.track.number + 1})" if self.track.number else "")
 
 
@@ -47,16 +48,16 @@ class RankLines:
 
     @property
     def bytes(self) -> int:
-        """About how much memory this takes."""
+        """About how much memory this takes: 48 bytes a row."""
         return 48 * self.nodes
 
     def busy(self, window: Window) -> list[I64]:
-        """Of each part of the window, how many ns each of STRIP fills."""
+        """For each kind of STRIP, how many ns of each part of the window it fills."""
         a, b = window.borders[:-1], window.borders[1:]
         return [kind.share_of(a, b) for kind in self.strip]
 
     def row_at(self, track: int, depth: int, moment: int) -> int:
-        """The row nearest to a moment on a line."""
+        """The row of a line that is nearest to a time."""
         line = self.tracks[track].depths[depth]
         at = int(np.searchsorted(line.start, moment, side="right"))
         near = [i for i in (at - 1, at) if 0 <= i < len(line)]
@@ -65,14 +66,14 @@ class RankLines:
 
     @cached_property
     def short_names(self) -> list[str]:
-        """What fits beside a slice."""
+        """The names cut to what fits beside a slice."""
         from chakrakit.insight.rank import short
 
         return [short(name, 120) for name in self.names[1]]
 
 
 def lines_of(view: RankView, origin: int) -> RankLines:
-    """The lines of a rank; rows count as what their kinds say."""
+    """The lines of a rank; the code of a slice is its RowKind."""
     tracks = tracks_of(view)
     deep = int((tracks.depth >= _DEEPEST).sum())
     if deep:
@@ -92,14 +93,14 @@ def lines_of(view: RankView, origin: int) -> RankLines:
 
 
 def _shallow(tracks: Tracks) -> Tracks:
-    kept = tracks.depth < _DEEPEST
+    drawable = tracks.depth < _DEEPEST
     return Tracks(
         tracks.tracks,
-        tracks.row[kept],
-        tracks.track[kept],
-        tracks.depth[kept],
-        tracks.start[kept],
-        tracks.end[kept],
+        tracks.row[drawable],
+        tracks.track[drawable],
+        tracks.depth[drawable],
+        tracks.start[drawable],
+        tracks.end[drawable],
     )
 
 
@@ -108,16 +109,16 @@ def _track_lines(tracks: Tracks, codes: I8, origin: int) -> list[TrackLines]:
     out = []
     for track, (a, b) in zip(tracks.tracks, itertools.pairwise(bounds.tolist()), strict=True):
         depth = tracks.depth[a:b]
-        chosen = [np.flatnonzero(depth == d) + a for d in range(int(depth.max(initial=0)) + 1)]
-        if len(chosen) == 1:
-            chosen = [slice(a, b)]
-        out.append(TrackLines(track, [_line(tracks, codes, at, origin) for at in chosen]))
+        by_depth = [np.flatnonzero(depth == d) + a for d in range(int(depth.max(initial=0)) + 1)]
+        if len(by_depth) == 1:
+            by_depth = [slice(a, b)]
+        out.append(TrackLines(track, [_line(tracks, codes, at, origin) for at in by_depth]))
     return out
 
 
-def _line(tracks: Tracks, codes: I8, at: I64 | slice, origin: int) -> Line:
+def _line(tracks: Tracks, codes: I8, at: I64 | slice, origin: int) -> SliceLine:
     start, end, row = tracks.start[at] - origin, tracks.end[at] - origin, tracks.row[at]
-    return Line(start, end, row.astype(np.int32), codes[row])
+    return SliceLine(start, end, row.astype(np.int32), codes[row])
 
 
 def _strip(view: RankView, origin: int) -> list[Intervals]:

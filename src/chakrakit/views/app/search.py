@@ -1,4 +1,4 @@
-"""Search over all ranks: by name, id or attribute; a stretch of ranks at a time."""
+"""Search over all ranks by name, id or attribute; each request searches as many ranks as a second allows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from chakrakit.views.app.node import brief
 from chakrakit.views.app.shown_run import ShownRun
 
 MOST = 200
+"""Hits that an answer lists: more than anybody clicks through; all are counted."""
 _SECONDS, _LONGEST = 1.0, 1.5
-"""After the first no further rank is begun; after the second the request ends."""
+"""Seconds after which no further rank is begun, and after which a request is answered at the latest."""
 _TERM = re.compile(r"^\s*([\w:.\-]+)\s*(>=|<=|!=|=|>|<|~)\s*(.*?)\s*$")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": pc.equal,
@@ -38,14 +39,14 @@ _TIMES: dict[str, Callable[[RankView], I64]] = {
     "start": lambda view: view.start,
 }
 _LATEST = 2.0**61
-"""Nanoseconds that no run gets to, and that can be added to when it began."""
+"""Nanoseconds beyond any run's times (73 years), small enough to add a run's begin to without overflow."""
 _UNITS = {"": 1, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
 
 
 def search(side: ShownRun, text: str, first: int) -> dict[str, Any]:
-    """Hits in folds of ranks from the `first` on, as many as a second allows; `next` goes on from there.
+    """Hits in folds of ranks from `first` on, as many as a second allows; `next` is where to continue.
 
-    It is the same again where a rank takes long, and is still being looked through. `text` is a part of a
+    `next` stays the same while a rank that takes long is still being searched. `text` is a part of a
     name, a node's id, or a comparison: `pg_name=1`, `comm_size>1000000`, `type=COMM_COLL`,
     `duration>2ms`, `name~^aten::mm$` (a regular expression).
     """
@@ -55,11 +56,13 @@ def search(side: ShownRun, text: str, first: int) -> dict[str, Any]:
     begun = time.monotonic()
     for fold in side.folds[first:]:
         look = partial(_looked, side, fold.first, matches)
-        found = side.answer((text, fold.first), look, begun + _LONGEST - time.monotonic())
-        if found is None:  # it is looked through meanwhile, and there when asked for again
+        fold_hits = side.answer((text, fold.first), look, begun + _LONGEST - time.monotonic())
+        if (
+            fold_hits is None
+        ):  # the search of this rank goes on; its result is there on a later request
             break
-        total += found[1]
-        hits += found[0][: MOST - len(hits)]
+        total += fold_hits[1]
+        hits += fold_hits[0][: MOST - len(hits)]
         upto += 1
         if time.monotonic() - begun > _SECONDS:
             break
@@ -67,7 +70,7 @@ def search(side: ShownRun, text: str, first: int) -> dict[str, Any]:
 
 
 def ask_again(side: ShownRun, first: int) -> dict[str, Any]:
-    """What a search gives that was not begun."""
+    """The answer of a search that was not begun: continue at `first`."""
     return _answer(side, [], 0, first)
 
 
@@ -98,10 +101,10 @@ def _matcher(text: str, side: ShownRun) -> Callable[[RankView], Mask]:
     if term := _TERM.match(text):
         return _term(term[1], term[2], term[3], side)
     low = text.lower()
-    named = _named(lambda name: low in name.lower())
+    name_matches = _named(lambda name: low in name.lower())
     if not (text.isascii() and text.isdigit() and len(text) <= 20):
-        return named
-    return lambda view: named(view) | _with_id(view, int(text))
+        return name_matches
+    return lambda view: name_matches(view) | _with_id(view, int(text))
 
 
 def _named(test: Callable[[str], Any]) -> Callable[[RankView], Mask]:
@@ -135,14 +138,14 @@ def _by_text(key: str, sign: str, value: str) -> Callable[[RankView], Mask]:
         raise ConfigError(f"texts cannot be compared with {sign}; use =, != or ~")
 
     def hits(texts: list[str]) -> Mask:
-        """RE2 takes time in proportion to the text: a search is part of a link, and not to be trusted."""
+        """Which texts match. Expressions come from links and are untrusted: RE2 takes only linear time."""
         if sign != "~":
             return np.array([t == value for t in texts] + [False])
         try:
-            found = pc.match_substring_regex(pa.array([*texts, ""], pa.string()), pattern=value)
+            matched = pc.match_substring_regex(pa.array([*texts, ""], pa.string()), pattern=value)
         except pa.ArrowInvalid as error:
             raise ConfigError(f"{value!r} is not a regular expression: {error}") from None
-        mask: Mask = found.to_numpy(zero_copy_only=False).copy()
+        mask: Mask = matched.to_numpy(zero_copy_only=False).copy()
         mask[-1] = False
         return mask
 
@@ -157,8 +160,8 @@ def _by_text(key: str, sign: str, value: str) -> Callable[[RankView], Mask]:
             codes, texts = view.texts(key)
         else:
             return np.zeros(len(view), np.bool_)
-        found: Mask = hits(texts)[codes]
-        return ~found if sign == "!=" else found
+        mask: Mask = hits(texts)[codes]
+        return ~mask if sign == "!=" else mask
 
     return matches
 
@@ -169,9 +172,9 @@ def _is_text(view: RankView, key: str) -> bool:
 
 
 def _nanos(key: str, value: str) -> int:
-    found = re.fullmatch(r"([\d.]+)\s*(|ns|us|µs|ms|s)", value)
+    match = re.fullmatch(r"([\d.]+)\s*(|ns|us|µs|ms|s)", value)
     try:
-        nanos = float(found[1]) * _UNITS[found[2]] if found else math.nan
+        nanos = float(match[1]) * _UNITS[match[2]] if match else math.nan
     except ValueError:
         nanos = math.nan
     if math.isnan(nanos):
@@ -180,20 +183,20 @@ def _nanos(key: str, value: str) -> int:
 
 
 def _compared(view: RankView, key: str, sign: str, value: str) -> Mask:
-    """Rows whose column compares so; a value of another type than the column's fits no row."""
+    """Rows whose value in a column compares so; a value of another type than the column's matches no row."""
     name = key if key in ("id", "type") else column_name(key)
     table = view.trace.table
     if name not in table.column_names:
         return np.zeros(len(view), np.bool_)
     column = table.column(name)
     try:
-        wanted = pa.scalar(value).cast(column.type)
-        return _numpy(_COMPARE[sign](column, wanted))
+        operand = pa.scalar(value).cast(column.type)
+        return _numpy(_COMPARE[sign](column, operand))
     except (pa.ArrowException, OverflowError, ValueError):
         return np.zeros(len(view), np.bool_)
 
 
 def _numpy(mask: pa.Array | pa.ChunkedArray) -> Mask:
     whole = mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
-    found: Mask = whole.fill_null(False).to_numpy(zero_copy_only=False)
-    return found
+    filled: Mask = whole.fill_null(False).to_numpy(zero_copy_only=False)
+    return filled

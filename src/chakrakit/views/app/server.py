@@ -1,4 +1,4 @@
-"""The app's addresses. Everything is read-only, and nothing in a request names a file of the user's."""
+"""The HTTP interface of the app. It is read-only, and no request can name a file of the user's."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ from chakrakit.trace.files import scratch
 from chakrakit.views.app.lod import Window
 from chakrakit.views.app.node import around, describe
 from chakrakit.views.app.search import ask_again, search
-from chakrakit.views.app.session import Session
+from chakrakit.views.app.session import AppSession
 from chakrakit.views.app.shown_run import ShownRun
 from chakrakit.views.app.window import rank_layout, rank_window
 
-# Who may talk to the server: a browser on this machine, showing the app's own page.
-#
-# A page from elsewhere can make a browser send requests to 127.0.0.1, under any name that its owner's
-# DNS gives that address. Such requests show by their Host, Origin or Sec-Fetch-Site; they get nothing.
-
+# Only the app's own page in a browser on this machine may use the server. Other pages can make a browser
+# send requests to 127.0.0.1, under any name that their owner's DNS gives that address. Their Host, Origin or
+# Sec-Fetch-Site gives such requests away, and they are refused.
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -48,8 +46,8 @@ _HEADERS = {
 _NAMES = ("127.0.0.1", "localhost")
 
 
-class Guard:
-    """Wraps an app that listens on `port`; refuses foreign requests and adds headers to all answers."""
+class RequestGuard:
+    """Wraps an app that listens on `port`: refuses other sites' requests and adds headers to answers."""
 
     def __init__(self, app: ASGIApp, port: int) -> None:
         self._app = app
@@ -57,9 +55,9 @@ class Guard:
         self._origins = {f"http://{host}" for host in self._hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answers one request."""
         if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})  # there are none: answered 403
+            await send({"type": "websocket.close", "code": 1008})  # the app has none
         if scope["type"] != "http":
             return
         why = self._refusal(scope)
@@ -73,7 +71,7 @@ class Guard:
         if headers.get("origin", next(iter(self._origins))).lower() not in self._origins:
             return "the request comes from another site"
         site = headers.get("sec-fetch-site", "none")
-        # A link to the page may stand anywhere; what the page itself asks for may not be asked by others.
+        # Any site may link to the page; only the page itself may request the rest.
         opens = scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
         if site not in ("none", "same-origin") and not opens:
             return "the request comes from another site"
@@ -92,139 +90,143 @@ def _with_headers(send: Send) -> Send:
 
 
 _MOST_BUCKETS = 8_000
+"""Parts of a window: the pixels across an 8K screen; it bounds the size of an answer."""
 _MOST_HOPS = 4
+"""Edges away from a node that its surroundings reach: columns of nodes that fit beside each other."""
 _MOST_SEARCHES = 8
-"""At once: each takes its turn in the one thread that looks through ranks."""
+"""Searches at once; all take turns in the one thread that looks through ranks."""
 _SHARED = ("report.css", "report.js")
-"""Tabs look and act like parts of the report."""
+"""Files of the report that the app uses too: its tabs show sections of the report."""
 _KINDS = {
     ".html": "text/html",
     ".css": "text/css",
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
-Answer = Callable[[Session, "Question"], Any]
+Answer = Callable[[AppSession, "Question"], Any]
 
 
 class Question:
     """The parameters of a request, checked."""
 
     def __init__(self, request: Request) -> None:
-        self._given = request.query_params
+        self._parameters = request.query_params
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A parameter as it is."""
-        found = self._given.get(name, default)
-        if found is None:
+        """A parameter as text."""
+        text = self._parameters.get(name, default)
+        if text is None:
             raise ConfigError(f"the request lacks {name!r}")
-        return found
+        return text
 
     def number(self, name: str, low: int, high: int, default: int | None = None) -> int:
         """A whole number within bounds."""
-        told = self.text(name, None if default is None else str(default))
+        text = self.text(name, None if default is None else str(default))
         try:
-            found = round(float(told)) if len(told) <= 32 else None
+            number = round(float(text)) if len(text) <= 32 else None
         except (ValueError, OverflowError):
-            found = None
-        if found is None or not low <= found < high:
-            raise ConfigError(f"{name}={told[:40]!r}: give a whole number from {low} to {high - 1}")
-        return found
+            number = None
+        if number is None or not low <= number < high:
+            raise ConfigError(f"{name}={text[:40]!r}: give a whole number from {low} to {high - 1}")
+        return number
 
     def window(self) -> Window:
-        """`from` and `to` in ns since the run's begin, `width` parts."""
+        """The window `from` … `to`, in ns since the run's begin, in `width` parts."""
         begin = self.number("from", -(2**62), 2**62)
         end = self.number("to", -(2**62), 2**62)
         if end <= begin:
             raise ConfigError(f"a window from {begin} to {end} is empty")
         return Window(begin, end, self.number("width", 1, _MOST_BUCKETS))
 
-    def side(self, session: Session) -> ShownRun:
-        """`side`: 0, or 1 for the other run."""
+    def side(self, session: AppSession) -> ShownRun:
+        """The run of `side`: 0, or 1 for the run that it is compared with."""
         return session.sides[self.number("side", 0, len(session.sides), 0)]
 
-    def place(self, session: Session) -> tuple[ShownRun, int]:
-        """`side` and `rank`."""
+    def place(self, session: AppSession) -> tuple[ShownRun, int]:
+        """The run of `side`, and `rank`."""
         side = self.side(session)
         rank = self.number("rank", 0, 2**31)
         side.key(rank)
         return side, rank
 
     def ranks(self, side: ShownRun) -> list[int]:
-        """`ranks`: numbers with commas, all of the run; what is no number is left out."""
-        told = self.text("ranks").split(",")[: len(side.run)]
-        ranks = [int(r) for r in told if r.isascii() and r.isdigit() and len(r) < 10]
+        """`ranks`: ranks of the run with commas between them; texts that are not numbers are ignored."""
+        texts = self.text("ranks").split(",")[: len(side.run)]
+        ranks = [int(r) for r in texts if r.isascii() and r.isdigit() and len(r) < 10]
         for rank in ranks:
             side.key(rank)
         return ranks
 
-    def row(self, session: Session) -> tuple[ShownRun, int, int]:
-        """`side`, `rank` and `row`."""
+    def row(self, session: AppSession) -> tuple[ShownRun, int, int]:
+        """The run of `side`, `rank` and `row`."""
         side, rank = self.place(session)
         return side, rank, self.number("row", 0, len(side.view(rank)))
 
 
-def _session(session: Session, _: Question) -> Any:
+def _session(session: AppSession, _: Question) -> Any:
     return session.summary()
 
 
-def _rank(session: Session, asked: Question) -> Any:
-    side, rank = asked.place(session)
+def _rank(session: AppSession, question: Question) -> Any:
+    side, rank = question.place(session)
     return rank_layout(side, rank)
 
 
-def _window(session: Session, asked: Question) -> Any:
-    side, rank = asked.place(session)
-    tracks = range(asked.number("first", 0, 2**31, 0), asked.number("last", 0, 2**31, 0))
-    code = session.changes(side, rank) if asked.text("paint", "") == "change" else None
-    return rank_window(side, rank, asked.window(), tracks, code)
+def _window(session: AppSession, question: Question) -> Any:
+    side, rank = question.place(session)
+    tracks = range(question.number("first", 0, 2**31, 0), question.number("last", 0, 2**31, 0))
+    code = session.changes(side, rank) if question.text("paint", "") == "change" else None
+    return rank_window(side, rank, question.window(), tracks, code)
 
 
-def _at(session: Session, asked: Question) -> Any:
-    side, rank = asked.place(session)
+def _at(session: AppSession, question: Question) -> Any:
+    side, rank = question.place(session)
     lines = side.lines(rank)
-    track = asked.number("track", 0, len(lines.tracks))
-    depth = asked.number("depth", 0, len(lines.tracks[track].depths))
-    return {"row": lines.row_at(track, depth, asked.number("time", -(2**62), 2**62))}
+    track = question.number("track", 0, len(lines.tracks))
+    depth = question.number("depth", 0, len(lines.tracks[track].depths))
+    return {"row": lines.row_at(track, depth, question.number("time", -(2**62), 2**62))}
 
 
-def _node(session: Session, asked: Question) -> Any:
-    side, rank, row = asked.row(session)
+def _node(session: AppSession, question: Question) -> Any:
+    side, rank, row = question.row(session)
     if side.is_small:
         side.findings.start()
     return describe(side, rank, row) | {"twin": session.twin(side, rank, row)}
 
 
-def _analyze(session: Session, asked: Question) -> Any:
-    asked.side(session).findings.start()
+def _analyze(session: AppSession, question: Question) -> Any:
+    question.side(session).findings.start()
     return session.progress()
 
 
-def _around(session: Session, asked: Question) -> Any:
-    return around(*asked.row(session), asked.number("hops", 1, _MOST_HOPS + 1, 2))
+def _around(session: AppSession, question: Question) -> Any:
+    return around(*question.row(session), question.number("hops", 1, _MOST_HOPS + 1, 2))
 
 
-def _search(session: Session, asked: Question) -> Any:
-    return search(asked.side(session), asked.text("text"), asked.number("first", 0, 2**31, 0))
-
-
-def _not_now(session: Session, asked: Question) -> Any:
-    return ask_again(asked.side(session), asked.number("first", 0, 2**31, 0))
-
-
-def _progress(session: Session, _: Question) -> Any:
-    return session.progress()
-
-
-def _path(session: Session, asked: Question) -> Any:
-    return session.path(
-        asked.side(session),
-        asked.number("from", -(2**62), 2**62),
-        asked.number("to", -(2**62), 2**62),
+def _search(session: AppSession, question: Question) -> Any:
+    return search(
+        question.side(session), question.text("text"), question.number("first", 0, 2**31, 0)
     )
 
 
-def _section(session: Session, asked: Question) -> Any:
-    return session.section(asked.number("side", 0, len(session.sides), 0), asked.text("name"))
+def _not_now(session: AppSession, question: Question) -> Any:
+    return ask_again(question.side(session), question.number("first", 0, 2**31, 0))
+
+
+def _progress(session: AppSession, _: Question) -> Any:
+    return session.progress()
+
+
+def _path(session: AppSession, question: Question) -> Any:
+    return session.path(
+        question.side(session),
+        question.number("from", -(2**62), 2**62),
+        question.number("to", -(2**62), 2**62),
+    )
+
+
+def _section(session: AppSession, question: Question) -> Any:
+    return session.section(question.number("side", 0, len(session.sides), 0), question.text("name"))
 
 
 _ANSWERS: dict[str, Answer] = {
@@ -241,7 +243,7 @@ _ANSWERS: dict[str, Answer] = {
 }
 
 
-def app(session: Session, port: int) -> Guard:
+def app(session: AppSession, port: int) -> RequestGuard:
     """The web app on a session, for a server that listens on this port of 127.0.0.1."""
     routes = [
         Route("/", _static("index.html")),
@@ -250,7 +252,7 @@ def app(session: Session, port: int) -> Guard:
         Route("/api/search", _searching(session)),
         Route("/api/perfetto", _perfetto(session)),
     ]
-    return Guard(Starlette(routes=routes), port)
+    return RequestGuard(Starlette(routes=routes), port)
 
 
 def static_files() -> list[str]:
@@ -269,19 +271,19 @@ def _static(name: str) -> Callable[[Request], Response]:
     return answer
 
 
-def _json(session: Session, answer: Answer) -> Callable[[Request], Response]:
+def _json(session: AppSession, answer: Answer) -> Callable[[Request], Response]:
     def respond(request: Request) -> Response:
         try:
-            found, status = answer(session, Question(request)), 200
+            content, status = answer(session, Question(request)), 200
         except ChakraError as error:
-            found, status = {"error": str(error)}, 400
-        return Response(msgspec.json.encode(found), status, media_type="application/json")
+            content, status = {"error": str(error)}, 400
+        return Response(msgspec.json.encode(content), status, media_type="application/json")
 
     return respond
 
 
-def _searching(session: Session) -> Callable[[Request], Awaitable[Response]]:
-    """Searches have threads of their own, and so never wait for others; one too many is told to ask again."""
+def _searching(session: AppSession) -> Callable[[Request], Awaitable[Response]]:
+    """Answers searches in a pool of threads, so that nothing else waits; if all are busy, says so."""
     threads = ThreadPoolExecutor(_MOST_SEARCHES)
     running = 0
     begin, refuse = _json(session, _search), _json(session, _not_now)
@@ -299,8 +301,8 @@ def _searching(session: Session) -> Callable[[Request], Awaitable[Response]]:
     return respond
 
 
-def _perfetto(session: Session) -> Callable[[Request], Response]:
-    """The window and the ranks in it as a file for Perfetto; one at a time, since they may be large."""
+def _perfetto(session: AppSession) -> Callable[[Request], Response]:
+    """Answers with a window as a file for Perfetto; one at a time, because files may be large."""
     writing = threading.Lock()
 
     def respond(request: Request) -> Response:
@@ -317,9 +319,9 @@ def _perfetto(session: Session) -> Callable[[Request], Response]:
     return respond
 
 
-def _window_file(session: Session, asked: Question) -> bytes:
-    side = asked.side(session)
-    ranks, window = asked.ranks(side), asked.window()
+def _window_file(session: AppSession, question: Question) -> bytes:
+    side = question.side(session)
+    ranks, window = question.ranks(side), question.window()
     with scratch("chakra-view") as folder:
         file = folder / "window.pftrace"
         session.write_window(side, ranks, window, file)

@@ -1,4 +1,4 @@
-"""What the app was started with: one run, or two that are compared."""
+"""The state of the app: one run, or two that are compared."""
 
 from __future__ import annotations
 
@@ -32,18 +32,20 @@ from chakrakit.views.report import SECTIONS, comparison_section
 from chakrakit.views.timeline import TimelineOptions, write_timeline
 
 _PAIRS = 64
+"""Ranks whose rows stay paired with the other run's: those on a screen, at 9 bytes a row and side."""
 _PATH_SHOWN = 300
+"""Segments of the critical path that an answer lists; the page shows them as a table."""
 _CHANGES = [change.name.lower() for change in RowChange]
 _COMPARISON = "Comparison"
 _ONLY_OF: dict[str, Callable[[Run], bool]] = {
     "Serving": is_served,
     "Storage": lambda run: "storage" in run.counters,
 }
-"""Tabs that only some runs have."""
+"""Tabs that only some runs have, and the test for it."""
 
 
-class Session:
-    """One or two sides; everything is made when it is first asked for, and kept."""
+class AppSession:
+    """One or two runs (sides); everything is computed when it is first requested, and kept."""
 
     def __init__(self, sides: list[ShownRun]) -> None:
         self.sides = sides
@@ -51,7 +53,7 @@ class Session:
         self._comparison: Comparison | None = None
 
     def summary(self) -> dict[str, Any]:
-        """What the page needs before anything is read."""
+        """What the page needs first; no rank is read for it."""
         return {
             "sides": [_side_summary(side) for side in self.sides],
             "kinds": [{"name": n, "color": charts.color(n)} for n in KIND_NAMES.values()],
@@ -61,7 +63,7 @@ class Session:
         }
 
     def _sections(self) -> list[str]:
-        """Those that at least one of these runs has."""
+        """The tabs that at least one of the runs has."""
         runs = [side.run for side in self.sides]
         return [n for n in SECTIONS if n not in _ONLY_OF or any(map(_ONLY_OF[n], runs))]
 
@@ -73,7 +75,7 @@ class Session:
     # --- two runs -------------------------------------------------------------------------------
 
     def _paired(self, rank: int) -> tuple[Paired, Paired] | None:
-        """The rows of a rank on both sides; None where only one has it."""
+        """The rows of a rank paired with the other run's; None if only one run has the rank."""
         if not self.is_pair or any(rank not in side.run.bindings for side in self.sides):
             return None
         a, b = self.sides
@@ -81,49 +83,49 @@ class Session:
         return self._pairs.get(key, lambda: pair(a.view(rank), b.view(rank)))
 
     def changes(self, side: ShownRun, rank: int) -> I8:
-        """One RowChange for each row of this side's rank."""
-        found = self._paired(rank)
-        if found is None:
+        """The RowChange of each row of this run's rank."""
+        paired = self._paired(rank)
+        if paired is None:
             return np.full(len(side.view(rank)), RowChange.ALONE, np.int8)
-        return found[self.sides.index(side)].change
+        return paired[self.sides.index(side)].change
 
     def twin(self, side: ShownRun, rank: int, row: int) -> dict[str, Any] | None:
-        """The same row on the other side."""
-        found = self._paired(rank)
-        if found is None:
+        """The twin of a row in the other run, and how it changed; None if only one run has the rank."""
+        paired = self._paired(rank)
+        if paired is None:
             return None
         number = self.sides.index(side)
-        other, mine = 1 - number, found[number]
+        other_side, mine = 1 - number, paired[number]
         change = RowChange(int(mine.change[row]))
-        what = change.name.lower()
+        change_name = change.name.lower()
         if change is RowChange.ALONE:
-            what = "added" if number else "removed"
+            change_name = "added" if number else "removed"
         twin = int(mine.twin[row])
-        node = brief(self.sides[other], rank, twin) if twin >= 0 else None
-        return {"side": other, "change": what, "node": node}
+        node = brief(self.sides[other_side], rank, twin) if twin >= 0 else None
+        return {"side": other_side, "change": change_name, "node": node}
 
     # --- analysis -------------------------------------------------------------------------------
 
     def progress(self) -> list[dict[str, Any]]:
-        """How far each side's analysis is; asking does not start one."""
+        """The progress of each run's analysis; does not start one."""
         return [
             {"state": f.state, "done": f.done, "total": f.total, "error": f.error}
             for f in (side.findings for side in self.sides)
         ]
 
     def path(self, side: ShownRun, begin: int, end: int) -> dict[str, Any]:
-        """The critical path's longest segments in a stretch of time, in order; starts the analysis."""
+        """The longest segments of the critical path between two times, in order; starts the analysis."""
         side.findings.start()
-        found = side.findings.found
-        if found is None:
+        analyzed = side.findings.analyzed
+        if analyzed is None:
             return {"state": side.findings.state, "error": side.findings.error}
-        path, origin = found.analysis.critical_path, side.origin
-        shown, count = found.longest(begin + origin, end + origin, _PATH_SHOWN)
+        path, origin = analyzed.analysis.critical_path, side.origin
+        segments, count = analyzed.longest(begin + origin, end + origin, _PATH_SHOWN)
         return {
             "state": "done",
             "length": path.length_ns,
             "changes": path.rank_changes,
-            "whats": found.whats,
+            "whats": analyzed.whats,
             "attribution": list(path.attribution.items()),
             "count": count,
             "segments": [
@@ -135,20 +137,22 @@ class Session:
                     "start": s.start_ns - origin,
                     "length": s.end_ns - s.start_ns,
                 }
-                for s in shown
+                for s in segments
             ],
         }
 
     def section(self, number: int, name: str) -> dict[str, Any]:
-        """A tab as markup, every name in it escaped; starts the analysis."""
+        """The content of a tab as HTML, with all names escaped; starts the analyses that it needs."""
         if name not in SECTIONS and not (name == _COMPARISON and self.is_pair):
             raise ConfigError(f"no tab {name!r}; there are {', '.join(SECTIONS)}")
-        wanted = self.sides if name == _COMPARISON else [self.sides[number]]
-        for side in wanted:
+        needed_sides = self.sides if name == _COMPARISON else [self.sides[number]]
+        for side in needed_sides:
             side.findings.start()
-        analyses = [side.findings.found.analysis for side in wanted if side.findings.found]
-        if len(analyses) < len(wanted):
-            waiting = next(side.findings for side in wanted if not side.findings.found)
+        analyses = [
+            side.findings.analyzed.analysis for side in needed_sides if side.findings.analyzed
+        ]
+        if len(analyses) < len(needed_sides):
+            waiting = next(side.findings for side in needed_sides if not side.findings.analyzed)
             return {"state": waiting.state, "error": waiting.error}
         markup = (
             comparison_section(self._compared(*analyses))
@@ -165,7 +169,7 @@ class Session:
     # --- files ----------------------------------------------------------------------------------
 
     def write_window(self, side: ShownRun, ranks: list[int], window: Window, file: Path) -> None:
-        """These ranks' timeline in this stretch, for Perfetto."""
+        """Writes the timeline of these ranks in this window as a file for Perfetto."""
         if not ranks:
             raise ConfigError("no ranks are shown")
         run = side.run.select_ranks(ranks)

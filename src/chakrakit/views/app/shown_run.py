@@ -1,4 +1,4 @@
-"""One run as the app shows it: ranks that do the same folded, everything else read when it is asked for."""
+"""One run as the app shows it: equal ranks are folded into one, and ranks are read on request."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from typing import Any, Generic, TypeVar
 from chakrakit.errors import ChakraError, TraceError
 from chakrakit.insight.rank import RankView, rank_view
 from chakrakit.trace.sets import Run
-from chakrakit.views.app.findings import Findings
+from chakrakit.views.app.findings import BackgroundAnalysis
 from chakrakit.views.app.rank_lines import RankLines, lines_of
-
-# One thread that does what it is given, in order; the program does not wait for it at its end.
-
 
 Value = TypeVar("Value")
 
 
-class Worker:
-    """Begins with the first task. A pool's threads would be waited for when the server is stopped."""
+class TaskThread:
+    """One thread that runs tasks in order; it starts with the first one.
+
+    Unlike a pool's threads, it does not delay the end of the program.
+    """
 
     def __init__(self) -> None:
         self._tasks: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
@@ -33,7 +33,7 @@ class Worker:
         self._thread: threading.Thread | None = None
 
     def submit(self, task: Callable[[], Value]) -> Future[Value]:
-        """What the task will give; it can be cancelled until it is begun."""
+        """Queues a task and returns its future, which can be cancelled until the task begins."""
         future: Future[Value] = Future()
         self._tasks.put((future, task))
         with self._lock:
@@ -53,82 +53,88 @@ class Worker:
 
 
 _LINES_BYTES = 3 << 30
+"""Memory for ranks ready to be drawn: 67 million rows at 48 bytes; those used longest ago are made anew."""
 _VIEWS = 4
+"""Ranks whose whole tables stay in memory, which are far larger than what is drawn of them."""
 _ANSWERS = 256
+"""Searches of one rank that are remembered, so that asking for the next hits does not search again."""
 _SMALL = 2_000_000
+"""Rows up to which an analysis takes seconds, and is begun without being asked for."""
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Ranks with the same program and times."""
+    """Ranks with the same program and times, drawn as one."""
 
     first: int
     ranks: tuple[int, ...]
 
 
 class Recent(Generic[Value]):
-    """The values used last, up to a total size.
+    """A cache of the values used last, up to a total size.
 
-    One value is made at a time (`making`), each once; what is there is given out meanwhile.
+    Values are made one at a time, under the lock `making`; meanwhile, those in the cache can be read.
     """
 
     def __init__(
         self, making: threading.RLock, room: int, size: Callable[[Value], int] = lambda _: 1
     ) -> None:
         self._making, self._room, self._size = making, room, size
-        self._held: OrderedDict[Hashable, Value] = OrderedDict()
+        self._values: OrderedDict[Hashable, Value] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """The value of a key, made if it is not there."""
-        found = self._known(key)
-        if found is not None:
-            return found
+        """The value of a key, made if it is not in the cache."""
+        value = self._lookup(key)
+        if value is not None:
+            return value
         with self._making:
-            found = self._known(key)
-            if found is None:
-                found = make()
-                self._hold(key, found)
-            return found
+            value = self._lookup(key)
+            if value is None:
+                value = make()
+                self._store(key, value)
+            return value
 
     def forget(self, key: Hashable) -> None:
-        """A value is made anew when it is asked for again."""
+        """Removes a value; it will be made again when it is next needed."""
         with self._lock:
-            self._held.pop(key, None)
+            self._values.pop(key, None)
 
-    def _known(self, key: Hashable) -> Value | None:
+    def _lookup(self, key: Hashable) -> Value | None:
         with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-            return self._held.get(key)
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
 
-    def _hold(self, key: Hashable, value: Value) -> None:
+    def _store(self, key: Hashable, value: Value) -> None:
         with self._lock:
-            self._held[key] = value
-            while len(self._held) > 1 and sum(map(self._size, self._held.values())) > self._room:
-                self._held.popitem(last=False)
+            self._values[key] = value
+            while (
+                len(self._values) > 1 and sum(map(self._size, self._values.values())) > self._room
+            ):
+                self._values.popitem(last=False)
 
 
 class ShownRun:
-    """A run and its name. Times it gives out are ns since `origin`, so that they fit any reader."""
+    """A run and its name. Times are sent as ns since `origin`, so that they stay exact in JavaScript."""
 
     def __init__(self, run: Run, name: str, notes: list[str]) -> None:
         self.run, self.name, self.notes = run, name, notes
-        self.findings = Findings(run)
-        # Bodies are read one at a time: the set that reads them is not made for threads.
+        self.findings = BackgroundAnalysis(run)
+        # Bodies are read one at a time, because a TraceSet is not safe for threads.
         making = threading.RLock()
         self._lines: Recent[RankLines] = Recent(making, _LINES_BYTES, lambda lines: lines.bytes)
         self._views: Recent[RankView] = Recent(making, _VIEWS)
         self._answers: Recent[Future[Any]] = Recent(threading.RLock(), _ANSWERS)
-        self._worker = Worker()
+        self._worker = TaskThread()
 
     @cached_property
     def folds(self) -> list[Fold]:
-        """Ranks by what they do, in order of the first of each."""
+        """The ranks folded by what they do, in order of the first rank of each fold."""
         return [Fold(ranks[0], ranks) for ranks in self.run.folds]
 
     def alike(self, rank: int) -> tuple[int, ...]:
-        """All ranks that do what this one does."""
+        """All ranks with the program and times of this one."""
         return self._fold_of[self.key(rank)].ranks
 
     @cached_property
@@ -136,53 +142,53 @@ class ShownRun:
         return {self.key(fold.first): fold for fold in self.folds}
 
     def key(self, rank: int) -> Hashable:
-        """What is equal for ranks that look the same."""
+        """A key that is equal for ranks with the same program and times."""
         if rank not in self.run.bindings:
             raise TraceError(f"no rank {rank} in {self.name}")
         return self.run.likeness(rank)
 
     @cached_property
     def origin(self) -> int:
-        """When the run begins; where times are in the bodies, when its first rank does."""
+        """When the run begins; where times are in the traces, when its first rank begins."""
         if self.run.times is not None:
             return self.run.span_ns[0]
         return self.view(self.run.ranks[0]).span[0] if len(self.run) else 0
 
     def view(self, rank: int) -> RankView:
-        """A rank's rows, with its own groups and peers."""
+        """The view of a rank, with its own groups and peers."""
         return self._views.get(rank, lambda: rank_view(self.run, rank))
 
     def answer(self, key: Hashable, ask: Callable[[], Value], seconds: float) -> Value | None:
-        """What `ask` gives, found in a thread of its own; None if that takes longer than this.
+        """The result of `ask`, which runs in the worker thread; None if that takes longer than `seconds`.
 
-        What was begun goes on, and is there when it is asked for again; what was not is forgotten, so that
-        what nobody waits for any more does not pile up.
+        A task that has begun goes on, and its result is there on a later request. One that has not begun is
+        dropped, so that abandoned requests do not pile up.
         """
-        found: Future[Value] = self._answers.get(key, lambda: self._worker.submit(ask))
+        future: Future[Value] = self._answers.get(key, lambda: self._worker.submit(ask))
         try:
-            return found.result(max(seconds, 0.0))
+            return future.result(max(seconds, 0.0))
         except TimeoutError:
-            if found.cancel():
+            if future.cancel():
                 self._answers.forget(key)
-        except CancelledError:  # by another request for the same
+        except CancelledError:  # another request for the same key cancelled it
             pass
         return None
 
     @property
     def is_small(self) -> bool:
-        """Whether an analysis takes seconds, by what the first rank has."""
+        """Whether an analysis takes only seconds, judged by the size of the first rank."""
         return self.lines(self.run.ranks[0]).nodes * len(self.folds) <= _SMALL
 
     def warm(self) -> None:
-        """Reads the first rank in a thread of its own: it will be asked for first."""
+        """Reads the first rank in the background, because it is requested first."""
         if len(self.run):
             threading.Thread(target=self._warm, daemon=True).start()
 
     def _warm(self) -> None:
-        # Whoever asks for the rank is told what is wrong with it.
+        # A request for the rank will report the error.
         with contextlib.suppress(ChakraError):
             self.lines(self.run.ranks[0])
 
     def lines(self, rank: int) -> RankLines:
-        """A rank's tracks."""
+        """The lines of a rank."""
         return self._lines.get(self.key(rank), lambda: lines_of(self.view(rank), self.origin))

@@ -1,4 +1,4 @@
-"""What the browser draws of one rank in a stretch of time."""
+"""What the browser draws of one rank in a window of time."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from chakrakit.arrays import I8, I32, I64
-from chakrakit.views.app.findings import Found
-from chakrakit.views.app.lod import Line, Window
+from chakrakit.views.app.findings import AnalyzedRun
+from chakrakit.views.app.lod import SliceLine, Window
 from chakrakit.views.app.rank_lines import RankLines
 from chakrakit.views.app.shown_run import ShownRun
 
-_FULL = 255
-"""Shares are sent as whole numbers up to this."""
+_WHOLE_SHARE = 255
+"""Shares are sent as whole numbers from 0 to this: one byte, as finely as a screen shows shades."""
 
 
 def rank_layout(side: ShownRun, rank: int) -> dict[str, Any]:
-    """What a rank has: its tracks and how deep they are; and who does the same."""
+    """The tracks of a rank and their depths, and the ranks that do the same."""
     lines = side.lines(rank)
     return {
         "ranks": side.alike(rank),
@@ -36,13 +36,13 @@ def rank_window(
 ) -> dict[str, Any]:
     """The strip of a rank, the lines of some of its tracks, and the critical path once it is known.
 
-    Times are ns since the window's begin. `code` says what rows count as instead of their kinds.
+    Times are ns since the window's begin. `code` is the class of each row; None takes the rows' kinds.
     """
     lines = side.lines(rank)
-    found = side.findings.found
+    analyzed = side.findings.analyzed
     names = _Names(lines)
     drawn = [
-        _line(_coded(line, code), window, names, found, rank) | {"track": t, "depth": d}
+        _line(_coded(line, code), window, names, analyzed, rank) | {"track": t, "depth": d}
         for t in range(tracks.start, min(tracks.stop, len(lines.tracks)))
         for d, line in enumerate(lines.tracks[t].depths)
     ]
@@ -52,16 +52,16 @@ def rank_window(
         "strip": [_shares(busy, np.diff(window.borders)) for busy in lines.busy(window)],
         "lines": drawn,
         "names": names.texts,
-        "path": _path(side, rank, window, found) if found else None,
+        "path": _path(side, rank, window, analyzed) if analyzed else None,
     }
 
 
-def _coded(line: Line, code: I8 | None) -> Line:
-    return line if code is None else Line(line.start, line.end, line.row, code[line.row])
+def _coded(line: SliceLine, code: I8 | None) -> SliceLine:
+    return line if code is None else SliceLine(line.start, line.end, line.row, code[line.row])
 
 
 class _Names:
-    """The names an answer needs, numbered as they come."""
+    """The names that an answer needs, numbered in order of first use."""
 
     def __init__(self, lines: RankLines) -> None:
         self._lines = lines
@@ -69,7 +69,7 @@ class _Names:
         self.texts: list[str] = []
 
     def of(self, rows: I32) -> list[int]:
-        """Numbers in `texts`."""
+        """The names of these rows as indices into `texts`."""
         codes = self._lines.names[0][rows].tolist()
         for code in codes:
             if code not in self._number:
@@ -79,41 +79,43 @@ class _Names:
 
 
 def _line(
-    line: Line, window: Window, names: _Names, found: Found | None, rank: int
+    line: SliceLine, window: Window, names: _Names, analyzed: AnalyzedRun | None, rank: int
 ) -> dict[str, Any]:
-    shown = line.window(window)
-    rows = line.row[shown.at]
+    detail = line.window(window)
+    rows = line.row[detail.at]
     return {
-        "start": (line.start[shown.at] - window.begin).tolist(),
-        "length": (line.end[shown.at] - line.start[shown.at]).tolist(),
+        "start": (line.start[detail.at] - window.begin).tolist(),
+        "length": (line.end[detail.at] - line.start[detail.at]).tolist(),
         "row": rows.tolist(),
-        "code": line.code[shown.at].tolist(),
+        "code": line.code[detail.at].tolist(),
         "name": names.of(rows),
-        "path": found.on_path(rank, rows).tolist() if found else [],
-        "bucket": shown.bucket.tolist(),
-        "share": _shares(shown.busy, np.diff(window.borders)[shown.bucket]),
-        "most": shown.code.tolist(),
-        "count": shown.count.tolist(),
+        "path": analyzed.on_path(rank, rows).tolist() if analyzed else [],
+        "bucket": detail.bucket.tolist(),
+        "share": _shares(detail.busy, np.diff(window.borders)[detail.bucket]),
+        "most": detail.code.tolist(),
+        "count": detail.count.tolist(),
     }
 
 
 def _shares(busy: I64, length: I64) -> list[int]:
-    """Of each part's length; never 0 for what is there."""
-    share = np.ceil(np.minimum(busy / np.maximum(length, 1), 1) * _FULL)
+    """The busy share of each part, from 0 to _WHOLE_SHARE; above 0 if it is busy at all."""
+    share = np.ceil(np.minimum(busy / np.maximum(length, 1), 1) * _WHOLE_SHARE)
     shares: list[int] = share.astype(np.int64).tolist()
     return shares
 
 
-def _path(side: ShownRun, rank: int, window: Window, found: Found) -> dict[str, Any] | None:
-    line = found.path(rank)
+def _path(
+    side: ShownRun, rank: int, window: Window, analyzed: AnalyzedRun
+) -> dict[str, Any] | None:
+    line = analyzed.path(rank)
     if line is None:
         return None
-    there = Window(window.begin + side.origin, window.end + side.origin, window.buckets)
-    shown = line.window(there)
+    run_window = Window(window.begin + side.origin, window.end + side.origin, window.buckets)
+    detail = line.window(run_window)
     return {
-        "start": (line.start[shown.at] - there.begin).tolist(),
-        "length": (line.end[shown.at] - line.start[shown.at]).tolist(),
-        "code": line.code[shown.at].tolist(),
-        "bucket": shown.bucket.tolist(),
-        "most": shown.code.tolist(),
+        "start": (line.start[detail.at] - run_window.begin).tolist(),
+        "length": (line.end[detail.at] - line.start[detail.at]).tolist(),
+        "code": line.code[detail.at].tolist(),
+        "bucket": detail.bucket.tolist(),
+        "most": detail.code.tolist(),
     }

@@ -1,4 +1,4 @@
-"""Whether a workload can be: what is wrong, why, and what would fit."""
+"""Whether a workload is feasible: what is wrong, why, and which values would fit; limits on its numbers."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ from chakrakit.workloads.description.description import (
 )
 from chakrakit.workloads.description.schedules import SCHEDULES
 
-# How large the numbers of a workload may be, so that what is made of them fits memory and 64 bits.
-
+# --- limits, so that what is generated fits memory and 64 bits ----------------------------------
 
 MOST_RANKS = 1 << 20
+"""Every rank has a binding in memory, so that a mistyped number must not fill it."""
 MOST_LAYERS = 1 << 14
+"""A hundred times the layers of the deepest built-in model (128): a larger number is a mistake."""
 MOST_PASSES = 1 << 18
-"""Layers times passes of the model, forward and backward: each is about twenty nodes."""
+"""Layers × passes of the model, forward and backward; each is about twenty nodes, so this is 5 million
+nodes."""
 _ENDS = 2
-"""Embedding and head, which make a pass of few layers longer."""
+"""Embedding and head count as two more layers, which matters for models of few layers."""
 _LARGEST = 1 << 40
-"""Of any number of a model, which is a count or a size."""
+"""The largest number in a model or step, a trillion; products of a few of them are checked separately."""
 _MOST_OPERATIONS = 1 << 62
-"""Of one pass, in 64 bits."""
+"""Operations of one pass must fit a signed 64-bit number, with a factor of two to spare."""
 _POSITIVE = {
     "layers", "hidden", "heads", "kv_heads", "head_dim", "vocab", "ffn", "image", "patch", "width",
     "height", "frames", "channels", "out_channels", "dim", "tables", "expert_ffn", "shared_ffn",
@@ -40,7 +42,7 @@ _POSITIVE = {
 
 
 def out_of_bounds(w: Workload) -> Iterator[str]:
-    """Everything that is too small or too large to be looked at further."""
+    """Yields a sentence for every number that is too small or too large for the other checks."""
     yield from _numbers(w.model)
     yield from _numbers(w.step)
     yield from _degrees(w.plan)
@@ -56,7 +58,7 @@ def out_of_bounds(w: Workload) -> Iterator[str]:
 
 
 def too_much(w: Workload) -> Iterator[str]:
-    """What would be too many nodes or operations, where every number by itself may be."""
+    """Yields a sentence for too many nodes or operations, where each number by itself is allowed."""
     layers, passes = getattr(w.model, "layers", 1), _passes(w.plan, w.step)
     ways = 2 if w.step.kind == "train" else 1
     if (layers + _ENDS) * passes * ways > MOST_PASSES:
@@ -75,14 +77,14 @@ def too_much(w: Workload) -> Iterator[str]:
 def _numbers(part: Model | Step) -> Iterator[str]:
     for name in part.__struct_fields__:
         value = getattr(part, name)
-        for one in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(one, float) and not abs(one) < _LARGEST:
-                yield f"{name} is {one}; it must be a number below {_LARGEST:,}"
-            if not isinstance(one, int):
+        for number in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(number, float) and not abs(number) < _LARGEST:
+                yield f"{name} is {number}; it must be a number below {_LARGEST:,}"
+            if not isinstance(number, int):
                 continue
             least = 1 if name in _POSITIVE else 0
-            if not least <= one <= _LARGEST:
-                yield f"{name} is {one:,}; it must be {least} or more, and at most {_LARGEST:,}"
+            if not least <= number <= _LARGEST:
+                yield f"{name} is {number:,}; it must be {least} or more, and at most {_LARGEST:,}"
 
 
 def _degrees(plan: Plan) -> Iterator[str]:
@@ -121,11 +123,11 @@ def _operations(model: Model, step: Step) -> int:
 
 
 _TRIED = 10_000
-"""Degrees looked at for a hint."""
+"""The highest degree tried for a hint; real plans have degrees up to a few thousand."""
 
 
 def check(workload: Workload) -> None:
-    """Raises a ConfigError that lists everything that cannot be."""
+    """Raises a ConfigError that lists everything that is infeasible."""
     problems = list(_problems(workload))
     if problems:
         more = f" (and {len(problems) - 1} more: {'; '.join(problems[1:])})" if problems[1:] else ""
@@ -159,8 +161,8 @@ def _ints(part: Plan | Step, names: Iterable[str]) -> dict[str, int]:
 def _fitting(limit: int, *numbers: int) -> str:
     """The degrees up to a limit that divide all numbers."""
     tried = range(1, min(limit, _TRIED) + 1)
-    found = [str(d) for d in tried if all(n % d == 0 for n in numbers)]
-    return ", ".join(found[:12]) + (", …" if len(found) > 12 else "")
+    divisors = [str(d) for d in tried if all(n % d == 0 for n in numbers)]
+    return ", ".join(divisors[:12]) + (", …" if len(divisors) > 12 else "")
 
 
 def _order(plan: Plan) -> Iterator[str]:
@@ -174,10 +176,10 @@ def _batches(plan: Plan, step: Step) -> Iterator[str]:
     if step.kind == "train" and step.global_batch % each:
         low = max(step.global_batch // each, 1) * each
         share, rest = divmod(step.global_batch, plan.dp)
-        other = f", or micro_batch {_fitting(share, share)}" if share and not rest else ""
+        alternative = f", or micro_batch {_fitting(share, share)}" if share and not rest else ""
         yield (
             f"global_batch {step.global_batch} is not a multiple of dp × micro_batch = {plan.dp} × "
-            f"{step.micro_batch}; use global_batch {low} or {low + each}{other}"
+            f"{step.micro_batch}; use global_batch {low} or {low + each}{alternative}"
         )
 
 
@@ -191,11 +193,11 @@ def _heads(model: Model, plan: Plan) -> Iterator[str]:
     if isinstance(model, Decoder) and not model.kv_lora:
         counts["kv_heads"] = model.kv_heads or model.heads
     cut = plan.tp * (plan.cp if plan.context == "ulysses" else 1)
-    what = f"tp × cp (ulysses) {plan.tp} × {plan.cp}" if cut > plan.tp else f"tp {plan.tp}"
+    degree = f"tp × cp (ulysses) {plan.tp} × {plan.cp}" if cut > plan.tp else f"tp {plan.tp}"
     for name, count in counts.items():
         if count % cut:
             fits = _fitting(count, *counts.values())
-            yield f"{what} does not divide {model.name}'s {count} {name}; use {fits}"
+            yield f"{degree} does not divide {model.name}'s {count} {name}; use {fits}"
     ffn = model.ffn or 4 * model.hidden
     if ffn % plan.tp or model.hidden % plan.tp:
         yield f"tp {plan.tp} does not divide hidden {model.hidden} and ffn {ffn}; use " + _fitting(
@@ -243,7 +245,7 @@ def _experts(model: Model, plan: Plan) -> Iterator[str]:
 def _layers(model: Model, plan: Plan) -> Iterator[str]:
     layers = getattr(model, "layers", 1)
     if plan.schedule not in SCHEDULES and not plan.tasks:
-        yield f"no schedule {plan.schedule!r}; there are {', '.join(SCHEDULES)}, or give own tasks"
+        yield f"no schedule {plan.schedule!r}; there are {', '.join(SCHEDULES)}, or give tasks of your own"
         return
     if plan.tasks and len(plan.tasks) != plan.pp:
         yield f"tasks are for {len(plan.tasks)} stages and pp is {plan.pp}; give one list per stage"

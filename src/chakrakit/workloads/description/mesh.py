@@ -37,15 +37,15 @@ class Mesh:
     def coordinates(self) -> dict[str, I64]:
         """For each axis, the coordinate of every rank."""
         rest = np.arange(self.size)
-        found: dict[str, I64] = {}
+        coordinates: dict[str, I64] = {}
         for axis in self.plan.order.split("-"):
             if axis != "ep":  # nested in dp × cp, wherever the order names it
                 degree = getattr(self.plan, axis)
-                found[axis], rest = rest % degree, rest // degree
-        data = found["dp"] * self.plan.cp + found["cp"]
+                coordinates[axis], rest = rest % degree, rest // degree
+        data = coordinates["dp"] * self.plan.cp + coordinates["cp"]
         shard = self.plan.shard or self.plan.dp * self.plan.cp
         return {
-            **found,
+            **coordinates,
             "data": data,
             "ep": data % self.plan.ep,
             "edp": data // self.plan.ep,
@@ -58,7 +58,7 @@ class Mesh:
         return len(self._groups(role)[1][0])
 
     def group_of(self, role: str) -> I64:
-        """For every rank the number of its group of this role; -1 for ranks in none."""
+        """Returns for every rank the number of its group of this role; -1 for ranks in none."""
         return self._groups(role)[0]
 
     def members(self, role: str) -> list[list[int]]:
@@ -67,11 +67,11 @@ class Mesh:
 
     def _groups(self, role: str) -> tuple[I64, list[list[int]]]:
         if role not in self._cache:
-            self._cache[role] = self._made(role)
-        found: tuple[I64, list[list[int]]] = self._cache[role]
-        return found
+            self._cache[role] = self._ranks_by_group(role)
+        groups: tuple[I64, list[list[int]]] = self._cache[role]
+        return groups
 
-    def _made(self, role: str) -> tuple[I64, list[list[int]]]:
+    def _ranks_by_group(self, role: str) -> tuple[I64, list[list[int]]]:
         key = self._key(role)
         inside = np.flatnonzero(key >= 0)
         _, number = np.unique(key[inside], return_inverse=True)
@@ -83,7 +83,7 @@ class Mesh:
         return group, [ranks[a:b] for a, b in itertools.pairwise(bounds)]
 
     def _key(self, role: str) -> I64:
-        """A number that ranks of one group share and others do not; -1 for ranks in no group."""
+        """Returns a number that the ranks of one group share; -1 for ranks in no group."""
         c, plan = self.coordinates, self.plan
         if role == "world":
             return np.zeros(self.size, np.int64)
@@ -92,8 +92,8 @@ class Mesh:
         site = c["pp"] * plan.tp + c["tp"]
         width = plan.dp * plan.cp
         if role == "embedding":
-            held = np.isin(c["pp"], self.ends)
-            return np.where(held, c["data"] * plan.tp + c["tp"], -1)
+            at_ends = np.isin(c["pp"], self.ends)
+            return np.where(at_ends, c["data"] * plan.tp + c["tp"], -1)
         if role in ("copy", "copy_edp"):
             pair = np.minimum(c["pp"], plan.pp - 1 - c["pp"]) * plan.tp + c["tp"]
             return pair if role == "copy" else pair * plan.ep + c["ep"]
@@ -109,8 +109,8 @@ class Mesh:
         return inner[role]
 
     def _place(self, role: str) -> I64:
-        """The order within a group."""
-        own = {
+        """Returns the key by which ranks are ordered within a group."""
+        axis_of_role = {
             "tp": "tp",
             "cp": "cp",
             "ep": "ep",
@@ -119,14 +119,16 @@ class Mesh:
             "shard": "shard",
             "replica": "replica",
         }
-        return self.coordinates[own[role]] if role in own else np.arange(self.size)
+        return (
+            self.coordinates[axis_of_role[role]] if role in axis_of_role else np.arange(self.size)
+        )
 
     def ranks_at(self, stage: int) -> I64:
         """The ranks of a pipeline stage, lowest first."""
         return np.flatnonzero(self.coordinates["pp"] == stage)
 
     def peers(self, ranks: I64, role: str) -> I64:
-        """For each rank its peer: `pp:STAGE`, `cp_next`, `cp_prev`, or `rank:N` wherever that is."""
+        """Returns each rank's peer: `pp:STAGE`, `cp_next`, `cp_prev`, or rank N for `rank:N`."""
         if role.startswith("rank:"):
             return np.full(len(ranks), int(role[5:]))
         c = {axis: self.coordinates[axis][ranks].copy() for axis in ("tp", "cp", "dp", "pp")}

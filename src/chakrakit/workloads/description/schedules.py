@@ -108,7 +108,7 @@ def interleaved(stages: int, batches: int, chunks: int = 2) -> PipelineSchedule:
 
 
 def zb_h1(stages: int, batches: int, chunks: int = 1) -> PipelineSchedule:
-    """1F1B with the weights' gradients put off: later stages longer, so that all hold as much."""
+    """1F1B with delayed gradients of weights, longest on the last stages, so that all use as much memory."""
 
     def stage(s: int) -> Iterator[PipelineTask]:
         ahead, behind = min(batches, stages - s - 1), 0
@@ -148,7 +148,7 @@ def _spelled(steps: Sequence[str], first: tuple[int, int] = (0, 0)) -> Iterator[
 
 
 def zb_v(stages: int, batches: int, chunks: int = 2) -> PipelineSchedule:
-    """Two chunks per stage, the second on the way back, and weights' gradients wherever there is room."""
+    """Two chunks per stage, the second on the way back; gradients of weights fill idle time."""
     filled = max(batches, 2 * stages - 1)
 
     def stage(s: int) -> Iterator[PipelineTask]:
@@ -165,7 +165,7 @@ def zb_v(stages: int, batches: int, chunks: int = 2) -> PipelineSchedule:
 
 
 def dualpipe(stages: int, batches: int, chunks: int = 2) -> PipelineSchedule:
-    """Micro-batches enter at both ends; every stage holds two pieces, and the model is there twice."""
+    """Micro-batches enter at both ends; every stage holds two pieces, so two copies of the model exist."""
     if stages % 2 or batches % 2 or batches < 2 * stages:
         even = stages + stages % 2
         raise ConfigError(
@@ -214,7 +214,7 @@ def schedule_named(name: str, stages: int, batches: int, chunks: int = 1) -> Pip
     """One of SCHEDULES for this many stages and micro-batches."""
     if name not in SCHEDULES:
         raise ConfigError(
-            f"no schedule {name!r}; there are {', '.join(SCHEDULES)}, or give own tasks"
+            f"no schedule {name!r}; there are {', '.join(SCHEDULES)}, or give tasks of your own"
         )
     return SCHEDULES[name](stages, batches, chunks)
 
@@ -223,7 +223,7 @@ _CELL = re.compile(r"([FBIW])(\d+)(?:\.(\d+))?$")
 
 
 def schedule_of(tasks: Sequence[Sequence[str]], batches: int) -> PipelineSchedule:
-    """An own schedule from texts like F0, B0 or F3.1 (micro-batch 3, chunk 1), one list per stage.
+    """Reads a user's schedule from texts like F0, B0 or F3.1 (micro-batch 3, chunk 1), one list per stage.
 
     Chunk c of stage s holds piece c × stages + s. Every chunk must run F, and B or I with W, of
     every micro-batch once.

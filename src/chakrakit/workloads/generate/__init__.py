@@ -14,7 +14,7 @@ from chakrakit.workloads.generate.figures import (
 from chakrakit.workloads.generate.generator import generate, generated
 from chakrakit.workloads.generate.inference import cache_bytes, touched_experts
 from chakrakit.workloads.generate.programs import Generated
-from chakrakit.workloads.generate.requests import Iteration, Piece
+from chakrakit.workloads.generate.requests import Iteration, RequestPiece
 
 __all__ = [
     "CacheMove",
@@ -23,7 +23,7 @@ __all__ = [
     "Generated",
     "Iteration",
     "ModelList",
-    "Piece",
+    "RequestPiece",
     "SteppedEngines",
     "cache_bytes",
     "dry_run",

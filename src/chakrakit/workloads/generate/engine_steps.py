@@ -1,4 +1,4 @@
-"""Steps that serving engines ran, as traces: every engine's own iterations, and caches that move.
+"""Traces of the steps that serving engines ran: each engine's iterations, and caches that move between them.
 
 Engines lie one after another on the ranks. A cache that moves is a message from each rank that made a
 part of it to each that needs it; it leaves after the step that completed it, and the step that first
@@ -14,13 +14,13 @@ from functools import cached_property
 import numpy as np
 
 from chakrakit.workloads.description import Mesh, Plan, Workload
-from chakrakit.workloads.generate.inference import Message, Serving
+from chakrakit.workloads.generate.inference import CacheMessage, ReplicaIterations
 from chakrakit.workloads.generate.programs import RankClass
 from chakrakit.workloads.generate.requests import Iteration
-from chakrakit.workloads.generate.serving import Served, cache_shares, serving_class
+from chakrakit.workloads.generate.serving import InferencePrograms, cache_shares, serving_class
 
 FIRST_TAG = 1_000_000
-"""Tags of caches begin here; those of the pipelines are below."""
+"""Tags of caches begin here, above those of pipelines, which count iterations and stages."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class CacheMove:
     used_by: int
 
 
-class SteppedEngines(Served):
+class SteppedEngines(InferencePrograms):
     """The programs of engines that share a machine."""
 
     def __init__(
@@ -60,14 +60,16 @@ class SteppedEngines(Served):
 
     @cached_property
     def classes(self) -> list[RankClass]:
-        """Every rank by itself where caches move; ranks of a stage together where not."""
-        return [one for number in range(len(self.engines)) for one in self._engine(number)]
+        """One class per rank where caches move, else one per stage."""
+        return [
+            rank_class for number in range(len(self.engines)) for rank_class in self._engine(number)
+        ]
 
     def _engine(self, number: int) -> Iterator[RankClass]:
         engine, mesh = self.engines[number], self.meshes[number]
         if not engine.passes:
             return
-        serving = Serving(self.workload, engine.plan, mesh, engine.passes, self.book)
+        serving = ReplicaIterations(self.workload, engine.plan, mesh, engine.passes, self.book)
         moving = [m for m in self.moves if number in (m.source, m.target)]
         for stage in range(engine.plan.pp):
             at = mesh.ranks_at(stage)
@@ -78,18 +80,18 @@ class SteppedEngines(Served):
 
     def _messages(
         self, number: int, rank: int, stage: int, moving: Sequence[CacheMove]
-    ) -> Iterator[Message]:
+    ) -> Iterator[CacheMessage]:
         for move in moving:
             sends = move.source == number
-            other = move.target if sends else move.source
+            peer_engine = move.target if sends else move.source
             shares = cache_shares(
                 self.workload,
-                (self.engines[number].plan, self.engines[other].plan),
-                (self.meshes[number], self.meshes[other]),
+                (self.engines[number].plan, self.engines[peer_engine].plan),
+                (self.meshes[number], self.meshes[peer_engine]),
                 (rank, stage, 0 if sends else 1),
                 move.tokens,
             )
             for peer, size in shares:
                 step = move.sent_after if sends else move.used_by
                 op = "send" if sends else "recv"
-                yield Message(op, f"rank:{peer}", size, FIRST_TAG + move.request * 2, step)
+                yield CacheMessage(op, f"rank:{peer}", size, FIRST_TAG + move.request * 2, step)

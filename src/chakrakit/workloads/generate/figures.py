@@ -1,4 +1,7 @@
-"""What a workload amounts to, before anything is written: parameters, FLOPs, memory, bytes, bubble."""
+"""Figures of a workload before anything is written: parameters, FLOPs, memory, bytes, bubble.
+
+List of models.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from chakrakit.trace.timing import schedule
 from chakrakit.workloads.description import PipelineSchedule, PipelineTask, Workload
 from chakrakit.workloads.generate.programs import Generated, RankClass
 from chakrakit.workloads.models import catalog
-from chakrakit.workloads.program import Layout, memory
+from chakrakit.workloads.program import WorkloadLayout, memory
 
 
 class Communication(Result, msgspec.Struct, frozen=True):
@@ -28,7 +31,7 @@ class Communication(Result, msgspec.Struct, frozen=True):
     bytes: int
 
 
-class ClassFigures(Result, msgspec.Struct, frozen=True):
+class ClassFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What each rank of a class does. `flops` counts matrix work, `vector_ops` everything else."""
 
     rank_class: str
@@ -50,8 +53,8 @@ class Replicated(Result, msgspec.Struct, frozen=True):
     """FLOPs over all ranks beyond doing it once."""
 
 
-class Figures(Result, msgspec.Struct, frozen=True):
-    """The dry run."""
+class Figures(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """What a dry run of `chakra generate` prints."""
 
     model: str
     parameters: int
@@ -71,9 +74,9 @@ class Figures(Result, msgspec.Struct, frozen=True):
 
 
 def parameters(workload: Workload) -> tuple[int, int]:
-    """All parameters, and those one token meets (embedding tables aside from the rows it reads count)."""
+    """Returns all parameters, and those that one token uses; embedding tables count in full."""
     alone = workload.replace(plan=type(workload.plan)())
-    stack = Layout(alone).stack
+    stack = WorkloadLayout(alone).stack
     total = active = 0
     share = getattr(workload.model, "top_k", 0) / (getattr(workload.model, "experts", 0) or 1)
     for name, count in Counter(stack.first + stack.rows + stack.last).items():
@@ -87,89 +90,89 @@ def parameters(workload: Workload) -> tuple[int, int]:
     return total, active
 
 
-def dry_run(made: Generated) -> Figures:
+def dry_run(programs: Generated) -> Figures:
     """The figures of a workload, read off its programs."""
-    total, active = parameters(made.workload)
-    per_rank = [_class_figures(made, c) for c in made.classes]
+    total, active = parameters(programs.workload)
+    per_rank = [_class_figures(c) for c in programs.classes]
     return Figures(
-        made.workload.model.name,
-        total,
-        active,
-        made.size,
-        made.passes,
-        made.tokens,
-        sum(c.flops * c.ranks for c in per_rank),
-        replicated(made),
-        bubble_fraction(made),
-        per_rank,
+        model=programs.workload.model.name,
+        parameters=total,
+        active_parameters=active,
+        ranks=programs.size,
+        micro_batches=programs.passes,
+        tokens=programs.tokens,
+        flops_total=sum(c.flops * c.ranks for c in per_rank),
+        replicated=replicated(programs),
+        bubble_fraction=bubble_fraction(programs),
+        per_rank=per_rank,
     )
 
 
-def _class_figures(made: Generated, one: RankClass) -> ClassFigures:
-    columns = one.program.columns
+def _class_figures(rank_class: RankClass) -> ClassFigures:
+    columns = rank_class.program.columns
     return ClassFigures(
-        one.name,
-        len(one.ranks),
-        int(one.ranks[0]) + one.mesh.first,
-        len(one.program),
-        int(columns["flops"].sum()),
-        int(columns["vector_ops"].sum()),
-        memory(one.layout, one.program),
-        communication(one),
+        rank_class=rank_class.name,
+        ranks=len(rank_class.ranks),
+        first_rank=int(rank_class.ranks[0]) + rank_class.mesh.first,
+        nodes=len(rank_class.program),
+        flops=int(columns["flops"].sum()),
+        vector_ops=int(columns["vector_ops"].sum()),
+        memory=memory(rank_class.layout, rank_class.program),
+        comm=communication(rank_class),
     )
 
 
-def communication(one: RankClass) -> list[Communication]:
+def communication(rank_class: RankClass) -> list[Communication]:
     """Bytes by type and group, sorted by name."""
-    book, columns = one.layout.book, one.program.columns
+    book, columns = rank_class.layout.book, rank_class.program.columns
     talks = columns["comm_size"] > 0
     keys = np.stack([columns["op"], columns["comm"], columns["role"]])[:, talks]
-    found, inverse, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
+    distinct, inverse, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
     sizes = np.zeros(len(counts), np.int64)
     np.add.at(sizes, inverse.reshape(-1), columns["comm_size"][talks])
     rows = []
-    for (op, comm, role), count, size in zip(found.T.tolist(), counts, sizes, strict=True):
+    for (op, comm, role), count, size in zip(distinct.T.tolist(), counts, sizes, strict=True):
         group = book.roles.texts[role]
         kind = CollectiveType(comm).name if comm >= 0 else book.ops.texts[op].upper()
-        ranks = one.mesh.degree(group) if comm >= 0 else 2
+        ranks = rank_class.mesh.degree(group) if comm >= 0 else 2
         rows.append(Communication(kind, group, ranks, int(count), int(size)))
     return sorted(rows, key=lambda c: (c.type, c.group))
 
 
-def replicated(made: Generated) -> list[Replicated]:
+def replicated(programs: Generated) -> list[Replicated]:
     """Matrix work done several times over, by operator."""
-    names = made.layout.book.names.texts
+    names = programs.layout.book.names.texts
     extra: Counter[tuple[str, int]] = Counter()
-    for one in made.classes:
-        columns = one.program.columns
+    for rank_class in programs.classes:
+        columns = rank_class.program.columns
         rows = np.flatnonzero((columns["replicas"] > 1) & (columns["flops"] > 0))
         times, flops = columns["replicas"][rows], columns["flops"][rows]
         for name, n, f in zip(
             columns["name"][rows].tolist(), times.tolist(), flops.tolist(), strict=True
         ):
-            extra[names[name], n] += f * len(one.ranks) * (n - 1) // n
+            extra[names[name], n] += f * len(rank_class.ranks) * (n - 1) // n
     return [Replicated(name, n, f) for (name, n), f in sorted(extra.items())]
 
 
 # --- the bubble ---------------------------------------------------------------------------------
 
 
-def bubble_fraction(made: Generated) -> float:
-    """Idle part of the slowest stage's time, tasks lasting as long as their FLOPs and nothing else."""
-    layout = made.layout
-    if made.workload.plan.pp == 1 or made.workload.step.kind != "train":
+def bubble_fraction(programs: Generated) -> float:
+    """Returns the idle share of the slowest stage's time, if tasks take time in proportion to their FLOPs."""
+    layout = programs.layout
+    if programs.workload.plan.pp == 1 or programs.workload.step.kind != "train":
         return 0.0
-    firsts = {c.program.stage: c for c in reversed(made.classes)}
-    work = [_task_work(firsts[s], layout.schedule) for s in range(made.workload.plan.pp)]
+    firsts = {c.program.stage: c for c in reversed(programs.classes)}
+    work = [_task_work(firsts[s], layout.schedule) for s in range(programs.workload.plan.pp)]
     spans, busy = task_times(layout.schedule, work)
     worst = int(np.argmax(spans))
     return float(1 - busy[worst] / spans[worst]) if spans[worst] else 0.0
 
 
-def _task_work(one: RankClass, plan: PipelineSchedule) -> list[int]:
+def _task_work(rank_class: RankClass, plan: PipelineSchedule) -> list[int]:
     """FLOPs of each task of a stage, in order."""
-    columns = one.program.columns
-    work = np.zeros(len(plan.tasks[one.program.stage]), np.int64)
+    columns = rank_class.program.columns
+    work = np.zeros(len(plan.tasks[rank_class.program.stage]), np.int64)
     inside = columns["task"] >= 0
     np.add.at(work, columns["task"][inside], columns["flops"][inside])
     return [int(w) for w in work]
@@ -202,18 +205,20 @@ def _sources(
     stage: int,
     task: PipelineTask,
 ) -> list[tuple[int, PipelineTask]]:
-    """The tasks a task waits for; of two that cannot both be there, both."""
+    """Returns the tasks that a task waits for, also alternatives (B, I) of which only one exists."""
     kind, m, chunk = task
     piece = plan.pieces[stage][chunk]
     if kind == "W":
         return [(stage, PipelineTask("I", m, chunk))]
-    other = homes.get((piece - 1 if kind == "F" else piece + 1, m))
-    found = (
+    neighbour = homes.get((piece - 1 if kind == "F" else piece + 1, m))
+    tasks = (
         []
-        if other is None
-        else [(other[0], PipelineTask(k, m, other[1])) for k in ("F" if kind == "F" else "BI")]
+        if neighbour is None
+        else [
+            (neighbour[0], PipelineTask(k, m, neighbour[1])) for k in ("F" if kind == "F" else "BI")
+        ]
     )
-    return found if kind == "F" else [*found, (stage, PipelineTask("F", m, chunk))]
+    return tasks if kind == "F" else [*tasks, (stage, PipelineTask("F", m, chunk))]
 
 
 def with_fit(figures: Figures, capacity: int) -> Figures:
@@ -236,7 +241,7 @@ def refuse_over_capacity(figures: Figures, capacity: int, machine: str) -> None:
         )
 
 
-# What there is in the catalog, with the parameters of each model.
+# --- the catalog of models ----------------------------------------------------------------------
 
 
 class ModelRow(Result, msgspec.Struct, frozen=True):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from chakrakit.trace.sets import TraceSet
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.generate.programs import Generated
-from chakrakit.workloads.generate.serving import Served
+from chakrakit.workloads.generate.serving import InferencePrograms
 
 
 def generated(workload: Workload) -> Generated:
     """The programs of a workload; a ConfigError says why it cannot be."""
     if workload.step.kind == "train":
         return Generated(workload)
-    return Served(workload)
+    return InferencePrograms(workload)
 
 
 def generate(workload: Workload) -> TraceSet:

@@ -16,16 +16,16 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.workloads.description import Decoder, Mesh, Plan, Step, Workload, gpipe
 from chakrakit.workloads.generate.requests import Iteration, iterations
-from chakrakit.workloads.layers import BYTES, Core, Node, Tokens, stack_of
+from chakrakit.workloads.layers import BYTES, BlockNode, Core, Tokens, stack_of
 from chakrakit.workloads.program import (
     COLUMNS,
     HeldWeight,
-    Layout,
-    Program,
+    StageProgram,
     Template,
     TextTables,
     TiledColumns,
-    finished,
+    WorkloadLayout,
+    ordered_program,
     table_of,
 )
 
@@ -42,12 +42,12 @@ def cache_bytes(model: Decoder, plan: Plan, step: Step) -> int:
 
 
 def touched_experts(model: Decoder, tokens: int) -> float:
-    """Part of the experts that at least one of some evenly routed tokens needs."""
+    """Returns the expected share of experts that at least one of `tokens` evenly routed tokens uses."""
     return 1 - (1 - model.top_k / model.experts) ** tokens if model.experts else 1.0
 
 
 @dataclass(frozen=True)
-class Message:
+class CacheMessage:
     """A message of a stage outside its pipeline: op, peer's role, bytes, tag, and what it belongs to."""
 
     op: str
@@ -58,7 +58,7 @@ class Message:
 
 
 @dataclass
-class Serving:
+class ReplicaIterations:
     """One replica's iterations on a mesh."""
 
     workload: Workload
@@ -70,44 +70,46 @@ class Serving:
     """Groups of requests whose iterations take turns; each waits only for its own."""
 
     @cached_property
-    def layouts(self) -> list[Layout]:
-        """A layout an iteration, each with its own blocks."""
+    def layouts(self) -> list[WorkloadLayout]:
+        """One layout per iteration, each with its own blocks."""
         return [self._layout(i) for i in self.passes]
 
-    def _layout(self, one: Iteration) -> Layout:
+    def _layout(self, iteration: Iteration) -> WorkloadLayout:
         model, step = self.workload.model, self.workload.step
         assert isinstance(model, Decoder)
-        own = self.workload.replace(plan=self.plan.replace(schedule="gpipe", chunks=1))
-        layout = Layout(own, self.book)
+        workload = self.workload.replace(plan=self.plan.replace(schedule="gpipe", chunks=1))
+        layout = WorkloadLayout(workload, self.book)
         layout.schedule = gpipe(self.plan.pp, 1)
-        read = one.cached * cache_bytes(model, self.plan, step)
-        core = Core(one.pairs, model.kernel, cached=read)
-        tokens = Tokens(1, one.tokens, core, ("cp",), one.sampled, step.dispatch_dtype)
-        meets = touched_experts(model, one.tokens * self.plan.ep)
-        layout.stack = stack_of(model, own.plan, step, tokens, meets)
+        read = iteration.cached * cache_bytes(model, self.plan, step)
+        core = Core(iteration.pairs, model.kernel, cached=read)
+        tokens = Tokens(1, iteration.tokens, core, ("cp",), iteration.sampled, step.dispatch_dtype)
+        meets = touched_experts(model, iteration.tokens * self.plan.ep)
+        layout.stack = stack_of(model, workload.plan, step, tokens, meets)
         layout.mesh = self.mesh
         return layout
 
-    def program(self, stage: int, messages: Sequence[Message] = ()) -> Program:
+    def program(self, stage: int, messages: Sequence[CacheMessage] = ()) -> StageProgram:
         """A stage's iterations one after another."""
         build = _Joined(self, stage, messages)
         for number in range(len(self.passes)):
             build.add(number)
         columns = TiledColumns({}, np.zeros(0, np.int64), build.columns())
-        return finished(self.layouts[0], stage, columns, build.data(), build.tags(), build.held())
+        return ordered_program(
+            self.layouts[0], stage, columns, build.data(), build.tags(), build.held_weights()
+        )
 
     def cache_changes(self, number: int) -> tuple[int, int]:
-        """Tokens that iteration adds to the cache, and that it releases as their requests end."""
-        later = {p.request for one in self.passes[number + 1 :] for p in one.pieces}
-        done = [p for p in self.passes[number].pieces if p.request not in later]
-        return self.passes[number].tokens, sum(p.cached + p.new for p in done)
+        """Returns the tokens that an iteration adds to the cache, and those it frees because requests end."""
+        later = {p.request for iteration in self.passes[number + 1 :] for p in iteration.pieces}
+        last_pieces = [p for p in self.passes[number].pieces if p.request not in later]
+        return self.passes[number].tokens, sum(p.cached + p.new for p in last_pieces)
 
     @property
     def cached_at_start(self) -> int:
         """Tokens in the cache before the first iteration."""
         first: dict[int, int] = {}
-        for one in self.passes:
-            for p in one.pieces:
+        for iteration in self.passes:
+            for p in iteration.pieces:
                 first.setdefault(p.request, p.cached)
         return sum(first.values())
 
@@ -116,9 +118,9 @@ class Serving:
 class _Joined:
     """Tasks of one stage put one after another."""
 
-    serving: Serving
+    serving: ReplicaIterations
     stage: int
-    messages: Sequence[Message]
+    messages: Sequence[CacheMessage]
     parts: list[dict[str, I64]] = field(default_factory=list)
     pairs: list[I64] = field(default_factory=list)
     tag_parts: list[I64] = field(default_factory=list)
@@ -147,19 +149,22 @@ class _Joined:
         """Attention holds the keys of new tokens; the last row frees those of requests that end here."""
         model, step = self.serving.workload.model, self.serving.workload.step
         assert isinstance(model, Decoder)
-        each = cache_bytes(model, self.serving.plan, step)
-        new, done = self.serving.cache_changes(number)
+        token_bytes = cache_bytes(model, self.serving.plan, step)
+        added, released = self.serving.cache_changes(number)
         core = template.columns["core"] > 0
-        template.columns["alloc"] = np.where(core, new * each, 0)
+        template.columns["alloc"] = np.where(core, added * token_bytes, 0)
         template.columns["free"] = np.zeros(len(template), np.int64)
-        template.columns["free"][-1] = done * each * core.sum()
+        template.columns["free"][-1] = released * token_bytes * core.sum()
 
     def _append(self, columns: dict[str, I64], tags: I64, number: int) -> int:
         start, rows = self.size, len(columns["op"])
-        own = {c: columns[c] for c in COLUMNS}
-        own["micro_batch"] = np.full(rows, number)
-        own["chunk"], own["task"] = np.zeros(rows, np.int64), np.full(rows, number)
-        self.parts.append(own)
+        rows_columns = {c: columns[c] for c in COLUMNS}
+        rows_columns["micro_batch"] = np.full(rows, number)
+        rows_columns["chunk"], rows_columns["task"] = (
+            np.zeros(rows, np.int64),
+            np.full(rows, number),
+        )
+        self.parts.append(rows_columns)
         self.tag_parts.append(tags)
         self.size += rows
         return start
@@ -170,26 +175,26 @@ class _Joined:
         tags: I64 = (number * (self.serving.plan.pp + 1) + self.stage + sends) * 2
         return tags
 
-    def _single(self, node: Node, tag: int, number: int) -> int:
+    def _single(self, node: BlockNode, tag: int, number: int) -> int:
         table = table_of([node], self.serving.book, "forward")
         return self._append(table.columns, np.array([tag]), number)
 
-    def _message(self, m: Message) -> int:
-        node = Node(f"cache.{m.op}", m.op, comm_size=m.size, out_size=m.size, role=m.role)
+    def _message(self, m: CacheMessage) -> int:
+        node = BlockNode(f"cache.{m.op}", m.op, comm_size=m.size, out_size=m.size, role=m.role)
         return self._single(node, m.tag, m.iteration)
 
     def _feedback(self, number: int, op: str) -> list[int]:
         """Sampled tokens from the last stage to the first, for the next iteration of the chain."""
         stages, chains = self.serving.plan.pp, self.serving.chains
         source = number if op == "send" else number - chains
-        there = self.stage == (stages - 1 if op == "send" else 0)
-        if stages == 1 or not there or not 0 <= source < len(self.serving.passes) - chains:
+        takes_part = self.stage == (stages - 1 if op == "send" else 0)
+        if stages == 1 or not takes_part or not 0 <= source < len(self.serving.passes) - chains:
             return []
         size = self.serving.passes[source].sampled * TOKEN_BYTES
         if not size or self.serving.workload.step.kind == "prefill":
             return []
         peer = f"pp:{0 if op == 'send' else stages - 1}"
-        node = Node(f"sampled.{op}", op, comm_size=size, out_size=size, role=peer)
+        node = BlockNode(f"sampled.{op}", op, comm_size=size, out_size=size, role=peer)
         row = self._single(node, (source * (stages + 1) + stages) * 2 + 1, number)
         if op == "send":
             self._wait(row, [self.ends[-1]])
@@ -223,7 +228,7 @@ class _Joined:
         """All tags."""
         return np.concatenate(self.tag_parts)
 
-    def held(self) -> list[HeldWeight]:
+    def held_weights(self) -> list[HeldWeight]:
         """Weights, from the first iteration's blocks."""
         chunk = self.serving.layouts[0].chunks(self.stage)[0]
         return [
@@ -235,7 +240,7 @@ class _Joined:
 
 def servings(
     workload: Workload, plan: Plan, mesh: Mesh, book: TextTables
-) -> Iterator[tuple[Serving, I64]]:
+) -> Iterator[tuple[ReplicaIterations, I64]]:
     """What each group of like replicas runs, and their data coordinates."""
     step = workload.step
     count = -(-step.global_batch // plan.dp)
@@ -243,7 +248,7 @@ def servings(
     for replica in [0] if alike else range(plan.dp):
         passes, chains = _chained(iterations(step, replica, count), step, plan)
         data = np.arange(plan.dp) if alike else np.array([replica])
-        yield Serving(workload, plan, mesh, passes, book, chains), data
+        yield ReplicaIterations(workload, plan, mesh, passes, book, chains), data
 
 
 def _chained(passes: list[Iteration], step: Step, plan: Plan) -> tuple[list[Iteration], int]:
@@ -251,5 +256,5 @@ def _chained(passes: list[Iteration], step: Step, plan: Plan) -> tuple[list[Iter
     groups = min(plan.pp, len(passes[0].pieces)) if step.kind == "decode" else 1
     if groups == 1:
         return passes, 1
-    cut = [Iteration(one.pieces[g::groups]) for one in passes for g in range(groups)]
+    cut = [Iteration(iteration.pieces[g::groups]) for iteration in passes for g in range(groups)]
     return cut, groups

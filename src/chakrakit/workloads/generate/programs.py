@@ -1,4 +1,4 @@
-"""The programs of a workload: one body for each distinct program, every rank bound to its own."""
+"""The programs of a workload: one body per distinct program, and every rank's binding to its body."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, TraceSet
 from chakrakit.workloads.description import Decoder, Mesh, Workload, check
 from chakrakit.workloads.program import (
-    Layout,
     MeshBindings,
-    Program,
+    StageProgram,
+    WorkloadLayout,
     header,
     stage_program,
     trace_of,
@@ -34,10 +34,10 @@ class RankClass:
 
     name: str
     ranks: I64
-    program: Program
+    program: StageProgram
     roles: tuple[str, ...]
     peers: tuple[str, ...]
-    layout: Layout
+    layout: WorkloadLayout
     mesh: Mesh
 
 
@@ -47,7 +47,7 @@ class Generated:
     def __init__(self, workload: Workload) -> None:
         check(workload)
         self.workload = workload
-        self.layout = Layout(workload)
+        self.layout = WorkloadLayout(workload)
 
     @property
     def mesh(self) -> Mesh:
@@ -75,40 +75,46 @@ class Generated:
     @cached_property
     def classes(self) -> list[RankClass]:
         """One for each distinct program, in the order of their lowest ranks."""
-        found = []
+        classes = []
         for stage in range(self.workload.plan.pp):
             program = stage_program(self.layout, stage)
             for variant in variants(self.layout, stage):
-                one = varied(self.layout, program, variant)
-                found.append(rank_class(variant.name, variant.ranks, one, self.layout, self.mesh))
-        return sorted(found, key=lambda c: int(c.ranks[0]))
+                program_of_variant = varied(self.layout, program, variant)
+                classes.append(
+                    rank_class(
+                        variant.name, variant.ranks, program_of_variant, self.layout, self.mesh
+                    )
+                )
+        return sorted(classes, key=lambda c: int(c.ranks[0]))
 
     def traces(self) -> TraceSet:
         """All ranks' traces."""
         groups: dict[str, list[int]] = {}
         bindings: dict[int, Binding] = {}
         numbering: dict[int, MeshBindings] = {}
-        for number, one in enumerate(self.classes):
-            if id(one.mesh) not in numbering:
-                ranks = MeshBindings(one.mesh, self._roles(one.mesh), len(groups) + 1)
-                numbering[id(one.mesh)] = ranks
+        for number, rank_class in enumerate(self.classes):
+            if id(rank_class.mesh) not in numbering:
+                ranks = MeshBindings(rank_class.mesh, self._roles(rank_class.mesh), len(groups) + 1)
+                numbering[id(rank_class.mesh)] = ranks
                 groups |= ranks.groups
-            bindings |= numbering[id(one.mesh)].bind(one.ranks, number, one.roles, one.peers)
-        bodies = [self._body(one) for one in self.classes]
+            bindings |= numbering[id(rank_class.mesh)].bind(
+                rank_class.ranks, number, rank_class.roles, rank_class.peers
+            )
+        bodies = [self._body(rank_class) for rank_class in self.classes]
         return TraceSet(bodies, bindings, Groups(groups), self.card())
 
     def _roles(self, mesh: Mesh) -> list[str]:
         used = {r for c in self.classes if c.mesh is mesh for r in c.roles}
         return [r for r in self.layout.book.roles.texts if r in used]
 
-    def _body(self, one: RankClass) -> Trace:
-        first = one.ranks[:1]
-        peers = {p: int(one.mesh.peers(first, p)[0]) for p in one.peers}
-        rank = int(first[0]) + one.mesh.first
-        said = header(one.layout, one.program)
+    def _body(self, rank_class: RankClass) -> Trace:
+        first = rank_class.ranks[:1]
+        peers = {p: int(rank_class.mesh.peers(first, p)[0]) for p in rank_class.peers}
+        rank = int(first[0]) + rank_class.mesh.first
+        attributes = header(rank_class.layout, rank_class.program)
         trains = self.workload.step.kind == "train"
         book = self.layout.book
-        return trace_of(one.program, book, peers, rank, VERSION, said, one_step=trains)
+        return trace_of(rank_class.program, book, peers, rank, VERSION, attributes, one_step=trains)
 
     def card(self) -> Card:
         """What it was made from."""
@@ -116,7 +122,9 @@ class Generated:
         return Card(name=self.workload.name, tool="chakra generate", settings=settings)
 
 
-def rank_class(name: str, ranks: I64, program: Program, layout: Layout, mesh: Mesh) -> RankClass:
+def rank_class(
+    name: str, ranks: I64, program: StageProgram, layout: WorkloadLayout, mesh: Mesh
+) -> RankClass:
     """Ranks that run a program, with the groups and peers it names."""
     used = [layout.book.roles.texts[r] for r in np.unique(program.columns["role"])]
     peers = tuple(r for r in used if r.startswith(("pp:", "cp_", "rank:")))

@@ -17,14 +17,16 @@ import chakrakit.core as core
 from chakrakit.workloads.description import Step
 from chakrakit.workloads.program import document_lengths
 
-# What a serving engine puts into each pass when all requests are there from the start.
+# --- continuous batching, when all requests are there from the start ----------------------------
 #
 # The engine is the one that `serve` runs, in the compiled core, with steps that all take the same time and
 # a cache that never runs out: what is left is its continuous batching.
 
 
 Columns = dict[str, np.ndarray]
-_ALWAYS = 2**62
+_ALWAYS = (
+    2**62
+)  # picoseconds: later than every event of a simulation, and no overflow when added to
 
 
 def continuous_batches(
@@ -78,7 +80,7 @@ def _problem(requests: core.ServingRequests, options: core.ServingOptions) -> co
 
 
 @dataclass(frozen=True)
-class Piece:
+class RequestPiece:
     """Tokens of one request in one iteration."""
 
     request: int
@@ -102,7 +104,7 @@ class Piece:
 class Iteration:
     """One pass of the model."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[RequestPiece, ...]
 
     @property
     def tokens(self) -> int:
@@ -146,25 +148,27 @@ def iterations(step: Step, replica: int, count: int) -> list[Iteration]:
 
 def prefills(lengths: Sequence[int], size: int) -> list[Iteration]:
     """Whole prompts, so many in a pass."""
-    pieces = [Piece(request, n, 0, True) for request, n in enumerate(lengths)]
+    pieces = [RequestPiece(request, n, 0, True) for request, n in enumerate(lengths)]
     return [Iteration(tuple(pieces[i : i + size])) for i in range(0, len(pieces), size)]
 
 
 def decodes(cached: Sequence[int], count: int) -> list[Iteration]:
     """One more token for every request in each of `count` passes."""
     return [
-        Iteration(tuple(Piece(r, 1, n + done, True) for r, n in enumerate(cached)))
-        for done in range(count)
+        Iteration(tuple(RequestPiece(r, 1, n + generated, True) for r, n in enumerate(cached)))
+        for generated in range(count)
     ]
 
 
 def _continuous(lengths: list[int], step: Step) -> Iterator[Iteration]:
-    """Decodes first, then as much of waiting prompts as the token budget leaves; then the next."""
+    """Yields iterations of continuous batching: decodes, then as much of prompts as the budget allows."""
     room = min(step.concurrency or len(lengths), len(lengths))
     batches = continuous_batches(lengths, step.new_tokens, step.token_budget, room)
     rows = zip(
         *(batches[n].tolist() for n in ("step", "request", "tokens", "context", "gives")),
         strict=True,
     )
-    for _, own in groupby(rows, key=lambda row: row[0]):
-        yield Iteration(tuple(Piece(r, new, cached, gives > 0) for _, r, new, cached, gives in own))
+    for _, step_rows in groupby(rows, key=lambda row: row[0]):
+        yield Iteration(
+            tuple(RequestPiece(r, new, cached, gives > 0) for _, r, new, cached, gives in step_rows)
+        )

@@ -13,13 +13,18 @@ from functools import cached_property
 import numpy as np
 
 from chakrakit.workloads.description import Decoder, Mesh, Plan, Workload, even_split
-from chakrakit.workloads.generate.inference import Message, Serving, cache_bytes, servings
+from chakrakit.workloads.generate.inference import (
+    CacheMessage,
+    ReplicaIterations,
+    cache_bytes,
+    servings,
+)
 from chakrakit.workloads.generate.programs import Generated, RankClass, rank_class
 from chakrakit.workloads.generate.requests import decodes, prefills, prompts
 from chakrakit.workloads.program import TextTables
 
 
-class Served(Generated):
+class InferencePrograms(Generated):
     """The programs of an inference workload."""
 
     @cached_property
@@ -33,7 +38,7 @@ class Served(Generated):
         if self.workload.disaggregated:
             return _Apart(self.workload, self.book).classes()
         mesh = Mesh(self.workload.plan)
-        found = []
+        classes = []
         for serving, data in servings(self.workload, self.workload.plan, mesh, self.book):
             for stage in range(self.workload.plan.pp):
                 at = mesh.ranks_at(stage)
@@ -41,8 +46,8 @@ class Served(Generated):
                 name = f"stage {stage}" + (
                     f" dp{data[0]}" if len(data) < self.workload.plan.dp else ""
                 )
-                found.append(serving_class(name, ranks, serving, stage, ()))
-        return sorted(found, key=lambda c: int(c.ranks[0]))
+                classes.append(serving_class(name, ranks, serving, stage, ()))
+        return sorted(classes, key=lambda c: int(c.ranks[0]))
 
     @property
     def size(self) -> int:
@@ -62,7 +67,11 @@ class Served(Generated):
 
 
 def serving_class(
-    name: str, ranks: np.ndarray, serving: Serving, stage: int, messages: tuple[Message, ...]
+    name: str,
+    ranks: np.ndarray,
+    serving: ReplicaIterations,
+    stage: int,
+    messages: tuple[CacheMessage, ...],
 ) -> RankClass:
     """The ranks of a stage of a replica, with the messages they exchange beyond it."""
     program = serving.program(stage, messages)
@@ -100,23 +109,23 @@ class _Apart:
                     name = f"{kind} rank {rank + mesh.first}"
                     yield serving_class(name, np.array([rank]), serving, stage, messages)
 
-    def _serving(self, side: int, kind: str, mine: list[int]) -> Serving:
+    def _serving(self, side: int, kind: str, requests: list[int]) -> ReplicaIterations:
         step = self.workload.step.replace(kind=kind)
-        own = self.workload.replace(step=step)
+        workload = self.workload.replace(step=step)
         if kind == "prefill":
-            passes = prefills([self.lengths[r] for r in mine], step.micro_batch)
+            passes = prefills([self.lengths[r] for r in requests], step.micro_batch)
         else:
-            passes = decodes([self.lengths[r] for r in mine], step.new_tokens)
-        return Serving(own, self.plans[side], self.meshes[side], passes, self.book)
+            passes = decodes([self.lengths[r] for r in requests], step.new_tokens)
+        return ReplicaIterations(workload, self.plans[side], self.meshes[side], passes, self.book)
 
     def _messages(
         self, side: int, rank: int, stage: int, mine: list[int], op: str
-    ) -> Iterator[Message]:
+    ) -> Iterator[CacheMessage]:
         """The cache of each of a replica's requests, to or from every rank that shares some of it."""
         for place, request in enumerate(mine):
             iteration = place // self.workload.step.micro_batch if op == "send" else 0
             for peer, size in self._shares(side, rank, stage, request):
-                yield Message(op, f"rank:{peer}", size, request * 2 + 1_000_000, iteration)
+                yield CacheMessage(op, f"rank:{peer}", size, request * 2 + 1_000_000, iteration)
 
     def _shares(self, side: int, rank: int, stage: int, request: int) -> Iterator[tuple[int, int]]:
         """Peers on the other side and the bytes of a request's cache that both hold."""
@@ -143,37 +152,39 @@ def cache_shares(
     """
     model, step = workload.model, workload.step
     assert isinstance(model, Decoder)
-    (own, other), (here, there), (rank, stage, side) = plans, meshes, place
-    tp = int(here.coordinates["tp"][rank])
-    for peer_stage in range(other.pp):
-        layers = _overlap(model.layers, own.pp, stage, other.pp, peer_stage)
-        for peer_tp, part in _tp_shares(own.tp, tp, other.tp, bool(model.kv_lora), side):
+    (plan, peer_plan), (mesh, peer_mesh), (rank, stage, side) = plans, meshes, place
+    tp = int(mesh.coordinates["tp"][rank])
+    for peer_stage in range(peer_plan.pp):
+        layers = _overlap(model.layers, plan.pp, stage, peer_plan.pp, peer_stage)
+        for peer_tp, part in _tp_shares(plan.tp, tp, peer_plan.tp, bool(model.kv_lora), side):
             where = {"tp": peer_tp, "cp": 0, "dp": replica, "pp": peer_stage}
-            peer = int(there.rank_of({a: np.array([c]) for a, c in where.items()})[0])
-            size = layers * tokens * cache_bytes(model, own, step) // part
+            peer = int(peer_mesh.rank_of({a: np.array([c]) for a, c in where.items()})[0])
+            size = layers * tokens * cache_bytes(model, plan, step) // part
             if size:
-                yield peer + there.first, size
+                yield peer + peer_mesh.first, size
 
 
-def _overlap(layers: int, stages: int, stage: int, others: int, other: int) -> int:
+def _overlap(layers: int, stages: int, stage: int, peer_stages: int, peer_stage: int) -> int:
     """Layers that two stages of two pipelines both have."""
     spans = []
-    for count, number in ((stages, stage), (others, other)):
+    for count, number in ((stages, stage), (peer_stages, peer_stage)):
         split = even_split(layers, count)
         spans.append((sum(split[:number]), sum(split[: number + 1])))
     return max(0, min(spans[0][1], spans[1][1]) - max(spans[0][0], spans[1][0]))
 
 
-def _tp_shares(own: int, tp: int, other: int, whole: bool, side: int) -> Iterator[tuple[int, int]]:
+def _tp_shares(
+    tp_size: int, tp: int, peer_tp_size: int, whole: bool, side: int
+) -> Iterator[tuple[int, int]]:
     """The other side's tp ranks that share heads with this one, and in how many parts its cache goes.
 
     A latent cache is whole on every tp rank: each decode rank takes it from one prefill rank.
     """
     if whole:
-        takers = range(other) if side == 0 else [tp % other]
-        yield from ((t, 1) for t in takers if side == 1 or t % own == tp)
-    elif own >= other:
-        yield tp * other // own, 1
+        takers = range(peer_tp_size) if side == 0 else [tp % peer_tp_size]
+        yield from ((t, 1) for t in takers if side == 1 or t % tp_size == tp)
+    elif tp_size >= peer_tp_size:
+        yield tp * peer_tp_size // tp_size, 1
     else:
-        times = other // own
+        times = peer_tp_size // tp_size
         yield from ((tp * times + i, times) for i in range(times))

@@ -9,17 +9,17 @@ from chakrakit.workloads.layers.layers import Tokens, linear
 from chakrakit.workloads.layers.operators import add, lookup, norm, vector
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
 from chakrakit.workloads.layers.stack import FAMILIES, Stack, stack_of
-from chakrakit.workloads.layers.tape import INPUT, Block, Node, Tape, Weight
+from chakrakit.workloads.layers.tape import INPUT, Block, BlockNode, Tape, Weight
 
 __all__ = [
     "BYTES",
     "FAMILIES",
     "INPUT",
     "Block",
+    "BlockNode",
     "Core",
     "Dim",
     "FamilyBlocks",
-    "Node",
     "Stack",
     "Tape",
     "Tensor",

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from chakrakit.operators import SOFTMAX, attention_flops
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
-from chakrakit.workloads.layers.tape import Grads, Node, Tape
+from chakrakit.workloads.layers.tape import BlockNode, Grads, Tape
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,9 @@ def _core(
     return tape.record(out, back)
 
 
-def _work(tape: Tape, name: str, q: Tensor, k: Tensor, v: Tensor, out: Tensor, core: Core) -> Node:
+def _work(
+    tape: Tape, name: str, q: Tensor, k: Tensor, v: Tensor, out: Tensor, core: Core
+) -> BlockNode:
     heads = q.dims[2].local(tape.degrees)
     sharing = q.dims[1].size / q.dims[1].local(tape.degrees)
     scores = core.pairs / Fraction(sharing) * heads
@@ -118,7 +120,7 @@ def _work(tape: Tape, name: str, q: Tensor, k: Tensor, v: Tensor, out: Tensor, c
     moved = sum(t.bytes(tape.degrees) for t in (q, k, v, out))
     moved += core.cached
     shapes = ",".join(_heads_first(tape, t) for t in (q, k, v))
-    return Node(
+    return BlockNode(
         name, "attention", flops, bytes=moved, dtype=q.dtype, core=True, shapes=f"[{shapes}]"
     )
 
@@ -128,7 +130,9 @@ def _score_bytes(tape: Tape, q: Tensor, k: Tensor) -> int:
     return _rows(tape, q) * int(k.dims[1].local(tape.degrees)) * BYTES[q.dtype]
 
 
-def _separate(tape: Tape, node: Node, q: Tensor, k: Tensor, v: Tensor, core: Core) -> list[Node]:
+def _separate(
+    tape: Tape, node: BlockNode, q: Tensor, k: Tensor, v: Tensor, core: Core
+) -> list[BlockNode]:
     """Unfused attention is three kernels that hand the scores on through memory."""
     scores = _score_bytes(tape, q, k)
     sizes = [t.bytes(tape.degrees) for t in (q, k, v)]
@@ -136,11 +140,13 @@ def _separate(tape: Tape, node: Node, q: Tensor, k: Tensor, v: Tensor, core: Cor
     ops, moved = SOFTMAX.forward * scores // BYTES[q.dtype], 2 * scores
     if core.dropout:  # in, out, and a mask of a byte
         ops, moved = ops * 7 // 5, moved + 2 * scores + scores // BYTES[q.dtype]
-    made = node.again(core=True)
+    template = node.again(core=True)
     return [
-        replace(made, name=f"{node.name}.scores", flops=first, bytes=sizes[0] + sizes[1] + scores),
         replace(
-            made,
+            template, name=f"{node.name}.scores", flops=first, bytes=sizes[0] + sizes[1] + scores
+        ),
+        replace(
+            template,
             name=f"{node.name}.softmax",
             op="vector",
             flops=0,
@@ -149,7 +155,7 @@ def _separate(tape: Tape, node: Node, q: Tensor, k: Tensor, v: Tensor, core: Cor
             shapes="",
         ),
         replace(
-            made,
+            template,
             name=f"{node.name}.values",
             flops=node.flops - first,
             bytes=scores + sizes[2] + sizes[0],
@@ -178,7 +184,7 @@ def _scores(tape: Tape, q: Tensor, k: Tensor, core: Core) -> int:
     return 2 * softmax + softmax // BYTES[q.dtype] if core.dropout else softmax
 
 
-def _in_turn(tape: Tape, kernels: Sequence[Node], inputs: tuple[Tensor, ...]) -> int:
+def _in_turn(tape: Tape, kernels: Sequence[BlockNode], inputs: tuple[Tensor, ...]) -> int:
     """Kernels one after another; gives the last one's place."""
     place = tape.emit(kernels[0], inputs)
     for kernel in kernels[1:]:
@@ -188,7 +194,7 @@ def _in_turn(tape: Tape, kernels: Sequence[Node], inputs: tuple[Tensor, ...]) ->
 
 
 def _back_in_turn(
-    tape: Tape, kernels: Sequence[Node], grad: Tensor, reads: tuple[Tensor, ...], free: int
+    tape: Tape, kernels: Sequence[BlockNode], grad: Tensor, reads: tuple[Tensor, ...], free: int
 ) -> int:
     """The gradients of kernels from the last to the first, which frees what was kept."""
     before: list[int] = []
@@ -199,7 +205,7 @@ def _back_in_turn(
     return before[0]
 
 
-def _doubled(node: Node, free: int) -> Node:
+def _doubled(node: BlockNode, free: int) -> BlockNode:
     """A kernel's gradient: two matmuls for each, twice the bytes."""
     return node.again(
         name=f"{node.name}.dx",
@@ -210,21 +216,23 @@ def _doubled(node: Node, free: int) -> Node:
     )
 
 
-def _round(tape: Tape, node: Node, inputs: tuple[Tensor, ...], ring: int) -> int:
+def _round(tape: Tape, node: BlockNode, inputs: tuple[Tensor, ...], ring: int) -> int:
     """A node for each block of keys, with the messages that bring the next block."""
     size = sum(t.bytes(tape.degrees) for t in inputs[1:])
-    held = sorted({t.node for t in inputs[1:]})
+    arrived = sorted({t.node for t in inputs[1:]})
     place = -1
     for step in range(ring):
         piece = _piece(node, step, ring)
         place = tape.emit(piece, inputs[:1])
-        piece.deps = sorted({*piece.deps, *held, *([place - 3] if step else [])})
+        piece.deps = sorted({*piece.deps, *arrived, *([place - 3] if step else [])})
         if step < ring - 1:
-            held = _pass_on(tape.forward, f"{node.name}.ring{step}", size, held, inputs[0].dtype)
+            arrived = _pass_on(
+                tape.forward, f"{node.name}.ring{step}", size, arrived, inputs[0].dtype
+            )
     return place
 
 
-def _piece(node: Node, step: int, ring: int) -> Node:
+def _piece(node: BlockNode, step: int, ring: int) -> BlockNode:
     """A node's share of step `step`; the last takes what does not divide."""
     share = [
         v // ring if step < ring - 1 else v - v // ring * (ring - 1)
@@ -242,25 +250,29 @@ def _piece(node: Node, step: int, ring: int) -> Node:
     )
 
 
-def _pass_on(nodes: list[Node], name: str, size: int, held: list[int], dtype: str) -> list[int]:
+def _pass_on(
+    nodes: list[BlockNode], name: str, size: int, after: list[int], dtype: str
+) -> list[int]:
     """A message to the next rank of the ring, and one from the previous; gives the latter's place."""
     common = {"comm_size": size, "out_size": size, "dtype": dtype, "core": True}
-    nodes.append(Node(f"{name}.send", "send", role="cp_next", deps=list(held), **common))  # type: ignore[arg-type]
-    nodes.append(Node(f"{name}.recv", "recv", role="cp_prev", deps=list(held), **common))  # type: ignore[arg-type]
+    nodes.append(BlockNode(f"{name}.send", "send", role="cp_next", deps=list(after), **common))  # type: ignore[arg-type]
+    nodes.append(BlockNode(f"{name}.recv", "recv", role="cp_prev", deps=list(after), **common))  # type: ignore[arg-type]
     return [len(nodes) - 1]
 
 
-def _round_back(tape: Tape, node: Node, grad: Tensor, reads: tuple[Tensor, ...], ring: int) -> int:
+def _round_back(
+    tape: Tape, node: BlockNode, grad: Tensor, reads: tuple[Tensor, ...], ring: int
+) -> int:
     """The ring again: keys and values go round with their gradients."""
     size = 2 * sum(t.bytes(tape.degrees) for t in reads[1:3])
-    held: list[int] = []
+    arrived: list[int] = []
     place = -1
     for step in range(ring):
         piece = _piece(node, step, ring)
-        piece.deps = list(held)
+        piece.deps = list(arrived)
         if step:
             piece.deps.append(place)
         place = tape.emit_backward(piece, [grad], reads)
         if step < ring - 1:
-            held = _pass_on(tape.backward, f"{node.name}.ring{step}", size, [place], grad.dtype)
+            arrived = _pass_on(tape.backward, f"{node.name}.ring{step}", size, [place], grad.dtype)
     return place

@@ -20,7 +20,7 @@ from chakrakit.workloads.layers.attention import Core, attention
 from chakrakit.workloads.layers.layers import linear
 from chakrakit.workloads.layers.operators import add, cross_entropy, dropout, lookup, norm, vector
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
-from chakrakit.workloads.layers.tape import Grads, Node, Tape
+from chakrakit.workloads.layers.tape import BlockNode, Grads, Tape
 
 MODULATED = PerElement(LAYER_NORM.forward + 2, LAYER_NORM.backward + 2)
 """A layer norm whose shift and scale come from the conditioning."""
@@ -54,14 +54,14 @@ def _attention(
     core: Core,
     *,
     bias: bool = True,
-    other: Tensor | None = None,
+    context: Tensor | None = None,
     qk_norm: bool = False,
 ) -> Tensor:
     """Attention of x over itself, or over another sequence."""
     hidden = int(x.dims[-1].size)
     wide = Dim(hidden, ("tp",))
     parts = [linear(tape, f"{name}.q", x, wide, bias=bias)]
-    parts += [linear(tape, f"{name}.{n}", other or x, wide, bias=bias) for n in "kv"]
+    parts += [linear(tape, f"{name}.{n}", context or x, wide, bias=bias) for n in "kv"]
     storage = tuple(parts)
     if qk_norm:
         parts[:2] = [
@@ -69,7 +69,7 @@ def _attention(
         ]
         storage = tuple(parts)
     q, k, v = (_heads(tape, p, heads) for p in parts)
-    if other is not None:
+    if context is not None:
         core = replace(core, context="gather")
     mixed = attention(tape, f"{name}.core", q, k, v, core, storage)
     return linear(tape, f"{name}.out", mixed, Dim(hidden), into=("tp",), bias=bias)
@@ -177,12 +177,14 @@ def _condition(tape: Tape, model: Diffusion, shape: tuple[Dim, ...]) -> Tensor:
     time = Tensor((batch, Dim(1), Dim(model.frequencies)), tape.settings.dtype, needs_grad=False)
     time = linear(tape, "time.up", time, hidden, bias=True)
     act = vector(tape, "time.act", [time], ops=SILU, keeps=[time])
-    found = linear(tape, "time.down", act, hidden, bias=True)
+    condition = linear(tape, "time.down", act, hidden, bias=True)
     if model.classes:
         table = tape.weight("classes.weight", Dim(model.classes), hidden, kind="table")
-        found = add(tape, "classes.add", found, lookup(tape, "classes", table, (batch, Dim(1))))
+        condition = add(
+            tape, "classes.add", condition, lookup(tape, "classes", table, (batch, Dim(1)))
+        )
     if model.modulation == "shared":
-        found = linear(tape, "time.modulation", found, Dim(6 * model.hidden), bias=True)
+        condition = linear(tape, "time.modulation", condition, Dim(6 * model.hidden), bias=True)
     if model.text_tokens:
         text = Tensor(
             (batch, Dim(model.text_tokens), Dim(model.text_dim)),
@@ -192,8 +194,8 @@ def _condition(tape: Tape, model: Diffusion, shape: tuple[Dim, ...]) -> Tensor:
         text = linear(tape, "text.up", text, hidden, bias=True)
         text = vector(tape, "text.act", [text], ops=GELU, keeps=[text])
         text = linear(tape, "text.down", text, hidden, bias=True)
-        found = vector(tape, "text.join", [found, text], found)
-    return found
+        condition = vector(tape, "text.join", [condition, text], condition)
+    return condition
 
 
 def _diffusion_layer(
@@ -207,7 +209,7 @@ def _diffusion_layer(
     if model.text_tokens:
         text = Tensor((shape[0], Dim(model.text_tokens), shape[2]), x.dtype, needs_grad=False)
         y = norm(tape, "cross_norm", x, "layer")
-        y = _attention(tape, "cross", y, model.heads, cross, other=text, qk_norm=model.qk_norm)
+        y = _attention(tape, "cross", y, model.heads, cross, context=text, qk_norm=model.qk_norm)
         x = add(tape, "cross.add", x, y)
     y = vector(tape, "mlp_norm", [x], ops=MODULATED, keeps=[x])
     return add(tape, "mlp.add", x, _mlp(tape, y, model.ffn))
@@ -253,12 +255,12 @@ def _recommend(tape: Tape, model: Recommender, samples: int) -> Tensor:
         "tables.weight", Dim(rows, ("ep",)), Dim(model.dim), kind="table", expert=True
     )
     whole = replace(table, tensor=Tensor((Dim(count), Dim(model.dim)), table.tensor.dtype))
-    found = lookup(tape, "tables", whole, (group, Dim(count, ("ep",))), model.pooling)
+    embeddings = lookup(tape, "tables", whole, (group, Dim(count, ("ep",))), model.pooling)
     table.grad_node = 0
-    home = Tensor((group.over("ep"), Dim(count), Dim(model.dim)), found.dtype)
-    found = tape.reshard(found, home, "tables")
+    home = Tensor((group.over("ep"), Dim(count), Dim(model.dim)), embeddings.dtype)
+    embeddings = tape.reshard(embeddings, home, "tables")
     joined = Tensor((batch, Dim(count + 1), Dim(model.dim)), x.dtype)
-    both = vector(tape, "join", [x, found], joined)
+    both = vector(tape, "join", [x, embeddings], joined)
     y = _pairs(tape, both, model.dim) if model.interaction == "dot" else _crossed(tape, model, both)
     y = _tower(tape, "top", y, model.top)
     return vector(tape, "loss", [y], Tensor(y.dims, "fp32"), ops=SQUARED_ERROR, keeps=[y])
@@ -278,7 +280,7 @@ def _pairs(tape: Tape, x: Tensor, dense: int) -> Tensor:
     batch, count, size = x.dims
     features = int(count.size)
     flops = 2 * int(batch.size) * features**2 * int(size.size)
-    node = Node("interaction", "matmul", flops, bytes=2 * x.bytes(tape.degrees), dtype=x.dtype)
+    node = BlockNode("interaction", "matmul", flops, bytes=2 * x.bytes(tape.degrees), dtype=x.dtype)
     place = tape.emit(node, [x])
     freed = tape.keep(place, x)
     width = features * (features - 1) // 2 + dense
@@ -335,7 +337,7 @@ def _broadcast_buffers(tape: Tape, norms: int, width: int) -> None:
         ("counts", "int64", norms),
     ):
         size = count * BYTES[dtype]
-        node = Node(
+        node = BlockNode(
             f"buffers.{name}",
             "collective",
             comm=CollectiveType.BROADCAST,
@@ -362,7 +364,7 @@ def convolution(tape: Tape, name: str, x: Tensor, width: int, kernel: int = 3) -
     pixels = out.elements(tape.degrees) // width
     flops = convolution_flops(pixels, (width, int(channels.size), kernel, kernel))
     moved = sum(t.bytes(tape.degrees) for t in (x, weight.tensor, out))
-    node = Node(name, "matmul", flops, bytes=moved, dtype=x.dtype)
+    node = BlockNode(name, "matmul", flops, bytes=moved, dtype=x.dtype)
     place = tape.emit(node, [x])
     freed = tape.keep(place, x)
 

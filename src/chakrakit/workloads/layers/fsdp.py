@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.layers.sharding import BYTES, Degrees
-from chakrakit.workloads.layers.tape import Block, Node, Weight
+from chakrakit.workloads.layers.tape import Block, BlockNode, Weight
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Unit:
     """What is gathered at once: elements this rank needs, the group that shares them, and when."""
 
@@ -29,10 +29,10 @@ class Unit:
         """Bytes of the gathered parameters."""
         return self.elements * BYTES[self.param_dtype]
 
-    def gather(self, name: str) -> Node:
+    def gather(self, name: str) -> BlockNode:
         """The node that gathers."""
         shard = -(-self.elements // self.ranks) * BYTES[self.param_dtype]
-        return Node(
+        return BlockNode(
             f"{name}.gather",
             "collective",
             comm=CollectiveType.ALL_GATHER,
@@ -43,11 +43,11 @@ class Unit:
             alloc=self.gathered,
         )
 
-    def scatter_gradients(self, name: str) -> Node:
+    def scatter_gradients(self, name: str) -> BlockNode:
         """The node that reduces gradients and leaves each rank its part."""
         size = self.elements * BYTES[self.grad_dtype]
         shard = -(-self.elements // self.ranks) * BYTES[self.grad_dtype]
-        return Node(
+        return BlockNode(
             f"{name}.scatter",
             "collective",
             comm=CollectiveType.REDUCE_SCATTER,
@@ -77,11 +77,11 @@ def sharded(block: Block, units: Sequence[Unit]) -> Block:
     ]  # gradients of weights need no weights
     _frees(backward, users[-1] if users else len(backward) - 1, units)
     weights = [replace(w, grad_node=w.grad_node + len(again)) for w in block.weights]
-    made = {e: sorted({w.grad_node for w in weights if w.expert == e}) for e in (False, True)}
+    grad_nodes = {e: sorted({w.grad_node for w in weights if w.expert == e}) for e in (False, True)}
     for unit in units:
         if unit.scatter:
             node = unit.scatter_gradients(block.name)
-            node.deps = made[unit.expert]
+            node.deps = grad_nodes[unit.expert]
             backward.append(node)
             for weight in (w for w in weights if w.expert == unit.expert):
                 weight.grad_node = len(backward) - 1  # complete only once it is reduced
@@ -96,12 +96,14 @@ def sharded(block: Block, units: Sequence[Unit]) -> Block:
     )
 
 
-def _frees(nodes: list[Node], at: int, units: Sequence[Unit]) -> None:
+def _frees(nodes: list[BlockNode], at: int, units: Sequence[Unit]) -> None:
     freed = sum(u.gathered for u in units)
     nodes[at] = replace(nodes[at], free=nodes[at].free + freed)
 
 
-def _gathered(nodes: Sequence[Node], gathers: list[Node], forward_shift: int = 0) -> list[Node]:
+def _gathered(
+    nodes: Sequence[BlockNode], gathers: list[BlockNode], forward_shift: int = 0
+) -> list[BlockNode]:
     """Nodes after gathers; whatever had nothing to wait for inside now waits for all gathers."""
     shift = len(gathers)
     moved = [_moved(n, shift, forward_shift) for n in nodes]
@@ -111,6 +113,6 @@ def _gathered(nodes: Sequence[Node], gathers: list[Node], forward_shift: int = 0
     return [*gathers, *moved]
 
 
-def _moved(node: Node, shift: int, forward_shift: int) -> Node:
+def _moved(node: BlockNode, shift: int, forward_shift: int) -> BlockNode:
     deps = [d + shift if d >= 0 else d for d in node.deps]
     return replace(node, deps=deps, saved=[s + forward_shift for s in node.saved])

@@ -62,9 +62,9 @@ def self_attention(tape: Tape, model: Decoder, x: Tensor, tokens: Tokens) -> Ten
     bias = model.bias or model.qkv_bias
     widths = {"q": model.heads * size, "k": groups * size, "v": groups * size}
     if model.fused:
-        made = linear(tape, "attention.qkv", x, Dim(sum(widths.values()), ("tp",)), bias=bias)
-        storage: tuple[Tensor, ...] = (made,)
-        parts = dict.fromkeys(widths, made)
+        qkv = linear(tape, "attention.qkv", x, Dim(sum(widths.values()), ("tp",)), bias=bias)
+        storage: tuple[Tensor, ...] = (qkv,)
+        parts = dict.fromkeys(widths, qkv)
     else:
         parts = {
             n: linear(tape, f"attention.{n}", x, Dim(w, ("tp",)), bias=bias)
@@ -147,10 +147,10 @@ def _shaped(x: Tensor, last: Dim) -> Tensor:
 def experts(tape: Tape, model: Decoder, x: Tensor, tokens: Tokens) -> Tensor:
     """Top-k of many MLPs: route, send tokens to the ranks that have their experts, and back."""
     scores = linear(tape, "moe.router", x, Dim(model.experts), bias=model.router_bias)
-    chosen = vector(tape, "moe.top_k", [scores], ops=SOFTMAX, keeps=[scores])
-    routed = _dispatch(tape, model, x, chosen, tokens)
+    routing = vector(tape, "moe.top_k", [scores], ops=SOFTMAX, keeps=[scores])
+    routed = _dispatch(tape, model, x, routing, tokens)
     routed = _experts_mlp(tape, model, routed)
-    mixed = _combine(tape, model, routed, x, chosen)
+    mixed = _combine(tape, model, routed, x, routing)
     if not model.shared_experts:
         return mixed
     width = model.shared_ffn or model.shared_experts * (model.expert_ffn or 0)
@@ -158,7 +158,7 @@ def experts(tape: Tape, model: Decoder, x: Tensor, tokens: Tokens) -> Tensor:
     return add(tape, "moe.add", mixed, shared)
 
 
-def _dispatch(tape: Tape, model: Decoder, x: Tensor, chosen: Tensor, tokens: Tokens) -> Tensor:
+def _dispatch(tape: Tape, model: Decoder, x: Tensor, routing: Tensor, tokens: Tokens) -> Tensor:
     """Copies of tokens in the order of their experts: [experts, tokens of each, hidden], sent to them."""
     ranks = Fraction(tape.degrees.get("ep", 1), tape.degrees.get("cp", 1))
     rows = int(x.dims[0].size) * int(x.dims[1].size) * model.top_k * ranks / model.experts
@@ -166,7 +166,7 @@ def _dispatch(tape: Tape, model: Decoder, x: Tensor, chosen: Tensor, tokens: Tok
     each = Dim(rows, (*cut, "ep"))
     dtype = tokens.dispatch_dtype or x.dtype
     sorted_rows = Tensor((Dim(model.experts), each, x.dims[2]), dtype)
-    moved = vector(tape, "moe.permute", [x, chosen], sorted_rows)
+    moved = vector(tape, "moe.permute", [x, routing], sorted_rows)
     home = Tensor((Dim(model.experts, ("ep",)), each.over(*cut), x.dims[2]), dtype)
     return tape.reshard(moved, home, "moe.dispatch")
 
@@ -201,7 +201,7 @@ def _expert_weight(
     return weight, bias
 
 
-def _combine(tape: Tape, model: Decoder, routed: Tensor, x: Tensor, chosen: Tensor) -> Tensor:
+def _combine(tape: Tape, model: Decoder, routed: Tensor, x: Tensor, routing: Tensor) -> Tensor:
     """Results back to their tokens, weighted and summed.
 
     Open sums over tp travel as they are, unless tp cuts the sequence: then they are closed before.
@@ -212,7 +212,7 @@ def _combine(tape: Tape, model: Decoder, routed: Tensor, x: Tensor, chosen: Tens
     back = Tensor((Dim(model.experts), each, routed.dims[2]), tape.settings.dtype, open_sums)
     home = tape.reshard(routed, back, "moe.combine", routed=True)
     merged = Tensor(x.dims, x.dtype, home.partial)
-    return vector(tape, "moe.unpermute", [home, chosen], merged, ops=2, keeps=[home], linear=True)
+    return vector(tape, "moe.unpermute", [home, routing], merged, ops=2, keeps=[home], linear=True)
 
 
 # --- whole blocks -------------------------------------------------------------------------------

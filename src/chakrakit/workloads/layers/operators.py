@@ -14,7 +14,7 @@ from math import prod
 from chakrakit.operators import LAYER_NORM, NORM, SOFTMAX, PerElement, product_flops
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
-from chakrakit.workloads.layers.tape import Grads, Node, Tape, Weight
+from chakrakit.workloads.layers.tape import BlockNode, Grads, Tape, Weight
 
 REPLICABLE = ("tp", "cp")
 """Axes over which the same tokens' work could be done twice; data ranks have tokens of their own."""
@@ -39,8 +39,8 @@ def matmul(
     out = replace(out, node=tape.emit(node, [x]))
     freed = tape.keep(out.node, x, dtype=tape.settings.matmul_dtype)
     learned = [w for w in (weight, bias) if w]
-    for one in learned:
-        _owe(one, rows)
+    for parameter in learned:
+        _owe(parameter, rows)
 
     def back(grad: Tensor) -> Grads:
         count, m, k, n = sizes
@@ -53,8 +53,8 @@ def matmul(
         dw = node.again(name=f"{name}.dw", weight=True, free=freed, shapes=_shapes(count, k, m, n))
         dw.deps = [again] if again >= 0 else []
         place = tape.emit_backward(dw, [grad], [x])
-        for one in learned:
-            one.grad_node = place
+        for parameter in learned:
+            parameter.grad_node = place
         return grads
 
     return tape.record(out, back)
@@ -62,13 +62,13 @@ def matmul(
 
 def _matmul_node(
     tape: Tape, name: str, x: Tensor, weight: Weight, out: Tensor, routed: bool
-) -> Node:
+) -> BlockNode:
     dims = (*out.dims, weight.tensor.dims[-2])
     kind = tape.settings.matmul_dtype or tape.settings.dtype
     touched = tape.settings.touched if weight.expert else 1
     read = x.elements(tape.degrees) + round(weight.tensor.elements(tape.degrees) * touched)
     moved = read * BYTES[kind] + out.bytes(tape.degrees)
-    return Node(
+    return BlockNode(
         name,
         "matmul",
         product_flops(_product(dims, tape), 1, 1),
@@ -88,9 +88,10 @@ def _shapes(count: int, m: int, k: int, n: int) -> str:
 def _operand(x: Tensor, weight: Weight) -> Tensor:
     """How a matmul wants its left side cut: the contraction as the weight's, nothing else by its axes."""
     *batch, inner, _ = weight.tensor.dims
-    taken = {a for d in weight.tensor.dims for a in d.axes}
+    weight_axes = {a for d in weight.tensor.dims for a in d.axes}
     rows = [
-        Dim(d.size, tuple(a for a in d.axes if a not in taken)) for d in x.dims[len(batch) : -1]
+        Dim(d.size, tuple(a for a in d.axes if a not in weight_axes))
+        for d in x.dims[len(batch) : -1]
     ]
     lead = [Dim(d.size, b.axes) for d, b in zip(x.dims, batch, strict=False)]
     return Tensor((*lead, *rows, Dim(x.dims[-1].size, inner.axes)), x.dtype)
@@ -138,7 +139,7 @@ def vector(
     alike = [_like(tape, t, first, name) for t in inputs]
     result = Tensor((out or first).dims, (out or first).dtype, (out or first).partial)
     moved = sum(t.bytes(tape.degrees) for t in (*alike, result))
-    node = Node(
+    node = BlockNode(
         name,
         "vector",
         vector_ops=each.forward * result.elements(tape.degrees),
@@ -181,7 +182,9 @@ def add(tape: Tape, name: str, x: Tensor, y: Tensor) -> Tensor:
     y = tape.reshard(y, _whole(x), name)
     out = Tensor(x.dims, x.dtype)
     moved = 3 * out.bytes(tape.degrees)
-    node = Node(name, "vector", vector_ops=out.elements(tape.degrees), bytes=moved, dtype=x.dtype)
+    node = BlockNode(
+        name, "vector", vector_ops=out.elements(tape.degrees), bytes=moved, dtype=x.dtype
+    )
     out = replace(out, node=tape.emit(node, [x, y]))
     return tape.record(out, lambda grad: [(x, grad), (y, grad)])
 
@@ -207,7 +210,7 @@ def lookup(tape: Tape, name: str, table: Weight, rows: Sequence[Dim], pooling: i
     height, width = table.tensor.dims
     out = Tensor((*rows, width), tape.settings.dtype, frozenset(height.axes))
     size = out.bytes(tape.degrees)
-    node = Node(
+    node = BlockNode(
         name,
         "lookup",
         vector_ops=pooling * out.elements(tape.degrees),
@@ -227,35 +230,35 @@ def lookup(tape: Tape, name: str, table: Weight, rows: Sequence[Dim], pooling: i
 
 def cross_entropy(tape: Tape, name: str, logits: Tensor) -> Tensor:
     """The loss of logits whose last dimension may be cut: three sums of one number per token."""
-    kept = Tensor(logits.dims, "fp32", node=logits.node)
+    saved = Tensor(logits.dims, "fp32", node=logits.node)
     per_token = Tensor(logits.dims[:-1], "fp32")
     size = per_token.bytes(tape.degrees)
-    node = Node(
+    node = BlockNode(
         name,
         "vector",
         vector_ops=SOFTMAX.forward * logits.elements(tape.degrees),
-        bytes=logits.bytes(tape.degrees) + kept.bytes(tape.degrees),
+        bytes=logits.bytes(tape.degrees) + saved.bytes(tape.degrees),
         dtype="fp32",
     )
     place = tape.emit(node, [logits])
-    freed = tape.keep(place, kept)
+    freed = tape.keep(place, saved)
     for axis in logits.dims[-1].axes:
-        for what in ("max", "target", "sum"):
+        for statistic in ("max", "target", "sum"):
             if tape.degrees.get(axis, 1) > 1:
-                place = _reduce_tokens(tape, f"{name}.{what}", axis, size, place)
+                place = _reduce_tokens(tape, f"{name}.{statistic}", axis, size, place)
     out = Tensor(logits.dims[:-1], "fp32", node=place)
 
     def back(grad: Tensor) -> Grads:
         count = SOFTMAX.backward * logits.elements(tape.degrees)
         again = node.again(name=f"{name}.dx", vector_ops=count, free=freed)
-        dx = tape.emit_backward(again, [grad], [kept])
+        dx = tape.emit_backward(again, [grad], [saved])
         return [(logits, Tensor(logits.dims, logits.dtype, node=dx))]
 
     return tape.record(out, back)
 
 
 def _reduce_tokens(tape: Tape, name: str, axis: str, size: int, after: int) -> int:
-    node = Node(
+    node = BlockNode(
         f"{name}.all_reduce_{axis}",
         "collective",
         comm=CollectiveType.ALL_REDUCE,

@@ -99,10 +99,10 @@ def moves(have: Tensor, want: Tensor, degrees: Degrees) -> Iterator[Move]:
 
 def _axes(have: Tensor, want: Tensor, degrees: Degrees) -> list[str]:
     """Axes of more than one rank that treat the two differently, in a fixed order."""
-    named = {a for t in (have, want) for d in t.dims for a in d.axes} | have.partial | want.partial
+    axes = {a for t in (have, want) for d in t.dims for a in d.axes} | have.partial | want.partial
     return [
         a
-        for a in sorted(named)
+        for a in sorted(axes)
         if degrees.get(a, 1) > 1
         and (have.where(a), a in have.partial) != (want.where(a), a in want.partial)
     ]

@@ -25,9 +25,9 @@ from chakrakit.workloads.layers import families
 from chakrakit.workloads.layers.attention import Core
 from chakrakit.workloads.layers.families import Build
 from chakrakit.workloads.layers.layers import Tokens, decoder_layer, embedding, head
-from chakrakit.workloads.layers.tape import INPUT, Block, Node, Settings, Tape
+from chakrakit.workloads.layers.tape import INPUT, Block, BlockNode, Settings, Tape
 
-# Tensor-parallel collectives beside the products that read or make their data.
+# --- tensor-parallel collectives beside the products that read or make their data ---------------
 #
 # Recipes of Megatron-Core (`tp_comm_overlap`) cut both into pieces and exchange one piece while another is
 # multiplied. Here a collective and its product start together, and what comes after waits for both: the time
@@ -41,7 +41,7 @@ def overlapped(block: Block) -> Block:
     return block
 
 
-def _overlap(nodes: list[Node], end: int) -> None:
+def _overlap(nodes: list[BlockNode], end: int) -> None:
     before = [list(node.deps) for node in nodes]
     for place, node in enumerate(nodes):
         if node.role != "tp" or node.weight:
@@ -61,7 +61,7 @@ def _overlap(nodes: list[Node], end: int) -> None:
                 _wait_too(nodes, before, place, makers)
 
 
-def _is_product(node: Node) -> bool:
+def _is_product(node: BlockNode) -> bool:
     return node.op == "matmul"
 
 
@@ -69,14 +69,14 @@ def _replaced(deps: Iterable[int], old: Iterable[int], new: Iterable[int]) -> li
     return sorted({*deps} - {*old} | {*new})
 
 
-def _wait_too(nodes: list[Node], before: list[list[int]], place: int, others: list[int]) -> None:
-    """Who waited for a node waits for these too."""
+def _wait_too(nodes: list[BlockNode], before: list[list[int]], place: int, more: list[int]) -> None:
+    """Makes nodes that waited for a node wait for more nodes as well."""
     for node, deps in zip(nodes, before, strict=True):
         if place in deps:
-            node.deps = sorted({*node.deps, *others})
+            node.deps = sorted({*node.deps, *more})
 
 
-# Activation recompute: forward nodes done again in backward instead of keeping what they made.
+# --- recomputation: forward nodes run again in backward, so that their results need not be kept --
 
 
 def recomputed(block: Block, how: str) -> Block:
@@ -88,13 +88,13 @@ def recomputed(block: Block, how: str) -> Block:
 
 def _full(block: Block) -> Block:
     """All forward nodes again at the start of backward, once the gradient is there."""
-    held = block.input_bytes
+    input_bytes = block.input_bytes
     forward = [replace(n, alloc=0) for n in block.forward]
-    forward[0].alloc = held
+    forward[0].alloc = input_bytes
     again = [_clone(n, {i: i for i in range(len(block.forward))}) for n in block.forward]
     shift = len(again)
-    kept = _first_keeper(block)
-    again[kept].alloc -= held  # the input was held all along
+    keeper = _first_keeper(block)
+    again[keeper].alloc -= input_bytes  # the input was held all along
     backward = [_shifted(n, shift) for n in block.backward]
     weights = block.weights
     for weight in weights:
@@ -112,14 +112,14 @@ def _first_keeper(block: Block) -> int:
     return next(i for i, n in enumerate(block.forward) if n.alloc >= block.input_bytes)
 
 
-def _clone(node: Node, place: dict[int, int]) -> Node:
+def _clone(node: BlockNode, place: dict[int, int]) -> BlockNode:
     deps = [place.get(d, INPUT) for d in node.deps]
     return node.again(
         name=f"{node.name}.again", deps=deps or [INPUT], alloc=node.alloc, recompute=True
     )
 
 
-def _shifted(node: Node, shift: int) -> Node:
+def _shifted(node: BlockNode, shift: int) -> BlockNode:
     """What was read from forward is read from the clones, which are at the same places."""
     deps = [_moved(d, shift) for d in node.deps]
     return replace(node, deps=sorted({*deps, *node.saved}), saved=[])
@@ -188,32 +188,32 @@ class Stack:
     last: list[str]
     builds: dict[str, Build]
     starts_backward: set[str] = field(default_factory=set)
-    made: dict[str, Block] = field(default_factory=dict)
+    blocks: dict[str, Block] = field(default_factory=dict)
 
     def block(self, name: str) -> Block:
         """The block of this name, one micro-batch forward and backward."""
-        if name not in self.made:
+        if name not in self.blocks:
             tape = Tape(name, self.settings)
             output = self.builds[name](tape)
             block = tape.finish(output, name in self.starts_backward)
             block = overlapped(block) if self.settings.tp_overlap else block
             keeps = self.recompute != "none" and name in self.rows and self.settings.training
-            self.made[name] = recomputed(block, self.recompute) if keeps else block
-        return self.made[name]
+            self.blocks[name] = recomputed(block, self.recompute) if keeps else block
+        return self.blocks[name]
 
 
 def settings_of(plan: Plan, step: Step, touched: float = 1.0) -> Settings:
-    """What tapes must know."""
+    """Returns the settings of tapes under a plan and a step."""
     degrees = {"tp": plan.tp, "cp": plan.cp, "ep": plan.ep}
     return Settings(
-        degrees,
-        step.dtype,
-        step.matmul_dtype,
-        step.kind == "train",
-        plan.save_gathered,
-        plan.shared_reduce,
-        touched,
-        plan.tp_overlap,
+        degrees=degrees,
+        dtype=step.dtype,
+        matmul_dtype=step.matmul_dtype,
+        training=step.kind == "train",
+        save_gathered=plan.save_gathered,
+        shared_reduce=plan.shared_reduce,
+        touched=touched,
+        tp_overlap=plan.tp_overlap,
     )
 
 
@@ -250,16 +250,16 @@ def decoder_stack(
     model: Decoder, plan: Plan, step: Step, settings: Settings, tokens: Tokens | None
 ) -> Stack:
     """Embedding, dense layers, layers with experts, head."""
-    own = tokens or training_tokens(model, plan, step)
+    step_tokens = tokens or training_tokens(model, plan, step)
     axes = ("tp",) if plan.vocab_parallel else ()
     if plan.vocab_parallel:  # the last rank's part of the vocabulary is filled up
         model = model.replace(vocab=-(-model.vocab // plan.tp) * plan.tp)
     dense = model.layers if not model.experts else model.dense_layers
     rows = ["dense"] * dense + ["moe"] * (model.layers - dense)
     builds: dict[str, Build] = {
-        "embedding": lambda tape: embedding(tape, model, own, axes),
-        "dense": lambda tape: decoder_layer(tape, model, own, moe=False),
-        "moe": lambda tape: decoder_layer(tape, model, own, moe=True),
-        "head": lambda tape: head(tape, model, own, axes),
+        "embedding": lambda tape: embedding(tape, model, step_tokens, axes),
+        "dense": lambda tape: decoder_layer(tape, model, step_tokens, moe=False),
+        "moe": lambda tape: decoder_layer(tape, model, step_tokens, moe=True),
+        "head": lambda tape: head(tape, model, step_tokens, axes),
     }
     return Stack(settings, plan.recompute, ["embedding"], rows, ["head"], builds, {"head"})

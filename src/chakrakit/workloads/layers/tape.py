@@ -9,7 +9,7 @@ brought to the cutting of the tensor they belong to by the same rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, TypeAlias
 
 from chakrakit.trace.model import CollectiveType
@@ -20,7 +20,7 @@ INPUT = -1
 
 
 @dataclass(eq=False)
-class Node:
+class BlockNode:
     """One node of a block's forward or backward list. Sizes are what one rank has, in bytes.
 
     `deps` are places in the same list or INPUT; `saved` are places in the forward list that a
@@ -56,8 +56,8 @@ class Node:
     inner: int = 0
     """The part of `alloc` that only this node's own backward needs: scores."""
 
-    def again(self, **changes: Any) -> Node:
-        """A node of the same cost elsewhere: it waits for nothing and holds nothing yet."""
+    def again(self, **changes: Any) -> BlockNode:
+        """Returns a node of the same cost without dependencies and without memory of its own."""
         fresh: dict[str, Any] = {"deps": [], "saved": [], "alloc": 0, "free": 0, "inner": 0}
         return replace(self, **{**fresh, **changes})
 
@@ -89,6 +89,7 @@ class Settings:
     """What a tape must know about plan and step."""
 
     degrees: Degrees
+    _: KW_ONLY
     dtype: str = "bf16"
     matmul_dtype: str = ""
     training: bool = True
@@ -104,8 +105,8 @@ class Block:
     """What a tape recorded: forward and backward nodes of one micro-batch, and the weights."""
 
     name: str
-    forward: list[Node]
-    backward: list[Node]
+    forward: list[BlockNode]
+    backward: list[BlockNode]
     weights: list[Weight]
     input_bytes: int
     forward_end: int
@@ -123,7 +124,7 @@ class _Op:
     output: Tensor
     backward: Callable[[Tensor], Grads]
     passes: bool
-    """Hands gradients on as they are, open sums and all: what a change of cutting does."""
+    """Whether gradients pass through unchanged, unreduced sums included, as in a change of sharding."""
 
 
 class Tape:
@@ -133,8 +134,8 @@ class Tape:
         self.name = name
         self.settings = settings
         self.degrees = settings.degrees
-        self.forward: list[Node] = []
-        self.backward: list[Node] = []
+        self.forward: list[BlockNode] = []
+        self.backward: list[BlockNode] = []
         self.weights: list[Weight] = []
         self._ops: list[_Op] = []
         self._saved: dict[int, Tensor] = {}
@@ -156,14 +157,14 @@ class Tape:
         self.weights.append(weight)
         return weight
 
-    def emit(self, node: Node, inputs: Iterable[Tensor]) -> int:
+    def emit(self, node: BlockNode, inputs: Iterable[Tensor]) -> int:
         """Adds a forward node that reads these tensors; returns its place."""
         node.deps = sorted({t.node for t in inputs})
         self.forward.append(node)
         return len(self.forward) - 1
 
     def emit_backward(
-        self, node: Node, grads: Iterable[Tensor] = (), reads: Iterable[Tensor] = ()
+        self, node: BlockNode, grads: Iterable[Tensor] = (), reads: Iterable[Tensor] = ()
     ) -> int:
         """Adds a backward node that waits for gradients and reads what forward made."""
         node.deps = sorted({g.node for g in grads} | set(node.deps))
@@ -180,7 +181,10 @@ class Tape:
         return output
 
     def keep(self, node: int, *tensors: Tensor, dtype: str = "") -> int:
-        """Keeps tensors for backward, each once; charges the node that first asks; returns the bytes."""
+        """Keeps tensors for backward, each once; the node that first asks allocates them.
+
+        Returns the bytes.
+        """
         if not self.settings.training:
             return 0
         total = 0
@@ -200,7 +204,10 @@ class Tape:
         return tensor.gathered_from
 
     def reshard(self, have: Tensor, want: Tensor, name: str = "", routed: bool = False) -> Tensor:
-        """The tensor cut as wanted, with the collectives that needs; made once for all who want it so."""
+        """Returns `have` sharded like `want`, with the collectives this takes.
+
+        Every caller shares one result.
+        """
         key = (id(have), tuple(d.axes for d in want.dims), want.partial)
         if key not in self._cuts:
             same = [d.axes for d in have.dims] == [d.axes for d in want.dims]
@@ -226,9 +233,11 @@ class Tape:
 
     def _collective(
         self, name: str, kind: CollectiveType, axis: str, size: int, out_size: int
-    ) -> Node:
+    ) -> BlockNode:
         label = f"{name}.{kind.name.lower()}_{axis}"
-        return Node(label, "collective", comm=kind, comm_size=size, out_size=out_size, role=axis)
+        return BlockNode(
+            label, "collective", comm=kind, comm_size=size, out_size=out_size, role=axis
+        )
 
     def regather(self, tensor: Tensor, name: str) -> int:
         """For backward: the place where a tensor kept cut is gathered again; -1 if it was kept whole."""

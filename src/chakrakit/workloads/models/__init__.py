@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.workloads.models.fields import field_docs, field_types, workload_of
-from chakrakit.workloads.models.files import from_plain, named, read_workload
+from chakrakit.workloads.models.files import from_plain, model_named, read_workload
 from chakrakit.workloads.models.published import catalog
 
 __all__ = [
@@ -11,7 +11,7 @@ __all__ = [
     "field_docs",
     "field_types",
     "from_plain",
-    "named",
+    "model_named",
     "read_workload",
     "workload_of",
 ]

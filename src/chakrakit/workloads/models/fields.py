@@ -27,7 +27,7 @@ from chakrakit.workloads.description import (
     Workload,
     description,
 )
-from chakrakit.workloads.models.files import from_plain, named, read_workload
+from chakrakit.workloads.models.files import from_plain, model_named, read_workload
 
 PARTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "plan": (Plan,),
@@ -41,14 +41,14 @@ _ONLY_IN_FILES = {"lengths", "tasks", "tables", "bottom", "top", "patch"}
 
 def field_types() -> dict[str, tuple[str, Any]]:
     """Field name → (part, type), for every field that fits one option."""
-    found: dict[str, tuple[str, Any]] = {}
+    types: dict[str, tuple[str, Any]] = {}
     for part, structs in PARTS.items():
         for struct in structs:
             hints = typing.get_type_hints(struct)
             for field in msgspec.structs.fields(struct):
                 if field.name not in _ONLY_IN_FILES:
-                    found.setdefault(field.name, (part, hints[field.name]))
-    return found
+                    types.setdefault(field.name, (part, hints[field.name]))
+    return types
 
 
 def field_docs() -> dict[str, str]:
@@ -58,11 +58,11 @@ def field_docs() -> dict[str, str]:
         for node in ast.parse(inspect.getsource(description)).body
         if isinstance(node, ast.ClassDef)
     }
-    found: dict[str, str] = {}
+    docs: dict[str, str] = {}
     for struct in (struct for structs in PARTS.values() for struct in structs):
         for name, doc in _documented(classes[struct.__name__]):
-            found.setdefault(name, doc)
-    return found
+            docs.setdefault(name, doc)
+    return docs
 
 
 def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
@@ -76,18 +76,18 @@ def workload_of(path: str | None, model: str | Model | None, fields: Mapping[str
     """The workload of a file, a model (or its name) and fields by name; fields win over the file."""
     plain: dict[str, Any] = msgspec.to_builtins(read_workload(path)) if path else {}
     if model:
-        described = named(model) if isinstance(model, str) else model
+        described = model_named(model) if isinstance(model, str) else model
         plain["model"] = msgspec.to_builtins(described)
     if "model" not in plain:
         raise ConfigError("no model; give --model M (see `chakra models`) or a WORKLOAD.yaml")
-    known = field_types()
+    types = field_types()
     for name, value in fields.items():
-        if name not in known:
-            close = get_close_matches(name, known, 1)
+        if name not in types:
+            close = get_close_matches(name, types, 1)
             hint = f"did you mean {close[0]!r}?" if close else "`chakra generate --help` lists them"
             raise ConfigError(f"a workload has no field {name!r}; {hint}")
         if value is not None:
-            _section(plain, known[name][0])[name] = as_written(value)
+            _section(plain, types[name][0])[name] = as_written(value)
     return from_plain(plain, path or "options")
 
 

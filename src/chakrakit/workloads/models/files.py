@@ -22,9 +22,9 @@ def read_config(path: Path) -> Decoder:
     readers = {"gpt2": _gpt2, "deepseek_v2": _deepseek, "deepseek_v3": _deepseek}
     plain = {"llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "qwen2_moe"}
     if kind not in readers and kind not in plain:
-        known = ", ".join(sorted({*readers, *plain}))
+        supported = ", ".join(sorted({*readers, *plain}))
         raise ConfigError(
-            f"{path}: model_type {kind!r} is not one of {known}; describe the model in YAML"
+            f"{path}: model_type {kind!r} is not one of {supported}; describe the model in YAML"
         )
     try:
         fields = {"name": path.parent.name or kind, **readers.get(kind, _llama)(config, kind)}
@@ -98,21 +98,21 @@ def _gpt2(c: dict[str, Any], kind: str) -> dict[str, Any]:
 # Models by name: from the catalog, or from a Hugging Face `config.json`.
 
 
-def named(name: str) -> Model:
+def model_named(name: str) -> Model:
     """A model by its name in the catalog, or from a `config.json` (or the directory that has one)."""
     if not isinstance(name, str):  # descriptions come from files
         raise ConfigError(f"a model is named by a text, not by {name!r:.40}")
-    known = catalog()
-    spelled = {_letters(k): k for k in known}
+    models = catalog()
+    spelled = {_letters(k): k for k in models}
     if _letters(name) in spelled:
-        return known[spelled[_letters(name)]]
+        return models[spelled[_letters(name)]]
     path = Path(name)
     if path.is_dir():
         path = path / "config.json"
     if path.is_file():
         return read_config(path)
     raise ConfigError(
-        f"no model {name!r}; {nearest(name, known)} See `chakra models`; a path to a Hugging Face "
+        f"no model {name!r}; {nearest(name, models)} See `chakra models`; a path to a Hugging Face "
         "config.json works too"
     )
 
@@ -125,10 +125,13 @@ def _letters(name: str) -> str:
 def from_plain(data: dict[str, Any], where: str = "description") -> Workload:
     """A workload from nested dictionaries; errors say which field is wrong."""
     if isinstance(data.get("model"), str):
-        data = {**data, "model": msgspec.to_builtins(named(data["model"]))}
+        data = {**data, "model": msgspec.to_builtins(model_named(data["model"]))}
     elif isinstance(data.get("model"), dict) and "base" in data["model"]:
-        own = dict(data["model"])
-        data = {**data, "model": {**msgspec.to_builtins(named(own.pop("base"))), **own}}
+        overrides = dict(data["model"])
+        data = {
+            **data,
+            "model": {**msgspec.to_builtins(model_named(overrides.pop("base"))), **overrides},
+        }
     try:
         return _with_batch(msgspec.convert(data, Workload), data)
     except msgspec.ValidationError as error:

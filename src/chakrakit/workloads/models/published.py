@@ -262,8 +262,8 @@ def _recommenders() -> list[Recommender]:
 @cache
 def catalog() -> dict[str, Model]:
     """All models by name."""
-    found: dict[str, Model] = {**_gpt3(), **_megatron()}
-    for models in (
+    models: dict[str, Model] = {**_gpt3(), **_megatron()}
+    for family in (
         _llamas(),
         _mixtrals(),
         _deepseeks(),
@@ -272,5 +272,5 @@ def catalog() -> dict[str, Model]:
         _diffusions(),
         _recommenders(),
     ):
-        found |= {m.name: m for m in models}
-    return found
+        models |= {m.name: m for m in family}
+    return models

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from chakrakit.workloads.program.layout import HeldWeight, Layout
+from chakrakit.workloads.program.layout import HeldWeight, WorkloadLayout
 from chakrakit.workloads.program.program import (
     MESSAGES,
-    Program,
     Stage,
-    finished,
+    StageProgram,
+    ordered_program,
     stage_program,
     streams_of,
 )
@@ -22,18 +22,18 @@ __all__ = [
     "MESSAGES",
     "OWN",
     "HeldWeight",
-    "Layout",
     "MeshBindings",
-    "Program",
     "Stage",
+    "StageProgram",
     "Template",
     "TextTables",
     "TiledColumns",
+    "WorkloadLayout",
     "document_lengths",
-    "finished",
     "header",
     "memory",
     "model_state",
+    "ordered_program",
     "stage_program",
     "step_end_nodes",
     "streams_of",

@@ -30,10 +30,10 @@ from chakrakit.workloads.layers import (
     stack_of,
 )
 from chakrakit.workloads.program.tables import TextTables
-from chakrakit.workloads.program.task_templates import Chunk, Link, Tables
+from chakrakit.workloads.program.task_templates import BlockTables, Chunk, Link
 
 
-class Part(NamedTuple):
+class PlacedBlock(NamedTuple):
     """A block of the model: its name among the stack's, and the number of its layer or -1."""
 
     block: str
@@ -49,12 +49,12 @@ class HeldWeight(NamedTuple):
 
 
 @dataclass
-class Layout:
+class WorkloadLayout:
     """Everything that follows from a workload before any node is made."""
 
     workload: Workload
     book: TextTables = field(default_factory=TextTables)
-    tables: dict[tuple[object, ...], Tables] = field(default_factory=dict)
+    tables: dict[tuple[object, ...], BlockTables] = field(default_factory=dict)
     counts: dict[Tensor, int] = field(default_factory=dict)
 
     @cached_property
@@ -88,18 +88,18 @@ class Layout:
     @cached_property
     def has_copies(self) -> bool:
         """Whether several stages hold the same piece."""
-        held = [p for stage in self.schedule.pieces for p in stage]
-        return len(set(held)) < len(held)
+        pieces = [p for stage in self.schedule.pieces for p in stage]
+        return len(set(pieces)) < len(pieces)
 
     @cached_property
-    def pieces(self) -> list[list[Part]]:
+    def pieces(self) -> list[list[PlacedBlock]]:
         """The blocks of each piece of the model."""
-        rows = [Part(name, i) for i, name in enumerate(self.stack.rows)]
+        rows = [PlacedBlock(name, i) for i, name in enumerate(self.stack.rows)]
         split = self.workload.plan.split or even_split(len(rows), self.schedule.piece_count)
         bounds = [sum(split[:i]) for i in range(len(split) + 1)]
         pieces = [rows[a:b] for a, b in itertools.pairwise(bounds)]
-        pieces[0] = [Part(n, -1) for n in self.stack.first] + pieces[0]
-        pieces[-1] = pieces[-1] + [Part(n, -1) for n in self.stack.last]
+        pieces[0] = [PlacedBlock(n, -1) for n in self.stack.first] + pieces[0]
+        pieces[-1] = pieces[-1] + [PlacedBlock(n, -1) for n in self.stack.last]
         return pieces
 
     def chunks(self, stage: int) -> list[Chunk]:
@@ -120,21 +120,21 @@ class Layout:
 
     def _link(self, stage: int, chunk: int, piece: int, step: int) -> Link | None:
         """The link of a chunk to the piece before (-1) or after (+1) it."""
-        other = piece + step
-        if not 0 <= other < len(self.pieces):
+        neighbour = piece + step
+        if not 0 <= neighbour < len(self.pieces):
             return None
         micro_batch = next(c.micro_batch for c in self.schedule.tasks[stage] if c.chunk == chunk)
-        peer, _ = self.schedule.homes()[other, micro_batch]
-        after = self.pieces[piece if step < 0 else other]
+        peer, _ = self.schedule.homes()[neighbour, micro_batch]
+        after = self.pieces[piece if step < 0 else neighbour]
         size = self.stack.block(after[0].block).input_bytes
         return Link(None if peer == stage else peer, size)
 
-    def _table(self, parts: list[Part], index: int) -> Tables:
+    def _table(self, parts: list[PlacedBlock], index: int) -> BlockTables:
         units = tuple(self.units(parts, index))
         key = (parts[index].block, units)
         if key not in self.tables:
             block = sharded(self.stack.block(parts[index].block), units)
-            self.tables[key] = Tables.of(block, self.book)
+            self.tables[key] = BlockTables.of(block, self.book)
         return self.tables[key]
 
     # --- sharded parameters ---------------------------------------------------------------------
@@ -153,7 +153,7 @@ class Layout:
             return "copy"
         return "shard" if plan.shard and plan.data != "ddp" else "dp"
 
-    def units(self, parts: list[Part], index: int) -> list[Unit]:
+    def units(self, parts: list[PlacedBlock], index: int) -> list[Unit]:
         """What FSDP gathers before block `index` of a chunk."""
         if not self.shards:
             return []
@@ -165,31 +165,31 @@ class Layout:
     def _own_units(self, block: Block, last: bool) -> list[Unit]:
         plan = self.workload.plan
         reshard = plan.reshard == "always" or (plan.reshard == "default" and not last)
-        found = []
+        units = []
         for expert in (False, True):
-            count = self.held([w for w in block.weights if w.expert == expert])
+            count = self.unsharded_elements([w for w in block.weights if w.expert == expert])
             if count and self.mesh.degree(self.sync_role(expert)) > 1:
-                found.append(self._unit(count, expert, reshard))
-        return found
+                units.append(self._unit(count, expert, reshard))
+        return units
 
-    def _with_root(self, parts: list[Part], index: int, block: Block) -> list[Unit]:
+    def _with_root(self, parts: list[PlacedBlock], index: int, block: Block) -> list[Unit]:
         """Layers are units; all else of a chunk is gathered with its first block and stays."""
-        own = self._own_units(block, False) if parts[index].layer >= 0 else []
+        layer_units = self._own_units(block, False) if parts[index].layer >= 0 else []
         rest = [w for p in parts if p.layer < 0 for w in self.stack.block(p.block).weights]
         if index == 0 and rest and self.mesh.degree(self.sync_role(False)) > 1:
-            return [self._unit(self.held(rest), False, False), *own]
-        return own
+            return [self._unit(self.unsharded_elements(rest), False, False), *layer_units]
+        return layer_units
 
-    def held(self, weights: list[Weight]) -> int:
+    def unsharded_elements(self, weights: list[Weight]) -> int:
         """Elements of weights before data parallelism; a tied table counts once on a rank."""
         return sum(self._elements(w) for w in weights if not (w.tied and self.tie_is_local))
 
     def _elements(self, weight: Weight) -> int:
         """Asked for again and again by buckets, units and optimizer; a tensor is its own key."""
-        found = self.counts.get(weight.tensor)
-        if found is None:
-            found = self.counts[weight.tensor] = elements([weight], self.stack.settings.degrees)
-        return found
+        count = self.counts.get(weight.tensor)
+        if count is None:
+            count = self.counts[weight.tensor] = elements([weight], self.stack.settings.degrees)
+        return count
 
     @property
     def tie_is_local(self) -> bool:
@@ -199,14 +199,14 @@ class Layout:
     def _unit(self, count: int, expert: bool, reshard: bool) -> Unit:
         step, role = self.workload.step, self.sync_role(expert)
         return Unit(
-            count,
-            role,
-            self.mesh.degree(role),
-            step.dtype,
-            step.grad_dtype or "fp32",
-            reshard,
-            self.sync_each,
-            expert,
+            elements=count,
+            role=role,
+            ranks=self.mesh.degree(role),
+            param_dtype=step.dtype,
+            grad_dtype=step.grad_dtype or "fp32",
+            reshard=reshard,
+            scatter=self.sync_each,
+            expert=expert,
         )
 
     @property

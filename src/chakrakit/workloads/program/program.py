@@ -13,7 +13,7 @@ import numpy as np
 from chakrakit.arrays import I64, distinct
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.description import PipelineTask
-from chakrakit.workloads.program.layout import HeldWeight, Layout
+from chakrakit.workloads.program.layout import HeldWeight, WorkloadLayout
 from chakrakit.workloads.program.step_end import StepEndNode, step_end_nodes
 from chakrakit.workloads.program.tables import COLUMNS, TiledColumns, table_of
 from chakrakit.workloads.program.task_templates import (
@@ -35,14 +35,14 @@ _GATHER, _REDUCE, MESSAGES = 4, 5, 6
 
 
 @dataclass(eq=False)
-class Program:
+class StageProgram:
     """All nodes of one stage. `columns` are by row; `data` and `control` are pairs of rows."""
 
     stage: int
     columns: Mapping[str, I64]
     data: I64
     control: I64
-    held: list[HeldWeight] = field(default_factory=list)
+    weights: list[HeldWeight] = field(default_factory=list)
     held_before: int = 0
     """Bytes that are there before the first node: a cache."""
 
@@ -53,7 +53,7 @@ class Program:
 class Stage:
     """Places the tasks of one stage and resolves edges between them."""
 
-    def __init__(self, layout: Layout, stage: int) -> None:
+    def __init__(self, layout: WorkloadLayout, stage: int) -> None:
         self.layout, self.stage = layout, stage
         self.tasks = layout.schedule.tasks[stage]
         self.chunks = layout.chunks(stage)
@@ -64,16 +64,16 @@ class Stage:
         self.start_of = {c: int(s) for c, s in zip(self.tasks, self.starts, strict=True)}
 
     def _templates(self) -> dict[tuple[str, int], Template]:
-        found: dict[tuple[str, int], Template] = {}
+        templates: dict[tuple[str, int], Template] = {}
         for number, chunk in enumerate(self.chunks):
             kinds = {c.kind for c in self.tasks if c.chunk == number}
-            found["F", number] = chunk.forward()
+            templates["F", number] = chunk.forward()
             if "B" in kinds:
-                found["B", number] = chunk.backward("B")
+                templates["B", number] = chunk.backward("B")
             if "I" in kinds:
-                found["I", number] = chunk.backward("I")
-                found["W", number] = chunk.weights()
-        return found
+                templates["I", number] = chunk.backward("I")
+                templates["W", number] = chunk.weights()
+        return templates
 
     def columns(self) -> TiledColumns:
         """The templates' columns repeated, with micro-batch, chunk and task."""
@@ -84,12 +84,12 @@ class Stage:
         shift = np.array([where[c.kind, c.chunk] for c in self.tasks]) - self.starts
         rows = np.arange(self.size) + np.repeat(shift, sizes)
         joined = {c: np.concatenate([self.templates[k].columns[c] for k in keys]) for c in COLUMNS}
-        own = {
+        task_columns = {
             "micro_batch": np.repeat([c.micro_batch for c in self.tasks], sizes),
             "chunk": np.repeat([c.chunk for c in self.tasks], sizes),
             "task": np.repeat(np.arange(len(self.tasks)), sizes),
         }
-        return TiledColumns(joined, rows, own)
+        return TiledColumns(joined, rows, task_columns)
 
     def edges(self) -> tuple[I64, I64]:
         """Data and control edges of all tasks."""
@@ -117,28 +117,28 @@ class Stage:
     def _row_before(self, task: PipelineTask) -> int:
         """The row that ends the task before (in the micro-batch's way), on this same rank."""
         piece = self.layout.schedule.pieces[self.stage][task.chunk]
-        other = piece - 1 if task.kind == "F" else piece + 1
-        chunk = self.layout.schedule.pieces[self.stage].index(other)
+        neighbour = piece - 1 if task.kind == "F" else piece + 1
+        chunk = self.layout.schedule.pieces[self.stage].index(neighbour)
         for kind in "F" if task.kind == "F" else "BI":
             at = self.start_of.get(PipelineTask(kind, task.micro_batch, chunk))
             if at is not None:
                 return at + self.templates[kind, chunk].end
         raise AssertionError("a chunk without the one before it")
 
-    def gradient_row(self, held: HeldWeight) -> int:
+    def gradient_row(self, held_weight: HeldWeight) -> int:
         """The row that completes a weight's gradient: in the last task that makes one."""
         for task in reversed(self.tasks):
-            if task.chunk == held.chunk and task.kind in "BIW":
+            if task.chunk == held_weight.chunk and task.kind in "BIW":
                 row = (
                     self.templates[task.kind, task.chunk]
-                    .grads[held.block]
-                    .get(held.weight.grad_node)
+                    .grads[held_weight.block]
+                    .get(held_weight.weight.grad_node)
                 )
                 if row is not None:
                     return self.start_of[task] + row
         return -1
 
-    def held(self) -> list[HeldWeight]:
+    def held_weights(self) -> list[HeldWeight]:
         """All weights of the stage, in the order of the model."""
         return [
             HeldWeight(c, b, w)
@@ -155,60 +155,62 @@ def _tiled(pairs: I64, sources: I64, targets: I64) -> I64:
     return np.stack([src.reshape(-1), dst.reshape(-1)], axis=1)
 
 
-def stage_program(layout: Layout, stage: int) -> Program:
+def stage_program(layout: WorkloadLayout, stage: int) -> StageProgram:
     """The program of a stage of a training step."""
-    made = Stage(layout, stage)
-    columns = made.columns()
-    data, control = made.edges()
-    held = made.held()
-    tail = step_end_nodes(layout, stage, held)
+    tasks = Stage(layout, stage)
+    columns = tasks.columns()
+    data, control = tasks.edges()
+    weights = tasks.held_weights()
+    tail = step_end_nodes(layout, stage, weights)
     if tail:
-        columns, extra = _with_step_end(layout, columns, tail, made)
+        columns, extra = _with_step_end(layout, columns, tail, tasks)
         data = np.concatenate([data, extra])
-    return finished(layout, stage, columns, data, _tags(layout, columns, stage), held, control)
+    return ordered_program(
+        layout, stage, columns, data, _tags(layout, columns, stage), weights, control
+    )
 
 
-def finished(
-    layout: Layout,
+def ordered_program(
+    layout: WorkloadLayout,
     stage: int,
     columns: TiledColumns,
     data: I64,
     tags: I64,
-    held: list[HeldWeight],
+    weights: list[HeldWeight],
     control: I64 | None = None,
-) -> Program:
+) -> StageProgram:
     """A program from its rows: streams, and the order on them."""
     columns = columns.with_columns(stream=streams_of(layout, columns), tag=tags)
     keys = distinct(_keys(data, len(tags)))
     strict = layout.workload.plan.strict
     ordered = _in_order(columns["stream"], keys) if strict else data[:0]
-    known = ordered if control is None else np.concatenate([control, ordered])
+    control_pairs = ordered if control is None else np.concatenate([control, ordered])
     pairs = np.stack(np.divmod(keys, len(tags)), axis=1)
-    return Program(stage, columns, pairs, known, held)
+    return StageProgram(stage, columns, pairs, control_pairs, weights)
 
 
 def _with_step_end(
-    layout: Layout, columns: TiledColumns, tail: Sequence[StepEndNode], made: Stage
+    layout: WorkloadLayout, columns: TiledColumns, tail: Sequence[StepEndNode], tasks: Stage
 ) -> tuple[TiledColumns, I64]:
     """Adds the tail's rows; returns the columns and the edges into them."""
     parts = [table_of([t.node], layout.book, t.phase).columns for t in tail]
     ends = _last_rows(layout, columns)
     pairs: list[tuple[int, int]] = []
     for i, t in enumerate(tail):
-        sources = {made.gradient_row(h) for h in t.grads} | {made.size + a for a in t.after}
+        sources = {tasks.gradient_row(h) for h in t.grads} | {tasks.size + a for a in t.after}
         if t.node.role in ACROSS_STAGES:
             sources |= ends
-        pairs += [(s, made.size + i) for s in sorted(sources) if s >= 0]
+        pairs += [(s, tasks.size + i) for s in sorted(sources) if s >= 0]
     return columns.with_rows(parts, -1), np.array(pairs, np.int64).reshape(-1, 2)
 
 
-def _last_rows(layout: Layout, columns: Mapping[str, I64]) -> set[int]:
+def _last_rows(layout: WorkloadLayout, columns: Mapping[str, I64]) -> set[int]:
     """The last row of all tasks, and the last message they send."""
     sends = np.flatnonzero(columns["op"] == _number(layout, "send"))
     return {len(columns["op"]) - 1, *sends[-1:].tolist()}
 
 
-def streams_of(layout: Layout, columns: Mapping[str, I64]) -> I64:
+def streams_of(layout: WorkloadLayout, columns: Mapping[str, I64]) -> I64:
     """A stream for compute, one for each kind of communication, one for each peer and direction."""
     roles = layout.book.roles.texts
     ops = np.array(
@@ -222,7 +224,7 @@ def streams_of(layout: Layout, columns: Mapping[str, I64]) -> I64:
     return np.where(kind == 0, COMPUTE, np.where(kind == 1, collective, MESSAGES + lane))
 
 
-def _tags(layout: Layout, columns: Mapping[str, I64], stage: int) -> I64:
+def _tags(layout: WorkloadLayout, columns: Mapping[str, I64], stage: int) -> I64:
     """Both ends of a message compute the same tag.
 
     Between stages: micro-batch, boundary between pieces, and direction. Within a ring all ranks run
@@ -240,7 +242,7 @@ def _tags(layout: Layout, columns: Mapping[str, I64], stage: int) -> I64:
     return np.asarray(np.where(pipeline, tag, rows - receives))
 
 
-def _number(layout: Layout, op: str) -> int:
+def _number(layout: WorkloadLayout, op: str) -> int:
     return layout.book.ops.number(op)
 
 
@@ -250,9 +252,9 @@ def _in_order(stream: I64, data: I64) -> I64:
     pairs = np.stack([order[:-1], order[1:]], axis=1)
     pairs = pairs[(stream[pairs[:, 0]] == stream[pairs[:, 1]]) & (stream[pairs[:, 0]] < MESSAGES)]
     keys = _keys(pairs, len(stream))
-    known = np.searchsorted(data, keys, "right") > np.searchsorted(data, keys, "left")
-    kept: I64 = pairs[~known]
-    return kept
+    implied = np.searchsorted(data, keys, "right") > np.searchsorted(data, keys, "left")
+    missing: I64 = pairs[~implied]
+    return missing
 
 
 def _keys(pairs: I64, size: int) -> I64:

@@ -9,7 +9,7 @@ import numpy as np
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.layers import INPUT, Node
+from chakrakit.workloads.layers import INPUT, BlockNode
 
 PHASES = ("forward", "backward", "weight", "recompute", "optimizer", "sync")
 """Values of the attribute `phase`; `weight` is a backward that only makes weights' gradients."""
@@ -47,11 +47,11 @@ class Codes:
 
     def number(self, text: str) -> int:
         """The text's number, a new one if it is new."""
-        found = self._numbers.get(text)
-        if found is None:
-            found = self._numbers[text] = len(self.texts)
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = len(self.texts)
             self.texts.append(text)
-        return found
+        return number
 
 
 @dataclass
@@ -66,15 +66,15 @@ class TextTables:
 
 
 @dataclass(frozen=True, eq=False)
-class NodeTable:
+class NodeColumns:
     """Nodes as columns.
 
-    `own` are dependencies within, `inputs` the rows that wait for the input, `saved` pairs (place in
+    `deps` are dependencies among them, `inputs` the rows that wait for the input, `saved` pairs (place in
     the forward list, row).
     """
 
     columns: dict[str, I64]
-    own: I64
+    deps: I64
     inputs: I64
     saved: I64
 
@@ -82,7 +82,7 @@ class NodeTable:
         return len(self.columns["op"])
 
 
-def table_of(nodes: Sequence[Node], book: TextTables, phase: str) -> NodeTable:
+def table_of(nodes: Sequence[BlockNode], book: TextTables, phase: str) -> NodeColumns:
     """A list of nodes as columns."""
     values = [_values(n, book, phase) for n in nodes]
     try:
@@ -92,10 +92,10 @@ def table_of(nodes: Sequence[Node], book: TextTables, phase: str) -> NodeTable:
         raise ConfigError(
             f"{large.name} has numbers beyond 64 bits; check the sizes of the model"
         ) from None
-    own = [(d, i) for i, n in enumerate(nodes) for d in n.deps if d >= 0]
-    return NodeTable(
+    dependencies = [(d, i) for i, n in enumerate(nodes) for d in n.deps if d >= 0]
+    return NodeColumns(
         {c: np.ascontiguousarray(array[:, k]) for k, c in enumerate(COLUMNS)},
-        _pairs(own),
+        _pairs(dependencies),
         np.array([i for i, n in enumerate(nodes) if INPUT in n.deps], np.int64),
         _pairs([(s, i) for i, n in enumerate(nodes) for s in n.saved]),
     )
@@ -105,8 +105,10 @@ def _pairs(pairs: Sequence[tuple[int, int]]) -> I64:
     return np.array(pairs, np.int64).reshape(-1, 2)
 
 
-def _values(n: Node, book: TextTables, phase: str) -> tuple[int, ...]:
-    own = "recompute" if n.recompute else "weight" if n.weight and phase == "backward" else phase
+def _values(n: BlockNode, book: TextTables, phase: str) -> tuple[int, ...]:
+    node_phase = (
+        "recompute" if n.recompute else "weight" if n.weight and phase == "backward" else phase
+    )
     return (
         book.ops.number(n.op),
         n.flops,
@@ -122,22 +124,22 @@ def _values(n: Node, book: TextTables, phase: str) -> tuple[int, ...]:
         n.core,
         n.routed,
         n.replicas,
-        PHASES.index(own),
+        PHASES.index(node_phase),
         book.names.number(n.name),
         book.shapes.number(n.shapes),
         -1,
     )
 
 
-def picked(table: NodeTable, rows: Mask) -> tuple[NodeTable, I64]:
-    """Some rows with the dependencies among them, and for each old row its new place (or -1)."""
+def picked(table: NodeColumns, rows: Mask) -> tuple[NodeColumns, I64]:
+    """Returns some rows with the dependencies among them, and the new place of each old row (or -1)."""
     place = np.where(rows, np.cumsum(rows) - 1, -1)
-    own = place[table.own]
+    dependencies = place[table.deps]
     saved = np.stack([table.saved[:, 0], place[table.saved[:, 1]]], axis=1)
     inputs = place[table.inputs]
-    part = NodeTable(
+    part = NodeColumns(
         {c: v[rows] for c, v in table.columns.items()},
-        own[(own >= 0).all(axis=1)],
+        dependencies[(dependencies >= 0).all(axis=1)],
         inputs[inputs >= 0],
         saved[saved[:, 1] >= 0],
     )
@@ -151,28 +153,28 @@ class TiledColumns(Mapping[str, I64]):
     need a few of them.
     """
 
-    def __init__(self, table: Mapping[str, I64], rows: I64, own: Mapping[str, I64]) -> None:
+    def __init__(self, table: Mapping[str, I64], rows: I64, columns: Mapping[str, I64]) -> None:
         """`rows` of `table`, and the columns that are a program's own."""
-        self._table, self._rows, self._own = table, rows, own
+        self._table, self._rows, self._columns = table, rows, columns
 
     def __getitem__(self, name: str) -> I64:
-        found = self._own.get(name)
-        return self._table[name][self._rows] if found is None else found
+        column = self._columns.get(name)
+        return self._table[name][self._rows] if column is None else column
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*self._table, *self._own))
+        return iter((*self._table, *self._columns))
 
     def __len__(self) -> int:
-        return len(self._table) + len(self._own)
+        return len(self._table) + len(self._columns)
 
-    def with_rows(self, parts: Sequence[Mapping[str, I64]], own: int) -> TiledColumns:
+    def with_rows(self, parts: Sequence[Mapping[str, I64]], filler: int) -> TiledColumns:
         """More rows at the end, for which the program's own columns have one value."""
         table = {n: np.concatenate([v, *(p[n] for p in parts)]) for n, v in self._table.items()}
         size, added = len(self._table["op"]), sum(len(p["op"]) for p in parts)
         rows = np.concatenate([self._rows, np.arange(size, size + added)])
-        more = {n: np.concatenate([v, np.full(added, own)]) for n, v in self._own.items()}
+        more = {n: np.concatenate([v, np.full(added, filler)]) for n, v in self._columns.items()}
         return TiledColumns(table, rows, more)
 
-    def with_columns(self, **own: I64) -> TiledColumns:
+    def with_columns(self, **columns: I64) -> TiledColumns:
         """More columns."""
-        return TiledColumns(self._table, self._rows, {**self._own, **own})
+        return TiledColumns(self._table, self._rows, {**self._columns, **columns})

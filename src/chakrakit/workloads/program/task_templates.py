@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.workloads.layers import Block, Node
-from chakrakit.workloads.program.tables import COLUMNS, NodeTable, TextTables, picked, table_of
+from chakrakit.workloads.layers import Block, BlockNode
+from chakrakit.workloads.program.tables import COLUMNS, NodeColumns, TextTables, picked, table_of
 
 OWN, FORWARD, BACKWARD, BEFORE = range(4)
 """Where an edge of a task comes from: the task itself, its forward, its backward, the chunk before."""
@@ -56,14 +56,14 @@ class _Builder:
         self.edges: dict[int, list[I64]] = {s: [] for s in (OWN, FORWARD, BACKWARD, BEFORE)}
         self.control: list[I64] = []
 
-    def add(self, table: NodeTable, layer: int) -> int:
+    def add(self, table: NodeColumns, layer: int) -> int:
         """Appends a table's rows; returns where they start."""
         start = self.size
         columns = dict(table.columns)
         columns["layer"] = np.full(len(table), layer)
         self.parts.append(columns)
         self.size += len(table)
-        self.edges[OWN].append(table.own + start)
+        self.edges[OWN].append(table.deps + start)
         return start
 
     def wait(self, source: int, row: int, rows: I64) -> None:
@@ -86,17 +86,17 @@ def joined_pairs(parts: Sequence[I64]) -> I64:
 
 
 @dataclass(eq=False)
-class Tables:
+class BlockTables:
     """A block's tables: forward, whole backward, and backward in two halves."""
 
     block: Block
-    forward: NodeTable
-    backward: NodeTable
-    halves: tuple[NodeTable, NodeTable]
+    forward: NodeColumns
+    backward: NodeColumns
+    halves: tuple[NodeColumns, NodeColumns]
     places: tuple[I64, I64]
 
     @classmethod
-    def of(cls, block: Block, book: TextTables) -> Tables:
+    def of(cls, block: Block, book: TextTables) -> BlockTables:
         """All tables of a block."""
         forward = table_of(block.forward, book, "forward")
         backward = table_of(block.backward, book, "backward")
@@ -105,7 +105,7 @@ class Tables:
         return cls(block, forward, backward, (inputs, weights), (place_i, place_w))
 
 
-def _late(nodes: Sequence[Node]) -> Mask:
+def _late(nodes: Sequence[BlockNode]) -> Mask:
     return np.array([n.weight for n in nodes], np.bool_)
 
 
@@ -113,7 +113,7 @@ def _late(nodes: Sequence[Node]) -> Mask:
 class Chunk:
     """Blocks a stage runs one after another, with their layer numbers, and its links outside."""
 
-    blocks: list[Tables]
+    blocks: list[BlockTables]
     layers: list[int]
     source: Link | None
     sink: Link | None
@@ -177,17 +177,19 @@ class Chunk:
             grads[b] = {i: int(p) + start for i, p in enumerate(place) if p >= 0}
         return out.build(out.size - 1, grads)
 
-    def _wait_halves(self, out: _Builder, tables: Tables, b: int, start: int) -> None:
+    def _wait_halves(self, out: _Builder, tables: BlockTables, b: int, start: int) -> None:
         """Rows of the second half wait for rows of the first, which are in another task."""
         first, second = tables.places
-        pairs = tables.backward.own
+        pairs = tables.backward.deps
         cross = (first[pairs[:, 0]] >= 0) & (second[pairs[:, 1]] >= 0)
-        found = np.stack(
+        edges = np.stack(
             [first[pairs[cross, 0]] + self.inner[b], second[pairs[cross, 1]] + start], axis=1
         )
-        out.edges[BACKWARD].append(found)
+        out.edges[BACKWARD].append(edges)
 
-    def _wait_gradient(self, out: _Builder, table: NodeTable, start: int, after: list[int]) -> None:
+    def _wait_gradient(
+        self, out: _Builder, table: NodeColumns, start: int, after: list[int]
+    ) -> None:
         rows = table.inputs + start
         if after:
             out.wait(BACKWARD, max(after), rows)
@@ -197,7 +199,7 @@ class Chunk:
     def _wait_input(
         self,
         out: _Builder,
-        table: NodeTable,
+        table: NodeColumns,
         start: int,
         ends: list[int],
         arrived: int | None,
@@ -211,7 +213,7 @@ class Chunk:
         elif link is not None:
             out.wait(BEFORE, -1, rows)  # the end of the task before it, wherever that is
 
-    def _prefetch(self, out: _Builder, table: NodeTable, start: int, ends: list[int]) -> None:
+    def _prefetch(self, out: _Builder, table: NodeColumns, start: int, ends: list[int]) -> None:
         """A gather starts once the block `prefetch` + 1 places earlier is done."""
         if len(table) == 0 or self.book.names.texts[table.columns["name"][0]][-7:] != ".gather":
             return
@@ -230,7 +232,7 @@ class Chunk:
     def _message(
         self, out: _Builder, op: str, link: Link, phase: str, name: str, deps: list[int]
     ) -> int:
-        node = Node(name, op, comm_size=link.size, out_size=link.size, role=f"pp:{link.stage}")
+        node = BlockNode(name, op, comm_size=link.size, out_size=link.size, role=f"pp:{link.stage}")
         start = out.add(table_of([node], self.book, phase), -1)
         for row in deps:
             out.wait(OWN, row, np.array([start]))

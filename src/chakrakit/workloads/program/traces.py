@@ -13,44 +13,44 @@ from chakrakit.trace.memory import HELD_KIND, StatePart, state_attribute
 from chakrakit.trace.model import EdgeKind, Edges, Metadata, NodeType, Trace
 from chakrakit.workloads.description import Mesh
 from chakrakit.workloads.layers import BYTES
-from chakrakit.workloads.program.layout import HeldWeight, Layout
-from chakrakit.workloads.program.program import Program
+from chakrakit.workloads.program.layout import HeldWeight, WorkloadLayout
+from chakrakit.workloads.program.program import StageProgram
 from chakrakit.workloads.program.step_end import optimizer_state
 from chakrakit.workloads.program.tables import PHASES, TextTables
 
-# What a rank holds: model state by kind, and activations as the program holds and frees them.
+# --- memory of a rank ---------------------------------------------------------------------------
 
 
-def model_state(layout: Layout, held: Sequence[HeldWeight]) -> list[StatePart]:
+def model_state(layout: WorkloadLayout, weights: Sequence[HeldWeight]) -> list[StatePart]:
     """Parameters, gradients and optimizer state on a rank of a stage."""
     step, data = layout.workload.step, layout.workload.plan.data
     if step.kind != "train":
-        count = layout.held([h.weight for h in held])
+        count = layout.unsharded_elements([h.weight for h in weights])
         return [StatePart("parameters", BYTES[step.dtype] * count)]
     widths = {
         "parameters": (BYTES[step.dtype], data == "fsdp"),
         "gradients": (BYTES[step.grad_dtype or "fp32"], data in ("zero2", "fsdp")),
         "optimizer": (optimizer_state(step), data in ("zero1", "zero2", "fsdp")),
     }
-    found = []
+    parts = []
     for expert in (False, True):
-        count = layout.held([h.weight for h in held if h.weight.expert == expert])
+        count = layout.unsharded_elements([h.weight for h in weights if h.weight.expert == expert])
         role = layout.sync_role(expert)
         for kind, (width, sharded) in widths.items():
             whole = StatePart(kind, width * count, role if sharded else "", count, width)
-            found.append(whole.resharded(layout.mesh.degree(role)) if sharded else whole)
-    return [part for part in found if part.bytes]
+            parts.append(whole.resharded(layout.mesh.degree(role)) if sharded else whole)
+    return [part for part in parts if part.bytes]
 
 
-def header(layout: Layout, program: Program) -> dict[str, str]:
+def header(layout: WorkloadLayout, program: StageProgram) -> dict[str, str]:
     """What a trace's header says about its rank's memory."""
     before = StatePart("kv_cache", program.held_before)
-    parts = [*model_state(layout, program.held), before]
+    parts = [*model_state(layout, program.weights), before]
     kind = {} if layout.workload.step.kind == "train" else {HELD_KIND: "kv_cache"}
     return {**state_attribute(parts), **kind}
 
 
-def peak_held(program: Program) -> int:
+def peak_held(program: StageProgram) -> int:
     """Most bytes held at once by what nodes keep, in the order the program runs.
 
     A node holds what it makes while it runs, and releases what it frees when it ends.
@@ -62,15 +62,17 @@ def peak_held(program: Program) -> int:
     return int((before + columns["free"]).max())
 
 
-def memory(layout: Layout, program: Program) -> dict[str, int]:
+def memory(layout: WorkloadLayout, program: StageProgram) -> dict[str, int]:
     """Bytes on a rank by kind, and their sum."""
     kind = "activations" if layout.workload.step.kind == "train" else "kv_cache"
     train = layout.workload.step.kind == "train"
-    found = dict.fromkeys(("parameters", "gradients", "optimizer") if train else ("parameters",), 0)
-    for part in model_state(layout, program.held):
-        found[part.kind] += part.bytes
-    found[kind] = peak_held(program) + program.held_before
-    return {**found, "total": sum(found.values())}
+    bytes_of_kind = dict.fromkeys(
+        ("parameters", "gradients", "optimizer") if train else ("parameters",), 0
+    )
+    for part in model_state(layout, program.weights):
+        bytes_of_kind[part.kind] += part.bytes
+    bytes_of_kind[kind] = peak_held(program) + program.held_before
+    return {**bytes_of_kind, "total": sum(bytes_of_kind.values())}
 
 
 _TYPES = {
@@ -81,7 +83,7 @@ _TYPES = {
 
 
 def trace_of(
-    program: Program,
+    program: StageProgram,
     book: TextTables,
     peers: dict[str, int],
     rank: int,
@@ -130,7 +132,7 @@ def trace_of(
     return Trace.from_columns(data, _edges(program), Metadata.of(version, **(header or {})))
 
 
-def _edges(program: Program) -> Edges:
+def _edges(program: StageProgram) -> Edges:
     data, control = program.data, program.control
     kinds = np.repeat([EdgeKind.DATA, EdgeKind.CTRL], [len(data), len(control)]).astype(np.int8)
     pairs = np.concatenate([data, control]).astype(np.int32)
@@ -176,15 +178,19 @@ class MeshBindings:
         self, ranks: I64, body: int, roles: Sequence[str], peers: Sequence[str]
     ) -> dict[int, Binding]:
         """Bindings of ranks that run one body, whose peers are named for the first of them."""
-        named = [[self.names[r][g] for g in self.mesh.group_of(r)[ranks].tolist()] for r in roles]
-        own = (ranks + self.mesh.first).tolist()
-        others = [own, *(self.mesh.peers(ranks, p).tolist() for p in peers)] if peers else []
-        first = [column[0] for column in others]
+        group_names = [
+            [self.names[r][g] for g in self.mesh.group_of(r)[ranks].tolist()] for r in roles
+        ]
+        global_ranks = (ranks + self.mesh.first).tolist()
+        peer_ranks = (
+            [global_ranks, *(self.mesh.peers(ranks, p).tolist() for p in peers)] if peers else []
+        )
+        first = [column[0] for column in peer_ranks]
         return {
             rank: Binding(
                 body,
-                dict(zip(roles, (column[i] for column in named), strict=True)),
-                {f: column[i] for f, column in zip(first, others, strict=True)} if i else {},
+                dict(zip(roles, (column[i] for column in group_names), strict=True)),
+                {f: column[i] for f, column in zip(first, peer_ranks, strict=True)} if i else {},
             )
-            for i, rank in enumerate(own)
+            for i, rank in enumerate(global_ranks)
         }

@@ -10,8 +10,8 @@ import numpy as np
 from chakrakit.arrays import F64, I64, Mask
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.description import Lengths, Step
-from chakrakit.workloads.program.layout import Layout
-from chakrakit.workloads.program.program import Program
+from chakrakit.workloads.program.layout import WorkloadLayout
+from chakrakit.workloads.program.program import StageProgram
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Variant:
     expert: int = -1
 
 
-def variants(layout: Layout, stage: int) -> Iterator[Variant]:
+def variants(layout: WorkloadLayout, stage: int) -> Iterator[Variant]:
     """The ranks of a stage by what they do, lowest rank first."""
     step, mesh = layout.workload.step, layout.mesh
     ranks = mesh.ranks_at(stage)
@@ -42,7 +42,7 @@ def variants(layout: Layout, stage: int) -> Iterator[Variant]:
         )
 
 
-def _expert_key(key: I64, layout: Layout) -> int:
+def _expert_key(key: I64, layout: WorkloadLayout) -> int:
     return int(key[2] * layout.workload.plan.ep + key[1]) if key[1] >= 0 else -1
 
 
@@ -50,7 +50,7 @@ def _has_documents(step: Step) -> bool:
     return step.lengths.distribution != "fixed" or 0 < step.lengths.mean < step.seq
 
 
-def varied(layout: Layout, program: Program, variant: Variant) -> Program:
+def varied(layout: WorkloadLayout, program: StageProgram, variant: Variant) -> StageProgram:
     """The program as a variant runs it: attention by its documents, experts by their tokens."""
     if variant.data < 0 and variant.expert < 0:
         return program
@@ -75,7 +75,7 @@ def _scale(columns: dict[str, I64], names: tuple[str, ...], rows: Mask, by: F64)
         columns[name] = scaled
 
 
-def _document_share(layout: Layout, variant: Variant, columns: dict[str, I64]) -> F64:
+def _document_share(layout: WorkloadLayout, variant: Variant, columns: dict[str, I64]) -> F64:
     """For each row, the square of its documents' lengths against one document of the whole sequence."""
     step = layout.workload.step
     shares = np.empty(layout.micro_batches)
@@ -110,7 +110,7 @@ def document_lengths(lengths: Lengths, mean: int, count: int, rng: np.random.Gen
     return np.asarray(np.maximum(1.0, np.rint(drawn)))
 
 
-def _expert_share(layout: Layout, variant: Variant, columns: dict[str, I64]) -> F64:
+def _expert_share(layout: WorkloadLayout, variant: Variant, columns: dict[str, I64]) -> F64:
     """For each row, the tokens this rank's experts get against an even share.
 
     All ranks of an expert group draw the same numbers, so that their shares add up.

@@ -6,12 +6,22 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from chakrakit.sources.capture.recording import Comm, Group, Op, Recording, Signature
+from chakrakit.sources.capture.recording import CommCall, CreatedGroup, Op, Recording, Signature
 
 
 def _signature(name: str, flops: int = 0, is_host: bool = False) -> Signature:
     kind = "matmul" if flops else "vector"
-    return Signature(name, *["[]"] * 6, "[]", flops, 0, 16, "fp32", kind, is_host)
+    empty = [f for f in Signature.__struct_fields__ if f.startswith(("inputs_", "outputs_"))]
+    return Signature(
+        name=name,
+        **dict.fromkeys(empty, "[]"),
+        flops=flops,
+        vector_ops=0,
+        moved=16,
+        dtype="fp32",
+        op_type=kind,
+        is_host=is_host,
+    )
 
 
 @pytest.fixture
@@ -28,16 +38,16 @@ def recorded() -> Callable[..., Recording]:
         *ops: tuple[str, dict[str, object]],
         rank: int = 0,
         world: int = 4,
-        groups: Sequence[Group] = (),
+        groups: Sequence[CreatedGroup] = (),
         **more: object,
     ) -> Recording:
         names = list(dict.fromkeys(name for name, _ in ops))
-        comms: list[Comm] = []
+        comms: list[CommCall] = []
         made: list[Op] = []
         for name, told in ops:
             given = dict(told)
             comm = given.pop("comm", None)
-            if isinstance(comm, Comm):
+            if isinstance(comm, CommCall):
                 comms.append(comm)
             fields = {"reads": [], "writes": [], "module": 0, "phase": 0, "step": 0, **given}
             number = len(comms) - 1 if comm is not None else -1

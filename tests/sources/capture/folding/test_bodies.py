@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.sources.capture.folding.bodies import collective_name, trace_of
-from chakrakit.sources.capture.recording import Comm
+from chakrakit.sources.capture.recording import CommCall
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.model import CollectiveType as C
 from chakrakit.trace.model import EdgeKind, NodeType
@@ -58,9 +58,9 @@ def test_modules_give_layers_and_micro_batches_are_told_where_there_are_any(trac
 
 def test_a_collective_is_named_by_its_role_and_a_message_by_both_ends(traced):
     trace = traced(
-        ("c10d::allreduce_", {"comm": Comm(C.ALL_REDUCE, "0", 8, 8, "float32")}),
-        ("c10d::send", {"comm": Comm(words.SEND, "0", 4, 4, "float32", peer=3, tag=7)}),
-        ("c10d::recv_", {"comm": Comm(words.RECV, "0", 4, 4, "float32", peer=1)}),
+        ("c10d::allreduce_", {"comm": CommCall(C.ALL_REDUCE, "0", 8, 8, "float32")}),
+        ("c10d::send", {"comm": CommCall(words.SEND, "0", 4, 4, "float32", peer=3, tag=7)}),
+        ("c10d::recv_", {"comm": CommCall(words.RECV, "0", 4, 4, "float32", peer=1)}),
         rank=2,
     )
     reduce, send, receive = (trace[i] for i in range(3))

@@ -6,14 +6,14 @@ import pytest
 
 from chakrakit.sources.capture.folding import Families, digest
 from chakrakit.sources.capture.folding.families import relative_peer
-from chakrakit.sources.capture.recording import Comm, Group
+from chakrakit.sources.capture.recording import CommCall, CreatedGroup
 from chakrakit.sources.pytorch import names as words
 
-RING = (Group("pp", (0, 1, 2, 3), "pp"),)
+RING = (CreatedGroup("pp", (0, 1, 2, 3), "pp"),)
 
 
 def send(peer, size=8):
-    return "c10d::send", {"comm": Comm(words.SEND, "pp", size, size, "float32", peer=peer)}
+    return "c10d::send", {"comm": CommCall(words.SEND, "pp", size, size, "float32", peer=peer)}
 
 
 @pytest.fixture
@@ -61,6 +61,6 @@ def test_one_step_alone_can_be_compared(recorded):
 
 def test_a_peer_counts_from_the_rank_s_own_place_and_a_root_by_its_own():
     members = (0, 1, 2, 3)
-    assert relative_peer(Comm(words.RECV, "pp", 8, 8, "", peer=0), members, 3) == 1
-    assert relative_peer(Comm(words.SEND, "pp", 8, 8, "", peer=2), (), -1) == 2
-    assert relative_peer(Comm(0, "pp", 8, 8, "", peer=2), members, 3) == 2
+    assert relative_peer(CommCall(words.RECV, "pp", 8, 8, "", peer=0), members, 3) == 1
+    assert relative_peer(CommCall(words.SEND, "pp", 8, 8, "", peer=2), (), -1) == 2
+    assert relative_peer(CommCall(0, "pp", 8, 8, "", peer=2), members, 3) == 2

@@ -6,13 +6,18 @@ import pytest
 
 from chakrakit.sources.capture.folding import Families
 from chakrakit.sources.capture.folding.families import Family
-from chakrakit.sources.capture.recording import Group
+from chakrakit.sources.capture.recording import CreatedGroup
 
-WORLD = Group("0", (0, 1, 2, 3), "world")
+WORLD = CreatedGroup("0", (0, 1, 2, 3), "world")
 
 
 def test_groups_of_one_purpose_are_one_family():
-    groups = [WORLD, Group("1", (0, 1), "tp"), Group("", (2, 3), "tp"), Group("2", (0, 2), "dp")]
+    groups = [
+        WORLD,
+        CreatedGroup("1", (0, 1), "tp"),
+        CreatedGroup("", (2, 3), "tp"),
+        CreatedGroup("2", (0, 2), "dp"),
+    ]
     found = Families(groups, 4)
     assert [(f.role, f.groups) for f in found.listed] == [
         ("world", [(0, 1, 2, 3)]),
@@ -23,7 +28,11 @@ def test_groups_of_one_purpose_are_one_family():
 
 
 def test_groups_of_one_label_that_overlap_are_families_of_their_own():
-    groups = [Group("1", (0, 1), "x"), Group("2", (2, 3), "x"), Group("3", (0, 1), "x")]
+    groups = [
+        CreatedGroup("1", (0, 1), "x"),
+        CreatedGroup("2", (2, 3), "x"),
+        CreatedGroup("3", (0, 1), "x"),
+    ]
     assert [f.role for f in Families(groups, 4).listed] == ["x", "x_2"]
 
 
@@ -38,20 +47,22 @@ def test_groups_of_one_label_that_overlap_are_families_of_their_own():
     ],
 )
 def test_a_lone_regular_group_has_counterparts_elsewhere(ranks, world, groups):
-    (family,) = Families([Group("1", ranks, "dp")], world).listed
+    (family,) = Families([CreatedGroup("1", ranks, "dp")], world).listed
     assert family.groups == groups
 
 
 @pytest.mark.parametrize("label", ["", "undefined", "default_pg"])
 def test_a_group_without_a_purpose_is_named_by_its_size(label):
-    groups = [Group("0", (0, 1, 2, 3), label), Group("1", (0, 1), label)]
+    groups = [CreatedGroup("0", (0, 1, 2, 3), label), CreatedGroup("1", (0, 1), label)]
     assert [f.role for f in Families(groups, 4).listed] == ["world", "group_of_2"]
 
 
 def test_names_in_a_rank_s_program_lead_to_families_also_where_another_made_the_group():
     """Rank 3's own group was not made by rank 0: it is told by its ranks."""
-    found = Families([WORLD, Group("1", (0, 1), "tp")], 4)
-    homes = found.of_recorded([Group("a", (0, 1, 2, 3), "world"), Group("b", (2, 3), "tp")])
+    found = Families([WORLD, CreatedGroup("1", (0, 1), "tp")], 4)
+    homes = found.of_recorded(
+        [CreatedGroup("a", (0, 1, 2, 3), "world"), CreatedGroup("b", (2, 3), "tp")]
+    )
     assert {name: family.role for name, family in homes.items()} == {"a": "world", "b": "tp"}
 
 
@@ -59,5 +70,5 @@ def test_a_rank_outside_all_groups_has_no_place():
     family = Family("tp", 2)
     family.add((0, 1))
     assert (family.group_of(5), family.position(5)) == ((), -1)
-    assert family.takes(Group("", (2, 3), "tp"))
-    assert not family.takes(Group("", (1, 2), "tp"))
+    assert family.takes(CreatedGroup("", (2, 3), "tp"))
+    assert not family.takes(CreatedGroup("", (1, 2), "tp"))

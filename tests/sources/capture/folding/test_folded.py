@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.capture.folding import Families, Kind, fold
-from chakrakit.sources.capture.recording import Comm, Group
+from chakrakit.sources.capture.folding import Families, RankKind, fold
+from chakrakit.sources.capture.recording import CommCall, CreatedGroup
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.model import CollectiveType as C
 from chakrakit.trace.sets import Card
 
-PAIRS = [Group("1", (0, 1), "tp"), Group("", (2, 3), "tp")]
-RING = [Group("pp", (0, 1, 2, 3), "pp")]
+PAIRS = [CreatedGroup("1", (0, 1), "tp"), CreatedGroup("", (2, 3), "tp")]
+RING = [CreatedGroup("pp", (0, 1, 2, 3), "pp")]
 
 
 @pytest.fixture
@@ -20,17 +20,17 @@ def folded(recorded):
 
     def make(*ops, groups, **more):
         made = recorded(*ops, groups=groups, **more)
-        return fold([Kind(made, [0, 1, 2, 3])], Families(made.groups, 4), Card(name="c"))
+        return fold([RankKind(made, [0, 1, 2, 3])], Families(made.groups, 4), Card(name="c"))
 
     return make
 
 
 def reduce(group):
-    return "c10d::allreduce_", {"comm": Comm(C.ALL_REDUCE, group, 8, 8, "float32")}
+    return "c10d::allreduce_", {"comm": CommCall(C.ALL_REDUCE, group, 8, 8, "float32")}
 
 
 def message(kind, peer):
-    return f"c10d::{kind}", {"comm": Comm(kind, "pp", 8, 8, "float32", peer=peer)}
+    return f"c10d::{kind}", {"comm": CommCall(kind, "pp", 8, 8, "float32", peer=peer)}
 
 
 def test_every_rank_is_bound_to_its_own_group_of_a_role(folded):
@@ -46,7 +46,7 @@ def test_every_rank_is_bound_to_its_own_group_of_a_role(folded):
 
 
 def test_groups_that_nobody_communicates_in_are_left_out(folded):
-    world = Group("0", (0, 1, 2, 3), "world")
+    world = CreatedGroup("0", (0, 1, 2, 3), "world")
     assert dict(folded(reduce("1"), groups=[world, *PAIRS]).groups) == {"1": (0, 1), "2": (2, 3)}
 
 
@@ -63,7 +63,7 @@ def test_peers_of_a_ring_are_renamed_for_every_rank(folded):
 
 def test_ranks_whose_peers_would_have_to_be_two_get_bodies_of_their_own(folded):
     """Rank 0 sends to the next in the ring and in its pair, which both are rank 1 only for 0 and 2."""
-    pair = "c10d::send", {"comm": Comm(words.SEND, "1", 8, 8, "float32", peer=1)}
+    pair = "c10d::send", {"comm": CommCall(words.SEND, "1", 8, 8, "float32", peer=1)}
     traces = folded(message(words.SEND, 1), pair, groups=[*RING, *PAIRS])
     assert traces.body_count == 3
     assert traces.trace(1)[0].get("comm_dst") == 2

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.sources.capture.folding import Search
-from chakrakit.sources.capture.recording import Comm, Group, Op, Recording
+from chakrakit.sources.capture.recording import CommCall, CreatedGroup, Op, Recording
 from chakrakit.sources.pytorch import names as words
 
 
 def world(size, *more):
-    return [Group("0", tuple(range(size)), "world"), *more]
+    return [CreatedGroup("0", tuple(range(size)), "world"), *more]
 
 
 @pytest.fixture
@@ -26,7 +26,10 @@ def searched():
                 rank=rank,
                 world=size,
                 groups=world(size) if groups is None else groups,
-                ops=[Op(0, 0, 0, 0, [], [], comm=i) for i in range(len(comms))],
+                ops=[
+                    Op(signature=0, module=0, phase=0, step=0, reads=[], writes=[], comm=i)
+                    for i in range(len(comms))
+                ],
                 comms=list(comms),
                 first_digest=str(program(rank)),
             )
@@ -55,16 +58,16 @@ def test_a_first_rank_that_differs_is_a_kind_of_its_own(searched):
 
 def test_every_place_of_a_pipeline_is_captured(searched):
     """Messages go along the axis, so that places in the middle may differ from both ends."""
-    stages = [Group("pp", (0, 1, 2, 3), "pp")]
-    send = [Comm(words.SEND, "pp", 8, 8, "float32", peer=1)]
+    stages = [CreatedGroup("pp", (0, 1, 2, 3), "pp")]
+    send = [CommCall(words.SEND, "pp", 8, 8, "float32", peer=1)]
     kinds, captured, _ = searched(4, lambda rank: rank in (1, 2), stages, send)
     assert (kinds, captured) == ([[0, 3], [1, 2]], 4)
 
 
 def test_places_in_two_families_make_kinds_together(searched):
     """Tensor-parallel pairs of a pipeline of two: the stage decides, in every pair."""
-    pairs = [Group("t", (0, 1), "tp"), Group("", (2, 3), "tp")]
-    stages = [Group("p", (0, 2), "pp"), Group("", (1, 3), "pp")]
+    pairs = [CreatedGroup("t", (0, 1), "tp"), CreatedGroup("", (2, 3), "tp")]
+    stages = [CreatedGroup("p", (0, 2), "pp"), CreatedGroup("", (1, 3), "pp")]
     kinds, _, _ = searched(4, lambda rank: rank // 2, [*world(4), *pairs, *stages])
     assert kinds == [[0, 1], [2, 3]]
 

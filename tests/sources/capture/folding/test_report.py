@@ -5,18 +5,18 @@ from __future__ import annotations
 from chakrakit.sources.capture.folding import (
     CollectiveFigures,
     Families,
-    Kind,
     KindFigures,
+    RankKind,
     report_of,
 )
-from chakrakit.sources.capture.recording import Comm, Group
+from chakrakit.sources.capture.recording import CommCall, CreatedGroup
 from chakrakit.trace.model import CollectiveType as C
 
-GROUPS = [Group("0", (0, 1), "world")]
+GROUPS = [CreatedGroup("0", (0, 1), "world")]
 
 
 def test_figures_of_kinds_and_totals_of_collectives(recorded):
-    reduce = {"comm": Comm(C.ALL_REDUCE, "0", 8, 8, "float32")}
+    reduce = {"comm": CommCall(C.ALL_REDUCE, "0", 8, 8, "float32")}
     made = recorded(
         ("aten::mm", {}),
         ("aten::mm", {}),
@@ -29,7 +29,7 @@ def test_figures_of_kinds_and_totals_of_collectives(recorded):
         stubbed=["torch.save"],
         warnings=["careful"],
     )
-    found = report_of([Kind(made, [0, 1])], Families(GROUPS, 2), ["careful", "and more"])
+    found = report_of([RankKind(made, [0, 1])], Families(GROUPS, 2), ["careful", "and more"])
     assert found.ranks == 2
     assert found.kinds == [KindFigures(2, 4, 200, 12, 640)]
     assert found.collectives == [CollectiveFigures("ALL_REDUCE", "world", 2, 16)]
@@ -40,5 +40,5 @@ def test_a_fused_attention_s_backward_counts_without_the_scores_it_makes_again(r
     """Five products, of which the first was done forward already."""
     made = recorded(("aten::x", {}))
     made.signatures[0] = signature("aten::_flash_attention_backward", flops=500)
-    (kind,) = report_of([Kind(made, [0])], Families((), 1), []).kinds
+    (kind,) = report_of([RankKind(made, [0])], Families((), 1), []).kinds
     assert kind.flops == 400

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.sources.capture.folding.bodies import COMPUTE, COPY_IN, streams_of
-from chakrakit.sources.capture.recording import Comm
+from chakrakit.sources.capture.recording import CommCall
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.model import CollectiveType as C
 
 HOST = -1
-REDUCE = {"comm": Comm(C.ALL_REDUCE, "0", 8, 8, "float32")}
+REDUCE = {"comm": CommCall(C.ALL_REDUCE, "0", 8, 8, "float32")}
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_views_and_what_runs_on_the_host_are_on_no_stream(placed):
 
 def test_each_group_and_each_direction_of_messages_has_a_stream_of_its_own(placed):
     def message(kind, peer):
-        return {"comm": Comm(kind, "pp", 8, 8, "float32", peer=peer)}
+        return {"comm": CommCall(kind, "pp", 8, 8, "float32", peer=peer)}
 
     ops = [
         ("c10d::allreduce_", REDUCE),
@@ -52,7 +52,7 @@ def test_each_group_and_each_direction_of_messages_has_a_stream_of_its_own(place
 
 
 def test_fsdp_copies_in_when_what_was_gathered_before_is_copied_out(placed):
-    gather = {"comm": Comm(C.ALL_GATHER, "0", 8, 32, "float32")}
+    gather = {"comm": CommCall(C.ALL_GATHER, "0", 8, 32, "float32")}
     ops = [
         ("fsdp::all_gather_copy_in", {}),
         ("c10d::_allgather_base_", gather),

@@ -53,6 +53,6 @@ def test_a_storage_that_is_resized_in_place_is_counted_anew():
 
 def test_a_storage_is_seen_once_it_has_a_number():
     storages, tensor = Storages(), kibibytes(1)
-    assert not storages.seen(tensor)
+    assert not storages.has_number(tensor)
     storages.number(tensor)
-    assert storages.seen(tensor.view(16, 16))
+    assert storages.has_number(tensor.view(16, 16))

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import msgspec
 
-from chakrakit.sources.capture.recording import Comm, Group, Op, Recording, Signature
+from chakrakit.sources.capture.recording import CommCall, CreatedGroup, Op, Recording, Signature
 
 
 def test_a_recording_arrives_as_it_was_sent():
-    signature = Signature("aten::mm", *[""] * 7, 128, 0, 96, "fp32", "matmul", False)
+    empty = [f for f in Signature.__struct_fields__ if f.startswith(("inputs_", "outputs_"))]
+    signature = Signature(
+        name="aten::mm",
+        **dict.fromkeys(empty, ""),
+        flops=128,
+        vector_ops=0,
+        moved=96,
+        dtype="fp32",
+        op_type="matmul",
+        is_host=False,
+    )
     sent = Recording(
         rank=3,
         world=8,
-        ops=[Op(0, 0, 1, 2, [4], [5], comm=0, waits_for=0)],
+        ops=[
+            Op(signature=0, module=0, phase=1, step=2, reads=[4], writes=[5], comm=0, waits_for=0)
+        ],
         signatures=[signature],
-        comms=[Comm(0, "0", 8, 8, "float32", in_splits=[1, 2])],
-        groups=[Group("0", (0, 1), "world")],
+        comms=[CommCall(0, "0", 8, 8, "float32", in_splits=[1, 2])],
+        groups=[CreatedGroup("0", (0, 1), "world")],
         mail={"objects 0": b"\x80"},
     )
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=Recording) == sent
@@ -23,5 +35,5 @@ def test_a_recording_arrives_as_it_was_sent():
 
 def test_two_recordings_share_no_lists():
     one, other = Recording(rank=0, world=2), Recording(rank=1, world=2)
-    one.ops.append(Op(0, 0, 0, 0, [], []))
+    one.ops.append(Op(signature=0, module=0, phase=0, step=0, reads=[], writes=[]))
     assert other.ops == []

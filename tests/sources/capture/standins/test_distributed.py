@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from chakrakit.sources.capture.recording import Group
+from chakrakit.sources.capture.recording import CreatedGroup
 from chakrakit.sources.capture.standins import Distributed, Mail
 
 
@@ -36,7 +36,7 @@ def test_groups_are_listed_in_the_order_all_ranks_make_them(job):
         ((0, 2), "odd ones"),
     ]
     assert made.groups[1].name == ""  # of which rank 1 is no member
-    assert Group(mesh.get_group("tp").group_name, (0, 1), "tp") in made.groups
+    assert CreatedGroup(mesh.get_group("tp").group_name, (0, 1), "tp") in made.groups
     assert list(mesh.get_coordinate()) == [0, 1]
 
 

@@ -19,7 +19,7 @@ def test_a_call_holds_what_it_calls_and_own_time_excludes_it(recording):
     recording.op("inner", 10, 30)
     rank = recording.link()
     assert kinds(rank, EdgeKind.CALL) == [("outer", "inner")]
-    assert rank.own.tolist() == [70_000, 30_000]
+    assert rank.own_ns.tolist() == [70_000, 30_000]
     assert plan(rank)["inner"][0] == 10
     assert plan(rank, without=EdgeKind.CALL)["inner"][0] == 0
 
@@ -29,7 +29,7 @@ def test_equal_starts_nest_by_length(recording):
     recording.op("inner", 0, 30)
     recording.op("outer", 0, 50)
     rank = recording.link()
-    own = {rank.names[r]: int(rank.own[r]) for r in range(2)}
+    own = {rank.names[r]: int(rank.own_ns[r]) for r in range(2)}
     assert own == {"outer": 20_000, "inner": 30_000}
 
 

@@ -14,7 +14,7 @@ def test_waiting_in_a_synchronization_is_not_the_hosts_own_time(two_kernels):
     two_kernels.op("after", 56, 1)
     rank = two_kernels.link()
     row = next(r for r in range(len(rank.line)) if rank.names[r] == "cudaDeviceSynchronize")
-    assert rank.own[row] == 3_000  # the kernel ended at 51, the call at 54
+    assert rank.own_ns[row] == 3_000  # the kernel ended at 51, the call at 54
     assert plan(rank, kb=110)["after"][0] == 156
     assert plan(rank, ka=0, kb=0)["after"][0] < 56
     assert plan(rank, without=EdgeKind.SYNC, kb=110)["after"][0] < 60
@@ -49,7 +49,7 @@ def test_a_full_launch_queue_blocks_the_host(recording):
     for i in range(count):
         recording.launch(4 * i, start=20 + 100 * i, dur=99, corr=i + 1, name=f"k{i}")
     rank = recording.link()
-    slow = rank.own.copy()
+    slow = rank.own_ns.copy()
     slow[rank.line.lane >= 0] *= 100
     timed = schedule(len(rank.line), rank.edges, slow)
     calls = np.flatnonzero(rank.line.is_host)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from chakrakit.sources.pytorch.calls import Collective
-from chakrakit.sources.pytorch.clocks import Recorded
+from chakrakit.sources.pytorch.calls import RecordedCollective
+from chakrakit.sources.pytorch.clocks import RankCollectives
 from chakrakit.sources.pytorch.linking import InOut, RankReport
 from chakrakit.sources.pytorch.linking.step_facts import LinkedRank, RankCard, RankRecording
 from chakrakit.trace.model import Trace
@@ -34,7 +34,7 @@ def linked_rank(tmp_path: Path) -> Callable[..., LinkedRank]:
     """Makes what is known of a rank from its calls and groups; its files are in `tmp_path`."""
 
     def make(
-        calls: Sequence[Collective] = (),
+        calls: Sequence[RecordedCollective] = (),
         groups: dict[str, tuple[int, ...]] | None = None,
         card: dict[str, Any] | None = None,
     ) -> LinkedRank:
@@ -50,10 +50,19 @@ def linked_rank(tmp_path: Path) -> Callable[..., LinkedRank]:
             edge_violations=0,
         )
         times = [100] * len(calls)
-        seen = Recorded(list(calls), times, times)
+        seen = RankCollectives(list(calls), times, times)
         facts = RankRecording(None, 0, second_pass=False)
         beside = RankCard(0, tmp_path / "card_0.json", card or {})
         body = Trace.from_columns({"name": []})
-        return LinkedRank(body, report, seen, groups or {}, 0, 1, facts, beside)
+        return LinkedRank(
+            body=body,
+            report=report,
+            recorded=seen,
+            groups=groups or {},
+            epoch=0,
+            base_ns=1,
+            facts=facts,
+            card=beside,
+        )
 
     return make

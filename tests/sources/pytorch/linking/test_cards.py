@@ -9,12 +9,12 @@ import pytest
 from chakrakit.errors import ChakraError
 from chakrakit.sources.pytorch.linking.overhead import Overhead
 from chakrakit.sources.pytorch.linking.step_facts import cards_of, overhead_of
-from chakrakit.sources.pytorch.read import Pair
+from chakrakit.sources.pytorch.read import RecordingPair
 
 
 @pytest.fixture
 def pair(tmp_path):
-    return Pair(1, tmp_path / "et_1.json", None)
+    return RecordingPair(1, tmp_path / "et_1.json", None)
 
 
 @pytest.mark.parametrize(

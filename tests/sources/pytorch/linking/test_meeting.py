@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from chakrakit.sources.pytorch import names as words
-from chakrakit.sources.pytorch.calls import Collective
-from chakrakit.sources.pytorch.clocks import Recorded
+from chakrakit.sources.pytorch.calls import RecordedCollective
+from chakrakit.sources.pytorch.clocks import RankCollectives
 from chakrakit.sources.pytorch.linking.meeting import meet
 from chakrakit.trace.model import CollectiveType as C
 from chakrakit.trace.model import EdgeKind, Edges, Trace
@@ -18,8 +18,8 @@ def rank(compute, communication=1):
 
 
 def recorded(start, end, kind=C.ALL_REDUCE, peer=-1):
-    call = Collective(1, 1, kind, "x", group="0", sequence=0, peer=peer)
-    return Recorded([call], [start], [end])
+    call = RecordedCollective(1, 1, kind, "x", group="0", sequence=0, peer=peer)
+    return RankCollectives([call], [start], [end])
 
 
 def met(bodies, seen, begin=(0, 0)):
@@ -57,5 +57,5 @@ def test_clocks_too_far_apart_to_tell_who_waited_leave_each_rank_alone():
 
 
 def test_a_call_that_no_other_rank_recorded_is_no_meeting():
-    silent = Recorded([], [], [])
+    silent = RankCollectives([], [], [])
     assert met([rank(5), rank(12)], [recorded(10, 40), silent]) == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit.sources.pytorch import names as words
-from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.calls import RecordedCollective
 from chakrakit.sources.pytorch.linking import LinkOptions, link
 from chakrakit.sources.pytorch.linking.nodes import communication_columns, time_columns, to_trace
 from chakrakit.trace.model import CollectiveType as C
@@ -76,9 +76,9 @@ def test_moved_times_let_communication_wait_and_the_host_work_as_before(recordin
 
 def test_what_is_said_of_communication():
     found = [
-        Collective(1, 0, C.ALL_REDUCE, "allreduce", 64, 64, "float", "1", sequence=3),
-        Collective(2, 0, words.SEND, "send", 8, peer=5, tag=9),
-        Collective(4, 0, words.UNKNOWN, "frobnicate", inferred=True),
+        RecordedCollective(1, 0, C.ALL_REDUCE, "allreduce", 64, 64, "float", "1", sequence=3),
+        RecordedCollective(2, 0, words.SEND, "send", 8, peer=5, tag=9),
+        RecordedCollective(4, 0, words.UNKNOWN, "frobnicate", inferred=True),
     ]
     said = {name: c.to_pylist() for name, c in communication_columns(5, 7, found).items()}
     assert said["comm_type"] == [None, C.ALL_REDUCE, None, None, None]

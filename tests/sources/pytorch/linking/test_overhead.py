@@ -24,8 +24,8 @@ def test_the_observer_costs_by_what_it_writes():
 
 
 def test_a_step_that_the_device_bounds_leaves_the_cost_alone():
-    assert fit(lambda factor: 100.0, wanted=80.0, now=100.0) == 1.0
-    assert fit(lambda factor: 100.0, wanted=120.0, now=100.0) == 1.0
+    assert fit(lambda factor: 100.0, target=80.0, now=100.0) == 1.0
+    assert fit(lambda factor: 100.0, target=120.0, now=100.0) == 1.0
 
 
 @pytest.mark.parametrize(("wanted", "factor"), [(80, 1.5), (100, 1.0), (120, 0.5), (50, 2.25)])
@@ -35,4 +35,4 @@ def test_the_factor_is_found_from_both_sides(wanted, factor):
 
 def test_a_step_out_of_reach_is_approached_with_the_smallest_change():
     """From 2 on the device bounds the step: going further would only spoil the host."""
-    assert fit(lambda f: max(140 - 40 * f, 60), wanted=10, now=100) == pytest.approx(2, abs=0.05)
+    assert fit(lambda f: max(140 - 40 * f, 60), target=10, now=100) == pytest.approx(2, abs=0.05)

@@ -33,7 +33,7 @@ def test_the_observer_alone_gives_order_without_times(recording):
     recording.op("aten::addmm", 10, 30, parent=outer)
     rank = link_rank(0, read_observer(recording.observer_json().encode()), None)
     assert [rank.names[r] for r in range(2)] == ["aten::linear", "aten::addmm"]
-    assert (rank.line.parent.tolist(), rank.own.tolist()) == ([-1, 0], [0, 0])
+    assert (rank.line.parent.tolist(), rank.own_ns.tolist()) == ([-1, 0], [0, 0])
     assert len(rank.device.rows) == 0
 
 
@@ -43,7 +43,7 @@ def test_communication_takes_its_whole_time_whatever_is_recorded_inside(recordin
     recording.op("gloo:all_reduce", 20, 100, tid=5, reads=(1,))
     recording.op("aten::copy_", 30, 40, tid=5)
     rank = recording.link()
-    own = {rank.names[r]: int(rank.own[r]) for r in range(len(rank.line))}
+    own = {rank.names[r]: int(rank.own_ns[r]) for r in range(len(rank.line))}
     assert own == {"c10d::allreduce_": 10_000, "gloo:all_reduce": 100_000, "aten::copy_": 40_000}
 
 

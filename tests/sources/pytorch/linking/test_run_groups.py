@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.calls import RecordedCollective
 from chakrakit.sources.pytorch.linking.linker import merged_groups, numbered_groups, resolve_groups
 from chakrakit.trace.model import CollectiveType as C
 
 
 def call(group=None):
-    return Collective(0, 0, C.ALL_REDUCE, "x", in_bytes=8, group=group)
+    return RecordedCollective(0, 0, C.ALL_REDUCE, "x", in_bytes=8, group=group)
 
 
 def test_groups_that_any_rank_knows(linked_rank):

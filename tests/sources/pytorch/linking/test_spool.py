@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import pickle
 
-from chakrakit.sources.pytorch.linking.linker import Spool
+from chakrakit.sources.pytorch.linking.linker import TraceSpool
 from chakrakit.trace.model import Trace
 
 
 def test_a_trace_comes_back_and_the_folder_goes_with_the_spool(tmp_path):
-    spool = Spool(tmp_path / "new")
+    spool = TraceSpool(tmp_path / "new")
     trace = Trace.from_columns({"name": ["a", "b"]})
     spool.put(3, trace)
     assert spool.get(3).table.equals(trace.table)
@@ -23,7 +23,7 @@ def test_a_trace_comes_back_and_the_folder_goes_with_the_spool(tmp_path):
 
 
 def test_a_worker_s_copy_knows_the_place_and_does_not_remove_it(tmp_path):
-    spool = Spool(tmp_path)
+    spool = TraceSpool(tmp_path)
     copy = pickle.loads(pickle.dumps(spool))
     copy.put(0, Trace.from_columns({"name": ["a"]}))
     del copy

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.pytorch.read import Found, Source, find_pairs, read_bytes
+from chakrakit.sources.pytorch.read import RankFiles, Source, find_pairs, read_bytes
 from chakrakit.sources.pytorch.read.files import _pair_up
 
 
@@ -24,7 +24,7 @@ def test_files_of_many_ranks_find_each_other() -> None:
         Source(Path(f"a/kineto_{r}.json"), "kineto", 100 + r if r < 390 else -1, r, True)
         for r in order
     ]
-    found = Found([])
+    found = RankFiles([])
     _pair_up(observers, kinetos, found)
     assert [(p.rank, str(p.observer), str(p.kineto)) for p in found.pairs] == [
         (r, f"a/et_{r}.json", f"a/kineto_{r}.json") for r in range(400)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from chakrakit.sources.pytorch.recorder import captures
+from chakrakit.sources.pytorch.recorder import profiler
 
 torch = pytest.importorskip("torch")
 
@@ -32,7 +32,7 @@ def made(monkeypatch):
         def end(self):
             found.append(f"{self.name} *")
 
-    monkeypatch.setattr(captures, "Recording", Recording)
+    monkeypatch.setattr(profiler, "ProfilerWindow", Recording)
     monkeypatch.setattr(torch.cuda, "graph", Graph)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     return found
@@ -43,7 +43,7 @@ def path_of(number):
 
 
 def test_every_capture_is_recorded_until_that_is_undone(made):
-    restore = captures.record_captures(path_of, lambda: True)
+    restore = profiler.record_captures(path_of, lambda: True)
     for _ in range(2):
         with torch.cuda.graph():
             pass
@@ -54,7 +54,7 @@ def test_every_capture_is_recorded_until_that_is_undone(made):
 
 
 def test_a_capture_inside_recorded_steps_is_part_of_their_recording(made):
-    restore = captures.record_captures(path_of, lambda: False)
+    restore = profiler.record_captures(path_of, lambda: False)
     with torch.cuda.graph():
         pass
     restore()
@@ -62,7 +62,7 @@ def test_a_capture_inside_recorded_steps_is_part_of_their_recording(made):
 
 
 def test_a_capture_that_fails_ends_its_recording(made):
-    restore = captures.record_captures(path_of, lambda: True)
+    restore = profiler.record_captures(path_of, lambda: True)
     with pytest.raises(RuntimeError), torch.cuda.graph():
         raise RuntimeError
     restore()
@@ -70,7 +70,7 @@ def test_a_capture_that_fails_ends_its_recording(made):
 
 
 def test_captures_are_recorded_up_to_a_limit(made):
-    restore = captures.record_captures(path_of, lambda: True)
+    restore = profiler.record_captures(path_of, lambda: True)
     for _ in range(70):
         with torch.cuda.graph():
             pass
@@ -81,5 +81,5 @@ def test_captures_are_recorded_up_to_a_limit(made):
 def test_without_a_device_nothing_is_changed(made, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     enter = Graph.__enter__
-    captures.record_captures(path_of, lambda: True)()
+    profiler.record_captures(path_of, lambda: True)()
     assert Graph.__enter__ is enter

@@ -49,7 +49,7 @@ def log(monkeypatch):
         def end(self):
             found.append("end")
 
-    monkeypatch.setattr(collector, "Recording", Recording)
+    monkeypatch.setattr(collector, "ProfilerWindow", Recording)
     monkeypatch.setattr(
         collector, "mark_groups", lambda wait_after: lambda: found.append("unmarked")
     )

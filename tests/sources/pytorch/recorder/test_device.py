@@ -2,7 +2,7 @@
 
 import pytest
 
-from chakrakit.sources.pytorch.recorder.device import activities, sync_events, synchronize
+from chakrakit.sources.pytorch.recorder.profiler import activities, sync_events, synchronize
 
 torch = pytest.importorskip("torch")
 

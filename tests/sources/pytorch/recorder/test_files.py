@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from chakrakit.sources.pytorch.recorder.files import compress, write_json
+from chakrakit.sources.pytorch.recorder.profiler import compress, write_json
 
 
 def test_a_compressed_file_takes_the_place_of_the_plain_one(tmp_path):

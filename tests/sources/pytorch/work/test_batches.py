@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.pytorch.attribution import Batch, Share, read_batch
+from chakrakit.sources.pytorch.attribution import Batch, BatchShare, read_batch
 
 
 @pytest.mark.parametrize(
@@ -12,11 +12,14 @@ from chakrakit.sources.pytorch.attribution import Batch, Share, read_batch
     [
         (
             "execute_615_context_2(sq612sk868sqsq272144sqsk297744)_generation_3(sq3sk3500sqsq3sqsk3500)",
-            Batch(615, Share(2, 612, 868, 272144, 297744), Share(3, 3, 3500, 3, 3500)),
+            Batch(615, BatchShare(2, 612, 868, 272144, 297744), BatchShare(3, 3, 3500, 3, 3500)),
         ),
-        ("execute_context_1(100)_generation_7(7)", Batch(107, Share(1, 100), Share(7, 7))),
-        ("step[DECODE bs=32]", Batch(32, Share(), Share(32, 32))),
-        ("step[EXTEND bs=4 toks=900]", Batch(900, Share(4, 900), Share())),
+        (
+            "execute_context_1(100)_generation_7(7)",
+            Batch(107, BatchShare(1, 100), BatchShare(7, 7)),
+        ),
+        ("step[DECODE bs=32]", Batch(32, BatchShare(), BatchShare(32, 32))),
+        ("step[EXTEND bs=4 toks=900]", Batch(900, BatchShare(4, 900), BatchShare())),
         ("ProfilerStep#3", None),
     ],
 )

@@ -42,9 +42,21 @@ def test_an_error_names_the_file():
     ("old", "new", "said"),
     [
         ("num_partitions=4", "num_partitions=99999999", "99,999,999 devices; at most 16,777,216"),
-        ("%a = f32[16,256]", f"%a = f32[16,{1 << 60}]", "a: a size or number that cannot be"),
-        ("%a = f32[16,256]", "%a = f32[16,-2]", "a: a size or number that cannot be"),
-        ("channel_id=1", f"channel_id={1 << 63}", "start: a size or number that cannot be"),
+        (
+            "%a = f32[16,256]",
+            f"%a = f32[16,{1 << 60}]",
+            "a: a size or number that is negative or too large",
+        ),
+        (
+            "%a = f32[16,256]",
+            "%a = f32[16,-2]",
+            "a: a size or number that is negative or too large",
+        ),
+        (
+            "channel_id=1",
+            f"channel_id={1 << 63}",
+            "start: a size or number that is negative or too large",
+        ),
     ],
 )
 def test_numbers_that_cannot_be_are_refused(old, new, said):

@@ -27,10 +27,10 @@ def test_every_form(text, groups):
     ("text", "problem"),
     [
         ("[2,2]<=[5]", "do not fit each other"),
-        ("[2,2]<=[2,2]T(0,0)", "which is no order"),
+        ("[2,2]<=[2,2]T(0,0)", "which is not an order"),
         ("[99999999,9]<=[99999999,9]", "do not fit each other"),
-        ("mesh['x'=2] {'x':(3)1}", "a part 3:1 of an axis of 2"),
-        ("mesh??", "of a form not known here"),
+        ("mesh['x'=2] {'x':(3)1}", "part 3:1 of an axis of 2"),
+        ("mesh??", "in an unknown form"),
     ],
 )
 def test_groups_that_cannot_be_are_refused(text, problem):

@@ -1,4 +1,4 @@
-"""From recordings of a few ranks to the traces of all: kinds of ranks, their bodies, their bindings."""
+"""Turns recordings of a few ranks into the traces of all: a body per kind of rank, a binding per rank."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from chakrakit.sources.capture.folding.folded import (
     fold,
     report_of,
 )
-from chakrakit.sources.capture.folding.kinds import Kind, Search
+from chakrakit.sources.capture.folding.kinds import RankKind, Search
 
 __all__ = [
     "CaptureReport",
     "CollectiveFigures",
     "Families",
-    "Kind",
     "KindFigures",
+    "RankKind",
     "Search",
     "digest",
     "fold",

@@ -1,4 +1,4 @@
-"""A recording as a Trace: nodes by the vocabulary, edges from storages, waits and streams."""
+"""A recording as a Trace: its nodes, the streams they run on, and edges from storages, waits and streams."""
 
 from __future__ import annotations
 
@@ -10,33 +10,32 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.sources.capture.recording import PHASES, Comm, Recording
+from chakrakit.sources.capture.recording import PHASES, CommCall, Recording
 from chakrakit.sources.pytorch import layer_of
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.model import CollectiveType, EdgeKind, Edges, Metadata, NodeType, Trace
 
 # Streams and events as the framework would use them on a GPU, from the role of each operator.
 #
-# Compute runs on one stream. A process group's collectives run on a stream of their own and begin when the
-# compute issued before them is done; compute goes on when somebody waits. FSDP gathers parameters on streams
-# of their own: copying in begins when the parameters gathered before have been copied out.
-
-
+# Compute runs on one stream. Each process group's collectives run on another and begin when the compute
+# issued before them is done; compute goes on unless an operator waits. FSDP gathers parameters on separate
+# streams: copying in begins when the parameters gathered before have been copied out.
 COMPUTE, COPY_IN = 0, 1
-_FIRST = 2
+_FIRST_COMMUNICATION = 2
+"""The first stream number after those of compute and of FSDP's copies."""
 _COPY_IN, _COPY_OUT = "fsdp::all_gather_copy_in", "fsdp::split_with_sizes_copy"
 
 
 @dataclass(eq=False)
 class Streams:
-    """`stream` by operator, -1 for what runs on the host; `events` are pairs of operators in order."""
+    """`stream` by operator, -1 on the host; `events` are pairs of operators that must run in this order."""
 
     stream: I64
     events: list[tuple[int, int]] = field(default_factory=list)
 
 
 def streams_of(recording: Recording) -> Streams:
-    """A stream for every operator, and who waits for whom besides data and order on a stream."""
+    """The stream of every operator, and the waits that neither data nor the order on a stream imply."""
     out = Streams(np.full(len(recording.ops), -1, np.int64))
     lanes: dict[tuple[str, int, int], int] = {}
     names = [s.name for s in recording.signatures]
@@ -52,7 +51,7 @@ def streams_of(recording: Recording) -> Streams:
                 comm.kind if message else -int(gathers),
                 comm.peer if message else -1,
             )
-            out.stream[i] = lanes.setdefault(key, _FIRST + len(lanes))
+            out.stream[i] = lanes.setdefault(key, _FIRST_COMMUNICATION + len(lanes))
             if last_compute >= 0 and not _is_fsdp(recording, i, names):
                 out.events.append((last_compute, i))
         elif name == _COPY_IN:
@@ -70,7 +69,7 @@ def streams_of(recording: Recording) -> Streams:
 
 
 def _is_fsdp(recording: Recording, i: int, names: list[str]) -> bool:
-    """Whether a gather takes what was copied in for it just before."""
+    """Whether an operator is FSDP's gather: one of the three operators before it copied its input in."""
     return any(names[op.signature] == _COPY_IN for op in recording.ops[max(i - 3, 0) : i])
 
 
@@ -83,9 +82,9 @@ _OPTIMIZER = PHASES.index("optimizer")
 
 
 def trace_of(
-    recording: Recording, role_of: Mapping[str, str], rank_of: Callable[[Comm], int]
+    recording: Recording, role_of: Mapping[str, str], rank_of: Callable[[CommCall], int]
 ) -> Trace:
-    """The body; groups are named by role, peers by their rank."""
+    """The recording's Trace, in which groups are named by role and peers by rank."""
     ops = recording.ops
     plan = streams_of(recording)
     used = np.array([op.signature for op in ops], np.int64)
@@ -130,9 +129,9 @@ def _texts(texts: Sequence[str], codes: Any, mask: Mask | None = None) -> pa.Arr
 
 def _arguments(recording: Recording, used: Any) -> dict[str, Any]:
     names = [
-        f"{side}_{what}"
+        f"{side}_{aspect}"
         for side in ("inputs", "outputs")
-        for what in ("shapes", "types", "strides")
+        for aspect in ("shapes", "types", "strides")
     ]
     return {
         name: _texts([str(getattr(s, name)) for s in recording.signatures], used)
@@ -165,16 +164,16 @@ def _modules(recording: Recording) -> dict[str, Any]:
 
 
 def _communication(
-    recording: Recording, role_of: Mapping[str, str], rank_of: Callable[[Comm], int]
+    recording: Recording, role_of: Mapping[str, str], rank_of: Callable[[CommCall], int]
 ) -> dict[str, Any]:
     rows = [op.comm for op in recording.ops]
     talks = np.array([r >= 0 for r in rows], np.bool_)
     if not talks.any():
         return {}
 
-    def column(of: Callable[[Comm], Any], kind: pa.DataType) -> pa.Array:
-        told = [of(c) for c in recording.comms]
-        return pa.array([told[r] if r >= 0 else None for r in rows], kind)
+    def column(of: Callable[[CommCall], Any], kind: pa.DataType) -> pa.Array:
+        of_comm = [of(c) for c in recording.comms]
+        return pa.array([of_comm[r] if r >= 0 else None for r in rows], kind)
 
     i64, i32, text = pa.int64(), pa.int32(), pa.string()
     mine = recording.rank
@@ -184,12 +183,12 @@ def _communication(
         "out_size": column(lambda c: c.out_bytes if c.kind >= 0 else None, i64),
         "comm_dtype": column(lambda c: c.dtype, text),
         "pg_name": column(lambda c: role_of.get(c.group, c.group) if c.kind >= 0 else None, text),
-        "comm_src": column(lambda c: mine if c.kind == words.SEND else _known(rank_of(c)), i32),
+        "comm_src": column(lambda c: mine if c.kind == words.SEND else _or_none(rank_of(c)), i32),
         "comm_dst": column(
             lambda c: (
                 mine
                 if c.kind == words.RECV
-                else _known(rank_of(c))
+                else _or_none(rank_of(c))
                 if c.kind == words.SEND
                 else None
             ),
@@ -202,12 +201,12 @@ def _communication(
     return {name: values for name, values in out.items() if values.null_count < len(values)}
 
 
-def _known(rank: int) -> int | None:
+def _or_none(rank: int) -> int | None:
     return None if rank < 0 else rank
 
 
 def _memory(recording: Recording) -> dict[str, Any]:
-    """What was held when the step began counts with its first node."""
+    """Bytes allocated and freed by node; the first one also allocates what was held when the step began."""
     alloc = np.array([op.alloc for op in recording.ops], np.int64)
     free = np.array([op.free for op in recording.ops], np.int64)
     if len(alloc):
@@ -220,11 +219,11 @@ def _edges(recording: Recording, events: list[tuple[int, int]], host: Mask) -> E
     writer: dict[int, int] = {}
     for i, op in enumerate(recording.ops):
         if host[i]:
-            continue  # views and allocations run ahead and hold up nobody
+            continue  # views and allocations run ahead and delay nothing
         for storage in op.reads:
-            found = writer.get(storage, -1)
-            if found >= 0:
-                pairs.setdefault((found, i), int(EdgeKind.TENSOR))
+            last_writer = writer.get(storage, -1)
+            if last_writer >= 0:
+                pairs.setdefault((last_writer, i), int(EdgeKind.TENSOR))
         for storage in op.writes:
             writer[storage] = i
     for pair in events:

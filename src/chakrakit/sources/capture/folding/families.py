@@ -1,4 +1,8 @@
-"""Families: process groups that are each other's counterparts, and where a rank stands in them."""
+"""Families: process groups that are each other's counterparts, and the place of each rank in them.
+
+`digest` compares the programs of two ranks by family, so that ranks which differ only in the members of their
+groups have the same digest.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from itertools import pairwise
 
 import msgspec
 
-from chakrakit.sources.capture.recording import Comm, Group, Recording
+from chakrakit.sources.capture.recording import CommCall, CreatedGroup, Recording
 from chakrakit.sources.pytorch import names as words
 
 
@@ -27,19 +31,19 @@ class Family:
     place: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, ranks: tuple[int, ...]) -> None:
-        """One more group."""
+        """Add a group."""
         for position, rank in enumerate(ranks):
             self.place[rank] = (len(self.groups), position)
         self.groups.append(ranks)
 
-    def takes(self, group: Group) -> bool:
-        """Whether a group can be a further one of this family."""
+    def takes(self, group: CreatedGroup) -> bool:
+        """Whether a group has this family's size and none of its ranks."""
         return self.size == len(group.ranks) and not any(r in self.place for r in group.ranks)
 
     def group_of(self, rank: int) -> tuple[int, ...]:
         """The ranks of a rank's group; () for a rank that is in none."""
-        found = self.place.get(rank)
-        return () if found is None else self.groups[found[0]]
+        place = self.place.get(rank)
+        return () if place is None else self.groups[place[0]]
 
     def position(self, rank: int) -> int:
         """The place of a rank in its group, -1 for one that is in none."""
@@ -49,11 +53,11 @@ class Family:
 class Families:
     """The families of a program, from the groups in the order all ranks make them.
 
-    A group joins the latest family with the same label and size that has none of its ranks. Where only a
-    rank's own group was made, its counterparts are the same pattern elsewhere in the world.
+    A group joins the latest family with the same label and size that has none of its ranks. Where a
+    rank created only the group it is in, the others are assumed to repeat its pattern over the world.
     """
 
-    def __init__(self, groups: Sequence[Group], world: int) -> None:
+    def __init__(self, groups: Sequence[CreatedGroup], world: int) -> None:
         self.world = world
         self.listed: list[Family] = []
         self._labels: list[str] = []
@@ -64,7 +68,7 @@ class Families:
             _complete(family, world)
         self._name()
 
-    def _home(self, group: Group) -> Family:
+    def _home(self, group: CreatedGroup) -> Family:
         for family, label in zip(reversed(self.listed), reversed(self._labels), strict=True):
             if label == group.label and family.takes(group):
                 family.add(group.ranks)
@@ -80,25 +84,25 @@ class Families:
         for family in self.listed:
             if family.role in ("", "undefined", "default_pg"):
                 family.role = "world" if family.size == self.world else f"group_of_{family.size}"
-        seen: Counter[str] = Counter()
+        uses: Counter[str] = Counter()
         for family in self.listed:
-            seen[family.role] += 1
-            if seen[family.role] > 1:
-                family.role = f"{family.role}_{seen[family.role]}"
+            uses[family.role] += 1
+            if uses[family.role] > 1:
+                family.role = f"{family.role}_{uses[family.role]}"
 
-    def of_recorded(self, groups: Sequence[Group]) -> dict[str, Family]:
+    def of_recorded(self, groups: Sequence[CreatedGroup]) -> dict[str, Family]:
         """The family of every group name in one rank's program."""
-        found: dict[str, Family] = {}
+        family_of: dict[str, Family] = {}
         used: Counter[tuple[int, ...]] = Counter()
         for group in groups:
             homes = self._of_group.get(group.ranks) or self._fitting(group)
             if homes:
-                found[group.name] = homes[min(used[group.ranks], len(homes) - 1)]
+                family_of[group.name] = homes[min(used[group.ranks], len(homes) - 1)]
             used[group.ranks] += 1
-        return found
+        return family_of
 
-    def _fitting(self, group: Group) -> list[Family]:
-        """Families that have a group of these very ranks; it was made by another rank alone."""
+    def _fitting(self, group: CreatedGroup) -> list[Family]:
+        """Families with a group of exactly these ranks, for a group that only another rank created."""
         return [f for f in self.listed if group.ranks and f.group_of(group.ranks[0]) == group.ranks]
 
     def coordinates(self, rank: int) -> tuple[int, ...]:
@@ -107,7 +111,7 @@ class Families:
 
 
 def _complete(family: Family, world: int) -> None:
-    """Counterparts of a lone regular group: blocks of its extent, each with the same offsets."""
+    """Add counterparts of a family's only group, if its ranks are evenly spaced, by shifting it."""
     ranks = family.groups[0]
     if len(family.groups) > 1 or len(ranks) < 2 or family.size == world or world % family.size:
         return
@@ -122,11 +126,8 @@ def _complete(family: Family, world: int) -> None:
                 family.add(tuple(range(first, first + extent, stride)))
 
 
-# Digest: whether two ranks run the same program, their own groups and peers aside.
-
-
-def relative_peer(comm: Comm, members: tuple[int, ...], position: int) -> int:
-    """How far ahead in the group a message's peer is, around the end; a root by its place."""
+def relative_peer(comm: CommCall, members: tuple[int, ...], position: int) -> int:
+    """A message's peer as its distance ahead in the group, modulo its size; a root as its place."""
     if comm.kind in (words.SEND, words.RECV) and members:
         return (comm.peer - position) % len(members)
     return comm.peer
@@ -136,28 +137,28 @@ def digest(recording: Recording, families: Families, step: int | None = None) ->
     """A hash of operators, modules, phases and communication, of one step or of all."""
     homes = families.of_recorded(recording.groups)
     hashed = hashlib.sha256()
-    # Plain values say where in a tensor a rank's own part begins: they differ and change nothing.
-    known = [
+    # Plain values say where in a tensor a rank's own part begins: they differ between ranks of one kind.
+    signatures = [
         msgspec.json.encode(msgspec.structs.replace(s, inputs_values=""))
         for s in recording.signatures
     ]
     for op in recording.ops:
         if step is not None and op.step != step:
             continue
-        hashed.update(known[op.signature])
+        hashed.update(signatures[op.signature])
         hashed.update(f"{recording.modules[op.module]}|{op.phase}|{op.micro_batch}".encode())
         if op.comm >= 0:
-            hashed.update(_said(recording.comms[op.comm], homes, recording.rank))
+            hashed.update(_encoded(recording.comms[op.comm], homes, recording.rank))
     hashed.update(str(recording.parameters).encode())
     return hashed.hexdigest()
 
 
-def _said(comm: Comm, homes: dict[str, Family], rank: int) -> bytes:
+def _encoded(comm: CommCall, homes: dict[str, Family], rank: int) -> bytes:
     family = homes.get(comm.group)
     role = comm.group if family is None else family.role
     members = family.group_of(rank) if family is not None else ()
     position = family.position(rank) if family is not None else -1
-    told = (
+    facts = (
         role,
         relative_peer(comm, members, position),
         comm.kind,
@@ -168,4 +169,4 @@ def _said(comm: Comm, homes: dict[str, Family], rank: int) -> bytes:
         comm.in_splits,
         comm.out_splits,
     )
-    return msgspec.json.encode(told)
+    return msgspec.json.encode(facts)

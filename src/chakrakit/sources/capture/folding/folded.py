@@ -1,4 +1,4 @@
-"""Kinds of ranks as a folded TraceSet: one body each, every rank bound to its own groups and peers."""
+"""Kinds of ranks as a TraceSet, with one body per kind and every rank bound to it; and the report."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import msgspec
 from chakrakit.results import Result
 from chakrakit.sources.capture.folding.bodies import collective_name, trace_of
 from chakrakit.sources.capture.folding.families import Families, Family, relative_peer
-from chakrakit.sources.capture.folding.kinds import Kind
-from chakrakit.sources.capture.recording import Comm, Recording, Signature
+from chakrakit.sources.capture.folding.kinds import RankKind
+from chakrakit.sources.capture.recording import CommCall, Recording, Signature
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, TraceSet
 
 
-def fold(kinds: Sequence[Kind], families: Families, card: Card) -> TraceSet:
-    """All ranks; a kind whose ranks cannot share a body's peers is split."""
+def fold(kinds: Sequence[RankKind], families: Families, card: Card) -> TraceSet:
+    """The traces of all ranks; a kind whose ranks cannot share a body's peers is split."""
     numbering = _Numbering(kinds, families)
     bodies: list[Trace] = []
     bindings: dict[int, Binding] = {}
     for kind in _splittable(kinds, families):
-        used = _Used(kind.recording, families)
+        used = _GroupUse(kind.recording, families)
         for rank in kind.ranks:
             bindings[rank] = Binding(len(bodies), numbering.names(used, rank), used.peers(rank))
         bodies.append(trace_of(kind.recording, used.roles, used.peer_now))
@@ -31,10 +31,10 @@ def fold(kinds: Sequence[Kind], families: Families, card: Card) -> TraceSet:
 
 
 class _Numbering:
-    """Names of groups: numbers, in the order of families and of their groups."""
+    """Numbers the groups that are in use, in the order of families and of their groups."""
 
-    def __init__(self, kinds: Sequence[Kind], families: Families) -> None:
-        used = {f.role for k in kinds for f in _Used(k.recording, families).families.values()}
+    def __init__(self, kinds: Sequence[RankKind], families: Families) -> None:
+        used = {f.role for k in kinds for f in _GroupUse(k.recording, families).families.values()}
         self.groups: dict[str, tuple[int, ...]] = {}
         self._names: dict[str, list[str]] = {}
         for family in families.listed:
@@ -43,8 +43,8 @@ class _Numbering:
                 self.groups |= dict(zip(names, family.groups, strict=True))
                 self._names[family.role] = names
 
-    def names(self, used: _Used, rank: int) -> dict[str, str]:
-        """A rank's own group for each role its body names."""
+    def names(self, used: _GroupUse, rank: int) -> dict[str, str]:
+        """The name of the group that a rank has for each role in its body."""
         return {
             f.role: self._names[f.role][f.place[rank][0]]
             for f in used.families.values()
@@ -52,36 +52,36 @@ class _Numbering:
         }
 
 
-class _Used:
-    """What a recording says of groups and peers, for the rank it was made of and for others."""
+class _GroupUse:
+    """The groups and peers that a recording uses, for the recorded rank and for others of its kind."""
 
     def __init__(self, recording: Recording, families: Families) -> None:
         self.recording = recording
         homes = families.of_recorded(recording.groups)
-        named = {c.group for c in recording.comms}
-        self.families: dict[str, Family] = {g: homes[g] for g in sorted(named) if g in homes}
+        group_names = {c.group for c in recording.comms}
+        self.families: dict[str, Family] = {g: homes[g] for g in sorted(group_names) if g in homes}
         self.roles = {g: f.role for g, f in self.families.items()}
         self._messages = [c for c in recording.comms if c.kind in (words.SEND, words.RECV)]
 
-    def peer_now(self, comm: Comm) -> int:
+    def peer_now(self, comm: CommCall) -> int:
         """The rank of a message's peer or a collective's root; -1 where there is none."""
         members = self._members(comm, self.recording.rank)
         if not 0 <= comm.peer < len(members):
             return -1
         if comm.kind not in (words.SEND, words.RECV) and self._messages:
-            return -1  # a root that is a peer too could not be told apart in a binding
+            return -1  # a root that is a peer too could not be distinguished in a binding
         return members[comm.peer]
 
-    def _members(self, comm: Comm, rank: int) -> tuple[int, ...]:
+    def _members(self, comm: CommCall, rank: int) -> tuple[int, ...]:
         family = self.families.get(comm.group)
         return () if family is None else family.group_of(rank)
 
     def peers(self, rank: int) -> dict[int, int]:
-        """For each rank the body names, who that is for another rank."""
+        """For each rank that the body names, the rank it stands for when `rank` runs the body."""
         if rank == self.recording.rank:
             return {}
-        found = {self.recording.rank: rank} if self._messages else {}
-        return found | dict(self._pairs(rank))
+        itself = {self.recording.rank: rank} if self._messages else {}
+        return itself | dict(self._pairs(rank))
 
     def _pairs(self, rank: int) -> Iterator[tuple[int, int]]:
         for comm in self._distinct():
@@ -89,11 +89,11 @@ class _Used:
             if now >= 0:
                 yield now, self._counterpart(comm, rank)
 
-    def _distinct(self) -> list[Comm]:
-        seen = {(c.group, c.peer, c.kind): c for c in self.recording.comms if c.peer >= 0}
-        return list(seen.values())
+    def _distinct(self) -> list[CommCall]:
+        by_peer = {(c.group, c.peer, c.kind): c for c in self.recording.comms if c.peer >= 0}
+        return list(by_peer.values())
 
-    def _counterpart(self, comm: Comm, rank: int) -> int:
+    def _counterpart(self, comm: CommCall, rank: int) -> int:
         family = self.families[comm.group]
         members = family.group_of(rank)
         if comm.kind not in (words.SEND, words.RECV):
@@ -104,23 +104,23 @@ class _Used:
         return members[(family.position(rank) + ahead) % len(members)]
 
     def is_clear(self, rank: int) -> bool:
-        """Whether one rank of the body never has to be two."""
-        found: dict[int, int] = {self.recording.rank: rank} if self._messages else {}
-        return all(found.setdefault(now, then) == then for now, then in self._pairs(rank))
+        """Whether no rank in the body would stand for two different ones when `rank` runs it."""
+        counterpart_of: dict[int, int] = {self.recording.rank: rank} if self._messages else {}
+        return all(counterpart_of.setdefault(now, then) == then for now, then in self._pairs(rank))
 
 
-def _splittable(kinds: Sequence[Kind], families: Families) -> Iterator[Kind]:
-    """Ranks whose peers a binding cannot name get a body of their own, with the peers in it."""
+def _splittable(kinds: Sequence[RankKind], families: Families) -> Iterator[RankKind]:
+    """The kinds; ranks whose peers a binding cannot name are split off, with their peers in the recording."""
     for kind in kinds:
-        used = _Used(kind.recording, families)
+        used = _GroupUse(kind.recording, families)
         clear = [r for r in kind.ranks if used.is_clear(r)]
-        yield Kind(kind.recording, clear)
+        yield RankKind(kind.recording, clear)
         for rank in sorted(set(kind.ranks) - set(clear)):
-            yield Kind(_as_rank(kind.recording, families, rank), [rank])
+            yield RankKind(_as_rank(kind.recording, families, rank), [rank])
 
 
 def _as_rank(recording: Recording, families: Families, rank: int) -> Recording:
-    """The recording as if it had been made of another rank of its kind."""
+    """The recording rewritten for another rank of its kind."""
     homes = families.of_recorded(recording.groups)
     comms = []
     for comm in recording.comms:
@@ -133,9 +133,6 @@ def _as_rank(recording: Recording, families: Families, rank: int) -> Recording:
             comm = msgspec.structs.replace(comm, peer=peer)
         comms.append(comm)
     return msgspec.structs.replace(recording, rank=rank, comms=comms)
-
-
-# What a capture amounts to, for people and for `--json`.
 
 
 class KindFigures(msgspec.Struct, frozen=True):
@@ -169,26 +166,30 @@ class CaptureReport(Result, msgspec.Struct, frozen=True):
     warnings: list[str]
 
 
-def report_of(kinds: Sequence[Kind], families: Families, warnings: Sequence[str]) -> CaptureReport:
-    """Figures of every kind; a collective is that of the first kind that has it."""
-    found: dict[tuple[str, str], CollectiveFigures] = {}
+def report_of(
+    kinds: Sequence[RankKind], families: Families, warnings: Sequence[str]
+) -> CaptureReport:
+    """Figures of every kind; those of a collective are from the first kind that has it."""
+    collectives: dict[tuple[str, str], CollectiveFigures] = {}
     for kind in kinds:
         for figures in _collectives(kind, families):
-            found.setdefault((figures.type, figures.group), figures)
-    told = [w for k in kinds for w in k.recording.warnings] + list(warnings)
+            collectives.setdefault((figures.type, figures.group), figures)
+    all_warnings = [w for k in kinds for w in k.recording.warnings] + list(warnings)
     return CaptureReport(
         sum(len(k.ranks) for k in kinds),
         [_figures(k) for k in kinds],
-        [found[key] for key in sorted(found)],
+        [collectives[key] for key in sorted(collectives)],
         sorted({s for k in kinds for s in k.recording.stubbed}),
-        list(dict.fromkeys(told)),
+        list(dict.fromkeys(all_warnings)),
     )
 
 
-def _figures(kind: Kind) -> KindFigures:
-    made = kind.recording
-    flops = sum(_model_flops(made.signatures[op.signature]) for op in made.ops)
-    return KindFigures(len(kind.ranks), len(made.ops), flops, made.parameters, made.peak_bytes)
+def _figures(kind: RankKind) -> KindFigures:
+    recording = kind.recording
+    flops = sum(_model_flops(recording.signatures[op.signature]) for op in recording.ops)
+    return KindFigures(
+        len(kind.ranks), len(recording.ops), flops, recording.parameters, recording.peak_bytes
+    )
 
 
 def _model_flops(signature: Signature) -> int:
@@ -197,13 +198,13 @@ def _model_flops(signature: Signature) -> int:
     return signature.flops * 4 // 5 if fused else signature.flops
 
 
-def _collectives(kind: Kind, families: Families) -> list[CollectiveFigures]:
-    made = kind.recording
-    homes = families.of_recorded(made.groups)
+def _collectives(kind: RankKind, families: Families) -> list[CollectiveFigures]:
+    recording = kind.recording
+    homes = families.of_recorded(recording.groups)
     totals: dict[tuple[str, str], tuple[int, int]] = {}
-    for op in made.ops:
+    for op in recording.ops:
         if op.comm >= 0:
-            comm = made.comms[op.comm]
+            comm = recording.comms[op.comm]
             family = homes.get(comm.group)
             key = (collective_name(comm.kind), comm.group if family is None else family.role)
             count, size = totals.get(key, (0, 0))

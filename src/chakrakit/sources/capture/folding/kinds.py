@@ -1,4 +1,4 @@
-"""Kinds of ranks: which of them run the same program, found by capturing as few as possible."""
+"""Kinds of ranks: which ranks run the same program, found by capturing as few of them as possible."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from chakrakit.sources.pytorch import names as words
 Capture = Callable[[int, bool], Recording]
 """Captures a rank: all that was asked for, or only its first step, to compare."""
 MOST_ALONE = 64
-"""Up to so many ranks that follow no rule are captured one by one."""
+"""Up to this many ranks that follow no rule are captured one by one; each costs a run of the first step."""
 MOST_HALVINGS = 5
-"""How often an axis is halved: up to 33 places of it are captured, and stand for those after them."""
+"""How often an axis is halved: at most 33 of its places are captured and stand for those after them."""
 _STEPS = "there and in similar places each rank not captured is taken to be like the one before it"
 
 
 @dataclass(eq=False)
-class Kind:
+class RankKind:
     """Ranks with the same program, and the recording of one of them."""
 
     recording: Recording
@@ -29,10 +29,10 @@ class Kind:
 class Search:
     """Finds the kinds.
 
-    Ranks that are in the same sorts of groups are looked at along one axis at a time, an axis being the
-    places in a family's groups. Where messages go along an axis every place is captured, in order, since
-    that is a pipeline; else the ends are compared and the axis halved as long as they differ. Two ranks,
-    the last and one in the middle, are captured to verify what was found, or to see that all are alike.
+    Ranks that are in groups of the same families are compared along one axis at a time; an axis is the
+    places in a family's groups. Where messages go along an axis, which makes it a pipeline, every place is
+    captured in order; otherwise the two ends are compared and the axis is halved as long as they differ. Two
+    ranks, the last and one in the middle, are captured to verify the result.
     """
 
     def __init__(self, capture: Capture, world: int) -> None:
@@ -46,7 +46,7 @@ class Search:
 
     # --- captures -------------------------------------------------------------------------------
 
-    def _seen(self, rank: int) -> str:
+    def _digest(self, rank: int) -> str:
         if rank not in self._digests:
             self._digests[rank] = self.capture(rank, False).first_digest
         return self._digests[rank]
@@ -58,7 +58,7 @@ class Search:
 
     # --- finding --------------------------------------------------------------------------------
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[RankKind]:
         """All kinds, in the order of their lowest ranks."""
         classes: dict[tuple[bool, ...], list[int]] = {}
         for rank in range(self.world):
@@ -66,41 +66,41 @@ class Search:
             classes.setdefault(key, []).append(rank)
         alike: dict[str, list[int]] = {}
         for ranks in classes.values():
-            for rank, found in self._of_class(ranks).items():
-                alike.setdefault(found, []).append(rank)
+            for rank, first_digest in self._of_class(ranks).items():
+                alike.setdefault(first_digest, []).append(rank)
         return [self._kind(ranks) for ranks in sorted(alike.values(), key=min)]
 
-    def _kind(self, ranks: list[int]) -> Kind:
+    def _kind(self, ranks: list[int]) -> RankKind:
         first = min(ranks)
         if first not in self._full:
             self._full[first] = self.capture(first, True)
-        return Kind(self._full[first], sorted(ranks))
+        return RankKind(self._full[first], sorted(ranks))
 
     def _of_class(self, ranks: Sequence[int]) -> dict[int, str]:
         """The digest of every rank, most of them by rule."""
         samples = _samples(ranks)
         axes = self._axes(ranks)
         spread = any(a in self._messages for a in axes)
-        if not spread and all(self._seen(r) == self._seen(ranks[0]) for r in samples):
-            return dict.fromkeys(ranks, self._seen(ranks[0]))
-        found = self._by_rule(ranks, [a for a in axes if self._varies(a, ranks)])
+        if not spread and all(self._digest(r) == self._digest(ranks[0]) for r in samples):
+            return dict.fromkeys(ranks, self._digest(ranks[0]))
+        digests = self._by_rule(ranks, [a for a in axes if self._varies(a, ranks)])
         for rank in samples:
-            if self._seen(rank) != found[rank]:
-                return self._one_by_one(ranks, found, rank)
-        return found
+            if self._digest(rank) != digests[rank]:
+                return self._one_by_one(ranks, digests, rank)
+        return digests
 
     def _axes(self, ranks: Sequence[int]) -> list[Family]:
-        """Families whose places tell ranks apart, without those that another one already tells."""
-        seen: set[tuple[int, ...]] = set()
+        """Families whose places differ between these ranks, without those that repeat another's places."""
+        distinct: set[tuple[int, ...]] = set()
         out: list[Family] = []
         smaller = sorted(self.families.listed, key=lambda f: f.size)
         for family in smaller:
             places = tuple(family.position(r) for r in ranks)
-            if len(set(places)) < 2 or places in seen:
+            if len(set(places)) < 2 or places in distinct:
                 continue
             if family.size == self.world and out and family not in self._messages:
                 continue  # the world's order is that of the smaller groups together
-            seen.add(places)
+            distinct.add(places)
             out.append(family)
         return out
 
@@ -112,20 +112,20 @@ class Search:
     def _varies(self, axis: Family, ranks: Sequence[int]) -> bool:
         line = self._line(axis, ranks)
         if axis in self._messages and len(line) <= MOST_ALONE:
-            return len({self._seen(r) for r in line}) > 1
-        return self._seen(line[0]) != self._seen(line[-1])
+            return len({self._digest(r) for r in line}) > 1
+        return self._digest(line[0]) != self._digest(line[-1])
 
     def _by_rule(self, ranks: Sequence[int], axes: Sequence[Family]) -> dict[int, str]:
         cuts = [self._segments(axis, ranks) for axis in axes]
         stands_for: dict[tuple[int, ...], int] = {}
-        found: dict[int, str] = {}
+        digests: dict[int, str] = {}
         for rank in ranks:
             key = tuple(cut[axis.position(rank)] for axis, cut in zip(axes, cuts, strict=True))
-            found[rank] = self._seen(stands_for.setdefault(key, rank))
-        return found
+            digests[rank] = self._digest(stands_for.setdefault(key, rank))
+        return digests
 
     def _segments(self, axis: Family, ranks: Sequence[int]) -> dict[int, int]:
-        """The first place of the run of equal places that each place of the axis is in."""
+        """For each place of the axis, the first of the consecutive places that run the same program."""
         line = self._line(axis, ranks)
         starts = {0, *self._changes(line, 0, len(line) - 1)}
         out, start = {}, 0
@@ -136,9 +136,9 @@ class Search:
 
     def _changes(self, line: Sequence[int], low: int, high: int, halvings: int = 0) -> set[int]:
         """Indices where the program changes, by halving between places that differ."""
-        if high - low < 1 or self._seen(line[low]) == self._seen(line[high]):
+        if high - low < 1 or self._digest(line[low]) == self._digest(line[high]):
             inside = [i for i in range(low + 1, high) if line[i] in self._digests]
-            return {i for i in inside if self._seen(line[i]) != self._seen(line[i - 1])}
+            return {i for i in inside if self._digest(line[i]) != self._digest(line[i - 1])}
         if high - low == 1:
             return {high}
         if halvings == MOST_HALVINGS:
@@ -148,32 +148,34 @@ class Search:
         return self._changes(line, low, middle, more) | self._changes(line, middle, high, more)
 
     def _warn_of_steps(self, low: int, high: int) -> None:
-        """Once, for the first of the stretches in which programs change more often than they are read."""
+        """Warn once that programs change more often along an axis than places of it are captured."""
         if not any(w.endswith(_STEPS) for w in self.warnings):
             self.warnings.append(
                 f"ranks {low} and {high} run different programs and those between them may too; "
                 f"{_STEPS}"
             )
 
-    def _one_by_one(self, ranks: Sequence[int], found: dict[int, str], odd: int) -> dict[int, str]:
+    def _one_by_one(
+        self, ranks: Sequence[int], by_rule: dict[int, str], odd: int
+    ) -> dict[int, str]:
         if len(ranks) <= MOST_ALONE:
-            return {r: self._seen(r) for r in ranks}
+            return {r: self._digest(r) for r in ranks}
         self.warnings.append(
-            f"rank {odd} does not run the program its place suggests; it has a body of its own, and "
+            f"rank {odd} does not run the program its place suggests; it has a separate body, and "
             "other such ranks may have been missed"
         )
-        return {**found, odd: self._seen(odd)}
+        return {**by_rule, odd: self._digest(odd)}
 
 
 def _samples(ranks: Sequence[int]) -> list[int]:
-    """The last rank, and one from the middle that is at no end of any power of two."""
+    """The last rank, and one near the middle; 5/11 of the way avoids the edges of groups of powers of two."""
     return sorted({ranks[-1], ranks[len(ranks) * 5 // 11]})
 
 
-def _spread(known: dict[int, int], size: int) -> dict[int, int]:
-    """Places that the class's own line does not have count with the place before them."""
+def _spread(segments: dict[int, int], size: int) -> dict[int, int]:
+    """Segments for all places; a place that the line lacks belongs to the segment of the place before it."""
     last, out = 0, {}
     for place in range(size):
-        last = known.get(place, last)
+        last = segments.get(place, last)
         out[place] = last
     return out

@@ -1,4 +1,4 @@
-"""Seeing what PyTorch dispatches: operators, storages, modules, known values. Needs torch."""
+"""Observes what PyTorch dispatches: operators, storages, modules, known values. Needs torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which dispatched operators communicate, and what they say: group, sizes, peers, splits."""
+"""Which dispatched operators communicate, and their group, sizes, peers and splits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from chakrakit.sources.capture.recording import Comm
+from chakrakit.sources.capture.recording import CommCall
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.model import CollectiveType
 
@@ -16,7 +16,7 @@ _OUTPUT_FIRST = (_C.ALL_GATHER, _C.REDUCE_SCATTER, _C.ALL_TO_ALL, _C.GATHER, _C.
 _ROOTED = (_C.BROADCAST, _C.REDUCE, _C.GATHER, _C.SCATTER)
 
 
-def read(name: str, args: Any, kwargs: Any, out: Any) -> Comm | None:
+def read(name: str, args: Any, kwargs: Any, out: Any) -> CommCall | None:
     """The communication of an operator; None for one that only waits or wraps."""
     space, _, short = name.partition("::")
     kind = _C.ALL_TO_ALL if short == "shard_dim_alltoall" else words.kind_of(short)
@@ -26,8 +26,10 @@ def read(name: str, args: Any, kwargs: Any, out: Any) -> Comm | None:
     group = next((g for g in map(_group, values) if g is not None), None)
     if space != "c10d":
         group = next((v for v in reversed(values) if isinstance(v, str)), group)
-    sent, received = _ends(space, kind, args, out)
-    comm = Comm(int(kind), group or "", _bytes(sent), _bytes(received), _dtype(sent or received))
+    inputs, outputs = _ends(space, kind, args, out)
+    comm = CommCall(
+        int(kind), group or "", _bytes(inputs), _bytes(outputs), _dtype(inputs or outputs)
+    )
     numbers = [v for v in values if type(v) is int]
     lists = [list(v) for v in values if _is_split(v)]
     if kind == _C.ALL_TO_ALL and len(lists) >= 2:
@@ -40,7 +42,7 @@ def read(name: str, args: Any, kwargs: Any, out: Any) -> Comm | None:
 
 
 def _ends(space: str, kind: int, args: Any, out: Any) -> tuple[list[Any], list[Any]]:
-    """Tensors that go in, and tensors that come out."""
+    """The tensors a communication sends and those it fills."""
     if space == "c10d" and kind in _OUTPUT_FIRST:
         return tensors(args[1]), tensors(args[0])
     if space == "c10d" or out is None:
@@ -68,12 +70,12 @@ def _group(value: Any) -> str | None:
     return None
 
 
-def _bytes(found: list[torch.Tensor]) -> int:
-    return sum(t.numel() * t.element_size() for t in found)
+def _bytes(operands: list[torch.Tensor]) -> int:
+    return sum(t.numel() * t.element_size() for t in operands)
 
 
-def _dtype(found: list[torch.Tensor]) -> str:
-    return str(found[0].dtype).removeprefix("torch.") if found else ""
+def _dtype(operands: list[torch.Tensor]) -> str:
+    return str(operands[0].dtype).removeprefix("torch.") if operands else ""
 
 
 def _is_split(value: Any) -> bool:

@@ -97,11 +97,11 @@ class KnownValues:
 
     def get(self, tensor: torch.Tensor) -> Number | None:
         """The value, if known."""
-        found: Number | None = tensor.__dict__.get(_NAME)
-        return found
+        value: Number | None = tensor.__dict__.get(_NAME)
+        return value
 
     def note(self, name: str, args: Any, kwargs: Any, out: Any) -> None:
-        """What follows for the results of an operator; in-place forms change their first argument."""
+        """Set the values of an operator's results, as far as its arguments determine them."""
         if name in _RECEIVING:
             self._received(args)
             return
@@ -112,11 +112,11 @@ class KnownValues:
                 self._set(tensor, value)
 
     def _received(self, args: Any) -> None:
-        """A collective that gives every element as some rank sent it: what all sent, all get."""
+        """Set the value that a collective which only copies elements receives: the one all ranks send."""
         if len(args) < 2 or not isinstance(args[1], (list, tuple, torch.Tensor)):
-            return  # broadcast: what is there stays
-        sent = args[1][0] if isinstance(args[1], (list, tuple)) else args[1]
-        value = self.get(sent) if isinstance(sent, torch.Tensor) else None
+            return  # a broadcast leaves the value as it is
+        source = args[1][0] if isinstance(args[1], (list, tuple)) else args[1]
+        value = self.get(source) if isinstance(source, torch.Tensor) else None
         for tensor in args[0] if isinstance(args[0], (list, tuple)) else (args[0],):
             if isinstance(tensor, torch.Tensor):
                 self._set(tensor, value)

@@ -1,4 +1,4 @@
-"""Recorder: sees every operator that PyTorch dispatches and writes it down."""
+"""Recorder: records every operator that PyTorch dispatches, with its storages and communication."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ from chakrakit.sources.capture.observing.known_values import KnownValues
 from chakrakit.sources.capture.observing.signatures import Signatures
 from chakrakit.sources.capture.observing.storages import Storages
 from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabouts
-from chakrakit.sources.capture.recording import Comm, NeedsValue, Op, script_line
+from chakrakit.sources.capture.recording import CommCall, NeedsValue, Op, script_line
 
-# Lists of sharded tensors taken apart here: element by element there is nothing to redistribute.
-#
-# DTensor works out a sharding for every element of a list, which takes seconds for an optimizer's.
+# Lists of sharded tensors are taken apart here: DTensor would work out a sharding for every element of a
+# list, which takes seconds for an optimizer's, and element by element there is nothing to redistribute.
 
 
 def fits(func: Any, args: Any) -> bool:
-    """Whether an operator treats lists of sharded tensors element by element, all cut the same."""
+    """Whether an operator works element by element on lists of tensors that are sharded alike."""
     if not by_elements(getattr(getattr(func, "_schema", None), "name", "")):
         return False
     lists = [
@@ -38,22 +37,22 @@ def fits(func: Any, args: Any) -> bool:
     first = lists[0] if lists else []
     return all(
         not isinstance(t, DTensor) or (isinstance(f, DTensor) and t.placements == f.placements)
-        for found in lists
-        if len(found) == len(first)
-        for f, t in zip(first, found, strict=True)
+        for tensors in lists
+        if len(tensors) == len(first)
+        for f, t in zip(first, tensors, strict=True)
     )
 
 
 def run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """The operator on the local shards; results are cut as the first list is."""
+    """Run the operator on the local shards; results are sharded like the first list."""
     out = func(*[_local(a) for a in args], **{k: _local(v) for k, v in kwargs.items()})
     if out is None:
         return None
     if getattr(func, "_schema", None) is not None and func._schema.name.endswith("_"):
         return args[0]
     return [
-        DTensor(made, like._spec, requires_grad=False) if isinstance(like, DTensor) else made
-        for made, like in zip(out, args[0], strict=True)
+        DTensor(shard, like._spec, requires_grad=False) if isinstance(like, DTensor) else shard
+        for shard, like in zip(out, args[0], strict=True)
     ]
 
 
@@ -70,23 +69,23 @@ _PROFILER = ("profiler::",)
 
 _ADD, _ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
 _IN_BACKWARD = {"aten::scatter": "aten::scatter_", "aten::index_put": "aten::_index_put_impl_"}
-"""What autograd calls for plain tensors where it calls something else for tensors like fake ones."""
+"""Operators that autograd calls for fake tensors, and those it calls for plain tensors instead."""
 
 
 class Recorder(TorchDispatchMode):
     """Records while `recording`; storages and known values are followed all the time.
 
-    Enter it after the fake-tensor mode: it is asked first, and what fake tensors do inside an operator is
-    not seen. Operators on subclasses (DTensor) are left to them and seen as what they come down to.
+    Enter it after the fake-tensor mode, so that it sees operators first and none of what fake tensors do
+    inside them. Operators on subclasses (DTensor) are left to these and recorded as what they dispatch.
     """
 
-    def __init__(self, where: Whereabouts, storages: Storages, known: KnownValues) -> None:
+    def __init__(self, where: Whereabouts, storages: Storages, values: KnownValues) -> None:
         super().__init__()
-        self.where, self.storages, self.known = where, storages, known
+        self.where, self.storages, self.known_values = where, storages, values
         self.signatures = Signatures()
         self.ops: list[Op] = []
         self._freed_before = 0
-        self.comms: list[Comm] = []
+        self.comms: list[CommCall] = []
         self.recording = False
         self.last_comm = -1
         """The operator of the last communication; -1 while not recording."""
@@ -126,7 +125,7 @@ class Recorder(TorchDispatchMode):
         return out
 
     def _accumulates(self, args: Any) -> bool:
-        """Whether autograd adds a gradient to one that nobody else has.
+        """Whether autograd adds a gradient to one that has no other owner.
 
         It then adds in place, except for tensors like fake ones. The storage is counted once for its
         tensor and once for looking at it.
@@ -174,22 +173,22 @@ class Recorder(TorchDispatchMode):
     def _note(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> None:
         name = self.signatures.name(func)
         space, _, short = name.partition("::")
-        self.known.note(short, args, kwargs, out)
+        self.known_values.note(short, args, kwargs, out)
         read = [self.storages.number(t) for t in communication.tensors(args)]
         if kwargs:
             read += [self.storages.number(t) for t in communication.tensors(kwargs)]
         self._note_freed()
         before = self.storages.live
         results = [] if out is None else communication.tensors(out)
-        made = [self.storages.number(t) for t in results]
-        on_device = self._place(read, made)
+        result_storages = [self.storages.number(t) for t in results]
+        on_device = self._place(read, result_storages)
         if "resize" in short:
             for tensor in communication.tensors(args)[:1]:
                 self.storages.resized(tensor)
         if not self.recording:
             self.storages.freed = 0
             return
-        writes = self._written(func, args, read, made)
+        writes = self._writes(func, args, read, result_storages)
         comm = self._communication(space, name, args, kwargs, out)
         plain = _IN_BACKWARD.get(name, "") if self.where.phase == BACKWARD else ""
         self._add(
@@ -208,35 +207,35 @@ class Recorder(TorchDispatchMode):
                 self._writer[number] = len(self.ops) - 1
 
     def _note_freed(self) -> None:
-        """What died since the last operator was given back when it ended, or before a step began."""
+        """Count what was freed since the last operator: with that operator, or before a step's first one."""
         freed, self.storages.freed = self.storages.freed, 0
         if self.recording and self.ops and self.ops[-1].step == self.where.step:
             self.ops[-1].free += freed
         elif self.recording:
             self._freed_before += freed
 
-    def _place(self, read: list[int], made: list[int]) -> bool:
-        """Results of work on the device are on the device."""
+    def _place(self, read: list[int], results: list[int]) -> bool:
+        """Mark results of work on the device as being there; returns whether the operator ran there."""
         storages = self.storages
         if storages.everything:
             return True
         on_device = any(map(storages.on_device, read))
         if on_device:  # operators do not mix devices, scalars and index tensors aside
-            for number in (*made, *read):
+            for number in (*results, *read):
                 storages.mark(number)
-        return on_device or any(map(storages.on_device, made))
+        return on_device or any(map(storages.on_device, results))
 
-    def _written(self, func: Any, args: Any, read: list[int], made: list[int]) -> list[int]:
+    def _writes(self, func: Any, args: Any, read: list[int], results: list[int]) -> list[int]:
         """New storages, and those of arguments that the schema says are changed."""
-        known = set(read)
-        written = [n for n in made if n not in known]
+        read_storages = set(read)
+        writes = [n for n in results if n not in read_storages]
         places = self._mutates.get(func)
         if places is None:
             places = self._mutates[func] = _changed(func)
         for place in places:
             if place < len(args):
-                written += [self.storages.number(t) for t in communication.tensors(args[place])]
-        return written
+                writes += [self.storages.number(t) for t in communication.tensors(args[place])]
+        return writes
 
     def _communication(self, space: str, name: str, args: Any, kwargs: Any, out: Any) -> int:
         if space not in SPACES:
@@ -255,25 +254,25 @@ class Recorder(TorchDispatchMode):
         writes: list[int],
         comm: int,
         is_host: bool,
-        taken: int,
+        allocated: int,
     ) -> None:
         where = self.where
         freed, self.storages.freed = self.storages.freed, 0
         early, self._freed_before = self._freed_before, 0
         self.ops.append(
             Op(
-                signature,
-                where.module,
-                where.phase,
-                where.step,
-                read,
-                writes,
-                comm,
-                -1,
-                max(taken, 0),
-                freed + early,
-                is_host,
-                where.micro_batch,
+                signature=signature,
+                module=where.module,
+                phase=where.phase,
+                step=where.step,
+                reads=read,
+                writes=writes,
+                comm=comm,
+                waits_for=-1,
+                alloc=max(allocated, 0),
+                free=freed + early,
+                is_host=is_host,
+                micro_batch=where.micro_batch,
             )
         )
 
@@ -281,8 +280,10 @@ class Recorder(TorchDispatchMode):
         """The script waited for the communication of `op`."""
         if not self.recording or not 0 <= op < len(self.ops):
             return
-        made = self.ops[op].writes or self.ops[op].reads
-        self._add(self.signatures.number(name, (), {}, None, name), list(made), [], -1, False, 0)
+        completed = self.ops[op].writes or self.ops[op].reads
+        self._add(
+            self.signatures.number(name, (), {}, None, name), list(completed), [], -1, False, 0
+        )
         self.ops[-1].waits_for = op
 
 
@@ -293,5 +294,7 @@ def _changed(func: Any) -> tuple[int, ...]:
     places = [i for i, a in enumerate(schema.arguments) if a.alias_info and a.alias_info.is_write]
     if schema.name.startswith("c10d::") and not places:
         kind = schema.name.partition("::")[2]
-        places = [] if kind == "send" else [0]  # most of c10d's schemas do not say what they change
+        places = (
+            [] if kind == "send" else [0]
+        )  # most of c10d's schemas do not list what they change
     return tuple(places)

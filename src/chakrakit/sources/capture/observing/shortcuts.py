@@ -58,23 +58,23 @@ def fits(args: Any) -> bool:
 
 
 def view(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """The view, as the fake-tensor mode would make it."""
+    """The view of a fake tensor, as the fake-tensor mode would make it."""
     tensor = args[0]
     mode = tensor.fake_mode
     with in_kernel_invocation_manager(mode):
-        made = func(*args, **kwargs)
-    return FakeTensor(mode, made, tensor.fake_device)
+        meta = func(*args, **kwargs)
+    return FakeTensor(mode, meta, tensor.fake_device)
 
 
 class Results:
-    """What functional operators gave before, by operator and arguments: sizes, strides and types.
+    """Results of functional operators by operator and arguments: sizes, strides and types of earlier ones.
 
     Only for operators that alias and change nothing, on fake tensors with nothing special about them.
     """
 
     def __init__(self) -> None:
         self._functional: dict[Any, bool] = {}
-        self._known: dict[Any, tuple[bool, list[_Made]]] = {}
+        self._forms: dict[Any, tuple[bool, list[_Form]]] = {}
 
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The operator's result, in the general way the first time."""
@@ -83,25 +83,25 @@ class Results:
         functional = self._functional.get(func)
         if functional is None:
             functional = self._functional[func] = _is_functional(func)
-        given: list[FakeTensor] = []
-        key = (func, _key(args, given), _key(kwargs, given)) if functional else None
-        if key is None or key[1] is None or key[2] is None or not given:
+        tensors: list[FakeTensor] = []
+        key = (func, _key(args, tensors), _key(kwargs, tensors)) if functional else None
+        if key is None or key[1] is None or key[2] is None or not tensors:
             return func(*args, **kwargs)
-        known = self._known.get(key)
-        mode = given[0].fake_mode
-        if known is None:
+        earlier = self._forms.get(key)
+        mode = tensors[0].fake_mode
+        if earlier is None:
             out = func(*args, **kwargs)
-            made = [_described(t) for t in (out if isinstance(out, tuple) else (out,))]
-            if all(m is not None for m in made):
-                self._known[key] = (isinstance(out, tuple), [m for m in made if m is not None])
+            forms = [_described(t) for t in (out if isinstance(out, tuple) else (out,))]
+            if all(m is not None for m in forms):
+                self._forms[key] = (isinstance(out, tuple), [m for m in forms if m is not None])
             return out
         with in_kernel_invocation_manager(mode):
-            empty = [torch.empty_strided(*m[:2], dtype=m[2], device="meta") for m in known[1]]
-        made_now = [FakeTensor(mode, e, m[3]) for e, m in zip(empty, known[1], strict=True)]
-        return tuple(made_now) if known[0] else made_now[0]
+            empty = [torch.empty_strided(*m[:2], dtype=m[2], device="meta") for m in earlier[1]]
+        results = [FakeTensor(mode, e, m[3]) for e, m in zip(empty, earlier[1], strict=True)]
+        return tuple(results) if earlier[0] else results[0]
 
 
-_Made = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, torch.device]
+_Form = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, torch.device]
 _PLAIN = (
     *(int, float, bool, str, type(None)),
     *(torch.dtype, torch.layout, torch.memory_format, torch.device),
@@ -133,27 +133,27 @@ def _is_functional(func: Any) -> bool:
     return tensors and not any(a.alias_info for a in (*schema.arguments, *schema.returns))
 
 
-def _key(value: Any, given: list[FakeTensor]) -> Any:
-    """What a result depends on; None where an argument is of no kind that is known here."""
+def _key(value: Any, tensors: list[FakeTensor]) -> Any:
+    """What a result depends on, as a key; None if an argument's type is not supported."""
     if isinstance(value, torch.Tensor):
         if not fits((value,)) or value.layout is not torch.strided:
             return None
-        given.append(value)
+        tensors.append(value)
         place = value.storage_offset(), value.fake_device
         return (value.shape, value.stride(), value.dtype, place)
     if isinstance(value, (list, tuple)):
-        keys = tuple([_key(v, given) for v in value])
+        keys = tuple([_key(v, tensors) for v in value])
         return None if None in keys and None not in value else keys
     if isinstance(value, dict):
-        return _key(tuple(value.items()), given)
+        return _key(tuple(value.items()), tensors)
     return (type(value), value) if isinstance(value, _PLAIN) else None
 
 
-def _described(made: Any) -> _Made | None:
-    """Sizes, strides and type of a result that fills storage of its own; None for any other."""
-    if type(made) is not FakeTensor or not fits((made,)) or made.layout is not torch.strided:
+def _described(tensor: Any) -> _Form | None:
+    """Sizes, strides, type and device of a result that alone fills its storage; None for any other."""
+    if type(tensor) is not FakeTensor or not fits((tensor,)) or tensor.layout is not torch.strided:
         return None
-    dense = made.numel() * made.element_size() == made.untyped_storage().nbytes()
-    if made.storage_offset() or made.is_complex() or not dense:
+    dense = tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
+    if tensor.storage_offset() or tensor.is_complex() or not dense:
         return None
-    return tuple(made.shape), tuple(made.stride()), made.dtype, made.fake_device
+    return tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype, tensor.fake_device

@@ -1,4 +1,4 @@
-"""Signatures: an operator's shapes, types and strides as texts, and the work they mean."""
+"""Signatures: an operator's shapes, types and strides as texts, and the work that follows from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Signatures:
         self._names: dict[Any, str] = {}
 
     def number(self, func: Any, args: Any, kwargs: Any, out: Any, name: str = "") -> int:
-        """The signature of a call."""
+        """The number of a call's signature; a new one is added."""
         tensors: list[torch.Tensor] = []
         key = (
             func,
@@ -33,45 +33,49 @@ class Signatures:
             _key(kwargs, tensors) if kwargs else None,
             _key(out, []),
         )
-        found = self._numbers.get(key)
-        if found is None:
-            found = self._numbers[key] = len(self.listed)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.listed)
             self.listed.append(self._make(name or self.name(func), args, kwargs, out, func))
-        return found
+        return number
 
     def name(self, func: Any) -> str:
         """`aten::mm` of `aten.mm.default`."""
-        found = self._names.get(func)
-        if found is None:
-            found = self._names[func] = (
+        name = self._names.get(func)
+        if name is None:
+            name = self._names[func] = (
                 str(func._schema.name) if hasattr(func, "_schema") else str(func)
             )
-        return found
+        return name
 
     def _make(self, name: str, args: Any, kwargs: Any, out: Any, func: Any) -> Signature:
-        given = _positional(func, args, kwargs)
+        arguments = _positional(func, args, kwargs)
         results = list(out) if isinstance(out, tuple) else [out]
-        inputs, outputs = [_shape(a) for a in given], [_shape(r) for r in results]
-        values = [_value(a) for a in given]
+        inputs, outputs = [_shape(a) for a in arguments], [_shape(r) for r in results]
+        values = [_value(a) for a in arguments]
         operator = operator_of(name)
         still = not operator.touches_memory or _is_view(func, args)
-        made = [t for r in results for t in _tensors(_operand(r))]
-        cost = Cost() if still else cost_of(Call(name, [_operand(a) for a in given], values, made))
+        result_operands = [t for r in results for t in _tensors(_operand(r))]
+        cost = (
+            Cost()
+            if still
+            else cost_of(Call(name, [_operand(a) for a in arguments], values, result_operands))
+        )
         return Signature(
-            name,
-            _text(inputs),
-            _text([_type(a) for a in given]),
-            _text([_stride(a) for a in given]),
-            _text(outputs),
-            _text([_type(r) for r in results]),
-            _text([_stride(r) for r in results]),
-            _text(values),
-            cost.flops,
-            cost.vector_ops,
-            cost.bytes,
-            _dtype(given, results),
-            operator.op_type,
-            still,
+            name=name,
+            inputs_shapes=_text(inputs),
+            inputs_types=_text([_type(a) for a in arguments]),
+            inputs_strides=_text([_stride(a) for a in arguments]),
+            outputs_shapes=_text(outputs),
+            outputs_types=_text([_type(r) for r in results]),
+            outputs_strides=_text([_stride(r) for r in results]),
+            inputs_values=_text(values),
+            flops=cost.flops,
+            vector_ops=cost.vector_ops,
+            moved=cost.bytes,
+            dtype=_dtype(arguments, results),
+            op_type=operator.op_type,
+            is_host=still,
         )
 
 
@@ -89,12 +93,12 @@ def _key(value: Any, tensors: list[torch.Tensor]) -> Any:
 def _positional(func: Any, args: Any, kwargs: Any) -> list[Any]:
     """Arguments in the order of the schema, with defaults for those between that were not given."""
     schema = getattr(func, "_schema", None)
-    given = list(args)
+    positional = list(args)
     if schema is None:
-        return [*given, *kwargs.values()]
-    for argument in schema.arguments[len(given) :]:
-        given.append(kwargs.get(argument.name, argument.default_value))
-    return given
+        return [*positional, *kwargs.values()]
+    for argument in schema.arguments[len(positional) :]:
+        positional.append(kwargs.get(argument.name, argument.default_value))
+    return positional
 
 
 def _shape(value: Any) -> Any:
@@ -161,8 +165,8 @@ def _is_view(func: Any, args: Any) -> bool:
     return bool(aliased) and not any(a.is_write for a in aliased)
 
 
-def _dtype(given: list[Any], results: list[Any]) -> str:
-    for value in (*results, *given):
+def _dtype(arguments: list[Any], results: list[Any]) -> str:
+    for value in (*results, *arguments):
         first = value[0] if isinstance(value, (list, tuple)) and value else value
         if isinstance(first, torch.Tensor):
             element = _TYPES.get(first.dtype)

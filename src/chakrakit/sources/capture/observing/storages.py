@@ -1,4 +1,4 @@
-"""Storages: who holds memory, from when to when, and how much there is at most."""
+"""Storages: which of them hold memory when, how much is held now and how much at most."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 _BLOCK = 512
+"""Bytes: `kMinBlockSize` of PyTorch's caching allocator (c10/cuda/CUDACachingAllocator)."""
 
 
 def rounded(size: int) -> int:
@@ -20,13 +21,13 @@ class Storages:
 
     `live` is what is held now on the device, `peak` its maximum since `restart()`. A storage is on the
     device if it was made there (`mark`), or by an operator that read one that is. Where the script never
-    speaks of a device, the host stands in for it and everything counts.
+    uses a device, the host stands in for it and everything counts.
     """
 
     def __init__(self) -> None:
         self.live = self.peak = 0
         self.freed = 0
-        """Bytes freed since somebody last looked."""
+        """Bytes freed since a reader last set this to 0."""
         self.everything = True
         self._numbers: dict[int, int] = {}
         self._sizes: dict[int, int] = {}
@@ -38,10 +39,10 @@ class Storages:
         """The number of a tensor's storage."""
         storage = tensor.untyped_storage()
         key = storage._cdata
-        found = self._numbers.get(key)
-        return self._new(storage, key) if found is None else found
+        number = self._numbers.get(key)
+        return self._new(storage, key) if number is None else number
 
-    def seen(self, tensor: torch.Tensor) -> bool:
+    def has_number(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor's storage has a number already."""
         return tensor.untyped_storage()._cdata in self._numbers
 
@@ -95,11 +96,11 @@ class Storages:
             self.peak = max(self.peak, self.live)
 
     def restart(self) -> None:
-        """Count the peak from here."""
+        """Start a new peak at what is held now."""
         self.peak, self.freed = self.live, 0
 
     def only_device(self) -> None:
-        """From now on only what is marked counts: the script has a device of its own."""
+        """From now on count only what is marked, since the script uses a device."""
         if self.everything:
             self.everything = False
             self.live = self.peak = 0

@@ -1,4 +1,4 @@
-"""Whereabouts: the step, phase and module that the program is in."""
+"""Whereabouts: the step, phase and module that the program is in at the moment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ sequence_number = torch.autograd._get_sequence_nr
 
 
 class Whereabouts:
-    """Kept by hooks while the program runs.
+    """Step, phase and module, kept up to date by hooks while the program runs.
 
     A backward operator belongs to the module whose forward made its autograd node: nodes are numbered as
     they are made, and the numbers seen inside a module are remembered.
@@ -51,7 +51,7 @@ class Whereabouts:
 
     @contextmanager
     def in_phase(self, phase: int) -> Iterator[None]:
-        """Everything inside is of this phase; running forward inside backward is recomputation."""
+        """Give the block this phase; forward inside backward counts as recomputation."""
         if phase == FORWARD and self.phase in (BACKWARD, RECOMPUTE):
             phase = RECOMPUTE
         self._phases.append(phase)
@@ -61,14 +61,14 @@ class Whereabouts:
             self._phases.pop()
 
     def enter(self, module: torch.nn.Module, _: Any) -> None:
-        """Before a module's forward."""
+        """Note that a module's forward begins."""
         if len(self._stack) == 1 and id(module) not in self._names:
             self._name_all(module)
         self._stack.append(self._names.get(id(module), self._stack[-1]))
         self._phases.append(RECOMPUTE if self.phase in (BACKWARD, RECOMPUTE) else self.phase)
 
     def leave(self, *_: Any) -> None:
-        """After it, also where it failed."""
+        """Note that a module's forward ended, also by an error."""
         if len(self._stack) > 1:
             self._stack.pop()
             self._phases.pop()

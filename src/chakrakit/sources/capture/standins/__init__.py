@@ -1,4 +1,4 @@
-"""What stands in for hardware, peers and values while a script is captured. Needs torch."""
+"""Stand-ins for hardware, peers and values while a script is captured. Needs torch."""
 
 from __future__ import annotations
 

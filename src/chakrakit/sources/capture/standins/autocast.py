@@ -18,7 +18,7 @@ _LOWER = (
     "gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell",
     "addmv", "addr", "chain_matmul", "einsum", "linalg_multi_dot", "mv",
 )  # fmt: skip
-"""What runs in low precision on GPUs alone. These three lists are those of ATen/autocast_mode.h."""
+"""Operators that run in low precision on GPUs alone. These three lists are those of ATen/autocast_mode.h."""
 _PROMOTED = (
     "addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "vdot", "index_put", "tensordot",
     "scatter_add",
@@ -100,7 +100,7 @@ class _Rules:
         self._library: Any = None
 
     def use(self) -> None:
-        """From now on."""
+        """Use the GPU's rules from now on."""
         if self._library is not None:
             return
         registered = torch._C._dispatch_get_registrations_for_dispatch_key
@@ -114,7 +114,7 @@ class _Rules:
                 self._library.impl(_short(name), _rule(name), _HOST)
 
     def end(self) -> None:
-        """The host's own again."""
+        """Put the host's rules back."""
         if self._library is not None:
             self._library._destroy()
             self._library = None
@@ -147,13 +147,13 @@ def _kind(base: str, args: Any) -> torch.dtype:
 
 
 def _in_single(base: str, operator: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Operators that take the type of their result; of a half they make it in the same kernel."""
-    given = dict(zip((a.name for a in operator._schema.arguments), args, strict=False)) | kwargs
-    if _floating(args[:1]) and given.get("dtype") is None:
+    """Run an operator with a single-precision result; softmax of a half does the conversion in its kernel."""
+    arguments = dict(zip((a.name for a in operator._schema.arguments), args, strict=False)) | kwargs
+    if _floating(args[:1]) and arguments.get("dtype") is None:
         if base in _FUSED and args[0].dtype is torch.float16:
-            return _FUSED[base](args[0], given["dim"], True)
-        given["dtype"] = torch.float32
-    return operator(**given)
+            return _FUSED[base](args[0], arguments["dim"], True)
+        arguments["dtype"] = torch.float32
+    return operator(**arguments)
 
 
 def _floating(value: Any) -> list[torch.Tensor]:

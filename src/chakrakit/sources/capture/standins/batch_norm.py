@@ -28,9 +28,9 @@ def _on_host(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _admitted() -> Iterator[None]:
-    """The host counts as a device of its own kind; ranks with empty batches are not looked for.
+    """Make SyncBatchNorm accept the host as a device, and skip its search for ranks with empty batches.
 
-    Looking for them needs values. PyTorch leaves it out while a graph is captured, so it is told so.
+    The search needs values. PyTorch skips it while a graph is captured, so it is made to see one.
     """
     patches = Patches()
     patches.set(torch._C, "_get_privateuse1_backend_name", lambda: "cpu")
@@ -43,21 +43,21 @@ def _admitted() -> Iterator[None]:
 
 @cache
 def _shapes() -> torch.library.Library:
-    """What the operators return, for as long as the process lives: PyTorch does not say."""
+    """Register the shapes of the operators' results, which PyTorch lacks, until the process ends."""
     library = torch.library.Library("aten", "IMPL", "Meta")
-    for name, made in (
+    for name, meta in (
         ("batch_norm_stats", lambda x, eps: (_channels(x), _channels(x))),
         ("batch_norm_gather_stats_with_counts", lambda x, *_: (_channels(x), _channels(x))),
         ("batch_norm_elemt", lambda x, *_: torch.empty_like(x)),
         ("batch_norm_backward_reduce", _reduced),
         ("batch_norm_backward_elemt", lambda grad, x, *_: torch.empty_like(x)),
     ):
-        library.impl(name, made)
+        library.impl(name, meta)
     return library
 
 
-def _reduced(grad: Any, x: Any, mean: Any, invstd: Any, weight: Any, *wanted: bool) -> Any:
-    both, of_weight, of_bias = wanted
+def _reduced(grad: Any, x: Any, mean: Any, invstd: Any, weight: Any, *outputs: bool) -> Any:
+    both, of_weight, of_bias = outputs
     sums = (_channels(x), _channels(x)) if both else (None, None)
     kind = {} if weight is None else {"dtype": weight.dtype}
     return (

@@ -1,6 +1,7 @@
 """torch.cuda on a machine that has none: the host stands in, and "cuda" is redirected to it.
 
 Streams and events exist and do nothing; memory statistics are those of the captured program.
+torch.accelerator, which names no device, answers as torch.cuda does (`install`).
 """
 
 from __future__ import annotations
@@ -15,9 +16,6 @@ from torch.overrides import TorchFunctionMode
 
 from chakrakit.sources.capture.observing import Storages
 from chakrakit.sources.capture.recording import Patches
-
-# torch.accelerator, which names no device: it answers as torch.cuda does.
-
 
 _SAME = (
     "is_available", "device_count", "current_stream", "synchronize", "empty_cache",
@@ -36,7 +34,7 @@ _OTHER = {
 
 
 def install(patches: Patches) -> None:
-    """Of torch.cuda's functions, as they have been replaced already."""
+    """Replace torch.accelerator's functions by those of torch.cuda, which must have been replaced before."""
     accelerator = torch.accelerator
     for name, of_cuda in {**{n: n for n in _SAME}, **_OTHER}.items():
         if hasattr(accelerator, name):
@@ -85,7 +83,7 @@ class Stream:
     wait_stream = synchronize = wait_event
 
     def query(self) -> bool:
-        """All is done."""
+        """True, since nothing is running."""
         return True
 
     def is_capturing(self) -> bool:
@@ -111,11 +109,11 @@ class Event:
     wait = synchronize = record
 
     def query(self) -> bool:
-        """It has."""
+        """True: the event has happened."""
         return True
 
     def elapsed_time(self, *_: Any) -> float:
-        """Milliseconds; nothing takes time here."""
+        """1.0 ms, so that scripts can divide by it; nothing is measured."""
         return 1.0
 
 
@@ -142,21 +140,23 @@ class Redirect(TorchFunctionMode):
         kwargs.pop("pin_memory", None)
         if func is torch.Tensor.cuda:
             return self._moved(args[0], args[0])
-        asked = is_cuda(kwargs.get("device"))
-        if asked:
+        to_gpu = is_cuda(kwargs.get("device"))
+        if to_gpu:
             kwargs["device"] = "cpu"
         if func is torch.Tensor.to and len(args) > 1 and is_cuda(args[1]):
-            args, asked = (args[0], "cpu", *args[2:]), True
+            args, to_gpu = (args[0], "cpu", *args[2:]), True
         out = func(*args, **kwargs)
-        if not asked:
+        if not to_gpu:
             return out
         return self._moved(args[0], out) if func is torch.Tensor.to else self._marked(out)
 
     def _moved(self, before: Any, after: Any) -> Any:
-        """A copy, unless the tensor is there already."""
+        """The tensor on the device: a marked copy, unless it is there already."""
         local = getattr(after, "_local_tensor", after)
-        here = not self.storages.everything and self.storages.on_device(self.storages.number(local))
-        return after if here else self._marked(after.clone() if after is before else after)
+        on_device = not self.storages.everything and self.storages.on_device(
+            self.storages.number(local)
+        )
+        return after if on_device else self._marked(after.clone() if after is before else after)
 
     def _marked(self, tensor: Any) -> Any:
         self.storages.only_device()
@@ -167,7 +167,7 @@ class Redirect(TorchFunctionMode):
 
 
 class Cuda:
-    """torch.cuda as the script sees it. `present`: whether it is told that there are GPUs."""
+    """torch.cuda as the script sees it. `present` is the name of the GPUs it is shown, "" for none."""
 
     def __init__(
         self,
@@ -191,11 +191,11 @@ class Cuda:
             "manual_seed_all",
         ):  # torch.manual_seed calls them, listed or not
             patches.set(cuda, name, lambda *_, **__: None)
-        there = bool(self.present)
+        present = bool(self.present)
         answers: dict[str, Any] = {
-            "is_available": there,
-            "device_count": self.count if there else 0,
-            "is_initialized": there,
+            "is_available": present,
+            "device_count": self.count if present else 0,
+            "is_initialized": present,
             "current_device": self.local_rank,
             "is_bf16_supported": True,
             "get_device_name": self.present.upper() or "GPU",
@@ -212,8 +212,8 @@ class Cuda:
         patches.set(cuda, "set_device", self._set_device)
         self._install_memory()
         stream = Stream()
-        for name, made in (("Stream", Stream), ("Event", Event)):
-            patches.set(cuda, name, made)
+        for name, standin in (("Stream", Stream), ("Event", Event)):
+            patches.set(cuda, name, standin)
         for name in ("current_stream", "default_stream"):
             patches.set(cuda, name, lambda *_, **__: stream)
         for name in ("stream", "device", "device_of", "StreamContext"):
@@ -238,8 +238,8 @@ class Cuda:
     def _stats(self) -> dict[str, int]:
         live, peak = self.storages.live, self.storages.peak
         return {
-            f"{what}.all.{when}": value
-            for what in ("allocated_bytes", "reserved_bytes", "active_bytes")
+            f"{figure}.all.{when}": value
+            for figure in ("allocated_bytes", "reserved_bytes", "active_bytes")
             for when, value in (("current", live), ("peak", peak))
         }
 

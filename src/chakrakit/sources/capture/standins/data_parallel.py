@@ -19,9 +19,11 @@ from torch.nn.parallel import distributed
 from chakrakit.sources.capture.recording import Patches
 
 MEBIBYTE = 1 << 20
+"""Bytes; PyTorch gives bucket sizes in these."""
 FIRST_BUCKET = MEBIBYTE
 """`dist._DEFAULT_FIRST_BUCKET_BYTES`."""
 _BROADCAST = 250 * MEBIBYTE
+"""`broadcast_bucket_size` of PyTorch's DistributedDataParallel."""
 _PLAIN: Any = distributed.DistributedDataParallel
 
 
@@ -38,20 +40,20 @@ def buckets_of(
     closed: list[list[int]] = []
     for index, parameter in enumerate(parameters):
         kind = parameter.dtype
-        held, size = open_.get(kind, ([], 0))
-        held.append(index)
+        members, size = open_.get(kind, ([], 0))
+        members.append(index)
         size += parameter.numel() * parameter.element_size()
-        open_[kind] = (held, size)
+        open_[kind] = (members, size)
         if size >= limits[min(used.get(kind, 0), len(limits) - 1)]:
-            closed.append(held)
+            closed.append(members)
             used[kind] = used.get(kind, 0) + 1
             del open_[kind]
-    closed += [held for held, _ in open_.values()]
+    closed += [members for members, _ in open_.values()]
     return closed if in_order else sorted(closed, key=min)
 
 
 class GradBucket:
-    """What a communication hook is given."""
+    """A bucket as a communication hook sees it, with the methods of PyTorch's `GradBucket`."""
 
     def __init__(
         self,
@@ -84,32 +86,34 @@ class GradBucket:
         return self._facts[4]
 
     def set_buffer(self, buffer: torch.Tensor) -> None:
-        """Another buffer in its place."""
+        """Replace the buffer."""
         self._facts = (*self._facts[:2], buffer, *self._facts[3:])
 
 
 class _Bucket:
     def __init__(self, indices: list[int], parameters: Sequence[torch.Tensor]) -> None:
         self.indices = indices
-        chosen = [parameters[i] for i in indices]
+        own_parameters = [parameters[i] for i in indices]
         self.buffer = torch.empty(
-            sum(p.numel() for p in chosen), dtype=chosen[0].dtype, device=chosen[0].device
+            sum(p.numel() for p in own_parameters),
+            dtype=own_parameters[0].dtype,
+            device=own_parameters[0].device,
         )
-        self.views = self.cut(chosen, self.buffer)
+        self.views = self.cut(own_parameters, self.buffer)
         self.ready = 0
         self.work: Any = None
 
-    def cut(self, chosen: Sequence[torch.Tensor], flat: torch.Tensor) -> list[torch.Tensor]:
+    def cut(self, parameters: Sequence[torch.Tensor], flat: torch.Tensor) -> list[torch.Tensor]:
         """A buffer as one view for each parameter."""
         views, at = [], 0
-        for p in chosen:
+        for p in parameters:
             views.append(flat.as_strided(p.shape, p.stride() or (), at))
             at += p.numel()
         return views
 
 
 class DistributedDataParallel(_PLAIN):
-    """Stands in for PyTorch's, of which it is a subclass: other parts of PyTorch ask for its type."""
+    """Stands in for PyTorch's class; it is a subclass because other parts of PyTorch test for that type."""
 
     def __init__(
         self,
@@ -151,8 +155,8 @@ class DistributedDataParallel(_PLAIN):
         cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * MEBIBYTE)
         self._limits = [FIRST_BUCKET if bucket_cap_mb is None else cap, cap]
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
-        named = [(n, p) for n, p in module.named_parameters() if n not in ignored]
-        self._trained = [p for _, p in named if p.requires_grad]
+        named_parameters = [(n, p) for n, p in module.named_parameters() if n not in ignored]
+        self._trained = [p for _, p in named_parameters if p.requires_grad]
         self._world = dist.get_world_size(self.process_group)
         self._hook: Any = None
         self._buckets: list[_Bucket] = []
@@ -160,7 +164,7 @@ class DistributedDataParallel(_PLAIN):
         self._rebuilt = self._queued = False
         self._next = 0
         if init_sync:
-            self._broadcast([p.detach() for _, p in named] + list(module.buffers()))
+            self._broadcast([p.detach() for _, p in named_parameters] + list(module.buffers()))
         self._build_first()
         for index, parameter in enumerate(self._trained):
             parameter.register_post_accumulate_grad_hook(self._on_gradient(index))
@@ -170,11 +174,11 @@ class DistributedDataParallel(_PLAIN):
     def _build_first(self) -> None:
         single = self.static_graph or not self.find_unused_parameters
         limits = [sys.maxsize] if single else self._limits
-        found = buckets_of(self._trained, limits, in_order=False)
-        self._make(list(reversed(found)))
+        buckets = buckets_of(self._trained, limits, in_order=False)
+        self._make(list(reversed(buckets)))
 
-    def _make(self, found: Sequence[list[int]]) -> None:
-        self._buckets = [_Bucket(indices, self._trained) for indices in found]
+    def _make(self, buckets: Sequence[list[int]]) -> None:
+        self._buckets = [_Bucket(indices, self._trained) for indices in buckets]
         self._place = {
             i: (b, k)
             for b, bucket in enumerate(self._buckets)
@@ -188,8 +192,8 @@ class DistributedDataParallel(_PLAIN):
             return
         self._rebuilt = True
         ordered = [self._trained[i] for i in self._arrived]
-        found = buckets_of(ordered, self._limits, in_order=True)
-        self._make([[self._arrived[i] for i in indices] for indices in found])
+        buckets = buckets_of(ordered, self._limits, in_order=True)
+        self._make([[self._arrived[i] for i in indices] for indices in buckets])
 
     # --- a backward pass ------------------------------------------------------------------------
 
@@ -249,7 +253,7 @@ class DistributedDataParallel(_PLAIN):
             )
 
     def _finish(self) -> None:
-        """At the end of backward: what nobody used, then wait and give the gradients back."""
+        """End a backward pass: reduce buckets with unused parameters, wait, and copy the gradients back."""
         for index, (number, _) in sorted(self._place.items(), key=lambda item: item[1]):
             bucket = self._buckets[number]
             if (
@@ -277,8 +281,8 @@ class DistributedDataParallel(_PLAIN):
     def _give_back(self, bucket: _Bucket) -> None:
         if bucket.work is None:
             return
-        given = bucket.work.wait()  # a hook's future may give another buffer
-        flat = given if isinstance(given, torch.Tensor) else bucket.buffer
+        awaited = bucket.work.wait()  # a hook's future may give another buffer
+        flat = awaited if isinstance(awaited, torch.Tensor) else bucket.buffer
         if self.gradient_as_bucket_view:
             return
         reduced = bucket.cut([self._trained[i] for i in bucket.indices], flat)
@@ -290,9 +294,9 @@ class DistributedDataParallel(_PLAIN):
     # --- forward --------------------------------------------------------------------------------
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """The module's, after the buffers are rank 0's again.
+        """Run the module, after broadcasting rank 0's buffers.
 
-        Buffers are sent unless the forward before this one was one that reduces nothing.
+        Buffers are not sent if the forward before this one was without gradient synchronisation.
         """
         Join.notify_join_context(self)
         if torch.is_grad_enabled():
@@ -308,23 +312,23 @@ class DistributedDataParallel(_PLAIN):
         return out
 
     def _broadcast(self, tensors: list[torch.Tensor]) -> None:
-        """Coalesced by type, as `_broadcast_coalesced` does."""
+        """Broadcast tensors coalesced by type, as PyTorch's `_broadcast_coalesced` does."""
         with torch.no_grad():
             for indices in buckets_of(tensors, [_BROADCAST], in_order=False):
-                chosen = [tensors[i] for i in indices]
+                coalesced = [tensors[i] for i in indices]
                 flat = (
-                    torch.cat([t.reshape(-1) for t in chosen])
-                    if len(chosen) > 1
-                    else chosen[0].reshape(-1)
+                    torch.cat([t.reshape(-1) for t in coalesced])
+                    if len(coalesced) > 1
+                    else coalesced[0].reshape(-1)
                 )
                 dist.broadcast(flat, group=self.process_group, group_src=0)
                 at = 0
-                for tensor in chosen:
+                for tensor in coalesced:
                     tensor.copy_(flat.narrow(0, at, tensor.numel()).view_as(tensor))
                     at += tensor.numel()
 
     def join_hook(self, **_: Any) -> JoinHook:
-        """Ranks that ran out of inputs would do nothing here: none does, see `install`."""
+        """A hook that does nothing, since no rank runs out of inputs before others; see `install`."""
         return JoinHook()
 
     def register_comm_hook(self, state: object, hook: Any) -> None:
@@ -336,7 +340,7 @@ class DistributedDataParallel(_PLAIN):
 
 
 def install(patches: Patches) -> None:
-    """Whoever asks for PyTorch's class gets the stand-in, also by a name imported before."""
+    """Replace PyTorch's class by the stand-in, also under names imported before."""
     patches.replace(_PLAIN, DistributedDataParallel)
     patches.wrap(Join, "_get_num_nonjoined_procs", lambda _: _joined(patches))
 

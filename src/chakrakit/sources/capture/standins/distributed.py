@@ -1,4 +1,7 @@
-"""torch.distributed without peers: fake process groups, meshes outside fake tensors, objects, waits."""
+"""torch.distributed without peers: fake process groups, meshes, object collectives, futures and waits.
+
+Objects that a rank would receive come from `Mail`: what earlier captured ranks sent.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,14 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
 
 from chakrakit.sources.capture.observing import Recorder, tensors
-from chakrakit.sources.capture.recording import Group, Patches
-
-# Futures of communication that nobody carries out; what follows them runs when it is waited for.
+from chakrakit.sources.capture.recording import CreatedGroup, Patches
 
 
 class Landed(torch.futures.Future[Any]):
-    """What a collective gave.
+    """The future of a collective, done at once.
 
-    On a GPU, functions that follow run on a stream of their own once the collective is done. Run at once,
-    they would stand between the operators that the program issues next; here they run when somebody waits.
+    On a GPU, functions that follow run on a separate stream once the collective is done. If they ran at
+    once, they would come between the operators issued next; here they run when they are waited for.
     """
 
     def __init__(self, value: Any) -> None:
@@ -35,23 +36,23 @@ class Landed(torch.futures.Future[Any]):
         self.set_result(value)
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
-        """A future of what the function makes of this one."""
+        """A future of the function's result, which runs when that is waited for."""
         return Later(self, callback)
 
 
 class Later(torch.futures.Future[Any]):
-    """What a function makes of another future, run once, when it is asked for."""
+    """The future of a function of another future; the function runs once, when this is waited for."""
 
     def __init__(self, source: Any, callback: Callable[[Any], Any]) -> None:
         super().__init__()
         self._source, self._callback = source, callback
 
     def wait(self) -> Any:
-        """Run the function, unless it has been."""
+        """The function's result; runs it the first time."""
         if not super().done():
             self._source.wait()
-            made = self._callback(self._source)
-            self.set_result(made.wait() if isinstance(made, torch.futures.Future) else made)
+            result = self._callback(self._source)
+            self.set_result(result.wait() if isinstance(result, torch.futures.Future) else result)
         return super().value()
 
     value = wait
@@ -61,11 +62,8 @@ class Later(torch.futures.Future[Any]):
         return True
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
-        """A future of what the function makes of this one."""
+        """A future of the function's result, which runs when that is waited for."""
         return Later(self, callback)
-
-
-# Mail: what one rank tells the others in words, kept from one capture to the next.
 
 
 class Mail:
@@ -79,19 +77,19 @@ class Mail:
         self.sent: dict[str, bytes] = {}
 
     def put(self, name: str, value: Any) -> None:
-        """Tell the ranks captured after this one; what cannot be pickled stays untold."""
+        """Send a value to the ranks captured after this one; one that cannot be pickled is not sent."""
         try:
             self.sent[name] = pickle.dumps(value)
         except (pickle.PicklingError, TypeError, AttributeError, RuntimeError):
             self.sent.pop(name, None)
 
     def get(self, name: str) -> Any:
-        """What somebody told, or None."""
-        found = self.sent.get(name) or self.received.get(name)
-        return None if found is None else pickle.loads(found)
+        """The value sent under a name, or None."""
+        pickled = self.sent.get(name) or self.received.get(name)
+        return None if pickled is None else pickle.loads(pickled)
 
     def names(self) -> list[str]:
-        """Everything there is."""
+        """All names under which values were sent."""
         return [*self.received, *self.sent]
 
 
@@ -124,7 +122,7 @@ _CALLS = (
 
 
 class Distributed:
-    """One rank of `world`, with everybody else imagined.
+    """One rank of `world`; the others do not exist.
 
     `groups` lists every process group in the order in which all ranks make them. Objects sent from rank 0
     reach the ranks captured after it by `mail`.
@@ -135,7 +133,7 @@ class Distributed:
     ) -> None:
         self.patches, self.rank, self.world, self.recorder = patches, rank, world, recorder
         self.mail = mail
-        self.groups: list[Group] = []
+        self.groups: list[CreatedGroup] = []
         self._objects = 0
         self._works: weakref.WeakKeyDictionary[Any, _Issued] = weakref.WeakKeyDictionary()
 
@@ -159,7 +157,7 @@ class Distributed:
         with _disable_current_modes():
             _PLAIN_INIT("fake", store=store, rank=self.rank, world_size=self.world)
         world = tuple(range(self.world))
-        self.groups.append(Group(str(c10d._get_default_group().group_name), world, "world"))
+        self.groups.append(CreatedGroup(str(c10d._get_default_group().group_name), world, "world"))
 
     def _logged(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         def new_group(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -168,17 +166,17 @@ class Distributed:
             if len(args) > 1:
                 kwargs.pop("backend")
             with _disable_current_modes():
-                made = plain(ranks, *args, **kwargs)
+                group = plain(ranks, *args, **kwargs)
             members = tuple(range(self.world)) if ranks is None else tuple(int(r) for r in ranks)
-            name = str(made.group_name) if isinstance(made, dist.ProcessGroup) else ""
+            name = str(group.group_name) if isinstance(group, dist.ProcessGroup) else ""
             label = str(kwargs.get("group_desc") or "")  # members alone could ask the group itself
-            self.groups.append(Group(name, members, label.removeprefix("mesh_")))
-            return made
+            self.groups.append(CreatedGroup(name, members, label.removeprefix("mesh_")))
+            return group
 
         return new_group
 
     def _install_meshes(self) -> None:
-        """A mesh counts with real tensors: under fake ones nobody knows a rank's coordinates."""
+        """Make meshes compute with real tensors, since fake ones cannot give a rank's coordinates."""
 
         def outside(plain: Callable[..., Any]) -> Callable[..., Any]:
             def run(*args: Any, **kwargs: Any) -> Any:
@@ -219,9 +217,9 @@ class Distributed:
             "send_object_list",
             "recv_object_list",
         ):
-            found = getattr(self, f"_{name}")
+            standin = getattr(self, f"_{name}")
             for owner in (dist, c10d):
-                self.patches.set(owner, name, found)
+                self.patches.set(owner, name, standin)
 
     def _members(self, group: Any) -> int:
         return dist.get_world_size(group)
@@ -230,12 +228,12 @@ class Distributed:
         self, objects: list[Any], src: Any = None, *_: Any, **__: Any
     ) -> None:
         self.patches.note("torch.distributed.broadcast_object_list: objects of rank 0")
-        found = self._exchanged(list(objects))
-        if found is not None:
-            objects[:] = found
+        of_rank_0 = self._exchanged(list(objects))
+        if of_rank_0 is not None:
+            objects[:] = of_rank_0
 
     def _exchanged(self, mine: Any) -> Any:
-        """Rank 0's objects of the same call; rank 0 is captured first."""
+        """Rank 0's objects in the same call; they are known because rank 0 is captured first."""
         name = f"objects {self._objects}"
         self._objects += 1
         if self.rank == 0:
@@ -253,11 +251,11 @@ class Distributed:
         if gathered is not None:
             gathered[:] = [copy.deepcopy(mine) for _ in gathered]
 
-    def _scatter_object_list(self, out: list[Any], given: Any = None, *_: Any, **__: Any) -> None:
+    def _scatter_object_list(self, out: list[Any], objects: Any = None, *_: Any, **__: Any) -> None:
         self.patches.note("torch.distributed.scatter_object_list: objects of rank 0")
-        found = self._exchanged(list(given) if given else None)
-        if found:
-            out[0] = found[min(self.rank, len(found) - 1)]
+        of_rank_0 = self._exchanged(list(objects) if objects else None)
+        if of_rank_0:
+            out[0] = of_rank_0[min(self.rank, len(of_rank_0) - 1)]
 
     def _monitored_barrier(self, *_: Any, **__: Any) -> None:
         self.patches.note("torch.distributed.monitored_barrier")
@@ -277,25 +275,25 @@ class Distributed:
             before = recorder.last_comm
             work = plain(*args, **kwargs)
             if work is not None:
-                seen = recorder.recording and recorder.last_comm != before
-                given = tensors([*args[1:2], *kwargs.values()])
-                self._works[work] = _Issued(recorder.last_comm if seen else -1, given)
+                is_recorded = recorder.recording and recorder.last_comm != before
+                filled = tensors([*args[1:2], *kwargs.values()])
+                self._works[work] = _Issued(recorder.last_comm if is_recorded else -1, filled)
             return work
 
         return call
 
     def _wait(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-            found = self._works.pop(work, None)
-            if found is not None:
-                self.recorder.wait(found.op, "c10d::wait")
+            issued = self._works.pop(work, None)
+            if issued is not None:
+                self.recorder.wait(issued.op, "c10d::wait")
             return True
 
         return wait
 
     def _get_future(self, work: Any) -> Landed:
-        found = self._works.get(work)
-        return Landed([] if found is None else found.given)
+        issued = self._works.get(work)
+        return Landed([] if issued is None else issued.tensors)
 
 
 @dataclass(frozen=True)
@@ -303,7 +301,7 @@ class _Issued:
     """The operator of a collective, and the tensors that it fills."""
 
     op: int
-    given: list[torch.Tensor]
+    tensors: list[torch.Tensor]
 
 
 _PLAIN_INIT = dist.init_process_group

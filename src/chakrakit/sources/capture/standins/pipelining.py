@@ -36,9 +36,9 @@ def install(patches: Patches, mail: Mail, recorder: Recorder, where: Whereabouts
         return _meta_before(self.stage_index, src_stage, mail, patches)
 
     def warm_up(self: Any, stages: Any, has_backward: bool, p2p_done: bool) -> None:
-        for one in stages:
-            dynamic = stage.InferenceMode.needs_dynamic(one._user_meta, has_backward)
-            one._inference_mode = (
+        for pipeline_stage in stages:
+            dynamic = stage.InferenceMode.needs_dynamic(pipeline_stage._user_meta, has_backward)
+            pipeline_stage._inference_mode = (
                 stage.InferenceMode.DYNAMIC if dynamic else stage.InferenceMode.STATIC
             )
 
@@ -51,9 +51,9 @@ def install(patches: Patches, mail: Mail, recorder: Recorder, where: Whereabouts
 
 
 def _meta_before(stage: int, before: int, mail: Mail, patches: Patches) -> Any:
-    """What the output of the stage before looks like, or else of the nearest one that is known."""
-    known = [int(n.removeprefix(_STAGE)) for n in mail.names() if n.startswith(_STAGE)]
-    best = max((n for n in known if n <= before), default=None)
+    """Metadata of the output of stage `before`, or else of the nearest earlier stage that was captured."""
+    captured_stages = [int(n.removeprefix(_STAGE)) for n in mail.names() if n.startswith(_STAGE)]
+    best = max((n for n in captured_stages if n <= before), default=None)
     if best is None:
         raise NeedsValue(
             f"{script_line()}: nothing is known of what stage {before} gives to stage "
@@ -79,7 +79,7 @@ def _unrecorded(recorder: Recorder) -> Callable[[Callable[..., Any]], Callable[.
 
 
 def _numbered(where: Whereabouts) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The first argument of these is the number of the micro-batch."""
+    """Wraps functions whose first argument is the number of the micro-batch."""
 
     def make(plain: Callable[..., Any]) -> Callable[..., Any]:
         def run(self: Any, *args: Any, **kwargs: Any) -> Any:

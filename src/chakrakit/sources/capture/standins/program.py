@@ -14,6 +14,7 @@ from chakrakit.sources.capture.observing import BACKWARD, OPTIMIZER, RECOMPUTE, 
 from chakrakit.sources.capture.recording import Patches
 
 _MOST_TURNS = 2
+"""How often an optimizer may step before others are no longer waited for; see `_Steps`."""
 _REPLACED = "_chakra_replaced_by"
 _PLAIN_CHECKPOINT = checkpoint.checkpoint
 
@@ -39,7 +40,7 @@ def install(patches: Patches, where: Whereabouts, on_step: Callable[[], None]) -
     patches.set(torch.nn.Module, "_apply", _apply)
     patches.replace(_PLAIN_CHECKPOINT, _checkpoint(where)(_PLAIN_CHECKPOINT))
     steps = _Steps(where, on_step)
-    patches.wrap(torch.optim.Optimizer, "__init__", steps.made)
+    patches.wrap(torch.optim.Optimizer, "__init__", steps.wrap_init)
     return [
         module.register_module_forward_pre_hook(where.enter),
         module.register_module_forward_hook(where.leave, always_call=True),
@@ -49,24 +50,24 @@ def install(patches: Patches, where: Whereabouts, on_step: Callable[[], None]) -
 
 
 class _Steps:
-    """A step ends with the optimizer's; where there are several, when each of them has stepped.
+    """A step ends with the optimizer's step; with several optimizers, when each has stepped.
 
-    One that has not when another steps for the third time is not waited for: it may never step. Optimizers
-    inside others, which these call, are part of them.
+    An optimizer that has not stepped when another steps for the third time is not waited for: it may never
+    step. Optimizers that others call count as part of these.
     """
 
     def __init__(self, where: Whereabouts, on_step: Callable[[], None]) -> None:
         self.where, self.on_step = where, on_step
-        self._known: set[int] = set()
+        self._optimizers: set[int] = set()
         self._stepped: Counter[int] = Counter()
         self._phases: list[Any] = []
 
-    def made(self, plain: Callable[..., None]) -> Callable[..., None]:
-        """Wraps an optimizer's making: it is one that will step."""
+    def wrap_init(self, plain: Callable[..., None]) -> Callable[..., None]:
+        """Wraps an optimizer's constructor, so that its steps are expected."""
 
         def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             plain(optimizer, *args, **kwargs)
-            self._known.add(id(optimizer))
+            self._optimizers.add(id(optimizer))
 
         return init
 
@@ -78,18 +79,18 @@ class _Steps:
     def end(self, optimizer: Any, *_: Any) -> None:
         self._phases.pop().__exit__(None, None, None)
         if self._phases:
-            self._known.discard(id(optimizer))
+            self._optimizers.discard(id(optimizer))
             return
         self._stepped[id(optimizer)] += 1
         if max(self._stepped.values()) > _MOST_TURNS:
-            self._known = set(self._stepped)
-        if self._known <= set(self._stepped):
+            self._optimizers = set(self._stepped)
+        if self._optimizers <= set(self._stepped):
             self._stepped.clear()
             self.on_step()
 
 
 def _checkpoint(where: Whereabouts) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What a checkpointed function does during backward is done for the second time."""
+    """Counts what a checkpointed function does during backward as recomputation."""
 
     def make(plain: Callable[..., Any]) -> Callable[..., Any]:
         def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -114,8 +115,8 @@ def _apply(
 ) -> torch.nn.Module:
     """`Module._apply` that changes fake parameters in place.
 
-    The usual way swaps tensors, which fails for those that somebody holds a weak reference to, as
-    fake-tensor modes do.
+    The usual way swaps tensors, which fails for those with weak references, which
+    fake-tensor modes hold.
     """
     if recurse:
         for child in self.children():
@@ -124,8 +125,8 @@ def _apply(
         if parameter is None:
             continue
         with torch.no_grad():
-            made = fn(parameter)
-        self._parameters[name] = _changed(parameter, made)
+            moved = fn(parameter)
+        self._parameters[name] = _changed(parameter, moved)
         if parameter.grad is not None:
             with torch.no_grad():
                 parameter.grad = fn(parameter.grad)
@@ -135,22 +136,25 @@ def _apply(
     return self
 
 
-def _changed(parameter: Any, made: Any) -> Any:
-    """The parameter with other contents; a new one only where the old cannot hold them.
+def _changed(parameter: Any, moved: Any) -> Any:
+    """The parameter with new contents; a new parameter only where the old one cannot hold them.
 
-    One that came from the meta device, or is cut over ranks, cannot; what replaced it is remembered, for
-    modules that share it.
+    A parameter on the meta device or sharded over ranks cannot; its replacement is remembered for modules
+    that share it.
     """
-    if made is parameter:
+    if moved is parameter:
         return parameter
-    fake = isinstance(parameter, FakeTensor) and isinstance(made, FakeTensor)
+    fake = isinstance(parameter, FakeTensor) and isinstance(moved, FakeTensor)
     if fake and parameter.fake_device.type != "meta":
-        parameter.data = made
-        parameter.fake_device = made.fake_device
+        parameter.data = moved
+        parameter.fake_device = moved.fake_device
         return parameter
-    known = parameter.__dict__.get(_REPLACED)
-    if known is not None and (known.device, known.dtype) == (made.device, made.dtype):
-        return known
-    new = torch.nn.Parameter(made, parameter.requires_grad)
+    replacement = parameter.__dict__.get(_REPLACED)
+    if replacement is not None and (replacement.device, replacement.dtype) == (
+        moved.device,
+        moved.dtype,
+    ):
+        return replacement
+    new = torch.nn.Parameter(moved, parameter.requires_grad)
     parameter.__dict__[_REPLACED] = new
     return new

@@ -1,4 +1,4 @@
-"""Shards made one by one: FSDP cuts a parameter into as many pieces as there are ranks and keeps one."""
+"""FSDP's shards, made only when used: FSDP cuts a parameter into one piece per rank and keeps one piece."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Chunks:
 
 
 def install(patches: Patches) -> None:
-    """In FSDP2, and the device of FSDP1."""
+    """Let FSDP2 use `Chunks`, and FSDP1 run on the host."""
 
     def chunks(tensor: torch.Tensor, num_chunks: int, dim: int) -> Any:
         return Chunks(tensor, num_chunks, dim)
@@ -47,7 +47,7 @@ def install(patches: Patches) -> None:
 
 
 def _without_device(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """A bare number names an accelerator, and there is none."""
+    """Drops `device_id`: a bare number names an accelerator, which does not exist here."""
 
     def init(self: Any, *args: Any, device_id: Any = None, **kwargs: Any) -> None:
         plain(self, *args, **kwargs)

@@ -28,7 +28,7 @@ def install(patches: Patches, rank: int) -> None:
 
 
 def _install_processes(patches: Patches, rank: int) -> None:
-    """A script that starts one process for each rank goes on here as the one that is captured."""
+    """Run the function of `torch.multiprocessing.spawn` in this process, as the rank that is captured."""
 
     def start(
         fn: Callable[..., Any],
@@ -64,7 +64,7 @@ def _install_compiler(patches: Patches) -> None:
 
 
 def _install_data(patches: Patches) -> None:
-    """Loading is real: samplers count with real numbers, in this process."""
+    """Load data for real, with real tensors, in this process."""
 
     def real(plain: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -99,15 +99,15 @@ def _install_data(patches: Patches) -> None:
 
 
 def _install_network(patches: Patches) -> None:
-    """Nothing leaves the machine: a connection is refused with the line that wants it."""
+    """Refuse network connections, with the line of the script that makes them."""
 
     def refuse(plain: Callable[..., Any]) -> Callable[..., Any]:
         def connect(self: Any, address: Any, *args: Any) -> Any:
             if self.family == getattr(socket, "AF_UNIX", None):
                 return plain(self, address, *args)
             raise ConfigError(
-                f"{script_line()}: the script connects to {_shown(address)}; a capture has no network. "
-                "Leave that part out, for example by an option of the script"
+                f"{script_line()}: the script connects to {_address_text(address)}; "
+                "a capture has no network. Leave that part out, for example by an option of the script"
             )
 
         return connect
@@ -131,5 +131,5 @@ def _install_network(patches: Patches) -> None:
 _LOOK_UP = socket.getaddrinfo
 
 
-def _shown(address: Any) -> str:
+def _address_text(address: Any) -> str:
     return ":".join(map(str, address[:2])) if isinstance(address, tuple) else str(address)

@@ -44,7 +44,7 @@ def install(patches: Patches, recorder: Recorder) -> None:
 
 
 def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """CuDNN's on Hopper for half precision, the memory-efficient kernel for all else."""
+    """Attention by the kernels of a Hopper GPU: CuDNN's for half precision, else the memory-efficient one."""
 
     def attention(
         query: Any,
@@ -57,8 +57,8 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
         enable_gqa: bool = False,
     ) -> Any:
         if query.dim() != 4 or query.shape[-1] % 8 or query.shape[-1] > 256:
-            given = (query, key, value, attn_mask, dropout_p, is_causal)
-            return plain(*given, scale=scale, enable_gqa=enable_gqa)
+            arguments = (query, key, value, attn_mask, dropout_p, is_causal)
+            return plain(*arguments, scale=scale, enable_gqa=enable_gqa)
         if enable_gqa and key.shape[1] != query.shape[1]:
             times = query.shape[1] // key.shape[1]
             key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
@@ -77,7 +77,7 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _added_mask(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """A mask as CuDNN wants it: of every head, and added to the products."""
+    """A mask in the form CuDNN needs: one per head, added to the products."""
     whole = mask.expand(*query.shape[:3], key.shape[2])
     if whole.dtype is not torch.bool:
         return whole
@@ -85,7 +85,7 @@ def _added_mask(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> t
 
 
 def _as_autocast(tensor: torch.Tensor) -> torch.Tensor:
-    """Attention is among what autocast runs in low precision."""
+    """A tensor in the type autocast gives attention's inputs."""
     return tensor.to(torch.get_autocast_dtype("cpu")) if _in_autocast() else tensor
 
 
@@ -103,7 +103,7 @@ def _dropout(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _rms_norm(recorder: Recorder) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """One kernel each way; the host's implementation is a composition that would show its parts."""
+    """RMS norm as one kernel forward and one backward, as on a GPU; the host composes it of several."""
 
     class RmsNorm(torch.autograd.Function):
         @staticmethod
@@ -123,9 +123,11 @@ def _rms_norm(recorder: Recorder) -> Callable[[Callable[..., Any]], Callable[...
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
             x, weight, rstd = ctx.saved_tensors
-            wanted = [ctx.needs_input_grad[0], ctx.needs_input_grad[2]]
-            made = torch.ops.aten._fused_rms_norm_backward(grad, x, ctx.shape, rstd, weight, wanted)
-            return made[0], None, made[1], None
+            needs_grad = [ctx.needs_input_grad[0], ctx.needs_input_grad[2]]
+            gradients = torch.ops.aten._fused_rms_norm_backward(
+                grad, x, ctx.shape, rstd, weight, needs_grad
+            )
+            return gradients[0], None, gradients[1], None
 
     def make(plain: Callable[..., Any]) -> Callable[..., Any]:
         def rms_norm(

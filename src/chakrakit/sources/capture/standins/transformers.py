@@ -12,7 +12,7 @@ _CAUSAL = "_chakra_causal"
 
 
 def install(patches: Patches) -> None:
-    """A mask that PyTorch made as a causal one is known as such; any other is taken not to be."""
+    """Remember which masks PyTorch made as causal ones; any other is taken not to be causal."""
     plain = transformer._generate_square_subsequent_mask
 
     def generate(size: int, *args: Any, **kwargs: Any) -> Any:

@@ -1,7 +1,7 @@
 """Values that fake tensors do not have: placeholders for printing, errors where they decide something.
 
 `loss.item()` gives a number that can be printed, formatted and calculated with; comparing it, or asking
-whether a tensor is true, is a decision that nobody can make here: it needs a declared value.
+whether a tensor is true, is a decision that needs a declared value.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _TRUSTED = ("torch/optim", "torch/amp", "torch/nn/utils", "torch/distributed")
 
 
 class Placeholder(float):
-    """A number nobody knows. Arithmetic keeps it one; a comparison is refused with the script's line."""
+    """A number that was not computed. Arithmetic gives another placeholder, a comparison an error."""
 
     line: str
 
     def __new__(cls, value: float, line: str) -> Placeholder:
         """A placeholder with this value, read at this line."""
-        made = super().__new__(cls, value)
-        made.line = line
-        return made
+        placeholder = super().__new__(cls, value)
+        placeholder.line = line
+        return placeholder
 
     def _decide(self, *_: object) -> bool:
         raise NeedsValue(
@@ -45,9 +45,9 @@ class Placeholder(float):
 def _arithmetic(name: str) -> Any:
     plain = getattr(float, name)
 
-    def calculate(self: Placeholder, *others: Any) -> Any:
+    def calculate(self: Placeholder, *operands: Any) -> Any:
         try:
-            result = plain(float(self), *(float(o) for o in others))
+            result = plain(float(self), *(float(o) for o in operands))
         except (ZeroDivisionError, OverflowError, ValueError, TypeError):
             result = 1.0
         return Placeholder(result, self.line) if isinstance(result, float) else result
@@ -78,14 +78,16 @@ for _name in (
 
 
 class Values:
-    """What reading a tensor's value gives.
+    """Replaces the ways a tensor's value is read.
 
     `declared` maps `file.py:line` (or `line`) of the reading line to a value. Values that follow
     from what is known of every element (`KnownValues`) are exact; the rest are placeholders.
     """
 
-    def __init__(self, patches: Patches, known: KnownValues, declared: Mapping[str, float]) -> None:
-        self.patches, self.known, self.declared = patches, known, declared
+    def __init__(
+        self, patches: Patches, known_values: KnownValues, declared: Mapping[str, float]
+    ) -> None:
+        self.patches, self.known_values, self.declared = patches, known_values, declared
 
     def install(self) -> None:
         """Replace the ways a tensor's value is read."""
@@ -100,10 +102,10 @@ class Values:
             "__format__",
             "__repr__",
         ):
-            made = getattr(self, f"_{name.strip('_')}")
-            self.patches.wrap(torch.Tensor, name, made)
+            make = getattr(self, f"_{name.strip('_')}")
+            self.patches.wrap(torch.Tensor, name, make)
             if name in FakeTensor.__dict__:  # which reads its elements one by one
-                self.patches.wrap(FakeTensor, name, made)
+                self.patches.wrap(FakeTensor, name, make)
 
     def _item(self, plain: Any) -> Any:
         def item(tensor: torch.Tensor) -> Any:
@@ -157,18 +159,18 @@ class Values:
         return number
 
     def _format(self, plain: Any) -> Any:
-        def shown(tensor: torch.Tensor, spec: str) -> str:
+        def formatted(tensor: torch.Tensor, spec: str) -> str:
             if _is_real(tensor):
                 return str(self._real(plain, tensor, spec))
             return format(float.__float__(self.value(tensor)), spec) if spec else _text(tensor)
 
-        return shown
+        return formatted
 
     def _repr(self, plain: Any) -> Any:
-        def shown(tensor: torch.Tensor, **kwargs: Any) -> str:
+        def formatted(tensor: torch.Tensor, **kwargs: Any) -> str:
             return str(self._real(plain, tensor, **kwargs)) if _is_real(tensor) else _text(tensor)
 
-        return shown
+        return formatted
 
     def _real(self, plain: Any, *args: Any, **kwargs: Any) -> Any:
         with unset_fake_temporarily():
@@ -181,9 +183,9 @@ class Values:
         if constant is not None and constant.numel() == 1:
             with unset_fake_temporarily():
                 return torch._C.TensorBase.item(constant)
-        found = self.known.get(tensor)
-        if found is not None:
-            return bool(found) if tensor.dtype is torch.bool else found
+        of_every_element = self.known_values.get(tensor)
+        if of_every_element is not None:
+            return bool(of_every_element) if tensor.dtype is torch.bool else of_every_element
         line = script_line()
         for key in (line, line.partition(":")[2]):
             if key in self.declared:

@@ -1,4 +1,4 @@
-"""Edges before their lags are known: what could have held a node back, and what did."""
+"""Possible causes of a node's start, and which of them it really waited for."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ TOLERANCE_NS = 1_000
 
 @dataclass
 class EdgeList:
-    """Edges gathered piece by piece, with lags already known."""
+    """Edges gathered piece by piece, with known lags."""
 
     parts: list[Edges] = field(default_factory=list)
 
     def add(
         self, kind: EdgeKind, src: ArrayLike, dst: ArrayLike, lag: ArrayLike, form: EdgeForm
     ) -> None:
-        """More edges of one kind and form."""
+        """Add edges of one kind and form."""
         source = np.asarray(src, np.int32)
         lags = np.broadcast_to(np.asarray(lag, np.int64), source.shape)
         self.parts.append(Edges.of(source, np.asarray(dst, np.int32), kind, form, lags))
 
     def edges(self) -> Edges:
-        """All of them."""
+        """All edges added so far."""
         return Edges.concat(self.parts)
 
 
@@ -50,7 +50,7 @@ class Candidates:
     def add(
         self, kind: EdgeKind, form: EdgeForm, src: ArrayLike, dst: ArrayLike, typical: ArrayLike
     ) -> None:
-        """More possible causes of one kind."""
+        """Add possible causes of one kind."""
         source, target = np.asarray(src, np.int64), np.asarray(dst, np.int64)
         delay = np.broadcast_to(np.asarray(typical, np.int64), source.shape)
         self.rows.append((kind, form, source, target, delay))
@@ -76,6 +76,6 @@ def _latest(group: I64, ready: I64) -> Mask:
     order = np.lexsort((ready, group))
     last = np.ones(len(order), np.bool_)
     last[:-1] = group[order[1:]] != group[order[:-1]]
-    chosen = np.zeros(len(order), np.bool_)
-    chosen[order[last]] = True
-    return chosen
+    is_latest = np.zeros(len(order), np.bool_)
+    is_latest[order[last]] = True
+    return is_latest

@@ -1,4 +1,4 @@
-"""Who made what another reads: tensors from producer to consumer, forward to backward."""
+"""Data edges: from the operator that wrote a tensor to those that read it, and from forward to backward."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Actors:
 
 
 def actors(line: Timeline) -> Actors:
-    """For every row, what stands for it at either end of a tensor edge."""
+    """For every row, the rows that stand for it at either end of a tensor edge."""
     operators = (line.kind == Kind.OPERATOR) | (line.kind == Kind.ANNOTATION)
     owner = nearest(line, operators & line.is_host)
     first, last = np.arange(len(line)), np.arange(len(line))
@@ -52,23 +52,23 @@ def tensor_edges(
     working = innermost(line, names) | comm_rows
     allocates = names.where(lambda name: operator_of(name).work is Work.ALLOCATION)
     touches = working & (names.where(touches_memory) | allocates)
-    found = [
+    pairs = [
         _writes_and_reads(line, observer, row_of, acting, touches, comm_rows, allocates)
         for row_of in _instances(line, len(observer))
     ]
-    source, target = (np.concatenate(side) for side in zip(*found, strict=True))
+    source, target = (np.concatenate(side) for side in zip(*pairs, strict=True))
     return _checked_edges(line, acting.last[source], acting.first[target])
 
 
 def _is_device_library(name: str) -> bool:
-    """Whether a row is what the host says of communication that kernels do."""
+    """Whether a name is that of a host record of communication that kernels do."""
     return name == PARAMETERS or (is_record(name) and is_device_record(name))
 
 
 def _instances(line: Timeline, operators: int) -> list[I64]:
     """Operator → row, once for every time the recorded operators were run."""
-    known = np.flatnonzero(line.operator >= 0)
-    order = known[np.argsort(line.operator[known], kind="stable")]
+    observed = np.flatnonzero(line.operator >= 0)
+    order = observed[np.argsort(line.operator[observed], kind="stable")]
     number = line.operator[order]
     place = np.arange(len(order))
     fresh = np.r_[True, number[1:] != number[:-1]] if len(order) else place == 0
@@ -117,9 +117,11 @@ def _last_writes(
     place = np.arange(len(row))
     begin = np.maximum.accumulate(np.where(np.r_[True, storage[1:] != storage[:-1]], place, 0))
     last = np.maximum.accumulate(np.where(marks, place, -1))
-    seen = ~marks & (last >= begin)
-    seen[seen] &= ~allocates[last[seen]] & (row[last[seen]] != row[seen])
-    return row[last[seen]], row[seen]
+    has_writer = ~marks & (last >= begin)
+    has_writer[has_writer] &= ~allocates[last[has_writer]] & (
+        row[last[has_writer]] != row[has_writer]
+    )
+    return row[last[has_writer]], row[has_writer]
 
 
 def _checked_edges(line: Timeline, source: I64, target: I64) -> tuple[EdgeList, int]:
@@ -168,9 +170,9 @@ def _rows_at(line: Timeline, tid: I64, when: I64) -> I64:
     base = int(line.start[rows].min())
     width = int(line.start[rows].max()) - base + 2
     keys = line.thread[rows].astype(np.int64) * width + (line.start[rows] - base)
-    wanted = thread * width + np.clip(when - base, -1, width - 1)
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where((keys[place] == wanted) & (thread >= 0), rows[place], -1)
+    sought = thread * width + np.clip(when - base, -1, width - 1)
+    place = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
+    return np.where((keys[place] == sought) & (thread >= 0), rows[place], -1)
 
 
 def _by_sequence(line: Timeline, observer: Observer) -> tuple[I64, I64]:
@@ -182,7 +184,7 @@ def _by_sequence(line: Timeline, observer: Observer) -> tuple[I64, I64]:
     if not len(numbers):
         return _none()
     forward = forward[::-1][last]
-    wanted = observer.seq_id[line.operator[backward]]
-    place = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-    hit = (numbers[place] == wanted) & (forward[place] != backward)
+    sought = observer.seq_id[line.operator[backward]]
+    place = np.minimum(np.searchsorted(numbers, sought), len(numbers) - 1)
+    hit = (numbers[place] == sought) & (forward[place] != backward)
     return forward[place[hit]], backward[hit]

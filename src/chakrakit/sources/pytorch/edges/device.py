@@ -1,4 +1,4 @@
-"""What ran on the device: who launched it, what it had to wait for, and who waited for it."""
+"""Device rows: the calls that launched them, and the streams and events they waited for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from chakrakit.trace.model import EdgeForm, EdgeKind
 _QUEUED_NS = 5_000
 """A launch this long before the stream is free has surely reached the device in time."""
 _DEFAULT_LATENCY_NS = 6_000
+"""From a launch's start to the kernel's on an idle stream; used only if a recording shows no such launch."""
 _DEFAULT_GAP_NS = 1_000
+"""Between two kernels queued on one stream; used only if a recording shows no such pair."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,10 @@ def device_model(line: Timeline, kineto: Kineto) -> DeviceModel:
 
 def _launch_calls(line: Timeline, kineto: Kineto, rows: I64) -> I64:
     """By correlation; where a tracer gives none, the operator with the same External id."""
-    found = _same_number(line, kineto.correlation, line.is_host, rows)
+    by_correlation = _same_number(line, kineto.correlation, line.is_host, rows)
     operators = line.is_host & (line.kind == Kind.OPERATOR)
-    named = _same_number(line, kineto.external, operators, rows)
-    return np.where(found >= 0, found, named)
+    by_external_id = _same_number(line, kineto.external, operators, rows)
+    return np.where(by_correlation >= 0, by_correlation, by_external_id)
 
 
 def _same_number(line: Timeline, column: I64, candidates: Mask, rows: I64) -> I64:
@@ -117,9 +119,7 @@ def overlaps(line: Timeline, device: DeviceModel) -> int:
     return int((line.start[device.rows[follows]] < line.end[device.before[follows]]).sum())
 
 
-# Device events: what one stream recorded and another waited for.
-
-
+# Device events, which one stream records and another waits for.
 _RECORD = r"^(cuda|cu|hip)EventRecord"
 _WAIT = r"^(cuda|cu|hip)StreamWaitEvent"
 _RECORD_NUMBER = "wait_on_cuda_event_record_corr_id"
@@ -164,7 +164,7 @@ class _Launches:
 
 
 class _Finder:
-    """Looks up, for one wait after the other, what was recorded and who had to wait."""
+    """Finds for each wait, in order, the row whose end was recorded and the row that waited."""
 
     def __init__(
         self, line: Timeline, names: RowNames, kineto: Kineto, device: DeviceModel
@@ -184,23 +184,23 @@ class _Finder:
         threads = line.thread[records]
         self.records = {int(t): records[threads == t] for t in np.unique(threads)}
         self.open_records = records.tolist()
-        self.said = _said(kineto)
+        self.wait_facts = _wait_facts(kineto)
 
     def resolve(self, wait: int) -> tuple[int, int] | None:
-        """(row recorded, row that waited) of a wait call, if both can be told."""
-        said = self.said.get(int(self.number[wait]), {})
-        stream = said.get("stream", -1)
-        record = self._record(wait, said, stream)
+        """(row recorded, row that waited) of a wait call, if both can be found."""
+        facts = self.wait_facts.get(int(self.number[wait]), {})
+        stream = facts.get("stream", -1)
+        record = self._record(wait, facts, stream)
         if record is None or stream not in self.by_stream:
             return None
         if record in self.open_records:
             self.open_records.remove(record)
-        source = self._last_before(record, said.get(_RECORD_STREAM, -1), stream)
+        source = self._last_before(record, facts.get(_RECORD_STREAM, -1), stream)
         later = self.by_stream[stream].first_after(int(self.line.start[wait]))
         return None if source is None or later is None else (source, later)
 
-    def _record(self, wait: int, said: dict[str, int], stream: int) -> int | None:
-        number = said.get(_RECORD_NUMBER, -1)
+    def _record(self, wait: int, facts: dict[str, int], stream: int) -> int | None:
+        number = facts.get(_RECORD_NUMBER, -1)
         if number >= 0:
             return self.record_of.get(number)
         when = self.line.start[wait]
@@ -214,13 +214,13 @@ class _Finder:
     def _last_before(self, record: int, stream: int, waiting: int) -> int | None:
         """The row launched last before the record on its stream; None if that is the waiting one."""
         if stream >= 0:
-            made = self.by_stream.get(stream)
+            launches = self.by_stream.get(stream)
         else:
-            made = self.by_thread.get(int(self.line.thread[record]))
-        place = made.before(int(self.line.start[record])) if made is not None else -1
-        if made is None or place < 0 or made.streams[place] == waiting:
+            launches = self.by_thread.get(int(self.line.thread[record]))
+        place = launches.before(int(self.line.start[record])) if launches is not None else -1
+        if launches is None or place < 0 or launches.streams[place] == waiting:
             return None
-        return int(made.rows[place])
+        return int(launches.rows[place])
 
 
 def _grouped(key: NDArray[Any], when: I64, rows: I64, streams: I64) -> dict[int, _Launches]:
@@ -231,8 +231,8 @@ def _grouped(key: NDArray[Any], when: I64, rows: I64, streams: I64) -> dict[int,
     return groups
 
 
-def _said(kineto: Kineto) -> dict[int, dict[str, int]]:
-    """Correlation number of a wait → what the device's tracer says about it."""
+def _wait_facts(kineto: Kineto) -> dict[int, dict[str, int]]:
+    """Correlation number of a wait → stream, record and recording stream as the tracer gives them."""
     rows = np.flatnonzero(kineto.kind == Kind.SYNC)
     out = {
         int(kineto.correlation[r]): {"stream": int(kineto.stream[r]), "row": int(r)} for r in rows

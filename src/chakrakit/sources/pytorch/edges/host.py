@@ -1,4 +1,4 @@
-"""Order on host threads: who calls whom, who comes next, and how long the host itself needs."""
+"""Order on host threads: which row calls which, which comes next, and the host's time in between."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from copy import copy
 import numpy as np
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.sources.pytorch.calls import Collective
+from chakrakit.sources.pytorch.calls import RecordedCollective
 from chakrakit.sources.pytorch.edges.candidates import TOLERANCE_NS, Candidates, EdgeList
 from chakrakit.sources.pytorch.read import Kineto
 from chakrakit.sources.pytorch.timeline import RowNames, Timeline
@@ -19,14 +19,14 @@ class HostModel:
 
     Each row has at most one predecessor `before[row]` on its thread: its caller, if it is the first
     thing that one calls (a call edge, start→start), or else the last thing that ended before it (a
-    thread edge, finish→start). The lag of that edge is the host's own time in between. `own[row]` is
-    the row's own time, without what runs inside it and without waiting. Waiting is taken out of
-    `own` and `lag` by those who know what was waited for, and comes back through their edges.
+    thread edge, finish→start). The lag of that edge is the host's own time in between. `own_ns[row]` is
+    the row's own time, without what runs inside it and without waiting. Code that
+    knows what a row waited for takes the waiting out of `own_ns` and `lag` and adds an edge instead.
     """
 
     def __init__(self, line: Timeline) -> None:
         self.line = line
-        self.own = line.own_time()
+        self.own_ns = line.own_time()
         rows, before = line.thread_order()
         self.rows = rows
         self.before = np.full(len(line), -1, np.int64)
@@ -44,10 +44,10 @@ class HostModel:
         self._by_thread: dict[int, I64] = {}
 
     def copy(self) -> HostModel:
-        """The same with times of its own to change."""
-        other = copy(self)
-        other.own, other.lag = self.own.copy(), self.lag.copy()
-        return other
+        """A copy whose times can be changed without changing this one's."""
+        duplicate = copy(self)
+        duplicate.own_ns, duplicate.lag = self.own_ns.copy(), self.lag.copy()
+        return duplicate
 
     def _base(self, rows: I64) -> I64:
         prior = self.before[rows]
@@ -86,7 +86,7 @@ class HostModel:
         inside = line.end[caller] > line.start[begin]
         self._call(caller, begin, inside)
         span = np.minimum(line.end[last], line.end[caller]) - line.start[begin]
-        self.own[caller[inside]] = np.maximum(self.own[caller[inside]] - span[inside], 0)
+        self.own_ns[caller[inside]] = np.maximum(self.own_ns[caller[inside]] - span[inside], 0)
         returns = resume >= 0
         self._resume(begin[returns], last[returns], final[returns], resume[returns])
         return len(begin)
@@ -121,34 +121,33 @@ class HostModel:
         end = self.line.end
         rest = np.maximum(end[rows] - end[causes], 0)
         self.extra.add(EdgeKind.SYNC, causes, rows, rest, EdgeForm.FINISH_FINISH)
-        np.minimum.at(self.own, rows, rest)
+        np.minimum.at(self.own_ns, rows, rest)
 
     def edges(self) -> EdgeList:
         """Call and thread edges with their lags, and what was added for waiting."""
         rows = self.rows[self.before[self.rows] >= 0]
         called = self.is_call[rows]
         out = EdgeList(list(self.extra.parts))
-        for kind, form, chosen in (
+        for kind, form, targets in (
             (EdgeKind.CALL, EdgeForm.START_START, rows[called]),
             (EdgeKind.THREAD, EdgeForm.FINISH_START, rows[~called]),
         ):
-            out.add(kind, self.before[chosen], chosen, self.lag[chosen], form)
+            out.add(kind, self.before[targets], targets, self.lag[targets], form)
         return out
 
 
 # Communication that runs beside its caller on the host: gloo, MPI, UCC.
-
-
 _WAIT_NS = 20_000
 """A gap in which communication ended counts as waiting for it if it was open this long before."""
 _PICKED_UP_NS = 50_000
+"""An idle worker takes up what was issued within this; a longer delay means that it was busy."""
 
 
 def add_asynchronous(
     line: Timeline,
     names: RowNames,
     kineto: Kineto | None,
-    found: list[Collective],
+    collectives: list[RecordedCollective],
     host: HostModel,
     causes: Candidates,
 ) -> int:
@@ -159,7 +158,7 @@ def add_asynchronous(
     """
     pairs = [
         (c.issuer, c.row)
-        for c in found
+        for c in collectives
         if line.is_host[c.row] and c.row != c.issuer and _runs_beside(line, c)
     ]
     if not pairs:
@@ -186,7 +185,7 @@ def _parts(line: Timeline, host: HostModel, kineto: Kineto | None, rows: I64) ->
 
 
 def _launch(line: Timeline, host: HostModel, causes: Candidates, issuer: I64, first: I64) -> None:
-    """What began when it was issued did so because of that; what a busy worker began later did not."""
+    """Add launch edges: binding ones to what an idle worker took up at once, others to what began later."""
     before = host.before[first]
     follows = before >= 0
     idle = ~follows | (line.end[before] <= line.start[issuer] + _PICKED_UP_NS)
@@ -199,7 +198,7 @@ def _launch(line: Timeline, host: HostModel, causes: Candidates, issuer: I64, fi
     host.extra.add(EdgeKind.LAUNCH, issuer[~idle], first[~idle], lag, EdgeForm.START_START)
 
 
-def _runs_beside(line: Timeline, c: Collective) -> bool:
+def _runs_beside(line: Timeline, c: RecordedCollective) -> bool:
     return bool(line.thread[c.row] != line.thread[c.issuer] or line.astray[c.row])
 
 

@@ -35,7 +35,7 @@ class SoundGraph:
 
 
 def make_sound(line: Timeline, edges: Edges) -> SoundGraph:
-    """Anchor what nothing holds, merge doubles, break circles."""
+    """Give every row a cause, merge double edges, break circles."""
     rooted = Edges.concat([edges, _anchors(line, edges)])
     single, merged = _merge(rooted)
     acyclic, circular = _break_circles(len(line), single)
@@ -43,10 +43,10 @@ def make_sound(line: Timeline, edges: Edges) -> SoundGraph:
 
 
 def _anchors(line: Timeline, edges: Edges) -> Edges:
-    """Rows that nothing in the file explains start when they did, counted from the first row."""
-    held = np.zeros(len(line), np.bool_)
-    held[edges.dst] = True
-    free = np.flatnonzero(~held)
+    """Edges from the first row to rows without a cause, which keep their measured starts."""
+    has_cause = np.zeros(len(line), np.bool_)
+    has_cause[edges.dst] = True
+    free = np.flatnonzero(~has_cause)
     free = free[free != 0]
     lag = line.start[free] - line.start[0] if len(line) else free
     return Edges.of(
@@ -66,8 +66,8 @@ def _merge(edges: Edges) -> tuple[Edges, int]:
     second = np.flatnonzero(nth == 1)
     ctrl[second] = ~ctrl[second - 1]
     keep = nth < 2
-    chosen = Edges(src, dst, edges.kind[order], edges.form[order], edges.lag[order], ctrl)
-    return chosen.where(keep), int((~keep).sum())
+    ordered = Edges(src, dst, edges.kind[order], edges.form[order], edges.lag[order], ctrl)
+    return ordered.where(keep), int((~keep).sum())
 
 
 def _break_circles(rows: int, edges: Edges) -> tuple[Edges, list[tuple[int, int, str]]]:
@@ -95,5 +95,5 @@ def violations(line: Timeline, edges: Edges, tolerance: int) -> int:
     starts = edges.form == EdgeForm.START_START
     base = np.where(starts, line.start[edges.src], line.end[edges.src])
     ends = edges.form == EdgeForm.FINISH_FINISH
-    held = np.where(ends, line.end[edges.dst], line.start[edges.dst])
-    return int((base + edges.lag - held > tolerance).sum())
+    constrained = np.where(ends, line.end[edges.dst], line.start[edges.dst])
+    return int((base + edges.lag - constrained > tolerance).sum())

@@ -22,7 +22,9 @@ _ONE_STREAM = r"^(cuda|cu|hip)StreamSynchronize$"
 _ONE_EVENT = r"^(cuda|cu|hip)EventSynchronize$"
 _COPY = r"[mM]emcpy"
 _BLOCKED_FACTOR = 10
+"""A launch this many times longer than the median may have been blocked by a full queue."""
 _BLOCKED_NS = 100_000
+"""And at least this long in ns, so that a short launch which is merely slow does not count."""
 
 
 @dataclass
@@ -48,7 +50,7 @@ def add_waits(line: Timeline, kineto: Kineto, device: DeviceModel, host: HostMod
 
 
 class _Lanes:
-    """Each lane's rows with the time their launch began, so that one can ask what was in flight."""
+    """Each lane's rows with the starts of their launches, to find what was in flight at a time."""
 
     def __init__(self, line: Timeline, device: DeviceModel) -> None:
         self.line = line
@@ -83,16 +85,16 @@ def _synchronizations(line: Timeline, kineto: Kineto, host: HostModel, lanes: _L
 def _scopes(line: Timeline, kineto: Kineto) -> I64:
     """The stream each call waits on, where the device's tracer says so; -1 otherwise."""
     syncs = np.flatnonzero(kineto.kind == Kind.SYNC)
-    told = kineto.extras.column("wait_on_stream") if len(syncs) else {}
-    recorded_on = {s: n for s, text in told.items() if (n := whole(text)) is not None}
-    known = {
+    streams = kineto.extras.column("wait_on_stream") if len(syncs) else {}
+    recorded_on = {s: n for s, text in streams.items() if (n := whole(text)) is not None}
+    stream_of = {
         int(kineto.correlation[s]): max(int(kineto.stream[s]), recorded_on.get(int(s), -1))
         for s in syncs
     }
     number = np.where(line.event >= 0, kineto.correlation[line.event], -1)
     scope = np.full(len(line), -1, np.int64)
-    for row in np.flatnonzero(np.isin(number, list(known)) & line.is_host):
-        scope[row] = known[int(number[row])]
+    for row in np.flatnonzero(np.isin(number, list(stream_of)) & line.is_host):
+        scope[row] = stream_of[int(number[row])]
     return scope
 
 
@@ -101,19 +103,19 @@ def _wait_on_lanes(
 ) -> int:
     waited = np.zeros(len(calls), np.bool_)
     per_lane = [lanes.last_launched(lane, line.start[calls]) for lane in range(len(lanes.spans))]
-    latest = _latest_seen(line, calls, per_lane, scope, lanes)
+    latest = _latest_ended(line, calls, per_lane, scope, lanes)
     for lane, (_, stream) in enumerate(lanes.names):
         rows = per_lane[lane]
         use = (rows >= 0) & (line.end[rows] <= line.end[calls] + TOLERANCE_NS)
         if scope is not None:
-            named = scope == stream
-            use &= named | ((scope < 0) & (rows == latest))
+            on_stream = scope == stream
+            use &= on_stream | ((scope < 0) & (rows == latest))
         waited |= use
         _wait_on_rows(line, host, rows[use], calls[use], latest[use])
     return int(waited.sum())
 
 
-def _latest_seen(
+def _latest_ended(
     line: Timeline, calls: I64, per_lane: list[I64], scope: I64 | None, lanes: _Lanes
 ) -> I64:
     """Of all lanes, the row that ended last before the call did: what it really waited for."""
@@ -135,7 +137,7 @@ def _wait_on_rows(line: Timeline, host: HostModel, rows: I64, calls: I64, latest
     host.wait_inside(rows[binding], calls[binding])
     rest = ~binding
     slack = np.maximum(line.end[calls[rest]] - line.end[rows[rest]], 0)
-    lag = np.minimum(slack, host.own[calls[rest]])
+    lag = np.minimum(slack, host.own_ns[calls[rest]])
     host.extra.add(EdgeKind.SYNC, rows[rest], calls[rest], lag, EdgeForm.FINISH_FINISH)
 
 
@@ -145,20 +147,20 @@ def _blocking_copies(line: Timeline, kineto: Kineto, device: DeviceModel, host: 
     launched = (device.call >= 0) & (line.kind[device.rows] == Kind.MEMCPY)
     rows, calls = device.rows[launched], device.call[launched]
     called = kineto.name[line.event[calls]]
-    done = line.end[rows] <= line.end[calls] + TOLERANCE_NS
+    ended = line.end[rows] <= line.end[calls] + TOLERANCE_NS
     copies = texts.matching(_COPY)[called]
     sure = copies & ~texts.where(lambda s: "Async" in s)[called]
     pageable = texts.where(lambda s: "Pageable" in s)[kineto.name[line.event[rows]]]
-    blocking = done & (sure | (copies & pageable)) & (host.after[calls] >= 0)
+    blocking = ended & (sure | (copies & pageable)) & (host.after[calls] >= 0)
     rows, calls = rows[blocking], calls[blocking]
     waited = np.maximum(line.end[rows] - line.start[rows], 0)
-    host.own[calls] = np.maximum(host.own[calls] - waited, 0)
+    host.own_ns[calls] = np.maximum(host.own_ns[calls] - waited, 0)
     host.wait_after(rows, host.after[calls])
     return len(rows)
 
 
 def _full_queue(line: Timeline, device: DeviceModel, host: HostModel, waits: Waits) -> None:
-    """A launch cannot return before the device has begun the one 1,024 earlier."""
+    """Add waits for a full queue: a launch returns only once the device has begun the one 1,024 earlier."""
     order = np.argsort(_queue_times(line, device), kind="stable")
     rows, calls = device.rows[order], device.call[order]
     waits.queue_depth = depth = _queue_depth(line, rows, calls)
@@ -171,7 +173,7 @@ def _full_queue(line: Timeline, device: DeviceModel, host: HostModel, waits: Wai
     blocked = (slack >= -TOLERANCE_NS) & _is_blocked(line, call, cause, calls[calls >= 0])
     host.wait_inside(cause[blocked], call[blocked])
     usual = _usual_launch(line, calls[calls >= 0])
-    host.own[call[blocked]] = np.minimum(usual, line.duration[call[blocked]])
+    host.own_ns[call[blocked]] = np.minimum(usual, line.duration[call[blocked]])
     free = ~blocked
     lag = np.minimum(slack[free], 0)
     host.extra.add(EdgeKind.SYNC, cause[free], call[free], lag, EdgeForm.FINISH_FINISH)
@@ -203,5 +205,5 @@ def _queue_depth(line: Timeline, rows: I64, calls: I64) -> int:
     length = line.duration[calls[launched]]
     long = launched[length > max(_BLOCKED_NS, _BLOCKED_FACTOR * int(np.median(length)))]
     begun = np.searchsorted(np.sort(line.start[rows]), line.end[calls[long]])
-    seen = (long - begun)[(long - begun > QUEUE_DEPTH // 2) & (long - begun < 2 * QUEUE_DEPTH)]
-    return int(np.median(seen)) if len(seen) else QUEUE_DEPTH
+    depths = (long - begun)[(long - begun > QUEUE_DEPTH // 2) & (long - begun < 2 * QUEUE_DEPTH)]
+    return int(np.median(depths)) if len(depths) else QUEUE_DEPTH

@@ -19,7 +19,7 @@ from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, FormatError, TraceError
 from chakrakit.parallel import Workers, spread
 from chakrakit.sources.pytorch.calls import assign_groups, name_peers, number_in_groups
-from chakrakit.sources.pytorch.clocks import Clock, Recorded, align_clocks, align_windows
+from chakrakit.sources.pytorch.clocks import Clock, RankCollectives, align_clocks, align_windows
 from chakrakit.sources.pytorch.graphs import Capture
 from chakrakit.sources.pytorch.groups import Groups as RecordedGroups
 from chakrakit.sources.pytorch.groups import groups_of, infer_across_ranks
@@ -45,10 +45,10 @@ from chakrakit.sources.pytorch.linking.step_facts import (
     recording,
 )
 from chakrakit.sources.pytorch.read import (
-    Found,
     Kineto,
     Observer,
-    Pair,
+    RankFiles,
+    RecordingPair,
     find_pairs,
     identify,
     read_kineto,
@@ -60,13 +60,11 @@ from chakrakit.trace.files import claimed
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, Run, recorded_step_of
 
-# Traces that workers linked, kept on disk until they are written: one rank is in memory at a time.
 
+class TraceSpool:
+    """Traces that workers linked, kept on disk until they are written: one is in memory at a time.
 
-class Spool:
-    """A folder of this run alone, which goes when nothing refers to it any more.
-
-    Only its owner removes it: copies that workers get know the place and no more.
+    The folder is removed when nothing refers to the spool any more; workers' copies do not remove it.
     """
 
     def __init__(self, parent: Path | None = None) -> None:
@@ -81,7 +79,7 @@ class Spool:
         return {"place": self.place}
 
     def put(self, rank: int, trace: Trace) -> None:
-        """Keeps a rank's trace."""
+        """Keep a rank's trace."""
         with (self.place / str(rank)).open("wb") as stream:
             pickle.dump(trace, stream, protocol=5)
 
@@ -92,11 +90,8 @@ class Spool:
         return trace
 
 
-# The groups of all linked ranks: merged, inferred where files name none, and numbered.
-
-
 def merged_groups(ranks: Mapping[int, LinkedRank]) -> RecordedGroups:
-    """The groups that any rank knows; see `_add_unnamed` for where none does."""
+    """The groups that any rank knows; if no rank knows any, see `_add_unnamed`."""
     out: RecordedGroups = {}
     for linked in ranks.values():
         for name, members in linked.groups.items():
@@ -106,9 +101,9 @@ def merged_groups(ranks: Mapping[int, LinkedRank]) -> RecordedGroups:
 
 
 def _add_unnamed(ranks: Mapping[int, LinkedRank], groups: RecordedGroups) -> None:
-    """Where no file describes groups: those who communicate in one are in it; with none, all are in one."""
+    """Add groups if no file describes any: by the ranks that use each name, or else one of all ranks."""
     if groups:
-        return  # a name that is not among them is a mistake that validation tells
+        return  # a name that is not among them is a mistake that validation reports
     used: dict[str, set[int]] = {}
     for rank, linked in ranks.items():
         for c in list_of(linked):
@@ -154,10 +149,13 @@ def _ddp_groups(linked: LinkedRank) -> None:
 _PER_BYTE = 2.5
 """Most memory linking takes, as a multiple of the uncompressed files."""
 _WORTH_A_PROCESS = 64 << 20
+"""Uncompressed bytes from which starting processes takes less time than they save."""
 _COMPRESSION = 20
+"""How many times smaller gzip makes recordings; an estimate, used only to plan memory."""
 _JOINED = 0.5
+"""Share of the observer's operators that Kineto's file must hold; else they are of different runs."""
 _SAME = 0.9
-"""Share of the observer's operators that a second recording of the same program holds."""
+"""Share of the observer's operators that a second recording must hold to be of the same program."""
 
 
 @dataclass(frozen=True)
@@ -190,9 +188,9 @@ class LinkOptions:
 
 
 class _Parts(NamedTuple):
-    """What one rank is linked from."""
+    """The files, card and captures that one rank is linked from."""
 
-    pair: Pair
+    pair: RecordingPair
     card: RankCard
     captures: list[Capture]
 
@@ -201,15 +199,15 @@ def link(
     inputs: Iterable[str | Path], options: LinkOptions | None = None
 ) -> tuple[Run, LinkReport]:
     """Link all ranks found in files and directories; see `LinkOptions`."""
-    return link_found(find_pairs([Path(p) for p in inputs]), options)
+    return link_files(find_pairs([Path(p) for p in inputs]), options)
 
 
-def link_found(found: Found, options: LinkOptions | None = None) -> tuple[Run, LinkReport]:
+def link_files(files: RankFiles, options: LinkOptions | None = None) -> tuple[Run, LinkReport]:
     """Link ranks whose files are known."""
-    chosen = options or LinkOptions()
-    _take_times(found, chosen)
-    ranks = _link_all(found.pairs, chosen)
-    _note_unused(found, ranks)
+    link_options = options or LinkOptions()
+    _take_times(files, link_options)
+    ranks = _link_all(files.pairs, link_options)
+    _note_unused(files, ranks)
     groups = merged_groups(ranks)
     inferred = resolve_groups(ranks, groups)
     groups = numbered_groups(ranks, groups)
@@ -218,7 +216,7 @@ def link_found(found: Found, options: LinkOptions | None = None) -> tuple[Run, L
     report = LinkReport(
         ranks=[_finished(ranks[r], clock, inferred) for r in sorted(ranks)],
         groups={name: list(members) for name, members in groups.items()},
-        ignored_files=found.ignored,
+        ignored_files=files.ignored,
         clock={"rule": clock.rule, "matched": clock.matched, "residual_skew_ns": clock.skew_ns},
         overhead=run.card.settings.get("undilate", {}),
         recording=recorded_step_of(run.card),
@@ -226,30 +224,30 @@ def link_found(found: Found, options: LinkOptions | None = None) -> tuple[Run, L
     return run, report
 
 
-def _take_times(found: Found, options: LinkOptions) -> None:
+def _take_times(files: RankFiles, options: LinkOptions) -> None:
     """Settle where each rank's times come from: the files given, else what lies beside its pair."""
-    given = _times_by_rank(options.times, found.pairs)
+    by_rank = _times_by_rank(options.times, files.pairs)
     for path in options.times:
-        found.ignored.pop(str(path), None)
-    for i, pair in enumerate(found.pairs):
-        times = given.get(pair.rank, None if options.as_recorded else pair.times)
+        files.ignored.pop(str(path), None)
+    for i, pair in enumerate(files.pairs):
+        times = by_rank.get(pair.rank, None if options.as_recorded else pair.times)
         if pair.times is not None and pair.times != times and pair.times not in options.times:
             why = "--as-recorded keeps the times of the pair" if options.as_recorded else "--times"
-            found.ignored[str(pair.times)] = f"a second recording, not needed: {why}"
-        found.pairs[i] = replace(pair, times=times)
+            files.ignored[str(pair.times)] = f"a second recording, not needed: {why}"
+        files.pairs[i] = replace(pair, times=times)
 
 
-def _note_unused(found: Found, ranks: Mapping[int, LinkedRank]) -> None:
-    """Cards that were read are not left out; second recordings of something else are."""
-    for pair in found.pairs:
+def _note_unused(files: RankFiles, ranks: Mapping[int, LinkedRank]) -> None:
+    """Update the ignored files: not cards that were read, but second recordings that did not fit."""
+    for pair in files.pairs:
         card = ranks[pair.rank].card
         if card.fields:
-            found.ignored.pop(str(card.path), None)
+            files.ignored.pop(str(card.path), None)
         if pair.times is not None and str(pair.times) not in ranks[pair.rank].report.files:
-            found.ignored[str(pair.times)] = "its operators are not those of the observer's file"
+            files.ignored[str(pair.times)] = "its operators are not those of the observer's file"
 
 
-def _times_by_rank(times: Sequence[Path], pairs: list[Pair]) -> dict[int, Path]:
+def _times_by_rank(times: Sequence[Path], pairs: list[RecordingPair]) -> dict[int, Path]:
     """Which times file is whose: by the rank inside, by process, else by order."""
     if not times:
         return {}
@@ -257,40 +255,40 @@ def _times_by_rank(times: Sequence[Path], pairs: list[Pair]) -> dict[int, Path]:
         raise ConfigError(f"{len(times)} times files for {len(pairs)} ranks; give one per rank")
     if len(pairs) == 1:
         return {pairs[0].rank: times[0]}
-    told = {s.rank: s.path for p in times if (s := identify(p)) is not None and s.rank >= 0}
-    if set(told) == {p.rank for p in pairs}:
-        return told
+    by_rank = {s.rank: s.path for p in times if (s := identify(p)) is not None and s.rank >= 0}
+    if set(by_rank) == {p.rank for p in pairs}:
+        return by_rank
     return {pair.rank: path for pair, path in zip(pairs, times, strict=True)}
 
 
-def _cost(options: LinkOptions, known: Overhead | None) -> Overhead | None:
+def _cost(options: LinkOptions, of_card: Overhead | None) -> Overhead | None:
     """What recording cost this rank: as given, as its card says, or by the default model."""
     if options.as_recorded:
         return None
     if options.overhead is not None:
         return options.overhead
-    return known or Overhead()
+    return of_card or Overhead()
 
 
-def _link_all(pairs: list[Pair], options: LinkOptions) -> dict[int, LinkedRank]:
-    """In this process, or on workers where that is asked for or worth it."""
+def _link_all(pairs: list[RecordingPair], options: LinkOptions) -> dict[int, LinkedRank]:
+    """Link all ranks, in this process or on workers if that is asked for or worth it."""
     sizes = [_size(p) for p in pairs]
     workers = workers_for(sizes, options)
-    spool = None if workers is None else Spool(options.spool)
+    spool = None if workers is None else TraceSpool(options.spool)
     captures = _captures(pairs)
     parts = [
         _Parts(pair, card, [c for path in pair.captures for c in captures[path]])
         for pair, card in zip(pairs, cards_of(pairs), strict=True)
     ]
-    done = spread(partial(_link_one, options=options, spool=spool), parts, workers)
-    ranks = {p.rank: linked for p, linked in zip(pairs, done, strict=True)}
+    linked_ranks = spread(partial(_link_one, options=options, spool=spool), parts, workers)
+    ranks = {p.rank: linked for p, linked in zip(pairs, linked_ranks, strict=True)}
     if spool is not None:
         for rank, linked in ranks.items():
             linked.body = partial(spool.get, rank)  # and so the folder stays as long as the run
     return ranks
 
 
-def _captures(pairs: list[Pair]) -> dict[Path, list[Capture]]:
+def _captures(pairs: list[RecordingPair]) -> dict[Path, list[Capture]]:
     """Graphs as they were captured, by file; ranks may share one."""
     holder = {path: pair for pair in pairs for path in pair.captures}
     return {
@@ -300,7 +298,7 @@ def _captures(pairs: list[Pair]) -> dict[Path, list[Capture]]:
 
 
 def workers_for(sizes: list[int], options: LinkOptions) -> Workers | None:
-    """As many as memory and cores allow; a cluster has memory of its own."""
+    """Workers for files of these sizes: as many as memory and cores allow; None to link in this process."""
     room = max(1, int(options.memory_bytes / (_PER_BYTE * max(sizes, default=1) + 1)))
     if options.engine not in (None, "local"):
         return Workers(str(options.engine), options.jobs or None)
@@ -309,7 +307,7 @@ def workers_for(sizes: list[int], options: LinkOptions) -> Workers | None:
     return Workers("local", jobs) if worth_it or options.engine else None
 
 
-def _size(pair: Pair) -> int:
+def _size(pair: RecordingPair) -> int:
     """Uncompressed bytes, or a guess where the files are compressed."""
     paths = [*pair.paths, *([pair.times] if pair.times else [])]
     return sum(
@@ -317,7 +315,7 @@ def _size(pair: Pair) -> int:
     )
 
 
-def _link_one(parts: _Parts, options: LinkOptions, spool: Spool | None) -> LinkedRank:
+def _link_one(parts: _Parts, options: LinkOptions, spool: TraceSpool | None) -> LinkedRank:
     linked, facts, files = _read_and_link(parts, options)
     pair = parts.pair
     line = linked.line
@@ -330,28 +328,28 @@ def _link_one(parts: _Parts, options: LinkOptions, spool: Spool | None) -> Linke
     if spool is not None:
         spool.put(pair.rank, trace)
     return LinkedRank(
-        trace if spool is None else partial(spool.get, pair.rank),
-        report_rank(linked, files),
-        Recorded(
+        body=trace if spool is None else partial(spool.get, pair.rank),
+        report=report_rank(linked, files),
+        recorded=RankCollectives(
             linked.collectives, line.start[rows].tolist(), line.end[rows].tolist(), _host(linked)
         ),
-        groups_of(linked.observer, kineto, 0),
-        epoch,
-        kineto.base_ns if kineto is not None else 0,
-        facts,
-        parts.card,
+        groups=groups_of(linked.observer, kineto, 0),
+        epoch=epoch,
+        base_ns=kineto.base_ns if kineto is not None else 0,
+        facts=facts,
+        card=parts.card,
     )
 
 
-def _read_and_link(found: _Parts, options: LinkOptions) -> tuple[Rank, RankRecording, list[str]]:
+def _read_and_link(sources: _Parts, options: LinkOptions) -> tuple[Rank, RankRecording, list[str]]:
     """One rank, with recording's cost scaled to the un-recorded step where one was timed."""
-    pair, known = found.pair, overhead_of(found.card)
+    pair, of_card = sources.pair, overhead_of(sources.card)
     observer, kineto, joined = _read_pair(pair, required=bool(options.times))
-    cost = _cost(options, known)
+    cost = _cost(options, of_card)
     if cost is not None and not _applies(cost, options, pair, kineto):
         cost = None
 
-    parts = rank_parts(pair.rank, observer, kineto, joined, found.captures)
+    parts = rank_parts(pair.rank, observer, kineto, joined, sources.captures)
     cost = cost and parts.cost(cost)
 
     def linked_with(factor: float) -> Rank:
@@ -365,7 +363,7 @@ def _read_and_link(found: _Parts, options: LinkOptions) -> tuple[Rank, RankRecor
         linked = replace(linked_with(factor), overhead_factor=factor)
     linked = parts.with_graphs(linked)
     second = [] if joined is None or pair.times is None else [str(pair.times)]
-    facts = RankRecording(cost, known.step_ns if known else 0, bool(second))
+    facts = RankRecording(cost, of_card.step_ns if of_card else 0, bool(second))
     guessed = cost is not None and not cost.step_ns and options.overhead is None
     if guessed and len(linked.device.rows):
         least, most = (steady_period(linked_with(f)) for f in cost_spread(parts.observed)[::-1])
@@ -373,8 +371,10 @@ def _read_and_link(found: _Parts, options: LinkOptions) -> tuple[Rank, RankRecor
     return linked, facts, [*map(str, pair.paths), *second]
 
 
-def _applies(cost: Overhead, options: LinkOptions, pair: Pair, kineto: Kineto | None) -> bool:
-    """The default model is of Kineto on hosts that launch work on a device; others need figures."""
+def _applies(
+    cost: Overhead, options: LinkOptions, pair: RecordingPair, kineto: Kineto | None
+) -> bool:
+    """Whether a cost can be taken out: the default model holds only for Kineto with a device."""
     if kineto is None:
         return False
     if cost.measured or cost.step_ns or options.undilate or options.overhead is not None:
@@ -382,7 +382,9 @@ def _applies(cost: Overhead, options: LinkOptions, pair: Pair, kineto: Kineto | 
     return pair.events is None and bool(kineto.is_device.any())
 
 
-def _read_pair(pair: Pair, required: bool) -> tuple[Observer | None, Kineto | None, Join | None]:
+def _read_pair(
+    pair: RecordingPair, required: bool
+) -> tuple[Observer | None, Kineto | None, Join | None]:
     """The files' contents, and how they belong together where that is not by their own numbers.
 
     A second recording that is `required` is used as it is; one that was only found beside the
@@ -414,15 +416,15 @@ def _same_program(observer: Observer, joined: Join) -> bool:
     return matched >= _SAME * int(observer.is_operator.sum())
 
 
-def _check_joined(linked: Rank, pair: Pair) -> None:
+def _check_joined(linked: Rank, pair: RecordingPair) -> None:
     if linked.observer is None or linked.kineto is None:
         return
-    given = int(linked.observer.is_operator.sum())
+    operators = int(linked.observer.is_operator.sum())
     matched = sum(linked.joined.rules.values())
     cut = linked.observer.truncated or linked.kineto.truncated
-    if matched < _JOINED * given and not cut:
+    if matched < _JOINED * operators and not cut:
         raise FormatError(
-            f"only {matched:,} of {given:,} operators are in {pair.kineto}: the files are not of "
+            f"only {matched:,} of {operators:,} operators are in {pair.kineto}: the files are not of "
             "the same rank and steps; give both files of one recording",
             path=str(pair.observer),
         )
@@ -433,18 +435,18 @@ def _host(linked: Rank) -> str:
 
 
 def _collector(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
-    """What the collector's card of the first rank says of machine and versions; nothing without one."""
-    said = ranks[min(ranks)].card.of_collector
+    """Machine and versions from the collector's card of the first rank; {} without one."""
+    fields = ranks[min(ranks)].card.of_collector
     names = ("torch", "python", "host", "device", "steps", "settings")
-    found = {k: said[k] for k in names if k in said}
-    return {"collector": found} if found else {}
+    facts = {k: fields[k] for k in names if k in fields}
+    return {"collector": facts} if facts else {}
 
 
 def _run(ranks: Mapping[int, LinkedRank], clock: Clock, groups: RecordedGroups) -> Run:
     begin = {r: x.base_ns + x.epoch + clock.offset[r] for r, x in ranks.items()}
     epoch = min(begin.values())
     shift = {r: at - epoch for r, at in begin.items()}
-    times = _met(ranks, shift)
+    times = _meeting_times(ranks, shift)
     bodies = [_body(ranks[r], r, shift[r], times.get(r)) for r in sorted(ranks)]
     bindings = {r: Binding(i) for i, r in enumerate(sorted(ranks))}
     cost = next((x.facts.cost for x in ranks.values() if x.facts.cost is not None), None)
@@ -460,13 +462,15 @@ def _run(ranks: Mapping[int, LinkedRank], clock: Clock, groups: RecordedGroups) 
     return linked.with_card(facts.put(linked.card))
 
 
-def _met(ranks: Mapping[int, LinkedRank], shift: Mapping[int, int]) -> dict[int, tuple[I64, I64]]:
-    """Corrected times of all ranks together; recorded ones need none, since they were together."""
+def _meeting_times(
+    ranks: Mapping[int, LinkedRank], shift: Mapping[int, int]
+) -> dict[int, tuple[I64, I64]]:
+    """Corrected times of all ranks together; {} if no times were corrected."""
     if len(ranks) < 2 or all(x.facts.cost is None for x in ranks.values()):
         return {}
     bodies = {r: x.body for r, x in ranks.items()}
-    seen = {r: x.recorded for r, x in ranks.items()}
-    return meet(bodies, seen, shift, {r: x.epoch for r, x in ranks.items()})
+    recorded = {r: x.recorded for r, x in ranks.items()}
+    return meet(bodies, recorded, shift, {r: x.epoch for r, x in ranks.items()})
 
 
 def _body(linked: LinkedRank, rank: int, shift: int, times: tuple[I64, I64] | None) -> Body:

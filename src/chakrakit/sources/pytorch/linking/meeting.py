@@ -14,7 +14,7 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.errors import DeadlockError
 from chakrakit.sources.pytorch import names as words
-from chakrakit.sources.pytorch.clocks import Recorded
+from chakrakit.sources.pytorch.clocks import RankCollectives
 from chakrakit.trace.communication import Body
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Trace
 from chakrakit.trace.placement import nested_ends
@@ -34,7 +34,7 @@ class _Call:
 
 def meet(
     bodies: Mapping[int, Body],
-    recorded: Mapping[int, Recorded],
+    recorded: Mapping[int, RankCollectives],
     begin: Mapping[int, int],
     epoch: Mapping[int, int],
 ) -> dict[int, tuple[I64, I64]]:
@@ -43,25 +43,25 @@ def meet(
     `begin` says when the first row of each rank starts on the clock of all, `epoch` when it does on
     the rank's own, which `recorded` counts by.
     """
-    offset, own, parts = 0, [], []
+    offset, own_times, parts = 0, [], []
     first: dict[int, int] = {}
     for rank, body in sorted(bodies.items()):
         trace = _loaded(body)
         first[rank] = offset
-        own.append(trace.own_ns)
+        own_times.append(trace.own_ns)
         parts.append(_shifted(trace.edges, offset))
         offset += len(trace)
     shift = {rank: begin[rank] - epoch[rank] for rank in begin}
     calls = _calls(recorded, first, shift)
     if not calls:
         return {}
-    durations = np.concatenate(own)
+    durations = np.concatenate(own_times)
     release = _releases(parts, offset, first, begin)
-    found = _scheduled(parts, durations, release, calls)
-    if found is None:
+    scheduled = _scheduled(parts, durations, release, calls)
+    if scheduled is None:
         return {}
     return {
-        rank: _nested(_loaded(body), found[0], found[1], first[rank])
+        rank: _nested(_loaded(body), scheduled[0], scheduled[1], first[rank])
         for rank, body in bodies.items()
     }
 
@@ -78,7 +78,7 @@ def _shifted(edges: Edges, by: int) -> Edges:
 def _releases(
     parts: Sequence[Edges], rows: int, first: Mapping[int, int], begin: Mapping[int, int]
 ) -> I64:
-    """Rows that nothing holds back start with their rank."""
+    """Earliest start of each row: when its rank begins."""
     release = np.zeros(rows, np.int64)
     bounds = [*sorted(first.values()), rows]
     for (rank, a), b in zip(sorted(first.items()), bounds[1:], strict=True):
@@ -87,13 +87,13 @@ def _releases(
 
 
 def _calls(
-    recorded: Mapping[int, Recorded], first: Mapping[int, int], shift: Mapping[int, int]
+    recorded: Mapping[int, RankCollectives], first: Mapping[int, int], shift: Mapping[int, int]
 ) -> list[list[_Call]]:
-    """Calls that belong together, of at least two ranks."""
-    found: dict[tuple[object, ...], list[_Call]] = {}
-    for rank, seen in sorted(recorded.items()):
+    """The calls of each collective or message that at least two ranks took part in."""
+    together: dict[tuple[object, ...], list[_Call]] = {}
+    for rank, of_rank in sorted(recorded.items()):
         nth: dict[tuple[object, ...], int] = {}
-        for c, start, end in zip(seen.collectives, seen.start, seen.end, strict=True):
+        for c, start, end in zip(of_rank.collectives, of_rank.start, of_rank.end, strict=True):
             key: tuple[object, ...] = (c.group, c.sequence)
             if c.is_message:
                 ends = (rank, c.peer) if c.kind == words.SEND else (c.peer, rank)
@@ -103,32 +103,32 @@ def _calls(
             sends, receives = c.kind == words.SEND, c.kind == words.RECV
             at, by = first[rank] + c.row, shift[rank]
             call = _Call(at, start + by, end + by, sends, receives)
-            found.setdefault(key, []).append(call)
-    return [calls for calls in found.values() if len(calls) > 1]
+            together.setdefault(key, []).append(call)
+    return [calls for calls in together.values() if len(calls) > 1]
 
 
 def _scheduled(
-    parts: list[Edges], own: I64, release: I64, calls: list[list[_Call]]
+    parts: list[Edges], own_ns: I64, release: I64, calls: list[list[_Call]]
 ) -> tuple[I64, I64] | None:
-    """All rows with each meeting as a row of its own; None where the meetings contradict the order."""
-    rows = len(own)
-    own = own.copy()
+    """Schedule all rows, with one more row per meeting; None if meetings contradict the order of rows."""
+    rows = len(own_ns)
+    own_ns = own_ns.copy()
     come: list[tuple[int, int]] = []
     leave: list[tuple[int, int, int]] = []
     meetings = 0
     for together in calls:
         arrives = [c for c in together if c.sends] or together
-        held = [c for c in together if c.receives] or together
+        waiting = [c for c in together if c.receives] or together
         last = max(c.start for c in together)
-        if any(c.end < last for c in held):
+        if any(c.end < last for c in waiting):
             continue  # clocks too far apart to tell who waited for whom
-        come += [(c.row, rows + meetings) for c in {*arrives, *held}]
-        leave += [(rows + meetings, c.row, c.end - last) for c in held]
-        own[[c.row for c in held]] = 0
+        come += [(c.row, rows + meetings) for c in {*arrives, *waiting}]
+        leave += [(rows + meetings, c.row, c.end - last) for c in waiting]
+        own_ns[[c.row for c in waiting]] = 0
         meetings += 1
     extra = _meeting_edges(come, leave)
     edges = Edges.concat([*parts, extra])
-    durations = np.concatenate([own, np.zeros(meetings, np.int64)])
+    durations = np.concatenate([own_ns, np.zeros(meetings, np.int64)])
     earliest = np.concatenate([release, np.zeros(meetings, np.int64)])
     try:
         timed = schedule(rows + meetings, edges, durations, release=earliest)

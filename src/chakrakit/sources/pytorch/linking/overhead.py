@@ -3,7 +3,7 @@
 The model: every operator, every launch and every other runtime call is slowed by a fixed amount
 while Kineto records, and every operator by another while the observer does. The amounts differ
 between programs and machines, so they are read off the recording (`cost_seen`). A card may have
-figures of its own, which the collector measures on one small operator in a loop: they are used
+other figures, which the collector measures on one small operator in a loop: they are used
 where they come to more. Device time is not touched: kernels take as long when recorded. Where the
 card says how long a step took before anything was recorded, all amounts are scaled to it.
 """
@@ -22,6 +22,7 @@ from chakrakit.sources.pytorch.read import Kind
 _OPERATOR_NS = 1_000
 """What Kineto costs per operator: the least of what eleven cards of collectors on H200s say."""
 _BARE_LAUNCH_NS = 5_000
+"""How long a launch takes on the host without a tracer; fitted together with `_TIMES_SEEN`."""
 _TIMES_SEEN = 5.25
 """What tracing costs the host per launch, as a multiple of what it adds to the recorded call itself.
 
@@ -49,10 +50,13 @@ that were not fitted, 3 of 20 lie outside without the observer (0.34 to 0.50), a
 _MOST = 0.85
 """No stretch of host time is ever shortened by more than this share of it."""
 _MOST_FACTOR = 4.0
+"""The largest factor that `fit` tries on an estimate; a step that needs more has another cause."""
 _CLOSE = 0.01
+"""Share of the step that `fit` may miss; two runs of one program differ by more, see `_REPEATS`."""
 _REPEATS = 0.03
 """Steps of one program, and so their kernels, differ this much between two runs of it."""
 _HALVINGS = 8
+"""Leaves 1/256 of the range of factors; each halving schedules the rank once."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +74,11 @@ class Overhead:
     kernel repeated cost 950 ns per node there.
     """
     step_ns: int = 0
-    """A step before anything was recorded; 0 where nobody timed it."""
+    """Duration of a step before anything was recorded; 0 if none was timed."""
     measured: bool = False
 
     def total_ns(self, operators: int, launches: int, calls: int, observed: bool) -> int:
-        """What it comes to for so many of each; `calls` are those that launch nothing."""
+        """The total for these numbers of each; `calls` are those that launch nothing."""
         per_operator = self.operator_ns + self.observer_ns * observed
         return per_operator * operators + self.launch_ns * launches + self.call_ns * calls
 
@@ -114,9 +118,9 @@ class Overhead:
 
         Returns what was taken from each row: the graph's first kernels came that much later too.
         """
-        taken = np.minimum(self.graph_node_ns * nodes, (host.own * _MOST).astype(np.int64))
-        host.own -= taken
-        return taken
+        removed = np.minimum(self.graph_node_ns * nodes, (host.own_ns * _MOST).astype(np.int64))
+        host.own_ns -= removed
+        return removed
 
 
 def cost_spread(observed: bool) -> tuple[float, float]:
@@ -146,7 +150,7 @@ def cost_seen(launches: I64, operators: int, values: int) -> Overhead:
     )
 
 
-def fit(period: Callable[[float], float], wanted: float, now: float) -> float:
+def fit(period: Callable[[float], float], target: float, now: float) -> float:
     """The factor next to 1 under which `period`, which falls as it grows, comes closest to `wanted`.
 
     `now` is the period under 1.
@@ -156,18 +160,18 @@ def fit(period: Callable[[float], float], wanted: float, now: float) -> float:
     does that of a step which is as wanted already, but for what two runs differ by.
     """
     near = 1.0
-    if abs(now - wanted) <= _REPEATS * wanted:
+    if abs(now - target) <= _REPEATS * target:
         return near
-    far = _MOST_FACTOR if now > wanted else 0.0
+    far = _MOST_FACTOR if now > target else 0.0
     end = period(far)
-    reachable = max(wanted, end) if now > wanted else min(wanted, end)
+    reachable = max(target, end) if now > target else min(target, end)
     for _ in range(_HALVINGS):
-        if abs(now - reachable) <= _CLOSE * wanted:
+        if abs(now - reachable) <= _CLOSE * target:
             break
         middle = (near + far) / 2
-        found = period(middle)
-        if (found > reachable) == (now > reachable):
-            near, now = middle, found
+        halfway = period(middle)
+        if (halfway > reachable) == (now > reachable):
+            near, now = middle, halfway
         else:
             far = middle
     return near
@@ -177,10 +181,10 @@ def _shorten(host: HostModel, lags: Mask, owns: Mask, budget: int) -> float:
     """Scale these lags and own times so that `budget` ns go away in all."""
     lag_rows = np.flatnonzero(lags & (host.before >= 0) & (host.lag > 0))
     own_rows = np.flatnonzero(owns & host.line.is_host & host.line.is_leaf())
-    total = float(host.lag[lag_rows].sum() + host.own[own_rows].sum())
+    total = float(host.lag[lag_rows].sum() + host.own_ns[own_rows].sum())
     if total <= 0 or budget <= 0:
         return 0.0
     share = min(budget / total, _MOST)
     host.lag[lag_rows] -= (host.lag[lag_rows] * share).astype(np.int64)
-    host.own[own_rows] -= (host.own[own_rows] * share).astype(np.int64)
+    host.own_ns[own_rows] -= (host.own_ns[own_rows] * share).astype(np.int64)
     return total * share

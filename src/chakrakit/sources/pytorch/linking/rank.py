@@ -1,4 +1,4 @@
-"""One rank linked: from its two files to nodes, edges and what can be said about the matching."""
+"""One rank linked: from its two files to rows, edges, times, and counts of what was matched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
 from chakrakit.sources.pytorch.attribution import Attribution, attribute
-from chakrakit.sources.pytorch.calls import Collective, find_collectives
+from chakrakit.sources.pytorch.calls import RecordedCollective, find_collectives
 from chakrakit.sources.pytorch.edges import (
     Candidates,
     DeviceModel,
@@ -30,8 +30,8 @@ from chakrakit.sources.pytorch.edges import (
 )
 from chakrakit.sources.pytorch.graphs import (
     Capture,
+    GraphRecording,
     Graphs,
-    Recorded,
     Replay,
     add_graph_causes,
     find_captures,
@@ -47,9 +47,6 @@ from chakrakit.sources.pytorch.work import work_of_rows
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.timing import Schedule, schedule
 
-# Time in which the device tracer worked for itself, as it says in its own records.
-
-
 _ITS_OWN = frozenset(("Activity Buffer Request", "Buffer Flush", "Instrumentation", "Resource"))
 """Kineto's names for what CUPTI does on behalf of tracing (CUpti_ActivityOverheadKind).
 
@@ -63,9 +60,9 @@ def tracer_time(kineto: Kineto, host: HostModel) -> I64:
     The records name no thread. The tracer works on the thread that makes a call, just before it: the
     next call, on any thread, whose gap before it holds the whole record.
     """
-    taken = np.zeros(len(host.line), np.int64)
-    line, chosen = host.line, kineto.texts.where(_ITS_OWN.__contains__)[kineto.name]
-    records = np.flatnonzero((kineto.kind == Kind.OVERHEAD) & chosen)
+    tracer_ns = np.zeros(len(host.line), np.int64)
+    line, by_tracer = host.line, kineto.texts.where(_ITS_OWN.__contains__)[kineto.name]
+    records = np.flatnonzero((kineto.kind == Kind.OVERHEAD) & by_tracer)
     calls = np.flatnonzero((line.kind == Kind.CALL) & (host.before >= 0) & (host.recorded_lag > 0))
     calls = calls[np.argsort(line.start[calls], kind="stable")]
     begin = line.start[calls] - host.recorded_lag[calls]
@@ -74,33 +71,31 @@ def tracer_time(kineto: Kineto, host: HostModel) -> I64:
         later = int(np.searchsorted(line.start[calls], end))
         holds = np.flatnonzero(begin[later:] <= start)
         if len(holds):
-            taken[calls[later + holds[0]]] += end - start
-    return np.minimum(taken, np.maximum(host.recorded_lag, 0))
-
-
-# The one set of times of a rank that everything uses: as recorded, or as the program alone would take.
-#
-# Both are consistent in themselves. A host row's own time holds neither what runs inside it nor any
-# waiting, and a host row ends after everything that ran inside it.
+            tracer_ns[calls[later + holds[0]]] += end - start
+    return np.minimum(tracer_ns, np.maximum(host.recorded_lag, 0))
 
 
 @dataclass(frozen=True)
 class ProgramTimes:
-    """Start, end and own time of every row, in ns on the rank's clock."""
+    """Start, end and own time of every row, in ns on the rank's clock: recorded, or without recording's cost.
+
+    A host row's own time holds neither what runs inside it nor any waiting, and a host row ends after
+    everything that ran inside it.
+    """
 
     start: I64
     end: I64
-    own: I64
+    own_ns: I64
 
 
-def recorded_times(host: HostModel, own: I64, whole: Mask) -> ProgramTimes:
-    """What was recorded; `whole` marks rows that take their full time whatever runs inside them."""
+def recorded_times(host: HostModel, own_ns: I64, whole: Mask) -> ProgramTimes:
+    """The recorded times; rows in `whole` keep their full time whatever runs inside them."""
     line = host.line
-    return ProgramTimes(line.start, line.end, _own(host, line.start, line.end, own, whole))
+    return ProgramTimes(line.start, line.end, _own_times(host, line.start, line.end, own_ns, whole))
 
 
 def corrected_times(
-    host: HostModel, edges: Edges, own: I64, whole: Mask, polls: Mask
+    host: HostModel, edges: Edges, own_ns: I64, whole: Mask, polls: Mask
 ) -> tuple[ProgramTimes, Edges]:
     """Every row as early as the constraints allow, once recording's cost is out of them.
 
@@ -110,7 +105,7 @@ def corrected_times(
     lags of their edges.
     """
     line = host.line
-    bare = own.copy()
+    bare = own_ns.copy()
     callers = _Callers(host)
     bare[callers.rows[~whole[callers.rows]]] = 0
     timed = schedule(len(line), edges, bare)
@@ -120,7 +115,7 @@ def corrected_times(
     epoch = int(line.start.min()) if len(line) else 0
     start, end = timed.start + epoch, timed.end + epoch
     _place_ends(callers, start, end, whole)
-    return ProgramTimes(start, end, _own(host, start, end, own, whole)), edges
+    return ProgramTimes(start, end, _own_times(host, start, end, own_ns, whole)), edges
 
 
 def _moved_along(host: HostModel, edges: Edges, timed: Schedule, polls: Mask) -> Edges:
@@ -169,7 +164,7 @@ class _Callers:
 
 
 def _place_ends(callers: _Callers, start: I64, end: I64, whole: Mask) -> None:
-    """Move each caller's end as the gap moved in which it lies: first waiting, then the host's work."""
+    """Move each caller's end with the gap it lies in: first waiting, then the host's work."""
     host, line = callers.host, callers.host.line
     rows, last, after = callers.rows, callers.last, callers.next
     follows = after >= 0
@@ -184,8 +179,8 @@ def _place_ends(callers: _Callers, start: I64, end: I64, whole: Mask) -> None:
         _share(waited, gap - work) * (new_gap - new_work) + _share(past - waited, work) * new_work
     )
     placed = end[last] + moved.astype(np.int64)
-    chosen = ~whole[rows]
-    end[rows[chosen]] = np.maximum(placed, end[rows])[chosen]
+    movable = ~whole[rows]
+    end[rows[movable]] = np.maximum(placed, end[rows])[movable]
     # Inner rows are later in the order of starts, so that going backwards each is done before its caller.
     for row in callers.inside[::-1].tolist():
         outer = line.parent[row]
@@ -196,7 +191,7 @@ def _share(part: I64, whole: I64) -> F64:
     return np.minimum(part / np.maximum(whole, 1), 1.0)
 
 
-def _own(host: HostModel, start: I64, end: I64, own: I64, whole: Mask) -> I64:
+def _own_times(host: HostModel, start: I64, end: I64, own_ns: I64, whole: Mask) -> I64:
     """Own times of all rows; callers' from the times, without what ran inside and without waiting."""
     line = host.line
     callers = _Callers(host)
@@ -204,45 +199,46 @@ def _own(host: HostModel, start: I64, end: I64, own: I64, whole: Mask) -> I64:
     outer = line.parent[inner]
     spent = np.zeros(len(line), np.int64)
     np.add.at(spent, outer, np.minimum(end[inner], end[outer]) - start[inner])
-    out = own.copy()
+    out = own_ns.copy()
     rows = callers.rows[~whole[callers.rows]]
-    out[rows] = np.minimum(end[rows] - start[rows] - spent[rows], own[rows])
+    out[rows] = np.minimum(end[rows] - start[rows] - spent[rows], own_ns[rows])
     _take_out_waiting(host, start, end, out, whole)
     out[rows] = np.maximum(out[rows], 0)
     return out
 
 
-def _take_out_waiting(host: HostModel, start: I64, end: I64, own: I64, whole: Mask) -> None:
-    """Gaps before rows that their thread did not need itself: taken from the callers they lie in."""
+def _take_out_waiting(host: HostModel, start: I64, end: I64, own_ns: I64, whole: Mask) -> None:
+    """Subtract gaps in which a thread only waited from the own times of the callers they lie in."""
     line = host.line
     rows = host.rows[host.before[host.rows] >= 0]
     before = host.before[rows]
     base = np.where(host.is_call[rows], start[before], end[before])
     waited = start[rows] - base - np.maximum(host.lag[rows], 0)
     for i in np.flatnonzero(waited > 0).tolist():
-        row, here = int(rows[i]), int(base[i])
-        until = here + int(waited[i])
+        row, since = int(rows[i]), int(base[i])
+        until = since + int(waited[i])
         inner = -1 if host.is_call[row] else int(before[i])
         while inner >= 0 and (outer := int(line.parent[inner])) != int(line.parent[row]):
             if outer < 0:
                 break
             stop = min(int(end[outer]), until)
-            own[outer] -= max(stop - here, 0) * (not whole[outer])
-            here, inner = max(here, stop), outer
+            own_ns[outer] -= max(stop - since, 0) * (not whole[outer])
+            since, inner = max(since, stop), outer
         caller = int(line.parent[row])
         if caller >= 0 and not whole[caller]:
-            own[caller] -= max(until - here, 0)
+            own_ns[caller] -= max(until - since, 0)
 
 
 _DEEPEST = 64
+"""Levels of nesting that are searched for rows inside communication; deeper ones count as outside."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Rank:
     """Everything known about one rank, rows in order of start.
 
     `line` is what was recorded; `times` are the rank's times, with what recording cost taken out
-    where that was asked for. `own` is the time a scheduler gives a row: for host rows without what
+    where that was asked for. `own_ns` is the time a scheduler gives a row: for host rows without what
     runs inside them and without waiting, for device rows what was measured.
     """
 
@@ -252,7 +248,7 @@ class Rank:
     joined: Join
     line: Timeline
     names: RowNames
-    collectives: list[Collective]
+    collectives: list[RecordedCollective]
     attribution: Attribution
     device: DeviceModel
     edges: Edges
@@ -265,16 +261,16 @@ class Rank:
     graphs: Graphs = field(default_factory=Graphs)
 
     @property
-    def own(self) -> I64:
+    def own_ns(self) -> I64:
         """What a scheduler gives each row."""
-        return self.times.own
+        return self.times.own_ns
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RankParts:
-    """A rank matched and its causes found, before anything is said about what recording cost.
+    """A rank with its files matched and its causes found, before recording's cost is taken out.
 
-    All that does not depend on that cost is here, so that several amounts can be tried on one rank.
+    It holds everything that does not depend on that cost, so that several amounts can be tried.
     """
 
     rank: int
@@ -287,13 +283,13 @@ class RankParts:
     names: RowNames
     host: HostModel
     device: DeviceModel
-    collectives: list[Collective]
+    collectives: list[RecordedCollective]
     is_communication: Mask
     """Rows that are communication."""
     waits: Waits
     replays: list[Replay]
     started: Edges
-    """What rows start after, as recorded."""
+    """Edges to the starts of rows, as recorded."""
     fixed: list[Edges]
     """Edges that no cost of recording changes."""
     counts: Counter[str]
@@ -315,11 +311,11 @@ class RankParts:
         single[[r.call for r in self.replays]] = False
         values = self.observer.values if self.observed and self.observer is not None else 0
         counts = int(operators.sum()), int(launches.sum()), int((calls & ~launches).sum())
-        seen = cost_seen(self.line.duration[single], counts[0], values)
-        both = [c.total_ns(*counts, self.observed) for c in (card, seen)]
+        estimate = cost_seen(self.line.duration[single], counts[0], values)
+        both = [c.total_ns(*counts, self.observed) for c in (card, estimate)]
         if both[0] >= both[1] or (both[0] and not launches.any()):
             return card
-        return replace(seen, step_ns=card.step_ns, graph_node_ns=card.graph_node_ns)
+        return replace(estimate, step_ns=card.step_ns, graph_node_ns=card.graph_node_ns)
 
     @cached_property
     def attribution(self) -> Attribution:
@@ -334,37 +330,37 @@ class RankParts:
         undilated = _undilate(overhead, host, self.device, self.observed, is_communication)
         started = _earlier(self.started, waited)
         sound = make_sound(line, Edges.concat([started, host.edges().edges(), *self.fixed]))
-        own = np.where(line.is_host, host.own, line.duration)
+        own_ns = np.where(line.is_host, host.own_ns, line.duration)
         # Communication takes its whole time, whatever copies its back end records inside it.
-        own[is_communication] = line.duration[is_communication]
+        own_ns[is_communication] = line.duration[is_communication]
         edges = sound.edges
         if overhead is None:
-            times = recorded_times(host, own, is_communication)
+            times = recorded_times(host, own_ns, is_communication)
         else:
-            times, edges = corrected_times(host, edges, own, is_communication, _polls(line))
+            times, edges = corrected_times(host, edges, own_ns, is_communication, _polls(line))
         return Rank(
-            self.rank,
-            self.observer,
-            self.kineto,
-            self.pairs,
-            line,
-            self.names,
-            self.collectives,
-            self.attribution,
-            self.device,
-            edges,
-            times,
-            sound,
-            self.waits,
-            self.counts.copy(),
-            undilated + float(waited.sum() + by_tracer) / 1e6,
+            rank=self.rank,
+            observer=self.observer,
+            kineto=self.kineto,
+            joined=self.pairs,
+            line=line,
+            names=self.names,
+            collectives=self.collectives,
+            attribution=self.attribution,
+            device=self.device,
+            edges=edges,
+            times=times,
+            sound=sound,
+            waits=self.waits,
+            counts=self.counts.copy(),
+            undilated_ms=undilated + float(waited.sum() + by_tracer) / 1e6,
         )
 
     def with_graphs(self, linked: Rank) -> Rank:
         """The rank with the rows of replayed graphs named."""
         if self.replays:
-            known = [*self.captures, *captures_of(linked)]
-            linked.graphs = name_rows(self.line, self.names, self.replays, known)
+            captures = [*self.captures, *captures_of(linked)]
+            linked.graphs = name_rows(self.line, self.names, self.replays, captures)
         return linked
 
 
@@ -387,7 +383,7 @@ def rank_parts(
     joined: Join | None = None,
     captures: Sequence[Capture] = (),
 ) -> RankParts:
-    """What one rank's files say. `joined` overrides how they are paired.
+    """Match one rank's files and find its causes. `joined` overrides how the files are paired.
 
     `captures` name the rows of replayed graphs, beside those that were captured in the recording.
     """
@@ -396,36 +392,36 @@ def rank_parts(
     names = RowNames(line, observer, kineto)
     host = HostModel(line)
     device = device_model(line, kineto) if kineto is not None else _no_device()
-    found = find_collectives(line, names, observer, kineto)
+    collectives = find_collectives(line, names, observer, kineto)
     is_communication = np.zeros(len(line), np.bool_)
-    is_communication[[c.row for c in found]] = True
+    is_communication[[c.row for c in collectives]] = True
     causes, counts = start_causes(line, device), Counter[str]()
     waits, replays = Waits(), list[Replay]()
     if kineto is not None:
         waits, replays = _device_causes(line, names, kineto, device, host, causes, counts)
-    counts["communication_waits"] = add_asynchronous(line, names, kineto, found, host, causes)
+    counts["communication_waits"] = add_asynchronous(line, names, kineto, collectives, host, causes)
     host.recorded_lag = host.lag.copy()
     started, refuted = causes.decide()
     fixed, wrong = _fixed_edges(line, names, observer, kineto, is_communication)
     counts["refuted_edges"] = len(refuted) + wrong
     return RankParts(
-        rank,
-        observer,
-        kineto,
-        pairs,
-        joined is not None,
-        line,
-        names,
-        host,
-        device,
-        found,
-        is_communication,
-        waits,
-        replays,
-        started,
-        fixed,
-        counts,
-        captures,
+        rank=rank,
+        observer=observer,
+        kineto=kineto,
+        pairs=pairs,
+        twice=joined is not None,
+        line=line,
+        names=names,
+        host=host,
+        device=device,
+        collectives=collectives,
+        is_communication=is_communication,
+        waits=waits,
+        replays=replays,
+        started=started,
+        fixed=fixed,
+        counts=counts,
+        captures=captures,
     )
 
 
@@ -469,7 +465,9 @@ def captures_of(linked: Rank) -> list[Capture]:
         return []
     work = work_of_rows(linked.line, linked.names, linked.observer, linked.kineto)
     return find_captures(
-        Recorded(linked.line, linked.names, linked.kineto, linked.device, linked.attribution, *work)
+        GraphRecording(
+            linked.line, linked.names, linked.kineto, linked.device, linked.attribution, *work
+        )
     )
 
 
@@ -513,7 +511,7 @@ def _forward_thread(line: Timeline, kineto: Kineto, worker: int) -> int:
 def _graph_overhead(
     overhead: Overhead | None, host: HostModel, replays: list[Replay], names: RowNames
 ) -> I64:
-    """What recording cost each launch of a graph; taken out of the host's time. Measured for CUDA alone."""
+    """Take recording's cost out of launches of graphs; returns it by row. It was measured for CUDA alone."""
     nodes = np.zeros(len(host.line), np.int64)
     for replay in replays:
         if names[replay.call].startswith("cu"):
@@ -554,9 +552,9 @@ def _tracer_time(overhead: Overhead | None, host: HostModel, kineto: Kineto | No
     """Takes out what the tracer says it did for itself; returns the nanoseconds."""
     if overhead is None or kineto is None:
         return 0
-    taken = tracer_time(kineto, host)
-    host.lag -= np.minimum(taken, np.maximum(host.lag, 0))
-    return int(taken.sum())
+    tracer_ns = tracer_time(kineto, host)
+    host.lag -= np.minimum(tracer_ns, np.maximum(host.lag, 0))
+    return int(tracer_ns.sum())
 
 
 def _apart(line: Timeline, is_communication: Mask) -> Mask:
@@ -571,7 +569,7 @@ def _apart(line: Timeline, is_communication: Mask) -> Mask:
 
 
 def _polls(line: Timeline) -> Mask:
-    """Rows of threads on which no operator runs: such as one that asks whether transfers are done."""
+    """Rows of threads on which no operator runs, such as one that polls whether transfers are done."""
     works = np.zeros(len(line.thread_names) + 1, np.bool_)
     works[line.thread[line.is_host & (line.kind != Kind.CALL)]] = True
     return np.asarray(line.is_host & ~works[line.thread])

@@ -1,4 +1,4 @@
-"""What linking found, matched, repaired, inferred and left out: per rank and in total."""
+"""The report of linking: what was matched, repaired, inferred and left out, per rank and in total."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from chakrakit.sources.pytorch.timeline import Timeline
 from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.sets import RecordedStep
 from chakrakit.trace.timing import Intervals, schedule
-
-# How long a step takes, measured and as scheduled.
 
 
 def step_periods(linked: Rank, start: I64, end: I64) -> list[dict[str, Any]]:
@@ -46,7 +44,7 @@ def step_periods(linked: Rank, start: I64, end: I64) -> list[dict[str, Any]]:
 
 def steady_period(linked: Rank) -> int:
     """The last step's period as scheduled, 0 where there is none: the first begins with an idle device."""
-    timed = schedule(len(linked.line), linked.edges, linked.own)
+    timed = schedule(len(linked.line), linked.edges, linked.own_ns)
     steps = step_periods(linked, timed.start, timed.end)
     if not steps:
         return 0
@@ -136,7 +134,7 @@ class LinkReport(Result, msgspec.Struct, kw_only=True):
     recorded_step_ns: int = 0
     corrected_step_ns: int = 0
     unprofiled_step_ns: int = 0
-    """0 where nobody timed the program without recording it."""
+    """0 if the program was not timed without recording it."""
     corrected: str = ""
     """How recording's cost was taken out; empty where it was not."""
     least_step_ns: int = 0
@@ -158,7 +156,7 @@ class LinkReport(Result, msgspec.Struct, kw_only=True):
 def report_rank(linked: Rank, files: list[str]) -> RankReport:
     """Check the rank against itself by scheduling it, and count everything."""
     line = linked.line
-    timed = schedule(len(line), linked.edges, linked.own)
+    timed = schedule(len(line), linked.edges, linked.own_ns)
     inside = np.ones(len(line), np.bool_)
     inside[linked.device.orphans] = False
     device = line.lane >= 0
@@ -224,23 +222,23 @@ def _errors(start: Any, measured: Any, rows: Any) -> dict[str, int]:
 
 def _host_ops(linked: Rank) -> InOut:
     if linked.observer is not None:
-        given = int(linked.observer.is_operator.sum())
-        return InOut(given, len(np.unique(linked.line.operator[linked.line.operator >= 0])))
+        recorded = int(linked.observer.is_operator.sum())
+        return InOut(recorded, len(np.unique(linked.line.operator[linked.line.operator >= 0])))
     assert linked.kineto is not None
     kinds = (Kind.OPERATOR, Kind.ANNOTATION)
-    given = int(np.isin(linked.kineto.kind, kinds).sum())
-    return InOut(given, int((np.isin(linked.line.kind, kinds) & linked.line.is_host).sum()))
+    recorded = int(np.isin(linked.kineto.kind, kinds).sum())
+    return InOut(recorded, int((np.isin(linked.line.kind, kinds) & linked.line.is_host).sum()))
 
 
 def _device(linked: Rank) -> tuple[InOut, InOut]:
     line = linked.line
     rows = line.lane >= 0
-    here = (int(rows.sum()), int(line.duration[rows].sum()))
-    given = (0, 0)
+    in_trace = (int(rows.sum()), int(line.duration[rows].sum()))
+    in_file = (0, 0)
     if linked.kineto is not None:
         events = linked.kineto.is_device
-        given = (int(events.sum()), int(linked.kineto.duration[events].sum()))
-    return InOut(given[0], here[0]), InOut(given[1], here[1])
+        in_file = (int(events.sum()), int(linked.kineto.duration[events].sum()))
+    return InOut(in_file[0], in_trace[0]), InOut(in_file[1], in_trace[1])
 
 
 def _edge_counts(linked: Rank) -> dict[str, int]:
@@ -292,11 +290,11 @@ _NO_NODES = {
     Kind.PYTHON: "python_function",
     Kind.OVERHEAD: "overhead",
 }
-"""Events that are read for what they say about others."""
+"""Kinds of events that become no node but describe other events."""
 
 
 def _left_out(linked: Rank) -> dict[str, int]:
-    """Events of the device tracer's file that are no nodes, by what they are."""
+    """Events of the device tracer's file that are not nodes, counted by what they are."""
     if linked.kineto is None:
         return {}
     out = Counter(linked.kineto.left_out)
@@ -306,14 +304,14 @@ def _left_out(linked: Rank) -> dict[str, int]:
 
 
 def _graphs(linked: Rank) -> dict[str, int]:
-    found = linked.graphs
-    if not found.replays:
+    graphs = linked.graphs
+    if not graphs.replays:
         return {}
     return {
-        "launches": len(found.replays),
-        "kernels": found.kernels,
-        "with_operator": sum(bool(o.name) for o in found.operators.values()),
-        "launches_without_capture": found.unmatched,
+        "launches": len(graphs.replays),
+        "kernels": graphs.kernels,
+        "with_operator": sum(bool(o.name) for o in graphs.operators.values()),
+        "launches_without_capture": graphs.unmatched,
     }
 
 
@@ -322,10 +320,10 @@ def _warnings(linked: Rank) -> list[str]:
         f"dropped {kind} edge {linked.names[a]!r} → {linked.names[b]!r}: it closed a circle"
         for a, b, kind in linked.sound.circular[:10]
     ]
-    seen = linked.observer
-    if seen is not None and not seen.known_schema:
-        out.append(f"schema {seen.schema!r} is newer than what is known here; read by its keys")
-    if seen is not None and seen.truncated:
+    observer = linked.observer
+    if observer is not None and not observer.known_schema:
+        out.append(f"schema {observer.schema!r} is newer than what is known here; read by its keys")
+    if observer is not None and observer.truncated:
         out.append("the observer's file ends early; what it holds is linked")
     if linked.kineto is not None and linked.kineto.truncated:
         out.append("the Kineto file ends early; what it holds is linked")

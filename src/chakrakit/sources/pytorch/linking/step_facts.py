@@ -1,4 +1,4 @@
-"""What linking says of the step: as recorded, as corrected, and as it takes without recording."""
+"""The step's duration as recorded, as corrected and without recording; and the cards these come from."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chakrakit.configuration import read_json
-from chakrakit.sources.pytorch.clocks import Recorded
+from chakrakit.sources.pytorch.clocks import RankCollectives
 from chakrakit.sources.pytorch.groups import Groups as RecordedGroups
 from chakrakit.sources.pytorch.linking.overhead import Overhead
 from chakrakit.sources.pytorch.linking.report import RankReport
-from chakrakit.sources.pytorch.read import Pair
+from chakrakit.sources.pytorch.read import RecordingPair
 from chakrakit.trace.communication import Body
 from chakrakit.trace.model import Trace
 from chakrakit.trace.placement import is_communication, marked_steps, on_device, slowest
@@ -58,8 +58,8 @@ def recording(
 def steps_of(trace: Trace) -> dict[int, int]:
     """Periods of a linked rank's steps, from the times in its nodes; none where it marks none."""
     works = on_device(trace) | is_communication(trace)
-    found = marked_steps(trace, trace.start_ns, trace.end_ns, works)
-    return {s.number: s.period for s in found}
+    steps = marked_steps(trace, trace.start_ns, trace.end_ns, works)
+    return {s.number: s.period for s in steps}
 
 
 def _periods(report: RankReport, keys: tuple[str, str]) -> dict[int, int]:
@@ -76,9 +76,7 @@ def _how(facts: list[RankRecording]) -> str:
     return f"by {second}{source}{timed}"
 
 
-# The card beside a rank's files: what recording costs there, and how long a step takes without it.
-
-
+# The card beside a rank's files: what recording costs, and how long a step takes without it.
 _AMOUNTS = ("operator_ns", "launch_ns", "call_ns", "observer_ns", "graph_node_ns")
 _BARE_MS = "step_ms_back_to_back"
 """What some cards call a step timed without recording, in ms, no synchronisation between steps."""
@@ -93,12 +91,12 @@ class RankCard(NamedTuple):
 
     @property
     def of_collector(self) -> dict[str, Any]:
-        """What the collector wrote of this rank; nothing where the card is of all ranks, or another's."""
-        own = self.path is not None and self.path.name == f"card_{self.rank}.json"
-        return self.fields if own else {}
+        """The fields of this rank's card if the collector wrote it; {} for any other card."""
+        of_this_rank = self.path is not None and self.path.name == f"card_{self.rank}.json"
+        return self.fields if of_this_rank else {}
 
 
-def cards_of(pairs: Sequence[Pair]) -> list[RankCard]:
+def cards_of(pairs: Sequence[RecordingPair]) -> list[RankCard]:
     """The card of each rank; one that ranks share is read once."""
     paths = [_card_path(pair) for pair in pairs]
     fields = {path: _fields(path) for path in dict.fromkeys(paths)}
@@ -109,7 +107,7 @@ def _fields(path: Path | None) -> dict[str, Any]:
     return {} if path is None else read_json(path, dict[str, Any], "a card beside a recording")
 
 
-def _card_path(pair: Pair) -> Path | None:
+def _card_path(pair: RecordingPair) -> Path | None:
     """The card of a rank: its own, or that of its folder."""
     folder = pair.paths[0].parent
     for name in (f"card_{pair.rank}.json", "card.json"):
@@ -120,11 +118,11 @@ def _card_path(pair: Pair) -> Path | None:
 
 
 def overhead_of(card: RankCard) -> Overhead | None:
-    """What the rank's card says of recording; None where it says nothing of it."""
-    said = card.fields.get("overhead")
-    said = said if isinstance(said, dict) else {}
-    amounts = {k: _whole(said[k]) for k in _AMOUNTS if k in said}
-    step = _whole(said.get("step_ns")) or _whole(_number(card.fields.get(_BARE_MS)) * 1e6)
+    """Recording's cost from the rank's card; None if the card does not give it."""
+    fields = card.fields.get("overhead")
+    fields = fields if isinstance(fields, dict) else {}
+    amounts = {k: _whole(fields[k]) for k in _AMOUNTS if k in fields}
+    step = _whole(fields.get("step_ns")) or _whole(_number(card.fields.get(_BARE_MS)) * 1e6)
     if not amounts and not step:
         return None
     return Overhead(**amounts, step_ns=step, measured=bool(amounts))
@@ -139,16 +137,13 @@ def _whole(value: object) -> int:
     return round(_number(value))
 
 
-# What is known of one linked rank while the ranks are put together.
-
-
-@dataclass
+@dataclass(kw_only=True)
 class LinkedRank:
-    """What is known of one rank; from a worker, the trace stays on disk until it is asked for."""
+    """One rank while all ranks are put together; a worker's trace stays on disk until it is used."""
 
     body: Body
     report: RankReport
-    recorded: Recorded
+    recorded: RankCollectives
     groups: RecordedGroups
     epoch: int
     base_ns: int
@@ -158,6 +153,6 @@ class LinkedRank:
 
 def list_of(linked: LinkedRank) -> list[Any]:
     """A rank's collectives, to be changed in place."""
-    found = linked.recorded.collectives
-    assert isinstance(found, list)
-    return found
+    collectives = linked.recorded.collectives
+    assert isinstance(collectives, list)
+    return collectives

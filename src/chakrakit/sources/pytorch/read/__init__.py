@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from chakrakit.sources.pytorch.read.files import (
-    Found,
-    Pair,
+    RankFiles,
+    RecordingPair,
     Source,
     find_pairs,
     identify,
@@ -24,20 +24,20 @@ from chakrakit.sources.pytorch.read.kineto import (
     read_kineto,
 )
 from chakrakit.sources.pytorch.read.observer import Extras, Observer, read_observer
-from chakrakit.sources.pytorch.read.texts import Texts, Whole, whole
+from chakrakit.sources.pytorch.read.texts import TextPool, Whole, whole
 
 __all__ = [
     "NUMBERS",
     "TEXTS",
     "Extras",
     "Flows",
-    "Found",
     "Kind",
     "Kineto",
     "Observer",
-    "Pair",
+    "RankFiles",
+    "RecordingPair",
     "Source",
-    "Texts",
+    "TextPool",
     "Whole",
     "check_times",
     "find_pairs",

@@ -1,4 +1,4 @@
-"""Finding what to link: which files there are, what each is, and which belong together."""
+"""Finds PyTorch's files: what each is, and which belong to the same rank."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from chakrakit.sources.pytorch.read.texts import whole
 from chakrakit.trace.files import GZIP, unpacked
 
 _HEAD = 1 << 16
+"""Bytes read to tell what a file is: 64 KiB hold the fields before the events and the first of these."""
 _OBSERVER, _KINETO = "observer", "kineto"
 _LARGEST = 1 << 31
-"""Processes and ranks are below this; a file that says more says nothing."""
+"""Processes and ranks are below this, as in 32-bit numbers; larger ones are ignored."""
 
 _CARD = re.compile(r"card_\d+\.json")
 """What a collector writes beside the files of a rank; the linker reads it with them."""
@@ -25,7 +26,7 @@ _CARD = re.compile(r"card_\d+\.json")
 
 @dataclass(frozen=True)
 class Source:
-    """One file as its first bytes show it; -1 for numbers they do not tell."""
+    """One file as its first bytes show it; -1 for numbers they do not hold."""
 
     path: Path
     kind: str
@@ -36,7 +37,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Pair:
+class RecordingPair:
     """Files of one rank; either may be missing."""
 
     rank: int
@@ -49,11 +50,11 @@ class Pair:
     times: Path | None = None
     """A second recording of the same program by Kineto alone, which slows the host less."""
     contents: Mapping[Path, bytes] = field(default_factory=dict)
-    """Files that had to be read to tell what they are."""
+    """Contents of files that had to be read to tell what they are."""
 
     @property
     def paths(self) -> list[Path]:
-        """Those of the first recording that are there."""
+        """The observer's and Kineto's files, without missing ones."""
         return [p for p in (self.observer, self.kineto) if p is not None]
 
     def content(self, path: Path) -> bytes:
@@ -62,10 +63,10 @@ class Pair:
 
 
 @dataclass
-class Found:
-    """All pairs, and the files that were passed over with the reason why."""
+class RankFiles:
+    """The files of all ranks, and those that were passed over with the reason why."""
 
-    pairs: list[Pair]
+    pairs: list[RecordingPair]
     ignored: dict[str, str] = field(default_factory=dict)
 
 
@@ -95,7 +96,7 @@ def _number(pattern: bytes, head: bytes) -> int:
 
 
 def identify(path: Path) -> Source | None:
-    """What a file is; None for something else."""
+    """What a file is; None if it is not one of PyTorch's."""
     try:
         return identify_head(path, read_head(path))
     except zlib.error:
@@ -103,7 +104,7 @@ def identify(path: Path) -> Source | None:
 
 
 def identify_head(path: Path, head: bytes) -> Source | None:
-    """What a file is, from its first bytes; None for something else."""
+    """What a file is, from its first bytes; None if it is not one of PyTorch's."""
     start = head.lstrip()[:1]
     if start not in (b"{", b"["):
         return None
@@ -117,7 +118,7 @@ def identify_head(path: Path, head: bytes) -> Source | None:
     return None
 
 
-def find_pairs(inputs: Iterable[Path]) -> Found:
+def find_pairs(inputs: Iterable[Path]) -> RankFiles:
     """Pairs by what is in the files: process, numbering and rank first, names only then."""
     sources, ignored = [], {}
     for path in _files(inputs):
@@ -134,25 +135,25 @@ def find_pairs(inputs: Iterable[Path]) -> Found:
     return pairs_of(sources, ignored)
 
 
-def pairs_of(sources: list[Source], ignored: dict[str, str]) -> Found:
+def pairs_of(sources: list[Source], ignored: dict[str, str]) -> RankFiles:
     """Which of these files are of one rank; adds to those that are passed over."""
-    found = Found([], ignored)
+    files = RankFiles([], ignored)
     observers = [s for s in sources if s.kind == _OBSERVER]
     kinetos = [s for s in sources if s.kind == _KINETO]
     contents = _contents(kinetos)
     captures = _captures_among(kinetos, contents)
-    _pair_up(observers, [s for s in kinetos if s not in captures], found)
-    found.pairs = [_completed(pair, captures, contents, found) for pair in found.pairs]
-    return found
+    _pair_up(observers, [s for s in kinetos if s not in captures], files)
+    files.pairs = [_completed(pair, captures, contents, files) for pair in files.pairs]
+    return files
 
 
 _CAPTURES = re.compile(rb"StreamBeginCapture")
 
 
 def _contents(kinetos: list[Source]) -> dict[Path, bytes]:
-    """All of the files where several may be of one rank, so that captures among them can be told."""
-    told = [s.rank for s in kinetos]
-    if len(kinetos) < 2 or (min(told) >= 0 and len(set(told)) == len(told)):
+    """Contents of all files if several may be of one rank, to find captures among them; else {}."""
+    ranks = [s.rank for s in kinetos]
+    if len(kinetos) < 2 or (min(ranks) >= 0 and len(set(ranks)) == len(ranks)):
         return {}
     return {s.path: read_bytes(s.path) for s in kinetos}
 
@@ -164,12 +165,14 @@ def _captures_among(kinetos: list[Source], contents: Mapping[Path, bytes]) -> li
 
 
 def _completed(
-    pair: Pair, captures: list[Source], contents: Mapping[Path, bytes], found: Found
-) -> Pair:
-    """With captures that say they are of this rank, or that say nothing, and with what was read."""
-    own = tuple(s.path for s in captures if s.rank in (-1, pair.rank) or len(found.pairs) == 1)
-    files = [*pair.paths, *([pair.times] if pair.times else []), *own]
-    return replace(pair, captures=own, contents={f: contents[f] for f in files if f in contents})
+    pair: RecordingPair, captures: list[Source], contents: Mapping[Path, bytes], files: RankFiles
+) -> RecordingPair:
+    """The pair with the captures of its rank, or of no stated rank, and with the contents already read."""
+    of_rank = tuple(s.path for s in captures if s.rank in (-1, pair.rank) or len(files.pairs) == 1)
+    paths = [*pair.paths, *([pair.times] if pair.times else []), *of_rank]
+    return replace(
+        pair, captures=of_rank, contents={f: contents[f] for f in paths if f in contents}
+    )
 
 
 def _files(inputs: Iterable[Path]) -> list[Path]:
@@ -184,39 +187,41 @@ def _files(inputs: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(out))
 
 
-def _pair_up(observers: list[Source], kinetos: list[Source], found: Found) -> None:
+def _pair_up(observers: list[Source], kinetos: list[Source], files: RankFiles) -> None:
     partner: dict[int, int] = {}
-    taken: set[int] = set()
+    paired: set[int] = set()
     for _, i, j in sorted((-score, i, j) for score, i, j in _scores(observers, kinetos)):
-        if i not in partner and j not in taken:
+        if i not in partner and j not in paired:
             partner[i] = j
-            taken.add(j)
+            paired.add(j)
     pairs = [(o, kinetos[partner[i]] if i in partner else None) for i, o in enumerate(observers)]
-    left = [k for j, k in enumerate(kinetos) if j not in taken]
+    unpaired = [k for j, k in enumerate(kinetos) if j not in paired]
     if not observers:
-        _number_pairs([(None, k) for k in left], found)
+        _number_pairs([(None, k) for k in unpaired], files)
         return
     alone = [o for i, o in enumerate(observers) if i not in partner]
-    if alone and left:
-        _refuse(alone[0], left[0])
-    _number_pairs([*pairs], found)
-    _give_times(left, {o.path: o for o in observers}, found)
+    if alone and unpaired:
+        _refuse(alone[0], unpaired[0])
+    _number_pairs([*pairs], files)
+    _give_times(unpaired, {o.path: o for o in observers}, files)
 
 
-def _give_times(left: list[Source], observers: dict[Path, Source], found: Found) -> None:
+def _give_times(unpaired: list[Source], observers: dict[Path, Source], files: RankFiles) -> None:
     """Hand every Kineto file recorded without the observer to the rank whose second pass it is."""
-    for kineto in left:
-        owners = [p for p in found.pairs if _same_rank(p, observers, kineto, len(found.pairs))]
+    for kineto in unpaired:
+        owners = [p for p in files.pairs if _same_rank(p, observers, kineto, len(files.pairs))]
         if len(owners) == 1 and owners[0].times is None:
             pair = owners[0]
-            found.pairs[found.pairs.index(pair)] = replace(pair, times=kineto.path)
+            files.pairs[files.pairs.index(pair)] = replace(pair, times=kineto.path)
         else:
-            found.ignored[str(kineto.path)] = (
+            files.ignored[str(kineto.path)] = (
                 "no observer file belongs to it; --times takes it for times"
             )
 
 
-def _same_rank(pair: Pair, observers: dict[Path, Source], kineto: Source, ranks: int) -> bool:
+def _same_rank(
+    pair: RecordingPair, observers: dict[Path, Source], kineto: Source, ranks: int
+) -> bool:
     """By the rank written in the file, else by process, else by folder and number in the names."""
     if pair.observer is None or pair.kineto is None or kineto.numbered:
         return False
@@ -245,13 +250,13 @@ def _scores(observers: list[Source], kinetos: list[Source]) -> Iterator[tuple[in
     for j, kineto in enumerate(kinetos):
         of_process.setdefault(kineto.pid, []).append(j)
     for i, observer in enumerate(observers):
-        known = [*of_process.get(observer.pid, ()), *of_process.get(-1, ())]
-        for j in set(known) if observer.pid != -1 else range(len(kinetos)):
+        same_process = [*of_process.get(observer.pid, ()), *of_process.get(-1, ())]
+        for j in set(same_process) if observer.pid != -1 else range(len(kinetos)):
             yield _score(observer, kinetos[j]), i, j
 
 
 def _score(observer: Source, kineto: Source) -> int:
-    """How surely two files belong together that may."""
+    """How surely two files of compatible processes belong together."""
     names = (rank_in_name(observer.path), rank_in_name(kineto.path))
     score = 1 + 8 * (observer.pid == kineto.pid != -1) + 4 * kineto.numbered
     score += 2 * (observer.path.parent == kineto.path.parent)
@@ -260,7 +265,7 @@ def _score(observer: Source, kineto: Source) -> int:
 
 @lru_cache(1 << 16)
 def rank_in_name(path: Path) -> int:
-    """The rank a file's name or its folder's speaks of, or -1."""
+    """The rank in a file's name or its folder's, or -1."""
     for text in (path.name.split(".json")[0], path.parent.name):
         numbers = re.findall(r"(?:rank|[._-])[_-]?(\d+)(?![a-zA-Z])", text) or re.findall(
             r"^(\d+)$", text
@@ -271,17 +276,19 @@ def rank_in_name(path: Path) -> int:
     return -1
 
 
-def _number_pairs(pairs: list[tuple[Source | None, Source | None]], found: Found) -> None:
-    taken: dict[int, Pair] = {}
+def _number_pairs(pairs: list[tuple[Source | None, Source | None]], rank_files: RankFiles) -> None:
+    by_rank: dict[int, RecordingPair] = {}
     for observer, kineto in pairs:
         files = [s for s in (kineto, observer) if s is not None]
-        told = [s.rank for s in files if s.rank >= 0] or [
+        ranks = [s.rank for s in files if s.rank >= 0] or [
             n for s in files if (n := rank_in_name(s.path)) >= 0 and len(pairs) > 1
         ]
-        rank = told[0] if told else len(taken)
-        pair = Pair(rank, observer.path if observer else None, kineto.path if kineto else None)
-        if rank in taken:
-            both = f"{taken[rank].paths[0]} and {pair.paths[0]}"
+        rank = ranks[0] if ranks else len(by_rank)
+        pair = RecordingPair(
+            rank, observer.path if observer else None, kineto.path if kineto else None
+        )
+        if rank in by_rank:
+            both = f"{by_rank[rank].paths[0]} and {pair.paths[0]}"
             raise FormatError(f"both say rank {rank}; link them one at a time", path=both)
-        taken[rank] = pair
-    found.pairs += [taken[r] for r in sorted(taken)]
+        by_rank[rank] = pair
+    rank_files.pairs += [by_rank[r] for r in sorted(by_rank)]

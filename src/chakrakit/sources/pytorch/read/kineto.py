@@ -13,7 +13,7 @@ from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import FormatError
 from chakrakit.operators import json_list, json_value
 from chakrakit.sources.pytorch.read.observer import Extras
-from chakrakit.sources.pytorch.read.texts import Texts, columns_of
+from chakrakit.sources.pytorch.read.texts import TextPool, columns_of
 
 
 class Kind(IntEnum):
@@ -28,7 +28,7 @@ class Kind(IntEnum):
     MEMCPY = 5
     MEMSET = 6
     SYNC = 7
-    """What the device's tracer says about a synchronization; the call itself is a CALL."""
+    """A tracer's record of a synchronization; the call itself is a CALL."""
     RANGE = 8
     """A user annotation projected onto the device."""
     PYTHON = 9
@@ -94,7 +94,7 @@ class Kineto:
     text_columns: dict[str, I32]
     extras: Extras
     flows: Flows
-    texts: Texts
+    texts: TextPool
     base_ns: int
     host_name: str
     distributed: dict[str, Any]
@@ -137,12 +137,12 @@ _LONGEST = 1 << 61
 
 
 def check_times(start: I64, duration: I64, base_ns: int, path: str) -> None:
-    """No event may lie where no clock gets to: sums of such times would wrap around."""
+    """Raise a FormatError for times outside any clock's range, whose sums would wrap around."""
     early, late = start < -_LONGEST, start > _LONGEST
     wrong = np.flatnonzero(early | late | (duration < 0) | (duration > _LONGEST))
     if len(wrong) or not 0 <= base_ns <= _LONGEST:
-        said = f"event {wrong[0]:,} has a time" if len(wrong) else "its clock began at a time"
-        raise FormatError(f"{said} that no clock shows; the file is damaged", path=path or None)
+        event = f"event {wrong[0]:,} has a time" if len(wrong) else "its clock began at a time"
+        raise FormatError(f"{event} that no clock shows; the file is damaged", path=path or None)
 
 
 NUMBERS = (
@@ -165,7 +165,7 @@ TEXTS = ("in_dims", "in_types", "in_strides", "in_values", "grid", "block")
 
 
 def _kineto(raw: dict[str, Any]) -> Kineto:
-    texts = Texts(*raw["texts"])
+    texts = TextPool(*raw["texts"])
     kinds = [_KINDS.get(s.lower(), Kind.OTHER) for s in texts.strings]
     return Kineto(
         kind=np.asarray(kinds, np.int8)[raw["cat"]],
@@ -189,8 +189,8 @@ def _kineto(raw: dict[str, Any]) -> Kineto:
 
 
 def _object(text: str) -> dict[str, Any]:
-    found = json_value(text)
-    return found if isinstance(found, dict) else {}
+    value = json_value(text)
+    return value if isinstance(value, dict) else {}
 
 
 def _flows(raw: dict[str, Any]) -> Flows:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import chakrakit.core as core
 from chakrakit.arrays import I32, I64, Mask
 from chakrakit.operators import json_list
-from chakrakit.sources.pytorch.read.texts import Texts, columns_of, plain_strings
+from chakrakit.sources.pytorch.read.texts import TextPool, columns_of, plain_strings
 
 KNOWN_SCHEMAS = ("1.0.1", "1.0.2", "1.0.3", "1.0.4", "1.1.0", "1.1.1")
 _ROOT = r"^\[pytorch\|profiler\|execution_(trace|graph)\|(process|thread)\]$"
@@ -40,7 +40,7 @@ class Extras:
     row: I32
     key: I32
     value: I32
-    texts: Texts
+    texts: TextPool
 
     def column(self, key: str) -> dict[int, str]:
         """Row → value of one attribute."""
@@ -76,7 +76,7 @@ class Observer:
     out_values: pa.Array
     tensors: TensorTable
     extras: Extras
-    texts: Texts
+    texts: TextPool
     is_operator: Mask
     schema: str
     pid: int
@@ -90,7 +90,7 @@ class Observer:
 
     @property
     def known_schema(self) -> bool:
-        """Whether this schema was known when this was written; newer ones are read all the same."""
+        """Whether the file's schema is one of KNOWN_SCHEMAS; newer ones are read all the same."""
         return self.schema.split("-")[0] in KNOWN_SCHEMAS
 
     @property
@@ -103,19 +103,19 @@ class Observer:
         return total
 
     def groups(self) -> list[dict[str, Any]]:
-        """What `process_group:init` says, from every such node; [] where it says nothing."""
+        """The process groups listed by all `process_group:init` nodes."""
         rows = np.flatnonzero(self.texts.where(lambda s: _GROUPS in s)[self.name])
-        found: list[dict[str, Any]] = []
+        groups: list[dict[str, Any]] = []
         for row in rows:
-            found += _groups_in(self.in_values[int(row)].as_py())
-        return found
+            groups += _groups_in(self.in_values[int(row)].as_py())
+        return groups
 
 
 def _groups_in(values: str) -> list[dict[str, Any]]:
     first = next(iter(json_list(values)), None)
     # Old files cut strings at 8,192 characters, which leaves nothing to read.
-    said = json_list(first) if isinstance(first, str) else []
-    return [g for g in said if isinstance(g, dict) and "pg_name" in g]
+    groups = json_list(first) if isinstance(first, str) else []
+    return [g for g in groups if isinstance(g, dict) and "pg_name" in g]
 
 
 def read_observer(data: bytes, path: str = "") -> Observer:
@@ -133,7 +133,7 @@ def _observer(raw: dict[str, Any]) -> Observer:
     order = np.argsort(raw["id"], kind="stable")
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
-    texts = Texts(*raw["texts"])
+    texts = TextPool(*raw["texts"])
     text_columns = {c: raw[c][order] for c in _IO_TEXTS}
     in_values, out_values = (
         plain_strings(*raw[c]).take(order) for c in ("in_values", "out_values")
@@ -172,7 +172,7 @@ def _tensors(raw: dict[str, Any], rank: I32) -> TensorTable:
     )
 
 
-def _short_strides(texts: Texts, columns: dict[str, I32]) -> int:
+def _short_strides(texts: TextPool, columns: dict[str, I32]) -> int:
     """How many operators list fewer strides than shapes, as Triton kernels do."""
     keys = columns["in_shapes"].astype(np.int64) << 32 | columns["in_strides"]
     distinct, counts = np.unique(keys, return_counts=True)

@@ -1,4 +1,4 @@
-"""Strings that columns refer to by number, decoded only when somebody asks for one."""
+"""Strings that columns refer to by number, decoded when first used; and checks of values in recordings."""
 
 from __future__ import annotations
 
@@ -16,40 +16,35 @@ from chakrakit.arrays import I32, I64, U8, Mask
 from chakrakit.errors import FormatError
 from chakrakit.operators import LARGEST
 
-# A file that the core's readers refuse: where it is damaged, and which file was meant.
-
 
 def columns_of(
     read: Callable[[bytes], dict[str, Any]], data: bytes, path: str, writer: str
 ) -> dict[str, Any]:
-    """What a reader of the core makes of a file's bytes; its error says what should have written them."""
+    """The columns a reader of the core gives for a file's bytes; errors name what writes such files."""
     try:
         return read(data)
     except core.FormatError as error:
         message, offset = error.args
-        said = f"{message}; give the file written by {writer}"
-        raise FormatError(said, path=path or None, offset=offset) from None
-
-
-# Values inside recordings, which anybody may have written: whole numbers that fit.
+        problem = f"{message}; give the file written by {writer}"
+        raise FormatError(problem, path=path or None, offset=offset) from None
 
 
 Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 """A field of a recording that is a number up to `LARGEST`, by which msgspec refuses others."""
 
 
-def whole(said: object, most: int = LARGEST) -> int | None:
+def whole(value: object, most: int = LARGEST) -> int | None:
     """A number between -`most` and `most`, also where it is written as text; None for all else."""
-    if isinstance(said, str | bytes):
+    if isinstance(value, str | bytes):
         try:
-            said = int(said)
+            value = int(value)
         except ValueError:
             return None
-    fits = isinstance(said, int) and not isinstance(said, bool) and -most <= said <= most
-    return said if fits and isinstance(said, int) else None
+    fits = isinstance(value, int) and not isinstance(value, bool) and -most <= value <= most
+    return value if fits and isinstance(value, int) else None
 
 
-class Texts:
+class TextPool:
     """Distinct strings, laid end to end; string 0 is the empty one.
 
     A column of text is an array of numbers into one `Texts`. Questions about text are asked of the

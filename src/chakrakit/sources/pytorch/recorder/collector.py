@@ -26,16 +26,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .captures import record_captures
-from .device import synchronize
-from .files import write_json
 from .groups import ddp_groups, mark_groups, process_groups, rank, world_size
-from .overhead import measure_overhead, probe
-from .recording import Recording
+from .profiler import (
+    ProfilerWindow,
+    measure_overhead,
+    probe,
+    record_captures,
+    synchronize,
+    write_json,
+)
 from .settings import global_settings
 
 _BARE_STEPS = 8
+"""Steps timed before anything is recorded: enough to average over, and few enough to wait for."""
 _FEWEST_BARE_STEPS = 3
+"""With fewer than this one disturbed step would decide the average, so none is reported."""
 
 
 def parse_steps(text: str) -> tuple[int, int]:
@@ -81,7 +86,7 @@ class Collector:
         self.times_from = self.first - length if two_pass else self.first
         self.done = False
         self._count = 0
-        self._recording: Recording | None = None
+        self._recording: ProfilerWindow | None = None
         self._settings: dict[str, Any] = {}
         self._bare: dict[str, int] = {}
         self._bare_from = max(1, self.times_from - _BARE_STEPS)
@@ -108,7 +113,7 @@ class Collector:
         self.finish()
 
     def step(self) -> None:
-        """One step is over."""
+        """Tell the collector that a step has ended."""
         if self._recording is not None:
             self._settings = self._settings or global_settings()
             self._recording.end_step()
@@ -134,12 +139,12 @@ class Collector:
             self._end_recording()
             self.finish()
         if self._count == self.times_from and self.times_from < self.first:
-            self._recording = Recording(
+            self._recording = ProfilerWindow(
                 self._path("times", ".json.gz"), None, self.shapes, self.stacks
             )
         elif self._count == self.first:
             observer = self._path("et", ".json.gz")
-            self._recording = Recording(
+            self._recording = ProfilerWindow(
                 self._path("kineto", ".json.gz"), observer, self.shapes, self.stacks
             )
         if self._recording is not None:
@@ -158,7 +163,7 @@ class Collector:
             self._bare_step_ns = (now - self._bare_began) // count
 
     def _settling(self) -> bool:
-        """Only while the observer records, whose times are slowed anyway."""
+        """Whether to wait after collectives: only while the observer records, which slows times anyway."""
         return self._recording is not None and self._recording.observer is not None
 
     def _end_recording(self) -> None:

@@ -39,6 +39,7 @@ _COLLECTIVES = (
     "all_gather_into_tensor_coalesced",
 )
 _WAIT_S = 0.001
+"""Seconds waited after each of gloo's collectives: longer slows steps, shorter risks a crash."""
 
 
 def _distributed() -> Any:
@@ -151,15 +152,15 @@ def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
 
     places = list(inspect.signature(function).parameters)
 
-    def given(name: str, args: Any, kwargs: Any) -> Any:
+    def argument(name: str, args: Any, kwargs: Any) -> Any:
         place = places.index(name) if name in places else len(args)
         return args[place] if place < len(args) else kwargs.get(name)
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        how = _REDUCTIONS.search(str(given("op", args, kwargs)))
+        how = _REDUCTIONS.search(str(argument("op", args, kwargs)))
         mark = scope(REDUCE_MARK + how[1].lower()) if how else nullcontext()
-        with scope(GROUP_MARK + group_name(given("group", args, kwargs))), mark:
+        with scope(GROUP_MARK + group_name(argument("group", args, kwargs))), mark:
             return function(*args, **kwargs)
 
     return call
@@ -168,10 +169,10 @@ def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
 def _replace(
     owner: Any, name: str, wrap: Callable[[Any], Any], undo: list[Callable[[], None]]
 ) -> None:
-    found = getattr(owner, name, None)
-    if callable(found):
-        setattr(owner, name, wrap(found))
-        undo.append(lambda: setattr(owner, name, found))
+    original = getattr(owner, name, None)
+    if callable(original):
+        setattr(owner, name, wrap(original))
+        undo.append(lambda: setattr(owner, name, original))
 
 
 def _uses_gloo() -> bool:

@@ -1,4 +1,4 @@
-"""Recording programs that are not changed: a step ends with each optimizer step."""
+"""Records programs without changing them: a step ends with each optimizer step."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def install_from_environment() -> None:
     Called from a `sitecustomize` that `chakra collect` puts first on the path. Nothing happens in
     processes that never take an optimizer step, such as launchers.
     """
-    said = os.environ.get(ENVIRONMENT)
-    if not said:
+    text = os.environ.get(ENVIRONMENT)
+    if not text:
         return
-    settings = json.loads(said)
+    settings = json.loads(text)
     sys.meta_path.insert(0, _AfterImport("torch.optim.optimizer", lambda m: _install(m, settings)))
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 
 def global_settings() -> dict[str, Any]:
-    """What is set in this process now; a setting that this build does not have is left out."""
+    """The settings of this process now; those that this build does not have are left out."""
     import torch
 
-    asked: dict[str, Callable[[], Any]] = {
+    readers: dict[str, Callable[[], Any]] = {
         "allow_tf32": lambda: torch.backends.cuda.matmul.allow_tf32,
         "cudnn_allow_tf32": lambda: torch.backends.cudnn.allow_tf32,
         "float32_matmul_precision": torch.get_float32_matmul_precision,
@@ -28,11 +28,11 @@ def global_settings() -> dict[str, Any]:
         "memory_allocator": _allocator,
         "allocator": lambda: os.environ.get("PYTORCH_CUDA_ALLOC_CONF"),
     }
-    found = {name: _asked(ask) for name, ask in asked.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name: _read_setting(ask) for name, ask in readers.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _asked(ask: Callable[[], Any]) -> Any:
+def _read_setting(ask: Callable[[], Any]) -> Any:
     try:
         return ask()
     except (AttributeError, RuntimeError, TypeError):

@@ -1,0 +1,50 @@
+"""What passes make of a recording and of a generated workload, column by column."""
+
+from __future__ import annotations
+
+import pytest
+
+import chakrakit as ck
+from support.kept_results import compare, of_set
+from support.recorded import linked
+
+PASSES = [
+    "select{ranks=0}",
+    "select{phases=backward}",
+    "select{around=40,hops=2}",
+    "compact",
+    "edit{scale=0.5,classes=gemm}",
+    "edit{add_us=3,on=host}",
+    "recost{machine=dgx-a100}",
+    "recost{dtypes={gemm: fp32}}",
+    "scale-ranks{ranks=8}",
+    "scale-ranks{ranks=2}",
+    "comm{action=bucket,size=1MB}",
+    "comm{action=split,parts=2}",
+    "comm{action=split-all-reduce}",
+    "comm{action=compress,ratio=2,throughput=100 GB/s}",
+    "comm{action=prefetch,calls=1}",
+    "comm{action=delay,calls=1}",
+    "comm{action=serialize}",
+    "comm{action=offload,stream=9}",
+    "storage{load=1000000,save=1000000}",
+    "portable",
+    "anonymize{key=k}",
+]
+
+
+@pytest.mark.parametrize("spelled", PASSES)
+def test_kept_passes(spelled: str) -> None:
+    sets = {
+        "recorded": linked("mlp_ddp_nccl_1"),
+        "generated": ck.generate(
+            model="llama3.1-8b", layers=2, dp=4, tp=2, global_batch=8, seq=128
+        ).traces,
+    }
+    figures = {}
+    for name, traces in sets.items():
+        try:
+            figures[name] = of_set(ck.transform(traces, [spelled]).traces)
+        except ck.ChakraError as refusal:
+            figures[name] = {"refused": str(refusal)}
+    compare(f"passed-{spelled.partition('{')[0]}-{PASSES.index(spelled)}", figures)

@@ -1,0 +1,169 @@
+"""Walls around a rank: what an operator could do if it were in the hands of whoever wrote the plan.
+
+A plan cannot run code. So the code of an attacker is put into the runner of an exported folder, where the
+first operator would be called, and tries from there what it likes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from chakrakit.replayer import ReplayOptions, export
+from chakrakit.replayer.runner.confine import bare_environment
+from chakrakit.replayer.session import ReplayFailed, finish, run_folder
+from support.replayed import small_model
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="walls of Linux")
+
+HIJACKED = """
+
+def _hijacked(self, i, step, bindings, _first_time=Program._first_time):
+    exec(Path(__file__).with_name("attack.txt").read_text(), {"OUT": sys.argv[sys.argv.index("--out") + 1]})
+    return _first_time(self, i, step, bindings)
+
+import sys
+from pathlib import Path
+Program._first_time = _hijacked
+"""
+
+ATTEMPTS = """
+import json, os, socket, subprocess, threading
+found = {}
+def attempt(name, do):
+    try:
+        found[name] = repr(do())
+    except OSError as error:
+        found[name] = type(error).__name__
+def all_of_them(prefix):
+    def named(name, do):
+        attempt(prefix + name, do)
+    named("read a file", lambda: open(SECRET).read())
+    named("read the password file", lambda: open("/etc/passwd").read())
+    named("write a file", lambda: open(SECRET, "w"))
+    named("write beside", lambda: open(SECRET + ".new", "w"))
+    named("remove a file", lambda: os.unlink(SECRET))
+    named("list the root", lambda: os.listdir("/"))
+    named("link to a file", lambda: os.symlink(SECRET, OUT + "/link"))
+    named("connect", lambda: socket.create_connection(("127.0.0.1", PORT), 1))
+    named("send a datagram", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    named("open a local socket", lambda: socket.socket(socket.AF_UNIX))
+    named("signal the starter", lambda: os.kill(os.getppid(), 0))
+    named("signal all", lambda: os.kill(0, 0))
+    named("read the starter's environment", lambda: open(f"/proc/{os.getppid()}/environ").read())
+    named("read the starter's memory", lambda: open(f"/proc/{os.getppid()}/mem", "rb"))
+    named("limit the starter", lambda: __import__("resource").prlimit(os.getppid(), 7, (9, 9)))
+    named("fork", os.fork)
+    named("run a program", lambda: subprocess.run(["/bin/true"]))
+all_of_them("")
+thread = threading.Thread(target=all_of_them, args=("in a thread: ",))
+thread.start(); thread.join()
+found["environment"] = sorted(os.environ)
+open(OUT + "/attack.json", "w").write(json.dumps(found))
+"""
+
+
+@pytest.fixture
+def hijacked(tmp_path):
+    """Runs a replay in which an attacker's code takes the place of every operator; gives its folder."""
+    traces = small_model().write(tmp_path / "et_0.json")
+
+    def run(attack: str, *arguments: str) -> Path:
+        folder = tmp_path / "replay"
+        export(str(traces), folder, ReplayOptions())
+        program = folder / "runner" / "program.py"
+        program.write_text(program.read_text() + HIJACKED)
+        (folder / "runner" / "attack.txt").write_text(textwrap.dedent(attack))
+        command = [sys.executable, str(folder / "run.py"), "--iterations", "1", "--warmup", "0"]
+        run_folder([*command, "--no-profile", *arguments])
+        return folder
+
+    return run
+
+
+def test_nothing_outside_can_be_reached(hijacked, tmp_path, monkeypatch):
+    """Files, network, environment and other processes; from the rank's own thread and from a new one."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    secret = tmp_path / "secret"
+    secret.write_text("mine")
+    folder = hijacked(f"SECRET, PORT = {str(secret)!r}, 9\n{ATTEMPTS}")
+    found = json.loads((folder / "result" / "attack.json").read_text())
+    environment = found.pop("environment")
+    walls = json.loads((folder / "result" / "rank_0.json").read_text())["walls"]
+    if set(walls) != {"files", "memory", "calls"}:
+        pytest.skip(f"this kernel has only {walls}")
+    assert len(found) == 34
+    assert set(found.values()) == {"PermissionError"}
+    assert secret.read_text() == "mine"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["et_0.json", "replay", "secret"]
+    assert "AWS_SECRET_ACCESS_KEY" not in environment
+    assert finish(folder, None).warning == ""
+
+
+def test_a_crash_costs_a_message_that_names_the_operator(hijacked):
+    with pytest.raises(
+        ReplayFailed, match=r"rank 0 was killed by SIGSEGV in step 0 \(aten::embedding\)"
+    ) as error:
+        hijacked("import ctypes; ctypes.string_at(0)")
+    assert "--mode emulate calls no operators" in str(error.value)
+
+
+def test_a_call_that_never_ends_is_ended(hijacked, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    with pytest.raises(
+        ReplayFailed, match=r"SIGXCPU in step 0 \(aten::embedding\).*more processor time"
+    ):
+        hijacked("while True: pass", "--timeout", "1")
+
+
+def test_memory_beyond_the_machine_s_cannot_be_had(hijacked):
+    """Not even addresses; the rest of the machine notices nothing."""
+    attack = """
+        import mmap
+        try:
+            mmap.mmap(-1, 1 << 45, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)  # MAP_NORESERVE
+        except (OSError, MemoryError):
+            open(OUT + "/refused", "w")
+    """
+    assert (hijacked(attack) / "result" / "refused").exists()
+
+
+def test_a_missing_wall_is_said_in_the_report(hijacked):
+    folder = hijacked("")
+    path = folder / "result" / "rank_0.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "walls": ["calls", "memory"]}))
+    assert finish(folder, None).warning == (
+        "The replay could have reached any file (this kernel has no Landlock)."
+    )
+
+
+def test_a_rank_sees_what_pytorch_reads_of_the_environment_and_no_more():
+    given = {
+        "PATH": "/bin",
+        "OMP_NUM_THREADS": "2",
+        "NCCL_DEBUG": "INFO",
+        "HF_TOKEN": "x",
+        "HOME": "/root",
+    }
+    seen = bare_environment(given, "/tmp/own")
+    assert {k: seen[k] for k in ("PATH", "OMP_NUM_THREADS", "NCCL_DEBUG")} == {
+        k: given[k] for k in ("PATH", "OMP_NUM_THREADS", "NCCL_DEBUG")
+    }
+    assert (seen["HOME"], seen["TMPDIR"]) == ("/tmp/own", "/tmp/own")
+    assert "HF_TOKEN" not in seen
+
+
+def test_the_exported_folder_ends_with_2_and_a_message(hijacked, tmp_path):
+    with pytest.raises(ReplayFailed):
+        hijacked("import os; os.abort()")
+    command = [sys.executable, str(tmp_path / "replay" / "run.py"), "--iterations", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
+    assert done.returncode == 2
+    assert "error: rank 0 was killed by SIGABRT in step 0 (aten::embedding)" in done.stderr

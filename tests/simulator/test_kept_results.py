@@ -1,0 +1,50 @@
+"""What simulations come to, on machines of every kind, with every way to disturb them."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+import chakrakit as ck
+from chakrakit.errors import ChakraError
+from chakrakit.workloads.generate import generate
+from support.kept_results import compare, of_set
+from support.random_plans import random_workload
+from support.recorded import linked
+
+MACHINES = ["dgx-h100:8", "dgx-a100:8", "gb200-nvl72", "tpu-v5p", "mi300x:8", "dgx-h200:8"]
+DISTURBED = {
+    "flow": {"network": "flow"},
+    "analytical": {"network": "analytical"},
+    "jitter": {"jitter": 0.1, "seed": 3},
+    "straggler": {"stragglers": ["1=1.5"]},
+    "measured": {"compute": "measured"},
+    "roofline": {"compute": "roofline"},
+    "unfolded": {"fold": False},
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_kept_summaries_of_random_workloads(machine: str) -> None:
+    rng = Random(machine)
+    figures = {}
+    for number in range(6):
+        try:
+            simulation = ck.simulate(generate(random_workload(rng)), machine)
+            figures[str(number)] = simulation.summary.to_dict()
+        except ChakraError as refusal:
+            figures[str(number)] = {"refused": str(refusal)}
+    compare(f"simulated-{machine.partition(':')[0]}", figures)
+
+
+@pytest.mark.parametrize("name", DISTURBED)
+def test_kept_runs_of_a_recording(name: str) -> None:
+    simulation = ck.simulate(linked("gpt_pp_2"), "dgx-h100", **DISTURBED[name])
+    run = simulation.run()
+    times = {f"rank {r}": [run.start(r).tolist(), run.end(r).tolist()] for r in run.ranks}
+    counters = {n: t.to_pylist() for n, t in run.counters.items()}
+    compare(
+        f"rerun-{name}",
+        {"summary": simulation.summary.to_dict(), **times, **counters, **of_set(run)},
+    )

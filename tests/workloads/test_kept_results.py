@@ -1,0 +1,92 @@
+"""What generated workloads consist of, column by column."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+import chakrakit as ck
+from chakrakit.workloads.generate import generate
+from support.kept_results import compare, of_set
+from support.random_plans import random_workload
+
+MODELS = {
+    "dense": {
+        "model": "llama3.1-8b",
+        "dp": 2,
+        "tp": 2,
+        "pp": 2,
+        "global_batch": 8,
+        "seq": 512,
+        "layers": 2,
+    },
+    "interleaved": {
+        "model": "llama3.1-8b",
+        "pp": 2,
+        "schedule": "interleaved",
+        "chunks": 2,
+        "global_batch": 8,
+        "layers": 4,
+    },
+    "sharded": {
+        "model": "llama3.1-8b",
+        "dp": 4,
+        "data": "fsdp",
+        "global_batch": 8,
+        "layers": 2,
+        "clip": True,
+    },
+    "experts": {
+        "model": "mixtral-8x7b",
+        "dp": 4,
+        "ep": 4,
+        "global_batch": 4,
+        "seq": 256,
+        "layers": 2,
+    },
+    "latent": {
+        "model": "deepseek-v3",
+        "ep": 8,
+        "dp": 8,
+        "global_batch": 8,
+        "seq": 128,
+        "layers": 4,
+    },
+    "vision": {"model": "vit-l-16", "dp": 2, "global_batch": 8, "layers": 2},
+    "diffusion": {"model": "dit-b-2", "dp": 2, "global_batch": 8, "layers": 2},
+    "video": {"model": "wan2.1-1.3b", "dp": 2, "global_batch": 2, "layers": 2},
+    "recommender": {"model": "dlrm-criteo", "dp": 4, "global_batch": 64},
+    "crossed": {"model": "dlrm-dcnv2", "dp": 4, "global_batch": 64},
+    "context": {"model": "llama3.1-8b", "cp": 4, "global_batch": 1, "seq": 4096, "layers": 2},
+    "overlapped": {
+        "model": "gpt3-1.3b",
+        "tp": 4,
+        "tp_overlap": True,
+        "global_batch": 2,
+        "layers": 2,
+    },
+    "recomputed": {"model": "gpt3-1.3b", "recompute": "full", "global_batch": 2, "layers": 2},
+    "decode": {
+        "model": "llama3.1-8b",
+        "kind": "decode",
+        "tp": 2,
+        "global_batch": 4,
+        "new_tokens": 3,
+        "layers": 2,
+    },
+    "prefill": {"model": "llama3.1-8b", "kind": "prefill", "tp": 2, "global_batch": 2, "layers": 2},
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_kept_workloads_of_models(name: str) -> None:
+    generated = ck.generate(**MODELS[name])
+    compare(f"generated-{name}", of_set(generated.traces))
+
+
+def test_kept_random_workloads() -> None:
+    rng = Random(7)
+    workloads = [random_workload(rng) for _ in range(25)]
+    figures = {str(k): of_set(generate(w)) for k, w in enumerate(workloads)}
+    compare("generated-random", figures)
