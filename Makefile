@@ -7,7 +7,7 @@ CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 PACKAGE := $(shell find src/chakrakit -type f -not -name '*.pyc' -not -name '*.so')
 CORE_TESTS := $(wildcard tests/core/*.cpp tests/core/*.hpp tests/fuzz/*.cpp)
 
-.PHONY: help stubs accuracy demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean mutants
+.PHONY: help stubs accuracy studies demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean mutants
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -118,6 +118,9 @@ browser:  ## install Debian's chromium and its driver, for the tests of the web 
 
 accuracy: $(VENV)/.built  ## measure every claim on the truth tables in DATA and rewrite docs/accuracy.md
 	$(BIN)/python benchmarks/accuracy $(DATA)
+
+studies: $(VENV)/.built  ## run every study of a published system, quick and full; record the tables and renew docs/studies
+	$(BIN)/python benchmarks/studies.py $(IDS)
 
 bench: $(VENV)/.built  ## measure the claims of the README
 	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline replay view scale sweep search serving messages campaign capture; do ../$(BIN)/python $$file.py; done

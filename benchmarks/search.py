@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 import time
 
+from chakrakit.exploration.bound import Bounds
+from chakrakit.exploration.search import machine_for, search, space_of, workloads
 from chakrakit.parallel import each
 from chakrakit.simulator.results import simulate
-from chakrakit.studies.bound import Bounds
-from chakrakit.studies.search import machine_for, search, space_of, workloads
 from chakrakit.workloads.description import Step
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import model_named

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from chakrakit.studies.sweep import grid, measure, read_study
+from chakrakit.exploration.sweep import grid, measure, read_study
 
 STUDY = Path(__file__).parents[1] / "examples" / "sweep_llama.yaml"
 COMMAND = [

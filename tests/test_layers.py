@@ -27,8 +27,9 @@ LAYERS = [
     {"simulator", "replayer"},
     {"serving"},
     {"insight"},
-    {"studies"},
+    {"exploration"},
     {"campaigns"},
+    {"published"},
     {"views"},
     {"commands"},
 ]

@@ -30,6 +30,8 @@ from chakrakit.commands.search import search as search
 from chakrakit.commands.serve import serve as serve
 from chakrakit.commands.simulate import simulate as simulate
 from chakrakit.commands.simulate import simulate_jobs as simulate_jobs
+from chakrakit.commands.studies import studies as studies
+from chakrakit.commands.study import study as study
 from chakrakit.commands.sweep import sweep as sweep
 from chakrakit.commands.transform import transform as transform
 from chakrakit.commands.validate import validate as validate
@@ -46,6 +48,7 @@ from chakrakit.insight.step_times import Steps as Steps
 from chakrakit.insight.step_times import steps as steps
 from chakrakit.machines.fabric import Machine as Machine
 from chakrakit.machines.load import load_machine as load_machine
+from chakrakit.machines.load import machine as machine
 from chakrakit.parallel import Workers as Workers
 from chakrakit.passes.anonymize import Anonymize as Anonymize
 from chakrakit.passes.base import Pass as Pass

@@ -12,13 +12,13 @@ import pytest
 import chakrakit as ck
 from chakrakit.commands import main
 from chakrakit.commands.search import print_script, print_served
-from chakrakit.studies.search import (
+from chakrakit.exploration.search import (
     ScriptPlan,
     ScriptSearchResult,
     ServingPlan,
     ServingSearchResult,
 )
-from chakrakit.studies.search.script_search import Refused
+from chakrakit.exploration.search.script_search import Refused
 
 
 def run(capfd, *arguments: object) -> str:

@@ -69,7 +69,7 @@ def test_the_example_runs_and_is_reported(capfd, tmp_path: Path) -> None:
 
 
 def test_the_whole_example_can_be(capfd) -> None:
-    from chakrakit.studies.sweep import grid, read_study
+    from chakrakit.exploration.sweep import grid, read_study
 
     made = grid(read_study(EXAMPLE))
     assert (len(made.points), made.skipped) == (1128, 24)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chakrakit.studies.sweep import findings
+from chakrakit.exploration.sweep import findings
 from chakrakit.views.sweep_report import sweep_report
 
 COLUMNS = {

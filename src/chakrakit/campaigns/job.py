@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +34,7 @@ from chakrakit.campaigns.job_text import (
 from chakrakit.campaigns.plan import CampaignPlan
 from chakrakit.campaigns.recovery import RECOVERY_POLICIES, Elastic, Recovery
 from chakrakit.campaigns.step_times import StepTimes, step_times
-from chakrakit.configuration import Document, Place, read_document
+from chakrakit.configuration import Document, Place, document_of, read_document
 from chakrakit.errors import ChakraError, ConfigError, FormatError
 from chakrakit.machines.device import parse, positive, show_bytes
 
@@ -198,10 +199,13 @@ class CampaignJob(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def read_job(path: str | Path) -> CampaignJob:
-    """A job from its YAML file; a ConfigError names the line and the cure."""
-    lines = read_document(
-        path, "a job: its step, steps, cluster and failures; see docs/campaigns.md"
+_HOLDS = "a job: its step, steps, cluster and failures; see docs/campaigns.md"
+
+
+def read_job(job: str | Path | Mapping[str, Any]) -> CampaignJob:
+    """A job from its YAML file, or from what would stand there; a ConfigError names the line and the cure."""
+    lines = (
+        document_of(job, "job", _HOLDS) if isinstance(job, Mapping) else read_document(job, _HOLDS)
     )
     _check_numbers(lines, lines.content, ())
     text = _convert(lines, lines.content, JobText, ())

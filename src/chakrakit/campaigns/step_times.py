@@ -11,13 +11,13 @@ import msgspec
 from chakrakit.campaigns.job_text import CostsText, JobText
 from chakrakit.campaigns.recovery import Elastic
 from chakrakit.errors import ConfigError
+from chakrakit.exploration.search import search
 from chakrakit.insight import steps
 from chakrakit.insight.rank import read_run
 from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
 from chakrakit.passes.scale import ScaleRanks
 from chakrakit.simulator.results import SimulationSummary, simulate
-from chakrakit.studies.search import search
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.storage import read
 from chakrakit.workloads.description import Workload

@@ -43,6 +43,8 @@ COMMANDS = {
     "sweep": "Run a study: workloads × machines × passes, here or on a cluster; resumable.",
     "search": "The fastest (cheapest, thriftiest) parallel plan of a model on a machine.",
     "campaign": "Months of training with failures, checkpoints and recovery.",
+    "study": "A published idea against comparators that are tuned as carefully.",
+    "studies": "What became of published systems; nothing is run.",
     "calibrate": "Make a compute profile or a network model from measurements.",
     "bundle": "Pack traces and the card of their workload into one file, or check one.",
     "completion": "Print the script that lets your shell complete commands.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from chakrakit.commands.command import command as command_of
@@ -41,10 +42,10 @@ class CampaignOptions(EngineOption, total=False):
 @public(CampaignOptions)
 def campaign(
     job: Annotated[
-        Path_ | CampaignJob,
+        Path_ | CampaignJob | Mapping[str, Any],
         Positional(
-            "The job's file (docs/campaigns.md), or in Python what `chakrakit.campaigns.job` "
-            "gives.",
+            "The job's file (docs/campaigns.md), or in Python what would stand in it as a dictionary, "
+            "or a `CampaignJob`.",
             metavar="JOB.yaml",
         ),
     ],
@@ -58,9 +59,7 @@ def campaign(
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> _ = Path("job.yaml").write_text("{step_seconds: 10, steps: 8640, cluster: {nodes: 16}}")
-    >>> ck.campaign("job.yaml").days.mean
+    >>> ck.campaign({"step_seconds": 10, "steps": 8640, "cluster": {"nodes": 16}}).days.mean
     1.0
 
     """
@@ -68,7 +67,9 @@ def campaign(
     from chakrakit.campaigns import campaign as run_campaign
     from chakrakit.trace.storage import write
 
-    described = job if isinstance(job, CampaignJob) else read_job(os.fspath(job))
+    if not isinstance(job, (CampaignJob, Mapping)):
+        job = os.fspath(job)
+    described = job if isinstance(job, CampaignJob) else read_job(job)
     histories, seed = options["histories"], options["seed"]
     workers = workers_for(histories, options["engine"], options["jobs"])
     result = run_campaign(

@@ -13,7 +13,7 @@ from chakrakit.workloads.models import field_docs, field_types
 
 if TYPE_CHECKING:
     from chakrakit.commands.results import GeneratedTraces
-    from chakrakit.workloads.description import Workload
+    from chakrakit.workloads.description import Model, Workload
     from chakrakit.workloads.generate import Figures
 
 
@@ -21,9 +21,10 @@ class GenerateOptions(TypedDict, total=False):
     """Options of `generate` beside the fields of a description."""
 
     model: Annotated[
-        str | None,
+        str | Model | None,
         Option(
-            "A name from `chakra models`, or the path of a Hugging Face `config.json`.",
+            "A name from `chakra models`, or the path of a Hugging Face `config.json`; in Python "
+            "also a `Model`.",
             None,
             metavar="M",
         ),

@@ -14,10 +14,10 @@ from chakrakit.results import SHOWN_ROWS, Facts, Result, counted, table_html
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from chakrakit.exploration.search import ScriptSearchResult, SearchResult, ServingSearchResult
     from chakrakit.passes.base import Transformed
     from chakrakit.serving import ServingSession
     from chakrakit.sources.pytorch.linking import LinkReport
-    from chakrakit.studies.search import ScriptSearchResult, SearchResult, ServingSearchResult
     from chakrakit.trace.sets import Run, TraceSet
     from chakrakit.workloads.description import Workload
     from chakrakit.workloads.generate import Figures, Generated

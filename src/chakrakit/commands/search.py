@@ -25,7 +25,7 @@ from chakrakit.errors import ConfigError
 
 if TYPE_CHECKING:
     from chakrakit.commands.results import FoundPlan, FoundScript, FoundService
-    from chakrakit.studies.search import (
+    from chakrakit.exploration.search import (
         PlanResult,
         ScriptPlan,
         ScriptSearchResult,
@@ -230,7 +230,7 @@ def search_plan(
 ) -> FoundPlan:
     """Find the fastest plan (or the cheapest, or the thriftiest) that fits the devices' memory."""
     from chakrakit.commands.results import FoundPlan
-    from chakrakit.studies.search import search as search_plans
+    from chakrakit.exploration.search import search as search_plans
     from chakrakit.trace.storage import write
     from chakrakit.workloads.description import Step
     from chakrakit.workloads.generate import generate
@@ -262,8 +262,8 @@ def search_service(
 ) -> FoundService:
     """Find the cheapest plan, pools and batch limits that serve a stream within a level."""
     from chakrakit.commands.results import FoundService
+    from chakrakit.exploration.search import search_serving
     from chakrakit.serving.results import ServiceLevel, write_run
-    from chakrakit.studies.search import search_serving
 
     requests, slo, output = options["requests"], options["slo"], options["output"]
     if requests is None or slo is None:
@@ -285,7 +285,7 @@ def search_script(
 ) -> FoundScript:
     """Find a script's best flags; `tp=[1, 2]` is what to put in the place `{tp}` of its command."""
     from chakrakit.commands.results import FoundScript
-    from chakrakit.studies.search import search_script as search_flags
+    from chakrakit.exploration.search import search_script as search_flags
     from chakrakit.trace.storage import write
 
     option_names = {p.name for p in fields_of(ScriptSearchOptions)}

@@ -17,7 +17,7 @@ from chakrakit.commands.output import Json, console, print_json, print_table, pr
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from chakrakit.studies.sweep import SweepResult
+    from chakrakit.exploration.sweep import SweepResult
 
 
 class SweepOptions(ProgressOption, total=False):
@@ -60,8 +60,8 @@ def sweep(
     0
 
     """
-    from chakrakit.studies.sweep import read_study
-    from chakrakit.studies.sweep import sweep as run_sweep
+    from chakrakit.exploration.sweep import read_study
+    from chakrakit.exploration.sweep import sweep as run_sweep
     from chakrakit.views import write_sweep_report
 
     loaded, folder = read_study(os.fspath(study)), _folder(study, output)
@@ -97,7 +97,7 @@ def command(study: str, *, output: str | None, json: Json = False, **options: An
 def _print(result: SweepResult, report: Path) -> None:
     import pyarrow.parquet as pq
 
-    from chakrakit.studies.sweep import findings as serving_findings
+    from chakrakit.exploration.sweep import findings as serving_findings
 
     table = pq.read_table(result.table)
     if serving_findings.is_serving(table):
@@ -130,8 +130,8 @@ def _print_steps(table: pa.Table) -> None:
 
 
 def _print_served(table: pa.Table) -> None:
-    from chakrakit.studies.sweep import findings
-    from chakrakit.studies.sweep import findings as serving_findings
+    from chakrakit.exploration.sweep import findings
+    from chakrakit.exploration.sweep import findings as serving_findings
 
     names = findings.varied(table)
     figures = ("output_tokens_per_s_per_device", "goodput", *serving_findings.LATENCIES)

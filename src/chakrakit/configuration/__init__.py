@@ -1,6 +1,13 @@
 """Configuration as people write it: YAML and JSON of bounded size, depth and aliases, with line numbers."""
 
-from chakrakit.configuration.document import Document, Place, parse_document, read_document
+from chakrakit.configuration.document import (
+    Document,
+    Place,
+    document_of,
+    parse_document,
+    plain,
+    read_document,
+)
 from chakrakit.configuration.json_text import (
     LARGEST,
     LARGEST_WRITTEN,
@@ -28,7 +35,9 @@ __all__ = [
     "as_text",
     "decode_json",
     "decode_yaml",
+    "document_of",
     "parse_document",
+    "plain",
     "read_bounded",
     "read_document",
     "read_json",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
 from chakrakit.configuration.json_text import as_text, check_depth, read_bounded
 from chakrakit.configuration.yaml_text import composed, constructed
@@ -107,6 +109,24 @@ def parse_document(data: bytes, where: str, holds: str) -> Document:
     if not isinstance(document.content, dict):
         raise ConfigError(f"{where}: should hold {holds}")
     return document
+
+
+def plain(content: Any) -> Any:
+    """Content that Python wrote, with NumPy's numbers and arrays, tuples and paths as files have them."""
+    if isinstance(content, Mapping):
+        return {str(key): plain(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [plain(value) for value in content]
+    if isinstance(content, Path):
+        return str(content)
+    if isinstance(content, (np.generic, np.ndarray)):
+        return content.tolist()
+    return content
+
+
+def document_of(content: Mapping[str, Any], where: str, holds: str) -> Document:
+    """A mapping that Python wrote, as if it stood in a file; errors name its keys, and always line 1."""
+    return parse_document(msgspec.json.encode(plain(content)), where, holds)
 
 
 def _as_json(text: str, where: str) -> Any:

@@ -11,7 +11,7 @@ from chakrakit.machines.calibrated import (
 )
 from chakrakit.machines.description import machine_document, parse_machine
 from chakrakit.machines.drawing import MachinesReport, describe, draw, overview
-from chakrakit.machines.load import load_machine, parse_name, preset_text, read_machine
+from chakrakit.machines.load import load_machine, machine, parse_name, preset_text, read_machine
 
 __all__ = [
     "CalibrationReport",
@@ -23,6 +23,7 @@ __all__ = [
     "describe",
     "draw",
     "load_machine",
+    "machine",
     "machine_document",
     "overview",
     "parse_machine",

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from chakrakit.configuration import Document, read_document
+from chakrakit.configuration import Document, plain, read_document
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Device, DeviceText, Quantity, parse, positive, read_device
 from chakrakit.machines.fabric import (
@@ -296,9 +296,9 @@ class MachineText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def parse_machine(content: Any, where: str, nodes: int | None = None) -> Machine:
-    """A machine from decoded YAML or JSON."""
+    """A machine from decoded YAML or JSON, or from what Python wrote in its place."""
     try:
-        text = msgspec.convert(content, MachineText)
+        text = msgspec.convert(plain(content), MachineText)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {error}") from None
     if nodes is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,24 @@ def parse_name(name: str) -> tuple[str | None, int | None]:
     if nodes == 0:
         raise ConfigError(f"{name}: 0 nodes; give 1 or more")
     return match["name"], nodes
+
+
+def machine(description: Mapping[str, Any]) -> Machine:
+    """Make a machine from what would stand in its file.
+
+    Parameters
+    ----------
+    description
+        `device`, `network` or `graph`, and so on (docs/simulator.md); numbers may be NumPy's.
+
+    Examples
+    --------
+    >>> switch = {"topology": "switch", "size": 4, "bandwidth": "25 GB/s", "latency": "2 us"}
+    >>> ck.machine({"device": {"name": "cpu"}, "network": [switch]}).size
+    4
+
+    """
+    return parse_machine(description, str(description.get("name", "machine")))
 
 
 def load_machine(name: str) -> Machine:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from chakrakit.views.report import html_report, markdown_report
+from chakrakit.views.study_pages import (
+    first_page,
+    study_chart,
+    study_page,
+    write_studies,
+    write_study,
+)
 from chakrakit.views.sweep_report import write_sweep_report
 from chakrakit.views.timeline import TimelineOptions, timeline_format, write_timeline
 
 __all__ = [
     "TimelineOptions",
+    "first_page",
     "html_report",
     "markdown_report",
+    "study_chart",
+    "study_page",
     "timeline_format",
+    "write_studies",
+    "write_study",
     "write_sweep_report",
     "write_timeline",
 ]

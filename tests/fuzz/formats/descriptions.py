@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import chakrakit as ck
-from chakrakit.studies.sweep import read_study
+from chakrakit.exploration.sweep import read_study
 from fuzz.formats.traces import traces
 from fuzz.fuzz_format import Format, Step
 from fuzz.mutation import mutate_csv, mutate_json, mutate_words, mutate_yaml
@@ -113,7 +113,7 @@ impossible: skip
 
 
 def _grid(folder: Path) -> None:
-    from chakrakit.studies.sweep import grid
+    from chakrakit.exploration.sweep import grid
 
     grid(read_study(str(folder / "study.yaml")))
 

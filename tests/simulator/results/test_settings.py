@@ -23,7 +23,6 @@ def test_a_fault(text, fault):
     ("text", "problem"),
     [
         ("disk:3@0=1", "write device:RANK@NS=FACTOR"),
-        ("device:x@0=1", "'x' is not a rank"),
         ("link:0@0=1", "a link has two ends"),
         ("device:1@e=1", "NS and FACTOR should be numbers"),
     ],
@@ -40,3 +39,8 @@ def test_a_placement_is_a_list_of_devices(tmp_path):
     path.write_text('{"0": 2}')
     with pytest.raises(ConfigError, match="not a placement"):
         read_placement(str(path))
+
+
+def test_a_device_may_be_called_by_its_name():
+    fault = split_fault("device:gpu0@5=0.5")
+    assert (fault.kind, fault.target, fault.at_ns, fault.factor) == ("device", "gpu0", 5, 0.5)

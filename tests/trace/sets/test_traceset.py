@@ -146,3 +146,26 @@ def test_groups_recorded_by_pytorch_are_found_and_nonsense_is_no_error(
         {"name": ["x", "## process_group:init ##"], "type": [4, 1], "inputs_values": [None, values]}
     )
     assert dict(groups_in(trace)) == expected
+
+
+def test_one_builder_for_many_ranks_is_built_once() -> None:
+    t = TraceBuilder()
+    t.collective("sync", CollectiveType.ALL_REDUCE, 64, pg_name="node")
+    traces = TraceSet.of(t, ranks=4, groups={"node": [[0, 1], [2, 3]], "ends": [0, 3]})
+    assert (len(traces), traces.body_count) == (4, 1)
+    assert sorted(traces.groups.values()) == [(0, 1), (0, 3), (2, 3)]
+    assert traces.collectives.instances.num_rows == 2
+
+
+def test_a_builder_for_each_rank() -> None:
+    first, second = TraceBuilder(), TraceBuilder()
+    first.send("x", 0, 1, 8)
+    second.recv("x", 0, 1, 8)
+    assert TraceSet.of([first, second]).ranks == (0, 1)
+    by_rank = TraceSet.of({3: first, 5: second, 6: second})
+    assert (by_rank.ranks, by_rank.body_count) == ((3, 5, 6), 2)
+
+
+def test_a_rank_in_two_groups_of_one_name_is_refused() -> None:
+    with pytest.raises(TraceError, match="rank 1 is in two groups 'node'"):
+        TraceSet.of(TraceBuilder(), ranks=2, groups={"node": [[0, 1], [1]]})

@@ -278,6 +278,14 @@ class Machine:
             device = outer * span + local * self._inner[k] + inside
         return np.where(local < fabric.ports, device, switch)
 
+    @property
+    def device_names(self) -> tuple[str, ...]:
+        """What the machine's file calls its devices, where it is a `graph`; else nothing."""
+        if len(self.dimensions) > 1:
+            return ()
+        names: tuple[str, ...] = getattr(self.dimensions[0].fabric, "names", ())
+        return names[: self.size]
+
     def vertex_names(self) -> list[str]:
         """A name for every vertex: `device 3`, `switch 0.2` (dimension and number)."""
         names = [f"device {i}" for i in range(self.size)]

@@ -1,7 +1,7 @@
 """The time of one step of an engine, from its operators or from measured layers."""
 
 from chakrakit.serving.steps.collectives import CollectiveTimes, times_on
-from chakrakit.serving.steps.costing import StepCost, picoseconds
+from chakrakit.serving.steps.costing import StepCost, no_attention, picoseconds
 from chakrakit.serving.steps.layers import read_layers
 from chakrakit.serving.steps.measured import MeasuredSteps
 from chakrakit.serving.steps.modelled import ModelledSteps
@@ -13,6 +13,7 @@ __all__ = [
     "ModelledSteps",
     "StepCost",
     "StepOperators",
+    "no_attention",
     "picoseconds",
     "read_layers",
     "times_on",

@@ -22,8 +22,8 @@ from chakrakit.machines.fabric import Machine
 class Fault:
     """From `at_ns` on, something works at `factor` of its speed; 0 is a failure, 1 the recovery.
 
-    `target` is the rank of a device, for a link (from, to), as ranks or vertex names; both ways count;
-    for a store its name, and all of its servers are meant.
+    `target` is a rank or the name of its device; for a link (from, to), as ranks, devices' names or vertex
+    names, and both ways count; for a store its name, and all of its servers are meant.
     """
 
     kind: Literal["device", "link", "store"]
@@ -85,6 +85,14 @@ class Disturbance:
             ],
             drawn_as=tuple(ranks),
         )
+
+    def on(self, machine: Machine, ranks: Sequence[int], device_of: I64) -> Disturbance:
+        """The same with devices that faults call by name as the ranks on them; idle devices cannot fail."""
+        if not any(isinstance(f.target, str) for f in self.faults):
+            return self
+        rank_on = {int(d): rank for rank, d in zip(ranks, device_of, strict=True)}
+        faults = [_numbered(f, machine, rank_on) for f in self.faults]
+        return replace(self, faults=[f for f in faults if f is not None])
 
     def key(self, rank: int) -> tuple[object, ...]:
         """A key of the rank's disturbances; ranks with equal keys are disturbed equally."""
@@ -148,15 +156,29 @@ def _links_of(machine: Machine, fault: Fault) -> Sequence[int]:
     return ()
 
 
+def _numbered(fault: Fault, machine: Machine, rank_on: Mapping[int, int]) -> Fault | None:
+    """A fault of a device by its rank; None where nothing runs there."""
+    if fault.kind != "device" or not isinstance(fault.target, str):
+        return fault
+    names = machine.device_names
+    if fault.target not in names:
+        raise ConfigError(
+            f"--fault: {fault.target!r} is neither a rank nor a device; {nearest(fault.target, names)}"
+        )
+    rank = rank_on.get(names.index(fault.target))
+    return None if rank is None else replace(fault, target=rank)
+
+
 def link_numbers(machine: Machine, ends: tuple[int | str, int | str]) -> list[int]:
     """The links between two vertices, both ways."""
     names = machine.vertex_names()
     number = {name: i for i, name in enumerate(names)}
+    number |= {name: i for i, name in enumerate(machine.device_names)}
     vertices = []
     for end in ends:
         vertex = end if isinstance(end, int) else number.get(end, -1)
         if not 0 <= vertex < len(names):
-            raise ConfigError(f"--fault: no vertex {end!r}; {nearest(end, names)}")
+            raise ConfigError(f"--fault: no vertex {end!r}; {nearest(end, number)}")
         vertices.append(vertex)
     a, b = vertices
     links = machine.links

@@ -170,7 +170,10 @@ class Simulation:
         self.membership = Membership(traces, self.programs, options.assume_missing)
         self.device_of = self._placed()
         self.shape_of = self._shapes()
-        options.disturbance.check_ranks(self.membership.ranks)
+        ranks = self.membership.ranks
+        disturbance = options.disturbance.on(machine, ranks, self.device_of)
+        disturbance.check_ranks(ranks)
+        self.options = replace(options, disturbance=disturbance)
         self._costs: dict[tuple[int, int, float], Costs] = {}
         self._prepared: _Prepared | None = None
 

@@ -39,12 +39,13 @@ _FAULT = re.compile(
 def split_fault(text: str) -> Fault:
     """The fault of a text such as `device:3@1e6=0.5` or `link:0-1@0=0` (KIND:TARGET@NS=FACTOR).
 
-    The ends of a link are ranks or vertex names; `store:disk@0=0.5` names a store.
+    Devices and the ends of a link are ranks, or names that the machine has for them; `store:disk@0=0.5` names
+    a store.
     """
     match = _FAULT.match(text)
     if match is None:
         raise ConfigError(
-            f"--fault {text!r}: write device:RANK@NS=FACTOR, link:FROM-TO@NS=FACTOR or "
+            f"--fault {text!r}: write device:RANK@NS=FACTOR (or a device's name), link:FROM-TO@NS=FACTOR or "
             "store:NAME@NS=FACTOR"
         )
     try:
@@ -52,9 +53,8 @@ def split_fault(text: str) -> Fault:
     except ValueError:
         raise ConfigError(f"--fault {text!r}: NS and FACTOR should be numbers") from None
     if match["kind"] == "device":
-        if not match["target"].isdigit():
-            raise ConfigError(f"--fault {text!r}: {match['target']!r} is not a rank")
-        return Fault("device", int(match["target"]), at, factor)
+        target = match["target"]
+        return Fault("device", int(target) if target.isdigit() else target, at, factor)
     if match["kind"] == "store":
         return Fault("store", match["target"], at, factor)
     ends = [int(e) if e.isdigit() else e for e in match["target"].split("-", 1)]

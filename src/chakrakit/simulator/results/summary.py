@@ -255,6 +255,11 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     """A warning to be shown before everything else; empty without one."""
 
     @property
+    def makespan_s(self) -> float:
+        """Seconds until all is done."""
+        return self.makespan_ns * 1e-9
+
+    @property
     def footprint(self) -> Footprint:
         """The figures of the run that its card holds."""
         return Footprint(**{n: getattr(self, n) for n in Footprint.__struct_fields__})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chakrakit.errors import TraceError
+from chakrakit.errors import TraceError, nearest
 from chakrakit.trace.model.edges import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.model.metadata import Metadata
 from chakrakit.trace.model.schema import CollectiveType, NodeType
@@ -71,16 +71,27 @@ class TraceBuilder:
         attributes = {"is_cpu_op": False, "comm_type": int(kind), "comm_size": size, **fields}
         return self.node(name, NodeType.COMM_COLL_NODE, **attributes)
 
-    def send(self, name: str, src: int, dst: int, size: int, tag: int = 0, **fields: Any) -> int:
-        """A message to another rank."""
+    def send(
+        self, name: str, src: int | str, dst: int | str, size: int, tag: int = 0, **fields: Any
+    ) -> int:
+        """A message to another rank; ends may be names that `TraceSet.of` knows."""
         return self._message(NodeType.COMM_SEND_NODE, name, src, dst, size, tag, fields)
 
-    def recv(self, name: str, src: int, dst: int, size: int, tag: int = 0, **fields: Any) -> int:
-        """A message from another rank."""
+    def recv(
+        self, name: str, src: int | str, dst: int | str, size: int, tag: int = 0, **fields: Any
+    ) -> int:
+        """A message from another rank; ends may be names that `TraceSet.of` knows."""
         return self._message(NodeType.COMM_RECV_NODE, name, src, dst, size, tag, fields)
 
     def _message(
-        self, type: NodeType, name: str, src: int, dst: int, size: int, tag: int, fields: Any
+        self,
+        type: NodeType,
+        name: str,
+        src: int | str,
+        dst: int | str,
+        size: int,
+        tag: int,
+        fields: Any,
     ) -> int:
         ends = {"comm_src": src, "comm_dst": dst, "comm_size": size, "comm_tag": tag}
         return self.node(name, type, **{"is_cpu_op": False, **ends, **fields})
@@ -101,13 +112,25 @@ class TraceBuilder:
         form = kind.usual_form if form is None else form
         self._edges.append((parent, child, int(kind), int(form), lag_ns, kind.usual_ctrl))
 
-    def build(self) -> Trace:
-        """The trace so far; ids are 0, 1, … in the order of the calls."""
+    def build(self, ranks: Mapping[str, int] | None = None) -> Trace:
+        """The trace so far; ids are 0, 1, … in the order of the calls. `ranks` gives names of ranks."""
         names = dict.fromkeys(key for node in self._nodes for key in node)
         data: dict[str, Any] = {n: [node.get(n) for node in self._nodes] for n in names}
+        for end in {"comm_src", "comm_dst"} & names.keys():
+            data[end] = [_numbered(value, ranks or {}) for value in data[end]]
         data.setdefault("name", [])
         edges = Edges.of(*map(list, zip(*self._edges, strict=True))) if self._edges else None
         return Trace.from_columns(data, edges, self._metadata)
+
+
+def _numbered(end: int | str | None, ranks: Mapping[str, int]) -> int | None:
+    """A rank by its number or name."""
+    if not isinstance(end, str):
+        return end
+    if end not in ranks:
+        hint = nearest(end, ranks) if ranks else "name ranks with TraceSet.of({NAME: builder, …})"
+        raise TraceError(f"a message from or to {end!r}, which is no rank; {hint}")
+    return ranks[end]
 
 
 def _time(micros: str, nanos: str, value: int) -> dict[str, int]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from numbers import Integral
+from typing import Any, cast
 
-from chakrakit.errors import TraceError, listed
+from chakrakit.errors import TraceError, listed, nearest
 from chakrakit.parallel import Workers, spread
 from chakrakit.results import SHOWN_ROWS, counted, table_html
 from chakrakit.trace.communication import (
+    EQUAL_SIZES,
     MAX_RANKS,
     Binding,
     Body,
@@ -22,8 +25,11 @@ from chakrakit.trace.communication import (
     read_calls,
     tables_of,
 )
-from chakrakit.trace.model import Trace
+from chakrakit.trace.model import Trace, TraceBuilder
 from chakrakit.trace.sets.card import Card
+
+Written = Trace | TraceBuilder
+"""What a person writes for a rank."""
 
 
 class TraceSet:
@@ -57,6 +63,60 @@ class TraceSet:
                 raise TraceError(f"rank {rank}; ranks are numbers from 0 to {MAX_RANKS - 1:,}")
             if not 0 <= binding.body < len(self._bodies):
                 raise TraceError(f"rank {rank} runs body {binding.body} of {len(self._bodies)}")
+
+    @classmethod
+    def of(
+        cls,
+        builders: Written | Sequence[Written] | Mapping[int, Written] | Mapping[str, Written],
+        *,
+        ranks: int = 1,
+        groups: Mapping[str, Sequence[int] | Sequence[Sequence[int]]] | None = None,
+        names: Sequence[str] = (),
+    ) -> TraceSet:
+        """Traces written by hand as a set: one for each rank, or one that `ranks` ranks run alike.
+
+        Ranks may have names, which messages can use: `TraceSet.of({"client": a, "server": b})`. They are
+        numbered in that order, or in the order of `names`, such as a machine's `device_names`.
+        `groups` gives a `pg_name` its ranks, or several lists of ranks, of which a rank means the one that
+        it is in: `groups={"node": [[0, 1], [2, 3]]}`. A builder that stands for several ranks is built once.
+        """
+        if isinstance(builders, (Trace, TraceBuilder)):
+            given: dict[Any, Written] = dict.fromkeys(range(ranks), builders)
+        else:
+            given = dict(builders) if isinstance(builders, Mapping) else dict(enumerate(builders))
+        called = {
+            name: i for i, name in enumerate(names or [k for k in given if isinstance(k, str)])
+        }
+        by_rank = {_rank_of(key, called): one for key, one in given.items()}
+        distinct = {id(one): one for one in by_rank.values()}
+        numbers = {key: number for number, key in enumerate(distinct)}
+        bodies = [
+            one.build(called) if isinstance(one, TraceBuilder) else one for one in distinct.values()
+        ]
+        named, roles = _groups(groups or {}, by_rank)
+        bindings = {r: Binding(numbers[id(one)], roles[r]) for r, one in by_rank.items()}
+        return cls(bodies, bindings, Groups(named))
+
+    def mixed(self, others: Mapping[int, TraceSet]) -> TraceSet:
+        """The same set, in which some ranks run what they run in another one: `{rank: other}`.
+
+        So ranks of one job can have different lengths, plans or devices. Groups of one name must have the
+        same ranks in all sets. A TraceError says where collectives or messages no longer meet.
+        """
+        bodies, bindings, groups = list(self._bodies), dict(self.bindings), self.groups
+        begins: dict[int, int] = {}
+        for rank, other in others.items():
+            if id(other) not in begins:
+                begins[id(other)] = len(bodies)
+                bodies += other.bodies
+                groups = _same_groups(groups, other.groups)
+            own = other.bindings.get(rank)
+            if own is None or rank not in bindings:
+                raise TraceError(f"rank {rank} is not in both sets; there are {listed(self.ranks)}")
+            bindings[rank] = replace(own, body=begins[id(other)] + own.body)
+        found = TraceSet(bodies, bindings, groups, self.card)
+        _refuse_unmet(found)
+        return found
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -214,3 +274,64 @@ class TraceSet:
             rows.append((rank, binding.body, "" if nodes is None else f"{nodes:,}"))
         more = f" · first {SHOWN_ROWS} ranks shown" if len(self.ranks) > SHOWN_ROWS else ""
         return table_html(("rank", "body", "nodes"), rows, repr(self) + more)
+
+
+def _rank_of(key: int | str, called: Mapping[str, int]) -> int:
+    if not isinstance(key, str):
+        return int(key)
+    if key not in called:
+        raise TraceError(f"no rank is called {key!r}; {nearest(key, called)}")
+    return called[key]
+
+
+def _same_groups(ours: Groups, theirs: Groups) -> Groups:
+    """Both; a TraceError where a name means different ranks."""
+    for name in ours.keys() & theirs.keys():
+        if ours[name] != theirs[name]:
+            raise TraceError(
+                f"group {name!r} has ranks {listed(ours[name])} here and {listed(theirs[name])} there; "
+                "sets that are mixed need the same plan"
+            )
+    return ours.merged(theirs)
+
+
+def _refuse_unmet(traces: TraceSet) -> None:
+    """A TraceError where a collective or message of the set has no counterpart, or another one."""
+    calls = traces.collectives.calls
+    columns = [calls.column(n).to_numpy() for n in ("instance", "comm_type", "comm_size", "rank")]
+    together: dict[int, list[tuple[int, int, int]]] = {}
+    for instance, *call in zip(*columns, strict=True):
+        together.setdefault(int(instance), []).append(tuple(int(v) for v in call))  # type: ignore[arg-type]
+    for row, members in zip(
+        traces.collectives.instances.to_pylist(), together.values(), strict=True
+    ):
+        where = f"collective {row['seq']} of group {row['group'] or 'all'!r}"
+        kinds, ranks = {c[0] for c in members}, sorted(c[2] for c in members)
+        group = traces.groups.ranks_of(row["group"], traces.ranks) or ()
+        if missing := set(group) - set(ranks):
+            raise TraceError(f"{where}: rank {min(missing)} never arrives; it runs another program")
+        if len(kinds) > 1 or (kinds <= EQUAL_SIZES and len({c[1] for c in members}) > 1):
+            raise TraceError(f"{where}: ranks {listed(ranks)} do not agree on its type and size")
+    ends = traces.collectives.messages.column("message").to_numpy()
+    if lonely := [int(m) for m in set(ends.tolist()) if (ends == m).sum() != 2]:
+        row = traces.collectives.messages.filter(ends == lonely[0]).to_pylist()[0]
+        raise TraceError(f"a message from rank {row['src']} to rank {row['dst']} has one end only")
+
+
+def _groups(
+    groups: Mapping[str, Sequence[int] | Sequence[Sequence[int]]], ranks: Iterable[int]
+) -> tuple[dict[str, Sequence[int]], dict[int, dict[str, str]]]:
+    """Every group by a name of its own, and what each rank means by the names that were given."""
+    named: dict[str, Sequence[int]] = {}
+    roles: dict[int, dict[str, str]] = {rank: {} for rank in ranks}
+    for role, members in groups.items():
+        if all(isinstance(m, Integral) for m in members):
+            named[role] = cast("Sequence[int]", members)
+            continue
+        for number, some in enumerate(cast("Sequence[Sequence[int]]", members)):
+            named[f"{role} {number}"] = some
+            for rank in some:
+                if role in roles.setdefault(rank, {}):
+                    raise TraceError(f"rank {rank} is in two groups {role!r}; it can be in one")
+                roles[rank][role] = f"{role} {number}"
+    return named, roles

@@ -12,12 +12,14 @@ from typing import Any
 
 import msgspec
 
+from chakrakit.configuration import plain as as_written
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import (
     Convolutional,
     Decoder,
     Diffusion,
     Lengths,
+    Model,
     Plan,
     Recommender,
     Step,
@@ -70,11 +72,12 @@ def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
                 yield name, " ".join(doc.split())
 
 
-def workload_of(path: str | None, model: str | None, fields: Mapping[str, Any]) -> Workload:
-    """The workload of a file, a model and fields by name; fields win over the file."""
+def workload_of(path: str | None, model: str | Model | None, fields: Mapping[str, Any]) -> Workload:
+    """The workload of a file, a model (or its name) and fields by name; fields win over the file."""
     plain: dict[str, Any] = msgspec.to_builtins(read_workload(path)) if path else {}
     if model:
-        plain["model"] = msgspec.to_builtins(model_named(model))
+        described = model_named(model) if isinstance(model, str) else model
+        plain["model"] = msgspec.to_builtins(described)
     if "model" not in plain:
         raise ConfigError("no model; give --model M (see `chakra models`) or a WORKLOAD.yaml")
     types = field_types()
@@ -84,7 +87,7 @@ def workload_of(path: str | None, model: str | None, fields: Mapping[str, Any]) 
             hint = f"did you mean {close[0]!r}?" if close else "`chakra generate --help` lists them"
             raise ConfigError(f"a workload has no field {name!r}; {hint}")
         if value is not None:
-            _section(plain, types[name][0])[name] = value
+            _section(plain, types[name][0])[name] = as_written(value)
     return from_plain(plain, path or "options")
 
 

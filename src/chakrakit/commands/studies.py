@@ -1,0 +1,57 @@
+"""`studies`: what became of published systems, as it was recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from chakrakit.commands.command import command as command_of
+from chakrakit.commands.options import Option, public
+from chakrakit.commands.output import Json, print_json, print_table
+
+if TYPE_CHECKING:
+    from chakrakit.published import StudyLine
+
+
+@public()
+def studies(
+    family: Annotated[str | None, Option("Only this family, such as serving.", metavar="F")] = None,
+) -> list[StudyLine]:
+    """List the studies of published systems and their verdicts as they were recorded; nothing is run.
+
+    Returns
+    -------
+    A line for every study, then the systems that cannot be studied and why.
+
+    Examples
+    --------
+    >>> [line.verdict for line in ck.studies("communication") if line.id == "B02"]
+    ['holds']
+
+    """
+    from chakrakit.published import list_studies
+
+    return list_studies(family)
+
+
+@command_of(studies)
+def command(family: str | None, *, json: Json = False) -> None:
+    """List the studies of published systems and their verdicts; nothing is run.
+
+    Systems that cannot be studied come last, with the reason.
+    """
+    lines = studies(family)
+    if json:
+        return print_json(lines)
+    rows = [
+        (
+            line.id,
+            line.system,
+            line.family,
+            line.verdict,
+            " to ".join("∞" if v is None else f"{v:g}" for v in line.figures.get("gain", ())),
+            line.why[0] if line.verdict == "no study" else line.claim,
+        )
+        for line in lines
+    ]
+    head = ("id", "system", "family", "verdict", "gain", "claim, or why there is no study")
+    return print_table(head, rows)

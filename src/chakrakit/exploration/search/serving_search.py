@@ -1,0 +1,411 @@
+"""The cheapest way to serve a stream of requests within a service level.
+
+Numbers of devices are tried from the smallest on: what costs least is what uses the fewest. At each
+number every candidate is served, and given up as soon as more requests have missed the level than
+may; nothing is lost by that. Of those that meet it, the one with the most room to spare is best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from chakrakit.errors import ConfigError
+from chakrakit.exploration.search.plan_search import machine_for
+from chakrakit.exploration.search.searcher import Ranked
+from chakrakit.machines import load_machine
+from chakrakit.machines.fabric import Machine
+from chakrakit.parallel import Progress, quiet
+from chakrakit.results import Bars, Result
+from chakrakit.serving import EngineLayout, ServingSession, batch_limits, serving_of
+from chakrakit.serving.results import ServedRun, ServiceLevel
+from chakrakit.workloads.description import Decoder
+
+# The ways to serve a model on some devices: parallel degrees, replicas or pools, batch limits.
+
+
+BATCH_TOKENS = (2048, 8192, 16384)
+BATCH_REQUESTS = (64, 256)
+"""Batch limits that are tried unless the user says which; engines' defaults are among them."""
+AXES = ("tp", "pp", "ep", "batch_tokens", "batch_requests", "pools")
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """One way: engines, and what a step of theirs may hold."""
+
+    layout: EngineLayout
+    batch_tokens: int
+    batch_requests: int
+    devices: int
+
+
+class ServingSpace(msgspec.Struct, frozen=True):
+    """What may be chosen. `pools` says whether prefill and decode are `together`, `apart`, or either."""
+
+    tp: list[int]
+    pp: list[int]
+    ep: list[int]
+    batch_tokens: list[int]
+    batch_requests: list[int]
+    pools: list[str]
+
+    def layouts(self, devices: int) -> Iterator[EngineLayout]:
+        """Every layout that uses exactly so many devices."""
+        if "together" in self.pools:
+            yield from self._together(devices)
+        if "apart" in self.pools:
+            yield from self._apart(devices)
+
+    def _together(self, devices: int) -> Iterator[EngineLayout]:
+        for tp in self.tp:
+            for pp in self.pp:
+                for ep in self.ep:
+                    engines, unused = divmod(devices, tp * pp * ep)
+                    if engines and not unused:
+                        yield EngineLayout(tp=tp, pp=pp, dp=ep, ep=ep, replicas=engines)
+
+    def _apart(self, devices: int) -> Iterator[EngineLayout]:
+        """Pools of one stage: prefill engines of one size, decode engines of another."""
+        for before in self.tp:
+            for after in self.tp:
+                for prefill in range(1, devices // before + 1):
+                    decode, unused = divmod(devices - prefill * before, after)
+                    if decode and not unused:
+                        yield EngineLayout(
+                            prefill=prefill, decode=decode, prefill_tp=before, decode_tp=after
+                        )
+
+    def candidates(self, devices: int) -> Iterator[Candidate]:
+        """Every layout with every pair of batch limits."""
+        for layout in self.layouts(devices):
+            for tokens in self.batch_tokens:
+                for requests in self.batch_requests:
+                    yield Candidate(layout, tokens, requests, devices)
+
+
+def serving_space(
+    model: Decoder, machine: Machine, fixed: Mapping[str, Sequence[Any]]
+) -> ServingSpace:
+    """The space, with the axes that are given in place of what would be tried."""
+    for name in fixed:
+        if fixed[name] and name not in AXES:
+            flag = name.replace("_", "-")
+            raise ConfigError(f"--{flag} is not for --serve, which chooses {', '.join(AXES)}")
+    wrong = [w for w in fixed.get("pools") or () if w not in ("together", "apart")]
+    if wrong:
+        raise ConfigError(f"--pools {','.join(wrong)}: give together, apart, or both with a comma")
+    node = machine.dimensions[0].size
+    heads = model.kv_heads or model.heads
+    powers = [2**i for i in range(12) if 2**i <= min(node, machine.size)]
+    fixed_axes = {k: list(v) for k, v in fixed.items() if v}
+    experts = [e for e in (1, *powers[1:]) if model.experts and model.experts % e == 0] or [1]
+    return ServingSpace(
+        tp=fixed_axes.get(
+            "tp", [t for t in powers if model.heads % t == 0 and heads % min(t, heads) == 0]
+        ),
+        pp=fixed_axes.get("pp", [1]),
+        ep=fixed_axes.get("ep", experts),
+        batch_tokens=fixed_axes.get("batch_tokens", list(BATCH_TOKENS)),
+        batch_requests=fixed_axes.get("batch_requests", list(BATCH_REQUESTS)),
+        pools=fixed_axes.get("pools", ["together", "apart"]),
+    )
+
+
+class ServingPlan(Result, msgspec.Struct, kw_only=True):
+    """A way to serve, and what came of it."""
+
+    devices: int
+    tp: int
+    pp: int
+    ep: int
+    replicas: int
+    prefill: int
+    decode: int
+    prefill_tp: int
+    decode_tp: int
+    batch_tokens: int
+    batch_requests: int
+    price_per_hour: float
+    """Of all devices; 0 where neither the machine nor the user says."""
+    meets: bool
+    attained: float
+    """Share of the requests within the level."""
+    slack: float
+    """How far the tightest percentile stays below its limit, as a share of the limit."""
+    ttft_ms: float
+    tpot_ms: float
+    e2e_ms: float
+    """At the percentile that the level asks for."""
+    output_tokens_per_s: float
+    goodput: float
+    price_per_million_tokens: float
+    why: str = ""
+    """Why it lost to the best; of the best, what bounds it."""
+
+    @property
+    def engines(self) -> str:
+        """Engines and their sizes, as in `2×tp4` or `1×tp4 + 2×tp8`."""
+        if self.prefill:
+            return f"{self.prefill}×tp{self.prefill_tp} + {self.decode}×tp{self.decode_tp}"
+        more = [f" {name}{n}" for name, n in (("pp", self.pp), ("ep", self.ep)) if n > 1]
+        return f"{self.replicas}×tp{self.tp}" + "".join(more)
+
+
+class ServingSearchResult(Ranked, msgspec.Struct, kw_only=True):
+    """What `chakra search --serve --json` prints."""
+
+    best: ServingPlan
+    runners_up: list[ServingPlan]
+    """Other layouts with as many devices that meet the level, then the nearest that do not."""
+    served: int
+    """Candidates that were served, to the end or until they could not meet the level any more."""
+    given_up: int
+    over_memory: int
+    """Candidates whose weights or requests do not fit."""
+    machine: str
+    level: str
+    attain: float
+    command: str
+    """The command that serves the best again."""
+
+    def picture(self) -> Bars:
+        """Throughput of each way."""
+        rates = [(p.engines, p.output_tokens_per_s) for p in self.table_rows()]
+        rows = [(name, rate, f"{rate:,.0f} tokens/s") for name, rate in rates]
+        return Bars(f"output on {self.machine} within {self.level}", rows)
+
+
+@dataclass
+class _Search:
+    base: ServingSession
+    level: ServiceLevel
+    attain: float
+    price: float
+    served: int = 0
+    given_up: int = 0
+    over_memory: int = 0
+
+    def serving(self, candidate: Candidate) -> ServingSession:
+        limits = {"token_budget": candidate.batch_tokens, "max_requests": candidate.batch_requests}
+        engine = msgspec.structs.replace(self.base.engine, **limits)
+        return replace(self.base, layout=candidate.layout, engine=engine)
+
+    def plan(self, candidate: Candidate) -> ServingPlan | None:
+        """What a candidate comes to; None where it cannot be. It may be given up on the way."""
+        may_miss = math.floor((1 - self.attain) * len(self.base.stream) + 1e-9)
+        try:
+            served = self.serving(candidate).served(self.level, may_miss)
+        except ConfigError:
+            self.over_memory += 1
+            return None
+        self.served += 1
+        self.given_up += served.outcome.given_up
+        return self._result(candidate, served)
+
+    def served_to_end(self, candidate: Candidate) -> ServingPlan:
+        """What a candidate comes to when all requests are served, whatever they miss."""
+        return self._result(candidate, self.serving(candidate).served(self.level))
+
+    def _result(self, candidate: Candidate, served: ServedRun) -> ServingPlan:
+        result, at = served.result(), served.percentiles(self.attain)
+        meets = not served.outcome.given_up and result.attained >= self.attain
+        limits = (self.level.ttft, self.level.tpot, self.level.e2e)
+        slack = min(1 - latency / most for latency, most in zip(at, limits, strict=True) if most)
+        layout = msgspec.structs.asdict(candidate.layout)
+        hourly = self.price * candidate.devices
+        rate = result.output_tokens_per_s  # 0 where every request was given up
+        per_million = hourly / 3600 / rate * 1e6 if hourly and rate else 0.0
+        return ServingPlan(
+            **{n: v for n, v in layout.items() if n != "dp"},
+            devices=candidate.devices,
+            batch_tokens=candidate.batch_tokens,
+            batch_requests=candidate.batch_requests,
+            price_per_hour=hourly,
+            meets=meets,
+            attained=result.attained,
+            slack=slack if meets else min(slack, 0.0),
+            ttft_ms=at[0],
+            tpot_ms=at[1],
+            e2e_ms=at[2],
+            output_tokens_per_s=result.output_tokens_per_s,
+            goodput=result.goodput,
+            price_per_million_tokens=per_million,
+        )
+
+
+def search_serving(
+    model: str,
+    gpus: Sequence[int],
+    machine: str,
+    requests: Any,
+    slo: str,
+    *,
+    engine: str = "vllm",
+    attain: float = 0.99,
+    fixed: Mapping[str, Sequence[Any]] | None = None,
+    price_per_hour: float | None = None,
+    runners: int = 5,
+    progress: Progress = quiet,
+    **settings: Any,
+) -> tuple[ServingSearchResult, ServingSession]:
+    """The cheapest way, what else there is, and the best way as something to serve with.
+
+    One number in `gpus` is the most devices; several are those to choose from.
+    """
+    level = _checked_level(slo, attain)
+    counts = _counts(gpus)
+    name = machine_for(machine, max(counts))
+    loaded = load_machine(name)
+    base = serving_of(model, loaded, requests, engine, **settings)
+    price = loaded.device(0).price_per_hour if price_per_hour is None else price_per_hour
+    search = _Search(base, level, attain, price)
+    engine_limits = {
+        name: [value] for name, (_, value, is_set) in batch_limits(engine).items() if is_set
+    }
+    space = serving_space(base.model, loaded, {**engine_limits, **(fixed or {})})
+    best, runners_up = _cheapest(search, space, counts, runners, progress)
+    best_plan, serving = best
+    result = ServingSearchResult(
+        best=best_plan,
+        runners_up=runners_up,
+        served=search.served,
+        given_up=search.given_up,
+        over_memory=search.over_memory,
+        machine=name,
+        level=slo,
+        attain=attain,
+        command=_command(model, name, requests, engine, slo, best_plan),
+    )
+    return result, serving
+
+
+def _checked_level(slo: str, attain: float) -> ServiceLevel:
+    level = ServiceLevel.parse(slo)
+    if (level.ttft, level.tpot, level.e2e) == (None, None, None):
+        raise ConfigError("--serve needs a service level; give --slo ttft=500,tpot=50 or the like")
+    if not 0 < attain <= 1:
+        raise ConfigError(f"--attain {attain}: give a share of the requests, above 0 up to 1")
+    return level
+
+
+def _counts(gpus: Sequence[int]) -> list[int]:
+    if not gpus or min(gpus) < 1:
+        raise ConfigError("gpus should be one or more numbers of 1 or more, as in 8 or 4,8,16")
+    return sorted(set(gpus)) if len(gpus) > 1 else list(range(1, gpus[0] + 1))
+
+
+Tried = tuple[ServingPlan, Candidate]
+
+
+def _cheapest(
+    search: _Search, space: ServingSpace, counts: Sequence[int], runners: int, progress: Progress
+) -> tuple[tuple[ServingPlan, ServingSession], list[ServingPlan]]:
+    missed: list[Tried] = []
+    tried_count = 0
+    for count in counts:
+        tried: list[Tried] = []
+        for candidate in space.candidates(count):
+            plan = search.plan(candidate)
+            progress(tried_count := tried_count + 1, None)
+            if plan is not None:
+                tried.append((plan, candidate))
+        meeting = sorted((t for t in tried if t[0].meets), key=lambda t: -t[0].slack)
+        missed += [t for t in tried if not t[0].meets]
+        if meeting:
+            best, candidate = meeting[0]
+            best.why = _bound(best, search)
+            runners_up = [plan for plan, _ in _by_layout(meeting)[1 : 1 + runners]]
+            losers = runners_up + _nearest(search, missed)
+            for loser in losers:
+                loser.why = _why(loser, best, search)
+            return (best, search.serving(candidate)), losers
+    raise ConfigError(_no_way_message(search, _nearest(search, missed), counts))
+
+
+def _by_layout(tried: list[Tried]) -> list[Tried]:
+    """The first of each layout, whatever its batch limits."""
+    first_of_layout: dict[EngineLayout, Tried] = {}
+    for attempt in tried:
+        first_of_layout.setdefault(attempt[1].layout, attempt)
+    return list(first_of_layout.values())
+
+
+def _nearest(search: _Search, missed: list[Tried]) -> list[ServingPlan]:
+    """The two that served most before they were given up, served to the end."""
+    far = _by_layout(sorted(missed, key=lambda t: -t[0].attained))[:2]
+    return sorted((search.served_to_end(c) for _, c in far), key=lambda p: -p.attained)
+
+
+def _no_way_message(search: _Search, near: list[ServingPlan], counts: Sequence[int]) -> str:
+    sentence = f"no way to serve with up to {counts[-1]} devices meets the level"
+    if not near:
+        return (
+            f"{sentence}: none of {search.over_memory:,} has room for weights, cache and requests"
+        )
+    best = near[0]
+    return (
+        f"{sentence} for {search.attain:.0%} of the requests; the nearest, {_layout(best)} with "
+        f"{best.batch_tokens:,} tokens and {best.batch_requests:,} requests in a step, does for "
+        f"{best.attained:.1%}; use more devices, a lower rate or a weaker level"
+    )
+
+
+def _layout(plan: ServingPlan) -> str:
+    if plan.prefill:
+        before = _engines(plan.prefill, "prefill engine", plan.prefill_tp)
+        return f"{before} and {_engines(plan.decode, 'decode engine', plan.decode_tp)}"
+    return _engines(plan.replicas, "engine", plan.tp * plan.pp * plan.ep)
+
+
+def _engines(count: int, noun: str, size: int) -> str:
+    return f"{count} {noun}{'s' if count > 1 else ''} of {size}"
+
+
+def _limits(plan: ServingPlan, level: ServiceLevel) -> dict[str, float]:
+    """How much of each limit is used."""
+    pairs = (
+        ("time to first token", plan.ttft_ms, level.ttft),
+        ("time per token", plan.tpot_ms, level.tpot),
+        ("end to end", plan.e2e_ms, level.e2e),
+    )
+    return {name: latency / most for name, latency, most in pairs if most}
+
+
+def _bound(plan: ServingPlan, search: _Search) -> str:
+    name, used = max(_limits(plan, search.level).items(), key=lambda item: item[1])
+    return f"{_layout(plan)}; {name} is the tightest, at {used:.0%} of its limit"
+
+
+def _why(plan: ServingPlan, best: ServingPlan, search: _Search) -> str:
+    if not plan.meets:
+        more = "fewer" if plan.devices < best.devices else "as many"
+        return f"{_layout(plan)}: {more} devices, but only {plan.attained:.1%} within the level"
+    name, used = max(_limits(plan, search.level).items(), key=lambda item: item[1])
+    same = _limits(best, search.level)[name]
+    return f"{_layout(plan)}: {name} at {used:.0%} of its limit, {same:.0%} with the best"
+
+
+def _command(
+    model: str, machine: str, requests: Any, engine: str, slo: str, plan: ServingPlan
+) -> str:
+    """The best way as a command line, in the engine's own names for its limits."""
+    name, _, inside = engine.strip().removesuffix("}").partition("{")
+    limits = [
+        f"{option}={getattr(plan, axis)}"
+        for axis, (option, _, is_set) in batch_limits(engine).items()
+        if not is_set
+    ]
+    options = ", ".join(part for part in (inside.strip(), *limits) if part)
+    parts = ["chakra serve", f"--model {model}", f"--machine {machine}", f"--requests '{requests}'"]
+    parts.append(f"--engine '{name}{{{options}}}' --slo {slo}")
+    if plan.prefill:
+        sizes = f"--prefill-tp {plan.prefill_tp} --decode-tp {plan.decode_tp}"
+        parts.append(f"--prefill {plan.prefill} --decode {plan.decode} {sizes}")
+    else:
+        parts.append(f"--tp {plan.tp} --pp {plan.pp} --dp {plan.ep} --ep {plan.ep}")
+        parts.append(f"--replicas {plan.replicas}")
+    return " ".join(parts)

@@ -1,0 +1,182 @@
+"""The plans to choose from: every feasible combination of degrees, batches and methods."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from chakrakit.errors import ConfigError, MissingExtra, nearest
+from chakrakit.exploration.search.searcher import Searcher
+from chakrakit.workloads.description import SCHEDULES, Model, Plan, Step, Workload, check
+from chakrakit.workloads.program import WorkloadLayout
+
+LONG = 16384
+"""Shorter sequences are not cut (cp is 1) unless the user asks, which keeps the space small."""
+_SCHEDULES = ("1f1b", "interleaved/2", "interleaved/4", "zb-h1")
+
+
+class Space(msgspec.Struct, frozen=True, kw_only=True):
+    """What to choose from, by axis. A schedule of several chunks is written `interleaved/2`."""
+
+    gpus: list[int]
+    tp: list[int]
+    pp: list[int]
+    cp: list[int]
+    ep: list[int]
+    micro_batch: list[int]
+    data: list[str]
+    recompute: list[str]
+    schedule: list[str]
+
+    @property
+    def size(self) -> int:
+        """Combinations, possible or not."""
+        return math.prod(len(values) for values in self.axes().values())
+
+    def axes(self) -> dict[str, list[Any]]:
+        """Values by axis."""
+        return {f.name: getattr(self, f.name) for f in msgspec.structs.fields(type(self))}
+
+
+_WORDS: dict[str, tuple[str, ...]] = {
+    **{name: get_args(get_type_hints(Plan)[name]) for name in ("data", "recompute")},
+    "schedule": tuple(SCHEDULES),
+}
+"""Axes of words, and the words that a plan knows."""
+
+
+def _check_given(fixed: Mapping[str, Sequence[Any]], axes: Collection[str]) -> None:
+    for name, values in fixed.items():
+        if name not in axes:
+            flag = name.replace("_", "-")
+            raise ConfigError(f"--{flag} is for --serve; a search for a step has {', '.join(axes)}")
+        for value in values if name in _WORDS else ():
+            if str(value).partition("/")[0] not in _WORDS[name]:
+                raise ConfigError(f"no {name} {value!r}; {nearest(value, _WORDS[name])}")
+
+
+def space_of(
+    model: Model, gpus: Sequence[int], step: Step, fixed: Mapping[str, Sequence[Any]]
+) -> Space:
+    """The whole space of a model on so many devices; axes that are given are taken as they are."""
+    layers, experts = getattr(model, "layers", 1), getattr(model, "experts", 0)
+    degrees = sorted({d for n in gpus for d in range(1, n + 1) if n % d == 0})
+    least = min(gpus)
+    axes: dict[str, Sequence[Any]] = {
+        "tp": [d for d in degrees if d <= getattr(model, "heads", 1)],
+        "pp": [d for d in degrees if d <= layers],
+        "cp": [d for d in degrees if d <= 16 and step.seq >= LONG] or [1],
+        "ep": [d for d in degrees if experts and experts % d == 0] or [1],
+        "micro_batch": [b for b in (1, 2, 4, 8) if b <= max(1, step.global_batch)],
+        "data": ["zero1", "fsdp"] if least > 1 or len(gpus) > 1 else ["ddp"],
+        "recompute": ["none", "selective", "full"],
+        "schedule": list(_SCHEDULES),
+    }
+    fixed_axes = {name: values for name, values in fixed.items() if values}
+    _check_given(fixed_axes, axes)
+    axes |= fixed_axes
+    for name, values in axes.items():
+        if not values:
+            raise ConfigError(f"{name} has no value to choose from; give one, such as --{name} 1")
+    return Space(gpus=list(gpus), **{name: list(values) for name, values in axes.items()})
+
+
+def workloads(space: Space, model: Model, step: Step) -> Iterator[Workload]:
+    """Yields every feasible combination once."""
+    for choice in itertools.product(*space.axes().values()):
+        workload = workload_of(dict(zip(space.axes(), choice, strict=True)), space, model, step)
+        if workload is not None:
+            yield workload
+
+
+def workload_of(
+    choice: Mapping[str, Any], space: Space, model: Model, step: Step
+) -> Workload | None:
+    """Returns the workload of one combination; None if it is infeasible or equal to another one."""
+    ways = choice["tp"] * choice["pp"] * choice["cp"]
+    if choice["gpus"] % ways or (choice["pp"] == 1 and choice["schedule"] != space.schedule[0]):
+        return None
+    dp = choice["gpus"] // ways
+    if dp * choice["cp"] == 1 and choice["data"] != space.data[0]:
+        return None
+    name, _, chunks = str(choice["schedule"]).partition("/")
+    if choice["pp"] == 1:
+        name, chunks = "1f1b", ""
+    plan = Plan(
+        dp=dp,
+        tp=choice["tp"],
+        pp=choice["pp"],
+        cp=choice["cp"],
+        ep=choice["ep"],
+        data=choice["data"],
+        recompute=choice["recompute"],
+        schedule=name,
+        chunks=int(chunks or 1),
+    )
+    workload = Workload(
+        model=model, plan=plan, step=step.replace(micro_batch=choice["micro_batch"])
+    )
+    try:
+        check(workload)
+        WorkloadLayout(workload).schedule  # noqa: B018 - the schedule has rules of its own
+    except ConfigError:
+        return None
+    return workload
+
+
+# --- sampling a large space with Optuna ---------------------------------------------------------
+
+
+_WORSE = 10.0
+"""A plan that does not fit counts as ten times its lower bound, so that the sampler avoids its neighbours."""
+
+
+def sample(
+    searcher: Searcher,
+    space: Space,
+    model: Model,
+    step: Step,
+    trials: int,
+    progress: Callable[[int, int], None],
+) -> int:
+    """Tries plans that a tree of Parzen estimators proposes; returns how many different ones there were.
+
+    A plan whose bound is above the best counts with its bound and is not simulated. The sampler is
+    seeded, so the same search gives the same answer.
+    """
+    try:
+        import optuna
+    except ImportError:
+        raise MissingExtra("a search of so many plans", "search") from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    values: dict[tuple[Any, ...], float] = {}
+
+    def value(trial: Any) -> float:
+        choice = {name: trial.suggest_categorical(name, of) for name, of in space.axes().items()}
+        key = tuple(choice.values())
+        if key not in values:
+            values[key] = _value(searcher, choice, space, model, step)
+        progress(trial.number + 1, trials)
+        return values[key]
+
+    sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=max(20, trials // 5))
+    optuna.create_study(sampler=sampler).optimize(value, n_trials=trials)
+    return sum(v < float("inf") for v in values.values())
+
+
+def _value(
+    searcher: Searcher, choice: dict[str, Any], space: Space, model: Model, step: Step
+) -> float:
+    workload = workload_of(choice, space, model, step)
+    if workload is None:
+        return float("inf")
+    if not searcher.fits(workload):
+        return _WORSE * searcher.least(workload)
+    bound = searcher.bound(workload)
+    if bound >= searcher.limit():
+        return bound
+    return searcher.evaluate(workload).result.value

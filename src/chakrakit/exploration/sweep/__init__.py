@@ -1,0 +1,26 @@
+"""Sweeps: the points of a study, run, kept and put in one table."""
+
+from __future__ import annotations
+
+from chakrakit.exploration.sweep import findings
+from chakrakit.exploration.sweep import findings as serving_findings
+from chakrakit.exploration.sweep.findings import PointRow
+from chakrakit.exploration.sweep.measurement import mean, measure
+from chakrakit.exploration.sweep.points import CapturedWorkload, captured_of, grid
+from chakrakit.exploration.sweep.study import Study, read_study
+from chakrakit.exploration.sweep.sweep_run import SweepResult, sweep
+
+__all__ = [
+    "CapturedWorkload",
+    "PointRow",
+    "Study",
+    "SweepResult",
+    "captured_of",
+    "findings",
+    "grid",
+    "mean",
+    "measure",
+    "read_study",
+    "serving_findings",
+    "sweep",
+]

@@ -1,0 +1,135 @@
+"""A sweep: run the points of a study that are not finished, keep each as it comes, write the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from chakrakit.errors import ConfigError
+from chakrakit.exploration.sweep.measurement import SimulatedRow, measure
+from chakrakit.exploration.sweep.points import PointGrid, StudyPoint, grid, is_captured
+from chakrakit.exploration.sweep.served import ServedRow
+from chakrakit.exploration.sweep.store import (
+    POINTS,
+    FinishedPoint,
+    PointStore,
+    table_of,
+    write_table,
+)
+from chakrakit.exploration.sweep.study import Study
+from chakrakit.parallel import Outcome, Progress, check_engine, each, quiet
+from chakrakit.results import Result
+from chakrakit.trace.files import claimed
+
+_BODIES = "bodies"
+"""Where points share traces while a sweep runs; gigabytes that nobody needs when it is over."""
+_TABLE = "table.parquet"
+
+
+class SweepResult(Result, msgspec.Struct, kw_only=True):
+    """What `chakra sweep --json` prints."""
+
+    points: int
+    done: int
+    failed: int
+    reused: int
+    """Of the points, those that an earlier sweep had finished."""
+    skipped: int
+    """Infeasible combinations, left out as the study asks."""
+    table: str
+
+
+def sweep(
+    study: Study,
+    folder: str | Path,
+    *,
+    engine: str = "local",
+    jobs: int | None = None,
+    retry: bool = False,
+    allow_programs: bool = False,
+    progress: Progress = quiet,
+) -> SweepResult:
+    """Runs what is left of a study, in any number of sittings; `retry` runs failed points again too.
+
+    A study that captures names a program, which runs only if `allow_programs` says so. All points
+    are checked before the first one runs. Each is kept the moment it is finished, so that
+    nothing but the points that were running is lost when this is stopped, however that happens.
+    """
+    check_engine(engine)
+    if not allow_programs:
+        _refuse_programs(study)
+    point_grid = grid(study)
+    place = Path(folder)
+    _refuse_others(place)
+    store = PointStore(place)
+    with store.writing() as writer, claimed(place / _BODIES, folder=True) as bodies:
+        finished = store.read()
+        point_of_key = {p.key: p for p in point_grid.points}
+        reused = {k: f for k, f in finished.items() if k in point_of_key and not _again(f, retry)}
+        todo = _ordered([p for k, p in point_of_key.items() if k not in reused], study)
+        total, finished_weight = sum(p.weight for p in todo), 0
+        run = partial(measure, cache=bodies.resolve())
+        for outcome in each(run, todo, engine, jobs):
+            point = todo[outcome.index]
+            result = _finished_point(point, outcome)
+            writer.add(result)
+            finished[point.key] = result
+            progress(finished_weight := finished_weight + point.weight, total)
+        write_table(table_of(point_grid.points, finished), place / _TABLE)
+    return _result(point_grid, finished, reused, place)
+
+
+def _refuse_programs(study: Study) -> None:
+    """A study is a file, which may come from anybody; a program that it names would run as this user."""
+    if is_captured(study.text.workload):
+        command = str(study.text.workload["capture"])[:200]
+        raise study.lines.error(
+            ("workload", "capture"),
+            f"the study would run the program {command!r}; if it may, give --allow-programs "
+            "(allow_programs=True in Python)",
+        )
+
+
+def _refuse_others(place: Path) -> None:
+    """Every sweep keeps its points beside its table: a table without them is somebody else's."""
+    if (place / _TABLE).exists() and not (place / POINTS).exists():
+        raise ConfigError(f"{place}: has a {_TABLE} that no sweep wrote; give another -o")
+
+
+def _again(point: FinishedPoint, retry: bool) -> bool:
+    return point.died or (retry and point.figures is None)
+
+
+def _ordered(points: list[StudyPoint], study: Study) -> list[StudyPoint]:
+    """Machine by machine: whoever comes second to a workload finds its traces made."""
+    number = {m.name: i for i, m in enumerate(study.machines)}
+    return sorted(points, key=lambda p: number[p.machine.name])
+
+
+def _finished_point(point: StudyPoint, outcome: Outcome[SimulatedRow | ServedRow]) -> FinishedPoint:
+    row, served = outcome.value, None
+    if isinstance(row, ServedRow):
+        row, served = None, row
+    return FinishedPoint(
+        key=point.key, row=row, served=served, error=outcome.error, died=outcome.died
+    )
+
+
+def _result(
+    point_grid: PointGrid,
+    finished: Mapping[str, FinishedPoint],
+    reused: Mapping[str, FinishedPoint],
+    place: Path,
+) -> SweepResult:
+    succeeded = sum(finished[p.key].figures is not None for p in point_grid.points)
+    return SweepResult(
+        points=len(point_grid.points),
+        done=succeeded,
+        failed=len(point_grid.points) - succeeded,
+        reused=sum(p.key in reused for p in point_grid.points),
+        skipped=point_grid.skipped,
+        table=str(place / _TABLE),
+    )

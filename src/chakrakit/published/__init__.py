@@ -1,0 +1,115 @@
+"""Published systems as studies: an idea against comparators that are tuned as carefully.
+
+A study is one file in the folder of its family (`study.py` says what it holds). It is measured and judged in
+one way (`measuring.py`, `verdict.py`), and its recorded table comes with the package (`recorded.py`). Names
+are imported when first used, so that listing what was recorded loads nothing that could run.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chakrakit.published.judged import Judged, Row, certain, least, most
+    from chakrakit.published.measuring import measure_study
+    from chakrakit.published.named import named_study, study_modules
+    from chakrakit.published.recorded import TABLES, StudyLine, list_studies
+    from chakrakit.published.run import (
+        line_of,
+        record,
+        recorded_rows,
+        recorded_study,
+        renew_list,
+        run_study,
+    )
+    from chakrakit.published.study import Case, Claim, Figures, Setting, Study
+    from chakrakit.published.tools import kernel, seconds_of, unsure
+    from chakrakit.published.verdict import (
+        RANKING,
+        CaseResult,
+        StudyResult,
+        decided,
+        result_of,
+        swapped,
+        words,
+    )
+
+_HOME = {
+    "RANKING": "verdict",
+    "TABLES": "recorded",
+    "Case": "study",
+    "CaseResult": "verdict",
+    "Claim": "study",
+    "Figures": "study",
+    "Judged": "judged",
+    "Row": "judged",
+    "Setting": "study",
+    "Study": "study",
+    "StudyLine": "recorded",
+    "StudyResult": "verdict",
+    "certain": "judged",
+    "decided": "verdict",
+    "kernel": "tools",
+    "least": "judged",
+    "line_of": "run",
+    "list_studies": "recorded",
+    "measure_study": "measuring",
+    "most": "judged",
+    "named_study": "named",
+    "record": "run",
+    "recorded_rows": "run",
+    "recorded_study": "run",
+    "renew_list": "run",
+    "result_of": "verdict",
+    "run_study": "run",
+    "seconds_of": "tools",
+    "study_modules": "named",
+    "swapped": "verdict",
+    "unsure": "tools",
+    "words": "verdict",
+}
+"""Name → the module that has it."""
+
+__all__ = [
+    "RANKING",
+    "TABLES",
+    "Case",
+    "CaseResult",
+    "Claim",
+    "Figures",
+    "Judged",
+    "Row",
+    "Setting",
+    "Study",
+    "StudyLine",
+    "StudyResult",
+    "certain",
+    "decided",
+    "kernel",
+    "least",
+    "line_of",
+    "list_studies",
+    "measure_study",
+    "most",
+    "named_study",
+    "record",
+    "recorded_rows",
+    "recorded_study",
+    "renew_list",
+    "result_of",
+    "run_study",
+    "seconds_of",
+    "study_modules",
+    "swapped",
+    "unsure",
+    "words",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'chakrakit.published' has no attribute {name!r}")
+    value = getattr(import_module(f"chakrakit.published.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

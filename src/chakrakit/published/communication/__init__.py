@@ -1,0 +1,1 @@
+"""Studies of collectives, overlap and communication that is avoided."""

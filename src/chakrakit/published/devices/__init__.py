@@ -1,0 +1,1 @@
+"""Studies of what single devices do, and of work split between them."""

@@ -1,0 +1,1 @@
+"""Studies of methods: benchmarks, profiles, similarity, simulators."""

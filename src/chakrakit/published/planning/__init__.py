@@ -1,0 +1,1 @@
+"""Studies of parallel plans, schedules and placement."""

@@ -1,0 +1,1 @@
+"""Studies of failures, checkpoints and recovery."""

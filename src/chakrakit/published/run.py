@@ -1,0 +1,130 @@
+"""Running a study, and looking at its recorded results."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chakrakit.parallel import Progress, Workers, quiet
+from chakrakit.published.judged import Judged, Row
+from chakrakit.published.measuring import RESERVED, measure_study
+from chakrakit.published.named import named_study, study_modules
+from chakrakit.published.recorded import TABLES, StudyLine, read_rows, write_list, write_rows
+from chakrakit.published.study import GAIN
+from chakrakit.published.verdict import StudyResult, result_of
+
+TABLE = "table.parquet"
+
+
+def run_study(
+    name: str,
+    *,
+    quick: bool = False,
+    folder: Path | None = None,
+    workers: Workers | None = None,
+    progress: Progress = quiet,
+) -> StudyResult:
+    """Measures a study and judges it; a folder keeps its points and gets its table."""
+    study = named_study(name)
+    judged = measure_study(study, quick=quick, folder=folder, workers=workers, progress=progress)
+    commit = commit_here()
+    if folder is not None:
+        write_rows(plain(judged), commit, folder / TABLE)
+    return result_of(judged, quick=quick, commit=commit)
+
+
+def record(name: str, folder: Path = TABLES, workers: Workers | None = None) -> StudyResult:
+    """Runs a study in full and keeps its table among the recorded ones."""
+    judged = measure_study(named_study(name), workers=workers)
+    write_rows(plain(judged), commit_here(), folder / f"{judged.study.id}.parquet")
+    return recorded_study(name, folder)
+
+
+def recorded_rows(name: str, folder: Path = TABLES) -> tuple[Judged, str]:
+    """What was recorded of a study, and the commit it was recorded with."""
+    study = named_study(name)
+    rows, commit = read_rows(folder / f"{study.id}.parquet")
+    return Judged(study, [_row(row) for row in rows]), commit
+
+
+def recorded_study(name: str, folder: Path = TABLES) -> StudyResult:
+    """The verdict on what was recorded."""
+    judged, commit = recorded_rows(name, folder)
+    return result_of(judged, commit=commit)
+
+
+def renew_list(folder: Path = TABLES) -> list[StudyResult]:
+    """Writes the list of all studies that have a recorded table; their results."""
+    names = [name for name in study_modules() if (folder / f"{name}.parquet").exists()]
+    results = [recorded_study(name, folder) for name in names]
+    write_list([line_of(result) for result in results], folder)
+    return results
+
+
+def line_of(result: StudyResult) -> StudyLine:
+    """A study in one line."""
+    figures = {GAIN: result.gains, "gain where it should be gone": result.gone_gains}
+    for claim in result.claims:
+        if claim.least is not None and claim.most is not None:
+            figures.setdefault(claim.figure, (claim.least, claim.most))
+    return StudyLine(
+        id=result.id,
+        system=result.system,
+        family=result.family,
+        claim="; ".join(claim.text for claim in result.claims),
+        verdict=result.verdict,
+        comparator=result.comparator,
+        figures={name: [_rounded(v) for v in span] for name, span in figures.items()},
+        commit=result.commit,
+        strength=result.strength,
+        why=result.why,
+    )
+
+
+def _rounded(value: float) -> float | None:
+    return float(f"{value:.4g}") if math.isfinite(value) else None
+
+
+def plain(judged: Judged) -> list[dict[str, Any]]:
+    """Rows for a Parquet file: one column per figure; cases and settings as JSON."""
+    return [
+        {
+            "phase": row.phase,
+            "case": msgspec.json.encode(row.case).decode(),
+            "side": row.side,
+            "setting": msgspec.json.encode(row.setting).decode(),
+            "seed": row.seed,
+            "error": row.error,
+            **row.figures,
+        }
+        for row in judged.rows
+    ]
+
+
+def _row(row: dict[str, Any]) -> Row:
+    figures = {k: v for k, v in row.items() if k not in RESERVED and v is not None}
+    case, setting = (msgspec.json.decode(row[k], type=dict[str, Any]) for k in ("case", "setting"))
+    return Row(row["phase"], case, row["side"], setting, row["seed"], figures, row["error"])
+
+
+def commit_here() -> str:
+    """The commit of the checkout that this package runs from; "" for one that was installed.
+
+    Code that differs from the commit is marked; recorded tables are not code.
+    """
+    commit = _git("rev-parse", "--short=8", "HEAD")
+    changed = _git("status", "--porcelain", "--", "..", ":(exclude)tables")
+    return f"{commit}-dirty" if commit and changed else commit
+
+
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(Path(__file__).parent), *words]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

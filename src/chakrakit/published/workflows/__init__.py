@@ -1,0 +1,1 @@
+"""Studies of programs that call models and tools."""

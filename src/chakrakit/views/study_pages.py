@@ -1,0 +1,213 @@
+"""Pages about studies: one for each, and the first page with a line for every system. Markdown and SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from chakrakit.published import RANKING, CaseResult, StudyLine, StudyResult, words
+from chakrakit.trace.files import replacing
+from chakrakit.views.forest import Dot, forest_chart
+
+FIRST = "README.md"
+_NONE = "–"
+_STRENGTHS = {
+    "strong": "sign, regime and size come out of a mechanism",
+    "direction": "sign and regime only",
+    "bound": "a limit that no implementation can exceed",
+    "side cost": "what is paid beside, not the headline",
+}
+
+
+def write_study(result: StudyResult, folder: Path) -> None:
+    """A study's page and its chart."""
+    _write(folder / f"{result.id}.svg", study_chart(result))
+    _write(folder / f"{result.id}.md", study_page(result))
+
+
+def write_studies(lines: Sequence[StudyLine], results: Iterable[StudyResult], folder: Path) -> None:
+    """All pages."""
+    for result in results:
+        write_study(result, folder)
+    _write(folder / FIRST, first_page(lines))
+
+
+_INTRODUCTION = """\
+# Published systems, tried in simulation
+
+Each system was reported to be better than something. Here its idea is simulated against comparators that were
+tuned as carefully, with predictions that were written first. The mechanism is tried, not the system: none of
+the original code was run.
+"""
+_READING = """\
+A figure such as `1.2 to 5.3 times as good` is over all cases in which a gain was expected, against the best
+tuned comparator of each case.
+
+## What a verdict means
+
+| verdict | meaning |
+| --- | --- |
+| holds | the claimed figure lies inside what was swept, and the gain is gone where it should be |
+| holds in part | better, but the figure is reached only against a comparator that was not tuned or has collapsed, or not at all, or a gain is left where none should be |
+| does not hold | nowhere better than the best tuned comparator |
+| not decidable | something that the claim rests on is not modelled, or a measurement raised |
+
+Verdicts are computed from recorded tables, which come with the package. Every side chooses its settings on
+seeds on which it is not judged. A seed changes what is random in the work, and the constants of the machine by
+5 % or so, for all sides alike.
+
+```sh
+chakra studies --family serving   # this list, or a part of it
+chakra study A71 --quick          # one of them, in seconds; without --quick as recorded
+```
+
+## Systems that cannot be studied
+"""  # noqa: E501
+_CASES = """\
+`{figure}`: {better} is better. The gain is over the best tuned comparator of each case, with its 95 %
+bootstrap interval; *gone* marks cases in which there should be none."""
+
+
+def first_page(lines: Sequence[StudyLine]) -> str:
+    """One line for every system, then how to read it, and the systems that cannot be studied."""
+    studied = [line for line in lines if line.verdict != "no study"]
+    others = [line for line in lines if line.verdict == "no study"]
+    head = ("system", "what was claimed", "what came out here", "verdict", "held against")
+    rows = [
+        (f"[{s.system}]({s.id}.md)", s.claim, _came_out(s), f"**{s.verdict}**", s.comparator)
+        for s in studied
+    ]
+    verdicts = [s.verdict for s in studied]
+    counts = ", ".join(f"{v} {verdicts.count(v)}" for v in RANKING[::-1] if v in verdicts)
+    reasons = [(s.system, s.claim, s.why[0]) for s in others]
+    parts = [
+        _INTRODUCTION,
+        f"{len(studied)} studies: {counts}.\n",
+        _table(head, rows) + "\n",
+        _READING,
+        _table(("system", "what was claimed", "why not"), reasons) + "\n",
+    ]
+    return "\n".join(parts)
+
+
+def study_page(result: StudyResult) -> str:
+    """Claims, verdict, chart, table, predictions, what was taken away, and limits."""
+    parts = [
+        f"# {result.system} ({result.id})",
+        f"**{result.verdict}**: {'; '.join(result.why)}.",
+        f"What this study can say: {_STRENGTHS[result.strength]}. Family: {result.family}. Recorded at "
+        f"`{result.commit or 'no commit'}` with {result.seeds} judged seeds.",
+        f"What decides: {result.decides}" if result.decides else "",
+        _claims(result),
+        f"![Gain by case]({result.id}.svg)",
+        _CASES.format(figure=result.figure, better={"min": "less", "max": "more"}[result.better]),
+        _cases(result),
+        "## Predictions, written before the first run",
+        _predictions(result),
+        "## Without the key line",
+        _ablations(result),
+        "## What it rests on, and what it cannot say",
+        "\n".join(f"- {effect}: {_module(path)}" for effect, path in result.rests_on.items()),
+        result.cannot_say,
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _claims(result: StudyResult) -> str:
+    rows = [
+        (c.text, c.kind, _span(c.low, c.high), _span(c.least, c.most), _yes(c.reached))
+        for c in result.claims
+    ]
+    return _table(("claim", "kind", "claimed", "measured", "reached"), rows)
+
+
+def _predictions(result: StudyResult) -> str:
+    rows = [(p.text, p.outcome, _number(p.margin), _number(p.p)) for p in result.predictions]
+    return _table(("prediction", "outcome", "by", "p (Holm)"), rows)
+
+
+def _ablations(result: StudyResult) -> str:
+    rows = [
+        (a.without, a.verdict, _span(a.least, a.most), _yes(a.changed)) for a in result.ablations
+    ]
+    return _table(("the idea without", "verdict", "gain", "the most differs by over 2 %"), rows)
+
+
+def _module(path: str) -> str:
+    return f"`{path}`" if path else "not modelled"
+
+
+def study_chart(result: StudyResult) -> str:
+    """Gains by case, and the range that the first claim about a gain names."""
+    dots = [Dot(words(c.case), c.gain, c.low, c.high, c.gone) for c in result.cases]
+    claimed = [c for c in result.claims if c.figure.startswith("gain")]
+    band = (claimed[0].low, claimed[0].high) if claimed else (1.0, 1.0)
+    title = f"{result.system}: gain over the best tuned comparator"
+    return forest_chart(title, dots, "times as good; shaded: claimed", band)
+
+
+def _cases(result: StudyResult) -> str:
+    fields = list(dict.fromkeys(name for c in result.cases for name in c.case))
+    sides = list(dict.fromkeys(side for c in result.cases for side in c.figures))
+    head = (*(f.replace("_", " ") for f in fields), *sides, "gain", "the idea chose", "")
+    return _table(head, [_case(c, fields, sides) for c in result.cases])
+
+
+def _case(case: CaseResult, fields: Sequence[str], sides: Sequence[str]) -> list[str]:
+    idea = sides[0]
+    marks = [*(["gone"] if case.gone else []), *(f"{s} collapsed" for s in case.collapsed)]
+    figures = [_number(case.figures.get(side)) for side in sides]
+    gain = f"{_number(case.gain)} ({_span(case.low, case.high)})"
+    chosen = words(case.chosen.get(idea, {}))
+    return [
+        *(str(case.case.get(f, _NONE)) for f in fields),
+        *figures,
+        gain,
+        chosen,
+        ", ".join(marks),
+    ]
+
+
+def _came_out(line: StudyLine) -> str:
+    gains = line.figures.get("gain", [])
+    others = [
+        f"{name.replace('_', ' ')} {_ends(span)}"
+        for name, span in line.figures.items()
+        if not name.startswith("gain")
+    ]
+    return "; ".join([*([f"{_ends(gains)} times as good"] if gains else []), *others])
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(_cell(c) for c in line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _span(least: float | None, most: float | None) -> str:
+    low, high = _number(least), _number(most)
+    return low if low == high else f"{low} to {high}"
+
+
+def _ends(span: Sequence[float | None]) -> str:
+    """A recorded range; what has no end is recorded as None."""
+    return _span(*(math.inf if v is None else v for v in span))
+
+
+def _number(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return _NONE
+    return "∞" if math.isinf(value) else f"{value:.3g}"
+
+
+def _yes(value: bool | None) -> str:
+    return _NONE if value is None else "yes" if value else "no"
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(text)

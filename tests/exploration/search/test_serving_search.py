@@ -1,0 +1,108 @@
+"""The cheapest way to serve within a level is what serving every way to the end finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from chakrakit.errors import ConfigError
+from chakrakit.exploration.search import ServingSearchResult, search_serving
+from chakrakit.exploration.search.serving_search import serving_space
+from chakrakit.machines import load_machine
+from chakrakit.serving import serving_of
+from chakrakit.serving.results import ServiceLevel
+
+MODEL = "llama-3.1-8b"
+REQUESTS = "poisson{rate=60,n=60,prompt=512,output=32,seed=3}"
+SLO = "ttft=120,tpot=12"
+GIVEN: dict[str, Any] = {"tp": [1, 2], "batch_tokens": [512, 4096], "batch_requests": [16, 64]}
+
+
+@pytest.fixture(scope="module")
+def found() -> ServingSearchResult:
+    return search_serving(MODEL, [4], "dgx-h100", REQUESTS, SLO, fixed=GIVEN, attain=0.95)[0]
+
+
+@pytest.mark.slow
+def test_the_best_is_the_best_of_all_ways(found: ServingSearchResult) -> None:
+    """Served to the end, no way with fewer devices meets the level, and none with as many has more slack."""
+    machine = load_machine("dgx-h100")
+    base = serving_of(MODEL, machine, REQUESTS)
+    space, level = serving_space(base.model, machine, GIVEN), ServiceLevel.parse(SLO)
+    slack = {}
+    for devices in range(1, found.best.devices + 1):
+        for one in space.candidates(devices):
+            limits = {"token_budget": one.batch_tokens, "max_requests": one.batch_requests}
+            engine = msgspec.structs.replace(base.engine, **limits)
+            served = replace(base, layout=one.layout, engine=engine).served(level)
+            if served.result().attained >= 0.95:
+                ttft, tpot, _ = served.percentiles(0.95)
+                slack[one] = min(1 - ttft / 120, 1 - tpot / 12)
+    assert {one.devices for one in slack} == {found.best.devices}
+    assert found.best.slack == pytest.approx(max(slack.values()))
+
+
+def test_what_cannot_meet_the_level_is_given_up_and_told(found: ServingSearchResult) -> None:
+    assert found.given_up > 0
+    missed = [r for r in found.runners_up if not r.meets]
+    assert missed
+    assert all("only" in r.why and r.attained < 0.95 for r in missed)
+    assert "of its limit" in found.best.why
+
+
+def test_the_command_names_limits_as_the_engine_does(found: ServingSearchResult) -> None:
+    best = found.best
+    limits = f"max_num_batched_tokens={best.batch_tokens}, max_num_seqs={best.batch_requests}"
+    assert f"--engine 'vllm{{{limits}}}'" in found.command
+
+
+def test_limits_in_the_engine_are_kept() -> None:
+    engine = "vllm{max_num_batched_tokens=1024}"
+    found, serving = search_serving(
+        MODEL,
+        [1],
+        "dgx-h100",
+        "poisson{rate=1,n=5,prompt=64,output=4}",
+        "ttft=500",
+        engine=engine,
+        fixed={"batch_requests": [8]},
+    )
+    assert found.best.batch_tokens == serving.engine.token_budget == 1024
+    assert found.command.count("max_num_batched_tokens") == 1
+
+
+@pytest.mark.parametrize(
+    ("slo", "attain", "gpus", "said"),
+    [
+        ("", 0.99, [1], "needs a service level"),
+        ("ttft=100", 1.5, [1], "--attain 1.5"),
+        ("ttft=0.01", 0.9, [1], "no way to serve with up to 1 devices .* does for 0.0%"),
+        ("ttft=100", 0.9, [0], "gpus should be"),
+    ],
+)
+def test_what_cannot_be_is_refused(slo: str, attain: float, gpus: list[int], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        search_serving(
+            MODEL,
+            gpus,
+            "dgx-h100",
+            "poisson{n=5,rate=1,prompt=64,output=4}",
+            slo,
+            attain=attain,
+            fixed={"batch_tokens": [512], "batch_requests": [8]},
+        )
+
+
+def test_weights_that_do_not_fit_are_counted() -> None:
+    with pytest.raises(ConfigError, match="none of 1 has room for weights, cache and requests"):
+        search_serving(
+            "llama-3.1-70b",
+            [1],
+            "dgx-h100",
+            "poisson{n=5,rate=1,prompt=64,output=4}",
+            "ttft=500",
+            fixed={"batch_tokens": [512], "batch_requests": [8], "pools": ["together"]},
+        )

@@ -1,0 +1,80 @@
+"""What studies are made of: codecs, placements, rentals, regressions, programs of calls, machines."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from chakrakit.machines import load_machine
+from chakrakit.published import seconds_of, unsure
+from chakrakit.published.communication import gradient_codecs as codecs
+from chakrakit.published.communication.regression import final_loss
+from chakrakit.published.planning.placements import scattered, snake, tiles
+from chakrakit.published.serving.rental import best_rates, one_by_one, together
+from chakrakit.published.serving.rental import two_stages_lose_nothing as lossless
+from chakrakit.published.workflows.call_program import Call, ordered
+
+
+@pytest.mark.parametrize("scheme", ["flat", "nested"])
+def test_a_codec_that_does_nothing_gains_nothing(scheme):
+    site, size = codecs.site(100, 0), 16_000_000
+    plain = min(
+        seconds_of(codecs.message(size, s, 1, 1, 1), site, "measured", share_compute=True)
+        for s in ("plain", "plain nested")
+    )
+    useless = codecs.message(size, scheme, 1, 1, 1e6)
+    assert seconds_of(useless, site, "measured", share_compute=True) > 0.99 * plain
+
+
+def test_schemes_code_all_that_crosses_the_wire():
+    """Bytes of a rank's codecs: its input, what it adds up, its part of the result, and the result."""
+    size, n, width = 32_000_000, codecs.RANKS, codecs.WIDTH
+    expected = {"flat": size * (3 + 1 / n), "nested": size / width * (3 + width / n)}
+    for scheme, moved in expected.items():
+        trace = codecs.message(size, scheme, 1, 2, 1).trace(0)  # a nanosecond a byte
+        names = trace.nodes.column("name").to_pylist()
+        spent = sum(t for name, t in zip(names, trace.duration_ns, strict=True) if "code" in name)
+        assert spent == pytest.approx(moved, rel=1e-3), scheme
+
+
+def test_ways_through_a_grid_visit_every_device_once():
+    for path in (tiles(4, 8, 2, 2), snake(4, 8), scattered(8, 1)):
+        assert sorted(path) == list(range(32))
+    assert all(abs(a % 4 - b % 4) + abs(a // 4 - b // 4) == 1 for a, b in pairwise(snake(4, 8)))
+
+
+def test_two_models_that_want_the_same_gpu_are_better_off_together():
+    fast, slow = best_rates({1: 10.0}, 1), best_rates({1: 9.0}, 1)
+    tables = [[fast, slow], [best_rates({1: 10.0}, 1), best_rates({1: 1.0}, 1)]]
+    have, prices, demands = np.array([1, 1]), np.array([1.0, 1.0]), np.array([10.0, 10.0])
+    assert together(tables, demands, have, prices)[0] == 19.0
+    assert one_by_one(tables, demands, have, prices, [0, 1])[0] == 11.0
+
+
+def test_two_stages_lose_nothing():
+    assert lossless(3) == 1.0
+
+
+def test_one_gram_matrix_for_many_iterations_gives_the_same_loss():
+    exact = final_loss(1, "fp32", 0, 128)
+    assert final_loss(64, "fp32", 0, 128) == pytest.approx(exact, rel=1e-3)
+    assert final_loss(64, "bf16", 0, 128) == pytest.approx(exact, rel=5e-3)
+    assert exact < np.log(2)  # of no training at all
+
+
+def test_calls_wait_for_what_their_order_asks():
+    calls = [Call(1.0), Call(1.0, writes=True), Call(1.0), Call(1.0, reads=(2,), writes=True)]
+    assert ordered(calls, "sequential", 0) == [[], [0], [1], [2]]
+    assert ordered(calls, "any", 0) == [[], [], [], [1]]
+    assert ordered(calls, "gathered", 8) == [[], [0], [0], [1, 2]]
+
+
+def test_a_machine_differs_a_little_by_seed_and_is_the_same_for_the_same_one():
+    plain = load_machine("dgx-h100")
+    some = [
+        unsure(plain, seed).links.bandwidth[0] / plain.links.bandwidth[0] for seed in range(200)
+    ]
+    assert np.std(np.log(some)) == pytest.approx(0.05, rel=0.2)
+    assert unsure(plain, 1).devices == unsure(plain, 1).devices

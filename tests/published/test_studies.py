@@ -1,0 +1,134 @@
+"""Every study is fair, its recorded verdict is what its table says, and taking the idea away lowers it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chakrakit
+from chakrakit.published import (
+    RANKING,
+    TABLES,
+    line_of,
+    list_studies,
+    measure_study,
+    named_study,
+    recorded_rows,
+    result_of,
+    study_modules,
+    swapped,
+)
+from chakrakit.published.recorded import read_rows
+from chakrakit.published.verdict import SMALL, decided
+from chakrakit.views import first_page, study_chart, study_page
+from support.paths import ROOT
+
+IDS = list(study_modules())
+QUICK = IDS[::3]
+"""The third of the studies that are run by every `make test`; `make studies` runs all."""
+SOURCE = Path(chakrakit.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def results():
+    return {name: result_of(recorded_rows(name)[0]) for name in IDS}
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_study_is_one_short_file_that_says_what_it_is(name):
+    module, study = study_modules()[name], named_study(name)
+    file = SOURCE / (module.removeprefix("chakrakit.").replace(".", "/") + ".py")
+    assert len(file.read_text().splitlines()) <= 150
+    assert (study.id, study.family) == (name, file.parent.name)
+    for path in filter(None, study.rests_on.values()):
+        assert (SOURCE / path).exists(), path
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_comparators_have_as_much_to_choose_from_as_the_idea(name):
+    study = named_study(name)
+    for side in study.comparators:
+        assert len(study.sides[side]) >= len(study.sides[study.idea]), side
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_there_are_cases_enough_and_some_in_which_the_gain_should_be_gone(name, results):
+    result = results[name]
+    assert len(result.cases) >= 3
+    assert result.seeds >= 5
+    gone = [c.gain for c in result.cases if c.gone]
+    assert gone
+    close = all(abs(g - 1) <= SMALL for g in gone)
+    assert close or any("not within 2 % of 1" in reason for reason in result.why)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_health_is_measured_for_every_comparator(name):
+    judged = recorded_rows(name)[0]
+    for side in judged.study.comparators:
+        assert not np.isnan(judged.figure(judged.study.health, side)).all(), side
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_without_its_key_line_an_idea_that_holds_does_so_less(name, results):
+    result = results[name]
+    assert result.ablations
+    if result.verdict in ("holds", "holds in part"):
+        for ablation in result.ablations:
+            assert RANKING.index(ablation.verdict) < RANKING.index(result.verdict), ablation
+    else:
+        page = study_page(result)
+        assert all(f"| {a.without} |" in page for a in result.ablations if a.changed)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_with_labels_swapped_nothing_holds(name):
+    judged = recorded_rows(name)[0]
+    for comparator in judged.study.comparators:
+        assert decided(swapped(judged, comparator))[0] != "holds", comparator
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_bound_is_never_said_to_hold(name, results):
+    if results[name].strength in ("bound", "side cost"):
+        assert results[name].verdict != "holds"
+
+
+def test_list_and_pages_say_what_the_tables_say():
+    lines = {line.id: line for line in list_studies()}
+    for name in IDS:
+        judged, commit = recorded_rows(name)
+        result = result_of(judged, commit=commit)
+        assert lines[name] == line_of(result)
+        assert (ROOT / f"docs/studies/{name}.md").read_text() == study_page(result)
+        assert (ROOT / f"docs/studies/{name}.svg").read_text() == study_chart(result)
+    assert (ROOT / "docs/studies/README.md").read_text() == first_page(list_studies())
+
+
+def test_recorded_tables_are_small_and_of_a_commit():
+    assert sum(f.stat().st_size for f in TABLES.iterdir()) < 1 << 20
+    for name in IDS:
+        rows, commit = read_rows(TABLES / f"{name}.parquet")
+        assert rows
+        assert commit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUICK)
+def test_a_quick_run_goes_through(name):
+    judged = measure_study(named_study(name), quick=True)
+    result = result_of(judged, quick=True)
+    assert result.errors == []
+    assert len(result.cases) >= 3
+    assert any(c.gone for c in result.cases)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUICK)
+def test_recorded_rows_come_out_again(name):
+    judged = recorded_rows(name)[0]
+    row = next(r for r in judged.rows if r.phase == "judged")
+    again = judged.study.measure(row.case, row.setting, row.seed)
+    assert dict(again) == pytest.approx(row.figures, rel=1e-3)
