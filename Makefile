@@ -71,8 +71,9 @@ codec-fuzz: $(SANITIZED)/.built
 
 N ?= 20000
 
-fuzz: codec-fuzz $(VENV)/.built  ## feed mutated traces to the codec under the sanitizers, and N mutated files of every format to the commands
+fuzz: codec-fuzz $(VENV)/.built  ## feed mutated traces to the codec under the sanitizers, N mutated files of every format to the commands, and odd arguments to the operators of a replay
 	$(BIN)/python tests/fuzz/fuzz.py --runs $(N) --keep build/fuzz $(FORMATS)
+	$(BIN)/python tests/fuzz/operators.py
 
 SEED ?= 1
 mutants: N = 200
