@@ -108,7 +108,7 @@ def test_devices_and_links_of_a_graph_fail_by_name():
     assert makespan("device:server@0=0.5") == makespan("device:1@0=0.5")
     assert makespan("link:client-hub@0=0.5") == pytest.approx(2_000 + 10_000 + 2_000)
     with pytest.raises(
-        ck.ConfigError, match="'sever' is no rank and no device; did you mean 'server'"
+        ck.ConfigError, match="'sever' is neither a rank nor a device; did you mean 'server'"
     ):
         makespan("device:sever@0=0.5")
 
