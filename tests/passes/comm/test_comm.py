@@ -135,7 +135,7 @@ def test_random_sets_keep_it_too(change, seed):
     [
         ("comm{action=compress, ratio=4}", "needs throughput"),
         ("comm{action=bucket, size=1MB, ratio=2}", "bucket has no ratio"),
-        ("comm{action=bucket, size=0}", "0 would never"),
+        ("comm{action=bucket, size=0}", "of 0 nothing would ever finish"),
         ("comm{action=split}", "size or parts"),
         ("comm{action=split, parts=0}", "1 or more"),
         ("comm{action=compress, ratio=0.5, throughput=1GB/s}", "1 or more"),

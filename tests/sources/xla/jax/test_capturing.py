@@ -123,9 +123,9 @@ def test_whatever_a_program_raises_is_said_with_its_line() -> None:
 def test_a_function_that_makes_nothing_to_capture_says_what_it_should(given: Any) -> None:
     mesh = make_mesh({"x": 1})
     with pytest.raises(ConfigError, match=r"neither \(function, arguments\) nor a lowered program"):
-        capturing._made(given, mesh)
+        capturing._called(given, mesh)
 
 
 @pytest.mark.parametrize("arguments", [([1, 2],), (1, 2)])
 def test_arguments_come_in_one_list_or_one_by_one(arguments: Any) -> None:
-    assert capturing._made(lambda: (len, *arguments), make_mesh({"x": 1})) == (len, [1, 2])
+    assert capturing._called(lambda: (len, *arguments), make_mesh({"x": 1})) == (len, [1, 2])
