@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 if importlib.util.find_spec("torch") is None:
     print("operators: not called, since PyTorch is not here")

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import TraceSet
-from support.paths import DATA
+from support.paths import DATA, ROOT
 
 FOLDER = DATA / "results"
 LONGEST = 12
@@ -39,7 +39,7 @@ def compare(name: str, figures: dict[str, Any]) -> None:
 
 
 def condensed(value: Any) -> Any:
-    """The same with numbers rounded and long lists and texts as checksums."""
+    """The same with numbers rounded, long lists and texts as checksums, and without the checkout's path."""
     if isinstance(value, dict):
         return {str(k): condensed(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -51,8 +51,9 @@ def condensed(value: Any) -> Any:
         return float(f"{value:.{DIGITS}g}")
     if isinstance(value, np.integer):
         return int(value)
-    if isinstance(value, str) and len(value) > 200:
-        return f"{len(value)} letters, {checksum(value)}"
+    if isinstance(value, str):
+        text = value.replace(str(ROOT), "")
+        return text if len(text) <= 200 else f"{len(text)} letters, {checksum(text)}"
     return value
 
 
