@@ -97,10 +97,10 @@ def command(study: str, *, output: str | None, json: Json = False, **options: An
 def _print(result: SweepResult, report: Path) -> None:
     import pyarrow.parquet as pq
 
-    from chakrakit.exploration.sweep import findings as serving_findings
+    from chakrakit.exploration.sweep import findings
 
     table = pq.read_table(result.table)
-    if serving_findings.is_serving(table):
+    if findings.is_serving(table):
         _print_served(table)
     else:
         _print_steps(table)
@@ -131,13 +131,12 @@ def _print_steps(table: pa.Table) -> None:
 
 def _print_served(table: pa.Table) -> None:
     from chakrakit.exploration.sweep import findings
-    from chakrakit.exploration.sweep import findings as serving_findings
 
     names = findings.varied(table)
-    figures = ("output_tokens_per_s_per_device", "goodput", *serving_findings.LATENCIES)
+    figures = ("output_tokens_per_s_per_device", "goodput", *findings.LATENCIES)
     rows = [
         (*(str(r[n]) for n in names), *(f"{r[f]:,.1f}" for f in figures))
-        for r in serving_findings.served_rows(table)[:5]
+        for r in findings.served_rows(table)[:5]
     ]
     head = ("tokens/s per device", "goodput /s", "TTFT p99 ms", "TPOT p99 ms", "e2e p99 ms")
     if rows:

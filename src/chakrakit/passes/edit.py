@@ -211,8 +211,6 @@ class _EditedRows:
 
 
 def _hint(traces: TraceSet, on: str) -> str:
-    from chakrakit.passes.base import classes_of
-
     classes = {str(c) for i in range(traces.body_count) for c in classes_of(traces.body_at(i))}
     other_side = "host" if on == "device" else "device"
     return f"the classes are {', '.join(sorted(classes))}; on={other_side} is the other side"

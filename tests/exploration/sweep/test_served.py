@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.exploration.sweep import findings as serving_findings
-from chakrakit.exploration.sweep import grid, read_study, sweep
+from chakrakit.exploration.sweep import findings, grid, read_study, sweep
 from chakrakit.serving import serve
 from chakrakit.views.sweep_report import sweep_report
 
@@ -58,14 +57,14 @@ def test_a_row_says_what_serve_says(table: Any) -> None:
 
 def test_fronts_are_throughput_against_latency(table: Any) -> None:
     """Configurations are what is not the load; nothing on a front is beaten in both."""
-    fronts = {f.latency: f for f in serving_findings.latency_fronts(table)}
+    fronts = {f.latency: f for f in findings.latency_fronts(table)}
     found = fronts["e2e_p99_ms"]
     assert list(found.configurations)
     assert all(len(c) == 2 for c in found.configurations.values())
     for one in found.best:
         for row in table.to_pylist():
             faster = row["e2e_p99_ms"] < one["e2e_p99_ms"]
-            more = row[serving_findings.THROUGHPUT] > one[serving_findings.THROUGHPUT]
+            more = row[findings.THROUGHPUT] > one[findings.THROUGHPUT]
             assert not (faster and more)
 
 

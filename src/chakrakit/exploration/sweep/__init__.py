@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from chakrakit.exploration.sweep import findings
-from chakrakit.exploration.sweep import findings as serving_findings
 from chakrakit.exploration.sweep.findings import PointRow
 from chakrakit.exploration.sweep.measurement import mean, measure
 from chakrakit.exploration.sweep.points import CapturedWorkload, captured_of, grid
@@ -21,6 +20,5 @@ __all__ = [
     "mean",
     "measure",
     "read_study",
-    "serving_findings",
     "sweep",
 ]

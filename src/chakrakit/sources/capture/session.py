@@ -21,6 +21,7 @@ from chakrakit.sources.capture.standins import (
     Values,
     autocast,
     batch_norm,
+    cuda,
     data_parallel,
     pipelining,
     program,
@@ -29,7 +30,6 @@ from chakrakit.sources.capture.standins import (
     target,
     transformers,
 )
-from chakrakit.sources.capture.standins import cuda as accelerator
 
 
 class CaptureOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +129,7 @@ class Session:
         pipelining.install(patches, self.mail, self.recorder, self.where)
         autocast.install(patches)
         if options.device:
-            accelerator.install(patches)
+            cuda.install(patches)
             batch_norm.install(patches)
             target.install(patches, self.recorder)
         data_parallel.install(patches)

@@ -14,7 +14,6 @@ from chakrakit.sources.capture.standins import (
     target,
     transformers,
 )
-from chakrakit.sources.capture.standins import cuda as accelerator
 from chakrakit.sources.capture.standins.cuda import Cuda, Redirect
 from chakrakit.sources.capture.standins.distributed import Distributed, Mail
 from chakrakit.sources.capture.standins.values import Values
@@ -25,7 +24,6 @@ __all__ = [
     "Mail",
     "Redirect",
     "Values",
-    "accelerator",
     "autocast",
     "batch_norm",
     "cuda",
