@@ -179,7 +179,7 @@ class Simulation:
 
     def _program(self, number: int) -> Program:
         body = self.traces.body_at(number)
-        if body.dangling.num_rows:
+        if body.is_dangling:
             first = body.dangling.slice(0, 1).to_pylist()[0]
             raise TraceError(
                 f"body {number}: node {body.ids[first['row']]} depends on node {first['id']}, which does "

@@ -128,6 +128,8 @@ def _lanes(trace: Trace) -> tuple[I32, I8]:
     keys[works] = np.where(host[works], _HOST, _DEVICE)
     lane = lane_of(trace)
     keys[lane >= 0] = lane[lane >= 0]  # numbers below 0 are the pools
+    if (keys == _NONE).all():
+        return np.full(len(trace), -1, np.int32), np.zeros(0, np.int8)
     if ordered_by_edges(trace, host=True):
         keys[host & (lane >= 0)] = _NONE
     used, number = np.unique(keys, return_inverse=True)
