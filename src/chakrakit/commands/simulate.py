@@ -63,6 +63,13 @@ Timing = partial(Option, group="How long things take")
 Disturbing = partial(Option, group="What goes wrong")
 
 
+def read_clock_texts(texts: Iterable[str]) -> dict[str, float]:
+    """`["1410"]` or `["backward=1200"]` as MHz by phase."""
+    from chakrakit.machines.device import read_clocks
+
+    return read_clocks(tuple(texts))
+
+
 def factors_of(texts: Iterable[str]) -> dict[int, float]:
     """`["2=1.5"]` as factors by rank."""
     try:
@@ -113,6 +120,19 @@ class NativeSettings(TypedDict, total=False):
         ),
     ]
     share_compute: Annotated[bool, Timing("Concurrent kernels of a device share it.", False)]
+    clock: Annotated[
+        Pairs | float,
+        Timing(
+            "Lock the devices' clock, for all work or for that of a phase (forward, backward, optimizer, …).",
+            (),
+            metavar="MHZ|PHASE=MHZ",
+            parse=read_clock_texts,
+        ),
+    ]
+    power_cap: Annotated[
+        float | None,
+        Timing("Lower clocks until a device's mean power stays below this.", None, metavar="WATTS"),
+    ]
     placement: Annotated[
         Path_ | None,
         Option(
@@ -301,6 +321,10 @@ def simulate_jobs(
     from chakrakit.simulator.results import simulate_jobs as run_jobs
     from chakrakit.trace.storage import write_directories
 
+    if options["clock"] or options["power_cap"] is not None:
+        raise ConfigError(
+            "--clock and --power-cap are for one workload; simulate the jobs by themselves"
+        )
     jobs = _jobs_by_name(workloads)
     loaded = load_machine(machine) if isinstance(machine, str) else machine
     sizes = [len(traces) for traces in jobs.values()]
@@ -336,6 +360,7 @@ def _engine_options(
     options: NativeRunOptions, struct: type, placement: tuple[int, ...] | None = None
 ) -> SimulationOptions:
     """The engine's own options: those of the same name as they are, the others as it takes them."""
+    from chakrakit.machines.device import clocks_of
     from chakrakit.simulator.collectives import Algorithms
     from chakrakit.simulator.custom import split_algorithms
     from chakrakit.simulator.engine import Disturbance, SimulationOptions
@@ -351,6 +376,7 @@ def _engine_options(
             options["jitter"], options["seed"], stragglers, tuple(map(split_fault, faults))
         ),
         "assume_missing": options["assume_missing"] is not None,
+        "clocks": clocks_of(options["clock"], options["power_cap"]),
         "measured_collectives": read_network_model(os.fspath(model)) if model else None,
         "placement": placement,
         "settings": settings_of(struct, options),

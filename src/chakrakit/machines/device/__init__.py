@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from chakrakit.machines.device.activity import COMPUTED, PowerLimited, activity_of
+from chakrakit.machines.device.clocks import (
+    EVERY_PHASE,
+    Clocks,
+    Draws,
+    clocked,
+    clocks_of,
+    read_clocks,
+)
 from chakrakit.machines.device.device import (
     Device,
     DeviceText,
@@ -15,7 +23,14 @@ from chakrakit.machines.device.device import (
     show_time,
 )
 from chakrakit.machines.device.launchers import Launchers, operations_of
-from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, clock_within
+from chakrakit.machines.device.power import (
+    PICO,
+    Activity,
+    Draw,
+    PowerConstants,
+    clock_within,
+    highest_share,
+)
 from chakrakit.machines.device.profile import (
     ClassModel,
     Prediction,
@@ -49,6 +64,7 @@ from chakrakit.trace.sets import PS_PER_NS
 
 __all__ = [
     "COMPUTED",
+    "EVERY_PHASE",
     "HORIZON_DAYS",
     "HORIZON_PS",
     "MOST_NS",
@@ -58,11 +74,13 @@ __all__ = [
     "Activity",
     "Auto",
     "ClassModel",
+    "Clocks",
     "CostSource",
     "Costs",
     "Device",
     "DeviceText",
     "Draw",
+    "Draws",
     "Launchers",
     "Measured",
     "PowerConstants",
@@ -76,14 +94,18 @@ __all__ = [
     "WorkModel",
     "activity_of",
     "clock_within",
+    "clocked",
+    "clocks_of",
     "each_picoseconds",
     "find_profile",
+    "highest_share",
     "measured_rows",
     "nanoseconds_to_ticks",
     "operations_of",
     "parse",
     "picoseconds",
     "positive",
+    "read_clocks",
     "read_device",
     "roofline_seconds",
     "show_bandwidth",

@@ -15,6 +15,7 @@ from chakrakit.arrays import F64, I8, I32, I64
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import (
     PS_PER_S,
+    Clocks,
     Costs,
     WorkModel,
     each_picoseconds,
@@ -122,6 +123,7 @@ class SimulationOptions:
     fold: bool = True
     algorithms: Algorithms = field(default_factory=Algorithms)
     disturbance: Disturbance = field(default_factory=Disturbance)
+    clocks: Clocks = field(default_factory=Clocks)
     assume_missing: bool = False
     allow_empty: bool = False
     share_compute: bool = False
