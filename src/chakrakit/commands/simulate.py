@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from chakrakit.simulator.results import (
         CollectiveSummary,
         JobsSimulation,
-        LinkClassSummary,
         RankSummary,
         Simulation,
         SimulationSummary,
@@ -471,18 +470,10 @@ def _print(simulation: Simulation) -> None:
         out.print(", ".join(sentences))
     _print_ranks(s.ranks)
     _print_collectives(s.collectives)
-    _print_link_classes(s.link_classes)
-    if s.group_setup_ns:
-        out.print(f"setting up groups: {s.group_setup_ns / 1e6:,.3f} ms, all groups together")
-    if s.ports is not None:
-        out.print(
-            f"{s.ports.messages:,} messages held ports for {s.ports.port_ns / 1e6:,.3f} ms besides their "
-            f"bytes, the busiest ({s.ports.busiest}) for {s.ports.busiest_ns / 1e6:,.3f} ms"
-        )
-    if s.storage:
-        from chakrakit.insight import server_table
+    from chakrakit.insight import network_tables, server_table, tier_table
 
-        print_tables([], [server_table(s.storage)], len(s.storage))
+    tables = [*network_tables(s), tier_table(s.tiers), server_table(s.storage)]
+    print_tables([], tables, max((len(table.rows) for table in tables), default=0))
 
 
 def _print_compute_sources(summary: SimulationSummary) -> None:
@@ -508,15 +499,6 @@ def _print_ranks(ranks: list[RankSummary]) -> None:
     print_table(("rank", "finish ms", "compute ms", "exposed ms", "idle ms", "peak GB"), rows)
     if len(listed) < len(ranks):
         console().print(f"… and {len(ranks) - len(listed):,} more ranks")
-
-
-def _print_link_classes(classes: list[LinkClassSummary]) -> None:
-    rows = [
-        (c.priority, c.weight, c.operations, f"{c.bytes / 1e9:,.3f}", f"{c.mean_ns / 1e3:,.2f}")
-        for c in classes
-    ]
-    if rows:
-        print_table(("class on links", "weight", "operations", "GB", "µs"), rows)
 
 
 def _print_collectives(collectives: list[CollectiveSummary]) -> None:

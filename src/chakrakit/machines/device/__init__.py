@@ -11,17 +11,7 @@ from chakrakit.machines.device.clocks import (
     clocks_of,
     read_clocks,
 )
-from chakrakit.machines.device.device import (
-    Device,
-    DeviceText,
-    Quantity,
-    parse,
-    positive,
-    read_device,
-    show_bandwidth,
-    show_bytes,
-    show_time,
-)
+from chakrakit.machines.device.device import Device, DeviceText, read_device
 from chakrakit.machines.device.launchers import Launchers, operations_of
 from chakrakit.machines.device.power import (
     PICO,
@@ -41,6 +31,15 @@ from chakrakit.machines.device.profile import (
     work_model,
     write_profile,
 )
+from chakrakit.machines.device.quantities import (
+    Quantity,
+    parse,
+    positive,
+    show_bandwidth,
+    show_bytes,
+    show_time,
+)
+from chakrakit.machines.device.units import Unit, split_units
 from chakrakit.machines.device.work import (
     HORIZON_DAYS,
     HORIZON_PS,
@@ -52,12 +51,14 @@ from chakrakit.machines.device.work import (
     Measured,
     Roofline,
     WorkModel,
+    dtypes_of,
     each_picoseconds,
     measured_rows,
     nanoseconds_to_ticks,
     picoseconds,
     roofline_seconds,
     too_long,
+    unit_demand,
     work_rows,
 )
 from chakrakit.trace.sets import PS_PER_NS
@@ -91,11 +92,13 @@ __all__ = [
     "Quantity",
     "Roofline",
     "Row",
+    "Unit",
     "WorkModel",
     "activity_of",
     "clock_within",
     "clocked",
     "clocks_of",
+    "dtypes_of",
     "each_picoseconds",
     "find_profile",
     "highest_share",
@@ -111,7 +114,9 @@ __all__ = [
     "show_bandwidth",
     "show_bytes",
     "show_time",
+    "split_units",
     "too_long",
+    "unit_demand",
     "work_model",
     "work_rows",
     "write_profile",

@@ -23,19 +23,31 @@ from chakrakit.trace.sets.counters import (
     storage_table,
 )
 from chakrakit.trace.sets.run import PS_PER_NS, Run, Times, check_length, run_of, whole_ns
+from chakrakit.trace.sets.run_facts import (
+    DEVICE_TIER,
+    LinkClassSummary,
+    PortSummary,
+    RunFacts,
+    TierUse,
+)
 from chakrakit.trace.sets.traceset import TraceSet
 
 __all__ = [
+    "DEVICE_TIER",
     "FILLED",
     "PS_PER_NS",
     "SCHEMAS",
     "Card",
     "Counters",
     "Footprint",
+    "LinkClassSummary",
+    "PortSummary",
     "RecordedStep",
     "Run",
+    "RunFacts",
     "Series",
     "ServerUse",
+    "TierUse",
     "Times",
     "TraceSet",
     "as_recorded",
