@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.views.report import html_report, markdown_report
+from chakrakit.views.report import html_report, markdown_comparison, markdown_report
 from chakrakit.views.study_pages import (
     first_page,
     study_chart,
@@ -17,6 +17,7 @@ __all__ = [
     "TimelineOptions",
     "first_page",
     "html_report",
+    "markdown_comparison",
     "markdown_report",
     "study_chart",
     "study_page",
