@@ -118,7 +118,7 @@ NAMES = [
 ]
 """Published names go on working; a new one is added here."""
 COVERED = {"machines": "list_machines", "demo": None, "mcp": None, "completion": None}
-"""Commands whose function has another name; demo is a list of commands, mcp is for agents, completion for shells."""
+"""Commands whose function has another name; the demo is a list of commands, the others are for programs."""
 
 
 @pytest.mark.parametrize("name", chakrakit.__all__)

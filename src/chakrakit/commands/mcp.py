@@ -118,8 +118,8 @@ class Tools:
         """
         if output and not self.may_write:
             raise ConfigError("this server only reads: start it with --write to keep runs")
-        kept = {"output": self.folder.path(output)} if output else {}
-        return _plain(ck.simulate(self.folder.path(path), machine, **kept).summary)
+        kept = self.folder.path(output) if output else None
+        return _plain(ck.simulate(self.folder.path(path), machine, output=kept).summary)
 
     def machines(self, name: str = "") -> Answer:
         """List machines to simulate on, or describe one."""
