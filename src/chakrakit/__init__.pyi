@@ -49,6 +49,7 @@ from chakrakit.insight.step_times import steps as steps
 from chakrakit.machines.fabric import Machine as Machine
 from chakrakit.machines.load import load_machine as load_machine
 from chakrakit.machines.load import machine as machine
+from chakrakit.operators import counted as counted
 from chakrakit.parallel import Workers as Workers
 from chakrakit.passes.anonymize import Anonymize as Anonymize
 from chakrakit.passes.base import Pass as Pass
@@ -61,6 +62,9 @@ from chakrakit.passes.recost import Recost as Recost
 from chakrakit.passes.scale import ScaleRanks as ScaleRanks
 from chakrakit.passes.select import Select as Select
 from chakrakit.passes.storage import Storage as Storage
+from chakrakit.passes.tiers import Cache as Cache
+from chakrakit.passes.tiers import Offload as Offload
+from chakrakit.passes.units import Units as Units
 from chakrakit.simulator.astra import AstraSimulation as AstraSimulation
 from chakrakit.simulator.custom import read_algorithm as read_algorithm
 from chakrakit.simulator.engine import SimulationOptions as SimulationOptions
@@ -96,5 +100,8 @@ from chakrakit.views.pictures import plot as plot
 from chakrakit.workloads.description import Plan as Plan
 from chakrakit.workloads.description import Step as Step
 from chakrakit.workloads.description import Workload as Workload
+from chakrakit.workloads.graphs import GnnGraph as GnnGraph
+from chakrakit.workloads.graphs import GnnStep as GnnStep
+from chakrakit.workloads.graphs import generate_gnn as generate_gnn
 
 __version__: str

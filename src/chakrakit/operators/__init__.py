@@ -32,6 +32,7 @@ from chakrakit.operators.communication import (
     is_kernel,
     is_record,
 )
+from chakrakit.operators.counted import Count, counted
 from chakrakit.operators.element_types import (
     TYPES,
     ElementType,
@@ -99,6 +100,7 @@ __all__ = [
     "ArgumentTexts",
     "Call",
     "Cost",
+    "Count",
     "ElementType",
     "Operand",
     "Operation",
@@ -112,6 +114,7 @@ __all__ = [
     "collective_of",
     "convolution_flops",
     "cost_of",
+    "counted",
     "dtype_name",
     "element_bytes",
     "element_type",

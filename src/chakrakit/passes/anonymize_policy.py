@@ -91,7 +91,7 @@ _WORDS: dict[str, Callable[[str], object]] = {
     "comm_dtype": find_type,
 }
 """Column → test for texts that are words of the vocabulary and may stay; any other text in it is renamed."""
-_RENAMED = ("name", "pg_name", "module", "tensor")
+_RENAMED = ("name", "pg_name", "module", "tensor", "window")
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ from chakrakit.simulator.engine.native import (
 )
 from chakrakit.simulator.engine.planner import CollectivePolicy, Custom, DispatchPolicy, Fixed
 from chakrakit.simulator.engine.program import COMM, COMPUTE, Program
-from chakrakit.simulator.engine.stored import StoredOperations, most_at_once
+from chakrakit.simulator.engine.stored import ONE_SIDED, StoredOperations, most_at_once
 
 __all__ = [
     "COMM",
     "COMPUTE",
     "MESSAGE",
+    "ONE_SIDED",
     "CollectivePolicy",
     "Custom",
     "DispatchPolicy",

@@ -37,6 +37,9 @@ class Stored:
     size: I64
     writes: Mask
     pieces: I64
+    peer: I64
+    """The rank whose memory is read or written, as the body names it; -1 for a store."""
+    window: list[str]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -180,4 +183,18 @@ def _stored(trace: Trace) -> Stored:
     writes = trace.types[rows] == NodeType.MEM_STORE_NODE
     pieces = trace.column("pieces", 1).astype(np.int64)
     _check(trace, pieces < 1, "pieces", "1 or more")
-    return Stored(rows, [str(names[r]) for r in rows.tolist()], size[rows], writes, pieces[rows])
+    windows = trace.column("window", "") if "window" in trace.column_names else None
+    far = np.where(writes, trace.column("comm_dst", -1)[rows], trace.column("comm_src", -1)[rows])
+    is_far = np.zeros(len(rows), np.bool_) if windows is None else windows[rows] != ""
+    wrong[:] = False
+    wrong[rows[is_far & (far < 0)]] = True
+    _check(trace, wrong, "window", "with the other rank: comm_dst of a write, comm_src of a read")
+    return Stored(
+        row=rows,
+        store=[str(names[r]) for r in rows.tolist()],
+        size=size[rows],
+        writes=writes,
+        pieces=pieces[rows],
+        peer=np.where(is_far, far, -1).astype(np.int64),
+        window=[] if windows is None else [str(windows[r]) for r in rows.tolist()],
+    )

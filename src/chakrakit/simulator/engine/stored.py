@@ -16,10 +16,13 @@ from chakrakit.errors import ConfigError, TraceError, nearest
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.engine.instances import Instances
 from chakrakit.simulator.engine.membership import Membership, RowNames
+from chakrakit.simulator.engine.messages import device_table
 from chakrakit.simulator.engine.plans import TransferPlans
 from chakrakit.trace.communication import Classes
 
 LOAD, STORE = "load", "store"
+ONE_SIDED = PUT, GET = "put", "get"
+"""Titles of one-sided writes and reads of another rank's memory."""
 UNLIMITED = np.iinfo(np.int32).max
 
 
@@ -66,6 +69,9 @@ class StoredMatcher:
         ranks = self.classes.ranks_of(c)
         devices = self.device_of[ranks]
         for i, row in enumerate((stored.row + self.offset[c]).tolist()):
+            if stored.peer[i] >= 0:
+                self._one_sided(c, i, row, out)
+                continue
             name, size, writes = stored.store[i], int(stored.size[i]), bool(stored.writes[i])
             store = -1 if self.measured else self._store(name, row)
             if store >= 0:
@@ -91,6 +97,46 @@ class StoredMatcher:
             if not self.measured:
                 out.served[instance] = (self.book.machine.servers(store, devices), ranks)
             out.of_row[row] = instance
+
+    def _one_sided(self, c: int, i: int, row: int, out: Instances) -> None:
+        """Adds a write to, or a read of, the memory of another rank, who takes no part in it."""
+        stored = self.m.programs[self.m.body(int(self.classes.first[c]))].stored
+        places = self.classes.ranks_of(c)
+        near = self.device_of[places]
+        far = self._devices_of_peers(int(stored.peer[i]), places, row)
+        size, writes = int(stored.size[i]), bool(stored.writes[i])
+        ends = (near, far) if writes else (far, near)
+        first = (
+            self.book.add_fixed(0.0, len(places))
+            if self.measured
+            else self.book.add_messages(*ends, np.full(len(places), float(size)))
+        )
+        instance = out.add(
+            title=(PUT if writes else GET, stored.window[i], i),
+            size=size,
+            needed=1,
+            jobs=np.arange(first, first + len(places)),
+            group_class=-1,
+            algorithm="direct",
+            shape=None,
+            overhead=0.0,
+        )
+        out.rank_class[instance] = c
+        out.of_row[row] = instance
+
+    def _devices_of_peers(self, peer: int, places: I64, row: int) -> I64:
+        """The device of the rank that a body calls `peer`, for each of these ranks."""
+        bindings, ranks = self.m.traces.bindings, self.m.ranks
+        table = device_table(self.m, self.device_of)
+        peers = [bindings[ranks[p]].peers.get(peer, peer) for p in places.tolist()]
+        for place, rank in zip(places.tolist(), peers, strict=True):
+            if not 0 <= rank < len(table) or rank == ranks[place]:
+                node = RowNames(self.m, self.classes, self.offset).node(row)
+                raise TraceError(
+                    f"{node} reads or writes the memory of rank {rank}; name another rank, from 0 to "
+                    f"{len(table) - 1}"
+                )
+        return table[np.array(peers, np.int64)]
 
     def _store(self, name: str, row: int) -> int:
         if name in self.names:

@@ -22,6 +22,7 @@ from chakrakit.simulator.engine import (
     COMM,
     COMPUTE,
     MESSAGE,
+    ONE_SIDED,
     Outcome,
     StoredOperations,
     most_at_once,
@@ -465,7 +466,7 @@ def _collective(
 ) -> CollectiveSummary:
     kind, algorithm, members, size = key
     took = float((outcome.ended[numbers] - outcome.began[numbers]).mean()) / PS_PER_NS
-    total = size if kind == MESSAGE else data_bytes(kind, size, members)
+    total = size if kind in (MESSAGE, *ONE_SIDED) else data_bytes(kind, size, members)
     shape = outcome.instances.shape[int(numbers[0])]
     each = total / members if kind == "all-to-all" else total
     ideal = ideal_seconds(kind, each, shape) * 1e9 if shape else 0.0

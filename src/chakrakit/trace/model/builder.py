@@ -31,6 +31,8 @@ class TraceBuilder:
         self._metadata = metadata
         self._nodes: list[dict[str, Any]] = []
         self._edges: list[tuple[int, int, int, int, int, bool]] = []
+        self._open: dict[str, list[int]] = {}
+        """By window, the puts and gets since its last fence."""
 
     def node(
         self,
@@ -82,6 +84,33 @@ class TraceBuilder:
     ) -> int:
         """A message from another rank; ends may be names that `TraceSet.of` knows."""
         return self._message(NodeType.COMM_RECV_NODE, name, src, dst, size, tag, fields)
+
+    def put(self, name: str, dst: int | str, size: int, window: str, **fields: Any) -> int:
+        """A write into a window of another rank's memory, who takes no part; it ends when it is there."""
+        return self._one_sided(
+            NodeType.MEM_STORE_NODE, name, window, size, {"comm_dst": dst}, fields
+        )
+
+    def get(self, name: str, src: int | str, size: int, window: str, **fields: Any) -> int:
+        """A read of a window of another rank's memory, who takes no part in it."""
+        return self._one_sided(
+            NodeType.MEM_LOAD_NODE, name, window, size, {"comm_src": src}, fields
+        )
+
+    def fence(self, window: str, deps: Iterable[int] = (), **fields: Any) -> int:
+        """A barrier of all ranks after which everything that was put into the window is there."""
+        open_nodes = self._open.pop(window, [])
+        kind = CollectiveType.BARRIER
+        return self.collective(f"fence {window}", kind, 1, deps=[*deps, *open_nodes], **fields)
+
+    def _one_sided(
+        self, type: NodeType, name: str, window: str, size: int, end: dict[str, Any], fields: Any
+    ) -> int:
+        if not window:
+            raise TraceError("a put or get names the window that it goes to")
+        node = self.node(name, type, **{"tensor_size": size, "window": window, **end, **fields})
+        self._open.setdefault(window, []).append(node)
+        return node
 
     def _message(
         self,

@@ -142,6 +142,15 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
         "chakrakit cache, simulate",
     ),
     _A(
+        "window",
+        _M.string_val,
+        "",
+        "window of another rank's memory that a memory node writes (put, to `comm_dst`) or reads (get, from "
+        "`comm_src`), without that rank taking part",
+        "chakrakit",
+        "chakrakit simulate",
+    ),
+    _A(
         "pieces",
         _M.int64_val,
         "",

@@ -25,13 +25,17 @@ def kernels(trace: Trace) -> Mask:
 
 
 def stored(trace: Trace) -> Mask:
-    """Rows that read from or write to a store of the machine: memory operations that name one."""
-    if "storage" not in trace.column_names:
-        return np.zeros(len(trace), np.bool_)
-    names_a_store = trace.column("storage", "") != ""
-    return np.asarray(
-        names_a_store & trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
-    )
+    """Rows that read from or write to a store of the machine, or the memory of another rank.
+
+    They are memory operations that name a store or a window.
+    """
+    named = np.zeros(len(trace), np.bool_)
+    for column in ("storage", "window"):
+        if column in trace.column_names:
+            named |= trace.column(column, "") != ""
+    if not named.any():
+        return named
+    return named & trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
 
 
 def is_communication(trace: Trace) -> Mask:

@@ -1,0 +1,192 @@
+"""Counted kernels: a small implementation in NumPy, run under a counter of operations and bytes.
+
+What it counts, scaled to the size that is meant, becomes a node: sorting, sparse products, stencils and
+searches get the time that a stated device needs for them at least, instead of an opinion. Every call of NumPy
+counts as a kernel of its own that reads its inputs from memory and writes its results there; views are free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrakit.errors import ConfigError
+
+
+class Count(msgspec.Struct, frozen=True, kw_only=True):
+    """What a function computed and moved; more of it with `scaled`."""
+
+    operations: float = 0.0
+    read_bytes: float = 0.0
+    written_bytes: float = 0.0
+    calls: int = 0
+
+    @property
+    def bytes(self) -> float:
+        """All that was moved."""
+        return self.read_bytes + self.written_bytes
+
+    def scaled(self, operations: float, moved: float | None = None) -> Count:
+        """The count of a larger problem: so many times the operations, and the bytes (by default as many)."""
+        more = operations if moved is None else moved
+        if not (0 <= operations < math.inf and 0 <= more < math.inf):
+            raise ConfigError(f"scaled by {operations} and {more}; give factors of 0 or more")
+        return Count(
+            operations=self.operations * operations,
+            read_bytes=self.read_bytes * more,
+            written_bytes=self.written_bytes * more,
+            calls=self.calls,
+        )
+
+    def node(self) -> dict[str, Any]:
+        """The attributes of a compute node that does this: `builder.comp("sort", **count.node())`."""
+        return {
+            "num_ops": round(self.operations),
+            "tensor_size": round(self.bytes),
+            "op_type": "vector",
+        }
+
+
+class _Tally:
+    """Sums while a function runs."""
+
+    def __init__(self) -> None:
+        self.operations = self.read = self.written = 0.0
+        self.calls = 0
+
+    def add(self, operations: float, inputs: Iterable[Any], outputs: Iterable[Any]) -> None:
+        self.calls += 1
+        self.operations += operations
+        self.read += sum(a.nbytes for a in inputs if isinstance(a, np.ndarray))
+        self.written += sum(a.nbytes for a in outputs if isinstance(a, np.ndarray))
+
+    def count(self) -> Count:
+        return Count(
+            operations=self.operations,
+            read_bytes=self.read,
+            written_bytes=self.written,
+            calls=self.calls,
+        )
+
+
+class CountedArray(np.ndarray[Any, Any]):
+    """An array whose uses are counted; functions see it as any other."""
+
+    tally: _Tally
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.tally = getattr(source, "tally", None) or _Tally()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        plain = [_plain(x) for x in inputs]
+        if "out" in named:
+            named["out"] = tuple(_plain(x) for x in named["out"])
+        result = getattr(ufunc, method)(*plain, **{k: _plain(v) for k, v in named.items()})
+        outputs = result if isinstance(result, tuple) else (result,)
+        if method == "at":
+            outputs = (plain[0][plain[1]],)
+        self.tally.add(_ufunc_operations(ufunc, method, plain, outputs), plain, outputs)
+        return _wrapped(result, self.tally)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        plain_args, plain_kwargs = _plain(args), _plain(kwargs)
+        result = function(*plain_args, **plain_kwargs)
+        inputs = [*_arrays(plain_args), *_arrays(plain_kwargs)]
+        outputs = [a for a in _arrays(result) if not any(np.shares_memory(a, i) for i in inputs)]
+        if outputs or not isinstance(result, np.ndarray):  # else it is a view
+            self.tally.add(_function_operations(function, inputs, outputs), inputs, outputs)
+        return _wrapped(result, self.tally)
+
+    def __getitem__(self, index: Any) -> Any:
+        whole = _plain(self)
+        plain = whole[_plain(index)]
+        if isinstance(plain, np.ndarray) and not np.shares_memory(plain, whole):
+            self.tally.add(0.0, [plain, *_arrays(_plain(index))], [plain])  # a gather
+        elif not isinstance(plain, np.ndarray):
+            self.tally.add(0.0, [np.asarray(plain)], [])
+        return _wrapped(plain, self.tally)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        target, values = _plain(self), _plain(value)
+        target[_plain(index)] = values
+        moved = np.asarray(target[_plain(index)])
+        self.tally.add(0.0, [*_arrays(values), *_arrays(_plain(index))], [moved])
+
+
+def counted(function: Callable[..., Any], *sample: Any, **named: Any) -> Count:
+    """Count what a NumPy function computes and moves on a sample.
+
+    Its array arguments are counted wherever they, and what comes of them, are used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> counted(lambda a, b: a @ b, np.ones((8, 16)), np.ones((16, 4))).operations
+    1024.0
+
+    """
+    tally = _Tally()
+    arguments = [_wrapped(a, tally) for a in sample]
+    function(*arguments, **{name: _wrapped(a, tally) for name, a in named.items()})
+    if not tally.calls:
+        raise ConfigError(
+            "nothing was counted: give arrays of NumPy that the function computes with"
+        )
+    return tally.count()
+
+
+def _wrapped(value: Any, tally: _Tally) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_wrapped(v, tally) for v in value)
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        return value
+    array = value.view(CountedArray)
+    array.tally = tally
+    return array
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, CountedArray):
+        return value.view(np.ndarray)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_plain(v) for v in value)
+    return {k: _plain(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def _arrays(value: Any) -> list[NDArray[Any]]:
+    if isinstance(value, np.ndarray):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [a for v in value for a in _arrays(v)] if isinstance(value, (tuple, list)) else []
+
+
+def _ufunc_operations(ufunc: Any, method: str, inputs: list[Any], outputs: Iterable[Any]) -> float:
+    """One operation per element of the result; of a reduction per element of its input."""
+    if ufunc is np.matmul:
+        result = next(iter(outputs))
+        return 2.0 * np.size(result) * np.shape(inputs[0])[-1]
+    if method in ("reduce", "accumulate", "reduceat"):
+        return float(np.size(inputs[0]))
+    return float(sum(np.size(o) for o in outputs))
+
+
+_SORTS = {np.sort, np.argsort, np.unique, np.lexsort, np.partition, np.argpartition}
+_PRODUCTS = {np.dot, np.inner, np.einsum, np.tensordot, np.vdot}
+
+
+def _function_operations(function: Any, inputs: list[Any], outputs: list[Any]) -> float:
+    """N log2 n comparisons of a sort, two operations per product, else one per element of the largest."""
+    most = float(max((a.size for a in [*inputs, *outputs]), default=0))
+    if function in _SORTS:
+        return most * math.log2(max(2.0, most))
+    if function in _PRODUCTS:
+        arrays = [a for a in inputs if a.ndim]
+        inner = arrays[0].shape[-1] if arrays else 1
+        return 2.0 * float(inner) * max(1, sum(int(o.size) for o in outputs))
+    return most
