@@ -108,7 +108,6 @@ def _backwards(tree: Any) -> None:
 
 
 LINK = "link {in} -o {out}"
-_PARTIAL = f"{LINK}"
 
 
 def _observer(name: str, change: Change, says: str) -> Attack:
@@ -125,15 +124,16 @@ RECORDINGS = [
     _pytorch("observer: a thread number of 10^9", _threads, "", "et_0.json", exit=0),
     _pytorch("Kineto: a world of 3·10^8 ranks", _world, "world_size"),
     _pytorch("Kineto: 40,000 nested events", _nested, "", exit=0),
-    _pytorch("Kineto: a time that is text", _stamp("abc"), "abc"),
-    _pytorch("Kineto: a time of 2^62 µs", _stamp(2**62), "days"),
-    _pytorch("Kineto: a time ten days away", _stamp(1000 + 10 * 86400e6), "days"),
-    _pytorch("Kineto: one rank lacks a collective", _lacks_collective, "", exit=0),
+    _pytorch("Kineto: a time that is text", _stamp("abc"), "a time that is not a number", exit=0),
+    _pytorch("Kineto: a time of 2^62 µs", _stamp(2**62), "no clock shows"),
+    _pytorch("Kineto: a time ten days away", _stamp(1000 + 10 * 86400e6), "nothing happens for 10.0 days", exit=0),
+    _pytorch("Kineto: a time a hundred days away", _stamp(1000 + 100 * 86400e6), "100.0 days from the others"),
+    _pytorch("Kineto: one rank lacks a collective", _lacks_collective, "wrote", exit=0),
     _pytorch("Kineto: steps numbered backwards", _steps_backwards, "", exit=0),
     Attack("flight recorder: a rank twice in a group", _changed(flight_recorder, "trace_rank_0.json", _twice), LINK, "twice", 0),
-    Attack("flight recorder: ranks disagree on sizes", _changed(flight_recorder, "trace_rank_0.json", _other_size), LINK, "", 0),
-    Attack("flight recorder: ranks disagree on types", _changed(flight_recorder, "trace_rank_0.json", _other_type), LINK, "", 0),
+    Attack("flight recorder: ranks disagree on sizes", _changed(flight_recorder, "trace_rank_0.json", _other_size), LINK, "contradict each other: collective-size", 0),
+    Attack("flight recorder: ranks disagree on types", _changed(flight_recorder, "trace_rank_0.json", _other_type), LINK, "contradict each other", 0),
     Attack("Inspector: times 107 days apart", _changed(nccl_inspector, "inspector-0.log", _days_later), LINK, "days"),
-    Attack("Inspector: one rank lacks a collective", _changed(nccl_inspector, "inspector-0.log", _rank_lacks), LINK, "", 0),
-    Attack("rocprofv3: a kernel ends before it begins", _changed(rocprof, "results.json", _backwards), LINK, ""),
+    Attack("Inspector: one rank lacks a collective", _changed(nccl_inspector, "inspector-0.log", _rank_lacks), LINK, "contradict each other: collective-missing", 0),
+    Attack("rocprofv3: a kernel ends before it begins", _changed(rocprof, "results.json", _backwards), LINK, "1 events end before they begin", 0),
 ]  # fmt: skip

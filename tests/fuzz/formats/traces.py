@@ -7,15 +7,15 @@ from pathlib import Path
 import chakrakit as ck
 from chakrakit.sources import read_job_trace
 from fuzz.fuzz_format import Format, Step
-from fuzz.hostile import mutated_bytes
 from fuzz.mutation import (
     Mutate,
+    gzipped,
     mutate_bundle,
     mutate_json,
     mutate_parquet,
-    mutate_protobuf,
     mutate_yaml,
 )
+from fuzz.near_valid import mutate_et, mutate_pages, zstd_packed
 from fuzz.properties import accepted, kept, then_accepted, written
 from support.job_traces import write_job
 
@@ -65,9 +65,9 @@ TAKERS = (
 )
 """Commands that take every run; a file without times is taken by those that do not look at times."""
 WRITERS = (
-    ("validate {in}/run --fix -o {out}", "{out}"),
-    ("convert {in}/run {out}", "{out}"),
-    ("convert {in}/run {out}.N.json", "{out}.N.json"),
+    ("validate {in}/run --fix -o {out}.et", "{out}.et"),
+    ("convert {in}/run {out}/", "{out}"),
+    ("convert {in}/run {out}.N.json", "{out}"),
     ("bundle {in}/run -o {out}.chakra", "{out}.chakra"),
     ("simulate {in}/run --machine dgx-h100 -o {out}", "{out}"),
     ("transform {in}/run --pass compact -o {out}", "{out}"),
@@ -77,15 +77,19 @@ WRITERS = (
 )
 
 
-def _holding(suffix: str = "", of_times: bool = True) -> tuple[Step, ...]:
+def _holding(suffix: str = "", whole: bool = True) -> tuple[Step, ...]:
     """The properties of a trace that is read from a place with this suffix."""
-    about_times = ("analyze", "compare", "report", "export {in}/run {out}.pftrace", "export {in}/run {out}.json")
-    takers = [line for line in TAKERS if of_times or not line.startswith(about_times)]
     place = "{in}/run" + suffix
     return (
-        *(accepted(line.replace("{in}/run", place)) for line in takers),
-        *(written(line.replace("{in}/run", place), out) for line, out in WRITERS),
+        *(accepted(line.replace("{in}/run", place)) for line in TAKERS if whole or not _of_all(line)),
+        *(written(line.replace("{in}/run", place), o) for line, o in WRITERS if whole or not _of_all(line)),
     )
+
+
+def _of_all(line: str) -> bool:
+    """Whether a command needs times, or all ranks and their groups, which one rank's file does not have."""
+    commands = ("analyze", "compare", "report", "simulate", "export {in}/run {out}.pftrace")
+    return line.startswith((*commands, "export {in}/run {out}.json")) or "portable" in line
 
 
 def traces() -> ck.TraceSet:
@@ -181,15 +185,15 @@ def _read_job(folder: Path) -> None:
 
 _DIRECTORY = {
     "run/*.json": mutate_json,
-    "run/*.et": mutate_protobuf,
-    "run/*.parquet": mutate_parquet,
-    "run/*/*.parquet": mutate_parquet,
+    "run/*.et": mutate_et,
+    "run/*.parquet": mutate_pages,
+    "run/*/*.parquet": mutate_pages,
 }
 
 
 def _file(name: str, suffix: str, mutate: Mutate) -> Format:
     """A single rank's trace in a file."""
-    holding = _holding(suffix, of_times=False)
+    holding = _holding(suffix, whole=False)
     if suffix in _FORMATS:
         holding += tuple(kept(suffix, between) for between in _FORMATS if between != suffix)
     return Format(name, one_file(suffix), {"*": mutate}, _read, _of(suffix), holds=holding)
@@ -198,12 +202,12 @@ def _file(name: str, suffix: str, mutate: Mutate) -> Format:
 TRACES = [
     Format("run", run, _DIRECTORY, _read, LOOK, holds=_holding()),
     Format("folded-run", folded_run, _DIRECTORY, _read, LOOK, holds=_holding()),
-    _file("et", ".et", mutate_protobuf),
-    _file("et-zst", ".et.zst", mutated_bytes),
-    _file("et-gz", ".et.gz", mutated_bytes),
+    _file("et", ".et", mutate_et),
+    _file("et-zst", ".et.zst", zstd_packed(mutate_et)),
+    _file("et-gz", ".et.gz", gzipped(mutate_et)),
     _file("json", ".json", mutate_json),
     _file("feeder-json", ".feeder.json", mutate_json),
-    _file("parquet", ".parquet", mutate_parquet),
+    _file("parquet", ".parquet", mutate_pages),
     Format(
         "bundle",
         bundle,
