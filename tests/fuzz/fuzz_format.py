@@ -19,8 +19,8 @@ class Format:
 
     `seed` writes valid files into an empty folder. In every case one file that a pattern of `mutate` names is
     changed; then `first` is run, and if that succeeds, in a `share` of the cases, one of `then` and one of
-    `holds`, properties that a valid input cannot break either. `first` is the cheapest way to read everything the
-    file says: most mutations end there.
+    `holds`, properties that a valid input cannot break either. `first` is the cheapest way to read everything
+    the file says: most mutations end there.
     """
 
     name: str

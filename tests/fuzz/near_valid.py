@@ -22,7 +22,7 @@ _ODD = (0, 1, 2, 3, 7, 255, 1 << 31, 1 << 53, 1 << 61, (1 << 63) - 1, 1 << 63, (
 
 
 def mutate_et(rng: Random, data: bytes) -> bytes:
-    """A file of whole messages in which nodes are doubled, moved, joined otherwise or given other attributes."""
+    """A file of whole messages in which nodes are doubled, moved, joined otherwise or say other things."""
     if rng.random() < 0.15:
         return mutate_protobuf(rng, data)
     messages = list(bodies_of(data))
@@ -95,9 +95,13 @@ def _turned(rng: Random, attribute: bytes) -> bytes:
     if member in (29, 31):
         return names + _wrapped(member, rng.choice((b"", b"1", b"abc", b"0,1", rng.randbytes(3))))
     if member in (3, 21, 25):
-        return names + varint(member << 3 | 1) + rng.choice((bytes(8), b"\xff" * 8, rng.randbytes(8)))
+        return (
+            names + varint(member << 3 | 1) + rng.choice((bytes(8), b"\xff" * 8, rng.randbytes(8)))
+        )
     if member in (5, 19, 23):
-        return names + varint(member << 3 | 5) + rng.choice((bytes(4), b"\xff" * 4, rng.randbytes(4)))
+        return (
+            names + varint(member << 3 | 5) + rng.choice((bytes(4), b"\xff" * 4, rng.randbytes(4)))
+        )
     return names + varint(member << 3) + varint(rng.choice((*_ODD, *range(9))))
 
 
@@ -115,7 +119,7 @@ _WAYS: tuple[Callable[[Random, list[bytes]], None], ...] = (
 
 
 def mutate_pages(rng: Random, data: bytes) -> bytes:
-    """A Parquet file damaged where Parquet itself is read: page headers, dictionaries, the footer's numbers."""
+    """A Parquet file damaged where Parquet itself is read: pages, dictionaries, the footer's numbers."""
     if rng.random() < 0.4:
         return mutate_parquet(rng, data)
     out = bytearray(data)

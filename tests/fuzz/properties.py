@@ -6,8 +6,8 @@
     linked      what `link` writes validates
     as_recorded measured times simulated without a machine give the recording's own times, or it is said why
 
-Each is made for one command line, and is a step that raises `Broken` where it does not hold. An error on purpose
-that comes before the claim begins (a file that is refused) is no break of it.
+Each is made for one command line, and is a step that raises `Broken` where it does not hold. An error on
+purpose that comes before the claim begins (a file that is refused) is no break of it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from fuzz.fuzz_format import Step
 from support.oracle import bodies_of, canonical
 
 
-class Broken(AssertionError):
+class Broken(AssertionError):  # noqa: N818 - reads as what it is
     """A property that does not hold."""
 
 
-class Refused(ChakraError):
+class Refused(ChakraError):  # noqa: N818 - reads as what it is
     """A command that ended with an error on purpose."""
 
 
@@ -141,14 +141,14 @@ def _compare(before: ck.Trace, after: ck.Trace) -> None:
 
 
 def _columns(trace: ck.Trace) -> dict[str, str]:
-    """Every column as text, so that NaN equals itself; columns that say nothing are as if they were not there."""
+    """Every column that says anything, as text, so that NaN equals itself."""
     found = {n: trace.table.column(n) for n in trace.table.column_names if n != "_layout"}
     lists = {n: c.to_pylist() for n, c in found.items() if c.null_count < len(c)}
     return {n: repr(list(map(_plain, v)) if n == "_raw" else v) for n, v in lists.items()}
 
 
 def _plain(raw: bytes | None) -> object:
-    """Attributes that fit no column, as the protobuf runtime writes them: there are two ways to write a list."""
+    """Attributes that fit no column, as the protobuf runtime writes them: lists have two ways."""
     if raw is None:
         return None
     try:

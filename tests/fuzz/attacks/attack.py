@@ -23,8 +23,8 @@ PYTORCH_S, PYTORCH_MB = 6.0, 400.0
 class Attack:
     """One case.
 
-    `make` writes the input into an empty folder. `command` is typed with `{in}` for that folder and `{out}` for
-    a place that is free; it must end with `exit`, and what it prints must match `says`.
+    `make` writes the input into an empty folder. `command` is typed with `{in}` for that folder and `{out}`
+    for a place that is free; it must end with `exit`, and what it prints must match `says`.
     """
 
     name: str
@@ -72,7 +72,12 @@ def walk(attack: Attack, folder: Path, patience: float = 60.0) -> Walked:
     given, out = folder / "in", folder / "out"
     given.mkdir(parents=True)
     attack.make(given)
-    words = [sys.executable, "-c", "from chakrakit.commands import main; main()", *attack.words(given, out)]
+    words = [
+        sys.executable,
+        "-c",
+        "from chakrakit.commands import main; main()",
+        *attack.words(given, out),
+    ]
     with tempfile.TemporaryFile("w+b") as said:
         status, used = _run(words, said.fileno(), patience)
         said.seek(0)

@@ -1,5 +1,7 @@
 """Recordings that lie: cycles of parents, clocks that run backwards, ranks that disagree."""
 
+# ruff: noqa: E501 - a table, one case a line
+
 from __future__ import annotations
 
 import json
@@ -8,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.attacks.attack import Attack
-from fuzz.formats.recordings import flight_recorder, nccl_inspector, nsys, pytorch, rocprof
+from fuzz.formats.recordings import flight_recorder, nccl_inspector, pytorch, rocprof
 
 Change = Callable[[Any], object]
 
@@ -20,7 +22,11 @@ def _changed(seed: Callable[[Path], object], file: str, change: Change) -> Calla
         seed(folder)
         path = folder / file
         lines = path.suffix == ".log"
-        said = [json.loads(t) for t in path.read_text().splitlines()] if lines else json.loads(path.read_text())
+        said = (
+            [json.loads(t) for t in path.read_text().splitlines()]
+            if lines
+            else json.loads(path.read_text())
+        )
         change(said)
         path.write_text("\n".join(map(json.dumps, said)) if lines else json.dumps(said))
 
@@ -111,10 +117,14 @@ LINK = "link {in} -o {out}"
 
 
 def _observer(name: str, change: Change, says: str) -> Attack:
-    return Attack(name, _changed(pytorch, "et_0.json", change), "link {in}/et_0.json -o {out}", says)
+    return Attack(
+        name, _changed(pytorch, "et_0.json", change), "link {in}/et_0.json -o {out}", says
+    )
 
 
-def _pytorch(name: str, change: Change, says: str, file: str = "kineto_0.json", exit: int = 2) -> Attack:
+def _pytorch(
+    name: str, change: Change, says: str, file: str = "kineto_0.json", exit: int = 2
+) -> Attack:
     return Attack(name, _changed(pytorch, file, change), LINK, says, exit)
 
 

@@ -1,5 +1,7 @@
 """Traces, runs and bundles that no writer of ours makes, and workloads beyond every clock."""
 
+# ruff: noqa: E501 - a table, one case a line
+
 from __future__ import annotations
 
 import json
@@ -147,9 +149,16 @@ def _card_of(content: bytes) -> Callable[[Path], object]:
     return make
 
 
-def _both(name: str, make: Callable[[Path], object], says: str, path: str = "{in}/run") -> list[Attack]:
+def _both(
+    name: str, make: Callable[[Path], object], says: str, path: str = "{in}/run"
+) -> list[Attack]:
     """What one command refuses, the others refuse as well."""
-    commands = (f"validate {path}", f"info {path}", f"analyze {path}", f"bundle {path} -o {{out}}.chakra")
+    commands = (
+        f"validate {path}",
+        f"info {path}",
+        f"analyze {path}",
+        f"bundle {path} -o {{out}}.chakra",
+    )
     return [
         Attack(f"{name}, {c.split()[0]}", make, c, says, 1 if c.startswith("validate") else 2)
         for c in commands

@@ -63,7 +63,8 @@ HOLDS = (
     periods(LINK, "analyze {out}"),
     *(
         then_accepted(LINK, line)
-        for line in ("info {out}", "analyze {out}", "report {out} -o {out}.html", "export {out} {out}.pftrace",
+        for line in ("info {out}", "analyze {out}", "report {out} -o {out}.html",
+                     "export {out} {out}.pftrace",
                      "convert {out} {out}.N.json", "query {out} 'SELECT * FROM nodes, collectives LIMIT 5'",
                      "compare {out} {out}", "bundle {out} -o {out}.chakra")
     ),
@@ -374,8 +375,10 @@ RECORDINGS = [
     Format("nsys", nsys, {"*": mutate_sqlite}, _link_nsys, LINKED, holds=HOLDS),
     Format("rocprof", rocprof, {"*": mutate_json}, _link_rocprof, LINKED, holds=HOLDS),
     Format("flight-recorder", flight_recorder, {"*": mutate_json}, _DUMPS, LINKED, holds=HOLDS),
-    Format("flight-recorder-pickle", flight_recorder_pickle, {"*": mutate_pickle}, _DUMPS, LINKED, holds=HOLDS),
-    Format("nccl-inspector", nccl_inspector, {"*": mutate_json_lines}, _read_with(read_inspector), LINKED, holds=HOLDS),
+    Format("flight-recorder-pickle", flight_recorder_pickle, {"*": mutate_pickle}, _DUMPS, LINKED,
+           holds=HOLDS),
+    Format("nccl-inspector", nccl_inspector, {"*": mutate_json_lines}, _read_with(read_inspector), LINKED,
+           holds=HOLDS),
     Format("snapshot", snapshot, {"snapshot*": mutate_pickle}, _read_with(read_snapshot, "snapshot*"),
            (LINK, f"{LINK} && analyze {{out}}")),
     Format("xplane", xplane, {"*": mutate_protobuf}, _link_xplane, LINKED, holds=HOLDS),

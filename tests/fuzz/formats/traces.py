@@ -7,14 +7,7 @@ from pathlib import Path
 import chakrakit as ck
 from chakrakit.sources import read_job_trace
 from fuzz.fuzz_format import Format, Step
-from fuzz.mutation import (
-    Mutate,
-    gzipped,
-    mutate_bundle,
-    mutate_json,
-    mutate_parquet,
-    mutate_yaml,
-)
+from fuzz.mutation import Mutate, gzipped, mutate_bundle, mutate_json, mutate_parquet, mutate_yaml
 from fuzz.near_valid import mutate_et, mutate_pages, zstd_packed
 from fuzz.properties import accepted, kept, then_accepted, written
 from support.job_traces import write_job
@@ -81,8 +74,16 @@ def _holding(suffix: str = "", whole: bool = True) -> tuple[Step, ...]:
     """The properties of a trace that is read from a place with this suffix."""
     place = "{in}/run" + suffix
     return (
-        *(accepted(line.replace("{in}/run", place)) for line in TAKERS if whole or not _of_all(line)),
-        *(written(line.replace("{in}/run", place), o) for line, o in WRITERS if whole or not _of_all(line)),
+        *(
+            accepted(line.replace("{in}/run", place))
+            for line in TAKERS
+            if whole or not _of_all(line)
+        ),
+        *(
+            written(line.replace("{in}/run", place), o)
+            for line, o in WRITERS
+            if whole or not _of_all(line)
+        ),
     )
 
 

@@ -39,16 +39,14 @@ class StepRows:
     """Rows of which the earliest begins the first step."""
 
     def spans(self, start: I64, end: I64) -> list[StepSpan]:
-        """The steps under these times, in the order in which they end, which may not be that of their numbers."""
+        """The steps under these times, in the order in which they end, whatever their numbers."""
         ends = [int(end[mine].max()) for mine in self.rows]
         order = sorted(range(len(ends)), key=ends.__getitem__)
         out: list[StepSpan] = []
         before = self._begin(order[0], start, end) if order else 0
         for i in order:
             out.append(
-                StepSpan(
-                    self.numbers[i], int(start[self.rows[i]].min()), ends[i], ends[i] - before
-                )
+                StepSpan(self.numbers[i], int(start[self.rows[i]].min()), ends[i], ends[i] - before)
             )
             before = ends[i]
         return out

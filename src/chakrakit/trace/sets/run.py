@@ -320,8 +320,8 @@ def _check_ticks(times: Times, tick_ps: int, rank: int) -> None:
         raise TraceError(f"rank {rank} has times that no clock shows; check the unit, which is ns")
     if tick_ps != PS_PER_NS and furthest * tick_ps > HORIZON_PS:
         raise TraceError(
-            f"rank {rank} has times of {furthest:,} ticks of {tick_ps:,} ps, and a run has {HORIZON_DAYS} days "
-            "in all; check tick_ps in card.json"
+            f"rank {rank} has times of {furthest:,} ticks of {tick_ps:,} ps, and a run has "
+            f"{HORIZON_DAYS} days in all; check tick_ps in card.json"
         )
 
 

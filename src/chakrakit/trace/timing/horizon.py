@@ -1,8 +1,8 @@
 """The horizon: the longest that a recording or a simulation lasts; and the ends of a clock in nanoseconds.
 
-64 bits of picoseconds hold 106 days. Half of that is the horizon, so that any two times within it can be added.
-What lasts longer is a wrong unit or a damaged number, and an error where it enters. Only a campaign, which keeps
-its months in nanoseconds, goes on to the ends of the clock.
+64 bits of picoseconds hold 106 days. Half of that is the horizon, so that any two times within it can be
+added. What lasts longer is a wrong unit or a damaged number, and an error where it enters. Only a campaign,
+which keeps its months in nanoseconds, goes on to the ends of the clock.
 """
 
 from __future__ import annotations

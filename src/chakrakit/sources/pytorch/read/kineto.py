@@ -151,13 +151,13 @@ def check_clock(start: I64, duration: I64, base_ns: int, path: str) -> None:
 
 
 def check_span(start: I64, duration: I64, path: str) -> None:
-    """Raise a FormatError that names the event furthest from the others, if a recording cannot last so long."""
+    """Raise a FormatError that names the event furthest from the others, if they are beyond the horizon."""
     if span_of(start, start + duration) > HORIZON_NS:
         usual = int(np.median(start))
         far = int(np.argmax(np.maximum(np.abs(start - usual), np.abs(start + duration - usual))))
         raise FormatError(
             f"event {far:,} is {abs(int(start[far]) - usual) / _DAY_NS:,.1f} days from the others and lasts "
-            f"{int(duration[far]) / _DAY_NS:,.1f}; a recording has {HORIZON_DAYS} days in all: the file is damaged",
+            f"{int(duration[far]) / _DAY_NS:,.1f}; a recording has {HORIZON_DAYS} days in all",
             path=path or None,
         )
 
