@@ -25,8 +25,8 @@ from chakrakit.machines.device import (
 from chakrakit.machines.fabric import Machine, Routes
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
 from chakrakit.simulator.engine.disturb import Disturbance, link_changes
-from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.failed import Failed
+from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances, Matcher
 from chakrakit.simulator.engine.link_ranks import LinkRanks, link_ranks
 from chakrakit.simulator.engine.measured import as_measured, recorded_starts, refuse_shares
