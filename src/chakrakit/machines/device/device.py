@@ -11,6 +11,7 @@ from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device.power import PowerConstants, check_power
 from chakrakit.operators import WorkingType, dtype_name, figure_for
 from chakrakit.results import short_repr
+from chakrakit.trace.timing import HORIZON_DAYS, HORIZON_PS
 
 # --- numbers with units: "450 GB/s", "400 Gb/s", "300 ns", "80 GiB" -----------------------------
 
@@ -50,6 +51,11 @@ def parse(value: Quantity, kind: str, where: str) -> float:
     number = float(value) if isinstance(value, (int, float)) else _with_unit(value, kind, where)
     if not 0 <= number < float("inf"):
         raise ConfigError(f"{where}: {value!r} is not {_TITLES[kind]} of 0 or more")
+    if kind == "time" and number * 1e12 > HORIZON_PS:
+        raise ConfigError(
+            f"{where}: {value!r} is longer than the {HORIZON_DAYS} days that a simulation has in all; "
+            "check the unit (without one it is seconds)"
+        )
     return number
 
 
