@@ -10,6 +10,7 @@ import click
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import traces_of
+from chakrakit.commands.opening import said
 from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_tables
 
@@ -82,7 +83,8 @@ def command(
     json: Json = False,
 ) -> None:
     """Compare run B with run A: the step, what explains its change, operators, modules, groups."""
-    result = compare([a, *also_a], [b, *also_b], fail_if=fail_if)
+    kinds = ([said(run) for run in several] for several in ([a, *also_a], [b, *also_b]))
+    result = compare(*kinds, fail_if=fail_if)
     if json:
         print_json(result)
     else:
