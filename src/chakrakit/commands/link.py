@@ -53,7 +53,7 @@ class LinkSettings(EngineOption, total=False):
         bool, Option("Leave the times as recorded, with what recording cost.", False)
     ]
     comm_pattern: Annotated[
-        Sequence[tuple[str, str]] | Iterable[str],
+        Iterable[Any],
         Option(
             "Kernels whose names match count as this communication: 'my_reduce=all-reduce'; 'none' for "
             "computation. Comes before the kernels of libraries that are known.",

@@ -273,7 +273,7 @@ def _score(observer: Source, kineto: Source) -> int:
 
 
 _SAID = re.compile(r"(?:rank|worker)[_-]?(\d+)(?![a-zA-Z\d])")
-"""A rank that a name says itself: vLLM's `dp0_pp0_tp1_rank1.1767.pt.trace`, `worker3_step_12.169.pt.trace`."""
+"""A rank that a name says itself: vLLM's `dp0_pp0_tp1_rank1.1767.pt.trace`, `worker3_step_12.169.trace`."""
 _NUMBER = re.compile(r"[._-](\d+)(?![a-zA-Z\d])|^(\d+)$")
 
 
