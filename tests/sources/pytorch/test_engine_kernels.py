@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.operators import CommunicationKernels, added_kernel, is_kernel
+from chakrakit.operators import KNOWN_KERNELS, CommunicationKernels, added_kernel, is_kernel
 from chakrakit.sources.pytorch.linking.rank import rank_parts
 from chakrakit.sources.pytorch.linking.report import report_rank
 from chakrakit.sources.pytorch.read import read_kineto
@@ -13,7 +13,7 @@ from chakrakit.trace.model import CollectiveType
 REDUCE, EXCHANGE = CollectiveType.ALL_REDUCE, CollectiveType.ALL_TO_ALL
 
 
-def linked(recording, kernels=None):
+def linked(recording, kernels=KNOWN_KERNELS):
     kineto = read_kineto(recording.kineto_json().encode(), "k.json")
     parts = rank_parts(0, None, kineto, kernels=kernels)
     return parts.linked(None)
