@@ -414,10 +414,11 @@ def _costs(
     flops = sum(r.flops for r in ranks)
     seconds = makespan * 1e-9
     used = flops / (peak * seconds) if peak and flops and seconds else None
-    out: dict[str, Any] = {"mfu": used, "notes": []}
+    notes = [f"assumed of {machine.name}: {sentence}" for sentence in machine.assumed]
+    out: dict[str, Any] = {"mfu": used, "notes": notes}
     if used is not None and used > 1:
         # Times measured on another device, or work in a type that is faster than bf16.
-        out |= {"mfu": None, "notes": [_TOO_MUCH.format(used, machine.name)]}
+        out |= {"mfu": None, "notes": [*notes, _TOO_MUCH.format(used, machine.name)]}
     tokens = _tokens(outcome)
     if tokens and seconds:
         out["tokens_per_s"] = tokens / seconds
