@@ -457,17 +457,35 @@ def markdown_report(
     ]
     out += [f"\nNote: {_plain(n)}" for n in analysis.notes]
     tables = [*analysis.tables(), *(comparison.tables() if comparison else [])]
+    return "\n".join(out + _markdown_tables(tables, 40)) + "\n"
+
+
+def markdown_comparison(comparison: Comparison, rows: int = 10) -> str:
+    """A comparison as Markdown: broken rules first, then the step and what explains it, the rest folded."""
+    verdict = [f"**Fails:** {_plain(why)}" for why in comparison.broken] or ["No rule is broken."]
+    warning = [f"**Warning:** {_plain(comparison.warning)}"] if comparison.warning else []
+    explained, *others = comparison.tables()
+    folded = _markdown_tables(others, rows)
+    details = [
+        "",
+        "<details><summary>Operators, modules and groups</summary>",
+        *folded,
+        "",
+        "</details>",
+    ]
+    lines = [*verdict, *warning, *_markdown_tables([explained], rows), *(details if folded else [])]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_tables(tables: Iterable[Table], rows: int) -> list[str]:
+    """Lines of the tables that have rows, each cut to so many."""
+    lines: list[str] = []
     for table in tables:
         if table.rows:
-            out += [
-                "",
-                f"## {_plain(table.title)}",
-                "",
-                _markdown_row(table.head),
-                "|" + "---|" * len(table.head),
-            ]
-            out += [_markdown_row([cell_text(c) for c in row]) for row in table.first(40).rows]
-    return "\n".join(out) + "\n"
+            lines += ["", f"## {_plain(table.title)}", "", _markdown_row(table.head)]
+            lines += ["|" + "---|" * len(table.head)]
+            lines += [_markdown_row([cell_text(c) for c in row]) for row in table.first(rows).rows]
+    return lines
 
 
 def _markdown_row(cells: tuple[str, ...] | list[str]) -> str:
