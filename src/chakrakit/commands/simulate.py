@@ -423,7 +423,7 @@ def _print(simulation: Simulation) -> None:
     rank = f"rank {s.tightest_rank}"
     if verdict := shortage_line(s.fits, s.needs_bytes, s.has_bytes, rank):
         out.print(verdict)
-    place = f" on {s.machine} ({s.network} network, {s.compute} compute)"
+    place = f" on {s.machine} ({s.network} network, {s.compute} compute: {s.rung})"
     out.print(f"{s.makespan_ns / 1e6:,.3f} ms{place if s.machine else ', all times as measured'}")
     _print_compute_sources(s)
     for note in s.notes:

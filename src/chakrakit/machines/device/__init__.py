@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.machines.device.activity import COMPUTED, PowerLimited, activity_of
+from chakrakit.machines.device.corrections import Correction, weights
 from chakrakit.machines.device.device import (
     Device,
     DeviceText,
@@ -14,6 +15,7 @@ from chakrakit.machines.device.device import (
     show_bytes,
     show_time,
 )
+from chakrakit.machines.device.ladder import RECORDED, common_compute, rung_of, rungs_differ
 from chakrakit.machines.device.launchers import Launchers, operations_of
 from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, clock_within
 from chakrakit.machines.device.profile import (
@@ -23,6 +25,7 @@ from chakrakit.machines.device.profile import (
     Profiled,
     Row,
     find_profile,
+    packaged_profile,
     work_model,
     write_profile,
 )
@@ -55,9 +58,11 @@ __all__ = [
     "PICO",
     "PS_PER_NS",
     "PS_PER_S",
+    "RECORDED",
     "Activity",
     "Auto",
     "ClassModel",
+    "Correction",
     "CostSource",
     "Costs",
     "Device",
@@ -76,20 +81,25 @@ __all__ = [
     "WorkModel",
     "activity_of",
     "clock_within",
+    "common_compute",
     "each_picoseconds",
     "find_profile",
     "measured_rows",
     "nanoseconds_to_ticks",
     "operations_of",
+    "packaged_profile",
     "parse",
     "picoseconds",
     "positive",
     "read_device",
     "roofline_seconds",
+    "rung_of",
+    "rungs_differ",
     "show_bandwidth",
     "show_bytes",
     "show_time",
     "too_long",
+    "weights",
     "work_model",
     "work_rows",
     "write_profile",

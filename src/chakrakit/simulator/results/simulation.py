@@ -12,7 +12,7 @@ import pyarrow as pa
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError
 from chakrakit.machines import NetworkModel, load_machine, parse_machine
-from chakrakit.machines.device import WorkModel, work_model
+from chakrakit.machines.device import RECORDED, WorkModel, rung_of, work_model
 from chakrakit.machines.fabric import Machine
 from chakrakit.passes.base import with_run_times
 from chakrakit.results import Facts
@@ -21,6 +21,7 @@ from chakrakit.simulator.results.energy import energy_of, run_within_limits
 from chakrakit.simulator.results.summary import (
     SimulationSummary,
     class_memory,
+    compute_shares,
     history_table,
     server_uses,
     summarize,
@@ -262,12 +263,22 @@ def simulate(
         traces = with_run_times(traces)
     outcome, limit = run_within_limits(traces, loaded, resolved)
     names = {"network": resolved.network, "compute": work.name, "machine": loaded.name}
+    names["rung"] = _rung(work.name, outcome, loaded)
     return Simulation(
         outcome,
         loaded,
         summarize(outcome, loaded, names, energy_of(outcome, loaded, limit)),
         {**_settings(resolved), **names, **_memory(loaded)},
     )
+
+
+def _rung(compute: str, outcome: Outcome, machine: Machine) -> str:
+    """The rung of the times that were used: `recorded` where all of the devices' times were."""
+    sources = {s.source for s in compute_shares(outcome) if s.time_ns}
+    if sources == {"measured"}:
+        return RECORDED
+    used = {int(machine.device_of[d]) for d in outcome.device_of.tolist()}
+    return " and ".join(sorted({rung_of(compute, machine.devices[i]) for i in used}))
 
 
 def _no_machine(traces: TraceSet, options: SimulationOptions) -> Machine:
