@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from chakrakit.errors import ConfigError, nearest
+from chakrakit.machines.derived import with_base
 from chakrakit.machines.description import (
     DimensionText,
     MachineText,
@@ -82,7 +83,7 @@ def preset_names() -> list[str]:
 
 def preset_text(name: str) -> dict[str, Any]:
     """A preset's description."""
-    content: dict[str, Any] = machine_document(_PRESETS / f"{name}.yaml").content
+    content: dict[str, Any] = with_base(machine_document(_PRESETS / f"{name}.yaml").content, name)
     return content
 
 
