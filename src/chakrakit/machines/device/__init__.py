@@ -15,6 +15,7 @@ from chakrakit.machines.device.device import (
     show_bytes,
     show_time,
 )
+from chakrakit.machines.device.framework import InFramework, framework_named
 from chakrakit.machines.device.ladder import RECORDED, common_compute, rung_of, rungs_differ
 from chakrakit.machines.device.launchers import Launchers, operations_of
 from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, clock_within
@@ -68,6 +69,7 @@ __all__ = [
     "Device",
     "DeviceText",
     "Draw",
+    "InFramework",
     "Launchers",
     "Measured",
     "PowerConstants",
@@ -84,6 +86,7 @@ __all__ = [
     "common_compute",
     "each_picoseconds",
     "find_profile",
+    "framework_named",
     "measured_rows",
     "nanoseconds_to_ticks",
     "operations_of",

@@ -128,6 +128,9 @@ class DeviceText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """In US dollars."""
     comm_slowdown: float = 0.0
     """While the device communicates, compute takes 1 + comm_slowdown times as long."""
+    sustained: float = 1.0
+    """Share of the rate of single products that a whole step of them sustains, on devices without power
+    constants, which would say how far their limit lowers the clock."""
     profile: str = ""
     """The packaged profile that gives the time of rows without a measured one: of this device, or of the
     nearest one that was measured, from which times are carried by the peaks of the two."""
@@ -153,6 +156,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     profile: str = ""
     dynamic: PowerConstants | None = None
     achieved: dict[str, float] = {}
+    sustained: float = 1.0
     states_shares: bool = True
     """Whether its file says what share of its rates kernels reach."""
 
@@ -177,6 +181,8 @@ def read_device(text: DeviceText, where: str) -> Device:
     for name in ("comm_slowdown", "price_per_hour"):
         if not 0 <= getattr(text, name) < float("inf"):
             raise ConfigError(f"{where}.{name}: {getattr(text, name)} is not 0 or more")
+    if not 0 < text.sustained <= 1:
+        raise ConfigError(f"{where}.sustained: {text.sustained} is not in (0, 1]")
     _check_achieved(text, where)
     if text.dynamic is not None:
         check_power(text.dynamic, f"{where}.dynamic")
@@ -195,6 +201,7 @@ def read_device(text: DeviceText, where: str) -> Device:
         sources=text.sources,
         profile=text.profile,
         dynamic=text.dynamic,
+        sustained=text.sustained,
         achieved={dtype_name(name): share for name, share in text.achieved.items()},
         states_shares=bool(text.achieved)
         or not text.compute_efficiency is text.memory_efficiency is None,

@@ -437,6 +437,7 @@ class Profiled:
             prediction = self.predict(work.operation, cache.resident(work))
             if prediction is not None:
                 prediction = self.carried(prediction, work.operation, device)
+                prediction = _sustained(prediction, work.operation, device)
                 rows = list(work.rows)
                 first = f"node {trace.ids[rows[0]]}, by its profile,"
                 ps[rows] = picoseconds(prediction.us * 1e-6 / len(rows), first)
@@ -445,6 +446,14 @@ class Profiled:
                 )
                 error[rows] = prediction.error
         return Costs(ps, source, error)
+
+
+def _sustained(prediction: Prediction, operation: Operation, device: Device) -> Prediction:
+    """The prediction within a whole step: what the rate of products limits takes longer there."""
+    rate, bandwidth = device.peak_rate(_element_type(operation)), device.memory_bandwidth
+    if device.sustained == 1.0 or operation.flops * bandwidth <= operation.bytes * rate:
+        return prediction
+    return prediction._replace(us=prediction.us / device.sustained)
 
 
 def _element_type(operation: Operation) -> str:

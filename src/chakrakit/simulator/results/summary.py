@@ -219,6 +219,8 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     rung: str = ""
     """Where times of computation come from: `recorded`, `measured profile NAME`, `carried profile NAME` or
     `data sheet`; several where devices differ."""
+    framework: str = ""
+    """The framework whose own work is in the times of computation; empty for kernels alone."""
     compute_sources: list[ComputeShare] = []
     """Where the times of operations come from, the largest share of time first."""
     extrapolated_share: float = 0.0
