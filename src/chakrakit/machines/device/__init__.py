@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from chakrakit.machines.device.activity import COMPUTED, PowerLimited, activity_of
-from chakrakit.machines.device.corrections import Correction, weights
-from chakrakit.machines.device.device import (
-    Device,
-    DeviceText,
-    Quantity,
-    parse,
-    positive,
-    read_device,
-    show_bandwidth,
-    show_bytes,
-    show_time,
+from chakrakit.machines.device.clocks import (
+    EVERY_PHASE,
+    Clocks,
+    Draws,
+    clocked,
+    clocks_of,
+    read_clocks,
 )
+from chakrakit.machines.device.corrections import Correction, weights
+from chakrakit.machines.device.device import Device, DeviceText, read_device
 from chakrakit.machines.device.framework import InFramework, framework_named
 from chakrakit.machines.device.ladder import RECORDED, common_compute, rung_of, rungs_differ
 from chakrakit.machines.device.launchers import Launchers, operations_of
-from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, clock_within
+from chakrakit.machines.device.power import (
+    PICO,
+    Activity,
+    Draw,
+    PowerConstants,
+    clock_within,
+    highest_share,
+)
 from chakrakit.machines.device.profile import (
     ClassModel,
     Prediction,
@@ -30,6 +35,15 @@ from chakrakit.machines.device.profile import (
     work_model,
     write_profile,
 )
+from chakrakit.machines.device.quantities import (
+    Quantity,
+    parse,
+    positive,
+    show_bandwidth,
+    show_bytes,
+    show_time,
+)
+from chakrakit.machines.device.units import Unit, split_units
 from chakrakit.machines.device.work import (
     HORIZON_DAYS,
     HORIZON_PS,
@@ -41,18 +55,21 @@ from chakrakit.machines.device.work import (
     Measured,
     Roofline,
     WorkModel,
+    dtypes_of,
     each_picoseconds,
     measured_rows,
     nanoseconds_to_ticks,
     picoseconds,
     roofline_seconds,
     too_long,
+    unit_demand,
     work_rows,
 )
 from chakrakit.trace.sets import PS_PER_NS
 
 __all__ = [
     "COMPUTED",
+    "EVERY_PHASE",
     "HORIZON_DAYS",
     "HORIZON_PS",
     "MOST_NS",
@@ -63,12 +80,14 @@ __all__ = [
     "Activity",
     "Auto",
     "ClassModel",
+    "Clocks",
     "Correction",
     "CostSource",
     "Costs",
     "Device",
     "DeviceText",
     "Draw",
+    "Draws",
     "InFramework",
     "Launchers",
     "Measured",
@@ -80,13 +99,18 @@ __all__ = [
     "Quantity",
     "Roofline",
     "Row",
+    "Unit",
     "WorkModel",
     "activity_of",
     "clock_within",
+    "clocked",
+    "clocks_of",
     "common_compute",
+    "dtypes_of",
     "each_picoseconds",
     "find_profile",
     "framework_named",
+    "highest_share",
     "measured_rows",
     "nanoseconds_to_ticks",
     "operations_of",
@@ -94,6 +118,7 @@ __all__ = [
     "parse",
     "picoseconds",
     "positive",
+    "read_clocks",
     "read_device",
     "roofline_seconds",
     "rung_of",
@@ -101,7 +126,9 @@ __all__ = [
     "show_bandwidth",
     "show_bytes",
     "show_time",
+    "split_units",
     "too_long",
+    "unit_demand",
     "weights",
     "work_model",
     "work_rows",
