@@ -58,6 +58,7 @@ from chakrakit.parallel import Workers
 from chakrakit.results import Result
 from chakrakit.trace.memory import fit_fields, fit_of
 from chakrakit.trace.sets import (
+    LIKE_COMMUNICATION,
     Footprint,
     LinkClassSummary,
     PortSummary,
@@ -418,7 +419,18 @@ def _notes(run: Run, parts: GatheredFacts, length: int) -> list[str]:
         )
     if parts.lost:
         notes.append(f"{parts.lost:,} nodes have no times and are left out")
-    return notes
+    return [*notes, *_undecided(run)]
+
+
+def _undecided(run: Run) -> list[str]:
+    """Kernels that may be communication of a library that `link` does not know."""
+    alike = run.card.settings.get(LIKE_COMMUNICATION)
+    counts = alike.items() if isinstance(alike, dict) else ()
+    return [
+        f"{name!r} ({count} times) looks like communication and counts as computation: "
+        "link with --comm-pattern REGEX=KIND"
+        for name, count in counts
+    ]
 
 
 def _model(parts: GatheredFacts, matched: Matched) -> Model | None:

@@ -198,6 +198,11 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     """Tokens per second of all ranks together; None where the card does not give the tokens of a step."""
     price: float | None = None
     """In US dollars, by the devices' price per hour."""
+    rung: str = ""
+    """Where times of computation come from: `recorded`, `measured profile NAME`, `carried profile NAME` or
+    `data sheet`; several where devices differ."""
+    framework: str = ""
+    """The framework whose own work is in the times of computation; empty for kernels alone."""
     compute_sources: list[ComputeShare] = []
     """Where the times of operations come from, the largest share of time first."""
     extrapolated_share: float = 0.0
@@ -401,10 +406,11 @@ def _costs(
     flops = sum(r.flops for r in ranks)
     seconds = makespan * 1e-9
     used = flops / (peak * seconds) if peak and flops and seconds else None
-    out: dict[str, Any] = {"mfu": used, "notes": []}
+    notes = [f"assumed of {machine.name}: {sentence}" for sentence in machine.assumed]
+    out: dict[str, Any] = {"mfu": used, "notes": notes}
     if used is not None and used > 1:
         # Times measured on another device, or work in a type that is faster than bf16.
-        out |= {"mfu": None, "notes": [_TOO_MUCH.format(used, machine.name)]}
+        out |= {"mfu": None, "notes": [*notes, _TOO_MUCH.format(used, machine.name)]}
     tokens = _tokens(outcome)
     if tokens and seconds:
         out["tokens_per_s"] = tokens / seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chakrakit.trace.sets.card import (
     FILLED,
+    LIKE_COMMUNICATION,
     Card,
     Footprint,
     RecordedStep,
@@ -35,6 +36,7 @@ from chakrakit.trace.sets.traceset import TraceSet
 __all__ = [
     "DEVICE_TIER",
     "FILLED",
+    "LIKE_COMMUNICATION",
     "PS_PER_NS",
     "SCHEMAS",
     "Card",
