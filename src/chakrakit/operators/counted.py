@@ -62,7 +62,7 @@ class _Tally:
     def add(self, operations: float, inputs: Iterable[Any], outputs: Iterable[Any]) -> None:
         self.calls += 1
         self.operations += operations
-        self.read += sum(a.nbytes for a in inputs if isinstance(a, np.ndarray))
+        self.read += sum(_held_bytes(a) for a in inputs if isinstance(a, np.ndarray))
         self.written += sum(a.nbytes for a in outputs if isinstance(a, np.ndarray))
 
     def count(self) -> Count:
@@ -72,6 +72,12 @@ class _Tally:
             written_bytes=self.written,
             calls=self.calls,
         )
+
+
+def _held_bytes(array: NDArray[Any]) -> int:
+    """What an array takes in memory: a window over another, or one that is repeated, no more than that."""
+    base = array.base
+    return min(array.nbytes, base.nbytes) if isinstance(base, np.ndarray) else array.nbytes
 
 
 class CountedArray(np.ndarray[Any, Any]):
@@ -99,7 +105,8 @@ class CountedArray(np.ndarray[Any, Any]):
         inputs = [*_arrays(plain_args), *_arrays(plain_kwargs)]
         outputs = [a for a in _arrays(result) if not any(np.shares_memory(a, i) for i in inputs)]
         if outputs or not isinstance(result, np.ndarray):  # else it is a view
-            self.tally.add(_function_operations(function, inputs, outputs), inputs, outputs)
+            operations = _function_operations(function, plain_args, inputs, outputs)
+            self.tally.add(operations, inputs, outputs)
         return _wrapped(result, self.tally)
 
     def __getitem__(self, index: Any) -> Any:
@@ -170,7 +177,7 @@ def _ufunc_operations(ufunc: Any, method: str, inputs: list[Any], outputs: Itera
     """One operation per element of the result; of a reduction per element of its input."""
     if ufunc is np.matmul:
         result = next(iter(outputs))
-        return 2.0 * np.size(result) * np.shape(inputs[0])[-1]
+        return 2.0 * float(np.size(result)) * int(np.shape(inputs[0])[-1])
     if method in ("reduce", "accumulate", "reduceat"):
         return float(np.size(inputs[0]))
     return float(sum(np.size(o) for o in outputs))
@@ -180,11 +187,24 @@ _SORTS = {np.sort, np.argsort, np.unique, np.lexsort, np.partition, np.argpartit
 _PRODUCTS = {np.dot, np.inner, np.einsum, np.tensordot, np.vdot}
 
 
-def _function_operations(function: Any, inputs: list[Any], outputs: list[Any]) -> float:
+def _einsum_operations(subscripts: str, arrays: list[Any]) -> float:
+    """Two for every combination of all indices, and one where nothing is multiplied."""
+    terms = subscripts.replace(" ", "").partition("->")[0].split(",")
+    sides = {
+        i: n
+        for term, a in zip(terms, arrays, strict=False)
+        for i, n in zip(term, a.shape, strict=False)
+    }
+    return float(math.prod(sides.values())) * min(2, len(arrays))
+
+
+def _function_operations(function: Any, args: Any, inputs: list[Any], outputs: list[Any]) -> float:
     """N log2 n comparisons of a sort, two operations per product, else one per element of the largest."""
     most = float(max((a.size for a in [*inputs, *outputs]), default=0))
     if function in _SORTS:
         return most * math.log2(max(2.0, most))
+    if function is np.einsum and args and isinstance(args[0], str):
+        return _einsum_operations(args[0], inputs)
     if function in _PRODUCTS:
         arrays = [a for a in inputs if a.ndim]
         inner = arrays[0].shape[-1] if arrays else 1

@@ -91,3 +91,17 @@ def test_a_window_without_a_rank_and_a_rank_that_is_not_there_are_refused():
     alone.put("out", 0, 10, "w")
     with pytest.raises(TraceError, match="another rank"):
         simulated([alone, idle()])
+
+
+def test_several_messages_of_unequal_sizes_pay_at_their_ports():
+    senders = [TraceBuilder() for _ in range(2)]
+    for rank, t in enumerate(senders):
+        for tag, size in enumerate((1000, 5000)):
+            t.send("s", rank, 2 + rank, size, tag=tag)
+    receivers = [TraceBuilder() for _ in range(2)]
+    for rank, t in enumerate(receivers):
+        for tag, size in enumerate((1000, 5000)):
+            t.recv("r", rank, 2 + rank, size, tag=tag)
+    done = simulated([*senders, *receivers], messages={"gap": "2 us"})
+    assert done.summary.ports.messages == 4
+    assert done.makespan_ns == pytest.approx(1000 + 6000 + 2 * 2000)

@@ -28,7 +28,9 @@ def port_prices(machine: Machine, keys: I64, step_of: I64, payload: F64) -> Port
     dimension = machine.outermost_dimension(src % machine.size, dst)
     dimension[(keys.reshape(-1) < 0) | (src >= machine.size)] = -1
     peers = _peers(keys.shape, step_of, src, dst, dimension, machine.size)
-    size = np.broadcast_to(payload, keys.shape).reshape(-1)
+    # Messages have a size each, copies of a collective's steps the sizes of its transfers.
+    each_its_own = payload.size == keys.size
+    size = payload if each_its_own else np.broadcast_to(payload, keys.shape).reshape(-1)
     messages, held = np.zeros(len(src), np.int64), np.zeros(len(src))
     overhead = np.zeros(len(src))
     for k, level in enumerate(machine.dimensions):

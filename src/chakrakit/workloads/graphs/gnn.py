@@ -64,7 +64,7 @@ class GnnGraph(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             ranks = np.exp(u * np.log(self.vertices)) - 1
         else:
             ranks = ((self.vertices**power - 1) * u + 1) ** (1 / power) - 1
-        return np.minimum(ranks.astype(np.int64), self.vertices - 1)
+        return np.asarray(np.minimum(ranks.astype(np.int64), self.vertices - 1), np.int64)
 
     def partition(self, vertices: I64) -> I64:
         """The partition of each vertex."""
@@ -142,18 +142,18 @@ class _Writer:
         """All partitions of one layer; a layer begins when the one before has ended."""
         before, ends = self.last, []
         for part, needs in enumerate(self.graph.needs):
-            gathered = self._gather(layer, needs, phase, before)
+            gathered = self._gather(layer, part, needs, phase, before)
             ends += self._update(layer, part, phase, gathered)
         self.last = ends
 
     def _gather(
-        self, layer: int, needs: dict[int, int], phase: str, before: list[int]
+        self, layer: int, part: int, needs: dict[int, int], phase: str, before: list[int]
     ) -> list[int]:
-        """Reads what one partition needs of every other."""
+        """Reads what one partition needs of every other: a tensor of its own unless partitions are whole."""
         size = self._features(layer) * self.width
         reads = dict.fromkeys(range(self.graph.partitions), self.rows) if self.step.whole else needs
         return [
-            self._memory(f"h{layer}/{source}", size * count, count, phase, before)
+            self._memory(self._tensor(layer, source, part), size * count, count, phase, before)
             for source, count in reads.items()
         ]
 
@@ -180,7 +180,13 @@ class _Writer:
         if not (self.step.storage and self.step.write and phase == "forward"):
             return [updated]
         size = self.rows * outer * self.width
-        return [self._memory(f"h{layer + 1}/{part}", size, self.rows, phase, [updated], True)]
+        name = self._tensor(layer + 1, part, part)
+        return [self._memory(name, size, self.rows, phase, [updated], True)]
+
+    def _tensor(self, layer: int, source: int, reader: int) -> str:
+        """Results of a layer in a partition, as a whole or as one reader needs them."""
+        whole = f"p{source}/h{layer}"
+        return whole if self.step.whole else f"{whole}/{reader}"
 
     def _features(self, layer: int) -> int:
         return self.step.features if layer == 0 else self.step.hidden

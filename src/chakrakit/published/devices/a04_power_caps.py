@@ -1,0 +1,137 @@
+"""A04, the illusion of power capping: locked clocks against power caps while a language model decodes.
+
+A generated decode step runs on an H200 at a locked clock, or below a cap. Launched kernel by kernel, the
+device waits for the host, whose time is an input (what the step takes at the highest clock); replayed as a graph,
+it does not. Power and time are compared with what was measured on an H200 (decode_power.py).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from chakrakit.arrays import F64
+from chakrakit.machines import load_machine
+from chakrakit.machines.device import Clocks, clocks_of, work_model
+from chakrakit.published import Case, Claim, Figures, Judged, Setting, Study, certain, least, most
+from chakrakit.published.devices.decode_power import measured
+from chakrakit.simulator.engine import Disturbance, SimulationOptions
+from chakrakit.simulator.results import simulate
+from chakrakit.trace.model import TraceBuilder
+from chakrakit.trace.sets import TraceSet
+from chakrakit.workloads.description import Plan, Step, Workload
+from chakrakit.workloads.generate import generate
+from chakrakit.workloads.models import model_named
+
+MODELS = {"8b": "llama3.1-8b", "1b": "llama3.2-1b"}
+SLOWER = 1.1
+"""A setting that makes a step longer than this counts as lost throughput, and not as saved energy."""
+NOISE = 0.01
+KEPT = ("inputs_shapes", "num_ops", "tensor_size", "dtype", "op_type", "phase")
+
+
+@cache
+def step(model: str, batch: int, how: str) -> TraceSet:
+    """One step; eager, every kernel waits for its launch, and all launches take what was measured."""
+    shape = Step(kind="decode", seq=2048, global_batch=batch, micro_batch=batch, new_tokens=1)
+    work = Workload(model=model_named(MODELS[model]), plan=Plan(data="none"), step=shape)
+    traces = generate(work)
+    if how == "graph":
+        return traces
+    row = measured(model, batch, "eager", 0)
+    assert row is not None
+    nodes = traces.trace(0).nodes.to_pylist()
+    t, last, host = TraceBuilder(), -1, -1
+    for node in nodes:
+        each = int(row.ms * 1e6 / len(nodes))
+        host = t.comp(
+            "launch", is_cpu_op=True, tid=1, duration_ns=each, deps=[host] if host >= 0 else []
+        )
+        fields = {k: node[k] for k in KEPT if node.get(k) is not None}
+        last = t.comp(node["name"], stream=0, deps=[host, last] if last >= 0 else [host], **fields)
+    return TraceSet.of(t)
+
+
+def run(model: str, batch: int, how: str, clocks: Clocks, seed: int) -> tuple[float, float]:
+    """Seconds and joules of a step."""
+    options = SimulationOptions(clocks=clocks, disturbance=Disturbance(NOISE, seed))
+    machine = load_machine("dgx-h200:1")
+    done = simulate(step(model, batch, how), machine, compute=work_model("auto"), options=options)
+    return done.summary.makespan_s, float(done.summary.energy_joules or 0.0)
+
+
+def measure(case: Case, setting: Setting, seed: int) -> Figures:
+    """Joules of a step where it is hardly slower, power, and how far both are from what was measured."""
+    key = case["model"], case["batch"], case["how"]
+    clocks = clocks_of([setting["mhz"]] if setting["mhz"] else (), setting["cap"] or None)
+    seconds, joules = run(*key, clocks, seed)
+    free, whole = run(*key, clocks_of((), None), seed)
+    figures = {
+        "joules": joules if seconds <= SLOWER * free else np.inf,
+        "per_s": 1 / seconds,
+        "watts": whole / free,
+        "saved": 1 - joules / whole,
+    }
+    row = measured(*key, setting["mhz"]) if not setting["cap"] else None
+    if row is not None:
+        figures["time_error"] = abs(seconds * 1e3 / row.ms - 1)
+        figures["power_error"] = abs(joules / seconds / row.watts - 1)
+    return figures
+
+
+def within(t: Judged, name: str, limit: float) -> F64:
+    """How far the median error of all settings that were measured and tried stays below a limit."""
+    errors = [r.figures[name] for r in t.rows if name in r.figures]
+    return certain(bool(errors) and float(np.median(errors)) < limit)
+
+
+CASES = [
+    {"model": m, "batch": b, "how": h}
+    for m, b in (("8b", 1), ("8b", 64), ("1b", 1), ("8b", 16), ("8b", 256), ("1b", 16), ("1b", 256))
+    for h in ("graph", "eager")
+]
+STUDY = Study(
+    id="A04",
+    system="The illusion of power capping",
+    family="devices",
+    strength="strong",
+    claims=[
+        Claim("decode draws 137 to 300 W", 137, 300, figure="watts"),
+        Claim("a locked clock saves up to 32 % of its energy", 0.32, 0.32, figure="saved"),
+    ],
+    rests_on={
+        "power by class of work and clock": "machines/device/power.py",
+        "clocks that are locked, and caps": "machines/device/clocks.py",
+        "a device that waits for its host": "simulator/engine/native.py",
+    },
+    cases=lambda quick: [CASES[1], CASES[2], CASES[5]] if quick else CASES,
+    sides={
+        "locked clock": [{"mhz": f, "cap": 0} for f in (0, 1695, 1410, 1005)],
+        "power cap": [{"mhz": 0, "cap": w} for w in (0, 600, 500, 400, 300)],
+    },
+    idea="locked clock",
+    measure=measure,
+    better=("joules", "min"),
+    health="per_s",
+    gone=lambda case: bool(case["batch"] >= 64 and case["how"] == "graph"),
+    ablate={"a lock": {"mhz": 0}},
+    predictions={
+        "one token of 1B, launched kernel by kernel, draws less than 300 W": lambda t: (
+            300 - t.figure("watts", model="1b", batch=1, how="eager")[0]
+        ),
+        "64 of 8B as a graph draw more than 500": lambda t: (
+            t.figure("watts", model="8b", batch=64, how="graph")[0] - 500
+        ),
+        "where power is below every cap a lock gains": lambda t: (
+            least(t.gains(model="1b", batch=1, how="eager")) - 1.02
+        ),
+        "64 of 8B gain less from a lock than from the best cap plus 2 %": lambda t: (
+            1.02 - most(t.gains(model="8b", batch=64, how="graph"))
+        ),
+        "the median error of time is below 10 %": lambda t: within(t, "time_error", 0.1),
+        "and that of power": lambda t: within(t, "power_error", 0.1),
+    },
+    decides="whether the host or memory bounds a step: 137 to 300 W is what a device draws that waits.",
+    cannot_say="Other attention than grouped queries; prefill, where measured caps bind (500 W cost 21 %).",
+)

@@ -1,0 +1,1 @@
+"""Studies of tiers of memory: what is held where, and when it comes."""

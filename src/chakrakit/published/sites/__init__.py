@@ -1,0 +1,1 @@
+"""Studies of side costs: what is paid beside the idea itself."""
