@@ -105,7 +105,7 @@ STUDY = Study(
     strength="strong",
     claims=[
         Claim("all-to-all with 1.2 to 9 times the vendor's bandwidth", 1.2, 9.0),
-        Claim("2 to 3.5 times the MFU of X-MoE", 2.0, 3.5, kind="not simulable"),
+        Claim("2 to 3.5 times the MFU of X-MoE", 2.0, 3.5, kind="not simulable", figure="mfu"),
     ],
     rests_on={
         "what a message costs at a port": "machines/fabric/ports.py",

@@ -93,7 +93,7 @@ STUDY = Study(
     strength="direction",
     claims=[
         Claim("up to 1.55 times as fast where the host dominates", 1.55, 1.55),
-        Claim("625 times the traffic to memory", 625, 625, kind="not simulable"),
+        Claim("625 times the traffic to memory", 625, 625, kind="not simulable", figure="traffic"),
     ],
     rests_on={"a card's cores that share the host's memory": "machines/device/units.py"},
     cases=lambda quick: [

@@ -1,8 +1,8 @@
 """A04, the illusion of power capping: locked clocks against power caps while a language model decodes.
 
 A generated decode step runs on an H200 at a locked clock, or below a cap. Launched kernel by kernel, the
-device waits for the host, whose time is an input (what the step takes at the highest clock); replayed as a graph,
-it does not. Power and time are compared with what was measured on an H200 (decode_power.py).
+device waits for the host, whose time is an input (what the step takes at the highest clock); replayed as a
+graph, it does not. Power and time are compared with what was measured on an H200 (decode_power.py).
 """
 
 from __future__ import annotations

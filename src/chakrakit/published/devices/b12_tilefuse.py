@@ -112,7 +112,9 @@ STUDY = Study(
             figure="gain over BF16",
             where={"rows": 1},
         ),
-        Claim("prefill with 64.6 % less energy", 0.646, 0.646, kind="not simulable"),
+        Claim(
+            "prefill with 64.6 % less energy", 0.646, 0.646, kind="not simulable", figure="energy"
+        ),
     ],
     rests_on={"a unit that unpacks beside the products": "machines/device/units.py"},
     cases=lambda quick: [{"rows": n} for n in ((1, 64, 4096) if quick else (1, 16, 64, 256, 4096))],

@@ -108,7 +108,7 @@ STUDY = Study(
             figure="times_fp16",
             where={"device": "A100", "shape": "prefill"},
         ),
-        Claim("perplexity within 0.63", 0, 0.63, kind="not simulable"),
+        Claim("perplexity within 0.63", 0, 0.63, kind="not simulable", figure="perplexity"),
     ],
     rests_on={"units with rates of their own": "machines/device/units.py"},
     cases=lambda quick: [

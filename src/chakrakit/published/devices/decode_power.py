@@ -1,8 +1,8 @@
 """Decode steps of Llama 3.1 8B and 3.2 1B as measured on one H200: time and power by batch and locked clock.
 
 All with a context of 2,048 tokens in bf16, by the energy counter over a second and more; `graph` replays a
-CUDA graph, `eager` launches every kernel. Rows of batch 1 and 64 are of one program, those of batch 16 and 256 of
-another with more kernels a layer, whose launches take the host longer.
+CUDA graph, `eager` launches every kernel. Rows of batch 1 and 64 are of one program, those of batch 16 and
+256 of another with more kernels a layer, whose launches take the host longer.
 """
 
 from __future__ import annotations

@@ -49,7 +49,15 @@ STUDY = Study(
     system="PreLort",
     family="sites",
     strength="side cost",
-    claims=[Claim("better accuracy for clients of unequal size", 1.0, 2.0, kind="not simulable")],
+    claims=[
+        Claim(
+            "better accuracy for clients of unequal size",
+            1.0,
+            2.0,
+            kind="not simulable",
+            figure="accuracy",
+        )
+    ],
     rests_on={"bytes of adapters": "workloads/models/published.py"},
     cases=lambda quick: [
         {"model": m, "mbit": b, "unequal": u}
