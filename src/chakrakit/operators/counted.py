@@ -130,10 +130,21 @@ def counted(function: Callable[..., Any], *sample: Any, **named: Any) -> Count:
 
     Its array arguments are counted wherever they, and what comes of them, are used.
 
+    Parameters
+    ----------
+    function
+        What is counted.
+    sample, named
+        Its arguments.
+
+    Returns
+    -------
+    A `Count`: operations and bytes; `scaled` gives those of a larger problem, `node` a node's attributes.
+
     Examples
     --------
     >>> import numpy as np
-    >>> counted(lambda a, b: a @ b, np.ones((8, 16)), np.ones((16, 4))).operations
+    >>> ck.counted(lambda a, b: a @ b, np.ones((8, 16)), np.ones((16, 4))).operations
     1024.0
 
     """

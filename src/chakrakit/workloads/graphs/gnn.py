@@ -107,11 +107,22 @@ class GnnStep(msgspec.Struct, frozen=True, kw_only=True):
 def generate_gnn(graph: GnnGraph, step: GnnStep | None = None) -> TraceSet:
     """Generate a step of a graph neural network over all partitions of a graph, on one rank.
 
+    Parameters
+    ----------
+    graph
+        A random graph in partitions.
+    step
+        What is computed: sizes, layers, and where features live.
+
+    Returns
+    -------
+    The traces of one rank.
+
     Examples
     --------
-    >>> traces = ck.generate_gnn(GnnGraph(vertices=1000, degree=8, partitions=4))
+    >>> traces = ck.generate_gnn(ck.GnnGraph(vertices=1000, degree=8, partitions=4))
     >>> len(traces.trace(0))
-    84
+    96
 
     """
     chosen = step or GnnStep()
