@@ -76,3 +76,11 @@ def test_nothing_to_count_and_impossible_factors_are_refused():
         counted(lambda: 1)
     with pytest.raises(ConfigError, match="factors"):
         counted(lambda x: x + 1, X).scaled(-1)
+
+
+def test_windows_and_repeated_elements_are_read_once():
+    def windows(x):
+        return np.lib.stride_tricks.sliding_window_view(x, 5).sum(axis=1)
+
+    assert counted(windows, X).read_bytes == 8 * N
+    assert counted(lambda x: np.broadcast_to(x, (50, N)) + 1, X).read_bytes == 8 * N

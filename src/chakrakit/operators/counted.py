@@ -75,9 +75,10 @@ class _Tally:
 
 
 def _held_bytes(array: NDArray[Any]) -> int:
-    """What an array takes in memory: a window over another, or one that is repeated, no more than that."""
-    base = array.base
-    return min(array.nbytes, base.nbytes) if isinstance(base, np.ndarray) else array.nbytes
+    """What an array takes in memory: windows over another, and repeated elements, lie there once."""
+    steps = zip(array.shape, array.strides, strict=True)
+    extent = sum((side - 1) * abs(stride) for side, stride in steps) + array.itemsize
+    return min(array.nbytes, extent) if array.size else 0
 
 
 class CountedArray(np.ndarray[Any, Any]):

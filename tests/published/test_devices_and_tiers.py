@@ -1,0 +1,76 @@
+"""What studies of devices and tiers are made of, against figures by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from chakrakit.operators import Count
+from chakrakit.published import seconds_of
+from chakrakit.published.communication import a58_relay_free as relay
+from chakrakit.published.devices import b17_apex4 as apex
+from chakrakit.published.devices.decode_power import ROWS, measured
+from chakrakit.published.kernels.a41_cstencil import a_point
+from chakrakit.published.kernels.bounds import DEVICES, least_seconds, site
+from chakrakit.published.memory.denoising_step import LAYERS, WEIGHTS, traces, work_seconds
+from chakrakit.published.memory.denoising_step import site as pcie
+from chakrakit.published.memory.graphs_on_disk import graph, working_set
+from chakrakit.published.memory.local_experts import prefill
+from chakrakit.trace.model import NodeType
+from chakrakit.workloads.graphs import GnnStep
+
+
+def test_measured_rows_are_found_and_nothing_else():
+    assert len({row[:4] for row in ROWS}) == len(ROWS) == 18 + 24
+    assert measured("8b", 64, "graph", 0).watts == pytest.approx(692.7)
+    assert measured("8b", 64, "graph", 1200) is None
+
+
+def test_a_bound_is_the_longer_of_operations_and_bytes():
+    rate, bandwidth = (
+        site("A100", 0).devices[0].peak["fp32"],
+        site("A100", 0).devices[0].memory_bandwidth,
+    )
+    assert least_seconds(Count(operations=rate), "A100", 0) == pytest.approx(1.0)
+    assert least_seconds(Count(read_bytes=bandwidth), "A100", 0, 2) == pytest.approx(2.0)
+    assert DEVICES["A100"] == (19.5e12, 1555e9)
+
+
+def test_a_point_of_a_stencil_is_read_once_and_written_once():
+    point = a_point()
+    assert point.read_bytes == pytest.approx(4, rel=0.02)
+    assert point.written_bytes == 4
+    assert point.operations == 18  # a window of nine, four of them zero
+
+
+def test_a_step_whose_weights_are_late_takes_as_long_as_they_do():
+    seconds = seconds_of(traces(200, 0.0, 1, False, 1), pcie(0), "measured")
+    bandwidth = float(pcie(0).links.bandwidth.min())
+    assert seconds == pytest.approx(LAYERS * WEIGHTS / bandwidth, rel=0.05)
+    assert work_seconds(200) < WEIGHTS / bandwidth
+
+
+def test_experts_run_on_the_cpu_where_they_are_not_streamed():
+    trace = prefill(64, 1, True).trace(0)
+    names, units = (trace.table.column(c).to_pylist() for c in ("name", "unit"))
+    on_cpu = {n for n, u in zip(names, units, strict=True) if u == "cpu"}
+    assert on_cpu
+    assert all(".experts." in name for name in on_cpu)
+
+
+def test_puts_move_what_the_exchange_moves():
+    one_sided = relay.traces(64, False, 1).trace(0)
+    put = int(one_sided.column("tensor_size", 0)[one_sided.is_type(NodeType.MEM_STORE_NODE)].sum())
+    sent = 3 * 64 * relay.TOP_K * relay.HIDDEN * (relay.RANKS - 1) // relay.RANKS
+    assert put == pytest.approx(sent, rel=1e-3)
+
+
+def test_partial_sums_cost_what_was_calibrated_at_a_ratio_of_sixteen():
+    half, _, nibble, vector, _ = apex.DEVICES["RTX 3090"]
+    assert nibble / vector == pytest.approx(16, rel=0.01)
+    products, sums = 2 * 128 / nibble, apex.OPERATIONS / vector
+    assert (2 * 128 / half) / max(products, sums) == pytest.approx(2.25, rel=0.01)
+
+
+def test_the_working_set_is_all_features_and_results():
+    step = GnnStep(features=128, hidden=128, layers=2)
+    assert working_set(step, 0) == 4 * graph(0).vertices * 128 * 3
