@@ -70,7 +70,8 @@ def capacity_of(
         raise ConfigError(
             f"--kv-blocks {kv_blocks} against {engine.num_blocks} blocks of the engine's own option; give one"
         )
-    per_token = max(1, round(operators.cache_bytes_per_token(request_tokens)))
+    kept = operators.cache_bytes_per_token(request_tokens, engine.cache_dtype)
+    per_token = max(1, round(kept))
     blocks_set = engine.num_blocks if kv_blocks is None else kv_blocks
     if blocks_set or kv_blocks is not None:
         if blocks_set < 1:

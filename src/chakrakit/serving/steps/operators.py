@@ -222,14 +222,14 @@ class StepOperators:
         each = -(-len(rows) // self.plan.pp)
         return [rows[i : i + each] for i in range(0, len(rows), each)]
 
-    def cache_bytes(self, tokens: int) -> float:
-        """Bytes that one request of so many tokens keeps on the rank that holds most."""
-        kept = caches_of(self.model, self.plan.tp, self.step)
-        return max(sum(k.bytes(tokens) for k in stage) for stage in self._stages(kept))
+    def cache_bytes_per_token(self, tokens: int, cache_dtype: str = "") -> float:
+        """Bytes for each token of a request of so many, on the rank that holds most.
 
-    def cache_bytes_per_token(self, tokens: int) -> float:
-        """Bytes for each token of a request of so many: windows and states are shared by all of them."""
-        return self.cache_bytes(tokens) / tokens
+        Windows and states are shared by all tokens. An engine's own `cache_dtype` wins over the step's.
+        """
+        step = self.step.replace(cache_dtype=cache_dtype) if cache_dtype else self.step
+        kept = caches_of(self.model, self.plan.tp, step)
+        return max(sum(k.bytes(tokens) for k in stage) for stage in self._stages(kept)) / tokens
 
 
 MIXING = ("attention", "recurrence")

@@ -222,8 +222,10 @@ def _work(
 def selection(tape: Tape, name: str, q: Tensor, k: Tensor, core: Core) -> Tensor:
     """Scores of small queries and keys, of which a top-k chooses the keys that attention meets.
 
-    Nothing is learned through the choice, so it has no gradient.
+    Nothing is learned through the choice, so it has no gradient. Ranks that share a sequence choose for
+    their queries, and need the keys of all.
     """
+    k = _with_sequence(tape, k, (), name)
     heads, size = q.dims[2].local(tape.degrees), int(q.dims[3].size)
     sharing = Fraction(q.dims[1].size) / q.dims[1].local(tape.degrees)
     flops = attention_flops(core.pairs / sharing * heads, size, 0)

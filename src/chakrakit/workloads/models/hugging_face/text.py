@@ -24,7 +24,6 @@ from chakrakit.workloads.description import (
 from chakrakit.workloads.models.hugging_face.keys import Keys
 from chakrakit.workloads.models.hugging_face.traits import Traits
 
-
 _USUAL = {"qkv_bias": True}
 """Switches that are on where a file does not say."""
 

@@ -74,7 +74,9 @@ def _qwen25(vision: Keys, _hidden: int) -> Tower:
     layers, hidden = vision.count("depth"), vision.count("hidden_size")
     ffn, out = vision.count("intermediate_size"), vision.count("out_hidden_size")
     merged = hidden * vision.count("spatial_merge_size", default=2) ** 2
-    layer = 4 * _matrix(hidden, hidden) + 2 * _matrix(hidden, ffn) + _matrix(ffn, hidden) + 2 * hidden
+    layer = (
+        4 * _matrix(hidden, hidden) + 2 * _matrix(hidden, ffn) + _matrix(ffn, hidden) + 2 * hidden
+    )
     total = _frames(vision) * hidden + layers * layer
     total += hidden + _matrix(merged, merged) + _matrix(merged, out)
     return Tower(layers=layers, hidden=hidden, parameters=total)
