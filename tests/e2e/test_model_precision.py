@@ -27,7 +27,17 @@ def model(tmp_path):
 def test_generate_serve_and_search_count_and_use_the_same(model) -> None:
     generated = data("generate", "--model", model, "--kind", "prefill", "--seq", 64, "--dry-run")
     served = data("serve", "--model", model, "--machine", "dgx-h100", "--requests", STREAM)
-    words = ("--machine", "dgx-h100", "--serve", "--requests", STREAM, "--slo", "ttft=5000", "--tp", "1")
+    words = (
+        "--machine",
+        "dgx-h100",
+        "--serve",
+        "--requests",
+        STREAM,
+        "--slo",
+        "ttft=5000",
+        "--tp",
+        "1",
+    )
     found = data("search", "--model", model, "--gpus", 1, *words)
     assert generated["parameters"] == served["model"]["parameters"] == COUNT
     assert found["model"]["parameters"] == COUNT

@@ -29,8 +29,8 @@ class Memo {
 struct Reach {
     int64_t most = 0, stride = 1, chunk = 0;
     bool sparse = false;
-    double ps_per_pair = 0, work_per_token = 0;                           // arithmetic
-    double ps_per_token = 0, ps_per_context = 0, ps_per_sequence = 0;     // traffic
+    double ps_per_pair = 0, work_per_token = 0;                        // arithmetic
+    double ps_per_token = 0, ps_per_context = 0, ps_per_sequence = 0;  // traffic
     double least = 0;
 
     double pairs(const Piece& p) const;
