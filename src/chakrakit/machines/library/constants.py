@@ -105,6 +105,22 @@ class Exchange(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
     in_flight: Factor = 0.0
 
 
+class Bridge(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """What lies between the halves of a node without direct paths between all devices: sockets, bridges.
+
+    Groups that fit on one side never cross it.
+    """
+
+    members: int
+    """Devices on one side."""
+    share: Positive
+    """Of the link's bandwidth, along a ring that crosses it."""
+    exchange_share: Positive
+    """Of the link's bandwidth, where all members send to all at once."""
+    hop_us: Time = 0.0
+    """Added to each crossing: a ring crosses twice in each round."""
+
+
 class Network(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The constants that differ between nodes."""
 
@@ -186,6 +202,8 @@ class Library(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
     exchange: Exchange
     tuner: Tuner
     in_switch: InSwitch | None = None
+    bridge: Bridge | None = None
+    """None where every device of a node reaches every other directly."""
     network: Network = msgspec.field(default_factory=Network)
     engine: Engine | None = None
     dispatch: Experts | None = None

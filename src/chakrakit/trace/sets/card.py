@@ -77,9 +77,13 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     compute_error: float | None = None
     """By what share operations' times may be off: each one's own estimate, weighted by its time."""
 
+    rung: str = ""
+    """Where the times of computation come from: `recorded`, a profile, or a data sheet."""
+
     def figures(self) -> dict[str, float]:
         """What is known, one number per name."""
-        fields = {n: getattr(self, n) for n in self.__struct_fields__ if n != "energy_by_class"}
+        words = ("energy_by_class", "rung")
+        fields = {n: getattr(self, n) for n in self.__struct_fields__ if n not in words}
         return {name: value for name, value in fields.items() if value is not None}
 
     def put(self, card: Card) -> Card:
