@@ -14,7 +14,6 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from chakrakit import core
 from chakrakit.arrays import F64, I8, I32, I64, Mask, Texts
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device.device import Device
@@ -23,21 +22,17 @@ from chakrakit.operators import figure_for
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.placement import on_host, stored
 from chakrakit.trace.sets import PS_PER_NS
+from chakrakit.trace.timing import HORIZON_DAYS, HORIZON_NS, HORIZON_PS
 
 # --- the simulator's clock ----------------------------------------------------------------------
 
 
-HORIZON_PS = core.SIM_HORIZON_PS
-"""The longest that a simulation, or any time in it, may last; the core's limit."""
-
 PS_PER_S = 1e12
 """Picoseconds in a second."""
-MOST_NS = HORIZON_PS // PS_PER_NS
+MOST_NS = HORIZON_NS
 """The horizon in nanoseconds."""
 MOST_SECONDS = HORIZON_PS // 10**12
 """The horizon in seconds."""
-HORIZON_DAYS = MOST_SECONDS // 86400
-"""The horizon in days, for messages."""
 
 
 def picoseconds(seconds: float, subject: str) -> int:

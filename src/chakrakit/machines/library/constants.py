@@ -8,11 +8,12 @@ links and the same library needs no new constants. `chakra calibrate` fits them;
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from chakrakit.configuration import NotNegative, Positive
+from chakrakit.trace.timing import HORIZON_PS
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def bus_factor(collective: str, members: int) -> float:
 
 
 ProtocolName = Literal["LL", "LL128", "Simple"]
-Time = NotNegative
+Time = Annotated[float, msgspec.Meta(ge=0, le=HORIZON_PS / 1e6)]
 Factor = NotNegative
 PROTOCOLS: tuple[ProtocolName, ...] = ("LL", "LL128", "Simple")
 """Low latency (a flag beside every 4 bytes), low latency in lines of 128 bytes, and copies with separate

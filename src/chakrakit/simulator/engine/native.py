@@ -27,6 +27,7 @@ from chakrakit.machines.device import (
 from chakrakit.machines.fabric import Machine, Routes
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
 from chakrakit.simulator.engine.disturb import Disturbance, link_changes
+from chakrakit.simulator.engine.failed import Failed
 from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances, Matcher
 from chakrakit.simulator.engine.link_ranks import LinkRanks, link_ranks
@@ -313,7 +314,8 @@ class Simulation:
             self._pick(classes, offset),
         )
         check_horizon(self.membership, classes, offset, arrays)
-        check_finished(self.membership, classes, offset, instances, arrays)
+        failed = Failed.at_end(self.machine, workload, plans, links)
+        check_finished(self.membership, classes, offset, instances, arrays, failed, self.device_of)
         stored = stored_operations(instances, self.machine, arrays)
         moved = link_bytes(plans, routes, arrays["job_runs"], len(self.machine.links))
         costs = [self._costs_of(int(i)) for i in classes.first]

@@ -126,6 +126,8 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     most_step_ns: int = 0
     device_ns: int = 0
     """How long the busiest device works for the step."""
+    disagreements: list[str] = []
+    """Where the recorded ranks contradict each other; such a run can be looked at, and not simulated."""
 
     @property
     def program_step_ns(self) -> int:
@@ -151,6 +153,13 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     @property
     def warning(self) -> str:
         """A sentence for the first line of every result, empty where there is nothing to warn of."""
+        if self.disagreements:
+            more = len(self.disagreements) - 1
+            return (
+                f"the recorded ranks contradict each other: {self.disagreements[0]}"
+                + (f" (and {more} more)" if more else "")
+                + "; what they do together is not certain"
+            )
         if self.bound_uncertain:
             return (
                 f"whether the host or the device bounds this run is not certain: recording's cost is an "
