@@ -11,7 +11,13 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from chakrakit.sources.capture.folding import Families, digest
-from chakrakit.sources.capture.observing import KnownValues, Recorder, Storages, Whereabouts
+from chakrakit.sources.capture.observing import (
+    KnownValues,
+    RealValues,
+    Recorder,
+    Storages,
+    Whereabouts,
+)
 from chakrakit.sources.capture.recording import Finished, Op, Patches, Recording
 from chakrakit.sources.capture.standins import (
     Cuda,
@@ -29,6 +35,7 @@ from chakrakit.sources.capture.standins import (
     surroundings,
     target,
     transformers,
+    unnoticed,
 )
 
 
@@ -60,11 +67,12 @@ class Session:
         self.patches = Patches()
         self.storages = Storages()
         self.where = Whereabouts()
-        known_values = KnownValues(self.patches)
-        self.recorder = Recorder(self.where, self.storages, known_values)
+        known_values, real_values = KnownValues(self.patches), RealValues(self.patches)
+        self.recorder = Recorder(self.where, self.storages, known_values, real_values)
         self.mail = Mail(mail or {})
         self.distributed = Distributed(self.patches, rank, options.ranks, self.recorder, self.mail)
-        self._values = Values(self.patches, known_values, options.values)
+        self._values = Values(self.patches, known_values, real_values, options.values)
+        self.recorder.read_value = self._values.decisive
         self._stack = ExitStack()
         self._window = options.steps or (1, 2)
         self._parameters = 0
@@ -126,6 +134,7 @@ class Session:
         surroundings.install(patches, self.rank)
         sharding.install(patches)
         transformers.install(patches)
+        unnoticed.install(patches)
         pipelining.install(patches, self.mail, self.recorder, self.where)
         autocast.install(patches)
         if options.device:

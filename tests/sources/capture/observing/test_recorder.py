@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from chakrakit.sources.capture.observing import KnownValues, Recorder, Storages, Whereabouts
+from chakrakit.sources.capture.observing import KnownValues, RealValues, Recorder, Storages, Whereabouts
 from chakrakit.sources.capture.recording import NeedsValue, Patches
 
 
 @pytest.fixture
 def recorder():
-    made = Recorder(Whereabouts(), Storages(), KnownValues(Patches()))
+    made = Recorder(Whereabouts(), Storages(), KnownValues(Patches()), RealValues(Patches()))
     made.recording = True
     with FakeTensorMode(allow_non_fake_inputs=True), made:
         yield made
