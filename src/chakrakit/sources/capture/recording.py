@@ -136,7 +136,7 @@ _LIKE_SCRIPTS = tuple(f"{_MARK}{part}/" for part in ("nn", "optim", "amp", "cuda
 
 
 def in_pytorch(frame: FrameType) -> bool:
-    """Whether PyTorch's own code asks for which the host is the device: not modules, optimizers and scalers."""
+    """Whether code of PyTorch's asks for which the host is the device, not modules and optimizers."""
     name = frame.f_code.co_filename
     return _MARK in name and not any(part in name for part in _LIKE_SCRIPTS)
 

@@ -37,6 +37,7 @@ from chakrakit.sources.capture.standins import (
     transformers,
     unnoticed,
 )
+from chakrakit.sources.pytorch import FollowedCalls
 
 
 class CaptureOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +51,8 @@ class CaptureOptions(msgspec.Struct, frozen=True, kw_only=True):
     memory: int = 80 << 30
     local_size: int = 8
     """Ranks on one host, for LOCAL_RANK."""
+    step_ends: str = ""
+    """The function whose return ends a step; "" for the optimizer's step."""
     values: dict[str, float] = {}
     """Declared values of tensors that the script decides by, by `file.py:line`."""
 
@@ -87,8 +90,7 @@ class Session:
         stack.callback(self.patches.undo)
         stack.enter_context(_environment(self._variables()))
         self._install()
-        for handle in program.install(self.patches, self.where, self._on_step):
-            stack.callback(handle.remove)
+        self._install_steps()
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         stack.enter_context(self.recorder)
         stack.enter_context(Redirect(self.storages))
@@ -122,6 +124,16 @@ class Session:
             "WANDB_MODE": "disabled",
             "TOKENIZERS_PARALLELISM": "false",
         }
+
+    def _install_steps(self) -> None:
+        named = self.options.step_ends
+        ends = (lambda: None) if named else self._on_step
+        for handle in program.install(self.patches, self.where, ends):
+            self._stack.callback(handle.remove)
+        if named:
+            calls = FollowedCalls(named, self._on_step)
+            self._stack.callback(calls.stop)
+            calls.start()
 
     def _install(self) -> None:
         patches, options = self.patches, self.options
@@ -172,7 +184,7 @@ class Session:
 
     @property
     def reached(self) -> int:
-        """Optimizer steps that ended."""
+        """Steps that ended."""
         return self.where.step
 
     # --- what came out --------------------------------------------------------------------------

@@ -7,7 +7,13 @@ from collections.abc import Iterator
 import pytest
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from chakrakit.sources.capture.observing import KnownValues, RealValues, Recorder, Storages, Whereabouts
+from chakrakit.sources.capture.observing import (
+    KnownValues,
+    RealValues,
+    Recorder,
+    Storages,
+    Whereabouts,
+)
 from chakrakit.sources.capture.recording import Patches
 
 

@@ -1,9 +1,9 @@
 """RealValues: what tensors really hold, wherever that follows from the host alone.
 
-Only the accelerator is fake. A program that draws a seed, shuffles indices, measures lengths or makes a mask on
-the host, and looks at it, sees what it would see in a run: beside each fake tensor whose value is known stands a
-real one, on which every operator is run as well. What comes off the device has no value; whole numbers and
-truths that were copied there (tokens, masks, lengths) keep theirs.
+Only the accelerator is fake. A program that draws a seed, shuffles indices, measures lengths or makes a
+mask on the host, and looks at it, sees what it would see in a run: beside each fake tensor whose value is
+known stands a real one, on which every operator is run as well. What comes off the device has no value;
+whole numbers and truths that were copied there (tokens, masks, lengths) keep theirs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_ELEMENTS = 1 << 22
 MOST_ON_DEVICE = 1 << 16
 """Elements of a tensor on the device whose value is followed: the tokens of a micro-batch of 16 x 4,096."""
 MOST_WORK = 1 << 27
-"""Elements computed by one rank in all: about a second of the slowest common operator, drawing normal numbers."""
+"""Elements computed by one rank in all: about a second of drawing normal numbers, the slowest fill."""
 _FLOPS_PER_ELEMENT = 32
 """Operations of a matrix product that take as long as one drawn number, on one core of a current host."""
 _SHOWN = 1 << 12

@@ -70,7 +70,7 @@ _PROFILER = ("profiler::",)
 
 _ADD, _ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
 _TO_COPY, _READ = torch.ops.aten._to_copy.default, torch.ops.aten._local_scalar_dense.default
-_DETACH, _HOST = torch.ops.aten.detach.default, torch.device("cpu")
+_HOST = torch.device("cpu")
 _IN_BACKWARD = {"aten::scatter": "aten::scatter_", "aten::index_put": "aten::_index_put_impl_"}
 """Operators that autograd calls for fake tensors, and those it calls for plain tensors instead."""
 
@@ -124,8 +124,8 @@ class Recorder(TorchDispatchMode):
             skip = self._skip[func] = self._is_noise(func)
         if skip:
             out = self._run(func, args, kwargs)
-            if func is _DETACH:
-                self.real_values.give(out, self.real_values.get(args[0]))
+            if isinstance(out, torch.Tensor):
+                self.real_values.follow(func, args, kwargs, out, False, ())
             return out
         plain = self._plain.get(types)
         if plain is None:
@@ -188,6 +188,8 @@ class Recorder(TorchDispatchMode):
             size = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
             if size:
                 return args[0].new_empty((size,), dtype=torch.int64)
+        if func is _TO_COPY and _is_plain_copy(args[0], kwargs):
+            return torch.ops.aten.clone.default(args[0], memory_format=kwargs.get("memory_format"))
         if func in shortcuts.VIEWS and shortcuts.fits(args):
             return shortcuts.view(func, args, kwargs)
         try:
@@ -352,6 +354,12 @@ class Recorder(TorchDispatchMode):
 def _stays(tensor: torch.Tensor, kwargs: dict[str, Any]) -> bool:
     """Whether a copy changes neither the type nor the layout of a tensor."""
     return kwargs.get("dtype") in (None, tensor.dtype) and kwargs.get("memory_format") is None
+
+
+def _is_plain_copy(tensor: torch.Tensor, kwargs: dict[str, Any]) -> bool:
+    """Whether a copy is of the same type: for fake tensors, PyTorch then gives back the tensor itself."""
+    same = kwargs.get("dtype") in (None, tensor.dtype)
+    return same and isinstance(tensor, FakeTensor) and kwargs.get("device") in (None, _HOST)
 
 
 def _changed(func: Any) -> tuple[int, ...]:

@@ -255,9 +255,7 @@ def show_device(patches: Patches, storages: Storages, index: int) -> None:
     }
     for name, answer in answers.items():
         patches.set(FakeTensor, name, property(answer))
-    patches.set(
-        FakeTensor, "get_device", lambda t: index if shown(t, sys._getframe(1)) else -1
-    )
+    patches.set(FakeTensor, "get_device", lambda t: index if shown(t, sys._getframe(1)) else -1)
 
 
 class Cuda:

@@ -277,7 +277,9 @@ class Distributed:
             shared = shared_values(name, args, recorder.real_values)
             work = plain(*args, **kwargs)
             for tensor, value in shared:
-                self.patches.note(f"torch.distributed, {name} of host values: every rank as this one")
+                self.patches.note(
+                    f"torch.distributed, {name} of host values: every rank as this one"
+                )
                 recorder.real_values.give(tensor, value)
             if work is not None:
                 is_recorded = recorder.recording and recorder.last_comm != before

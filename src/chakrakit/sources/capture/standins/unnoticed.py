@@ -40,9 +40,7 @@ def _address(tensor: torch.Tensor) -> int:
     """A number that only tensors with the same beginning in the same storage share."""
     if not tensor.numel():
         return 0
-    return int(
-        tensor.untyped_storage()._cdata + tensor.storage_offset() * tensor.element_size()
-    )
+    return int(tensor.untyped_storage()._cdata + tensor.storage_offset() * tensor.element_size())
 
 
 def _storage_address(plain: Any) -> Any:

@@ -92,7 +92,7 @@ class WholePlaceholder:
     def _decide(self, *_: object) -> Any:
         Placeholder(1.0, self.line)._decide()
 
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _decide  # type: ignore[assignment]
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _decide
     __bool__ = __index__ = __int__ = _decide
 
     def __hash__(self) -> int:
@@ -126,9 +126,9 @@ class WholePlaceholder:
 class Values:
     """Replaces the ways a tensor's value is read.
 
-    Values that the host knows (`RealValues`) are real. Of the others, `declared` maps `file.py:line` (or `line`)
-    of the reading line to a value; those that follow from what is known of every element (`KnownValues`) are
-    exact, and the rest are placeholders.
+    Values that the host knows (`RealValues`) are real. Of the others, `declared` maps `file.py:line` (or
+    `line`) of the reading line to a value; those that follow from what is known of every element
+    (`KnownValues`) are exact, and the rest are placeholders.
     """
 
     def __init__(
@@ -281,7 +281,7 @@ def _in_library() -> bool:
 
 
 def is_accepted() -> bool:
-    """Whether an initialisation asks which of its numbers it must draw again: none, where nothing is drawn."""
+    """Whether an initialisation asks which numbers it must draw again: none, where nothing is drawn."""
     frame: Any = sys._getframe(2)
     for _ in range(4):
         if frame is None:
