@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils.flop_counter import flop_registry
 
 from chakrakit.sources.capture.observing.communication import tensors
 from chakrakit.sources.capture.recording import Patches, script_line
@@ -30,6 +29,8 @@ _FLOPS_PER_ELEMENT = 32
 _SHOWN = 1 << 12
 """Elements of the largest tensor for which the line that made it is kept: what a script reads is small."""
 _VALUE, _LINE = "_chakra_value", "_chakra_line"
+_aten = torch.ops.aten
+_PRODUCTS = (_aten.mm, _aten.addmm, _aten.bmm, _aten.baddbmm, _aten.convolution, _aten.dot, _aten.mv)
 _SPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "fsdp", "symm_mem")
 
 
@@ -187,6 +188,6 @@ def _replaced(value: Any, get: Any) -> Any:
 
 def _flops(func: Any, inputs: list[torch.Tensor], results: list[torch.Tensor]) -> int:
     """Operations of a matrix product or convolution: elements of the result times those summed for each."""
-    if getattr(func, "overloadpacket", None) not in flop_registry or len(inputs) < 2 or not results:
+    if func.overloadpacket not in _PRODUCTS or len(inputs) < 2 or not results:
         return 0
     return int(results[0].numel() * max(inputs[1].numel() // max(inputs[1].shape[-1], 1), 1))

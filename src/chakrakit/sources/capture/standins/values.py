@@ -154,11 +154,11 @@ class Values:
             ("__format__", self._format),
             ("__repr__", lambda t, **_: _text(t)),
         ):
-            self._replace(name, unknown)
+            self._read_by(name, unknown)
         self.patches.wrap(torch, "set_rng_state", self._with_real)
         self.patches.wrap(torch.random, "set_rng_state", self._with_real)
 
-    def _replace(self, name: str, unknown: Callable[..., Any]) -> None:
+    def _read_by(self, name: str, unknown: Callable[..., Any]) -> None:
         """Read real values in PyTorch's way, and others by `unknown`."""
 
         def make(plain: Any) -> Any:

@@ -57,7 +57,7 @@ class FollowedCalls:
         self._depth += 1 if event == "call" else -1
         if self._depth == 0:
             sys.setprofile(None)
-            self._replace(code)
+            self._swap(code)
             self.then()
 
     def _is_meant(self, frame: FrameType) -> bool:
@@ -71,7 +71,7 @@ class FollowedCalls:
                 "whose return ends a step"
             )
 
-    def _replace(self, code: CodeType) -> None:
+    def _swap(self, code: CodeType) -> None:
         for function in gc.get_referrers(code):
             if isinstance(function, FunctionType) and function.__code__ is code:
                 self._put_back = _replaced(function, self._around)
