@@ -30,7 +30,15 @@ _SHOWN = 1 << 12
 """Elements of the largest tensor for which the line that made it is kept: what a script reads is small."""
 _VALUE, _LINE = "_chakra_value", "_chakra_line"
 _aten = torch.ops.aten
-_PRODUCTS = (_aten.mm, _aten.addmm, _aten.bmm, _aten.baddbmm, _aten.convolution, _aten.dot, _aten.mv)
+_PRODUCTS = (
+    _aten.mm,
+    _aten.addmm,
+    _aten.bmm,
+    _aten.baddbmm,
+    _aten.convolution,
+    _aten.dot,
+    _aten.mv,
+)
 _SPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "fsdp", "symm_mem")
 
 
