@@ -126,7 +126,7 @@ STUDY = Study(
         "nothing is gained within a node": lambda t: 1.02 - most(t.gains(ranks=8)),
     },
     decides="messages of a rank (n - 1, or 7 + n / 8) times what one costs at a port; beyond 64 ranks both "
-    "are extrapolated: the crossover there is a prediction and was measured by nobody here. A flat exchange of "
-    "1,024 ranks, a million messages, takes minutes to simulate and was not tried.",
+    "are extrapolated: the crossover there is a prediction and was measured by nobody here. A flat exchange "
+    "of 1,024 ranks, a million messages, takes minutes to simulate and was not tried.",
     cannot_say="MPI's matching, and congestion that a fluid model does not see; the MFU needs X-MoE itself.",
 )
