@@ -15,7 +15,7 @@ from chakrakit.passes.tiers import Access, cached
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
 from chakrakit.published.memory.graphs_on_disk import HOST, NVME, PAGE, small_graph
 
-WIDTH, VERTICES = 512, 3000
+WIDTH, VERTICES = 512, 1600
 """Bytes of a vertex (128 features in FP32), and how many of them."""
 
 
