@@ -70,7 +70,7 @@ STUDY = Study(
             1.02 - most(t.gains(memory=2.0))
         ),
     },
-    cannot_say="Graphs of billions of edges: only the ratio of memory to working set is kept. One step from a "
-    "cold cache is measured, so that pages cost their first read even where all fits; page faults that come one "
-    "after another, and results that are computed again, cost nothing more here.",
+    cannot_say="Graphs of billions of edges: only the ratio of memory to working set is kept. One step from "
+    "a cold cache is measured, so that pages cost their first read even where all fits; page faults that come "
+    "one after another, and results that are computed again, cost nothing more here.",
 )
