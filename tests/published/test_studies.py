@@ -71,6 +71,20 @@ def test_there_are_cases_enough_and_some_in_which_the_gain_should_be_gone(name, 
 
 
 @pytest.mark.parametrize("name", IDS)
+def test_a_study_that_misses_a_prediction_says_what_decides(name, results):
+    result = results[name]
+    missed = [p.text for p in result.predictions if p.outcome != "came true"]
+    missed += [c.text for c in result.claims if c.reached is False]
+    assert result.decides or not missed, missed
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_predictions_can_be_tested_by_what_was_recorded(name, results):
+    assert [p.text for p in results[name].predictions if p.outcome == "untested"] == []
+    assert len(results[name].predictions) >= 2
+
+
+@pytest.mark.parametrize("name", IDS)
 def test_health_is_measured_for_every_comparator(name):
     judged = recorded_rows(name)[0]
     for side in judged.study.comparators:
