@@ -13,10 +13,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
-from chakrakit.published.methodology.seven_plans import MACHINES, OTHER, SHARDED, Step, step, steps
+from chakrakit.published.methodology.seven_plans import (
+    MACHINES,
+    OTHER,
+    SHARDED,
+    PlanStep,
+    step,
+    steps,
+)
 
 
-def known(case: Case, machine: str, seed: int, links: float | None = None) -> dict[str, Step]:
+def known(case: Case, machine: str, seed: int, links: float | None = None) -> dict[str, PlanStep]:
     """The steps of all plans on a machine."""
     size, every = (case["batch"], case["layers"]), case["every"]
     return steps(machine, *size, links or case["links"], seed, every)
