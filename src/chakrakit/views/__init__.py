@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.views.report import html_report, markdown_report
+from chakrakit.views.report import html_report, markdown_comparison, markdown_report
 from chakrakit.views.study_pages import (
     bounds_page,
     first_page,
@@ -19,6 +19,7 @@ __all__ = [
     "bounds_page",
     "first_page",
     "html_report",
+    "markdown_comparison",
     "markdown_report",
     "study_chart",
     "study_page",
