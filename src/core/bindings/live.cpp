@@ -214,8 +214,9 @@ void live_programs(nb::module_& m) {
         .def_ro("sender", &Message::sender)
         .def_ro("body", &Message::body)
         .def_ro("size", &Message::size)
-        .def_ro("sent_ps", &Message::sent)
-        .def_ro("arrived_ps", &Message::arrived);
+        .def_prop_ro("sent_ns", [](const Message& m) { return static_cast<double>(m.sent) / 1000; })
+        .def_prop_ro("arrived_ns",
+                     [](const Message& m) { return static_cast<double>(m.arrived) / 1000; });
     nb::class_<Group>(m, "LiveGroup")
         .def("__init__", &make_group, "members"_a)
         .def_ro("members", &Group::members);

@@ -187,7 +187,7 @@ void World::complete(Token t, nb::object value) {
 void World::finish(int32_t f, nb::object value) {
     int32_t parent = fibres_[f].parent, index = fibres_[f].index;
     if (parent < 0) {
-        actors_[fibres_[f].actor].returned = std::move(value);
+        if (index != kBeside) actors_[fibres_[f].actor].returned = std::move(value);
         return free_fibre(f);
     }
     Fibre& above = fibres_[parent];
@@ -321,13 +321,23 @@ bool World::perform(int32_t f, nb::handle verb, nb::object& value) {
         case kAllOf:
         case kAnyOf: over = together(f, v, value); break;
         case kSpawn:
-            value = hooks_.attr("spawned")(v.a);
+            value = spawn(f, v);
             over = true;
             break;
         case kPlay: over = play(f, v, value); break;
     }
     if (over) fibres_[f].waiting = false;
     return over;
+}
+
+// A generator runs beside the program; anything else describes a new actor.
+nb::object World::spawn(int32_t f, Verb& v) {
+    if (!nb::hasattr(v.a, "send")) return hooks_.attr("spawned")(v.a);
+    int32_t beside = new_fibre(fibres_[f].actor, -1, kBeside);
+    fibres_[beside].generator = v.a;
+    fibres_[beside].last = fibres_[f].last;
+    ready_.push_back({token(beside), nb::none()});
+    return nb::none();
 }
 
 bool World::compute(int32_t f, Verb& v) {

@@ -146,6 +146,8 @@ class World final : public sim::Reactor {
         int32_t missing = 0;
     };
 
+    static constexpr int32_t kBeside = -1;  // `index` of a part that runs beside its program
+
     struct Ready {
         Token token;
         nb::object value;
@@ -209,6 +211,7 @@ class World final : public sim::Reactor {
 
     // verbs; each true if it is over at once, with its value
     bool perform(int32_t f, nb::handle verb, nb::object& value);
+    nb::object spawn(int32_t f, Verb& v);
     bool compute(int32_t f, Verb& v);
     bool send(int32_t f, Verb& v, nb::object& value);
     void launch(Token t, int32_t from, int32_t to, nb::object message, sim::Rank rank);
