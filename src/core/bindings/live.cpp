@@ -127,7 +127,8 @@ Verb use(int pool, nb::object work, double key, nb::object item, double change, 
 Verb together(nb::tuple children, bool any) {
     Verb v;
     v.op = any ? live::kAnyOf : live::kAllOf;
-    if (any && children.size() == 0) throw std::invalid_argument("any_of needs something to wait for");
+    if (any && children.size() == 0)
+        throw std::invalid_argument("any_of needs something to wait for");
     v.a = std::move(children);
     return v;
 }

@@ -10,7 +10,8 @@ namespace chakra::bind::live {
 
 namespace {
 
-constexpr int64_t kMostAtOnce = 20'000'000;  // verbs without time passing: a program that spins
+// Verbs without time passing, of all programs, and without one of them waiting: it spins.
+constexpr int64_t kMostAtOnce = 50'000'000, kMostOfOne = 1'000'000;
 
 Verb& verb_of(nb::handle object) {
     return *nb::inst_ptr<Verb>(object);
@@ -98,7 +99,9 @@ void World::let_go() {
 }
 
 int World::traverse(visitproc visit, void* arg) const {
-    auto see = [&](const nb::object& object) { return object.is_valid() ? visit(object.ptr(), arg) : 0; };
+    auto see = [&](const nb::object& object) {
+        return object.is_valid() ? visit(object.ptr(), arg) : 0;
+    };
     if (int stop = see(hooks_)) return stop;
     for (const Fibre& fibre : fibres_) {
         if (int stop = see(fibre.generator)) return stop;
@@ -252,10 +255,11 @@ void World::withdraw(int32_t f) {
 }
 
 void World::resume(int32_t f, nb::object value) {
-    while (true) {
+    for (int64_t count = 0;; ++count) {
+        if (count > kMostOfOne)
+            throw std::runtime_error("a program does a million things without time passing");
         PyObject* yielded = nullptr;
-        PySendResult result =
-            PyIter_Send(fibres_[f].generator.ptr(), value.ptr(), &yielded);
+        PySendResult result = PyIter_Send(fibres_[f].generator.ptr(), value.ptr(), &yielded);
         if (result == PYGEN_ERROR) raise_from(f);
         nb::object next = nb::steal(yielded);
         if (result == PYGEN_RETURN) return finish(f, std::move(next));
@@ -290,7 +294,8 @@ void World::begin_child(int32_t parent, int32_t index, nb::object what) {
     }
     nb::object value = nb::none();
     if (perform(child, what, value)) {
-        // Over at once; it ends with the others, so that no parent ends while it begins its children.
+        // Over at once; it ends with the others, so that no parent ends while it begins its
+        // children.
         fibres_[child].verb = what;
         fibres_[child].waiting = true;
         late_done_.push_back({token(child), value});
@@ -305,7 +310,7 @@ bool World::perform(int32_t f, nb::handle verb, nb::object& value) {
                                     nb::cast<std::string>(nb::repr(verb)));
     ++verbs_;
     if (++at_once_ > kMostAtOnce)
-        throw std::runtime_error("a program does 20,000,000 things without time passing");
+        throw std::runtime_error("programs do 50 million things without time passing");
     Verb& v = verb_of(verb);
     wait(f, verb);
     bool over = false;
@@ -456,7 +461,8 @@ bool World::take(int32_t f, nb::object& message) {
         record.link = m.number;
         record.received = true;
         if (m.record >= 0) records_[m.record].received = true;
-        if (!fibre.results.empty()) fibre.last.insert(fibre.last.end(), others.begin(), others.end());
+        if (!fibre.results.empty())
+            fibre.last.insert(fibre.last.end(), others.begin(), others.end());
     }
     fibre.results.push_back(std::move(message));
     return true;
@@ -533,8 +539,7 @@ Group::Open& World::call_of(Group& group, int64_t sequence, Verb& v, int32_t act
 
 bool World::access(int32_t f, Verb& v) {
     int32_t actor = fibres_[f].actor, device = actors_[actor].device;
-    nb::tuple plan =
-        nb::cast<nb::tuple>(hooks_.attr("plan_access")(v.a, v.size, v.flag, device));
+    nb::tuple plan = nb::cast<nb::tuple>(hooks_.attr("plan_access")(v.a, v.size, v.flag, device));
     label_ = -1;
     fibres_[f].record = note(f, kAccess, v.a, v.size);
     if (fibres_[f].record >= 0) records_[fibres_[f].record].place = v.flag;
@@ -696,7 +701,8 @@ bool World::deliver_arrivals() {
 
 void World::deliver(int32_t a, nb::object message) {
     if (actors_[a].down) return;
-    if (actors_[a].faults.is_valid() && !is_true(actors_[a].faults.attr("receive")(message))) return;
+    if (actors_[a].faults.is_valid() && !is_true(actors_[a].faults.attr("receive")(message)))
+        return;
     for (int32_t f : std::vector<int32_t>(actors_[a].receivers)) {
         if (!take(f, message)) continue;
         Fibre& fibre = fibres_[f];
@@ -908,8 +914,8 @@ int64_t World::note(int32_t f, Op op, nb::handle name, int64_t size) {
     if (!records_kept_) return -1;
     Fibre& fibre = fibres_[f];
     auto number = std::ssize(records_);
-    records_.push_back({fibre.actor, name_number(name), -1, -1, op, false, label_, now(), -1, size,
-                        -1});
+    records_.push_back(
+        {fibre.actor, name_number(name), -1, -1, op, false, label_, now(), -1, size, -1});
     deps_.insert(deps_.end(), fibre.last.begin(), fibre.last.end());
     dep_offsets_.push_back(std::ssize(deps_));
     fibre.last.assign(1, number);

@@ -26,7 +26,17 @@ using sim::live::Task;
 using sim::live::Token;
 
 enum Op : uint8_t {
-    kSleep, kCompute, kSend, kReceive, kCollective, kAccess, kUse, kAllOf, kAnyOf, kSpawn, kPlay
+    kSleep,
+    kCompute,
+    kSend,
+    kReceive,
+    kCollective,
+    kAccess,
+    kUse,
+    kAllOf,
+    kAnyOf,
+    kSpawn,
+    kPlay
 };
 
 // What a program asks for. The fields mean what core/bindings/live.cpp says for each kind.

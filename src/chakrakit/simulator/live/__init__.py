@@ -19,6 +19,7 @@ from chakrakit.simulator.live.faults import (
 )
 from chakrakit.simulator.live.outcome import LiveResult, LiveSummary, PoolSummary
 from chakrakit.simulator.live.pools import Place, PlacementPolicy, Pool, Task
+from chakrakit.simulator.live.program_file import populate, read_program_file
 from chakrakit.simulator.live.scores import Score
 from chakrakit.simulator.live.verbs import (
     MS,
@@ -79,6 +80,8 @@ __all__ = [
     "load",
     "new_group",
     "play",
+    "populate",
+    "read_program_file",
     "receive",
     "send",
     "sleep",

@@ -20,8 +20,8 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.collectives import COLLECTIVES
 from chakrakit.simulator.engine import (
     FIGURES,
-    SimulationOptions,
     Simulation,
+    SimulationOptions,
     TransferPlans,
     message_pace,
     one_collective,
@@ -109,7 +109,7 @@ class Planning:
     def _work_ps(self, device: int, flops: float, bytes: int, dtype: str) -> int:
         """How long the device computes for so many FLOPs and bytes."""
         t = TraceBuilder()
-        typed = {"dtype": dtype} if dtype else {}
+        typed: dict[str, Any] = {"dtype": dtype} if dtype else {}
         t.comp("compute", num_ops=int(flops), tensor_size=int(bytes), **typed)
         return int(self.options.work.costs(t.build(), self.machine.device(device)).ps[0])
 

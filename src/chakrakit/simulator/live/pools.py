@@ -14,7 +14,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.simulator.live.actors import Actor
 
 Discipline = Literal["fifo", "priority", "deadline", "fair"]
-"""Who is next: who came first, who has the highest priority, the earliest deadline; or all share the places."""
+"""Who is next: who came first, has the highest priority, the earliest deadline; or all share the places."""
 
 
 class Task(NamedTuple):

@@ -14,15 +14,7 @@ import pyarrow as pa
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.simulator.collectives import COLLECTIVES
-from chakrakit.simulator.live.stuck import (
-    ACCESS,
-    COLLECTIVE,
-    COMPUTE,
-    PLAY,
-    RECEIVE,
-    SEND,
-    USE,
-)
+from chakrakit.simulator.live.stuck import ACCESS, COLLECTIVE, COMPUTE, PLAY, RECEIVE, SEND, USE
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.sets import Card, Run, Times
@@ -33,7 +25,9 @@ if TYPE_CHECKING:
 _KINDS = {name: int(kind) for kind, name in COLLECTIVES.items()}
 
 
-def recorded_run(world: World, records: dict[str, Any], card: Card, counters: dict[str, Any]) -> Run:
+def recorded_run(
+    world: World, records: dict[str, Any], card: Card, counters: dict[str, Any]
+) -> Run:
     """The Run of all actors of a world."""
     end = records["end"].copy()
     last = max(int(end.max(initial=0)), int(records["start"].max(initial=0)))
@@ -107,7 +101,9 @@ def _trace(world: World, records: dict[str, Any], rows: I64) -> Trace:
 
 def _used(columns: dict[str, Any]) -> dict[str, Any]:
     """The columns in which some node has something."""
-    return {n: c for n, c in columns.items() if not (isinstance(c, pa.Array) and c.null_count == len(c))}
+    return {
+        n: c for n, c in columns.items() if not (isinstance(c, pa.Array) and c.null_count == len(c))
+    }
 
 
 def _names(world: World, records: dict[str, Any], rows: I64) -> list[str]:
@@ -148,7 +144,9 @@ def _pool_counters(world: World, records: dict[str, Any]) -> dict[str, Any]:
     ranks, times, depths, queues = [], [], [], []
     for pool in world.pools:
         uses = np.flatnonzero((records["op"] == USE) & (records["peer"] == pool.number))
-        waited = uses[(records["link"][uses] >= 0) & (records["link"][uses] < records["start"][uses])]
+        waited = uses[
+            (records["link"][uses] >= 0) & (records["link"][uses] < records["start"][uses])
+        ]
         if not len(waited):
             continue
         moments = np.concatenate([records["link"][waited], records["start"][waited]])

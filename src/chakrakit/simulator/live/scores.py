@@ -40,4 +40,4 @@ class Score:
 
 def rows_of(score: Score, values: I64) -> list[I64]:
     """Values of all rows, by rank."""
-    return [part for part in np.split(values, score.offset[1:-1])]
+    return list(np.split(values, score.offset[1:-1]))

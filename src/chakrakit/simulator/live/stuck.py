@@ -42,5 +42,7 @@ def _told(wait: Any, actors: Sequence[Actor], pools: Sequence[Pool]) -> str:
     if op == ACCESS:
         return head + f"for {size:,} bytes at store {what!r}: it has failed"
     if op == PLAY:
-        return head + "for the end of traces that are played: ranks are missing, or a link has failed"
+        return (
+            head + "for the end of traces that are played: ranks are missing, or a link has failed"
+        )
     return head + "for its device, which has failed"

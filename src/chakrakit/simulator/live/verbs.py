@@ -5,7 +5,7 @@ Times are nanoseconds (whole picoseconds count), sizes bytes. `US`, `MS` and `S`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 import chakrakit.core as core
@@ -19,9 +19,6 @@ Verb = core.LiveVerb
 Message = core.LiveMessage
 Program = Generator[Verb, Any, Any]
 """What runs: a generator of verbs."""
-Who = "Actor | str | int"
-"""An actor, its name or its number."""
-
 US, MS, S = 1e3, 1e6, 1e9
 
 
@@ -42,7 +39,7 @@ def compute(
 ) -> Verb:
     """A kernel on the rank's device, or with `host` work of its host; one at a time, by priority.
 
-    It takes `ns`, or as long as the device needs for `flops` and for moving `bytes` (the machine's work model).
+    It takes `ns`, or as long as the device needs for `flops` and for moving `bytes`, by the work model.
     """
     return core.live_compute(-1.0 if ns is None else ns, flops, bytes, dtype, name, host, priority)
 
@@ -65,9 +62,7 @@ def send(
 
 
 def receive(
-    match: Callable[[Message], object] | None = None,
-    count: int = 1,
-    timeout: float | None = None,
+    match: Callable[[Message], object] | None = None, count: int = 1, timeout: float | None = None
 ) -> Verb:
     """The next `count` messages for which `match` is true, as a tuple: a quorum waits for k of n.
 
@@ -146,7 +141,3 @@ def join(
 def play(score: Score, rank: int | None = None) -> Verb:
     """Traces on the devices of the score (`World.score`): all ranks, or one whose peers others play."""
     return core.live_play(score.playing(rank is None), -1 if rank is None else rank, score.name)
-
-
-Options = Mapping[str, Any]
-Members = Sequence["Actor | str | int"]

@@ -10,7 +10,14 @@ import numpy as np
 import chakrakit.core as core
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines import load_machine, machine
-from chakrakit.machines.device import HORIZON_DAYS, HORIZON_PS, PowerLimited, WorkModel, picoseconds, work_model
+from chakrakit.machines.device import (
+    HORIZON_DAYS,
+    HORIZON_PS,
+    PowerLimited,
+    WorkModel,
+    picoseconds,
+    work_model,
+)
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.engine import (
     UNLIMITED,
@@ -26,7 +33,7 @@ from chakrakit.simulator.live.planning import Planning
 from chakrakit.simulator.live.pools import DISCIPLINES, Discipline, Place, PlacementPolicy, Pool
 from chakrakit.simulator.live.scores import Score
 from chakrakit.simulator.live.stuck import check_finished
-from chakrakit.simulator.live.verbs import Members, Program, play
+from chakrakit.simulator.live.verbs import Program, play
 from chakrakit.trace.sets import TraceSet
 
 _ALONE = {"network": [{"topology": "switch", "size": 1, "bandwidth": 1e9}]}
@@ -119,7 +126,9 @@ class World:
         number = len(self.actors)
         me = Actor(self._core, number, name or f"actor {number}", rank, self.seed)
         if me.name in self._by_name:
-            raise ConfigError(f"there are two actors named {me.name!r}; give each a name of its own")
+            raise ConfigError(
+                f"there are two actors named {me.name!r}; give each a name of its own"
+            )
         strategies = [f for f in faults if not isinstance(f, Crash)]
         faulty = Faulty(me, strategies, self.labels) if strategies else None
         serves = hasattr(program, "on_message") if daemon is None else daemon
@@ -159,7 +168,7 @@ class World:
         self.pools.append(Pool(number, name, width, discipline, places, policy))
         return self.pools[-1]
 
-    def group(self, members: Members) -> Group:
+    def group(self, members: Sequence[Actor | str | int]) -> Group:
         """Actors that call collectives together."""
         return Group([self._actor(who) for who in members])
 
@@ -208,9 +217,7 @@ class World:
 
     def refuse(self, actor: int, text: str) -> NoReturn:
         """Raises an error about what an actor asked for."""
-        raise ConfigError(
-            f"{self.actors[actor].name} at {self._core.now_ps / 1000:,g} ns: {text}"
-        )
+        raise ConfigError(f"{self.actors[actor].name} at {self._core.now_ps / 1000:,g} ns: {text}")
 
     def disagree(
         self, first: int, kind: str, size: int, second: int, other: str, other_size: int

@@ -222,8 +222,8 @@ int32_t Growing::new_copy(int32_t s) {
     simulation_.grow(score.rows.constraints(), plans_.plans());
     auto number = static_cast<int32_t>(copies_.size());
     copy_of_row_.resize(w_.rows(), number);
-    copies_.push_back({s, first, score.rows.rows(), instance,
-                       simulation_.events_of(first, score.rows.rows())});
+    copies_.push_back(
+        {s, first, score.rows.rows(), instance, simulation_.events_of(first, score.rows.rows())});
     return number;
 }
 

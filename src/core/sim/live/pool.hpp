@@ -26,12 +26,12 @@ enum Discipline : uint8_t { kFifo, kPriority, kDeadline, kFair };
 
 struct Task {
     Token token;
-    Time work = 0;         // at its place, without a change of what is resident
-    double key = 0;        // the lowest is served first
-    int32_t item = -1;     // what has to be resident, or -1
-    Time change = 0;       // what it takes to make it so
+    Time work = 0;      // at its place, without a change of what is resident
+    double key = 0;     // the lowest is served first
+    int32_t item = -1;  // what has to be resident, or -1
+    Time change = 0;    // what it takes to make it so
     Time since = 0;
-    int64_t number = 0;    // of all tasks of the pool, as they came
+    int64_t number = 0;  // of all tasks of the pool, as they came
 };
 
 struct Place {
@@ -100,24 +100,25 @@ class Shared {
 class Pool {
    public:
     Pool(int32_t width, Discipline discipline, int64_t most_waiting, int32_t holds)
-        : places(width), discipline_(discipline), most_(most_waiting), holds_(holds),
+        : places(width),
+          discipline_(discipline),
+          most_(most_waiting),
+          holds_(holds),
           shared(width) {}
 
     bool fair() const { return discipline_ == kFair; }
 
-    // Whether a task that comes now is turned away.
+    // Whether a task that comes now is turned away: those that wait are more than get a place now.
     bool full() const {
-        bool busy = fair() ? shared.size() >= places.size() : free_places() == 0;
-        int64_t line = fair() ? static_cast<int64_t>(shared.size() - places.size())
-                              : static_cast<int64_t>(waiting.size());
-        return most_ >= 0 && busy && line >= most_;
+        if (most_ < 0) return false;
+        size_t there = fair() ? shared.size() : waiting.size();
+        size_t room = fair() ? places.size() : static_cast<size_t>(free_places());
+        return there >= room + static_cast<size_t>(most_);
     }
 
     void add(Task task) {
         task.number = numbered_++;
-        double key = discipline_ == kPriority   ? -task.key
-                     : discipline_ == kDeadline ? task.key
-                                                : 0;
+        double key = discipline_ == kPriority ? -task.key : discipline_ == kDeadline ? task.key : 0;
         waiting.emplace(std::pair(key, task.number), std::move(task));
     }
 
@@ -185,7 +186,8 @@ class Pool {
     void keep(Place& place, int32_t item) {
         std::erase(place.items, item);
         place.items.push_back(item);
-        if (static_cast<int32_t>(place.items.size()) > holds_) place.items.erase(place.items.begin());
+        if (static_cast<int32_t>(place.items.size()) > holds_)
+            place.items.erase(place.items.begin());
     }
 
     Discipline discipline_;
