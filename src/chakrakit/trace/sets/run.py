@@ -243,8 +243,9 @@ class Run(TraceSet):
     def rank_name(self, rank: int) -> str:
         """What a rank is called: its number, and the name of the actor that it is, where it is one."""
         actors = self.card.settings.get("actors")
-        named = isinstance(actors, list) and 0 <= rank < len(actors)
-        return f"rank {rank} · {actors[rank]}" if named else f"rank {rank}"
+        if not isinstance(actors, list) or not 0 <= rank < len(actors):
+            return f"rank {rank}"
+        return f"rank {rank} · {actors[rank]}"
 
     @cached_property
     def span(self) -> tuple[int, int]:
