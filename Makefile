@@ -7,7 +7,7 @@ CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 PACKAGE := $(shell find src/chakrakit -type f -not -name '*.pyc' -not -name '*.so')
 CORE_TESTS := $(wildcard tests/core/*.cpp tests/core/*.hpp tests/fuzz/*.cpp)
 
-.PHONY: help stubs accuracy studies demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean mutants
+.PHONY: help stubs accuracy studies docs demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean mutants
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -122,6 +122,10 @@ accuracy: $(VENV)/.built  ## measure every claim on the truth tables in DATA and
 
 studies: $(VENV)/.built  ## run every study of a published system, quick and full; record the tables and renew docs/studies
 	$(BIN)/python benchmarks/studies.py $(IDS)
+
+docs: $(VENV)/.built  ## build the documentation site into build/site; a broken link fails
+	$(BIN)/pip install -q -e '.[docs]' --no-build-isolation
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 bench: $(VENV)/.built  ## measure the claims of the README
 	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline replay view scale sweep search serving messages campaign capture; do ../$(BIN)/python $$file.py; done

@@ -20,7 +20,11 @@ from chakrakit.commands.options import Option, Parameter, Positional, parameters
 from chakrakit.commands.simulate import SimulateOptions
 from support.paths import ROOT
 
-SHELL_ONLY = {"demo": "a list of commands to read", "completion": "a script for shells"}
+SHELL_ONLY = {
+    "demo": "a list of commands to read",
+    "mcp": "a server that agents start",
+    "completion": "a script for shells",
+}
 OTHER_NAMES = {"machines": "list_machines"}
 """`chakrakit.machines` is a room."""
 

@@ -44,6 +44,15 @@ def test_a_killed_study_goes_on_where_it_stopped(tmp_path, monkeypatch):
     assert len(calls) == len(distinct) + 1  # the point that was interrupted came twice
 
 
+def test_two_runs_do_not_write_into_one_folder(tmp_path, monkeypatch):
+    def meeting(case, setting, seed):
+        measured(toy(), monkeypatch, folder=tmp_path)
+        return measure(case, setting, seed)
+
+    errors = measured(toy(measure=meeting), monkeypatch, folder=tmp_path).errors
+    assert "another study is writing there" in errors[0]
+
+
 def test_infinity_survives_the_file(tmp_path, monkeypatch):
     study = toy(measure=lambda *_: {"seconds": float("inf"), "rate": 1.0})
     measured(study, monkeypatch, folder=tmp_path)

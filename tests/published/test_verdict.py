@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from chakrakit.errors import ConfigError
 from chakrakit.published import result_of, swapped
 from chakrakit.published.study import Claim
 from chakrakit.published.verdict import decided, holm, interval, two_sided_p
@@ -47,9 +48,36 @@ def test_an_effect_that_is_not_modelled_leaves_it_undecided(monkeypatch):
     assert (result.verdict, result.why) == ("not decidable", ["nothing here models message cost"])
 
 
-@pytest.mark.parametrize("strength", ["bound", "side cost"])
-def test_a_bound_or_a_side_cost_never_holds(strength, monkeypatch):
-    assert verdict_of(monkeypatch, strength=strength).verdict == "holds in part"
+@pytest.mark.parametrize(
+    ("strength", "claimed", "verdict"),
+    [
+        ("bound", [3], "within the bound"),  # up to 4 are possible
+        ("bound", [3, 9], "partly within the bound"),
+        ("bound", [9], "beyond the bound"),
+        ("side cost", [3], "side cost as claimed"),
+        ("side cost", [9], "side cost in part as claimed"),
+    ],
+)
+def test_a_bound_or_a_side_cost_has_words_of_its_own(strength, claimed, verdict, monkeypatch):
+    claims = [Claim(f"{n} times", n, n) for n in claimed]
+    assert verdict_of(monkeypatch, strength=strength, claims=claims).verdict == verdict
+
+
+def test_a_figure_of_our_own_is_judged_and_never_enough(monkeypatch):
+    ours = Claim("3 times", 3, 3, "ours")
+    alone = verdict_of(monkeypatch, claims=[ours])
+    assert (alone.verdict, alone.claims[0].reached) == ("holds in part", True)
+    assert any("no figure was published" in reason for reason in alone.why)
+    published = Claim("faster", 1.02, 1.02)
+    assert verdict_of(monkeypatch, claims=[ours, published]).verdict == "holds"
+
+
+def test_a_comparator_with_less_to_choose_from_is_refused():
+    sides = dict(toy().sides)
+    with pytest.raises(
+        ConfigError, match="'tuned' may choose among 1 settings and the idea among 3"
+    ):
+        toy(sides=sides | {"tuned": sides["tuned"][:1]})
 
 
 def test_a_study_that_raises_is_shown_as_such(monkeypatch):

@@ -48,6 +48,7 @@ COMMANDS = {
     "studies": "What became of published systems; nothing is run.",
     "calibrate": "Make a compute profile or a network model from measurements.",
     "bundle": "Pack traces and the card of their workload into one file, or check one.",
+    "mcp": "Serve a folder of traces and runs to agents (Model Context Protocol).",
     "completion": "Print the script that lets your shell complete commands.",
     "demo": "Llama-3.1-8B on 64 GPUs: generated, simulated on two networks, compared, reported.",
 }

@@ -14,6 +14,7 @@ from chakrakit.commands.inputs import (
     traces_of,
     workers_of,
 )
+from chakrakit.commands.opening import said
 from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import (
     Json,
@@ -106,6 +107,7 @@ def analyzing(options: AnalysisSettings) -> Analyzing:
 
 @command_of(analyze)
 def command(
+    run: str,
     *,
     rows: Annotated[int, Option("At most this many rows per table.")] = 12,
     json: Json = False,
@@ -114,8 +116,9 @@ def command(
     """Say what happened in RUN: measured, simulated or replayed."""
     from chakrakit.trace.memory import shortage_line
 
+    source = said(run)
     with progress("analyzing") as show:
-        result = analyze(progress=show, **options)
+        result = analyze(source, progress=show, **options)
     if json:
         return print_json(result)
     print_recording(result.recording)

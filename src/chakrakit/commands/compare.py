@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 import click
 
 from chakrakit.commands.command import command as command_of
-from chakrakit.commands.inputs import traces_of
+from chakrakit.commands.inputs import Path_, traces_of
+from chakrakit.commands.opening import said
 from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_tables
 
@@ -29,6 +31,16 @@ class CompareOptions(TypedDict, total=False):
             "says which are broken; the command then exits with 1.",
             (),
             metavar="RULE",
+        ),
+    ]
+    output: Annotated[
+        Path_ | None,
+        Option(
+            "Write the comparison here as Markdown: broken rules, the step and what explains it, as a "
+            "comment on a change would say it.",
+            None,
+            flags="-o --output",
+            metavar="FILE.md",
         ),
     ]
 
@@ -60,7 +72,17 @@ def compare(
         parse_rule(rule)
     result = compare_runs(_runs(a), _runs(b))
     result.broken = failures(result, options["fail_if"])
+    if options["output"] is not None:
+        _write_comment(result, options["output"])
     return result
+
+
+def _write_comment(comparison: Comparison, path: Path_) -> None:
+    from chakrakit.trace.files import open_output
+    from chakrakit.views import markdown_comparison
+
+    with open_output(os.fspath(path), binary_only=False) as stream:
+        stream.write(markdown_comparison(comparison).encode())
 
 
 def _runs(runs: Traces | Sequence[Traces]) -> list[Run]:
@@ -74,6 +96,7 @@ def command(
     b: str,
     *,
     fail_if: tuple[str, ...],
+    output: str | None,
     also_a: Annotated[
         Sequence[str], Option("More runs of A's kind: they give the noise.", metavar="RUN")
     ] = (),
@@ -82,7 +105,8 @@ def command(
     json: Json = False,
 ) -> None:
     """Compare run B with run A: the step, what explains its change, operators, modules, groups."""
-    result = compare([a, *also_a], [b, *also_b], fail_if=fail_if)
+    kinds = ([said(run) for run in several] for several in ([a, *also_a], [b, *also_b]))
+    result = compare(*kinds, fail_if=fail_if, output=output)
     if json:
         print_json(result)
     else:

@@ -37,7 +37,8 @@ def studies(
 def command(family: str | None, *, json: Json = False) -> None:
     """List the studies of published systems and their verdicts; nothing is run.
 
-    Systems that cannot be studied come last, with the reason.
+    What a study can say is strong (sign, regime and size), a direction, a bound or a side cost. Systems that
+    cannot be studied come last, with the reason.
     """
     lines = studies(family)
     if json:
@@ -47,11 +48,20 @@ def command(family: str | None, *, json: Json = False) -> None:
             line.id,
             line.system,
             line.family,
+            line.strength,
             line.verdict,
             " to ".join("∞" if v is None else f"{v:g}" for v in line.figures.get("gain", ())),
             line.why[0] if line.verdict == "no study" else line.claim,
         )
         for line in lines
     ]
-    head = ("id", "system", "family", "verdict", "gain", "claim, or why there is no study")
+    head = (
+        "id",
+        "system",
+        "family",
+        "can say",
+        "verdict",
+        "gain",
+        "claim, or why there is no study",
+    )
     return print_table(head, rows)

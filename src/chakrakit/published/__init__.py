@@ -14,33 +14,40 @@ if TYPE_CHECKING:
     from chakrakit.published.judged import Judged, Row, certain, least, most
     from chakrakit.published.measuring import measure_study
     from chakrakit.published.named import named_study, study_modules
-    from chakrakit.published.recorded import TABLES, StudyLine, list_studies
+    from chakrakit.published.recorded import (
+        TABLES,
+        ClaimLine,
+        StudyLine,
+        list_studies,
+        quick_seconds,
+    )
     from chakrakit.published.run import (
         line_of,
         record,
         recorded_rows,
         recorded_study,
-        renew_list,
+        renew_lines,
         run_study,
     )
     from chakrakit.published.study import Case, Claim, Figures, Setting, Study
     from chakrakit.published.tools import kernel, seconds_of, unsure
     from chakrakit.published.verdict import (
-        RANKING,
+        VERDICTS,
         CaseResult,
         StudyResult,
         decided,
+        grade_of,
         result_of,
         swapped,
         words,
     )
 
 _HOME = {
-    "RANKING": "verdict",
     "TABLES": "recorded",
     "Case": "study",
     "CaseResult": "verdict",
     "Claim": "study",
+    "ClaimLine": "recorded",
     "Figures": "study",
     "Judged": "judged",
     "Row": "judged",
@@ -48,8 +55,10 @@ _HOME = {
     "Study": "study",
     "StudyLine": "recorded",
     "StudyResult": "verdict",
+    "VERDICTS": "verdict",
     "certain": "judged",
     "decided": "verdict",
+    "grade_of": "verdict",
     "kernel": "tools",
     "least": "judged",
     "line_of": "run",
@@ -57,10 +66,11 @@ _HOME = {
     "measure_study": "measuring",
     "most": "judged",
     "named_study": "named",
+    "quick_seconds": "recorded",
     "record": "run",
     "recorded_rows": "run",
     "recorded_study": "run",
-    "renew_list": "run",
+    "renew_lines": "run",
     "result_of": "verdict",
     "run_study": "run",
     "seconds_of": "tools",
@@ -72,11 +82,12 @@ _HOME = {
 """Name → the module that has it."""
 
 __all__ = [
-    "RANKING",
     "TABLES",
+    "VERDICTS",
     "Case",
     "CaseResult",
     "Claim",
+    "ClaimLine",
     "Figures",
     "Judged",
     "Row",
@@ -86,6 +97,7 @@ __all__ = [
     "StudyResult",
     "certain",
     "decided",
+    "grade_of",
     "kernel",
     "least",
     "line_of",
@@ -93,10 +105,11 @@ __all__ = [
     "measure_study",
     "most",
     "named_study",
+    "quick_seconds",
     "record",
     "recorded_rows",
     "recorded_study",
-    "renew_list",
+    "renew_lines",
     "result_of",
     "run_study",
     "seconds_of",

@@ -6,10 +6,10 @@ cluster, and kept in a file as they finish: a study that was killed goes on wher
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-import os
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from chakrakit.parallel import Progress, Workers, quiet, spread
 from chakrakit.published.judged import Judged, Phase, Row, key_of
 from chakrakit.published.named import named_study
 from chakrakit.published.study import JUDGED_SEEDS, TUNING_SEEDS, Case, Setting, Study
+from chakrakit.trace.files import AppendedLines, appending
 
 POINTS = "points.jsonl"
 RESERVED = ("phase", "case", "side", "setting", "seed", "error")
@@ -52,12 +53,13 @@ class Finished(msgspec.Struct, frozen=True):
     figures: dict[str, str]
     error: str = ""
     stamp: int = 0
-    """Of the study's file: a point of another version of it does not count."""
+    """Of the files of the study's family: a point of another version of them does not count."""
 
 
 def stamp_of(study: Study) -> int:
-    """Differs when the study's file does."""
-    return zlib.crc32(Path(inspect.getfile(study.measure)).read_bytes())
+    """Differs when the study's file does, or one beside it that it may use."""
+    files = sorted(Path(inspect.getfile(study.measure)).parent.glob("*.py"))
+    return zlib.crc32(b"".join(file.read_bytes() for file in files))
 
 
 def measured(point: Point) -> Finished:
@@ -74,13 +76,19 @@ def measured(point: Point) -> Finished:
 
 
 class Points:
-    """What is measured so far, and, with a folder, the file that keeps it."""
+    """What is measured so far, and, where it is kept, the lines of the file that keeps it."""
 
-    def __init__(self, study: Study, folder: Path | None, workers: Workers | None) -> None:
+    def __init__(
+        self,
+        workers: Workers | None,
+        finished: dict[str, Finished],
+        lines: AppendedLines | None = None,
+        stamp: int = 0,
+    ) -> None:
         self._workers = workers
-        self._path = folder / POINTS if folder else None
-        self._stamp = stamp_of(study)
-        self._finished = _read(self._path, self._stamp) if self._path else {}
+        self._finished = finished
+        self._lines = lines
+        self._stamp = stamp
 
     def measure(self, points: Sequence[Point], progress: Progress) -> None:
         """Measures those that are not yet."""
@@ -91,13 +99,9 @@ class Points:
 
     def _keep(self, one: Finished) -> None:
         self._finished[one.key] = one
-        if self._path is None or one.error:
+        if self._lines is None or one.error:
             return  # what raised is tried again
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("ab") as file:
-            file.write(msgspec.json.encode(msgspec.structs.replace(one, stamp=self._stamp)) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        self._lines.add(msgspec.json.encode(msgspec.structs.replace(one, stamp=self._stamp)))
 
     def row(self, phase: Phase, side: str, point: Point) -> Row:
         """A measurement as a row of the study's table."""
@@ -106,19 +110,23 @@ class Points:
         return Row(phase, point.case, side, point.setting, point.seed, figures, one.error)
 
 
-def _read(path: Path, stamp: int) -> dict[str, Finished]:
-    """What an earlier run of the same study finished.
+@contextlib.contextmanager
+def kept_points(study: Study, folder: Path | None, workers: Workers | None) -> Iterator[Points]:
+    """Points that a folder keeps, where one is given: only one run at a time writes there."""
+    if folder is None:
+        yield Points(workers, {})
+        return
+    path, stamp = folder / POINTS, stamp_of(study)
+    with appending(path, "study") as lines:
+        yield Points(workers, _read(path, stamp), lines, stamp)
 
-    A last line without its end was being written when that run was killed.
-    """
-    if not path.exists():
-        return {}
-    content = path.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    if len(whole) < len(content):
-        path.write_bytes(whole)
+
+def _read(path: Path, stamp: int) -> dict[str, Finished]:
+    """What an earlier run of the same study finished."""
     try:
-        lines = [msgspec.json.decode(line, type=Finished) for line in whole.splitlines()]
+        lines = [
+            msgspec.json.decode(line, type=Finished) for line in path.read_bytes().splitlines()
+        ]
     except msgspec.MsgspecError as error:
         raise ConfigError(
             f"{path}: not the points of a study ({error}); remove the file, and they are measured again"
@@ -135,9 +143,13 @@ def measure_study(
     progress: Progress = quiet,
 ) -> Judged:
     """Tunes every side, the idea without its key lines included, and judges it on other seeds."""
+    with kept_points(study, folder, workers) as points:
+        return _judged(study, points, quick, progress)
+
+
+def _judged(study: Study, points: Points, quick: bool, progress: Progress) -> Judged:
     cases = [dict(case) for case in study.cases(quick)]
     sides = {**study.sides, **study.ablated()}
-    points = Points(study, folder, workers)
     tuning, judging = (QUICK_TUNING, QUICK_JUDGED) if quick else (TUNING_SEEDS, JUDGED_SEEDS)
     tries = [
         (side, point)

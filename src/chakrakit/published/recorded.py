@@ -1,7 +1,7 @@
-"""Recorded results: the table of every study, and a list of all of them that needs no study to be loaded.
+"""Recorded results: the table of every study, from which all are listed without a study being loaded.
 
-A table has one row per measurement; the list has one line per study, made from the tables. Both are Parquet
-files that come with the package. `record` writes them.
+A table has one row per measurement, and says of itself what the study's line in the list is. Tables are
+Parquet files that come with the package; `record` writes them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -18,8 +19,23 @@ from chakrakit.published.unstudied import UNSTUDIED
 from chakrakit.results import Result
 
 TABLES = Path(__file__).parent / "tables"
-LIST = "list.parquet"
-COMMIT = b"commit"
+COMMIT, QUICK, LINE = b"commit", b"quick_s", b"line"
+"""What a table says of itself: the commit it was made with, CPU seconds of a quick run then, and its line."""
+PRECISION = 1e-6
+"""Figures keep seven digits: half the bytes, and far more digits than a simulation has."""
+
+
+class ClaimLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A claim of a system: the figure that was published, and the least and the most that came out."""
+
+    text: str
+    kind: str
+    figure: str
+    claimed: list[float | None]
+    measured: list[float | None] = []
+    """Empty where nothing was measured of it; None for what has no end."""
+    reached: bool | None = None
+    """None for a claim that cannot be judged."""
 
 
 class StudyLine(Result, msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +54,7 @@ class StudyLine(Result, msgspec.Struct, frozen=True, kw_only=True):
     commit: str = ""
     strength: str = ""
     why: list[str] = []
+    claims: list[ClaimLine] = []
 
 
 StudyLines = list[StudyLine]
@@ -46,7 +63,7 @@ StudyLines = list[StudyLine]
 
 def list_studies(family: str | None = None) -> list[StudyLine]:
     """All studies as they were recorded, then the systems that cannot be studied; nothing is run."""
-    studied = [_line(row) for row in _read_list()]
+    studied = [line for line in map(_line, sorted(TABLES.glob("*.parquet"))) if line]
     unstudied = [
         StudyLine(id=i, system=s, family="none", claim=c, verdict="no study", why=[why])
         for i, s, c, why in UNSTUDIED
@@ -58,32 +75,69 @@ def list_studies(family: str | None = None) -> list[StudyLine]:
     return [line for line in lines if family in (None, line.family)]
 
 
-def _read_list() -> list[dict[str, Any]]:
-    path = TABLES / LIST
-    if not path.exists():
-        return []
-    rows: list[dict[str, Any]] = pq.ParquetFile(path).read().to_pylist()  # loads no datasets
-    return rows
+def _line(path: Path) -> StudyLine | None:
+    """What a table says of itself; None for one of which the line was not yet written."""
+    line = (pq.read_metadata(path).metadata or {}).get(LINE)
+    return None if line is None else msgspec.json.decode(line, type=StudyLine)
 
 
-def _line(row: dict[str, Any]) -> StudyLine:
-    return msgspec.json.decode(row["line"], type=StudyLine)
+def write_line(line: StudyLine, folder: Path = TABLES) -> None:
+    """Puts a study's line into its table, unless it is there."""
+    path = folder / f"{line.id}.parquet"
+    if line != _line(path):
+        table = pq.ParquetFile(path).read()
+        about = {**(table.schema.metadata or {}), LINE: msgspec.json.encode(line)}
+        _write(table.replace_schema_metadata(about), path)
 
 
-def write_list(lines: list[StudyLine], folder: Path = TABLES) -> None:
-    """The list, one row per study; figures inside a line are JSON."""
-    rows = [{"id": line.id, "line": msgspec.json.encode(line).decode()} for line in lines]
-    table = pa.Table.from_pylist(rows, pa.schema([("id", pa.string()), ("line", pa.string())]))
-    pq.write_table(table, folder / LIST, compression="zstd")
-
-
-def write_rows(rows: list[dict[str, Any]], commit: str, path: Path) -> None:
+def write_rows(
+    rows: list[dict[str, Any]], commit: str, path: Path, quick_s: float | None = None
+) -> None:
     """The measurements of a study, and the commit they were made with."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = {name: pa.array([row.get(name) for row in rows]) for name in names}
-    table = pa.table(columns).replace_schema_metadata({COMMIT: commit.encode()})
+    columns = {name: _column([row.get(name) for row in rows]) for name in names}
+    about = {COMMIT: commit.encode()} | ({QUICK: b"%.2f" % quick_s} if quick_s is not None else {})
+    _write(pa.table(columns).replace_schema_metadata(about), path)
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    """As small as Parquet gets: the bytes of numbers by their place, everything else by a dictionary."""
+    from chakrakit.trace.files import replacing  # what only lists studies does without it
+
+    fields = table.schema
+    figures = [f.name for f in fields if pa.types.is_floating(f.type)]
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, path, compression="zstd", use_dictionary=True, write_statistics=False)
+    with replacing(path) as temporary:
+        writer = pq.ParquetWriter(
+            temporary,
+            fields.remove_metadata(),
+            compression="zstd",
+            compression_level=19,
+            use_dictionary=[f.name for f in fields if f.name not in figures],
+            column_encoding=dict.fromkeys(figures, "BYTE_STREAM_SPLIT"),
+            write_statistics=False,
+            store_schema=False,
+        )
+        with writer:
+            writer.write_table(table)
+            writer.add_key_value_metadata(fields.metadata)
+
+
+def _column(values: list[Any]) -> pa.Array:
+    """Numbers with as many digits as are worth keeping."""
+    array = pa.array(values)
+    if not pa.types.is_floating(array.type):
+        return array
+    wide = array.to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore"):
+        narrow = wide.astype(np.float32)
+    same = np.isclose(narrow, wide, rtol=PRECISION, atol=0.0, equal_nan=True).all()
+    return array.cast(pa.float32(), safe=False) if same else array
+
+
+def quick_seconds(path: Path) -> float:
+    """CPU seconds that a quick run took when a study was recorded; NaN where that is not known."""
+    return float((pq.read_schema(path).metadata or {}).get(QUICK, b"nan"))
 
 
 def read_rows(path: Path) -> tuple[list[dict[str, Any]], str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,16 @@ from chakrakit.parallel import Progress, Workers, quiet
 from chakrakit.published.judged import Judged, Row
 from chakrakit.published.measuring import RESERVED, measure_study
 from chakrakit.published.named import named_study, study_modules
-from chakrakit.published.recorded import TABLES, StudyLine, read_rows, write_list, write_rows
+from chakrakit.published.recorded import (
+    TABLES,
+    ClaimLine,
+    StudyLine,
+    read_rows,
+    write_line,
+    write_rows,
+)
 from chakrakit.published.study import GAIN
-from chakrakit.published.verdict import StudyResult, result_of
+from chakrakit.published.verdict import ClaimResult, StudyResult, result_of
 
 TABLE = "table.parquet"
 
@@ -38,9 +46,13 @@ def run_study(
 
 
 def record(name: str, folder: Path = TABLES, workers: Workers | None = None) -> StudyResult:
-    """Runs a study in full and keeps its table among the recorded ones."""
-    judged = measure_study(named_study(name), workers=workers)
-    write_rows(plain(judged), commit_here(), folder / f"{judged.study.id}.parquet")
+    """Runs a study, quick and in full, and keeps its table among the recorded ones."""
+    study = named_study(name)
+    began = time.process_time()
+    measure_study(study, quick=True)
+    quick_s = time.process_time() - began
+    rows = plain(measure_study(study, workers=workers))
+    write_rows(rows, commit_here(), folder / f"{study.id}.parquet", quick_s)
     return recorded_study(name, folder)
 
 
@@ -57,11 +69,12 @@ def recorded_study(name: str, folder: Path = TABLES) -> StudyResult:
     return result_of(judged, commit=commit)
 
 
-def renew_list(folder: Path = TABLES) -> list[StudyResult]:
-    """Writes the list of all studies that have a recorded table; their results."""
+def renew_lines(folder: Path = TABLES) -> list[StudyResult]:
+    """Writes the lines of all studies that have a recorded table; their results."""
     names = [name for name in study_modules() if (folder / f"{name}.parquet").exists()]
     results = [recorded_study(name, folder) for name in names]
-    write_list([line_of(result) for result in results], folder)
+    for result in results:
+        write_line(line_of(result), folder)
     return results
 
 
@@ -75,14 +88,31 @@ def line_of(result: StudyResult) -> StudyLine:
         id=result.id,
         system=result.system,
         family=result.family,
-        claim="; ".join(claim.text for claim in result.claims),
+        claim="; ".join(_claim_text(claim) for claim in result.claims),
         verdict=result.verdict,
         comparator=result.comparator,
         figures={name: [_rounded(v) for v in span] for name, span in figures.items()},
         commit=result.commit,
         strength=result.strength,
         why=result.why,
+        claims=[_claim_line(claim) for claim in result.claims],
     )
+
+
+def _claim_line(claim: ClaimResult) -> ClaimLine:
+    measured = [v for v in (claim.least, claim.most) if v is not None]
+    return ClaimLine(
+        claim.text,
+        claim.kind,
+        claim.figure,
+        [_rounded(claim.low), _rounded(claim.high)],
+        [_rounded(v) for v in measured],
+        claim.reached,
+    )
+
+
+def _claim_text(claim: ClaimResult) -> str:
+    return f"{claim.text} (our figure)" if claim.kind == "ours" else claim.text
 
 
 def _rounded(value: float) -> float | None:

@@ -32,14 +32,16 @@ class Claim:
     """A figure that was published, from `low` to `high`.
 
     `figure` is what it is compared with: `gain` (over the best tuned comparator), `gain over SIDE`, or a
-    figure that `measure` gives for the idea. A claim that is `calibrated` went into the set-up, and one that
-    is `not simulable` is listed and never judged.
+    figure that `measure` gives for the idea. Where an ordering was published without a figure, `low` is 1.02:
+    a gain at all. A claim that is `calibrated` went into the set-up, and one that is `not simulable` is
+    listed and never judged. A figure that is `ours` was not published: it is judged, and never enough for
+    `holds`. In a study that gives a bound, figures are the most that is possible.
     """
 
     text: str
     low: float
     high: float
-    kind: Literal["derived", "calibrated", "not simulable"] = "derived"
+    kind: Literal["derived", "calibrated", "not simulable", "ours"] = "derived"
     figure: str = GAIN
     where: Mapping[str, Any] = field(default_factory=dict)
     """Only cases with these fields can show it."""
@@ -91,6 +93,13 @@ class Study:
                 raise ConfigError(f"study {self.id}: there is no side {name!r}")
         if not self.comparators:
             raise ConfigError(f"study {self.id}: the idea has no tuned comparator")
+        own = len(self.sides[self.idea])
+        for name in self.comparators:
+            if len(self.sides[name]) < own:
+                raise ConfigError(
+                    f"study {self.id}: {name!r} may choose among {len(self.sides[name])} settings and the "
+                    f"idea among {own}; give it as many, or name it in `untuned`"
+                )
 
     @property
     def comparators(self) -> list[str]:

@@ -7,12 +7,20 @@
     does not hold   the idea is nowhere better than the best tuned comparator
     not decidable   something that the claim rests on is not modelled, or a measurement raised
 
-A study that gives a bound or a side cost never `holds`: it cannot know.
+A study that gives a bound or a side cost cannot know whether a system holds what it promises, and has words
+of its own:
+
+    within the bound                every claimed figure is at most the limit, which is 1 where it should be
+    partly within the bound         one of them is, or none was published
+    beyond the bound                nothing could reach the claimed figure, as costs are counted here
+    side cost as claimed            every figure about what is paid beside the headline comes out
+    side cost in part as claimed    less is paid than without the idea, and a figure does not come out
+    side cost not as claimed        nothing is saved
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -23,9 +31,36 @@ from chakrakit.published.judged import Judged
 from chakrakit.published.study import GAIN, Case, Claim, Strength, without
 from chakrakit.results import Result
 
-Verdict = Literal["holds", "holds in part", "does not hold", "not decidable"]
-RANKING: tuple[Verdict, ...] = ("not decidable", "does not hold", "holds in part", "holds")
-"""From the least to the most."""
+Verdict = Literal[
+    "not decidable",
+    "does not hold",
+    "holds in part",
+    "holds",
+    "beyond the bound",
+    "partly within the bound",
+    "within the bound",
+    "side cost not as claimed",
+    "side cost in part as claimed",
+    "side cost as claimed",
+]
+Grade = Literal[0, 1, 2, 3]
+"""Undecided, nothing, some, all of what was claimed."""
+_HOLDING: tuple[Verdict, ...] = ("not decidable", "does not hold", "holds in part", "holds")
+VERDICTS: Mapping[Strength, tuple[Verdict, ...]] = {
+    "strong": _HOLDING,
+    "direction": _HOLDING,
+    "bound": ("not decidable", "beyond the bound", "partly within the bound", "within the bound"),
+    "side cost": (
+        "not decidable",
+        "side cost not as claimed",
+        "side cost in part as claimed",
+        "side cost as claimed",
+    ),
+}
+"""What a study of each strength can say, by grade."""
+GRADES: tuple[Grade, ...] = (0, 1, 2, 3)
+JUDGED_KINDS = ("derived", "ours")
+"""Kinds of claims that a measurement can answer."""
 
 SMALL = 0.02
 """A gain of this much is one: smaller ones are within what simulations of equal things may differ by."""
@@ -171,17 +206,27 @@ def decided(judged: Judged) -> tuple[Verdict, list[str]]:
     cases = [_case(judged, c) for c in judged.cases]
     claims = [_claim(judged, claim, cases) for claim in study.claims]
     why = [_said_gain(cases), _said_gone(cases), *(c.note for c in claims if c.note)]
-    why += _said_collapse(cases)
+    why += _said_collapse(cases) + _said_ours(claims)
+    return VERDICTS[study.strength][_grade(study.strength, cases, claims)], why
+
+
+def grade_of(verdict: str) -> Grade:
+    """How much of what was claimed a verdict grants; comparable within a strength."""
+    return next(
+        g for words in VERDICTS.values() for g, v in zip(GRADES, words, strict=True) if v == verdict
+    )
+
+
+def _grade(strength: Strength, cases: Sequence[CaseResult], claims: Sequence[ClaimResult]) -> Grade:
+    reached = [c.reached for c in claims if c.reached is not None]
     if not any(c.low > 1 and c.gain >= 1 + SMALL for c in cases if not c.gone):
-        return "does not hold", why
-    limited = study.strength in ("bound", "side cost")
-    if limited:
-        why.append(f"this study gives a {study.strength}, which is never enough for `holds`")
+        return 1
+    if strength == "bound" and reached and not any(reached):
+        return 1  # the most that is possible is less than what was claimed
     gone = [c.gain for c in cases if c.gone]
     vanishes = bool(gone) and max(gone) <= 1 + SMALL
-    judged_claims = [c.reached for c in claims if c.reached is not None]
-    holds = vanishes and not limited and bool(judged_claims) and all(judged_claims)
-    return ("holds" if holds else "holds in part"), why
+    published = any(c.kind == "derived" for c in claims)
+    return 3 if vanishes and published and all(reached) else 2
 
 
 def swapped(judged: Judged, comparator: str) -> Judged:
@@ -258,16 +303,18 @@ def _claim(judged: Judged, claim: Claim, cases: Sequence[CaseResult]) -> ClaimRe
         (value, case)
         for value, case in zip(_values(judged, claim, cases), cases, strict=True)
         if not np.isnan(value) and claim.where.items() <= case.case.items()
+        if not (claim.is_gain and case.gone)
     ]
     least, most = _span([value for value, _ in measured]) if measured else (None, None)
     parts = (claim.text, claim.kind, claim.figure, claim.low, claim.high, least, most)
-    if claim.kind != "derived":
+    if claim.kind not in JUDGED_KINDS:
         cause = "no simulation can say" if claim.kind == "not simulable" else "put in, not measured"
         return ClaimResult(*parts, None, f"{claim.text}: {cause}")
     if least is None or most is None:
         return ClaimResult(*parts, False, f"{claim.text}: nothing was measured of it")
     shown = [value for value, case in measured if _counts(claim, case)]
-    reached = max(shown, default=-np.inf) >= claim.low and (claim.is_gain or least <= claim.high)
+    limit = claim.is_gain or judged.study.strength == "bound"  # what could be more than was claimed
+    reached = max(shown, default=-np.inf) >= claim.low and (limit or least <= claim.high)
     note = (
         "" if reached else f"{claim.text}: measured {_told(least, most)}{_elsewhere(claim, cases)}"
     )
@@ -326,6 +373,13 @@ def _said_collapse(cases: Sequence[CaseResult]) -> list[str]:
         f"{side} collapsed in {sum(side in c.collapsed for c in cases)} of {len(cases)} cases"
         for side in sides
     ]
+
+
+def _said_ours(claims: Sequence[ClaimResult]) -> list[str]:
+    """A word about figures that nobody published, where there are no others to judge."""
+    if any(c.kind == "derived" for c in claims) or not any(c.kind == "ours" for c in claims):
+        return []
+    return ["no figure was published: those here are ours, which is never enough for `holds`"]
 
 
 def _predictions(judged: Judged) -> list[PredictionResult]:

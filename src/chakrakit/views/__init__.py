@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from chakrakit.views.report import html_report, markdown_report
+from chakrakit.views.report import html_report, markdown_comparison, markdown_report
 from chakrakit.views.study_pages import (
+    bounds_page,
     first_page,
     study_chart,
     study_page,
@@ -15,8 +16,10 @@ from chakrakit.views.timeline import TimelineOptions, timeline_format, write_tim
 
 __all__ = [
     "TimelineOptions",
+    "bounds_page",
     "first_page",
     "html_report",
+    "markdown_comparison",
     "markdown_report",
     "study_chart",
     "study_page",

@@ -18,9 +18,11 @@ from chakrakit.insight import (
     ServingChange,
     ServingFacts,
     answers,
+    network_tables,
     ranks_text,
     server_table,
     size_text,
+    tier_table,
     time_text,
 )
 from chakrakit.insight.rank import Cell, Table, ms, short
@@ -310,6 +312,9 @@ def _communication(a: Analysis) -> Iterator[Markup]:
     if not talk.collectives and not talk.messages:
         return
     yield table_markup(talk.table().first(40))
+    for table in network_tables(a):
+        if table.rows:
+            yield table_markup(table)
     rows = [
         (
             f"{size_text(b.low_bytes)} and more",
@@ -387,6 +392,8 @@ def _memory(a: Analysis) -> Iterator[Markup]:
 
 
 def _storage(a: Analysis) -> Iterator[Markup]:
+    if a.tiers:
+        yield table_markup(tier_table(a.tiers))
     if a.storage:
         yield table_markup(server_table(a.storage))
 
@@ -457,17 +464,35 @@ def markdown_report(
     ]
     out += [f"\nNote: {_plain(n)}" for n in analysis.notes]
     tables = [*analysis.tables(), *(comparison.tables() if comparison else [])]
+    return "\n".join(out + _markdown_tables(tables, 40)) + "\n"
+
+
+def markdown_comparison(comparison: Comparison, rows: int = 10) -> str:
+    """A comparison as Markdown: broken rules first, then the step and what explains it, the rest folded."""
+    verdict = [f"**Fails:** {_plain(why)}" for why in comparison.broken] or ["No rule is broken."]
+    warning = [f"**Warning:** {_plain(comparison.warning)}"] if comparison.warning else []
+    explained, *others = comparison.tables()
+    folded = _markdown_tables(others, rows)
+    details = [
+        "",
+        "<details><summary>Operators, modules and groups</summary>",
+        *folded,
+        "",
+        "</details>",
+    ]
+    lines = [*verdict, *warning, *_markdown_tables([explained], rows), *(details if folded else [])]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_tables(tables: Iterable[Table], rows: int) -> list[str]:
+    """Lines of the tables that have rows, each cut to so many."""
+    lines: list[str] = []
     for table in tables:
         if table.rows:
-            out += [
-                "",
-                f"## {_plain(table.title)}",
-                "",
-                _markdown_row(table.head),
-                "|" + "---|" * len(table.head),
-            ]
-            out += [_markdown_row([cell_text(c) for c in row]) for row in table.first(40).rows]
-    return "\n".join(out) + "\n"
+            lines += ["", f"## {_plain(table.title)}", "", _markdown_row(table.head)]
+            lines += ["|" + "---|" * len(table.head)]
+            lines += [_markdown_row([cell_text(c) for c in row]) for row in table.first(rows).rows]
+    return lines
 
 
 def _markdown_row(cells: tuple[str, ...] | list[str]) -> str:

@@ -6,12 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from chakrakit.published import RANKING, CaseResult, StudyLine, StudyResult, words
+from chakrakit.published import VERDICTS, CaseResult, ClaimLine, StudyLine, StudyResult, words
 from chakrakit.trace.files import replacing
 from chakrakit.views.forest import Dot, forest_chart
 
-FIRST = "README.md"
+FIRST, BOUNDS = "README.md", "bounds.md"
 _NONE = "–"
+_BREAK = "<br>"
+_UNJUDGED = {"calibrated": "– put in, not measured", "not simulable": "– cannot be simulated"}
 _STRENGTHS = {
     "strong": "sign, regime and size come out of a mechanism",
     "direction": "sign and regime only",
@@ -28,8 +30,10 @@ def write_study(result: StudyResult, folder: Path) -> None:
 
 def write_studies(lines: Sequence[StudyLine], results: Iterable[StudyResult], folder: Path) -> None:
     """All pages."""
+    results = list(results)
     for result in results:
         write_study(result, folder)
+    _write(folder / BOUNDS, bounds_page(results))
     _write(folder / FIRST, first_page(lines))
 
 
@@ -41,17 +45,24 @@ tuned as carefully, with predictions that were written first. The mechanism is t
 the original code was run.
 """
 _READING = """\
-A figure such as `1.2 to 5.3 times as good` is over all cases in which a gain was expected, against the best
-tuned comparator of each case.
+The third column answers the second, line by line: from the least to the most over all cases, against the best
+tuned comparator of each case unless another is named. ✓ says that the claimed figure lies inside what came out,
+✗ that it does not, – that a simulation cannot judge it.
 
 ## What a verdict means
 
 | verdict | meaning |
 | --- | --- |
-| holds | the claimed figure lies inside what was swept, and the gain is gone where it should be |
-| holds in part | better, but the figure is reached only against a comparator that was not tuned or has collapsed, or not at all, or a gain is left where none should be |
+| holds | every claimed figure lies inside what was swept, and the gain is gone where it should be |
+| holds in part | better, but a figure is reached only against a comparator that was not tuned or has collapsed, or not at all, or a gain is left where none should be, or no figure was published |
 | does not hold | nowhere better than the best tuned comparator |
 | not decidable | something that the claim rests on is not modelled, or a measurement raised |
+| within the bound, partly, beyond it | only a limit was computed: every claimed figure, some, or none of them stays below it |
+| side cost as claimed, in part, not as claimed | only what is paid beside the headline was measured, as time or bytes |
+
+How much a study can say stands in the column *can say*: *strong* (sign, regime and size come out of a
+mechanism), *direction* (sign and regime only), *bound* and *side cost*, which never hold or fail to hold
+([bounds and side costs](bounds.md) together).
 
 Verdicts are computed from recorded tables, which come with the package. Every side chooses its settings on
 seeds on which it is not judged. A seed changes what is random in the work, and the constants of the machine by
@@ -73,13 +84,28 @@ def first_page(lines: Sequence[StudyLine]) -> str:
     """One line for every system, then how to read it, and the systems that cannot be studied."""
     studied = [line for line in lines if line.verdict != "no study"]
     others = [line for line in lines if line.verdict == "no study"]
-    head = ("system", "what was claimed", "what came out here", "verdict", "held against")
+    head = (
+        "system",
+        "what was claimed",
+        "what came out here",
+        "verdict",
+        "can say",
+        "held against",
+    )
     rows = [
-        (f"[{s.system}]({s.id}.md)", s.claim, _came_out(s), f"**{s.verdict}**", s.comparator)
+        (
+            f"[{s.system}]({s.id}.md)",
+            _BREAK.join(c.text for c in s.claims),
+            _BREAK.join(_answer(c) for c in s.claims),
+            f"**{s.verdict}**",
+            s.strength,
+            s.comparator,
+        )
         for s in studied
     ]
     verdicts = [s.verdict for s in studied]
-    counts = ", ".join(f"{v} {verdicts.count(v)}" for v in RANKING[::-1] if v in verdicts)
+    words_of = dict.fromkeys(v for said in VERDICTS.values() for v in said[::-1])
+    counts = ", ".join(f"{v} {verdicts.count(v)}" for v in words_of if v in verdicts)
     reasons = [(s.system, s.claim, s.why[0]) for s in others]
     parts = [
         _INTRODUCTION,
@@ -89,6 +115,38 @@ def first_page(lines: Sequence[StudyLine]) -> str:
         _table(("system", "what was claimed", "why not"), reasons) + "\n",
     ]
     return "\n".join(parts)
+
+
+_BOUNDS = """\
+# Bounds and side costs
+
+Some claims rest on code that is not here: a kernel, a data structure, an accuracy. For these only a limit is
+computed (bytes and operations are counted, and a device moves and computes them as fast as it can), or only
+what the idea costs beside its headline. Neither says that a system holds what it promises. A claim beyond a
+bound cannot be, as costs are counted here; a claim within it may.
+"""
+
+
+def bounds_page(results: Sequence[StudyResult]) -> str:
+    """All studies that give no more than a bound or a side cost, side by side."""
+    head = ("system", "claimed", "limit or cost here", "the most at", "verdict", "what limits it")
+    parts = [_BOUNDS]
+    for strength, title in (("bound", "Bounds"), ("side cost", "Side costs")):
+        rows = [_bound(result) for result in results if result.strength == strength]
+        parts += [f"## {title}\n", _table(head, rows) + "\n"] if rows else []
+    return "\n".join(parts)
+
+
+def _bound(result: StudyResult) -> tuple[str, ...]:
+    top = max((c for c in result.cases if not c.gone), key=lambda c: c.gain, default=None)
+    return (
+        f"[{result.system}]({result.id}.md)",
+        _BREAK.join(c.text for c in result.claims),
+        f"{_span(*result.gains)} times as good; where it should be gone {_span(*result.gone_gains)}",
+        words(top.case) if top else _NONE,
+        f"**{result.verdict}**",
+        _BREAK.join(result.rests_on),
+    )
 
 
 def study_page(result: StudyResult) -> str:
@@ -169,14 +227,18 @@ def _case(case: CaseResult, fields: Sequence[str], sides: Sequence[str]) -> list
     ]
 
 
-def _came_out(line: StudyLine) -> str:
-    gains = line.figures.get("gain", [])
-    others = [
-        f"{name.replace('_', ' ')} {_ends(span)}"
-        for name, span in line.figures.items()
-        if not name.startswith("gain")
-    ]
-    return "; ".join([*([f"{_ends(gains)} times as good"] if gains else []), *others])
+def _answer(claim: ClaimLine) -> str:
+    """What came out of a claimed figure."""
+    if claim.reached is None:
+        return _UNJUDGED[claim.kind]
+    mark = "✓" if claim.reached else "✗"
+    ours = " (our figure; none was published)" if claim.kind == "ours" else ""
+    if not claim.measured:
+        return f"nothing {mark}{ours}"
+    if not claim.figure.startswith("gain"):
+        return f"{claim.figure.replace('_', ' ')} {_ends(claim.measured)} {mark}{ours}"
+    over = claim.figure.removeprefix("gain")
+    return f"{_ends(claim.measured)} times as good{over} {mark}{ours}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, proto
 
+import chakrakit
 from chakrakit.trace.storage import feeder_paths
 from support.paths import ROOT
 
@@ -203,7 +204,7 @@ int main(int argc, char** argv) {
 }
 """
 
-EXPECTED = """0.1.0
+EXPECTED = f"""{chakrakit.__version__}
 -4 the read callback gave -7: Input/output error; next -3
 0
 ready 1: 7

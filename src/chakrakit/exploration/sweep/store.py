@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -16,7 +15,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.exploration.sweep.measurement import SimulatedRow
 from chakrakit.exploration.sweep.points import StudyPoint
 from chakrakit.exploration.sweep.served import ServedRow, ServedWorkload
-from chakrakit.trace.files import replacing
+from chakrakit.trace.files import AppendedLines, appending, replacing
 
 POINTS = "points.jsonl"
 
@@ -67,49 +66,19 @@ class PointStore:
     @contextlib.contextmanager
     def writing(self) -> Iterator[PointWriter]:
         """Opens it to append; a ConfigError if another sweep has it open."""
-        import fcntl
-
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ConfigError(
-                    f"{self._path.parent}: another sweep is writing there; wait for it, or give another -o"
-                ) from None
-            _cut_torn_line(file)
-            yield PointWriter(file)
-        finally:
-            os.close(file)
+        with appending(self._path, "sweep") as lines:
+            yield PointWriter(lines)
 
 
 class PointWriter:
     """Appends finished points."""
 
-    def __init__(self, file: int) -> None:
-        self._file = file
+    def __init__(self, lines: AppendedLines) -> None:
+        self._lines = lines
 
     def add(self, point: FinishedPoint) -> None:
         """On disk when it returns."""
-        os.write(self._file, msgspec.json.encode(point) + b"\n")
-        os.fsync(self._file)
-
-
-def _cut_torn_line(file: int) -> None:
-    """Cuts the file after its last complete line."""
-    end = os.fstat(file).st_size
-    complete = end
-    while complete:
-        size = min(complete, 1 << 16)
-        block = os.pread(file, size, complete - size)
-        last = block.rfind(b"\n")
-        if last >= 0:
-            complete = complete - size + last + 1
-            break
-        complete -= size
-    if complete < end:
-        os.ftruncate(file, complete)
+        self._lines.add(msgspec.json.encode(point))
 
 
 # --- the table of a study: one row per point, its parameters first ------------------------------

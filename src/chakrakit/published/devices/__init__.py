@@ -1,1 +1,1 @@
-"""Studies of what single devices do, and of work split between them."""
+"""Studies of what devices, memory and storage do, and of work split between them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chakrakit.trace.files.appended import AppendedLines, appending
 from chakrakit.trace.files.bundle_files import (
     FORMAT,
     MANIFEST,
@@ -48,11 +49,13 @@ __all__ = [
     "VERSION",
     "ZIP",
     "ZSTD",
+    "AppendedLines",
     "BundlePath",
     "ListedFile",
     "Manifest",
     "Problem",
     "Source",
+    "appending",
     "check_columns",
     "claimed",
     "digest",

@@ -89,7 +89,7 @@ AHEAD = (1, 2, 4)
 STUDY = Study(
     id="B05",
     system="Lossy compression of training data",
-    family="memory",
+    family="devices",
     strength="bound",
     claims=[
         Claim("training up to 3 times as fast", 3.0, 3.0),

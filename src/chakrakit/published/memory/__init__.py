@@ -1,1 +1,0 @@
-"""Studies of memory and storage."""
