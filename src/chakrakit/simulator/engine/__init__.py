@@ -15,6 +15,7 @@ from chakrakit.simulator.engine.native import (
     run,
     with_bandwidth,
 )
+from chakrakit.simulator.engine.placing import per_rack, straddling
 from chakrakit.simulator.engine.planner import CollectivePolicy, Custom, DispatchPolicy, Fixed
 from chakrakit.simulator.engine.plans import FIGURES, TransferPlans, link_bytes
 from chakrakit.simulator.engine.program import COMM, COMPUTE, Program
@@ -45,6 +46,8 @@ __all__ = [
     "most_at_once",
     "native",
     "one_collective",
+    "per_rack",
     "run",
+    "straddling",
     "with_bandwidth",
 ]
