@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import chakrakit.core as core
 from chakrakit.errors import ConfigError
-from chakrakit.simulator.live.verbs import Message, Program, receive
 
 
 class Actor:
@@ -46,30 +44,3 @@ class Group:
             raise ConfigError("a group needs members, each of them once")
         self.members = tuple(members)
         self.core = core.LiveGroup([a.number for a in members])
-
-
-def program_of(program: Callable[..., Any] | object, me: Actor, args: Sequence[object]) -> Program:
-    """A running program: of a generator function, or of an object with `on_message(me, message)`."""
-    if hasattr(program, "on_message"):
-        return _answering(program, me)
-    if not callable(program):
-        raise ConfigError(
-            f"{me.name} is {program!r}; give a generator function, or an object with on_message"
-        )
-    running = program(me, *args)
-    if not isinstance(running, Generator):
-        name = getattr(program, "__name__", repr(program))
-        raise ConfigError(
-            f"{me.name}: {name} is no generator function; a program yields verbs, such as "
-            "`yield live.sleep(10)`"
-        )
-    return running
-
-
-def _answering(handler: Any, me: Actor) -> Program:
-    while True:
-        message: Message
-        (message,) = yield receive()
-        reaction = handler.on_message(me, message)
-        if isinstance(reaction, Generator):
-            yield from reaction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,14 +15,12 @@ from chakrakit.machines.device import PICO, PS_PER_S
 from chakrakit.machines.fabric import Machine, Routes
 from chakrakit.results import Facts, Result
 from chakrakit.simulator.engine import link_bytes
+from chakrakit.simulator.live.cast import Cast
 from chakrakit.simulator.live.recorded import recorded_run
 from chakrakit.simulator.live.scores import rows_of
 from chakrakit.simulator.live.stuck import COMPUTE, SEND
 from chakrakit.trace.sets import Card, Run, Times, run_of
 from chakrakit.trace.timing import Intervals
-
-if TYPE_CHECKING:
-    from chakrakit.simulator.live.world import World
 
 
 class PoolSummary(Result, msgspec.Struct, kw_only=True, frozen=True):
@@ -70,7 +68,7 @@ class LiveResult(Facts):
     returned: dict[str, Any]
     """What each actor's program returned."""
     links: dict[str, Any] = field(repr=False)
-    _world: World = field(repr=False)
+    _cast: Cast = field(repr=False)
     _records: dict[str, Any] = field(repr=False)
     _plays: Sequence[Any] = field(repr=False)
 
@@ -85,22 +83,22 @@ class LiveResult(Facts):
 
     def run(self) -> Run:
         """The actors as ranks: what each did and when, messages matched, pools as counters."""
-        world = self._world
+        cast = self._cast
         settings = {
             "engine": "live",
-            "machine": world.machine.name,
-            "seed": world.seed,
-            "actors": [a.name for a in world.actors],
+            "machine": cast.machine.name,
+            "seed": cast.seed,
+            "actors": [a.name for a in cast.actors],
         }
         card = Card(tool="chakra live", settings=settings, tick_ps=1, epoch_ns=0)
-        counters = {"links": _link_table(self.links, world.machine, self.end_ns)}
-        if world.played is not None:
+        counters = {"links": _link_table(self.links, cast.machine, self.end_ns)}
+        if cast.played is not None:
             return self._played_run(card, counters)
-        return recorded_run(world, self._records, card, counters)
+        return recorded_run(cast, self._records, card, counters)
 
     def _played_run(self, card: Card, counters: dict[str, Any]) -> Run:
-        assert self._world.played is not None
-        score = self._world.played
+        assert self._cast.played is not None
+        score = self._cast.played
         starts, ends = (rows_of(score, values) for values in self._plays[3:5])
         times = {
             rank: Times(starts[i].copy(), ends[i].copy())
@@ -117,27 +115,27 @@ class LiveResult(Facts):
         )
 
 
-def result_of(world: World, live: core.LiveWorld) -> LiveResult:
+def result_of(cast: Cast, live: core.LiveWorld) -> LiveResult:
     """The result of a world that has run."""
     records, links = live.records(), live.links()
     end_ns = live.now_ps / 1000
     sent = records["op"] == SEND
-    moved = _moved(links, world.machine)
+    moved = _moved(links, cast.machine)
     summary = LiveSummary(
-        machine=world.machine.name,
+        machine=cast.machine.name,
         end_ns=end_ns,
-        actors=len(world.actors),
+        actors=len(cast.actors),
         verbs=live.verbs,
         messages=int(sent.sum()),
         message_bytes=float(records["size"][sent].sum()),
         link_bytes=float(moved.sum()),
         events=int(links["events"]),
-        energy_joules=_energy(world, records, live.now_ps),
-        pools=[_pool(p, u, end_ns) for p, u in zip(world.pools, live.pools(), strict=True)],
-        faults=list(world.labels),
+        energy_joules=_energy(cast, records, live.now_ps),
+        pools=[_pool(p, u, end_ns) for p, u in zip(cast.pools, live.pools(), strict=True)],
+        faults=list(cast.labels),
     )
-    returned = {a.name: live.returned(a.number) for a in world.actors}
-    return LiveResult(summary, returned, {**links, "moved": moved}, world, records, live.plays())
+    returned = {a.name: live.returned(a.number) for a in cast.actors}
+    return LiveResult(summary, returned, {**links, "moved": moved}, cast, records, live.plays())
 
 
 def _pool(pool: Any, use: tuple[int, ...], end_ns: float) -> PoolSummary:
@@ -177,13 +175,13 @@ def _link_table(links: dict[str, Any], machine: Machine, end_ns: float) -> dict[
     }
 
 
-def _energy(world: World, records: dict[str, Any], end_ps: int) -> float | None:
+def _energy(cast: Cast, records: dict[str, Any], end_ps: int) -> float | None:
     """Idle power all the time, and the rest of its power while a device computes or sends."""
-    machine = world.machine
-    if not world.record or not any(device.power for device in machine.devices):
+    machine = cast.machine
+    if not cast.record or not any(device.power for device in machine.devices):
         return None
     works = np.isin(records["op"], (COMPUTE, SEND)) & (records["end"] >= 0)
-    rank_of = np.array([a.rank for a in world.actors], np.int64)
+    rank_of = np.array([a.rank for a in cast.actors], np.int64)
     ranks = rank_of[records["actor"]]
     joules = 0.0
     for rank in range(machine.size):

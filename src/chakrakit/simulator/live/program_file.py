@@ -6,12 +6,9 @@ import importlib.util
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chakrakit.errors import ConfigError, nearest
-
-if TYPE_CHECKING:
-    from chakrakit.simulator.live.world import World
 
 ENTRY = "program"
 """The function of a file that puts actors and pools into a world."""
@@ -35,7 +32,7 @@ def read_program_file(path: str) -> Callable[..., object]:
     return entry  # type: ignore[no-any-return]
 
 
-def populate(world: World, entry: Callable[..., object], settings: Mapping[str, Any]) -> None:
+def populate(world: object, entry: Callable[..., object], settings: Mapping[str, Any]) -> None:
     """Calls the function with the settings, each as the type of its default."""
     parameters = list(inspect.signature(entry).parameters.values())[1:]
     known = {p.name: p.default for p in parameters}

@@ -7,46 +7,42 @@ Sleeping is no node. What follows what in a program is a dependency.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.simulator.collectives import COLLECTIVES
+from chakrakit.simulator.live.cast import Cast
 from chakrakit.simulator.live.stuck import ACCESS, COLLECTIVE, COMPUTE, PLAY, RECEIVE, SEND, USE
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.sets import Card, Run, Times
 
-if TYPE_CHECKING:
-    from chakrakit.simulator.live.world import World
-
 _KINDS = {name: int(kind) for kind, name in COLLECTIVES.items()}
 
 
-def recorded_run(
-    world: World, records: dict[str, Any], card: Card, counters: dict[str, Any]
-) -> Run:
+def recorded_run(cast: Cast, records: dict[str, Any], card: Card, counters: dict[str, Any]) -> Run:
     """The Run of all actors of a world."""
     end = records["end"].copy()
     last = max(int(end.max(initial=0)), int(records["start"].max(initial=0)))
     end[end < 0] = last  # what was under way when the run ended
     bodies, times = [], []
-    for actor in world.actors:
+    for actor in cast.actors:
         rows = np.flatnonzero(records["actor"] == actor.number)
-        bodies.append(_trace(world, records, rows))
+        bodies.append(_trace(cast, records, rows))
         times.append(Times(records["start"][rows].copy(), end[rows].copy()))
     groups = Groups({str(g): members for g, members in _groups(records).items()})
     roles = {str(g): str(g) for g in groups}
     return Run(
         bodies,
-        {a.number: Binding(a.number, roles) for a in world.actors},
+        {a.number: Binding(a.number, roles) for a in cast.actors},
         groups,
         card,
         times=times,
-        timing={a.number: a.number for a in world.actors},
-        counters={**counters, **_pool_counters(world, records)},
+        timing={a.number: a.number for a in cast.actors},
+        counters={**counters, **_pool_counters(cast, records)},
     )
 
 
@@ -60,7 +56,7 @@ def _groups(records: dict[str, Any]) -> dict[int, list[int]]:
     return groups
 
 
-def _trace(world: World, records: dict[str, Any], rows: I64) -> Trace:
+def _trace(cast: Cast, records: dict[str, Any], rows: I64) -> Trace:
     op, peer, size = (records[name][rows] for name in ("op", "peer", "size"))
     taken = records["received"][rows] != 0
     sends, receives = (op == SEND) & taken, op == RECEIVE
@@ -74,10 +70,10 @@ def _trace(world: World, records: dict[str, Any], rows: I64) -> Trace:
     lost = (op == SEND) & ~taken
     communicates = sends | receives | calls
     me = int(records["actor"][rows[0]]) if len(rows) else 0
-    names = _names(world, records, rows)
+    names = _names(cast, records, rows)
     kinds = [_KINDS.get(name, 0) for name in names]
-    labels = [world.labels[i] if i >= 0 else None for i in records["label"][rows].tolist()]
-    pools = [world.pools[p].name if u else None for p, u in zip(peer, op == USE, strict=True)]
+    labels = [cast.labels[i] if i >= 0 else None for i in records["label"][rows].tolist()]
+    pools = [cast.pools[p].name if u else None for p, u in zip(peer, op == USE, strict=True)]
     columns: dict[str, Any] = {
         "name": names,
         "type": kind,
@@ -106,12 +102,12 @@ def _used(columns: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _names(world: World, records: dict[str, Any], rows: I64) -> list[str]:
+def _names(cast: Cast, records: dict[str, Any], rows: I64) -> list[str]:
     named = [*records["names"], ""]
     names = [str(named[i]) for i in records["name"][rows].tolist()]
     for i, row in enumerate(rows.tolist()):
         if records["op"][row] == USE:
-            names[i] = f"use {world.pools[records['peer'][row]].name}"
+            names[i] = f"use {cast.pools[records['peer'][row]].name}"
         elif records["op"][row] == RECEIVE:
             names[i] = "receive"
         elif records["op"][row] == PLAY:
@@ -139,10 +135,10 @@ def _edges(records: dict[str, Any], rows: I64) -> Edges:
     )
 
 
-def _pool_counters(world: World, records: dict[str, Any]) -> dict[str, Any]:
+def _pool_counters(cast: Cast, records: dict[str, Any]) -> dict[str, Any]:
     """How many wait for each pool over time, at the lowest rank that used it."""
     ranks, times, depths, queues = [], [], [], []
-    for pool in world.pools:
+    for pool in cast.pools:
         uses = np.flatnonzero((records["op"] == USE) & (records["peer"] == pool.number))
         waited = uses[
             (records["link"][uses] >= 0) & (records["link"][uses] < records["start"][uses])

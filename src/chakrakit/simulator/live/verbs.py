@@ -6,14 +6,12 @@ Times are nanoseconds (whole picoseconds count), sizes bytes. `US`, `MS` and `S`
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import chakrakit.core as core
-
-if TYPE_CHECKING:
-    from chakrakit.simulator.live.actors import Actor, Group
-    from chakrakit.simulator.live.pools import Place, Pool
-    from chakrakit.simulator.live.scores import Score
+from chakrakit.simulator.live.actors import Actor, Group
+from chakrakit.simulator.live.pools import Place, Pool
+from chakrakit.simulator.live.scores import Score
 
 Verb = core.LiveVerb
 Message = core.LiveMessage

@@ -26,11 +26,13 @@ from chakrakit.simulator.engine import (
     SimulationOptions,
     link_changes,
 )
-from chakrakit.simulator.live.actors import Actor, Group, program_of
+from chakrakit.simulator.live.actors import Actor, Group
+from chakrakit.simulator.live.cast import Cast
 from chakrakit.simulator.live.faults import Crash, FaultStrategy, Faulty
 from chakrakit.simulator.live.outcome import LiveResult, result_of
 from chakrakit.simulator.live.planning import Planning
 from chakrakit.simulator.live.pools import DISCIPLINES, Discipline, Place, PlacementPolicy, Pool
+from chakrakit.simulator.live.running import program_of
 from chakrakit.simulator.live.scores import Score
 from chakrakit.simulator.live.stuck import check_finished
 from chakrakit.simulator.live.verbs import Program, play
@@ -203,9 +205,14 @@ class World:
             self._core.run(HORIZON_PS if until is None else _ps(until), self)
             if until is None:
                 check_finished(self._core.stuck(), self.actors, self.pools)
-            return result_of(self, self._core)
+            return result_of(self._cast(), self._core)
         finally:
             self._core.let_go()
+
+    def _cast(self) -> Cast:
+        return Cast(
+            self.machine, self.seed, self.record, self.actors, self.pools, self.labels, self.played
+        )
 
     # --- what the core asks -------------------------------------------------------------------
 
