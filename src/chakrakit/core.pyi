@@ -260,6 +260,20 @@ class ServingRoofline:
     def __init__(
         self, *, ps_per_pair: float, ps_per_token: float, ps_per_context: float, least: float
     ) -> None: ...
+    def add(
+        self,
+        *,
+        most: int,
+        stride: int,
+        chunk: int,
+        sparse: bool,
+        ps_per_pair: float,
+        work_per_token: float,
+        ps_per_token: float,
+        ps_per_context: float,
+        ps_per_sequence: float,
+        least: float,
+    ) -> None: ...
 
 class ServingGrid:
     def __init__(
