@@ -119,7 +119,7 @@ STUDY = Study(
             - most(t.figure("score", distortion=1.0))
         ),
     },
-    decides="the share of time: products that are equal in FLOPs and bytes are told apart by nothing else, and "
-    "one that runs beside communication (the weights' gradient of the head) takes longer than its equals.",
+    decides="the share of time: products that are equal in FLOPs and bytes are told apart by nothing else, "
+    "and one that runs beside communication (the gradient of the head's weights) takes longer than others.",
     cannot_say="Counters of real hardware, which the publication uses; here a roofline stands in for them.",
 )
