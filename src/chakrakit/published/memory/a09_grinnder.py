@@ -71,6 +71,6 @@ STUDY = Study(
         ),
     },
     cannot_say="Graphs of billions of edges: only the ratio of memory to working set is kept. One step from "
-    "a cold cache is measured, so that pages cost their first read even where all fits; page faults that come "
-    "one after another, and results that are computed again, cost nothing more here.",
+    "a cold cache is measured, so that pages cost their first read even where all fits. Page faults that "
+    "come one after another, and results that are computed again, cost nothing more here.",
 )
