@@ -16,6 +16,7 @@ import click
 
 if TYPE_CHECKING:
     from chakrakit.sources import Raw
+    from chakrakit.trace.sets import TraceSet
 
 Say = Callable[[str], object]
 MOST_KEPT = 32
@@ -63,7 +64,15 @@ def _kept(raw: Raw, say: Say) -> str:
     write(traces.with_card(card), target)
     _remove_oldest(folder)
     say(f"{raw.path}: {raw.description}, linked and kept in {target}")
+    for sentence in assumed_in(traces):
+        say(f"assumed: {sentence}")
     return str(target)
+
+
+def assumed_in(traces: TraceSet) -> list[str]:
+    """What a workload's file does not say and its reader assumed."""
+    assumed = traces.card.settings.get("assumed")
+    return [str(sentence) for sentence in assumed] if isinstance(assumed, list) else []
 
 
 def digest_of(files: Iterable[Path]) -> str:

@@ -419,6 +419,8 @@ def _notes(run: Run, parts: GatheredFacts, length: int) -> list[str]:
         )
     if parts.lost:
         notes.append(f"{parts.lost:,} nodes have no times and are left out")
+    if note := run.card.settings.get("scheduled"):
+        notes.append(str(note))
     return [*notes, *_undecided(run)]
 
 
