@@ -53,6 +53,8 @@ class SearchResult(Ranked, msgspec.Struct, kw_only=True):
     machine: str
     objective: str
     method: str
+    configurations: list[str] = []
+    """What was written for frameworks, and what of the plan each cannot say."""
 
     def picture(self) -> Bars:
         """The plans' steps."""

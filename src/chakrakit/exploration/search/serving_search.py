@@ -171,6 +171,8 @@ class ServingSearchResult(Ranked, msgspec.Struct, kw_only=True):
     attain: float
     command: str
     """The command that serves the best again."""
+    configurations: list[str] = []
+    """What was written for engines, and what each cannot say."""
 
     def picture(self) -> Bars:
         """Throughput of each way."""

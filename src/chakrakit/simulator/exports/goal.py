@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
-from chakrakit.machines.description import parse_machine
+from chakrakit.machines import parse_machine
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.collectives import (
     COLLECTIVES,
