@@ -24,6 +24,7 @@ RESULTS = {
     "info": "chakrakit.trace.query.description.Info",
     "conformance": "chakrakit.trace.conformance.checking.ConformanceResult",
     "link": "chakrakit.sources.pytorch.linking.report.LinkReport",
+    "live": "chakrakit.simulator.live.outcome.LiveSummary",
     "machines": "chakrakit.machines.drawing.MachinesReport",
     "models": "chakrakit.workloads.generate.figures.ModelList",
     "query": "chakrakit.commands.results.QueryResult",
