@@ -67,3 +67,17 @@ def test_between_streams_of_one_replay_a_row_waits_for_what_ended_last(recording
     rank = recording.link()
     assert kinds(rank, EdgeKind.EVENT) == [("first", "other"), ("other", "joined")]
     assert rank.counts["graph_joins"] == 2
+
+
+def test_a_replay_that_lacks_a_node_of_its_capture_is_aligned_by_generated_names(recording):
+    """The tracer lost the first product of 100 nodes; every other one still gets its operator."""
+    nodes = [f"triton_red_{i}" if i % 2 else f"aten::op{i}" for i in range(100)]
+    recording.call("hipGraphLaunch", 0, 3, corr=1)
+    for i, node in enumerate(nodes[1:]):
+        name = node if node.startswith("triton") else "gemm"
+        recording.kernel(name, 10 + 10 * i, 5, corr=1)
+    operators, found = named(recording, captured(*nodes))
+    assert (found.aligned, found.unmatched, len(found.operators)) == (1, 0, 99)
+    assert operators["gemm"] == "aten::op98"
+    _, found = named(recording, captured(*nodes[:90]))
+    assert (found.aligned, found.unmatched) == (0, 1)

@@ -14,6 +14,7 @@ from chakrakit.commands.inputs import (
     traces_of,
     workers_of,
 )
+from chakrakit.commands.opening import said
 from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import (
     FIRST_SCREEN,
@@ -141,8 +142,9 @@ def command(
     chakra analyze RUN --section operators   # one section; --full prints all of them
     chakra analyze RUN --faster communication=2 --faster 'gemm=1.5'
     """
+    source = said(run)
     with progress("analyzing") as show:
-        result = analyze(run, progress=show, **options)
+        result = analyze(source, progress=show, **options)
     if json:
         return print_json(result)
     chosen = _chosen(result, section)

@@ -11,6 +11,7 @@ import click
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_, traces_of
+from chakrakit.commands.opening import said
 from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_tables
 
@@ -104,7 +105,8 @@ def command(
     json: Json = False,
 ) -> None:
     """Compare run B with run A: the step, what explains its change, operators, modules, groups."""
-    result = compare([a, *also_a], [b, *also_b], fail_if=fail_if, output=output)
+    kinds = ([said(run) for run in several] for several in ([a, *also_a], [b, *also_b]))
+    result = compare(*kinds, fail_if=fail_if, output=output)
     if json:
         print_json(result)
     else:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_
+from chakrakit.commands.opening import opened, said
 from chakrakit.commands.options import Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_table
 
@@ -32,13 +32,13 @@ def info(
     """
     from chakrakit.trace.query import describe
 
-    return describe(os.fspath(path))
+    return describe(opened(path))
 
 
 @command_of(info)
-def command(*, json: Json = False, **options: Any) -> None:
+def command(path: str, *, json: Json = False) -> None:
     """What a trace holds: ranks, nodes, edges, types, groups, communication."""
-    contents = info(**options)
+    contents = info(said(path))
     if json:
         return print_json(contents)
     return _print(contents)

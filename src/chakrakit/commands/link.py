@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from chakrakit.sources.pytorch.linking import LinkReport, RankReport
 
 
+def kernels_of(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """`["my_reduce=all-reduce"]` as patterns of kernels' names and what they communicate."""
+    from chakrakit.operators import added_kernel
+
+    return tuple(added_kernel(text) for text in texts)
+
+
 class LinkSettings(EngineOption, total=False):
     """Options of `link`."""
 
@@ -44,6 +51,16 @@ class LinkSettings(EngineOption, total=False):
     ]
     as_recorded: Annotated[
         bool, Option("Leave the times as recorded, with what recording cost.", False)
+    ]
+    comm_pattern: Annotated[
+        Iterable[Any],
+        Option(
+            "Kernels whose names match count as this communication: 'my_reduce=all-reduce'; 'none' for "
+            "computation. Comes before the kernels of libraries that are known.",
+            (),
+            metavar="REGEX=KIND",
+            parse=kernels_of,
+        ),
     ]
     memory: Annotated[
         float, Option("GiB that ranks linked at the same time may take.", 8.0, on_card=False)
@@ -79,6 +96,7 @@ def link(
 
     """
     from chakrakit.commands.results import LinkedRun
+    from chakrakit.operators import CommunicationKernels
     from chakrakit.sources import link as link_files
     from chakrakit.sources.pytorch.linking import LinkOptions as Linking
     from chakrakit.trace.storage import write
@@ -87,6 +105,7 @@ def link(
     linker_options: dict[str, Any] = {
         "times": tuple(Path(path) for path in options["times"]),
         "memory_bytes": int(options["memory"] * 2**30),
+        "kernels": CommunicationKernels(tuple(options["comm_pattern"])),
         "spool": Path(output).absolute().parent if output is not None else None,
     }
     run, report = link_files(

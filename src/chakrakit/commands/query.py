@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import WorkerOptions, workers_of
+from chakrakit.commands.opening import opened, said
 from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, clean, console, print_json, print_table
 
@@ -56,14 +58,17 @@ def query(
 
     limit = options["limit"]
     most = None if limit is None else limit + 1
-    table = run_query(traces, sql, most, workers_of(options))
+    source = opened(traces) if isinstance(traces, str | os.PathLike) else traces
+    table = run_query(source, sql, most, workers_of(options))
     more = limit is not None and table.num_rows > limit
     rows = rows_of(table.slice(0, limit) if more else table)
     return QueryResult(table.column_names, [str(k) for k in table.schema.types], rows, more)
 
 
 @command_of(query)
-def command(*, limit: int | None, json: Json = False, **options: Any) -> None:
+def command(
+    traces: str, sql: str, *, limit: int | None, json: Json = False, **options: Any
+) -> None:
     """Ask with SQL (DuckDB): one SELECT over the tables below.
 
     \b
@@ -79,9 +84,9 @@ def command(*, limit: int | None, json: Json = False, **options: Any) -> None:
     chakra query trace "SELECT type, count(*) FROM nodes GROUP BY type"
     """
     if json:
-        return print_json(query(limit=limit, **options))
+        return print_json(query(said(traces), sql, limit=limit, **options))
     most = SHOWN_ROWS if limit is None else limit
-    result = query(limit=most, **options)
+    result = query(said(traces), sql, limit=most, **options)
     cells, more = [[_cell_text(v) for v in row] for row in result.rows], result.truncated
     if _width(result.columns, cells) <= console().width:
         print_table(result.columns, cells)

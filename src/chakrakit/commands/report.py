@@ -11,6 +11,7 @@ import click
 from chakrakit.commands.analyze import AnalysisSettings, analyze, analyzing
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_, ProgressOption, progress_of, traces_of
+from chakrakit.commands.opening import said
 from chakrakit.commands.options import Option, Positional, picked, public
 from chakrakit.commands.output import Json, print_json, progress
 
@@ -92,13 +93,14 @@ def command(run: str, *, output: str | None, json: Json = False, **options: Any)
 
     With --json the analysis is printed, and a page is written only where -o names it.
     """
+    source = said(run)
     with progress("analyzing") as show:
         if json and output is None:
             if options["against"] is not None:
                 click.echo("note: only a page says what differs; -o FILE writes one", err=True)
-            return print_json(analyze(run, progress=show, **picked(analyze, options)))
+            return print_json(analyze(source, progress=show, **picked(analyze, options)))
         target = output or _page_of(options["md"])
-        result = report(run, target, progress=show, **options)
+        result = report(source, target, progress=show, **options)
     if json:
         print_json(result)
     if target != "-":

@@ -7,9 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 
 from chakrakit.commands.command import command as command_of
-from chakrakit.commands.inputs import Path_
+from chakrakit.commands.inputs import Pairs, Path_
 from chakrakit.commands.options import Option, public, settings_of
 from chakrakit.commands.output import Json, console, print_json, print_table
+from chakrakit.commands.simulate import read_clock_texts
 
 if TYPE_CHECKING:
     from chakrakit.machines.fabric import Machine
@@ -89,6 +90,19 @@ class ServeOptions(TypedDict, total=False):
     ]
     compute: Annotated[
         str, Timed("auto (the device's own profile), roofline, or a profile.", "auto")
+    ]
+    clock: Annotated[
+        Pairs | float,
+        Timed(
+            "Lock the devices' clock; by phase (prefill, decode) where these have engines of their own.",
+            (),
+            metavar="MHZ|PHASE=MHZ",
+            parse=read_clock_texts,
+        ),
+    ]
+    power_cap: Annotated[
+        float | None,
+        Timed("Lower clocks until devices at work draw less than this.", None, metavar="WATTS"),
     ]
     dtype: Annotated[str, Timed("Element type: bf16, fp16 or fp32.", "bf16")]
     quantization: Annotated[
@@ -174,7 +188,9 @@ def _print(result: ServeResult) -> None:
         f"{result.steps:,} steps of {result.mean_batch:,.1f} requests; {result.preemptions:,} preemptions; "
         f"{result.cache_hit_rate:.1%} of prompt tokens cached",
         f"cache: {result.kv.arithmetic}; {result.kv.peak_tokens:,} tokens held at the most",
-        f"{result.energy_joules:,.0f} J, {result.joules_per_token:,.2f} J per token; {result.step_times}",
+        f"{result.energy_joules:,.0f} J, {result.joules_per_token:,.2f} J per token"
+        + (f" at {result.clock_mhz:,.0f} MHz" if result.clock_mhz else "")
+        + f"; {result.step_times}",
         *(f"note: {note}" for note in result.notes),
     ]
     for line in lines:

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from chakrakit.simulator.results import (
         CollectiveSummary,
         JobsSimulation,
-        LinkClassSummary,
         RankSummary,
         Simulation,
         SimulationSummary,
@@ -61,6 +60,13 @@ if TYPE_CHECKING:
 
 Timing = partial(Option, group="How long things take")
 Disturbing = partial(Option, group="What goes wrong")
+
+
+def read_clock_texts(texts: Iterable[str]) -> dict[str, float]:
+    """`["1410"]` or `["backward=1200"]` as MHz by phase."""
+    from chakrakit.machines.device import read_clocks
+
+    return read_clocks(tuple(texts))
 
 
 def factors_of(texts: Iterable[str]) -> dict[int, float]:
@@ -113,6 +119,19 @@ class NativeSettings(TypedDict, total=False):
         ),
     ]
     share_compute: Annotated[bool, Timing("Concurrent kernels of a device share it.", False)]
+    clock: Annotated[
+        Pairs | float,
+        Timing(
+            "Lock the devices' clock, for all work or for that of a phase (forward, backward, optimizer, …).",
+            (),
+            metavar="MHZ|PHASE=MHZ",
+            parse=read_clock_texts,
+        ),
+    ]
+    power_cap: Annotated[
+        float | None,
+        Timing("Lower clocks until a device's mean power stays below this.", None, metavar="WATTS"),
+    ]
     placement: Annotated[
         Path_ | None,
         Option(
@@ -301,6 +320,10 @@ def simulate_jobs(
     from chakrakit.simulator.results import simulate_jobs as run_jobs
     from chakrakit.trace.storage import write_directories
 
+    if options["clock"] or options["power_cap"] is not None:
+        raise ConfigError(
+            "--clock and --power-cap are for one workload; simulate the jobs by themselves"
+        )
     jobs = _jobs_by_name(workloads)
     loaded = load_machine(machine) if isinstance(machine, str) else machine
     sizes = [len(traces) for traces in jobs.values()]
@@ -336,6 +359,7 @@ def _engine_options(
     options: NativeRunOptions, struct: type, placement: tuple[int, ...] | None = None
 ) -> SimulationOptions:
     """The engine's own options: those of the same name as they are, the others as it takes them."""
+    from chakrakit.machines.device import clocks_of
     from chakrakit.simulator.collectives import Algorithms
     from chakrakit.simulator.custom import split_algorithms
     from chakrakit.simulator.engine import Disturbance, SimulationOptions
@@ -351,6 +375,7 @@ def _engine_options(
             options["jitter"], options["seed"], stragglers, tuple(map(split_fault, faults))
         ),
         "assume_missing": options["assume_missing"] is not None,
+        "clocks": clocks_of(options["clock"], options["power_cap"]),
         "measured_collectives": read_network_model(os.fspath(model)) if model else None,
         "placement": placement,
         "settings": settings_of(struct, options),
@@ -445,18 +470,10 @@ def _print(simulation: Simulation) -> None:
         out.print(", ".join(sentences))
     _print_ranks(s.ranks)
     _print_collectives(s.collectives)
-    _print_link_classes(s.link_classes)
-    if s.group_setup_ns:
-        out.print(f"setting up groups: {s.group_setup_ns / 1e6:,.3f} ms, all groups together")
-    if s.ports is not None:
-        out.print(
-            f"{s.ports.messages:,} messages held ports for {s.ports.port_ns / 1e6:,.3f} ms besides their "
-            f"bytes, the busiest ({s.ports.busiest}) for {s.ports.busiest_ns / 1e6:,.3f} ms"
-        )
-    if s.storage:
-        from chakrakit.insight import server_table
+    from chakrakit.insight import network_tables, server_table, tier_table
 
-        print_tables([], [server_table(s.storage)], len(s.storage))
+    tables = [*network_tables(s), tier_table(s.tiers), server_table(s.storage)]
+    print_tables([], tables, max((len(table.rows) for table in tables), default=0))
 
 
 def _print_compute_sources(summary: SimulationSummary) -> None:
@@ -482,15 +499,6 @@ def _print_ranks(ranks: list[RankSummary]) -> None:
     print_table(("rank", "finish ms", "compute ms", "exposed ms", "idle ms", "peak GB"), rows)
     if len(listed) < len(ranks):
         console().print(f"… and {len(ranks) - len(listed):,} more ranks")
-
-
-def _print_link_classes(classes: list[LinkClassSummary]) -> None:
-    rows = [
-        (c.priority, c.weight, c.operations, f"{c.bytes / 1e9:,.3f}", f"{c.mean_ns / 1e3:,.2f}")
-        for c in classes
-    ]
-    if rows:
-        print_table(("class on links", "weight", "operations", "GB", "µs"), rows)
 
 
 def _print_collectives(collectives: list[CollectiveSummary]) -> None:

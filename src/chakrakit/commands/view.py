@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any, TypedDict, Unpack
 
 import click
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_
+from chakrakit.commands.opening import said
 from chakrakit.commands.options import Option, Positional, public
 
 
@@ -44,9 +44,10 @@ def view(
 
 
 def _serve(runs: tuple[Path_, ...], options: ViewOptions, announce: Any) -> None:
+    from chakrakit.commands.opening import opened
     from chakrakit.views.app import open_session, serve  # needs the extra `view`
 
-    session = open_session([os.fspath(run) for run in runs])
+    session = open_session([opened(run) for run in runs])
     serve(session, options["port"], options["browser"], announce)
 
 
@@ -59,4 +60,4 @@ def command(runs: tuple[str, ...], **options: Any) -> None:
     """
     if len(runs) > 2:
         raise click.UsageError("one run, or two to compare")
-    _serve(runs, options, lambda at: click.echo(f"{at}  (Ctrl-C stops)"))  # type: ignore[arg-type]
+    _serve(tuple(map(said, runs)), options, lambda at: click.echo(f"{at}  (Ctrl-C stops)"))  # type: ignore[arg-type]

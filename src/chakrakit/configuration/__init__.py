@@ -1,4 +1,4 @@
-"""Configuration as people write it: YAML and JSON of bounded size, depth and aliases, with line numbers."""
+"""Configuration as people write it: YAML, JSON and XML of bounded size and depth, with line numbers."""
 
 from chakrakit.configuration.document import (
     Document,
@@ -21,11 +21,13 @@ from chakrakit.configuration.json_text import (
     read_json,
     read_text_file,
 )
+from chakrakit.configuration.xml_text import MOST_XML_BYTES, read_xml
 from chakrakit.configuration.yaml_text import decode_yaml
 
 __all__ = [
     "LARGEST",
     "LARGEST_WRITTEN",
+    "MOST_XML_BYTES",
     "Count",
     "Document",
     "Natural",
@@ -42,4 +44,5 @@ __all__ = [
     "read_document",
     "read_json",
     "read_text_file",
+    "read_xml",
 ]

@@ -8,7 +8,9 @@ from chakrakit.insight.analysis import (
     RowFindings,
     analyze,
     analyze_rows,
+    network_tables,
     server_table,
+    tier_table,
 )
 from chakrakit.insight.breakdown import Breakdown, RankTime
 from chakrakit.insight.comparison import (
@@ -52,11 +54,13 @@ __all__ = [
     "compare_analyses",
     "failures",
     "is_served",
+    "network_tables",
     "pair",
     "parse_rule",
     "ranks_text",
     "server_table",
     "size_text",
     "steps",
+    "tier_table",
     "time_text",
 ]

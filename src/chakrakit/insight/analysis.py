@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -58,10 +58,15 @@ from chakrakit.parallel import Workers
 from chakrakit.results import Result
 from chakrakit.trace.memory import fit_fields, fit_of
 from chakrakit.trace.sets import (
+    LIKE_COMMUNICATION,
     Footprint,
+    LinkClassSummary,
+    PortSummary,
     RecordedStep,
     Run,
+    RunFacts,
     ServerUse,
+    TierUse,
     footprint_of,
     history_of,
     recorded_step_of,
@@ -91,6 +96,40 @@ def server_table(servers: Sequence[ServerUse]) -> Table:
         times = (ms(t) for t in (s.busy_ns, s.wait_ns, s.longest_wait_ns))
         rows.append((s.store, s.server, *counts, *sizes, *times))
     return Table.of("storage servers", _SERVER_COLUMNS, rows)
+
+
+class NetworkFacts(Protocol):
+    """What is known of a run's network, in the summary of a simulation and in an analysis."""
+
+    link_classes: list[LinkClassSummary]
+    ports: PortSummary | None
+    group_setup_ns: float
+
+
+def network_tables(facts: NetworkFacts) -> list[Table]:
+    """Traffic by class, what messages cost at ports, and what setting up groups took."""
+    classes = [
+        (c.priority, c.weight, c.operations, c.bytes / 1e9, c.mean_ns / 1e3)
+        for c in facts.link_classes
+    ]
+    p = facts.ports
+    ports = [(p.messages, ms(p.port_ns), p.busiest, ms(p.busiest_ns))] if p else []
+    setup = [(ms(facts.group_setup_ns),)] if facts.group_setup_ns else []
+    port_columns = ("messages", "held ports ms", "busiest port", "of it ms")
+    return [
+        Table.of("traffic by class", ("class", "weight", "operations", "GB", "mean µs"), classes),
+        Table.of("messages at ports", port_columns, ports),
+        Table.of("setting up groups", ("ms, all together",), setup),
+    ]
+
+
+def tier_table(tiers: Sequence[TierUse]) -> Table:
+    """One row per tier: the devices' memory, then the stores."""
+    rows = [
+        (t.tier, t.peak_bytes / 1e9, t.read_bytes / 1e9, t.written_bytes / 1e9, t.operations)
+        for t in tiers
+    ]
+    return Table.of("tiers", ("tier", "peak GB", "read GB", "written GB", "operations"), rows)
 
 
 _SCHEDULED_ROWS = 20_000_000
@@ -150,6 +189,14 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
     """A warning to show before everything else; empty if there is none."""
     storage: list[ServerUse] = []
     """The use of each storage server; empty where the run has no such counters."""
+    tiers: list[TierUse] = []
+    """Peaks and bytes of the devices' memory and of each store; none where no store was used."""
+    link_classes: list[LinkClassSummary] = []
+    """Traffic by class on links, the highest first; none where all of it is alike."""
+    ports: PortSummary | None = None
+    """What messages cost at ports besides their bytes; None where the machine does not say."""
+    group_setup_ns: float = 0.0
+    """What setting up groups took, all of them together."""
     footprint: Footprint | None = None
     """Energy, carbon, price and tokens of a simulated run; None for other runs."""
 
@@ -169,6 +216,8 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
             "critical-path": [self.critical_path.table()],
             "what-if": [self.what_if.table(), self.what_if.slack_table()],
             "communication": [self.communication.table()],
+            "network": network_tables(self),
+            "tiers": [tier_table(self.tiers)],
             "storage": [server_table(self.storage)],
             "culprits": self._blame(),
             "stragglers": [late.table(), late.link_table()],
@@ -286,6 +335,7 @@ def _assembled(
         notes=notes,
         bound=path.bound,
         storage=servers_of(run.counters),
+        **msgspec.structs.asdict(RunFacts.of(run.counters)),
         **_culprit_fields(run, parts),
         **_fit_fields(run, memory),
         **_card_fields(run),
@@ -370,7 +420,18 @@ def _notes(run: Run, parts: GatheredFacts, length: int) -> list[str]:
         )
     if parts.lost:
         notes.append(f"{parts.lost:,} nodes have no times and are left out")
-    return notes
+    return [*notes, *_undecided(run)]
+
+
+def _undecided(run: Run) -> list[str]:
+    """Kernels that may be communication of a library that `link` does not know."""
+    alike = run.card.settings.get(LIKE_COMMUNICATION)
+    counts = alike.items() if isinstance(alike, dict) else ()
+    return [
+        f"{name!r} ({count} times) looks like communication and counts as computation: "
+        "link with --comm-pattern REGEX=KIND"
+        for name, count in counts
+    ]
 
 
 def _model(parts: GatheredFacts, matched: Matched) -> Model | None:

@@ -120,6 +120,8 @@ class StoreText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The nodes that are the servers of a remote store."""
     distance: int = 1
     """How many nodes away the memory of a peer store is."""
+    page: Quantity = 0
+    """Bytes that are read or written at least, and in whole multiples, of every piece of an operation."""
     schedule: list[ChangeOverTime] = []
     """How its bandwidth changes over time."""
 
@@ -159,6 +161,7 @@ def _store(name: str, text: StoreText, machine: Machine, where: str) -> Store:
         queue=text.queue,
         when_full=text.when_full,
         capacity=parse(text.capacity, "bytes", f"{where}.capacity"),
+        page=int(parse(text.page, "bytes", f"{where}.page")),
         at=_servers(text, machine, where),
         distance=_distance(text, machine, where),
         schedule=read_schedule(text.schedule, f"{where}.schedule"),

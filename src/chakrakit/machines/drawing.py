@@ -59,6 +59,8 @@ class MachineReport(Result, msgspec.Struct, kw_only=True):
     links: int
     dimensions: list[DimensionReport]
     device_kinds: list[DeviceReport]
+    assumed: list[str] = []
+    """What its file does not say and was assumed."""
 
 
 class MachinesReport(Result, msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -121,6 +123,7 @@ def describe(machine: Machine) -> MachineReport:
         links=len(machine.links),
         dimensions=dimensions,
         device_kinds=kinds,
+        assumed=list(machine.assumed),
     )
 
 
@@ -145,6 +148,7 @@ def draw(machine: Machine) -> str:
     for k, dimension in enumerate(machine.dimensions):
         if dimension.size > 1:
             lines.append("  " * (k + 1) + "└─ " + _dimension(machine, k))
+    lines += [f"  assumed: {sentence}" for sentence in machine.assumed]
     return "\n".join([*lines, *_picture(machine)])
 
 

@@ -2,17 +2,24 @@
 
 A device is a subgraph of components; `choice: device` nests another. Endpoints are `name` or
 `name[a:b]` slices of instances and components. Accelerators (`xpu`) are the ranks, in the order of
-expansion; everything else forwards. Bandwidth and latency come from each link's `physical` part.
+expansion; everything else forwards. Bandwidth and latency come from each link's `physical` part. Where
+that has no bandwidth, the link's name and description say which kind it is (`assumed.py`), and the
+machine lists what was assumed.
+
+A file may also be a single device, as the package's blueprints of servers are.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from collections import Counter
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from chakrakit.errors import ConfigError
+from chakrakit.machines.assumed import GB, Rate, assumed_rate
 from chakrakit.machines.description import (
     MAX_NAMED_LINKS,
     GraphText,
@@ -24,7 +31,13 @@ from chakrakit.machines.description import (
 )
 from chakrakit.machines.fabric import Machine
 
-_SLICE = re.compile(r"(?P<name>[^\[\]]+)(\[(?P<a>[0-9]{0,9})(?P<colon>:)?(?P<b>[0-9]{0,9})\])?$")
+_FASTEST = 1e18
+"""Bytes per second that no link reaches; a larger number is taken for damage."""
+_WHOLE = "whole"
+"""The one component of a device that is not described."""
+_SLICE = re.compile(
+    r"(?P<name>[^\[\]]+)(\[(?P<a>[0-9]{0,9})(?P<colon>:)?(?P<b>[0-9]{0,9})(:(?P<step>[1-9][0-9]{0,8}))?\])?$"
+)
 
 
 class _Component(msgspec.Struct):
@@ -67,6 +80,7 @@ class _Physical(msgspec.Struct):
 
 class _Link(msgspec.Struct):
     name: str
+    description: str = ""
     physical: _Physical = msgspec.field(default_factory=_Physical)
 
 
@@ -100,8 +114,10 @@ def parse_infragraph(content: dict[str, Any], where: str) -> Machine:
     expansion = _Expansion(infrastructure, where)
     if not expansion.ranks:
         raise ConfigError(f"{where}: no component with `choice: xpu`, so nothing to run ranks on")
-    graph = GraphText(devices=expansion.ranks, links=expansion.links)
-    return build_machine(MachineText(name=infrastructure.name, graph=graph), where)
+    links, assumed = expansion.rated()
+    graph = GraphText(devices=expansion.ranks, links=links)
+    machine = build_machine(MachineText(name=infrastructure.name, graph=graph), where)
+    return replace(machine, assumed=tuple(assumed))
 
 
 class _Expansion:
@@ -110,8 +126,11 @@ class _Expansion:
     def __init__(self, infrastructure: _Infrastructure, where: str) -> None:
         self.where = where
         self.devices = {d.name: d for d in infrastructure.devices}
+        self.notes: dict[str, None] = {}
+        """What was left out, or taken differently than it stands in the file."""
+        self._add_missing(infrastructure)
         self.ranks: list[str] = []
-        self.links: list[LinkText] = []
+        self.links: list[_Wire] = []
         check_devices([self._parts(infrastructure)], where, "components")
         for instance in infrastructure.instances:
             for i in range(instance.count):
@@ -122,6 +141,14 @@ class _Expansion:
         for edge in infrastructure.edges:
             ends = [self._outer(e, counts, owner) for e in (edge.ep1, edge.ep2)]
             self._join(edge, ends[0], ends[1], wires)
+
+    def _add_missing(self, infrastructure: _Infrastructure) -> None:
+        """Adds devices that others contain and the file does not describe, as one component each."""
+        for device in infrastructure.devices:
+            for part in device.components:
+                if part.choice == "device" and part.name not in self.devices:
+                    self.devices[part.name] = _Device(part.name, [_Component(_WHOLE)])
+                    self.notes[f"device {part.name!r} is not described: it only forwards"] = None
 
     def _parts(self, infrastructure: _Infrastructure) -> int:
         """The number of components, nested ones included."""
@@ -162,6 +189,8 @@ class _Expansion:
 
     def _outer(self, end: _End, counts: dict[str, int], owner: dict[str, str]) -> list[str]:
         name, span = self._slice(end.instance or "", counts)
+        if name not in owner:
+            return []
         device = self._device(owner[name])
         inner = _End(end.component, None, end.device)
         return [c for i in span for c in self._inside(device, f"{name}.{i}", inner)]
@@ -170,25 +199,31 @@ class _Expansion:
         counts = {c.name: c.count for c in device.components}
         if end.device:
             name, span = self._slice(end.device, counts)
-            nested = self._device(name)
+            nested = self._device(name) if span else _Device(name, [])
             return [
                 c
                 for i in span
                 for c in self._inside(nested, f"{path}.{name}.{i}", _End(end.component))
             ]
+        if list(counts) == [_WHOLE]:
+            return [f"{path}.{_WHOLE}.0"]
         name, span = self._slice(end.component, counts)
         return [f"{path}.{name}.{i}" for i in span]
 
     def _slice(self, text: str, counts: dict[str, int]) -> tuple[str, range]:
         match = _SLICE.match(text)
-        if match is None or match["name"] not in counts:
+        if match is None:
             raise ConfigError(f"{self.where}: endpoint {text!r} names none of {', '.join(counts)}")
+        if match["name"] not in counts:
+            known = ", ".join(counts)
+            self.notes[f"edges to {text!r} are left out: there are {known}"] = None
+            return match["name"], range(0)
         count = counts[match["name"]]
         first = int(match["a"] or 0)
         last = int(match["b"] or count) if match["colon"] or not match["a"] else first + 1
         if not 0 <= first < last <= count:
             raise ConfigError(f"{self.where}: {text!r} reaches beyond the {count} there are")
-        return match["name"], range(first, last)
+        return match["name"], range(first, last, int(match["step"] or 1))
 
     def _join(self, edge: _Edge, a: list[str], b: list[str], wires: dict[str, _Link]) -> None:
         if edge.link not in wires:
@@ -196,7 +231,40 @@ class _Expansion:
         joined = len(a) * len(b) if edge.scheme == "many2many" else len(a) + len(b)
         check_links(len(self.links) + joined, "network", self.where, MAX_NAMED_LINKS)
         for x, y in self._pairs(edge, a, b):
-            self.links.append(_wire(wires[edge.link], x, y, self.where))
+            self.links.append(_Wire(wires[edge.link], x, y))
+
+    def rated(self) -> tuple[list[LinkText], list[str]]:
+        """The links with their bandwidths, and sentences on those that had to be assumed."""
+        rates = {id(w.link): _stated(w.link) for w in self.links}
+        unknown = {id(w.link): w.link for w in self.links if not rates[id(w.link)]}
+        shares = self._shares(unknown)
+        assumed, kinds = list[str](), {key: _kind(link) for key, link in unknown.items()}
+        for key, link in unknown.items():
+            rates[key] = kinds[key].bandwidth / shares[key]
+            assumed.append(
+                f"link {link.name!r}: {rates[key] / GB:g} GB/s, {kinds[key].source}; the file has none"
+            )
+        inside = max(rates.values(), default=0.0)
+        for key, link in unknown.items():
+            if _is_inside_switch(link):
+                rates[key] = inside
+        links = [
+            LinkText(ends=(w.a, w.b), bandwidth=rates[id(w.link)], latency=_latency(w.link))
+            for w in self.links
+        ]
+        return links, list(dict.fromkeys([*assumed, *self.notes]))
+
+    def _shares(self, unknown: dict[int, _Link]) -> dict[int, int]:
+        """Over how many links of a device the rate of its kind is spread."""
+        ranks, at_rank = set(self.ranks), Counter[tuple[int, str]]()
+        for wire in self.links:
+            for end in (wire.a, wire.b):
+                if id(wire.link) in unknown and end in ranks:
+                    at_rank[id(wire.link), end] += 1
+        most = dict.fromkeys(unknown, 1)
+        for (key, _), count in at_rank.items():
+            most[key] = max(most[key], count if _kind(unknown[key]).per_device else 1)
+        return most
 
     def _pairs(self, edge: _Edge, a: list[str], b: list[str]) -> list[tuple[str, str]]:
         if edge.scheme == "many2many":
@@ -206,9 +274,11 @@ class _Expansion:
             ring = list(dict.fromkeys([*a, *b]))
             cables = len(ring) if len(ring) > 2 else len(ring) - 1
             return [(ring[i], ring[(i + 1) % len(ring)]) for i in range(cables)]
-        if len(a) != len(b):
-            raise ConfigError(f"{self.where}: one2one between {len(a)} and {len(b)} endpoints")
-        return list(zip(a, b, strict=True))
+        if len(a) != len(b) and a and b:
+            self.notes[
+                f"one2one between {len(a)} and {len(b)} endpoints: the first {min(len(a), len(b))} are joined"
+            ] = None
+        return list(zip(a, b, strict=False))
 
 
 def _counted(part: _Component | _Instance, where: str) -> int:
@@ -217,16 +287,34 @@ def _counted(part: _Component | _Instance, where: str) -> int:
     return part.count
 
 
-def _wire(link: _Link, a: str, b: str, where: str) -> LinkText:
+class _Wire(NamedTuple):
+    """A cable of a kind of link, and its two ends."""
+
+    link: _Link
+    a: str
+    b: str
+
+
+def _stated(link: _Link) -> float:
+    """Bytes per second that a link's `physical` part says; 0 where it says none."""
     width = link.physical.bandwidth
-    rate = 0.0
-    if width is not None:
-        # A transfer of a serial lane is a bit.
-        bits = width.gigabits_per_second or width.gigatransfers_per_second or 0
-        rate = width.gigabytes_per_second * 1e9 if width.gigabytes_per_second else bits * 1e9 / 8
-    if rate <= 0:
-        raise ConfigError(f"{where}: link {link.name!r} has no bandwidth; add physical.bandwidth")
+    if width is None:
+        return 0.0
+    # A transfer of a serial lane is a bit.
+    bits = width.gigabits_per_second or width.gigatransfers_per_second or 0
+    rate = width.gigabytes_per_second * GB if width.gigabytes_per_second else bits * GB / 8
+    return rate if 0 < rate < _FASTEST else 0.0
+
+
+def _kind(link: _Link) -> Rate:
+    return assumed_rate(f"{link.name} {link.description}")
+
+
+def _is_inside_switch(link: _Link) -> bool:
+    """Whether this is the inside of a switch, which does not hold back what its ports carry."""
+    return "circuit" in link.description.lower() or link.name == "ic"
+
+
+def _latency(link: _Link) -> float:
     late = link.physical.latency or _Latency()
-    return LinkText(
-        ends=(a, b), bandwidth=rate, latency=late.ms * 1e-3 + late.us * 1e-6 + late.ns * 1e-9
-    )
+    return late.ms * 1e-3 + late.us * 1e-6 + late.ns * 1e-9

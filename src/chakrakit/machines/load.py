@@ -1,4 +1,4 @@
-"""Loads machines by name or file: presets, chakrakit's own files, InfraGraph, ASTRA-sim's network files."""
+"""Loads machines: presets by name, and files of ours, of InfraGraph, of ASTRA-sim and of nodes themselves."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from chakrakit.configuration import MOST_XML_BYTES
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.description import (
+    MAX_MACHINE_LINKS,
     DimensionText,
     MachineText,
     build_machine,
+    check_devices,
+    check_links,
     machine_document,
     parse_machine,
 )
@@ -139,15 +144,67 @@ def load_machine(name: str) -> Machine:
             f"{name}: neither a file nor a preset; {nearest(preset, preset_names())} "
             "`chakra machines` lists the presets"
         )
+    if (machine := _of_node(file, name)) is not None:
+        return machine
     document = machine_document(file)
     try:
+        if "node" in document.content:
+            return _joined(document.content, file, name)
         return read_machine(document.content, name)
     except ConfigError as error:
         raise document.pointed(str(error)) from None
 
 
+_HEAD = 1 << 16
+"""Bytes that tell what a file is."""
+
+
+def _of_node(file: Path, where: str) -> Machine | None:
+    """The machine of a file that a node or another tool wrote; None for YAML and JSON."""
+    from chakrakit.machines.files import MACHINE_FORMATS
+
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(_HEAD)
+            format = next((f for f in MACHINE_FORMATS if f.recognises(head)), None)
+            data = head + stream.read(MOST_XML_BYTES + 1) if format is not None else b""
+    except OSError as error:
+        raise ConfigError(f"{where}: cannot be read: {error.strerror}") from None
+    return None if format is None else format.read(data, where)
+
+
+def _joined(content: dict[str, Any], file: Path, where: str) -> Machine:
+    """Nodes that a file or a preset describes, joined by the dimensions of `network`."""
+    named = content["node"]
+    if not isinstance(named, str) or not named:
+        raise ConfigError(f"{where}.node: give a preset, or a file beside this one")
+    beside = Path(named)
+    if parse_name(named)[0] is None and (beside.is_absolute() or ".." in beside.parts):
+        raise ConfigError(f"{where}.node: {named!r} lies elsewhere; put it beside this file")
+    node = load_machine(named if parse_name(named)[0] else str(file.parent / beside))
+    outer = parse_machine({k: v for k, v in content.items() if k != "node"}, where)
+    dimensions = (*node.dimensions, *outer.dimensions)
+    check_devices([d.size for d in dimensions], where)
+    size = node.size * outer.size
+    devices, places = node.devices, np.tile(node.device_of, outer.size)
+    if "device" in content:
+        devices, places = outer.devices, np.zeros(size, np.int64)
+    machine = replace(
+        outer, dimensions=dimensions, devices=devices, device_of=places, assumed=node.assumed
+    )
+    check_links(machine.link_count, "machine", where, MAX_MACHINE_LINKS)
+    return machine
+
+
 def read_machine(content: dict[str, Any], where: str) -> Machine:
     """The machine of a decoded file; the format is recognized by its keys."""
+    if "components" in content and "edges" in content:
+        alone = {"name": "node", "device": content.get("name", ""), "count": 1}
+        content = {
+            "name": content.get("name", "device"),
+            "devices": [content],
+            "instances": [alone],
+        }
     if {"instances", "edges"} & set(content) and "devices" in content:
         from chakrakit.machines.infragraph import parse_infragraph
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from chakrakit.passes.scale import ScaleRanks as ScaleRanks
     from chakrakit.passes.select import Select as Select
     from chakrakit.passes.storage import Storage as Storage
+    from chakrakit.passes.tiers import Cache as Cache
+    from chakrakit.passes.tiers import Offload as Offload
+    from chakrakit.passes.units import Units as Units
 
 _NAMES = {place.partition(":")[2]: name for name, place in PASSES.items()}
 

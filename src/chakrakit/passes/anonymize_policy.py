@@ -59,6 +59,8 @@ _NUMBERS = (
     "mem_free",
     "unsharded",
     "device_share",
+    "side_ops",
+    "pieces",
     "waves",
     "estimated_cycles",
     "batch_tokens",
@@ -73,9 +75,13 @@ _NUMBERS = (
     "generation_qq",
     "generation_requests",
 )
+_UNIT = re.compile("(matrix|vector|scalar|cores?|cpu|gpu|npu|dpu|copy)((=[0-9.]+)?,?)*")
+"""Names that say what a unit is, and shares of them."""
 _WORDS: dict[str, Callable[[str], object]] = {
     "phase": re.compile("forward|backward|weight|recompute|sync|optimizer|other").fullmatch,
-    "op_type": re.compile("matmul|attention|vector|lookup|optimizer").fullmatch,
+    "op_type": re.compile("matmul|attention|vector|lookup|optimizer|repack").fullmatch,
+    "unit": _UNIT.fullmatch,
+    "side_unit": _UNIT.fullmatch,
     "comm_algorithm": re.compile(
         "auto|ring|direct|halving-doubling|double-tree|hierarchical|in-switch|"
         "pairwise|tree|dissemination"
@@ -85,7 +91,7 @@ _WORDS: dict[str, Callable[[str], object]] = {
     "comm_dtype": find_type,
 }
 """Column → test for texts that are words of the vocabulary and may stay; any other text in it is renamed."""
-_RENAMED = ("name", "pg_name", "module")
+_RENAMED = ("name", "pg_name", "module", "tensor")
 
 
 @dataclass(frozen=True)

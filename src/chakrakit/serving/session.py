@@ -13,7 +13,7 @@ import msgspec
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine
-from chakrakit.machines.device import Device
+from chakrakit.machines.device import EVERY_PHASE, Clocks, Device, clocks_of
 from chakrakit.machines.fabric import Machine
 from chakrakit.serving.calibration import Constants, constants_of
 from chakrakit.serving.cluster import PoolSetup, Role, Router, Setup, run
@@ -68,7 +68,8 @@ class ServingSession:
     faults: Sequence[tuple[float, int, float]] = ()
     policy: Any = None
     seed: int = 0
-    costs: dict[tuple[int, ...], StepCost] = field(default_factory=dict, repr=False)
+    clocks: Clocks = field(default_factory=Clocks)
+    costs: dict[tuple[float, ...], StepCost] = field(default_factory=dict, repr=False)
     """Step times by plan; a search shares them, as they depend on nothing else that it varies."""
 
     @cached_property
@@ -91,22 +92,35 @@ class ServingSession:
             self.quantization == "fp4",
         )
 
-    def cost(self, operators: StepOperators) -> StepCost:
-        """Step times under a plan, computed once for each plan."""
+    def clock_share(self, role: Role) -> float:
+        """The clock of a pool of this role, as a share of the highest."""
+        self.clocks.check_constants(self.device)
+        if not self.clocks.mhz or self.device.dynamic is None:
+            return 1.0
+        return self.clocks.share(role, self.device.dynamic, self.device.name)
+
+    def cost(self, operators: StepOperators, clock_share: float = 1.0) -> StepCost:
+        """Step times under a plan at a clock, computed once for each."""
         plan = operators.plan
-        key = (plan.tp, plan.pp, plan.dp, plan.ep)
+        key = (plan.tp, plan.pp, plan.dp, plan.ep, clock_share)
         if key not in self.costs:
-            self.costs[key] = self._cost(operators)
+            self.costs[key] = self._cost(operators, clock_share)
         return self.costs[key]
 
-    def _cost(self, operators: StepOperators) -> StepCost:
+    def _cost(self, operators: StepOperators, clock_share: float) -> StepCost:
         """Step times of measured layers where there are any, else of the operators."""
         if self.layers is not None:
+            if self.clocks:
+                raise ConfigError(
+                    "--clock and --power-cap change computed times; leave out --layers, which are measured"
+                )
             return MeasuredSteps(read_layers(self.layers), operators, self.machine).cost()
         own_all_reduce = (
             self.engine.name != "transformers"
         )  # which leaves all-reduce to the library
-        steps = ModelledSteps(operators, self.machine, self.compute, self.constants, own_all_reduce)
+        steps = ModelledSteps(
+            operators, self.machine, self.compute, self.constants, own_all_reduce, clock_share
+        )
         return steps.cost(whole=self.engine.padding is not None)
 
     @cached_property
@@ -137,7 +151,7 @@ class ServingSession:
         check_feasible(self.stream, self.engine, capacity)
         return PoolSetup(
             self.options,
-            self.cost(operators),
+            self.cost(operators, self.clock_share(role)),
             capacity,
             engines=engines * self.layout.dp,
             ranks=operators.plan.dp,
@@ -167,6 +181,10 @@ class ServingSession:
         """The setup that the core runs."""
         layout = self.layout
         layout.check()
+        phases = {"prefill", "decode"} if layout.apart else set()
+        self.clocks.check_phases(
+            phases, "phases have clocks where --prefill and --decode give them engines"
+        )
         if not layout.apart:
             pools = [self.pool("whole", layout.replicas, layout.tp)]
             return self._setup(pools, Handover())
@@ -255,7 +273,27 @@ class ServingSession:
             tuple(self.operators(tp) for tp in self._tps),
             self.machine.site,
             level,
+            tuple(self.clock_share(pool.role) for pool in setup.pools),
         )
+
+    def within_cap(self) -> ServingSession:
+        """The session with clocks at which devices at work stay below the power limit that was asked for.
+
+        Power is that of the stream served at the clocks asked for without the limit.
+        """
+        cap = self.clocks.cap_watts
+        if cap is None:
+            return self
+        device = self.clocks.capped(self.device)
+        served = self.served()
+        constants = device.dynamic
+        assert constants is not None  # else `clock_share` has raised
+        shares = served.shares_within(device.power)
+        mhz = {
+            role if self.layout.apart else EVERY_PHASE: share * constants.clock_mhz
+            for role, share in shares.items()
+        }
+        return replace(self, clocks=Clocks(mhz), costs={})
 
 
 def _limits(pool: PoolSetup) -> dict[str, Any]:
@@ -288,6 +326,8 @@ def serving_of(
     quantization: str = "",
     router: Router = "turn",
     faults: Sequence[tuple[float, int, float]] = (),
+    clock: Mapping[str, float] | Sequence[float] = (),
+    power_cap: float | None = None,
     **layout: int,
 ) -> ServingSession:
     """The session that these texts and names describe, checked."""
@@ -314,7 +354,8 @@ def serving_of(
         faults=faults,
         policy=policy_from(policy) if isinstance(policy, str) else policy,
         seed=seed or 0,
-    )
+        clocks=clocks_of(clock, power_cap),
+    ).within_cap()
 
 
 def serve(

@@ -63,22 +63,6 @@ class Format(StrEnum):
     SNAPSHOT = "a memory snapshot"
 
 
-_TESTS: tuple[tuple[Format, Callable[[bytes], bool]], ...] = (
-    (Format.NSYS, is_export),
-    (Format.ROCPROF, is_rocprof),
-    (Format.NCCL_INSPECTOR, is_inspector),
-)
-
-
-_LATER: tuple[tuple[Format, Callable[[bytes], bool]], ...] = (
-    (Format.SNAPSHOT, is_snapshot),
-    (Format.FLIGHT_RECORDER, is_dump),
-    (Format.XPLANE, is_xplane),
-    (Format.HLO, is_hlo),
-)
-"""Formats that could be mistaken for one of the others, so they are tested last."""
-
-
 class Recognised(NamedTuple):
     """A file, plain or gzipped, as its first bytes show it."""
 
@@ -95,16 +79,14 @@ def recognise(path: Path) -> Recognised:
         head = read_head(path)
     except zlib.error:
         return Recognised(path, None)
-    for name, test in _TESTS:
-        if test(head):
-            return Recognised(path, name)
-    if (source := identify_head(path, head)) is not None:
-        return Recognised(path, Format.PYTORCH, source)
-    # Kineto lists process groups under the same key.
-    return Recognised(path, next((name for name, test in _LATER if test(head)), None))
+    format = next((r.format for r in RECORDINGS if r.recognises(head)), None)
+    source = identify_head(path, head) if format == Format.PYTORCH else None
+    return Recognised(path, format, source)
 
 
 Linked = tuple[Run, LinkReport]
+Linker = Callable[[list[Recognised], dict[str, str], LinkOptions], Linked]
+"""Files of one format, those that were passed over with the reason, and how to link."""
 Item = TypeVar("Item")
 
 
@@ -117,7 +99,7 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
     `LinkOptions`. Returns the Run and a report of what was matched, inferred and left out.
     """
     link_options = options or LinkOptions()
-    files = [recognise(path) for path in _files([Path(p) for p in inputs])]
+    files = [recognise(path) for path in files_of([Path(p) for p in inputs])]
     by_format, ignored = _sorted(files)
     if not by_format:
         raise FormatError(
@@ -126,17 +108,10 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
             path=", ".join(map(str, inputs)) or None,
         )
     kind = _one_kind(by_format, ignored)
-    if kind == Format.PYTORCH:
-        sources = [file.pytorch for file in files if file.pytorch is not None]
-        run, report = link_files(pairs_of(sources, ignored), link_options)
-    elif kind == Format.XPLANE:
-        run, report = _profiles(
-            by_format[kind], by_format.get(Format.HLO, []), ignored, link_options
-        )
-    else:
-        run, report = _LINKERS[kind](by_format[kind], ignored, link_options)
+    programs = by_format.get(Format.HLO, []) if kind == Format.XPLANE else []
+    run, report = _linker(kind)([*by_format[kind], *programs], ignored, link_options)
     if Format.SNAPSHOT in by_format:
-        run = _with_memory(run, by_format[Format.SNAPSHOT])
+        run = _with_memory(run, _paths(by_format[Format.SNAPSHOT]))
     return run, report
 
 
@@ -161,7 +136,8 @@ def _with_memory(run: Run, paths: list[Path]) -> Run:
     return run.with_counters({"memory": table}).with_card(run.card.replace(settings=settings))
 
 
-def _files(inputs: Sequence[Path]) -> list[Path]:
+def files_of(inputs: Sequence[Path]) -> list[Path]:
+    """The files among these paths and in folders of them, hidden ones left out."""
     out: list[Path] = []
     for path in inputs:
         if path.is_dir():
@@ -173,15 +149,15 @@ def _files(inputs: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(out))
 
 
-def _sorted(files: list[Recognised]) -> tuple[dict[Format, list[Path]], dict[str, str]]:
+def _sorted(files: list[Recognised]) -> tuple[dict[Format, list[Recognised]], dict[str, str]]:
     """Files by format, and those that are passed over with the reason why."""
-    by_format: dict[Format, list[Path]] = {}
+    by_format: dict[Format, list[Recognised]] = {}
     ignored: dict[str, str] = {}
     for file in files:
         if file.format is None:
             ignored[str(file.path)] = "not a recording of a known kind"
         else:
-            by_format.setdefault(file.format, []).append(file.path)
+            by_format.setdefault(file.format, []).append(file)
     return by_format, ignored
 
 
@@ -196,38 +172,51 @@ _FULLNESS = (
 """Formats by how much they record: of recordings of several formats, only those of the first are linked."""
 
 
-def _one_kind(by_format: dict[Format, list[Path]], ignored: dict[str, str]) -> Format:
+def _one_kind(by_format: dict[Format, list[Recognised]], ignored: dict[str, str]) -> Format:
     kind = next((k for k in _FULLNESS if k in by_format), None)
     if kind is None:
         raise FormatError(
             "HLO modules and memory snapshots have no times of operators; give the recording of a run too",
-            path=", ".join(str(p) for paths in by_format.values() for p in paths),
+            path=", ".join(str(f.path) for files in by_format.values() for f in files),
         )
     helps = {Format.SNAPSHOT} | ({Format.HLO} if kind == Format.XPLANE else set())
-    for format, paths in by_format.items():
+    for format, files in by_format.items():
         if format != kind and format not in helps:
-            ignored |= {str(p): f"{format}: link it apart from {kind}" for p in paths}
+            ignored |= {str(f.path): f"{format}: link it apart from {kind}" for f in files}
     return kind
 
 
-def _nsys(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
-    return _activities(_events(read_nsys, paths, options), ignored, options)
+def _paths(files: list[Recognised]) -> list[Path]:
+    return [file.path for file in files]
 
 
-def _rocprof(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
-    return _activities(_events(_rocprof_processes, paths, options), ignored, options)
+def _linker(format: Format) -> Linker:
+    return next(r.link for r in RECORDINGS if r.format == format and r.link is not None)
+
+
+def _pytorch(files: list[Recognised], ignored: dict[str, str], options: LinkOptions) -> Linked:
+    sources = [file.pytorch for file in files if file.pytorch is not None]
+    return link_files(pairs_of(sources, ignored), options)
+
+
+def _nsys(files: list[Recognised], ignored: dict[str, str], options: LinkOptions) -> Linked:
+    return _activities(_events(read_nsys, _paths(files), options), ignored, options)
+
+
+def _rocprof(files: list[Recognised], ignored: dict[str, str], options: LinkOptions) -> Linked:
+    return _activities(_events(_rocprof_processes, _paths(files), options), ignored, options)
 
 
 def _rocprof_processes(path: Path) -> list[Kineto]:
     return read_rocprof(read_bytes(path), str(path))
 
 
-def _profiles(
-    paths: list[Path], programs: list[Path], ignored: dict[str, str], options: LinkOptions
-) -> Linked:
+def _profiles(files: list[Recognised], ignored: dict[str, str], options: LinkOptions) -> Linked:
     """Link XLA's profiles, one rank per device; HLO files are used where a profile holds no modules."""
+    programs = _paths([file for file in files if file.format == Format.HLO])
     modules = [parse_hlo(read_bytes(p), str(p)) for p in programs]
-    numbered = _events(partial(_profiled_devices, modules=modules), paths, options)
+    profiles = _paths([file for file in files if file.format != Format.HLO])
+    numbered = _events(partial(_profiled_devices, modules=modules), profiles, options)
     devices = [device for _, (device, _) in numbered]
     ranks = devices if len(set(devices)) == len(devices) else list(range(len(devices)))
     return _activities([(path, kineto) for path, (_, kineto) in numbered], ignored, options, ranks)
@@ -267,9 +256,9 @@ def _activities(
     return link_files(RankFiles(sorted(pairs, key=lambda p: p.rank), ignored), options)
 
 
-def _dumps(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
+def _dumps(files: list[Recognised], ignored: dict[str, str], options: LinkOptions) -> Linked:
     def recordings() -> Iterable[CallRecording]:
-        for place, path in enumerate(paths):
+        for place, path in enumerate(_paths(files)):
             calls = read_dump(read_bytes(path), str(path))
             rank = calls.rank if calls.rank >= 0 else _last_number(path)
             yield CallRecording(rank if rank >= 0 else place, str(path), calls)
@@ -283,8 +272,8 @@ def _last_number(path: Path) -> int:
     return int(numbers[-1]) if numbers else -1
 
 
-def _inspectors(paths: list[Path], ignored: dict[str, str], options: LinkOptions) -> Linked:
-    processes = {str(p): read_inspector(read_bytes(p), str(p)) for p in paths}
+def _inspectors(files: list[Recognised], ignored: dict[str, str], options: LinkOptions) -> Linked:
+    processes = {str(p): read_inspector(read_bytes(p), str(p)) for p in _paths(files)}
     ranks = _inspected_ranks(processes)
     members = _members(processes, ranks)
     recordings = [
@@ -320,9 +309,29 @@ def _with_members(calls: RecordedCalls, members: dict[str, tuple[int, ...]]) -> 
     return replace(calls, groups=groups)
 
 
-_LINKERS: dict[Format, Callable[[list[Path], dict[str, str], LinkOptions], Linked]] = {
-    Format.NSYS: _nsys,
-    Format.ROCPROF: _rocprof,
-    Format.FLIGHT_RECORDER: _dumps,
-    Format.NCCL_INSPECTOR: _inspectors,
-}
+class Recording(NamedTuple):
+    """A format of recordings: how it is recognised by its first bytes, and how its files are linked."""
+
+    format: Format
+    recognises: Callable[[bytes], bool]
+    link: Linker | None = None
+    """None for files that only help with recordings of other formats."""
+
+
+def _is_pytorch(head: bytes) -> bool:
+    return identify_head(Path(), head) is not None
+
+
+RECORDINGS = (
+    Recording(Format.NSYS, is_export, _nsys),
+    Recording(Format.ROCPROF, is_rocprof, _rocprof),
+    Recording(Format.NCCL_INSPECTOR, is_inspector, _inspectors),
+    Recording(Format.PYTORCH, _is_pytorch, _pytorch),
+    Recording(Format.SNAPSHOT, is_snapshot),
+    Recording(Format.FLIGHT_RECORDER, is_dump, _dumps),
+    Recording(Format.XPLANE, is_xplane, _profiles),
+    Recording(Format.HLO, is_hlo),
+)
+"""The registry of recordings, in the order in which they are tried: formats that could be mistaken for others
+come last (Kineto lists process groups under the same key as the flight recorder).
+"""

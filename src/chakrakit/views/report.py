@@ -18,9 +18,11 @@ from chakrakit.insight import (
     ServingChange,
     ServingFacts,
     answers,
+    network_tables,
     ranks_text,
     server_table,
     size_text,
+    tier_table,
     time_text,
 )
 from chakrakit.insight.rank import Cell, Table, ms, short
@@ -310,6 +312,9 @@ def _communication(a: Analysis) -> Iterator[Markup]:
     if not talk.collectives and not talk.messages:
         return
     yield table_markup(talk.table().first(40))
+    for table in network_tables(a):
+        if table.rows:
+            yield table_markup(table)
     rows = [
         (
             f"{size_text(b.low_bytes)} and more",
@@ -387,6 +392,8 @@ def _memory(a: Analysis) -> Iterator[Markup]:
 
 
 def _storage(a: Analysis) -> Iterator[Markup]:
+    if a.tiers:
+        yield table_markup(tier_table(a.tiers))
     if a.storage:
         yield table_markup(server_table(a.storage))
 

@@ -41,8 +41,8 @@ void make_plans(sim::Plans* self, In<int64_t> plan_steps, In<int64_t> repeat,
 void make_workload(sim::Workload* self, In<int32_t> src, In<int32_t> dst, In<int8_t> form,
                    In<int64_t> lag, In<int64_t> duration, In<int8_t> kind, In<int32_t> lane,
                    In<int64_t> order, In<int32_t> priority, In<int32_t> share, In<int64_t> waves,
-                   In<int32_t> launch_of, In<int32_t> instance, In<int64_t> after,
-                   In<int64_t> release, In<int32_t> device, In<int8_t> lane_kind,
+                   In<int32_t> demand, In<int32_t> launch_of, In<int32_t> instance,
+                   In<int64_t> after, In<int64_t> release, In<int32_t> device, In<int8_t> lane_kind,
                    In<double> comm_slowdown, bool fair, int64_t queue_depth, In<int32_t> needed,
                    In<int64_t> overhead, In<int64_t> instance_jobs, In<int32_t> job_plan,
                    In<int32_t> job_gate, In<int64_t> job_order, In<int32_t> gate_slots,
@@ -52,6 +52,7 @@ void make_workload(sim::Workload* self, In<int32_t> src, In<int32_t> dst, In<int
     w.src = own(src), w.dst = own(dst), w.form = own(form), w.lag = own(lag);
     w.duration = own(duration), w.kind = own(kind), w.lane = own(lane), w.order = own(order);
     w.priority = own(priority), w.share = own(share), w.waves = own(waves);
+    w.demand = own(demand);
     w.launch_of = own(launch_of), w.instance = own(instance), w.device = own(device);
     w.after = own(after), w.release = own(release);
     w.lane_kind = own(lane_kind), w.comm_slowdown = own(comm_slowdown);
@@ -147,8 +148,8 @@ void sim(nb::module_& m) {
     nb::class_<sim::Workload>(m, "SimWorkload")
         .def("__init__", &make_workload, nb::kw_only(), "src"_a, "dst"_a, "form"_a, "lag"_a,
              "duration"_a, "kind"_a, "lane"_a, "order"_a, "priority"_a, "share"_a, "waves"_a,
-             "launch_of"_a, "instance"_a, "after"_a, "release"_a, "device"_a, "lane_kind"_a,
-             "comm_slowdown"_a, "fair"_a, "queue_depth"_a, "needed"_a, "overhead"_a,
+             "demand"_a, "launch_of"_a, "instance"_a, "after"_a, "release"_a, "device"_a,
+             "lane_kind"_a, "comm_slowdown"_a, "fair"_a, "queue_depth"_a, "needed"_a, "overhead"_a,
              "instance_jobs"_a, "job_plan"_a, "job_gate"_a, "job_order"_a, "gate_slots"_a,
              "job_priority"_a, "job_weight"_a, "fault_time"_a, "fault_is_link"_a, "fault_target"_a,
              "fault_factor"_a)

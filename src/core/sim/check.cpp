@@ -77,6 +77,7 @@ void check_row_lengths(const Workload& w) {
     has_length("order", w.order, rows, "rows");
     has_length("priority", w.priority, rows, "rows");
     has_length("share", w.share, rows, "rows");
+    if (!w.demand.empty()) has_length("demand", w.demand, rows, "rows");
     has_length("waves", w.waves, rows, "rows");
     has_length("launch_of", w.launch_of, rows, "rows");
     has_length("instance", w.instance, rows, "rows");
@@ -94,6 +95,7 @@ void check_rows(const Workload& w) {
     lie_between("lane", w.lane, -1, static_cast<int64_t>(w.lane_kind.size()) - 1);
     lie_between("lane_kind", w.lane_kind, kOrdered, kQueueOnly);
     lie_between("share", w.share, 0, kWhole);
+    lie_between("demand", w.demand, 0, kWhole);
     at_least<int64_t>("waves", w.waves, 1);
     lie_between("launch_of", w.launch_of, -1, w.rows() - 1);
     lie_between("instance", w.instance, -1, static_cast<int64_t>(w.needed.size()) - 1);

@@ -103,9 +103,29 @@ void Simulation::settle(int32_t d) {
     if (device.communicating > 0) rate /= 1 + w_.comm_slowdown[d];
     double each = room_.left(device);
     if (w_.fair && device.running.size() > 1) each /= static_cast<double>(device.running.size());
-    for (Work& work : device.running)
-        set_rate(work, rate * (std::min<double>(each, w_.share[work.row]) / kWhole));
+    double most = w_.demand.empty() ? kWhole : fair_demand(device.running, rate);
+    for (Work& work : device.running) {
+        double slowed = rate * (std::min<double>(each, w_.share[work.row]) / kWhole);
+        if (!w_.demand.empty() && slowed * w_.demand[work.row] > most)
+            slowed = most / w_.demand[work.row];
+        set_rate(work, slowed);
+    }
     if (!device.asking.empty()) await_round(d);
+}
+
+// The most that one row may draw of the memory bandwidth, so that all of them together draw no
+// more than there is: those that ask for less leave the rest to the others.
+double Simulation::fair_demand(const std::vector<Work>& running, double rate) const {
+    std::vector<double> asked;
+    for (const Work& work : running) asked.push_back(rate * w_.demand[work.row]);
+    std::sort(asked.begin(), asked.end());
+    double left = kWhole;
+    for (size_t i = 0; i < asked.size(); ++i) {
+        double each = left / static_cast<double>(asked.size() - i);
+        if (asked[i] > each) return each;
+        left -= asked[i];
+    }
+    return kWhole;
 }
 
 void Simulation::set_rate(Work& work, double rate) {

@@ -77,6 +77,7 @@ class Simulation {
     void begin_work(int32_t row);
     void settle_devices();
     void settle(int32_t device);
+    double fair_demand(const std::vector<Work>& running, double rate) const;
     void set_rate(Work& work, double rate);
     void work_done(int32_t row, uint32_t version);
 

@@ -32,6 +32,9 @@ struct Workload {
     std::vector<int32_t> priority;
     std::vector<int32_t> share;  // of the device: the most compute uses, what communication holds
     std::vector<int64_t> waves;  // rounds of blocks that a compute row runs in
+    // Of the device's memory bandwidth: what a compute row draws at full speed; none at all where
+    // rows do not share it.
+    std::vector<int32_t> demand;
     std::vector<int32_t> launch_of;
     std::vector<int32_t> instance;
     // From the end of its instance to a member's own end; -1 - d: it ends d after its start

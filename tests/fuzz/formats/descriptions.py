@@ -12,6 +12,7 @@ from chakrakit.exploration.sweep import read_study
 from fuzz.formats.traces import traces
 from fuzz.fuzz_format import Format, Step
 from fuzz.mutation import mutate_csv, mutate_json, mutate_words, mutate_yaml
+from support import node_topologies
 from support.foreign_files import infragraph
 
 MACHINE = """\
@@ -300,7 +301,19 @@ _LIBRARY = (
     "calibrate --nccl-tests --machine dgx-h100 {in}/all_reduce.log {in}/all_gather.log -o {out}"
 )
 
+
+def _topology(name: str, text: str) -> Format:
+    return Format(name, _written("node", text), {"node": mutate_words}, "machines {in}/node",
+                  ("collective all-reduce --machine {in}/node --members 2 --sizes 1KiB",))  # fmt: skip
+
+
 DESCRIPTIONS = [
+    _topology("nccl-topology", node_topologies.NCCL),
+    _topology("hwloc", node_topologies.HWLOC),
+    _topology("nvidia-smi", node_topologies.MATRIX),
+    _topology("rocm-smi", node_topologies.ROCM),
+    _topology("rocm-smi-json", node_topologies.ROCM_JSON),
+    _topology("simai-topology", node_topologies.SIMAI),
     _machine("machine", MACHINE),
     _machine("machine-graph", GRAPH),
     _machine("machine-preset", _PRESET),

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from chakrakit.machines.device.activity import COMPUTED, PowerLimited, activity_of
-from chakrakit.machines.device.device import (
-    Device,
-    DeviceText,
-    Quantity,
-    parse,
-    positive,
-    read_device,
-    show_bandwidth,
-    show_bytes,
-    show_time,
+from chakrakit.machines.device.clocks import (
+    EVERY_PHASE,
+    Clocks,
+    Draws,
+    clocked,
+    clocks_of,
+    read_clocks,
 )
+from chakrakit.machines.device.device import Device, DeviceText, read_device
 from chakrakit.machines.device.launchers import Launchers, operations_of
-from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, clock_within
+from chakrakit.machines.device.power import (
+    PICO,
+    Activity,
+    Draw,
+    PowerConstants,
+    clock_within,
+    highest_share,
+)
 from chakrakit.machines.device.profile import (
     ClassModel,
     Prediction,
@@ -26,6 +31,15 @@ from chakrakit.machines.device.profile import (
     work_model,
     write_profile,
 )
+from chakrakit.machines.device.quantities import (
+    Quantity,
+    parse,
+    positive,
+    show_bandwidth,
+    show_bytes,
+    show_time,
+)
+from chakrakit.machines.device.units import Unit, split_units
 from chakrakit.machines.device.work import (
     HORIZON_DAYS,
     HORIZON_PS,
@@ -37,18 +51,21 @@ from chakrakit.machines.device.work import (
     Measured,
     Roofline,
     WorkModel,
+    dtypes_of,
     each_picoseconds,
     measured_rows,
     nanoseconds_to_ticks,
     picoseconds,
     roofline_seconds,
     too_long,
+    unit_demand,
     work_rows,
 )
 from chakrakit.trace.sets import PS_PER_NS
 
 __all__ = [
     "COMPUTED",
+    "EVERY_PHASE",
     "HORIZON_DAYS",
     "HORIZON_PS",
     "MOST_NS",
@@ -58,11 +75,13 @@ __all__ = [
     "Activity",
     "Auto",
     "ClassModel",
+    "Clocks",
     "CostSource",
     "Costs",
     "Device",
     "DeviceText",
     "Draw",
+    "Draws",
     "Launchers",
     "Measured",
     "PowerConstants",
@@ -73,23 +92,31 @@ __all__ = [
     "Quantity",
     "Roofline",
     "Row",
+    "Unit",
     "WorkModel",
     "activity_of",
     "clock_within",
+    "clocked",
+    "clocks_of",
+    "dtypes_of",
     "each_picoseconds",
     "find_profile",
+    "highest_share",
     "measured_rows",
     "nanoseconds_to_ticks",
     "operations_of",
     "parse",
     "picoseconds",
     "positive",
+    "read_clocks",
     "read_device",
     "roofline_seconds",
     "show_bandwidth",
     "show_bytes",
     "show_time",
+    "split_units",
     "too_long",
+    "unit_demand",
     "work_model",
     "work_rows",
     "write_profile",

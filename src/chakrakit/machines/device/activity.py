@@ -10,9 +10,19 @@ from collections.abc import Callable
 import numpy as np
 
 from chakrakit.arrays import F64, Mask
+from chakrakit.errors import ConfigError
+from chakrakit.machines.device.clocks import Clocks, Draws
 from chakrakit.machines.device.device import Device
 from chakrakit.machines.device.launchers import operations_of
-from chakrakit.machines.device.power import PICO, Activity, Draw, PowerConstants, clock_within, only
+from chakrakit.machines.device.power import (
+    PICO,
+    Activity,
+    Draw,
+    PowerConstants,
+    highest_share,
+    mean_watts,
+    zeroed,
+)
 from chakrakit.machines.device.work import Costs, CostSource, WorkModel, dtypes_of, typed_as
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
 from chakrakit.trace.placement import on_host
@@ -100,31 +110,52 @@ class PowerLimited:
     draw then is available while it works.
     """
 
-    def __init__(self, work: WorkModel, waits: Callable[[Trace], float] = lambda _: 0.0) -> None:
+    def __init__(
+        self,
+        work: WorkModel,
+        waits: Callable[[Trace], float] = lambda _: 0.0,
+        clocks: Clocks | None = None,
+    ) -> None:
         self.work, self.waits, self.name = work, waits, work.name
-        self._draws: dict[tuple[int, int], tuple[Trace, Draw | None]] = {}
+        self.clocks = clocks or Clocks()
+        self._draws: dict[tuple[int, int], tuple[Trace, Draw | Draws | None]] = {}
 
     def costs(self, trace: Trace, device: Device) -> Costs:
-        """The work model's costs, stretched where the power limit lowers the clock."""
+        """The work model's costs, stretched where a locked clock or the power limit lowers the clock."""
+        self.clocks.check_constants(device)
         costs = self.work.costs(trace, device)
         computed = np.isin(costs.source, COMPUTED)
         draw = Draw(constants=device.dynamic) if device.dynamic is not None else None
         self._draws[id(trace), id(device)] = trace, draw
         if draw is None or not computed.any():
+            self._refuse_measured(trace)
             return costs
         seconds = costs.ps.astype(np.float64) * PICO
         activity = activity_of(trace, device, draw.constants, seconds, costs.profiled)
         rows = computed & (activity.seconds > 0)
-        limited = clock_within(
-            draw.constants, only(activity, rows), device.idle_power, device.power, self.waits(trace)
-        )
+        at = self.clocks.at(trace, device, np.where(rows, activity.seconds, 0.0))
+        capped = self.clocks.capped(device)
+        working, waits = zeroed(activity, ~rows), self.waits(trace)
+
+        def watts(share: float) -> float:
+            return mean_watts(at(share), working, device.idle_power, waits)
+
+        limited = at(highest_share(draw.constants, watts, capped.power))
         self._draws[id(trace), id(device)] = trace, limited
         if limited.share == 1.0:
             return costs
         longer = np.rint(costs.ps * limited.stretch(activity)).astype(np.int64)
         return Costs(np.where(computed, longer, costs.ps), costs.source, costs.error)
 
-    def draw(self, trace: Trace, device: Device) -> Draw | None:
+    def _refuse_measured(self, trace: Trace) -> None:
+        """A clock that would change nothing is refused: measured times are those of the clock they had."""
+        if self.clocks and (trace.is_type(NodeType.COMP_NODE) & ~on_host(trace)).any():
+            raise ConfigError(
+                "--clock and --power-cap change computed times, and all times here were measured; "
+                "use --compute roofline or a profile"
+            )
+
+    def draw(self, trace: Trace, device: Device) -> Draw | Draws | None:
         """The device at the clock used for a trace; None without power constants."""
         if (id(trace), id(device)) not in self._draws:
             self.costs(trace, device)

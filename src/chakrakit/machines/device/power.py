@@ -9,6 +9,9 @@ its own clock.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol
+
 import msgspec
 import numpy as np
 
@@ -130,9 +133,28 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True):
 
     def mean_watts(self, activity: Activity, idle_watts: float, waits: float) -> float:
         """Mean power while the rows run one after another, and for `waits` seconds none runs."""
-        seconds = float((activity.seconds * self.stretch(activity)).sum()) + waits
-        work = float(self.joules(activity).sum()) / seconds if seconds else 0.0
-        return idle_watts + self.clock_watts + work
+        return mean_watts(self, activity, idle_watts, waits)
+
+
+class Drawing(Protocol):
+    """A device at a clock, or at several: how much it slows rows down, and what they draw."""
+
+    @property
+    def clock_watts(self) -> float:
+        """The power of the clocks themselves."""
+
+    def stretch(self, activity: Activity) -> F64:
+        """The time of each row, as a multiple of that at the highest clock."""
+
+    def joules(self, activity: Activity) -> F64:
+        """The energy of each row on top of idle power and the power of the clocks."""
+
+
+def mean_watts(draw: Drawing, activity: Activity, idle_watts: float, waits: float) -> float:
+    """Mean power while the rows run one after another, and for `waits` seconds none runs."""
+    seconds = float((activity.seconds * draw.stretch(activity)).sum()) + waits
+    work = float(draw.joules(activity).sum()) / seconds if seconds else 0.0
+    return idle_watts + draw.clock_watts + work
 
 
 def clock_within(
@@ -141,22 +163,39 @@ def clock_within(
     """The highest clock at which the mean power stays below the limit.
 
     `waits` are seconds in which no row runs, whatever the clock: the power that the device does not draw
-    then is available while it works. Power grows with the clock, so the clock is found by bisection.
+    then is available while it works.
     """
 
-    def mean(share: float) -> float:
+    def watts(share: float) -> float:
         return Draw(constants=constants, share=share).mean_watts(activity, idle_watts, waits)
 
+    return Draw(constants=constants, share=highest_share(constants, watts, limit))
+
+
+def highest_share(
+    constants: PowerConstants, watts: Callable[[float], float], limit: float
+) -> float:
+    """The highest clock, as a share, whose mean watts stay below a limit; 1 without one (0).
+
+    Power grows with the clock, so the clock is found by bisection.
+    """
     allowed_watts = limit * constants.limit_share
-    if not limit or mean(1.0) <= allowed_watts:
-        return Draw(constants=constants)
+    if not limit or watts(1.0) <= allowed_watts:
+        return 1.0
     low, high = constants.least_clock_mhz / constants.clock_mhz, 1.0
     while high - low > _FINEST:
         middle = (low + high) / 2
-        low, high = (middle, high) if mean(middle) <= allowed_watts else (low, middle)
-    return Draw(constants=constants, share=low)
+        low, high = (middle, high) if watts(middle) <= allowed_watts else (low, middle)
+    return low
 
 
 def only(activity: Activity, rows: Mask) -> Activity:
     """The activity of the selected rows."""
     return Activity(**{name: getattr(activity, name)[rows] for name in Activity.__struct_fields__})
+
+
+def zeroed(activity: Activity, rows: Mask) -> Activity:
+    """The activity in which these rows take neither time nor energy."""
+    changed = {n: np.where(rows, 0.0, getattr(activity, n)) for n in ("seconds", "chip_joules")}
+    memory = np.where(rows, 0.0, activity.memory_joules)
+    return msgspec.structs.replace(activity, **changed, memory_joules=memory)

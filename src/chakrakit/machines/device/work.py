@@ -15,9 +15,10 @@ import msgspec
 import numpy as np
 
 from chakrakit import core
-from chakrakit.arrays import F64, I8, I64, Mask, Texts
+from chakrakit.arrays import F64, I8, I32, I64, Mask, Texts
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device.device import Device
+from chakrakit.machines.device.units import UnitTimes
 from chakrakit.operators import figure_for
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.placement import on_host, stored
@@ -176,6 +177,8 @@ class Roofline:
         host = on_host(trace)
         memory = trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
         computable = work_rows(trace) & (~host | memory) & ((flops > 0) | (moved > 0))
+        if "unit" in trace.column_names:
+            computable |= trace.has("unit") & work_rows(trace) & ((flops > 0) | (moved > 0))
         if computable.any() and not (device.peak and device.memory_bandwidth):
             raise ConfigError(
                 f"device {device.name!r} has no peak rate or memory bandwidth, which a "
@@ -187,7 +190,22 @@ class Roofline:
             seconds = _achieved_seconds(flops, moved, [*kinds, "attention"], codes, device)
         else:
             seconds = _achieved_seconds(flops, moved, kinds, codes, _as_rated(device))
+        if "unit" in trace.column_names:
+            on_units = _unit_times(trace, device).seconds(flops, moved, dtypes_of(trace))
+            least = np.maximum(on_units, device.kernel_overhead)
+            seconds = np.where(trace.has("unit"), least, seconds)
         return computed_costs(trace, computable, seconds, CostSource.ROOFLINE)
+
+
+def _unit_times(trace: Trace, device: Device) -> UnitTimes:
+    bandwidth = device.memory_bandwidth * device.memory_efficiency
+    return UnitTimes(trace, device.units, device.name, device.compute_efficiency, bandwidth)
+
+
+def unit_demand(trace: Trace, device: Device, ps: I64) -> I32:
+    """The part of the memory bandwidth, in millionths, that rows on units draw while nothing slows them."""
+    moved = trace.column("tensor_size", 0).astype(np.float64)
+    return _unit_times(trace, device).demand(moved, ps / PS_PER_S)
 
 
 def _refuse_below_zero(trace: Trace, name: str, values: F64) -> None:

@@ -170,10 +170,19 @@ class Store:
     when_full: WhenFull = "wait"
     capacity: float = 0.0
     """Bytes that each server can hold of what one run writes."""
+    page: int = 0
+    """Bytes that are read or written at least, and in whole multiples, of every piece of an operation."""
     at: tuple[int, ...] = ()
     distance: int = 1
     schedule: Schedule = ()
     """How the bandwidth of its servers changes over time."""
+
+    def moved(self, size: int, pieces: int) -> int:
+        """The bytes that an operation of so many pieces moves: whole pages of each."""
+        if not self.page:
+            return size
+        each = -(-size // pieces)
+        return pieces * -(-each // self.page) * self.page
 
     def homes(self, nodes: int) -> I64:
         """The node of each server."""

@@ -123,6 +123,8 @@ class Machine:
     changed_links: Links | None = None
     is_preset: bool = False
     """Whether it comes with the package, so that `name:N` stands for N nodes."""
+    assumed: tuple[str, ...] = ()
+    """What its file does not say and was assumed, as sentences."""
 
     def __repr__(self) -> str:
         counts = np.bincount(self.device_of, minlength=len(self.devices)).tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chakrakit.passes.base.added import with_nodes
 from chakrakit.passes.base.base import Pass, map_bodies, narrow, split, with_bodies
 from chakrakit.passes.base.nodes import (
     NodeSelection,
@@ -48,6 +49,7 @@ __all__ = [
     "texts_of",
     "transform",
     "with_bodies",
+    "with_nodes",
     "with_own_ns",
     "with_run_times",
 ]

@@ -26,6 +26,9 @@ PASSES = {
     "scale-ranks": "scale:ScaleRanks",
     "comm": "comm:Comm",
     "storage": "storage:Storage",
+    "units": "units:Units",
+    "offload": "tiers:Offload",
+    "cache": "tiers:Cache",
     "portable": "portable:Portable",
     "anonymize": "anonymize:Anonymize",
 }

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.arrays import F64, I64
-from chakrakit.machines.device import PICO, Device, Draw
+from chakrakit.machines.device import PICO, Device, Draw, clocked, highest_share
 from chakrakit.machines.fabric import Site
 from chakrakit.results import Spread, spread
 from chakrakit.serving.cluster import PoolSetup, ServingOutcome, Setup
@@ -60,28 +60,64 @@ class RequestLengths:
 
 
 def pool_joules(
-    load: EngineLoad, work: StepOperators, device: Device, lengths: RequestLengths, seconds: float
+    load: EngineLoad,
+    work: StepOperators,
+    device: Device,
+    lengths: RequestLengths,
+    seconds: float,
+    clock_share: float = 1.0,
 ) -> dict[str, float]:
-    """Joules by class of work over a time; `idle` is the energy that devices always take."""
+    """Joules by class of work over a time at a clock; `idle` is the energy that devices always take."""
     rest = load.devices * seconds
     if device.dynamic is None:
         return {
             "busy": load.busy * device.power,
             IDLE: max(0.0, rest - load.busy) * device.idle_power,
         }
-    draw = Draw(constants=device.dynamic)
+    draw = Draw(constants=device.dynamic, share=clock_share)
     base = (device.idle_power + draw.clock_watts) * rest
-    joules_by_class: dict[str, float] = {}
-    for name, flops, moved, dtype in _work(load, work, lengths):
-        each = device.dynamic.product(dtype)
-        each *= device.dynamic.attention if name == "attention" else 1.0
-        through = device.dynamic.memory_pj + device.dynamic.cache_pj
-        joules = load.tp * (flops * each + moved * through) * PICO
-        joules_by_class[name] = joules_by_class.get(name, 0.0) + joules
+    joules_by_class = _joules_of_work(load, work, lengths, draw)
     most = device.power * device.dynamic.limit_share * load.busy
     spent = sum(joules_by_class.values())
     share = min(1.0, max(0.0, most - base * load.busy / max(rest, PICO)) / max(spent, PICO))
     return {**{name: share * j for name, j in joules_by_class.items()}, IDLE: base}
+
+
+def _joules_of_work(
+    load: EngineLoad, work: StepOperators, lengths: RequestLengths, draw: Draw
+) -> dict[str, float]:
+    """Joules by class of work beyond idle power and the power of the clocks."""
+    joules_by_class: dict[str, float] = {}
+    c, chip = draw.constants, draw.voltage**2
+    for name, flops, moved, dtype in _work(load, work, lengths):
+        each = c.product(dtype) * (c.attention if name == "attention" else 1.0)
+        through = c.memory_pj + c.cache_pj * chip
+        joules = load.tp * (flops * each * chip + moved * through) * PICO
+        joules_by_class[name] = joules_by_class.get(name, 0.0) + joules
+    return joules_by_class
+
+
+def share_within(
+    load: EngineLoad, work: StepOperators, device: Device, lengths: RequestLengths, watts: float
+) -> float:
+    """The highest clock, as a share, at which a device at work draws less than these watts on average."""
+    constants = device.dynamic
+    assert constants is not None
+
+    def least_seconds(share: float) -> float:
+        slowed = clocked(device, share)
+        return sum(
+            max(flops / slowed.peak_rate(dtype), moved / slowed.memory_bandwidth)
+            for _, flops, moved, dtype in _work(load, work, lengths)
+        )
+
+    def mean_watts(share: float) -> float:
+        draw = Draw(constants=constants, share=share)
+        busy = load.busy * least_seconds(share) / least_seconds(1.0)
+        joules = sum(_joules_of_work(load, work, lengths, draw).values())
+        return device.idle_power + draw.clock_watts + joules / max(busy, PICO)
+
+    return highest_share(constants, mean_watts, watts)
 
 
 def _work(
@@ -123,6 +159,8 @@ class ServedRun:
     """The operators of a step, by pool."""
     site: Site | None = None
     level: ServiceLevel = field(default_factory=ServiceLevel)
+    clock_shares: tuple[float, ...] = ()
+    """The clock of each pool's devices as a share of the highest; none for the highest."""
 
     def requests_table(self) -> pa.Table:
         """A table with one row per request; times in seconds, null where the request did not get there."""
@@ -248,12 +286,12 @@ class ServedRun:
             figures.append(_pool(pool, totals, devices, seconds))
         return figures
 
-    def _energy(self, seconds: float, lengths: RequestLengths) -> dict[str, float]:
-        """Joules of all engines by class of work."""
-        joules_by_class: dict[str, float] = {}
+    def _loads(self, seconds: float) -> Iterator[tuple[EngineLoad, StepOperators, float]]:
+        """The work of each pool, the operators of its steps, and its clock as a share of the highest."""
         first = 0
-        for pool, devices, work in zip(
-            self.setup.pools, self.devices_per_engine, self.work, strict=True
+        shares = self.clock_shares or (1.0,) * len(self.work)
+        for pool, devices, work, share in zip(
+            self.setup.pools, self.devices_per_engine, self.work, shares, strict=True
         ):
             totals = self.outcome.totals[first : first + pool.engines]
             first += pool.engines
@@ -266,16 +304,40 @@ class ServedRun:
                 sampled=sum(int(t["pieces"]) for t in totals),
                 busy=devices * sum(min(t["busy"] * PICO, seconds) for t in totals),
             )
-            for name, joules in pool_joules(load, work, self.device, lengths, seconds).items():
+            yield load, work, share
+
+    def _energy(self, seconds: float, lengths: RequestLengths) -> dict[str, float]:
+        """Joules of all engines by class of work."""
+        joules_by_class: dict[str, float] = {}
+        for load, work, clock in self._loads(seconds):
+            by_class = pool_joules(load, work, self.device, lengths, seconds, clock)
+            for name, joules in by_class.items():
                 joules_by_class[name] = joules_by_class.get(name, 0.0) + joules
         return joules_by_class
+
+    def shares_within(self, watts: float) -> dict[str, float]:
+        """By role, the highest clock at which devices at work stay below these watts."""
+        lengths = RequestLengths(self._latencies.prompt, self._latencies.output)
+        return {
+            load.role: min(clock, share_within(load, work, self.device, lengths, watts))
+            for load, work, clock in self._loads(self._seconds)
+        }
+
+    @property
+    def _clock_mhz(self) -> float | None:
+        """The lowest clock of a pool; None without power constants."""
+        constants = self.device.dynamic
+        if constants is None:
+            return None
+        return min(self.clock_shares or (1.0,)) * constants.clock_mhz
 
     def _costs(self, seconds: float, lengths: RequestLengths) -> dict[str, Any]:
         """Energy and price, also per token, and the energy of the site with its carbon."""
         by_class = self._energy(seconds, lengths)
         energy, tokens = sum(by_class.values()), max(1, int(lengths.output.sum()))
         price = self._devices * seconds / 3600 * self.device.price_per_hour
-        figures = {
+        figures: dict[str, Any] = {
+            "clock_mhz": self._clock_mhz,
             "energy_joules": energy,
             "energy_by_class": by_class,
             "joules_per_token": energy / tokens,

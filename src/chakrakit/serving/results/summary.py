@@ -113,6 +113,8 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     """The energy with the servers and the building included."""
     carbon_kg: float | None = None
     """CO2 equivalent of the facility's energy."""
+    clock_mhz: float | None = None
+    """The lowest clock of any engine's devices; None without power constants."""
     drafts_accepted: float | None = None
     moves: int = 0
     """Caches moved from prefill to decode engines."""

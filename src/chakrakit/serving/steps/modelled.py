@@ -19,7 +19,7 @@ import numpy as np
 import chakrakit.core as core
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import Device, Profiled, find_profile, roofline_seconds
+from chakrakit.machines.device import Device, Profiled, clocked, find_profile, roofline_seconds
 from chakrakit.machines.fabric import Machine
 from chakrakit.operators import Operation
 from chakrakit.serving.calibration import Constants
@@ -148,8 +148,10 @@ class ModelledSteps:
         compute: str = "auto",
         constants: Constants | None = None,
         own_all_reduce: bool = True,
+        clock_share: float = 1.0,
     ) -> None:
         self.operators, self.machine, self.constants = operators, machine, constants
+        self.clock_share = clock_share
         self.compute = compute
         if compute == "auto":
             self.compute = (constants is None and self.device.profile) or "roofline"
@@ -163,7 +165,7 @@ class ModelledSteps:
     @property
     def device(self) -> Device:
         """The accelerator with the rates that the engine's kernels reach; all devices are alike."""
-        device = self.machine.devices[0]
+        device = clocked(self.machine.devices[0], self.clock_share)
         return device if self.constants is None else self.constants.on(device)
 
     @cached_property
@@ -235,7 +237,7 @@ class ModelledSteps:
         rate = device.peak_rate(work.dtype) * shares[0]
         model = self._profile.model("attention") if self._profile else None
         if model is not None:
-            rate = model.best_rate * 1e6
+            rate = model.best_rate * 1e6 * self.clock_share
         bandwidth = device.memory_bandwidth * shares[1]
         n = work.layers
         return roofline_attention(
@@ -283,7 +285,14 @@ class ModelledSteps:
         prediction = self._profile.predict(operation)
         if prediction is None:
             raise ConfigError(f"profile {self.compute} has no operation like {o.name}")
-        return prediction.us * 1e-6
+        return prediction.us * 1e-6 * self._stretch(flops, moved, o.dtype)
+
+    def _stretch(self, flops: float, moved: float, dtype: str) -> float:
+        """The time of an operation at this clock, as a multiple of what a profile says of the highest."""
+        full, slow = self.machine.devices[0], self.device
+        if flops / full.peak_rate(dtype) > moved / full.memory_bandwidth:
+            return 1 / self.clock_share
+        return full.memory_bandwidth / slow.memory_bandwidth
 
     def _messages(self, tokens: F64) -> F64:
         """Seconds of the messages between the stages of a pipeline, once per step."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,11 +15,13 @@ from chakrakit.arrays import F64, I8, I32, I64
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import (
     PS_PER_S,
+    Clocks,
     Costs,
     WorkModel,
     each_picoseconds,
     nanoseconds_to_ticks,
     picoseconds,
+    unit_demand,
     work_model,
 )
 from chakrakit.machines.fabric import Machine, Routes
@@ -122,6 +124,7 @@ class SimulationOptions:
     fold: bool = True
     algorithms: Algorithms = field(default_factory=Algorithms)
     disturbance: Disturbance = field(default_factory=Disturbance)
+    clocks: Clocks = field(default_factory=Clocks)
     assume_missing: bool = False
     allow_empty: bool = False
     share_compute: bool = False
@@ -179,7 +182,7 @@ class Simulation:
 
     def _program(self, number: int) -> Program:
         body = self.traces.body_at(number)
-        if body.dangling.num_rows:
+        if body.is_dangling:
             first = body.dangling.slice(0, 1).to_pylist()[0]
             raise TraceError(
                 f"body {number}: node {body.ids[first['row']]} depends on node {first['id']}, which does "
@@ -188,7 +191,13 @@ class Simulation:
         if "measured" in (self.options.work.name, self.options.communication):
             refuse_shares(body)
         self.traces.calls_at(number)  # while the body is at hand
-        return read_program(body)
+        return read_program(body, self._widths)
+
+    @cached_property
+    def _widths(self) -> dict[str, int]:
+        """How many rows a unit runs at a time; where devices differ, the most."""
+        units = [unit for device in self.machine.devices for unit in device.units.values()]
+        return {u.name: max(v.width for v in units if v.name == u.name) for u in units}
 
     def _placed(self) -> I64:
         ranks = np.array(self.membership.ranks, np.int64)
@@ -397,6 +406,7 @@ class Simulation:
             "priority": _concat([p.priority for p in programs], np.int32),
             "share": _concat([p.share for p in programs], np.int32),
             "waves": _concat([p.waves for p in programs], np.int64),
+            "demand": self._demands(members, programs),
             "launch_of": _shifted([p.launch_of for p in programs], offset, np.int32),
             "instance": instances.of_row,
             "after": np.zeros(0, np.int64),
@@ -409,6 +419,18 @@ class Simulation:
             **self._instance_arrays(instances),
             **self._fault_arrays(classes),
         }
+
+    def _demands(self, members: list[int], programs: list[Program]) -> I32:
+        """What rows on units draw of their device's memory; none at all where no row names a unit."""
+        if not any("unit" in p.trace.column_names for p in programs):
+            return np.zeros(0, np.int32)
+        return _concat(
+            [
+                unit_demand(p.trace, self._device(i), self._costs_of(i).ps)
+                for i, p in zip(members, programs, strict=True)
+            ],
+            np.int32,
+        )
 
     def _slowdown(self, i: int) -> float:
         """How much communication slows down compute beside it; 0 for measured times, which include that."""

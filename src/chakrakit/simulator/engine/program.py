@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import TraceError
+from chakrakit.machines.device import split_units
 from chakrakit.trace.model import COMMUNICATION, EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.placement import (
     issue_order,
@@ -34,6 +36,7 @@ class Stored:
     store: list[str]
     size: I64
     writes: Mask
+    pieces: I64
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,11 +67,11 @@ class Program:
         return len(self.trace)
 
 
-def read_program(trace: Trace) -> Program:
-    """The program of a body."""
+def read_program(trace: Trace, widths: Mapping[str, int] | None = None) -> Program:
+    """The program of a body; `widths` says how many rows a unit of a device runs at a time."""
     kind = _kinds(trace)
     _check_link_weights(trace)
-    lane, lane_kind = _lanes(trace)
+    lane, lane_kind = _lanes(trace, widths or {})
     return Program(
         trace=trace,
         edges=trace.edges,
@@ -120,14 +123,17 @@ def _check(trace: Trace, wrong: Mask, name: str, expected: str) -> None:
         )
 
 
-def _lanes(trace: Trace) -> tuple[I32, I8]:
+def _lanes(trace: Trace, widths: Mapping[str, int]) -> tuple[I32, I8]:
     """The lane of each row, numbered from 0, and what kind each lane is."""
     host = on_host(trace)
     works = trace.is_type(NodeType.COMP_NODE)
     keys = np.full(len(trace), _NONE, np.int64)
     keys[works] = np.where(host[works], _HOST, _DEVICE)
+    _place_on_units(trace, keys, widths)
     lane = lane_of(trace)
     keys[lane >= 0] = lane[lane >= 0]  # numbers below 0 are the pools
+    if (keys == _NONE).all():
+        return np.full(len(trace), -1, np.int32), np.zeros(0, np.int8)
     if ordered_by_edges(trace, host=True):
         keys[host & (lane >= 0)] = _NONE
     used, number = np.unique(keys, return_inverse=True)
@@ -135,6 +141,22 @@ def _lanes(trace: Trace) -> tuple[I32, I8]:
     stream_kind = QUEUE_ONLY if ordered_by_edges(trace, host=False) else ORDERED
     kinds = [POOL if k < 0 else ORDERED if k % 2 else stream_kind for k in used[skip:].tolist()]
     return (number - skip).astype(np.int32), np.array(kinds, np.int8)
+
+
+def _place_on_units(trace: Trace, keys: I64, widths: Mapping[str, int]) -> None:
+    """Gives rows that name a unit one of its lanes in turn; a split row one of its largest part's."""
+    if "unit" not in trace.column_names:
+        return
+    codes, texts = trace.texts("unit")
+    shares = [split_units(text) for text in texts]
+    unit_of = [max(each, key=each.__getitem__) for each in shares]
+    first = _DEVICE - 1
+    for name in dict.fromkeys(unit_of):
+        of_unit = [code for code, unit in enumerate(unit_of) if unit == name]
+        rows = issued(trace, np.flatnonzero(np.isin(codes, of_unit)))
+        width = widths.get(name, 1)
+        keys[rows] = first - np.arange(len(rows)) % width
+        first -= width
 
 
 _NONE = np.iinfo(np.int64).min
@@ -156,4 +178,6 @@ def _stored(trace: Trace) -> Stored:
     _check(trace, wrong, "tensor_size", "the bytes that are read or written, 1 or more")
     names = trace.column("storage", "") if len(rows) else np.zeros(0, object)
     writes = trace.types[rows] == NodeType.MEM_STORE_NODE
-    return Stored(rows, [str(names[r]) for r in rows.tolist()], size[rows], writes)
+    pieces = trace.column("pieces", 1).astype(np.int64)
+    _check(trace, pieces < 1, "pieces", "1 or more")
+    return Stored(rows, [str(names[r]) for r in rows.tolist()], size[rows], writes, pieces[rows])

@@ -68,6 +68,8 @@ class StoredMatcher:
         for i, row in enumerate((stored.row + self.offset[c]).tolist()):
             name, size, writes = stored.store[i], int(stored.size[i]), bool(stored.writes[i])
             store = -1 if self.measured else self._store(name, row)
+            if store >= 0:
+                size = self.book.machine.stores[store].moved(size, int(stored.pieces[i]))
             first = (
                 self.book.add_fixed(0.0, len(ranks))
                 if self.measured

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chakrakit.arrays import F64, I64
-from chakrakit.machines.device import PICO, Device, Draw, PowerLimited, activity_of
+from chakrakit.machines.device import PICO, Clocks, Device, Draw, Draws, PowerLimited, activity_of
 from chakrakit.machines.fabric import Machine
 from chakrakit.passes.base import classes_of, coded
 from chakrakit.simulator.engine import (
@@ -50,16 +50,28 @@ def run_within_limits(
     The first simulation assumes that devices never wait. Where they do and a limit applies, a second one
     uses the waits of the first.
     """
-    limit = PowerLimited(options.work)
+    clocks = options.clocks
+    clocks.check_phases(_phases(traces) if clocks.mhz else set())
+    limit = PowerLimited(options.work, clocks=clocks)
     simulation = Simulation(traces, machine, replace(options, work=limit))
     outcome = simulation.run()
-    if limit.lowest_share == 1.0:
+    if limit.lowest_share == 1.0 or (clocks.mhz and not _limited(machine, clocks)):
         return outcome, limit
     waits = _waits(outcome)
     if max(waits.values()) > (1 - _CLOSE) * outcome.makespan_ps * PICO:
-        limit = PowerLimited(options.work, lambda trace: waits.get(id(trace), 0.0))
+        limit = PowerLimited(options.work, lambda trace: waits.get(id(trace), 0.0), clocks)
         outcome = simulation.run_again(limit, outcome)
     return outcome, limit
+
+
+def _phases(traces: TraceSet) -> set[str]:
+    """The phases that nodes of any body name."""
+    return {p for b in range(traces.body_count) for p in traces.body_at(b).texts("phase")[1]}
+
+
+def _limited(machine: Machine, clocks: Clocks) -> bool:
+    """Whether any device has a power limit besides its locked clock."""
+    return any(clocks.capped(device).power for device in machine.devices)
 
 
 def _waits(outcome: Outcome) -> dict[int, float]:
@@ -90,13 +102,14 @@ def energy_of(outcome: Outcome, machine: Machine, limit: PowerLimited) -> Energy
     clocks = []
     kinds: dict[int, Kinds] = {}
     for c, count in enumerate(copies.tolist()):
-        device = _device(outcome, machine, c)
+        device = limit.clocks.capped(_device(outcome, machine, c))
         if not device.power:
             continue
         program = outcome.program(c)
         if id(program) not in kinds:  # classes of ranks share programs
             kinds[id(program)] = coded(classes_of(program.trace))
-        joules_by_kind, clock = _of_class(outcome, c, device, limit, kinds[id(program)])
+        draw = limit.draw(program.trace, _device(outcome, machine, c))
+        joules_by_kind, clock = _of_class(outcome, c, device, draw, kinds[id(program)])
         clocks += [clock] if clock else []
         for name, joules in joules_by_kind.items():
             total[name] = total.get(name, 0.0) + count * joules
@@ -104,14 +117,13 @@ def energy_of(outcome: Outcome, machine: Machine, limit: PowerLimited) -> Energy
 
 
 def _of_class(
-    outcome: Outcome, c: int, device: Device, limit: PowerLimited, kinds: Kinds
+    outcome: Outcome, c: int, device: Device, draw: Draw | Draws | None, kinds: Kinds
 ) -> tuple[dict[str, float], float | None]:
     """One device's joules by class of work over the whole run, and its clock."""
     program, rows = outcome.program(c), outcome.rows(c)
     works = (program.kind == COMPUTE) | (program.kind == COMM)
     seconds = np.where(works, (outcome.end[rows] - outcome.start[rows]) * PICO, 0.0)
     busy, makespan = _busy(outcome, c), outcome.makespan_ps * PICO
-    draw = limit.draw(program.trace, device)
     base, most = device.idle_power, device.power
     if draw is None:
         extra = seconds * (device.power - device.idle_power)
@@ -132,7 +144,7 @@ def _of_class(
     }, draw.clock_mhz if draw else None
 
 
-def _extra(program: Program, device: Device, draw: Draw, seconds: F64) -> F64:
+def _extra(program: Program, device: Device, draw: Draw | Draws, seconds: F64) -> F64:
     """The energy of each row beyond idle power and the power of the clocks."""
     activity = activity_of(program.trace, device, draw.constants, seconds)
     moved = program.trace.column("comm_size", 0).astype(np.float64)

@@ -26,7 +26,7 @@ from chakrakit.simulator.results.summary import (
     summarize,
 )
 from chakrakit.trace.placement import nested_ends
-from chakrakit.trace.sets import Run, Times, TraceSet, as_recorded, storage_table
+from chakrakit.trace.sets import Run, RunFacts, Times, TraceSet, as_recorded, storage_table
 
 # --- settings as text ---------------------------------------------------------------------------
 
@@ -83,7 +83,11 @@ for every rank, which unfolds the run on disk where peers differ."""
 
 
 def to_run(
-    outcome: Outcome, machine: Machine, settings: dict[str, Any], detail: Detail = "classes"
+    outcome: Outcome,
+    machine: Machine,
+    settings: dict[str, Any],
+    facts: RunFacts,
+    detail: Detail = "classes",
 ) -> Run:
     """The traces with their simulated times, in picoseconds."""
     traces = outcome.membership.traces
@@ -105,6 +109,7 @@ def to_run(
     }
     if outcome.stored is not None:
         counters["storage"] = storage_table(server_uses(outcome, machine))
+    counters |= facts.tables()
     memory = history or memory_table(outcome)
     if memory is not None:
         counters["memory"] = memory
@@ -238,7 +243,7 @@ class Simulation(Facts):
 
     def run(self, detail: Detail = "classes") -> Run:
         """The traces with their times."""
-        run = to_run(self.outcome, self.machine, self.settings, detail)
+        run = to_run(self.outcome, self.machine, self.settings, self.summary.run_facts, detail)
         return run.with_card(self.summary.footprint.put(run.card))
 
 

@@ -30,11 +30,16 @@ from chakrakit.simulator.results.energy import Energy
 from chakrakit.trace.memory import Allocations, allocations_of, fit_fields, fit_of
 from chakrakit.trace.placement import is_communication, marked_steps, on_device, slowest
 from chakrakit.trace.sets import (
+    DEVICE_TIER,
     PS_PER_NS,
     Footprint,
+    LinkClassSummary,
+    PortSummary,
     RecordedStep,
     Run,
+    RunFacts,
     ServerUse,
+    TierUse,
     history_of,
     recorded_step_of,
 )
@@ -155,30 +160,6 @@ class CollectiveSummary(Result, msgspec.Struct, kw_only=True):
     """The time the data needs at full bandwidth without latency, over the time taken; None for messages."""
 
 
-class LinkClassSummary(Result, msgspec.Struct, kw_only=True):
-    """Traffic of one class and weight on links, over all ranks."""
-
-    priority: int
-    weight: int
-    operations: int
-    bytes: float
-    """As the operations say; how often a byte crosses a link depends on the algorithm."""
-    mean_ns: float
-    """From the last arrival of an operation to its end."""
-
-
-class PortSummary(Result, msgspec.Struct, kw_only=True):
-    """What messages cost at ports besides their bytes, where the machine says (`messages`)."""
-
-    messages: int
-    port_ns: float
-    """Time that they held ports, over all ports."""
-    busiest_ns: float
-    """The same of the port where it is most."""
-    busiest: str
-    """That port, as the two ends of its link."""
-
-
 class ComputeShare(Result, msgspec.Struct, kw_only=True):
     """The operations whose times come from one source: over all ranks, and as a share of all."""
 
@@ -234,6 +215,8 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     """What messages cost at ports; None where the machine does not say."""
     storage: list[ServerUse] = []
     """The use of every storage server that was used."""
+    tiers: list[TierUse] = []
+    """Peaks and bytes of the devices' memory and of every store; none where no store was used."""
     ghosts: list[int] = []
     """Ranks that were not recorded, and were assumed to take part."""
     memory_holders: list[tuple[str, int]] = []
@@ -258,6 +241,11 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     def makespan_s(self) -> float:
         """Seconds until all is done."""
         return self.makespan_ns * 1e-9
+
+    @property
+    def run_facts(self) -> RunFacts:
+        """What the run's counters say of its network and tiers."""
+        return RunFacts(**{n: getattr(self, n) for n in RunFacts.__struct_fields__})
 
     @property
     def footprint(self) -> Footprint:
@@ -292,9 +280,7 @@ def summarize(
         compute_sources=compute_shares(outcome),
         **certainty(outcome),
         collectives=collective_summaries(outcome),
-        link_classes=link_class_summaries(outcome),
-        group_setup_ns=outcome.instances.set_up * 1e9,
-        ports=_ports(outcome, machine),
+        **msgspec.structs.asdict(run_facts(outcome, machine, max(r.peak_bytes for r in ranks))),
         storage=server_uses(outcome, machine),
         ghosts=_ghosts(outcome),
         memory_holders=[(h.operator, h.bytes) for h in highest.holders(10)] if highest else [],
@@ -414,10 +400,11 @@ def _costs(
     flops = sum(r.flops for r in ranks)
     seconds = makespan * 1e-9
     used = flops / (peak * seconds) if peak and flops and seconds else None
-    out: dict[str, Any] = {"mfu": used, "notes": []}
+    notes = [f"assumed of {machine.name}: {sentence}" for sentence in machine.assumed]
+    out: dict[str, Any] = {"mfu": used, "notes": notes}
     if used is not None and used > 1:
         # Times measured on another device, or work in a type that is faster than bf16.
-        out |= {"mfu": None, "notes": [_TOO_MUCH.format(used, machine.name)]}
+        out |= {"mfu": None, "notes": [*notes, _TOO_MUCH.format(used, machine.name)]}
     tokens = _tokens(outcome)
     if tokens and seconds:
         out["tokens_per_s"] = tokens / seconds
@@ -495,6 +482,62 @@ def _collective(
         gb_per_s=moved / took if took else 0.0,
         ideal_share=_over(ideal, took) if shape else None,
     )
+
+
+def run_facts(outcome: Outcome, machine: Machine, peak_bytes: int) -> RunFacts:
+    """What the run says of its network and tiers; `peak_bytes` is that of the fullest device."""
+    return RunFacts(
+        link_classes=link_class_summaries(outcome),
+        group_setup_ns=outcome.instances.set_up * 1e9,
+        ports=_ports(outcome, machine),
+        tiers=tier_uses(outcome, machine, peak_bytes),
+    )
+
+
+def tier_uses(outcome: Outcome, machine: Machine, peak_bytes: int) -> list[TierUse]:
+    """The devices' memory and every store that was used; none without one."""
+    servers = server_uses(outcome, machine)
+    if not servers:
+        return []
+    homed = _homed_bytes(outcome)
+    stores = [
+        TierUse(
+            tier=name,
+            peak_bytes=homed.get(name, 0),
+            read_bytes=sum(s.read_bytes for s in servers if s.store == name),
+            written_bytes=sum(s.written_bytes for s in servers if s.store == name),
+            operations=sum(s.operations for s in servers if s.store == name),
+        )
+        for name in dict.fromkeys(s.store for s in servers)
+    ]
+    device = TierUse(
+        tier=DEVICE_TIER,
+        peak_bytes=peak_bytes,
+        read_bytes=sum(t.written_bytes for t in stores),
+        written_bytes=sum(t.read_bytes for t in stores),
+        operations=sum(t.operations for t in stores),
+    )
+    return [device, *stores]
+
+
+def _homed_bytes(outcome: Outcome) -> dict[str, int]:
+    """By store, the bytes of the tensors that nodes of all ranks name in it."""
+    copies = np.bincount(outcome.classes.rank, minlength=outcome.classes.count).tolist()
+    total: dict[str, int] = {}
+    for c, count in enumerate(copies):
+        program = outcome.program(c)
+        rows = program.stored.row.tolist()
+        codes, names = program.trace.texts("tensor")
+        tensors: dict[tuple[str, str], int] = {}
+        for row, store, size in zip(
+            rows, program.stored.store, program.stored.size.tolist(), strict=True
+        ):
+            if codes[row] >= 0:
+                key = store, names[codes[row]]
+                tensors[key] = max(size, tensors.get(key, 0))
+        for (store, _), size in tensors.items():
+            total[store] = total.get(store, 0) + count * size
+    return total
 
 
 def link_class_summaries(outcome: Outcome) -> list[LinkClassSummary]:

@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from chakrakit.arrays import I64
+from chakrakit.arrays import I64, Mask
 from chakrakit.operators import (
+    KNOWN_KERNELS,
     PARAMETERS,
+    CommunicationKernels,
     ElementType,
     RecordedTensor,
     find_type,
     is_communication,
     is_dispatched,
-    is_kernel,
+    is_engine_operator,
     is_record,
     json_list,
     json_value,
@@ -97,24 +99,35 @@ class RecordedCollective:
 
 
 def find_collectives(
-    line: Timeline, names: RowNames, observer: Observer | None, kineto: Kineto | None
+    line: Timeline,
+    names: RowNames,
+    observer: Observer | None,
+    kineto: Kineto | None,
+    kernels: CommunicationKernels = KNOWN_KERNELS,
 ) -> list[RecordedCollective]:
-    """All communication of a rank, in the order it was issued."""
-    return _Finder(line, names, observer, kineto).find()
+    """All communication of a rank, in the order it was issued; `kernels` says which kernels are."""
+    return _Finder(line, names, observer, kineto, kernels).find()
 
 
 class _Finder:
     """Gathers the nested records of each collective and reads what each of them says."""
 
     def __init__(
-        self, line: Timeline, names: RowNames, observer: Observer | None, kineto: Kineto | None
+        self,
+        line: Timeline,
+        names: RowNames,
+        observer: Observer | None,
+        kineto: Kineto | None,
+        kernels: CommunicationKernels,
     ) -> None:
         self.line, self.names, self.observer, self.kineto = line, names, observer, kineto
+        self.kernels = kernels
         self.marker = names.where(is_record) & line.is_host
         self.parameters = names.where(lambda s: s == PARAMETERS)
         self.dispatched = names.where(is_dispatched)
         self.functional = names.where(is_communication) & ~self.dispatched
-        self.kernel = names.where(is_kernel) & (line.lane >= 0)
+        self.kernel = names.where(kernels.is_kernel) & (line.lane >= 0)
+        self.engine = names.where(is_engine_operator) & line.is_host
         self.marked = names.where(lambda s: s.startswith(GROUP_MARK))
         self.extras = [_Rows(line, x) for x in _extras(observer, kineto)]
         if kineto is not None:
@@ -127,12 +140,30 @@ class _Finder:
         issuers = self._issuers()
         marks = self._by_issuer(issuers)
         candidates = [self._collective(int(r), marks.get(int(r), {})) for r in issuers]
-        claimed = {row for kinds in marks.values() for rows in kinds.values() for row in rows}
-        for row in np.flatnonzero(self.marker | self.kernel).tolist():
-            if row not in claimed:
-                candidates.append(self._collective(row, {}))
+        claimed = {
+            row
+            for issuer, kinds in marks.items()
+            for rows in kinds.values()
+            for row in rows
+            if not self.engine[issuer] or row == _longest(self.line, rows)
+        }
+        bare = [r for r in np.flatnonzero(self.marker | self.kernel).tolist() if r not in claimed]
+        kernels = self._launched_in(bare)
+        inside = {row for rows in kernels.values() for row in rows}
+        for row in bare:
+            if row not in inside:
+                candidates.append(self._collective(row, {"kernel": kernels.get(row, [])}))
         collectives = [c for c in candidates if c is not None and not self._is_batch(c, candidates)]
         return sorted(collectives, key=lambda c: (self.line.start[c.issuer], c.row))
+
+    def _launched_in(self, bare: list[int]) -> dict[int, list[int]]:
+        """The kernels that each back end's record launched, of rows that no operator issued."""
+        record, records = nearest(self.line, self.marker), {r for r in bare if self.marker[r]}
+        kernels: dict[int, list[int]] = {}
+        for row in bare:
+            if self.kernel[row] and int(record[row]) in records:
+                kernels.setdefault(int(record[row]), []).append(row)
+        return kernels
 
     def _is_batch(self, c: RecordedCollective, candidates: list[RecordedCollective | None]) -> bool:
         """Whether this is one kernel for a batch of messages, which have operators themselves."""
@@ -154,7 +185,15 @@ class _Finder:
         inner = np.flatnonzero(is_issuer & (outer >= 0))
         dispatched_inside[outer[inner]] = True
         is_issuer |= self.functional & ~dispatched_inside
-        return np.flatnonzero(is_issuer)
+        return np.flatnonzero(is_issuer | self._engine_issuers(is_issuer))
+
+    def _engine_issuers(self, is_issuer: Mask) -> Mask:
+        """Operators of engines that launch kernels of communication themselves, not through others."""
+        owner = nearest(self.line, is_issuer | self.engine)
+        owners = owner[np.flatnonzero(self.kernel & (owner >= 0))]
+        launching = np.zeros(len(self.line), np.bool_)
+        launching[owners] = True
+        return launching & self.engine
 
     def _by_issuer(self, issuers: I64) -> dict[int, dict[str, list[int]]]:
         """Issuer → the rows of each sort that belong to it."""
@@ -228,14 +267,18 @@ class _Finder:
         collective_name = next((f["Collective name"] for f in facts if "Collective name" in f), "")
         if collective_name in ("wait", "init"):
             return None
-        longest = sorted(kernels, key=lambda r: int(self.line.duration[r]))
-        row = (longest[-1:] or records[-1:] or parameters[-1:] or [issuer])[-1]
+        longest = [_longest(self.line, kernels)] if kernels else []
+        row = (longest or records[-1:] or parameters[-1:] or [issuer])[-1]
         names = [
             collective_name,
             self.names[issuer],
             *(self.names[r] for r in (*records, *kernels)),
         ]
-        kind = next((k for k in map(words.kind_of, names) if k != words.UNKNOWN), words.UNKNOWN)
+        tabled = self.kernels.kind(self.names[row]) if self.kernel[row] else None
+        kinds = (words.kind_named(tabled or ""), *map(words.kind_of, names))
+        kind = next((k for k in kinds if k != words.UNKNOWN), words.UNKNOWN)
+        if kind == words.UNKNOWN and self.parameters[issuer] and not (kernels or records):
+            return None  # older versions of PyTorch record waits like collectives, without a name
         out = RecordedCollective(row, issuer, kind, collective_name or self.names[row])
         self._read_arguments(out)
         if self.observer is None:
@@ -331,6 +374,11 @@ class _Finder:
         peer = next((v for v in after if type(v) is int and whole(v, _RANKS) is not None), None)
         if out.is_message and peer is not None:
             out.peer = peer
+
+
+def _longest(line: Timeline, rows: list[int]) -> int:
+    """Of several rows the one that took longest; of equals the last."""
+    return max(reversed(rows), key=lambda row: int(line.duration[row]))
 
 
 _FROM_OBSERVER = {

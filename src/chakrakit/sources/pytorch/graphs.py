@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 
 import numpy as np
 
@@ -172,6 +173,8 @@ class _Describer:
 # Replays: the device's rows of one launch of a graph, in the order of its nodes, and their operators.
 GRAPH_LAUNCH = r"^(cuda|hip|cu)GraphLaunch"
 _GENERATED = re.compile(r"^triton_")
+_MISSING = 0.02
+"""Share of a graph's nodes that a recording may lack and still be aligned with its capture."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,10 @@ class Graphs:
     operators: dict[int, CapturedOperator] = field(default_factory=dict)
     unmatched: int = 0
     """Replays for which no capture fits."""
+    aligned: int = 0
+    """Replays with a capture that has a few nodes more or less, aligned by names."""
+    captured: list[int] = field(default_factory=list)
+    """How many nodes each capture has."""
 
     @property
     def kernels(self) -> int:
@@ -223,16 +230,50 @@ def name_rows(
     line: Timeline, names: RowNames, replays: list[Replay], captures: Sequence[Capture]
 ) -> Graphs:
     """Give every replayed row its operator, where a capture with as many nodes fits the replay."""
-    graphs = Graphs(replays)
+    graphs = Graphs(replays, captured=[len(c) for c in captures])
     labelled = nearest(line, names.where(lambda s: batch_of(s) is not None) & line.is_host)
     for replay in replays:
         batch = batch_of(names[int(labelled[replay.call])]) if labelled[replay.call] >= 0 else None
         capture = _fitting(line, names, replay, captures, batch)
-        if capture is None:
+        if capture is not None:
+            graphs.operators |= dict(zip(replay.rows.tolist(), capture.operators, strict=True))
+        elif operators := _aligned(names, replay, captures):
+            graphs.operators |= operators
+            graphs.aligned += 1
+        else:
             graphs.unmatched += 1
-            continue
-        graphs.operators |= dict(zip(replay.rows.tolist(), capture.operators, strict=True))
     return graphs
+
+
+def _aligned(
+    names: RowNames, replay: Replay, captures: Sequence[Capture]
+) -> dict[int, CapturedOperator]:
+    """Operators by row from a capture with nearly as many nodes; {} if none fits.
+
+    Tracers lose a node now and then. Kernels that a compiler generated are called like their operators, so
+    that they show where nodes are missing.
+    """
+    best: dict[int, CapturedOperator] = {}
+    rows = replay.rows.tolist()
+    for capture in captures:
+        if abs(len(capture) - len(rows)) > _MISSING * len(rows):
+            continue
+        called = [o.name if _GENERATED.match(o.name) else "" for o in capture.operators]
+        ran = [_called(names[row], set(called)) for row in rows]
+        if not any(ran):
+            continue
+        blocks = SequenceMatcher(None, ran, called, autojunk=False).get_matching_blocks()
+        pairs = [(rows[a + i], capture.operators[b + i]) for a, b, n in blocks for i in range(n)]
+        if len(pairs) >= (1 - _MISSING) * len(rows) and len(pairs) > len(best):
+            best = dict(pairs)
+    return best
+
+
+def _called(name: str, generated: set[str]) -> str:
+    """The generated operator that a kernel belongs to, "" for other kernels."""
+    if not _GENERATED.match(name) or name in generated:
+        return name if name in generated else ""
+    return next((g for g in generated if g and name.startswith(g)), "")
 
 
 def _fitting(

@@ -12,5 +12,9 @@ _OTHERS = {"SEND": SEND, "RECV": RECV, "": UNKNOWN}
 
 def kind_of(name: str) -> int:
     """The CollectiveType that a name means, or SEND, RECV or UNKNOWN."""
-    kind = collective_of(name)
+    return kind_named(collective_of(name))
+
+
+def kind_named(kind: str) -> int:
+    """The number of a collective by Chakra's name for it, or SEND, RECV or UNKNOWN."""
     return _OTHERS[kind] if kind in _OTHERS else CollectiveType[kind]

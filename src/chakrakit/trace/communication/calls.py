@@ -172,7 +172,7 @@ class CallsReader:
     """Takes the communication out of the pieces of a body; some 110 bytes are kept of each call."""
 
     def __init__(self) -> None:
-        self._parts: list[pa.Table] = []
+        self._parts: list[dict[str, Any]] = []
         self.rows = 0
 
     def add(self, piece: Trace) -> I64:
@@ -187,41 +187,47 @@ class CallsReader:
         """All of the body's communication."""
         if not self._parts:
             self.add(Trace.from_columns({"name": []}))
-        table = pa.concat_tables(self._parts).unify_dictionaries().combine_chunks()
+        parts = self._parts
+        groups = pa.chunked_array([p.pop("group") for p in parts]).unify_dictionaries()
+        columns = {name: _joined([p[name] for p in parts]) for name in parts[0]}
         # By recorded start, else by id: the order in which a rank issues its work.
-        order = np.lexsort((table["id"].to_numpy(), table["start_ns"].to_numpy()))
-        groups = table["group"].combine_chunks()
-        columns = {c: table[c].to_numpy()[order] for c in table.column_names if c != "group"}
-        role = groups.indices.to_numpy(zero_copy_only=False).astype(np.int64)[order]
-        return Calls(role=role, names=tuple(groups.dictionary.to_pylist()), **columns)
+        order = np.lexsort((columns["id"], columns["start_ns"]))
+        role = _joined([c.indices.to_numpy(zero_copy_only=False) for c in groups.chunks])
+        names = tuple(groups.chunk(0).dictionary.to_pylist())
+        ordered = {name: values[order] for name, values in columns.items()}
+        return Calls(role=role.astype(np.int64)[order], names=names, **ordered)
 
 
-def _reduced(piece: Trace, rows: I64, base: int) -> pa.Table:
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _reduced(piece: Trace, rows: I64, base: int) -> dict[str, Any]:
     def values(name: str, default: int = UNKNOWN) -> I64:
+        if name not in piece.column_names:
+            return np.full(len(rows), default, np.int64)
         return piece.column(name, default)[rows].astype(np.int64)
 
-    return pa.table(
-        {
-            "row": rows + base,
-            "id": piece.ids[rows],
-            "type": piece.types[rows].astype(np.int64),
-            "start_ns": piece.start_ns[rows],
-            "end_ns": piece.end_ns[rows],
-            "group": group_names(piece, rows).dictionary_encode(),
-            "kind": values("comm_type"),
-            "size": values("comm_size"),
-            "sized": piece.has("comm_size")[rows],
-            "seq": values("comm_seq"),
-            "src": values("comm_src"),
-            "dst": values("comm_dst"),
-            "tag": values("comm_tag", 0),
-        }
-    )
+    return {
+        "row": rows + base,
+        "id": piece.ids[rows],
+        "type": piece.types[rows].astype(np.int64),
+        "start_ns": piece.start_ns[rows],
+        "end_ns": piece.end_ns[rows],
+        "group": group_names(piece, rows).dictionary_encode(),
+        "kind": values("comm_type"),
+        "size": values("comm_size"),
+        "sized": piece.has("comm_size")[rows],
+        "seq": values("comm_seq"),
+        "src": values("comm_src"),
+        "dst": values("comm_dst"),
+        "tag": values("comm_tag", 0),
+    }
 
 
 def group_names(trace: Trace, rows: I64) -> pa.Array:
     """The group each row names; "" where it names none."""
-    if "pg_name" not in trace.table.column_names:
+    if "pg_name" not in trace.column_names:
         return pa.array([""] * len(rows), pa.string())
     names = trace.table.column("pg_name").take(pa.array(rows)).fill_null("").combine_chunks()
     return names.cast(pa.string())

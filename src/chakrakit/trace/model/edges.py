@@ -311,9 +311,11 @@ def edge_columns_that_mean_something(table: pa.Table, column: str) -> Mask:
     return fits
 
 
+_LAST_KIND, _LAST_FORM = int(max(EdgeKind)), int(max(EdgeForm))
+
+
 def _is_unknown(codes: U8) -> Mask:
-    kind, form = codes & KIND_BITS, codes >> FORM_SHIFT
-    return np.asarray((kind > max(EdgeKind)) | (form > max(EdgeForm)))
+    return np.asarray(((codes & KIND_BITS) > _LAST_KIND) | ((codes >> FORM_SHIFT) > _LAST_FORM))
 
 
 def _extents(column: pa.Array) -> tuple[I64, I64]:

@@ -152,7 +152,12 @@ class Trace:
         """Node ids by row."""
         return self.column("id")
 
-    @property
+    @cached_property
+    def column_names(self) -> frozenset[str]:
+        """The columns that the table has; Arrow makes a new list of them at every question."""
+        return frozenset(self.table.column_names)
+
+    @cached_property
     def types(self) -> I32:
         """NodeType numbers by row."""
         return self.column("type")
@@ -164,7 +169,7 @@ class Trace:
 
     def texts(self, name: str) -> tuple[I32, list[str]]:
         """A text column as one code per row and the text of each code; -1 where a node has none."""
-        if name not in self.table.column_names:
+        if name not in self.column_names:
             return np.full(len(self), -1, np.int32), []
         if name not in self._texts:
             array = self.table.column(name).combine_chunks()
@@ -178,7 +183,7 @@ class Trace:
 
         A name that no node has and that the vocabulary does not know is an error in any case.
         """
-        if name not in self.table.column_names:
+        if name not in self.column_names:
             if default is None or not columns.is_known(name):
                 raise TraceError(f"no node has {name!r}; {nearest(name, self._names_to_ask_for)}")
             return np.full(len(self), default)
@@ -198,9 +203,12 @@ class Trace:
 
     def has(self, name: str) -> Mask:
         """For each row, whether it has this attribute or field."""
-        if name not in self.table.column_names:
+        if name not in self.column_names:
             return np.zeros(len(self), np.bool_)
-        mask: Mask = self.table.column(name).is_valid().to_numpy()
+        values = self.table.column(name)
+        if not values.null_count:
+            return np.ones(len(self), np.bool_)
+        mask: Mask = values.is_valid().to_numpy()
         return mask
 
     def node(self, node_id: int) -> Node:
@@ -251,6 +259,11 @@ class Trace:
         return Graph(len(self), self.edges.src, self.edges.dst)
 
     @property
+    def is_dangling(self) -> bool:
+        """Whether a node depends on an id that no node has."""
+        return bool((self._resolved.src < 0).any())
+
+    @property
     def dangling(self) -> pa.Table:
         """Dependencies on ids that no node has: row, id, ctrl."""
         deps, missing = self._resolved.deps, self._resolved.dangling
@@ -273,7 +286,7 @@ class Trace:
     @cached_property
     def own_ns(self) -> I64:
         """What a scheduler takes as a node's duration: `own_ns` where a node has it, else its duration."""
-        if "own_ns" not in self.table.column_names:
+        if "own_ns" not in self.column_names:
             return self.duration_ns
         durations: I64 = np.where(self.has("own_ns"), self.column("own_ns", 0), self.duration_ns)
         return durations
@@ -286,10 +299,10 @@ class Trace:
         return end
 
     def _exact(self, nanos: str, micros: str) -> I64:
-        if nanos in self.table.column_names and not self.table.column(nanos).null_count:
+        if nanos in self.column_names and not self.table.column(nanos).null_count:
             return np.asarray(self.column(nanos), np.int64)
         coarse = np.minimum(self.column(micros), np.uint64(2**63 // 1000 - 1)).astype(np.int64)
-        if nanos not in self.table.column_names:
+        if nanos not in self.column_names:
             return np.asarray(coarse * 1000, np.int64)
         exact: I64 = np.where(self.has(nanos), self.column(nanos, 0), coarse * 1000)
         return exact
@@ -304,7 +317,7 @@ class Trace:
     @cached_property
     def on_host(self) -> Mask:
         """Rows that run on the host; a row that does not say so runs on a device."""
-        if "is_cpu_op" not in self.table.column_names:
+        if "is_cpu_op" not in self.column_names:
             return np.zeros(len(self), np.bool_)
         return np.asarray(self.column("is_cpu_op", False), np.bool_)
 
@@ -508,7 +521,10 @@ class Trace:
 
     def is_type(self, *types: int) -> Mask:
         """Mask of the rows of these types."""
-        return np.isin(self.types, [int(t) for t in types])
+        mask = np.zeros(len(self), np.bool_)
+        for kind in types:  # a handful: comparing is faster than a search in a set of them
+            mask |= self.types == int(kind)
+        return mask
 
 
 def _check_types(types: dict[str, pa.DataType], schema: pa.Schema) -> None:

@@ -26,7 +26,7 @@ def kernels(trace: Trace) -> Mask:
 
 def stored(trace: Trace) -> Mask:
     """Rows that read from or write to a store of the machine: memory operations that name one."""
-    if "storage" not in trace.table.column_names:
+    if "storage" not in trace.column_names:
         return np.zeros(len(trace), np.bool_)
     names_a_store = trace.column("storage", "") != ""
     return np.asarray(
@@ -75,8 +75,10 @@ def lane_of(trace: Trace) -> I64:
     host = on_host(trace)
     lane = np.full(len(trace), NO_LANE, np.int64)
     stream, thread = trace.has("stream") & ~host, trace.has("tid") & host
-    lane[stream] = stream_lane(trace.column("stream", 0)[stream])
-    lane[thread] = 2 * _natural(trace.column("tid", 0)[thread]) + 1
+    if stream.any():
+        lane[stream] = stream_lane(trace.column("stream", 0)[stream])
+    if thread.any():
+        lane[thread] = 2 * _natural(trace.column("tid", 0)[thread]) + 1
     return lane
 
 
@@ -99,7 +101,7 @@ def lane_number(lane: int) -> int:
 
 def has_edges(trace: Trace, *kinds: EdgeKind) -> bool:
     """Whether the trace has edges of these kinds; then they give the order, and lanes do not."""
-    return bool(np.isin(trace.edges.kind, [int(k) for k in kinds]).any())
+    return any(bool((trace.edges.kind == int(kind)).any()) for kind in kinds)
 
 
 def ordered_by_edges(trace: Trace, host: bool) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chakrakit.trace.sets.card import (
     FILLED,
+    LIKE_COMMUNICATION,
     Card,
     Footprint,
     RecordedStep,
@@ -23,19 +24,32 @@ from chakrakit.trace.sets.counters import (
     storage_table,
 )
 from chakrakit.trace.sets.run import PS_PER_NS, Run, Times, check_length, run_of, whole_ns
+from chakrakit.trace.sets.run_facts import (
+    DEVICE_TIER,
+    LinkClassSummary,
+    PortSummary,
+    RunFacts,
+    TierUse,
+)
 from chakrakit.trace.sets.traceset import TraceSet
 
 __all__ = [
+    "DEVICE_TIER",
     "FILLED",
+    "LIKE_COMMUNICATION",
     "PS_PER_NS",
     "SCHEMAS",
     "Card",
     "Counters",
     "Footprint",
+    "LinkClassSummary",
+    "PortSummary",
     "RecordedStep",
     "Run",
+    "RunFacts",
     "Series",
     "ServerUse",
+    "TierUse",
     "Times",
     "TraceSet",
     "as_recorded",

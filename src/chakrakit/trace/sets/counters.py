@@ -122,6 +122,43 @@ SCHEMAS: dict[str, CounterSchema] = {
             ),
         ),
         CounterSchema(
+            "link_classes",
+            "traffic of each class and weight on links",
+            (
+                Column("priority", pa.int64()),
+                Column("weight", pa.int64()),
+                Column("operations", pa.int64(), "operations"),
+                Column("bytes", pa.float64(), "bytes"),
+                Column("mean_ns", pa.float64(), "ns"),
+            ),
+        ),
+        CounterSchema(
+            "ports",
+            "what messages cost at ports besides their bytes",
+            (
+                Column("messages", pa.int64(), "messages"),
+                Column("port_ns", pa.float64(), "ns"),
+                Column("busiest_ns", pa.float64(), "ns"),
+                Column("busiest", pa.string()),
+            ),
+        ),
+        CounterSchema(
+            "group_setup",
+            "what setting up groups took, all of them together",
+            (Column("setup_ns", pa.float64(), "ns"),),
+        ),
+        CounterSchema(
+            "tiers",
+            "what the devices' memory and each store held at the most, and what went to and fro",
+            (
+                Column("tier", pa.string()),
+                Column("peak_bytes", pa.int64(), "bytes"),
+                Column("read_bytes", pa.float64(), "bytes"),
+                Column("written_bytes", pa.float64(), "bytes"),
+                Column("operations", pa.int64(), "operations"),
+            ),
+        ),
+        CounterSchema(
             "collectives",
             "each collective: when its first and last member came, and when it ended",
             (
@@ -157,10 +194,10 @@ class Counters(Mapping[str, pa.Table]):
 
         Counters({"power": {"rank": [0, 0], "time_ns": [0, 500], "watts": [78.0, 640.0]}})
 
-    `memory`, `power`, `kv_cache`, `batch`, `queue_depth`, `link_rate`, `links`, `storage` and `collectives`
-    have a schema (SCHEMAS): columns are brought to their types, what may be left out gets its default, and a
-    column that is missing or does not exist is an error. `series` gives the figures over time of a rank,
-    with units.
+    `memory`, `power`, `kv_cache`, `batch`, `queue_depth`, `link_rate`, `links`, `link_classes`, `ports`,
+    `group_setup`, `storage`, `tiers` and `collectives` have a schema (SCHEMAS). Columns are
+    brought to their types, what may be left out gets its default, and a column that is missing or
+    does not exist is an error. `series` gives the figures over time of a rank, with units.
     """
 
     def __init__(self, tables: Mapping[str, Any] | None = None) -> None:

@@ -162,6 +162,7 @@ def _blocking_copies(line: Timeline, kineto: Kineto, device: DeviceModel, host: 
 def _full_queue(line: Timeline, device: DeviceModel, host: HostModel, waits: Waits) -> None:
     """Add waits for a full queue: a launch returns only once the device has begun the one 1,024 earlier."""
     order = np.argsort(_queue_times(line, device), kind="stable")
+    order = order[_first_of_launch(device.call[order])]
     rows, calls = device.rows[order], device.call[order]
     waits.queue_depth = depth = _queue_depth(line, rows, calls)
     late = np.arange(depth + 1, len(rows))
@@ -185,6 +186,14 @@ def _queue_times(line: Timeline, device: DeviceModel) -> I64:
     first = int(line.start.min()) - 1
     ordinal = np.argsort(np.argsort(line.start[device.rows], kind="stable"))
     return np.where(device.call >= 0, line.start[device.call], first - len(ordinal) + ordinal)
+
+
+def _first_of_launch(calls: I64) -> Mask:
+    """Rows that take a place in the queue: of a graph's, which one call launches, only the first."""
+    _, first = np.unique(calls, return_index=True)
+    takes_place = calls < 0
+    takes_place[first] = True
+    return takes_place
 
 
 def _usual_launch(line: Timeline, calls: I64) -> int:

@@ -7,6 +7,7 @@ import os
 import pickle
 import tempfile
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -17,6 +18,7 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, FormatError, TraceError
+from chakrakit.operators import KNOWN_KERNELS, CommunicationKernels
 from chakrakit.parallel import Workers, spread
 from chakrakit.sources.pytorch.calls import assign_groups, name_peers, number_in_groups
 from chakrakit.sources.pytorch.clocks import Clock, RankCollectives, align_clocks, align_windows
@@ -58,7 +60,7 @@ from chakrakit.sources.pytorch.two_passes import align_passes
 from chakrakit.trace.communication import Binding, Body, Groups, positive_names
 from chakrakit.trace.files import claimed
 from chakrakit.trace.model import Trace
-from chakrakit.trace.sets import Card, Run, recorded_step_of
+from chakrakit.trace.sets import LIKE_COMMUNICATION, Card, Run, recorded_step_of
 
 
 class TraceSpool:
@@ -171,6 +173,7 @@ class LinkOptions:
     engine         where ranks are linked: `local`, or a cluster (see chakrakit.parallel); by default
                    in this process unless more are worth it
     spool          where workers leave what they linked until it is written: a path that all share
+    kernels        which kernels are communication
     """
 
     times: tuple[Path, ...] = ()
@@ -181,6 +184,7 @@ class LinkOptions:
     engine: str | None = None
     spool: Path | None = None
     as_recorded: bool = False
+    kernels: CommunicationKernels = KNOWN_KERNELS
 
     def __post_init__(self) -> None:
         if self.as_recorded and self.undilate:
@@ -349,7 +353,7 @@ def _read_and_link(sources: _Parts, options: LinkOptions) -> tuple[Rank, RankRec
     if cost is not None and not _applies(cost, options, pair, kineto):
         cost = None
 
-    parts = rank_parts(pair.rank, observer, kineto, joined, sources.captures)
+    parts = rank_parts(pair.rank, observer, kineto, joined, sources.captures, options.kernels)
     cost = cost and parts.cost(cost)
 
     def linked_with(factor: float) -> Rank:
@@ -442,6 +446,14 @@ def _collector(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
     return {"collector": facts} if facts else {}
 
 
+def _undecided(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
+    """Kernels that look like communication and are counted as computation, by name; {} without any."""
+    counts = Counter[str]()
+    for linked in ranks.values():
+        counts.update(linked.report.like_communication)
+    return {LIKE_COMMUNICATION: dict(counts)} if counts else {}
+
+
 def _run(ranks: Mapping[int, LinkedRank], clock: Clock, groups: RecordedGroups) -> Run:
     begin = {r: x.base_ns + x.epoch + clock.offset[r] for r, x in ranks.items()}
     epoch = min(begin.values())
@@ -454,7 +466,7 @@ def _run(ranks: Mapping[int, LinkedRank], clock: Clock, groups: RecordedGroups) 
     card = Card(
         tool="chakra link",
         source=[f for r in sorted(ranks) for f in ranks[r].report.files],
-        settings={**undilate, **_collector(ranks)},
+        settings={**undilate, **_collector(ranks), **_undecided(ranks)},
         epoch_ns=epoch,
     )
     linked = Run(bodies, bindings, Groups(groups), card)

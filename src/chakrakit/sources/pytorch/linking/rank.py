@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
+from chakrakit.operators import KNOWN_KERNELS, CommunicationKernels
 from chakrakit.sources.pytorch.attribution import Attribution, attribute
 from chakrakit.sources.pytorch.calls import RecordedCollective, find_collectives
 from chakrakit.sources.pytorch.edges import (
@@ -259,6 +260,8 @@ class Rank:
     undilated_ms: float = 0.0
     overhead_factor: float = 1.0
     graphs: Graphs = field(default_factory=Graphs)
+    kernels: CommunicationKernels = KNOWN_KERNELS
+    """Which kernels count as communication."""
 
     @property
     def own_ns(self) -> I64:
@@ -294,6 +297,7 @@ class RankParts:
     """Edges that no cost of recording changes."""
     counts: Counter[str]
     captures: Sequence[Capture]
+    kernels: CommunicationKernels = KNOWN_KERNELS
 
     @property
     def observed(self) -> bool:
@@ -354,6 +358,7 @@ class RankParts:
             waits=self.waits,
             counts=self.counts.copy(),
             undilated_ms=undilated + float(waited.sum() + by_tracer) / 1e6,
+            kernels=self.kernels,
         )
 
     def with_graphs(self, linked: Rank) -> Rank:
@@ -382,6 +387,7 @@ def rank_parts(
     kineto: Kineto | None,
     joined: Join | None = None,
     captures: Sequence[Capture] = (),
+    kernels: CommunicationKernels = KNOWN_KERNELS,
 ) -> RankParts:
     """Match one rank's files and find its causes. `joined` overrides how the files are paired.
 
@@ -392,7 +398,7 @@ def rank_parts(
     names = RowNames(line, observer, kineto)
     host = HostModel(line)
     device = device_model(line, kineto) if kineto is not None else _no_device()
-    collectives = find_collectives(line, names, observer, kineto)
+    collectives = find_collectives(line, names, observer, kineto, kernels)
     is_communication = np.zeros(len(line), np.bool_)
     is_communication[[c.row for c in collectives]] = True
     causes, counts = start_causes(line, device), Counter[str]()
@@ -422,6 +428,7 @@ def rank_parts(
         fixed=fixed,
         counts=counts,
         captures=captures,
+        kernels=kernels,
     )
 
 

@@ -112,6 +112,8 @@ class RankReport(Result, msgspec.Struct, kw_only=True):
     left_out_events: dict[str, int] = {}
     graphs: dict[str, int] = {}
     """Launches of CUDA or HIP graphs, rows they ran, and how many of those a capture names."""
+    like_communication: dict[str, int] = {}
+    """Kernels that look like communication, are in no table and count as computation: name → how many."""
     removed_overhead_ms: float = 0.0
     overhead_factor: float = 1.0
     """How many times what the card says recording cost, to give the un-recorded step back."""
@@ -186,6 +188,7 @@ def report_rank(linked: Rank, files: list[str]) -> RankReport:
         dropped=_dropped(linked),
         left_out_events=_left_out(linked),
         graphs=_graphs(linked),
+        like_communication=_like_communication(linked),
         removed_overhead_ms=round(linked.undilated_ms, 3),
         overhead_factor=round(linked.overhead_factor, 3),
         warnings=_warnings(linked),
@@ -283,6 +286,8 @@ def _dropped(linked: Rank) -> dict[str, int]:
     return {k: n for k, n in out.items() if n}
 
 
+_NAMED = 10
+"""At most so many names of a kind are listed."""
 _NO_NODES = {
     Kind.OTHER: "other",
     Kind.SYNC: "cuda_sync",
@@ -315,10 +320,41 @@ def _graphs(linked: Rank) -> dict[str, int]:
     }
 
 
+def _like_communication(linked: Rank) -> dict[str, int]:
+    """Kernels that may be communication of a library that is not known, the longest in all first."""
+    line, names = linked.line, linked.names
+    collective = np.zeros(len(line), np.bool_)
+    collective[[c.row for c in linked.collectives]] = True
+    alike = names.where(linked.kernels.is_alike) & (line.kind == Kind.KERNEL) & ~collective
+    return dict(Counter(names[row] for row in np.flatnonzero(alike).tolist()).most_common(_NAMED))
+
+
+def _captures_unused(linked: Rank) -> list[str]:
+    """Why graphs that were replayed have no operators, where there are captures that could name them."""
+    graphs = linked.graphs
+    if not graphs.unmatched:
+        aligned = f"{graphs.aligned:,} of {len(graphs.replays):,} launches of graphs ran a few nodes more or "
+        return (
+            [f"{aligned}less than their capture holds; aligned by names"] if graphs.aligned else []
+        )
+    captured = ", ".join(map(str, sorted(set(graphs.captured)))) or "none"
+    replayed = ", ".join(map(str, sorted({len(r.rows) for r in graphs.replays})))
+    return [
+        f"{graphs.unmatched:,} of {len(graphs.replays):,} launches of graphs have no capture that fits, so "
+        f"that their kernels have no operators: they ran {replayed} nodes, captures hold {captured}"
+    ]
+
+
 def _warnings(linked: Rank) -> list[str]:
     out = [
         f"dropped {kind} edge {linked.names[a]!r} → {linked.names[b]!r}: it closed a circle"
         for a, b, kind in linked.sound.circular[:10]
+    ]
+    out += _captures_unused(linked)
+    out += [
+        f"{name!r} ({count:,} times) looks like communication and counts as computation; "
+        "--comm-pattern REGEX=KIND says what it is"
+        for name, count in _like_communication(linked).items()
     ]
     observer = linked.observer
     if observer is not None and not observer.known_schema:

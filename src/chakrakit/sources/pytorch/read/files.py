@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -139,12 +139,21 @@ def pairs_of(sources: list[Source], ignored: dict[str, str]) -> RankFiles:
     """Which of these files are of one rank; adds to those that are passed over."""
     files = RankFiles([], ignored)
     observers = [s for s in sources if s.kind == _OBSERVER]
-    kinetos = [s for s in sources if s.kind == _KINETO]
+    kinetos = _without_merged([s for s in sources if s.kind == _KINETO], ignored)
     contents = _contents(kinetos)
     captures = _captures_among(kinetos, contents)
     _pair_up(observers, [s for s in kinetos if s not in captures], files)
     files.pairs = [_completed(pair, captures, contents, files) for pair in files.pairs]
     return files
+
+
+def _without_merged(kinetos: list[Source], ignored: dict[str, str]) -> list[Source]:
+    """Files of single ranks; one into which an engine merged all ranks is passed over beside them."""
+    merged = [s for s in kinetos if _MERGED.match(s.path.name)]
+    if not merged or len(merged) == len(kinetos):
+        return kinetos
+    ignored |= {str(s.path): "holds the events of all ranks, which have files here" for s in merged}
+    return [s for s in kinetos if s not in merged]
 
 
 _CAPTURES = re.compile(rb"StreamBeginCapture")
@@ -263,32 +272,69 @@ def _score(observer: Source, kineto: Source) -> int:
     return score + (names[0] == names[1] and names[0] >= 0)
 
 
+_SAID = re.compile(r"(?:rank|worker)[_-]?(\d+)(?![a-zA-Z\d])")
+"""A rank that a name says itself: vLLM's `dp0_pp0_tp1_rank1.1767.pt.trace`, `worker3_step_12.169.trace`."""
+_NUMBER = re.compile(r"[._-](\d+)(?![a-zA-Z\d])|^(\d+)$")
+
+
 @lru_cache(1 << 16)
 def rank_in_name(path: Path) -> int:
     """The rank in a file's name or its folder's, or -1."""
     for text in (path.name.split(".json")[0], path.parent.name):
-        numbers = re.findall(r"(?:rank|[._-])[_-]?(\d+)(?![a-zA-Z])", text) or re.findall(
-            r"^(\d+)$", text
-        )
-        number = whole(numbers[-1], _LARGEST) if numbers else None
+        said = _SAID.findall(text) or [a or b for a, b in _NUMBER.findall(text)]
+        number = whole(said[-1], _LARGEST) if said else None
         if number is not None:
             return number
     return -1
 
 
+_PLACES = re.compile(
+    r"-TP-(\d{1,6})(?:-DP-(\d{1,6}))?(?:-PP-(\d{1,6}))?(?:-EP-\d{1,6})?(?:-([A-Z]+))?\.trace"
+)
+"""How SGLang names the file of a rank: its place along each axis, and the stage if stages lie apart."""
+_MERGED = re.compile(r"^merged-")
+
+
+def ranks_by_places(paths: Sequence[Path]) -> dict[Path, int]:
+    """Ranks of files that are named by places along axes; {} if one of them is not.
+
+    Tensor parallelism is innermost, then stages of a pipeline. Replicas count only where two files would
+    be of one rank without them: attention is data-parallel inside a tensor-parallel group.
+    """
+    matches = [_PLACES.search(path.name) for path in paths]
+    if not matches or not all(matches):
+        return {}
+    places = [tuple(int(m[i] or 0) for i in (2, 3, 1)) for m in matches if m]
+    sizes = [1 + max(place[axis] for place in places) for axis in range(3)]
+    stages = len({place[1:] for place in places}) == len(places)
+    outer = [0 if stages else place[0] for place in places]
+    ranks = [(d * sizes[1] + p) * sizes[2] + t for d, (_, p, t) in zip(outer, places, strict=True)]
+    return dict(zip(paths, ranks, strict=True))
+
+
+def _same_rank_twice(first: Path, second: Path, rank: int) -> FormatError:
+    stages = [m[4] for m in (_PLACES.search(p.name) for p in (first, second)) if m and m[4]]
+    cure = "link them one at a time"
+    if len(set(stages)) == 2:
+        cure = (
+            f"they are of the stages {' and '.join(stages)}: link the files of one stage at a time"
+        )
+    return FormatError(f"both say rank {rank}; {cure}", path=f"{first} and {second}")
+
+
 def _number_pairs(pairs: list[tuple[Source | None, Source | None]], rank_files: RankFiles) -> None:
     by_rank: dict[int, RecordingPair] = {}
+    by_place = ranks_by_places([kineto.path for _, kineto in pairs if kineto is not None])
     for observer, kineto in pairs:
         files = [s for s in (kineto, observer) if s is not None]
-        ranks = [s.rank for s in files if s.rank >= 0] or [
-            n for s in files if (n := rank_in_name(s.path)) >= 0 and len(pairs) > 1
-        ]
+        ranks = [s.rank for s in files if s.rank >= 0]
+        ranks = ranks or [by_place[s.path] for s in files if s.path in by_place]
+        ranks = ranks or [n for s in files if (n := rank_in_name(s.path)) >= 0 and len(pairs) > 1]
         rank = ranks[0] if ranks else len(by_rank)
         pair = RecordingPair(
             rank, observer.path if observer else None, kineto.path if kineto else None
         )
         if rank in by_rank:
-            both = f"{by_rank[rank].paths[0]} and {pair.paths[0]}"
-            raise FormatError(f"both say rank {rank}; link them one at a time", path=both)
+            raise _same_rank_twice(by_rank[rank].paths[0], pair.paths[0], rank)
         by_rank[rank] = pair
     rank_files.pairs += [by_rank[r] for r in sorted(by_rank)]

@@ -1,0 +1,105 @@
+"""Raw files opened on the fly: recordings linked, workloads of other tools translated, kept by their content.
+
+What was made of them lies in a private folder beside the system's temporary files, under a digest of the
+files' bytes and of the program's version, so that the second time nothing is linked.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from chakrakit.sources import Raw
+
+Say = Callable[[str], object]
+MOST_KEPT = 32
+"""Runs that stay in the folder; the ones opened longest ago are removed."""
+_PIECE = 1 << 22
+"""Bytes hashed at a time."""
+
+
+def said(path: str) -> str:
+    """Opens a path and says on standard error what was done, for commands."""
+    return opened(path, lambda line: click.echo(line, err=True))
+
+
+def opened(path: str | os.PathLike[str], say: Say = lambda _line: None) -> str:
+    """A path that `read` takes: as given, or where the run of a recording or the traces of a workload lie."""
+    from chakrakit.trace.files import STDIO
+
+    text = os.fspath(path)
+    if text == STDIO or not Path(text).exists() or _is_trace(Path(text)):
+        return text
+    from chakrakit.sources import raw_at
+
+    raw = raw_at(Path(text))
+    return text if raw is None else _kept(raw, say)
+
+
+def _is_trace(path: Path) -> bool:
+    """Whether nothing has to be looked at: a trace's file by its name, a bundle, or a run's directory."""
+    if path.is_dir():
+        return (path / "card.json").is_file() and (path / "ranks.parquet").is_file()
+    return path.name.endswith((".et", ".et.gz", ".et.zst", ".chakra", ".parquet"))
+
+
+def _kept(raw: Raw, say: Say) -> str:
+    folder = _folder()
+    target = folder / digest_of(raw.files)
+    if (target / "card.json").is_file():
+        os.utime(target)
+        say(f"{raw.path}: {raw.description}, linked before: {target}")
+        return str(target)
+    from chakrakit.trace.storage import write
+
+    traces = raw.traces()
+    card = traces.card.replace(name=raw.path.name)
+    write(traces.with_card(card), target)
+    _remove_oldest(folder)
+    say(f"{raw.path}: {raw.description}, linked and kept in {target}")
+    return str(target)
+
+
+def digest_of(files: Iterable[Path]) -> str:
+    """A name for files with these names and bytes, read by this version of the program."""
+    from hashlib import blake2b
+
+    from chakrakit import __version__
+
+    state = blake2b(__version__.encode(), digest_size=16)
+    for file in files:
+        state.update(f"\0{file.name}\0{file.stat().st_size}\0".encode())
+        with file.open("rb") as stream:
+            while piece := stream.read(_PIECE):
+                state.update(piece)
+    return state.hexdigest()
+
+
+def _folder() -> Path:
+    """The private folder for what was opened; an error if somebody else made it."""
+    from chakrakit.errors import ChakraError
+
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    folder = Path(tempfile.gettempdir()) / f"chakrakit-opened-{user}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    foreign = hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077)
+    if folder.is_symlink() or foreign:
+        raise ChakraError(
+            f"{folder}: not a private folder of yours; remove it, or set TMPDIR to another place"
+        )
+    return folder
+
+
+def _remove_oldest(folder: Path) -> None:
+    import shutil
+
+    runs = sorted((f for f in folder.iterdir() if f.is_dir()), key=lambda f: f.stat().st_mtime)
+    for old in runs[:-MOST_KEPT]:
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,94 @@
+"""What `rocm-smi --showtopo` prints, as text or with `--json`.
+
+Text: sections between lines of `=`, of which "Link Type between two GPUs" is a matrix of XGMI and PCIE
+with a line of names (GPU0 …) and a row for each, and "Numa Nodes" has lines "GPU[0] : (Topology) Numa
+Node: 0". JSON: an object `system` with keys "(Topology) Link type between DRM devices 0 and 1", and
+`card0` with "(Topology) Numa Node". How many links a pair has, and how fast they are, is not in it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from chakrakit.configuration import decode_json
+from chakrakit.errors import FormatError
+from chakrakit.machines.assumed import GB, SOCKETS
+from chakrakit.machines.fabric import Machine
+from chakrakit.machines.files.drawn_graph import DrawnGraph
+
+_XGMI, _PCIE = 64 * GB, 31.5 * GB
+_MOST = 1024
+_PAIR = re.compile(r"Link type between DRM devices (\d{1,4}) and (\d{1,4})", re.IGNORECASE)
+
+
+def is_rocm_topology(head: bytes) -> bool:
+    """Whether this is the tool's text, or its JSON."""
+    return (
+        b"Link Type between two GPUs" in head or b"(Topology) Link type between DRM devices" in head
+    )
+
+
+def read_rocm_topology(data: bytes, where: str) -> Machine:
+    """The node that the tool describes."""
+    text = data.decode("utf-8", "replace")
+    kinds, numa = (
+        _from_json(data, where) if text.lstrip().startswith("{") else _from_text(text, where)
+    )
+    size = 1 + max(max(pair) for pair in kinds)
+    if size > _MOST:
+        raise FormatError(f"{size:,} GPUs in a node", path=where)
+    graph = DrawnGraph(where, devices=[f"gpu.{i}" for i in range(size)])
+    for (a, b), kind in sorted(kinds.items()):
+        if a < b and kind.upper() == "XGMI":
+            graph.link(f"gpu.{a}", f"gpu.{b}", _XGMI)
+    graph.assume("xGMI: 64 GB/s between two GPUs, AMD MI300X; how many links there are is not said")
+    graph.assume("PCI: as PCI Express 4 x16, 31.5 GB/s")
+    for i in range(size):
+        graph.link(f"gpu.{i}", f"pci.{i}", _PCIE)
+        graph.link(f"pci.{i}", f"node.{numa.get(i, 0)}", _PCIE)
+    nodes = sorted({numa.get(i, 0) for i in range(size)})
+    for i, node in enumerate(nodes):
+        for other in nodes[i + 1 :]:
+            graph.link(f"node.{node}", f"node.{other}", SOCKETS)
+    graph.assume("latencies: 0; between NUMA nodes: 16 GB/s")
+    return graph.machine()
+
+
+Kinds = dict[tuple[int, int], str]
+
+
+def _from_text(text: str, where: str) -> tuple[Kinds, dict[int, int]]:
+    section = text.split("Link Type between two GPUs", 1)[-1]
+    head, kinds = None, Kinds()
+    for line in section.splitlines():
+        words = line.split()
+        if head is None and words and all(re.fullmatch(r"GPU\d{1,4}", w) for w in words):
+            head = [int(w[3:]) for w in words]
+        elif (
+            head and words and re.fullmatch(r"GPU\d{1,4}", words[0]) and len(words) == len(head) + 1
+        ):
+            kinds |= {(int(words[0][3:]), b): word for b, word in zip(head, words[1:], strict=True)}
+        elif head and words and words[0].startswith("="):
+            break
+    if not kinds:
+        raise FormatError("its matrix of link types has no rows", path=where)
+    numa = re.findall(r"GPU\[(\d{1,4})\]\s*:\s*\(Topology\) Numa Node:\s*(\d{1,4})", text)
+    return kinds, {int(gpu): int(node) for gpu, node in numa}
+
+
+def _from_json(data: bytes, where: str) -> tuple[Kinds, dict[int, int]]:
+    content = decode_json(data, dict[str, Any], where, "what rocm-smi --showtopo --json prints")
+    kinds, numa = Kinds(), {}
+    system = content.get("system")
+    for key, value in (system if isinstance(system, dict) else {}).items():
+        if match := _PAIR.search(key):
+            kinds[int(match[1]), int(match[2])] = str(value)
+    for key, card in content.items():
+        match = re.fullmatch(r"card(\d{1,4})", key)
+        node = str(card.get("(Topology) Numa Node", "")) if isinstance(card, dict) else ""
+        if match and node.isdecimal() and len(node) < 5:
+            numa[int(match[1])] = int(node)
+    if not kinds:
+        raise FormatError("`system` names no link type between devices", path=where)
+    return kinds, numa

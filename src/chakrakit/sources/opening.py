@@ -1,0 +1,75 @@
+"""What lies at a path that is no trace of Chakra: recordings to link, or a workload of another tool."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from chakrakit.errors import FormatError
+from chakrakit.sources.foreign import Workload, workload_of
+from chakrakit.sources.inputs import Recognised, files_of, link, recognise
+from chakrakit.sources.pytorch.linking import LinkOptions
+from chakrakit.sources.pytorch.read import read_bytes, read_head
+from chakrakit.trace.sets import TraceSet
+
+_OWN = re.compile(
+    r".+\.(et|et\.gz|et\.zst|parquet|chakra|feeder\.json)$|card\.json$|ranks\.parquet$"
+)
+"""Names of files that chakrakit or another writer of Chakra traces made."""
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Files at one path that have to be linked or translated before they are a trace."""
+
+    path: Path
+    files: list[Path]
+    recordings: list[Recognised]
+    workload: Workload | None = None
+
+    @cached_property
+    def description(self) -> str:
+        """What it is, in words: `8 recordings of PyTorch's observer or Kineto`."""
+        if self.workload is not None:
+            return f"a workload of {self.workload.name}"
+        counts = Counter(str(r.format) for r in self.recordings if r.format is not None)
+        return ", ".join(
+            f"{n} recording{'s' * (n > 1)} of {name}" for name, n in counts.most_common()
+        )
+
+    def traces(self, options: LinkOptions | None = None) -> TraceSet:
+        """The run of its recordings, or the traces of its workload."""
+        if self.workload is not None:
+            return self.workload.read(read_bytes(self.files[0]), str(self.files[0]))
+        run, _ = link(self.files, options)
+        return run
+
+
+def raw_at(path: Path) -> Raw | None:
+    """The recordings or the workload at a path; None if it is a trace, or nothing that is known."""
+    if not path.exists() or _OWN.match(path.name):
+        return None
+    files = [path] if path.is_file() else files_of([path])
+    if path.is_dir() and any(_OWN.match(file.name) for file in files if file.parent == path):
+        return None
+    recordings = [r for r in map(recognise, files) if r.format is not None]
+    if recordings:
+        return Raw(path, [path] if path.is_file() else files, recordings)
+    workloads = [(file, w) for file in files if (w := _workload(file)) is not None]
+    if len(workloads) > 1:
+        names = ", ".join(file.name for file, _ in workloads[:4])
+        raise FormatError(
+            f"holds {len(workloads)} workloads ({names}); give one of them", path=str(path)
+        )
+    return Raw(path, [workloads[0][0]], [], workloads[0][1]) if workloads else None
+
+
+def _workload(file: Path) -> Workload | None:
+    try:
+        return workload_of(read_head(file))
+    except zlib.error:
+        return None
