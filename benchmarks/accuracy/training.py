@@ -1,9 +1,11 @@
-"""Published training throughput on H100, generated and simulated with one set of constants."""
+"""Published training throughput, generated and simulated with shipped presets and frameworks."""
 
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -12,16 +14,13 @@ from claim import machine_of, need, percent, table
 
 from chakrakit import Machine
 from chakrakit.errors import ChakraError
-from chakrakit.simulator.results import simulate
+from chakrakit.machines import parse_machine
+from chakrakit.simulator.engine import SimulationOptions
+from chakrakit.simulator.results import Simulation, simulate
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import model_named
 
-EARLY_ATTENTION = 0.154
-"""Share of the 16-bit peak that FlashAttention 1 reaches, which llm-foundry ran; fitted. The preset says what
-fused attention of today reaches."""
-FITTED_UP_TO = 64
-"""GPUs: every other row up to here was fitted."""
 MPT = {
     "MPT-125m": "gpt3-125m",
     "MPT-350m": "gpt3-350m",
@@ -31,78 +30,116 @@ MPT = {
     "MPT-7b": "gpt3-6.7b",
     "MPT-13b": "gpt3-13b",
 }
-BRIDGE = {
+MODELS = {
     "LLAMA3_8B": "llama3-8b",
     "LLAMA3_70B": "llama3-70b",
     "LLAMA3.1_405B": "llama3.1-405b",
     "Qwen3_30B_a3B": "qwen3-30b-a3b",
     "Qwen3_235B_a22B": "qwen3-235b-a22b",
     "DeepSeekV3": "deepseek-v3",
+    "Llama-3.1-8B": "llama3-8b",
+    "Llama-3.1-70B": "llama3-70b",
+    "Llama-3.1-405B": "llama3.1-405b",
 }
+EXPERTS = ("Qwen3", "DeepSeek")
+PRESETS = {
+    "DGX-H100": "dgx-h100",
+    "DGX-B200": "dgx-b200",
+    "DGX-B300": "dgx-b300",
+    "DGX-GB200": "gb200-nvl72",
+    "DGX-GB300": "gb300-nvl72",
+    "h100_80gb": "dgx-h100",
+    "a100_80gb": "dgx-a100",
+    "a100_40gb": "dgx-a100",
+    "H200-SXM 400Gb/s per GPU": "dgx-h200",
+}
+TORCHTITAN = {"memory": "96 GB", "memory_bandwidth": "2400 GB/s", "power": "500 W"}
+"""What its H100 have other than a DGX's."""
+RACK = 64
+"""GPUs of an NVL72 rack that a job of several racks uses."""
+RESULTS = (
+    "release",
+    "tokens_per_s_per_gpu",
+    "model_tflops_per_gpu",
+    "mfu_pct",
+    "hfu_pct",
+    "memory_gib",
+    "note",
+)
+"""Columns that are no part of a configuration."""
+TOO_SLOW = 300
+"""GPUs above which models of experts are left out: their exchanges take minutes to simulate."""
 
 
-def measure(data: Path) -> str:
-    """The section of docs/accuracy.md."""
-    with need(data, "training", "throughput.csv").open() as file:
-        rows = [r for r in csv.DictReader(file) if r["task"] == "pretrain"]
-    found, refused = [], []
-    fitted = set()
-    for row, workload in _workloads(rows):
-        try:
-            tokens = _tokens(workload, early=row["model"] in MPT)
-            found.append((row, tokens / float(row["tokens_per_s_per_gpu"]) - 1))
-        except ChakraError as error:
-            refused.append(f"{row['model']} on {row['gpus']}: {error}")
-            continue
-        if int(row["gpus"]) <= FITTED_UP_TO and len(found) % 2:
-            fitted.add(len(found) - 1)
-    kept = [e for i, (_, e) in enumerate(found) if i not in fitted]
-    mean = percent(float(np.abs([e for _, e in found]).mean()))
-    text = f"{TEXT} Mean absolute error: **{mean}**; over the {len(kept)} rows not fitted "
-    text += f"{percent(float(np.abs(kept).mean()))}."
-    if refused:
-        text += " Not expressible: " + "; ".join(refused) + "."
-    return "\n\n".join([text, table(HEADS, [_line(row, error) for row, error in found])])
+@dataclass(frozen=True)
+class TrainingRow:
+    """A published row that can be expressed, or the reason why it cannot."""
+
+    row: dict[str, str]
+    framework: str
+    fitted: bool
+    """Whether its configuration is among those that factors were fitted on: an even CRC-32."""
+
+    @property
+    def published(self) -> float:
+        return float(self.row["tokens_per_s_per_gpu"])
+
+    @property
+    def gpus(self) -> int:
+        return int(self.row["gpus"])
+
+    @property
+    def dense(self) -> bool:
+        return not self.row["model"].startswith(EXPERTS)
+
+    def workload(self) -> Workload:
+        return _foundry(self.row) if self.row["model"] in MPT else _planned(self.row)
+
+    def machine(self) -> Machine:
+        preset = PRESETS.get(self.row["system"])
+        if preset is None:
+            nodes = -(-self.gpus // 8)
+            return parse_machine({"base": "dgx-h100", "nodes": nodes, "device": TORCHTITAN}, "m")
+        node = 8 if "nvl72" not in preset else 72 if self.gpus <= 72 else RACK
+        return machine_of(f"{preset}:{-(-self.gpus // node)}")
+
+    def simulated(self, framework: str) -> Simulation:
+        options = SimulationOptions(framework=framework)
+        return simulate(generate(self.workload()), self.machine(), options=options)
+
+    def error(self) -> float:
+        """Predicted over published tokens per second, less 1."""
+        step = self.workload().step
+        seconds = self.simulated(self.framework).makespan_ns * 1e-9
+        return step.global_batch * step.seq / seconds / self.gpus / self.published - 1
 
 
-def _workloads(rows: list[dict[str, str]]) -> list[tuple[dict[str, str], Workload]]:
+def training_rows(data: Path) -> Iterator[TrainingRow]:
+    """Rows with a model and a system that we have, the newest release of each configuration."""
     newest: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in rows:
-        if (
-            "Megatron-Bridge" in row["source"]
-            and row["system"] == "DGX-H100"
-            and row["model"] in BRIDGE
-        ):
-            names = (
-                "model",
-                "gpus",
-                "precision",
-                "gbs",
-                "mbs",
-                "seq",
-                "tp",
-                "pp",
-                "cp",
-                "vp",
-                "ep",
-            )
-            key = tuple(row[n] for n in names)
+    with need(data, "training", "throughput.csv").open() as file:
+        for row in csv.DictReader(file):
+            key = tuple(v for name, v in row.items() if name not in RESULTS)
             old = newest.get(key)
             if row["tokens_per_s_per_gpu"] and (old is None or row["release"] > old["release"]):
                 newest[key] = row
-    out = [(row, _bridge(row)) for row in newest.values()]
-    for row in rows:
-        if (
-            "llm-foundry" in row["source"]
-            and row["system"].startswith("h100")
-            and row["model"] in MPT
-        ):
-            out.append((row, _foundry(row)))
-    return out
+    for key, row in newest.items():
+        if row["task"] == "pretrain" and row["model"] in MPT | MODELS:
+            fitted = zlib.crc32(repr(key).encode()) % 2 == 0
+            yield TrainingRow(row, _framework(row), fitted)
+
+
+def _framework(row: dict[str, str]) -> str:
+    names = {"NVIDIA": "megatron", "mosaic": "llm-foundry", "pytorc": "torchtitan"}
+    return names[row["source"][:6]]
+
+
+def _number(row: dict[str, str], name: str, default: int = 1) -> int:
+    return int(float(row[name])) if row[name] else default
 
 
 def _foundry(row: dict[str, str]) -> Workload:
-    gpus, steps = int(row["gpus"]), int(row["grad_accum"] or 1)
+    gpus, steps = int(row["gpus"]), _number(row, "grad_accum")
     micro = int(row["gbs"]) // (gpus * steps)
     model = msgspec.structs.replace(
         model_named(MPT[row["model"]]),
@@ -117,79 +154,111 @@ def _foundry(row: dict[str, str]) -> Workload:
     return Workload(model=model, plan=plan, step=_step(row, gpus * steps * micro, micro))
 
 
-def _bridge(row: dict[str, str]) -> Workload:
-    gpus = int(row["gpus"])
-    tp, pp, cp, ep, chunks = (int(row[k] or 1) for k in ("tp", "pp", "cp", "ep", "vp"))
+def _planned(row: dict[str, str]) -> Workload:
+    tp, pp, cp, ep, chunks = (_number(row, k) for k in ("tp", "pp", "cp", "ep", "vp"))
+    dp = int(row["gpus"]) // (tp * pp * cp)
+    micro = _number(row, "mbs")
+    titan = _framework(row) == "torchtitan"
     plan = Plan(
-        dp=gpus // (tp * pp * cp),
+        dp=dp,
         tp=tp,
         pp=pp,
         cp=cp,
         ep=ep,
-        data="fsdp" if int(row["fsdp"] or 0) > 1 else "zero1",
+        data="fsdp" if titan or _number(row, "fsdp", 0) > 1 else "zero1",
         schedule="interleaved" if chunks > 1 else "1f1b",
         chunks=chunks,
-        recompute=row["recompute"] or "none",
-        tp_overlap=tp > 1,
+        recompute=(row["recompute"].split() or ["none"])[0],
+        tp_overlap="Async" in row["technique"] if titan else tp > 1,
     )
-    step = _step(row, int(row["gbs"]), int(row["mbs"]))
-    return Workload(model=model_named(BRIDGE[row["model"]]), plan=plan, step=step)
+    step = _step(row, _number(row, "gbs", micro * dp), micro)
+    return Workload(model=model_named(MODELS[row["model"]]), plan=plan, step=step)
 
 
 def _step(row: dict[str, str], batch: int, micro: int) -> Step:
-    eight = "fp8" if "fp8" in row["precision"].lower() else ""
-    return Step(seq=int(row["seq"]), global_batch=batch, micro_batch=micro, matmul_dtype=eight)
+    kind = row["precision"].lower()
+    if "fp4" in kind:
+        raise ChakraError("products in fp4 cannot be generated")
+    narrow = "fp8" if "fp8" in kind or "float8" in kind else ""
+    return Step(seq=int(row["seq"]), global_batch=batch, micro_batch=micro, matmul_dtype=narrow)
 
 
-def _tokens(workload: Workload, early: bool) -> float:
-    """Tokens per second and GPU."""
-    world = workload.plan.world
-    machine = machine_of(f"dgx-h100:{max(1, world // 8)}")
-    if early:
-        machine = _with_early_attention(machine)
-    took = simulate(generate(workload), machine).makespan_ns * 1e-9
-    return workload.step.global_batch * workload.step.seq / took / world
-
-
-def _with_early_attention(machine: Machine) -> Machine:
-    (device,) = machine.devices
-    shares = {**device.achieved, "attention": EARLY_ATTENTION}
-    return replace(machine, devices=(msgspec.structs.replace(device, achieved=shares),))
-
-
-def _line(row: dict[str, str], error: float) -> list[str]:
-    plan = " ".join(
-        f"{k}{row[k]}" for k in ("tp", "pp", "cp", "vp", "ep") if row[k] not in ("", "1")
-    )
-    how = row["technique"] or f"release {row['release']}"
-    published = float(row["tokens_per_s_per_gpu"])
-    cells = [row["model"], row["gpus"], row["precision"], row["seq"], plan or "–", how]
-    return [
-        *cells,
-        row["recompute"] or "not said",
-        f"{published:,.0f}",
-        percent(error, signed=True),
+def measure(data: Path) -> str:
+    """The section of docs/accuracy.md."""
+    errors: dict[TrainingRow, float] = {}
+    refused: dict[str, int] = {}
+    for row in training_rows(data):
+        if not row.dense and row.gpus > TOO_SLOW:
+            refused["experts on more than 300 GPUs"] = (
+                refused.get("experts on more than 300 GPUs", 0) + 1
+            )
+            continue
+        try:
+            errors[row] = row.error()
+        except (ChakraError, KeyError) as error:
+            refused[str(error)[:70]] = refused.get(str(error)[:70], 0) + 1
+    sides = [("not fitted", False), ("fitted", True)]
+    lines = [
+        _line(name, split, [e for r, e in errors.items() if chosen(r) and r.fitted == fitted])
+        for name, chosen in _GROUPS.items()
+        for split, fitted in sides
     ]
+    why = "; ".join(f"{reason} ({count})" for reason, count in sorted(refused.items()))
+    rows = [_row(r, e) for r, e in errors.items() if not r.fitted]
+    return "\n\n".join(
+        [TEXT, table(HEADS, lines), f"Not expressed: {why}.", table(ROW_HEADS, rows)]
+    )
 
 
-HEADS = (
+_GROUPS = {
+    "llm-foundry, A100": lambda r: r.framework == "llm-foundry" and "a100" in r.row["system"],
+    "llm-foundry, H100": lambda r: r.framework == "llm-foundry" and "h100" in r.row["system"],
+    "Megatron-Bridge, dense, H100": lambda r: r.dense and r.row["system"] == "DGX-H100",
+    "Megatron-Bridge, dense, Blackwell": lambda r: r.dense and "B" in r.row["system"][4:6],
+    "Megatron-Bridge, experts": lambda r: not r.dense,
+    "torchtitan": lambda r: r.framework == "torchtitan",
+    "all dense": lambda r: r.dense,
+    "all": lambda _: True,
+}
+
+
+def _line(name: str, split: str, errors: list[float]) -> list[str]:
+    if not errors:
+        return [name, split, "0", "–", "–", "–"]
+    size = np.abs(errors)
+    figures = (percent(float(size.mean())), percent(float(np.median(size))))
+    return [name, split, str(len(errors)), *figures, percent(float(np.mean(errors)), signed=True)]
+
+
+def _row(row: TrainingRow, error: float) -> list[str]:
+    r = row.row
+    degrees = ("tp", "pp", "cp", "vp", "ep")
+    plan = " ".join(f"{k}{r[k]}" for k in degrees if r[k] not in ("", "1"))
+    cells = [r["model"], r["system"].split()[0], r["gpus"], r["precision"], r["seq"], plan or "–"]
+    return [*cells, r["release"], f"{row.published:,.0f}", percent(error, signed=True)]
+
+
+HEADS = ("rows", "split", "number", "mean absolute", "median absolute", "bias")
+ROW_HEADS = (
     "model",
+    "system",
     "GPUs",
     "precision",
     "sequence",
     "plan",
-    "how",
-    "recompute",
+    "release",
     "tokens/s/GPU",
     "error",
 )
-TITLE = "Published training runs on H100"
-TEXT = f"""\
-Pretraining rows of NVIDIA Megatron-Bridge (DGX H100, newest release of each configuration) and of
-MosaicML llm-foundry (H100) whose models `chakra models` has (MPT is GPT-3's shape with fused attention and
-no biases), generated from the published plan and simulated on `dgx-h100` as `chakra generate` and
-`chakra simulate` do. The shares of peak rates and bandwidth are the preset's own (`achieved` in
-dgx-h100.yaml), one set for all rows; llm-foundry ran FlashAttention 1, which reaches
-{EARLY_ATTENTION:.0%} of the peak. All but the rate of today's attention are fitted, on every other row of
-up to {FITTED_UP_TO} GPUs. Two rules for what the tables do not say: nothing is recomputed, and Megatron's
-tensor-parallel collectives run beside their products (`tp_overlap`), as its recipes have it."""
+TITLE = "Published training runs"
+TEXT = """\
+Pretraining rows of NVIDIA Megatron-Bridge, MosaicML llm-foundry and torchtitan whose models `chakra
+models` has (MPT is GPT-3's shape with fused attention and no biases; the newest release of each
+configuration), generated from the published plan and simulated as `chakra generate` and `chakra simulate
+--machine PRESET --framework NAME` do. Presets are dgx-a100, dgx-h100, dgx-b200, dgx-b300, gb200-nvl72
+and gb300-nvl72 (64 GPUs of a rack where there are several racks), and `base: dgx-h100` with 2.4 TB/s and
+500 W for torchtitan's H100. Factors of the frameworks (`machines/frameworks.json`) and `sustained` of
+B200 and GB200 are fitted on configurations whose CRC-32 is even (benchmarks/fit_frameworks.py, dense
+models alone); the others are not fitted. Rules for what the tables do not say: nothing is recomputed,
+and Megatron's tensor-parallel collectives run beside their products (`tp_overlap`). Rows of the table
+below are those not fitted."""

@@ -89,7 +89,10 @@ def test_folding_changes_nothing(workload):
         (("--machine", "dgx-h100", "--straggler", "x=2"), "RANK=FACTOR"),
         (("--machine", "dgx-h100", "--fault", "sun"), "device:RANK@NS=FACTOR"),
         (("--machine", "dgx-h100", "--fault", "link:0-7@0=0.5"), "no link between"),
-        (("--machine", "dgx-h100", "--compute", "guess"), "there are auto, measured, roofline"),
+        (
+            ("--machine", "dgx-h100", "--compute", "guess"),
+            "there are auto, measured, data-sheet, roofline",
+        ),
         (("--machine", "dgx-h100", "--network-model", "guess"), "cannot be read"),
         (("--machine", "dgx-h100", "--placement", "guess"), "cannot be read"),
         (("--machine", "dgx-h100", "--placement", __file__), "not a placement"),
@@ -171,7 +174,7 @@ def test_options_of_the_other_simulator_are_not_dropped(
 
 def test_a_simulation_in_a_screen(runs: Path) -> None:
     told = succeeded("simulate", runs / "fast", "--machine", "dgx-h100", "--compute", "measured")
-    assert "on dgx-h100 (flow network, measured compute)" in told
+    assert "on dgx-h100 (flow network, measured compute: recorded)" in told
     assert re.search(r"^compute time: 100% measured \(\d operations\)$", told, re.M)
     assert re.search(r"^ALL_REDUCE|all-reduce +\S+ +2 +64 +1 ", told, re.M)
 

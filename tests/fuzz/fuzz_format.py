@@ -18,8 +18,9 @@ class Format:
     """One format that is read from files nobody trusts.
 
     `seed` writes valid files into an empty folder. In every case one file that a pattern of `mutate` names is
-    changed; then `first` is run, and if that succeeds, in a `share` of the cases, one of `then`. `first` is
-    the cheapest way to read everything the file says: most mutations end there.
+    changed; then `first` is run, and if that succeeds, in a `share` of the cases, one of `then` and one of
+    `holds`, properties that a valid input cannot break either. `first` is the cheapest way to read everything
+    the file says: most mutations end there.
     """
 
     name: str
@@ -28,3 +29,4 @@ class Format:
     first: Step
     then: tuple[Step, ...] = ()
     share: float = 0.1
+    holds: tuple[Step, ...] = ()

@@ -120,8 +120,11 @@ class Bench:
 
     def _steps(self, rng: Random) -> None:
         self._do(self.format.first)
-        if self.format.then and rng.random() < self.format.share:
-            self._do(rng.choice(self.format.then))
+        for steps in (self.format.then, self.format.holds):
+            if steps and rng.random() < self.format.share:
+                with contextlib.suppress(*_QUIET):
+                    self._do(rng.choice(steps))
+                _remove(self.out)
 
     def _do(self, step: Step) -> None:
         if not isinstance(step, str):

@@ -28,8 +28,12 @@ class Oracle(SlowWorkload):
         slowdown: float = 0.0,
         share: bool = False,
         durations=None,
+        changes: list[tuple[int, int, float]] = (),
     ) -> None:
+        """`changes` are moments at which a link gets a factor of its bandwidth."""
         super().__init__(traces, machine, algorithms, chosen, durations)
+        self.changes = sorted(changes)
+        self.bandwidth = {i: float(b) / PS for i, b in enumerate(machine.links.bandwidth)}
         self.flow = network == "flow"
         self.slowdown, self.share = slowdown, share
         self.capacity = {i: float(b) / PS for i, b in enumerate(machine.links.bandwidth)}
@@ -40,6 +44,7 @@ class Oracle(SlowWorkload):
         self.states: dict[int, tuple] = {}
 
     def run(self) -> Oracle:
+        self._change_links()
         while True:
             while self._events() or self._dispatch() or self._admit():
                 pass
@@ -50,6 +55,12 @@ class Oracle(SlowWorkload):
             if not later:
                 return self
             self.now = min(later)
+            self._change_links()
+
+    def _change_links(self) -> None:
+        for at, link, factor in self.changes:
+            if at <= self.now:
+                self.capacity[link] = self.bandwidth[link] * factor
 
     def _events(self) -> bool:
         return any([self._starts(), self._ends(), self._network()])
@@ -175,7 +186,7 @@ class Oracle(SlowWorkload):
                     continue
                 f.remaining = max(0.0, f.remaining - f.rate * float(self.now - f.since))
                 f.rate, f.since = rate, self.now
-                f.ends = self.now + math.ceil(f.remaining / rate)
+                f.ends = self.now + math.ceil(f.remaining / rate) if rate else None
 
     # --- devices ------------------------------------------------------------------------------
 
@@ -276,6 +287,8 @@ class Oracle(SlowWorkload):
         times = [f.at for f in self._pending()] + [f.ends for f in self._pending() if f.ends]
         times += [j.go for j in self.jobs if j.go >= 0 and j.ended < 0]
         times += [at for at, _ in self.rounds.values()]
+        if any(node.end < 0 for node in self.nodes):
+            times += [at for at, _, _ in self.changes]
         for node in self.nodes:
             if node.start < 0 and node.ready < 0:
                 at = self._start_time(node)

@@ -371,12 +371,20 @@ def _process(
     )
 
 
+_LONGEST_HOURS = 1e12
+"""A hundred million years between failures of one unit: beyond that, none ever fails."""
+
+
 def _between(text: ProcessText, lines: Document, place: Place) -> Duration:
     if text.interval_hours is not None:
         low, high = text.interval_hours
         if high < low:
             raise lines.error(place, f"interval_hours ends ({high}) before it begins ({low})")
         return Uniform(low * HOUR, high * HOUR)
+    if (text.mtbf_hours or 0.0) > _LONGEST_HOURS:
+        raise lines.error(
+            place, f"mtbf_hours is {text.mtbf_hours:g}; what never fails is left out of `failures`"
+        )
     mean = (text.mtbf_hours or 0.0) * HOUR
     return Exponential(mean) if text.shape in (None, 1) else Weibull(mean, text.shape or 1.0)
 

@@ -5,6 +5,7 @@ A file has the command's options (options.py says how), its function and what it
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -110,13 +111,26 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     except Exception as error:
+        from chakrakit.commands.out_of_memory import explained, lack_of_memory
         from chakrakit.errors import ChakraError
 
-        if "--debug" in typed or not isinstance(error, (ChakraError, OSError)):
+        if "--debug" in typed or not isinstance(error, (ChakraError, OSError, MemoryError)):
             raise
-        if not isinstance(error, BrokenPipeError):
-            click.echo(f"error: {error}", err=True)
+        if (lack := lack_of_memory(error)) is not None:
+            click.echo(f"error: {explained(lack)}", err=True)
+        elif not isinstance(error, BrokenPipeError):
+            click.echo(f"error: {_said(error)}", err=True)
         sys.exit(2)
+
+
+def _said(error: Exception) -> str:
+    """The message of an error; a name that no file system takes is shown by its beginning."""
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        name = str(error.filename)
+        return (
+            f"{name[:40]!r}… has {len(name):,} letters, too many for a file; check what was given"
+        )
+    return str(error)
 
 
 def _end(number: int, _frame: object) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_, numbers_of
 from chakrakit.commands.options import Option, Parameter, Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_table
+from chakrakit.errors import ConfigError
 from chakrakit.workloads.models import field_docs, field_types
 
 if TYPE_CHECKING:
@@ -124,6 +126,7 @@ def command(
     *,
     output: str | None,
     dry_run: Annotated[bool, Option("Only the figures; write nothing.")] = False,
+    yes: Annotated[bool, Option("Write the traces however large they are.")] = False,
     json: Json = False,
     **options: Any,
 ) -> None:
@@ -136,8 +139,14 @@ def command(
     """
     from chakrakit.results import counted
     from chakrakit.trace.memory import shortage_line
+    from chakrakit.trace.storage import write
 
-    figures = generate(output=None if dry_run else output, **options).figures
+    result = generate(output=None, **options)
+    figures = result.figures
+    if output is not None and not dry_run:
+        if not yes:
+            _refuse_large(figures, output)
+        write(result.traces, output)
     if output == "-" and not dry_run:
         return None  # the trace is what is printed
     if json:
@@ -151,6 +160,24 @@ def command(
     elif not dry_run:
         console().print("nothing written; give -o OUT")
     return None
+
+
+_NODE_BYTES = 220
+"""Of a generated node in an `.et` file: 220 to 225 for gpt3-125m, llama3.1-8b and deepseek-v3."""
+_MOST_BYTES = 256 << 20
+"""What is written without asking: 1.2 million nodes."""
+
+
+def _refuse_large(figures: Figures, output: str) -> None:
+    """Say how much would be written, and that --yes is needed, if it is very much."""
+    each = bool(Path(output).suffix)  # a file for every rank, and not one for every body
+    nodes = sum(c.nodes * (c.ranks if each else 1) for c in figures.per_rank)
+    size = nodes * _NODE_BYTES
+    if size > _MOST_BYTES:
+        raise ConfigError(
+            f"this writes {nodes:,} nodes, some {size / 1e9:,.1f} GB; give --yes if that is meant, or fewer "
+            f"micro-batches ({figures.micro_batches:,} of them), layers or ranks"
+        )
 
 
 def _print(figures: Figures) -> None:

@@ -141,6 +141,15 @@ class NativeSettings(TypedDict, total=False):
             metavar="FILE|packed|spread",
         ),
     ]
+    framework: Annotated[
+        str,
+        Option(
+            "The framework whose casts, scales and unfused kernels are added to computed times: megatron, "
+            "llm-foundry or torchtitan.",
+            "",
+            metavar="NAME",
+        ),
+    ]
     jitter: Annotated[float, Disturbing("Standard deviation of durations, as a share.", 0.0)]
     seed: Annotated[int, Disturbing("Seed of the jitter.", 0)]
     stragglers: Annotated[
@@ -448,7 +457,8 @@ def _print(simulation: Simulation) -> None:
     rank = f"rank {s.tightest_rank}"
     if verdict := shortage_line(s.fits, s.needs_bytes, s.has_bytes, rank):
         out.print(verdict)
-    place = f" on {s.machine} ({s.network} network, {s.compute} compute)"
+    within = f", as in {s.framework}" if s.framework else ""
+    place = f" on {s.machine} ({s.network} network, {s.compute} compute: {s.rung}{within})"
     out.print(f"{s.makespan_ns / 1e6:,.3f} ms{place if s.machine else ', all times as measured'}")
     _print_compute_sources(s)
     for note in s.notes:

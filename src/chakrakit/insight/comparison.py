@@ -34,6 +34,7 @@ from chakrakit.insight.rank import (
 )
 from chakrakit.insight.served_requests import ServingChange, serving_change
 from chakrakit.insight.step_times import rows_of_steps
+from chakrakit.machines.device import rungs_differ
 from chakrakit.results import Result
 from chakrakit.trace.communication import turns
 from chakrakit.trace.model import EdgeForm, EdgeKind
@@ -322,6 +323,8 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
     """Rules of `--fail-if` that B breaks."""
     warning: str = ""
     """A warning to show before everything else; empty if there is none."""
+    incomparable: bool = False
+    """Whether computation is costed in two ways that cannot be compared."""
     serving: ServingChange | None = None
     """Why B's requests take longer or shorter; None unless both runs served requests."""
 
@@ -397,6 +400,7 @@ def compare_analyses(a: list[Analysis], b: list[Analysis]) -> Comparison:
         metrics=_metrics(first, second, step),
         notes=notes,
         warning=_warning(first, second),
+        incomparable=_incomparable(first, second),
         serving=serving_change(first.serving, second.serving),
     )
 
@@ -550,8 +554,22 @@ def _per_rank_and_step(analysis: Analysis, spent_ns: Iterable[float]) -> float:
     return sum(spent_ns) / max(len(analysis.ranks), 1) / _count(analysis)
 
 
+def _incomparable(a: Analysis, b: Analysis) -> bool:
+    return rungs_differ(x.footprint.rung if x.footprint else "" for x in (a, b))
+
+
 def _warning(a: Analysis, b: Analysis) -> str:
-    return "; ".join(f"{side}: {x.warning}" for side, x in (("A", a), ("B", b)) if x.warning)
+    warnings = [f"{side}: {x.warning}" for side, x in (("A", a), ("B", b)) if x.warning]
+    rungs = [x.footprint.rung if x.footprint else "" for x in (a, b)]
+    if _incomparable(a, b):
+        warnings.append(_RUNGS.format(*rungs))
+    return "; ".join(warnings)
+
+
+_RUNGS = (
+    "computation is costed by {} in A and by {} in B, so that their difference says nothing about the two "
+    "machines; simulate both with one --compute"
+)
 
 
 def _notes(a: Analysis, b: Analysis) -> list[str]:
@@ -601,5 +619,8 @@ def parse_rule(text: str) -> Rule:
 
 
 def failures(result: Comparison, rules: Iterable[str]) -> list[str]:
-    """For each rule that B breaks, a sentence that says how."""
+    """For each rule that B breaks, a sentence that says how; an error where the two cannot be compared."""
+    rules = list(rules)
+    if rules and result.incomparable:
+        raise ConfigError(f"--fail-if: {result.warning}")
     return [why for text in rules if (why := parse_rule(text).fails(result))]

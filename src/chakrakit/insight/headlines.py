@@ -286,9 +286,11 @@ def _sure(a: Analysis) -> Iterator[Answer]:
     footprint = a.footprint
     if footprint is None or not footprint.extrapolated_share:
         return
+    rung = f" Computation is costed by a {footprint.rung}." if footprint.rung else ""
     yield Answer(
         "How sure are the times?",
         f"± {100 * (footprint.compute_error or 0.0):.0f} %",
-        f"{100 * footprint.extrapolated_share:.1f} % of the devices' time lies outside of what was measured.",
+        f"{100 * footprint.extrapolated_share:.1f} % of the devices' time lies outside of what was measured."
+        + rung,
         footprint.extrapolated_share,
     )

@@ -14,10 +14,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from chakrakit.errors import ConfigError, FormatError
+from chakrakit.errors import FormatError
 from chakrakit.machines.calibrate import read_nccl_log
 from chakrakit.machines.fabric import Machine, span_of
-from chakrakit.machines.library import Measurement, fit_library, predict
+from chakrakit.machines.library import (
+    Exchange,
+    Library,
+    Measurement,
+    Protocol,
+    Tuner,
+    fit_library,
+    predict,
+)
 from chakrakit.operators import find_type
 from chakrakit.results import Result
 from chakrakit.trace.files import check_columns, read_parquet, replacing
@@ -84,19 +92,33 @@ def calibrate_library(
     sources: Sequence[Path], machine: Machine, output: Path
 ) -> list[LibraryReport]:
     """Fits the machine's library to the measurements and writes its constants as JSON."""
-    if machine.library is None:
-        raise ConfigError(
-            f"{machine.name} has no library constants to start from; use a preset with some, such as dgx-h100"
-        )
     rows = read_measurements(sources)
     most = max((r.members for r in rows), default=0)
     machine.check_ranks(most)
     spans = {n: span_of(machine, np.arange(n)) for n in {r.members for r in rows}}
-    library = fit_library(machine.library, rows, lambda n: spans[n])
+    library = fit_library(machine.library or plain_library(machine), rows, lambda n: spans[n])
     with replacing(output) as temporary:
         temporary.write_bytes(msgspec.json.format(msgspec.json.encode(library), indent=1) + b"\n")
     missed = [abs(predict(library, r, spans[r.members]) / r.seconds - 1) for r in rows]
     return _reports(rows, missed)
+
+
+def plain_library(machine: Machine) -> Library:
+    """Constants to start from where a machine has none: rings over its links at the tuner's latencies."""
+    link = span_of(machine, np.arange(min(2, machine.size))).link
+    return Library(
+        name="calibrated",
+        launch_us=5.0,
+        ll=Protocol(hop_us=1.0, share=0.4, copy=0.7, busy=0.5),
+        simple=Protocol(
+            start_us=8.4, hop_us=5.7, share=0.8, copy=0.5, fill=0.1, in_flight=1e-4 * link
+        ),
+        exchange=Exchange(
+            start_us=2.0, peer_us=0.5, low_latency_gbs=6.0, simple_us=10.0, flow_us=2.0, share=0.7,
+            copy=0.1, fill=0.8, in_flight=3e-5 * link,
+        ),
+        tuner=Tuner(bus_gbs=0.8e-9 * link, low_latency_gbs=0.3e-9 * link, link="pcie"),
+    )  # fmt: skip
 
 
 def _reports(rows: Sequence[Measurement], missed: Sequence[float]) -> list[LibraryReport]:

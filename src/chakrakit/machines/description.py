@@ -16,6 +16,7 @@ import numpy as np
 
 from chakrakit.configuration import Document, plain, read_document
 from chakrakit.errors import ConfigError
+from chakrakit.machines.derived import with_base
 from chakrakit.machines.device import Device, DeviceText, Quantity, parse, positive, read_device
 from chakrakit.machines.fabric import (
     GROUP_COSTS,
@@ -301,7 +302,7 @@ class MachineText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 def parse_machine(content: Any, where: str, nodes: int | None = None) -> Machine:
     """A machine from decoded YAML or JSON, or from what Python wrote in its place."""
     try:
-        text = msgspec.convert(plain(content), MachineText)
+        text = msgspec.convert(plain(with_base(content, where)), MachineText)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {error}") from None
     if nodes is not None:
@@ -336,7 +337,7 @@ def _device(text: DeviceText | str, where: str) -> Device:
         return read_device(text, where)
     folder = Path(__file__).parent / "presets"
     for file in sorted(folder.glob("*.yaml")):
-        described = machine_document(file).content.get("device")
+        described = with_base(machine_document(file).content, file.stem).get("device")
         if isinstance(described, dict) and described.get("name") == text:
             return read_device(msgspec.convert(described, DeviceText), where)
     raise ConfigError(f"{where}: no preset has a device {text!r}; describe it")

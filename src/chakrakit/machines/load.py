@@ -13,6 +13,7 @@ import numpy as np
 
 from chakrakit.configuration import MOST_XML_BYTES
 from chakrakit.errors import ConfigError, nearest
+from chakrakit.machines.derived import with_base
 from chakrakit.machines.description import (
     MAX_MACHINE_LINKS,
     DimensionText,
@@ -87,7 +88,7 @@ def preset_names() -> list[str]:
 
 def preset_text(name: str) -> dict[str, Any]:
     """A preset's description."""
-    content: dict[str, Any] = machine_document(_PRESETS / f"{name}.yaml").content
+    content: dict[str, Any] = with_base(machine_document(_PRESETS / f"{name}.yaml").content, name)
     return content
 
 

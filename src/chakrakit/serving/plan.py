@@ -134,5 +134,6 @@ class Handover(msgspec.Struct, frozen=True):
         short, long = tokens if tokens[0] < tokens[1] else (max(1, tokens[0] // 2), tokens[1] + 1)
         sizes = np.array([short, long]) * bytes_per_token
         low, high = times_on(machine).message_seconds(sizes, source, place).tolist()
-        each = (high - low) / (long - short)
+        # A library may send a longer message faster, by another protocol: then length costs nothing.
+        each = max(0.0, (high - low) / (long - short))
         return cls(each, max(0.0, low - each * short))

@@ -65,6 +65,8 @@ class Activities:
     _parts: list[dict[str, NDArray[Any]]] = field(default_factory=list)
     _facts: list[tuple[int, int, int]] = field(default_factory=list)
     _length: int = 0
+    endless: int = 0
+    """Events whose end was lost, which count as moments."""
 
     def add(
         self,
@@ -81,8 +83,7 @@ class Activities:
             "kind": np.broadcast_to(np.asarray(kind, np.int8), (n,)),
             "name": self.texts.numbers(name),
             "start": begin,
-            # A tracer that lost an event's end says 0, or less than its start.
-            "end": np.maximum(self._whole(end, "end"), begin),
+            "end": self._ends(end, begin),
         }
         for key in NUMBERS:
             part[key] = np.broadcast_to(self._whole(columns.get(key, -1), key), (n,))
@@ -93,6 +94,12 @@ class Activities:
         self._parts.append(part)
         self._length += n
         return first
+
+    def _ends(self, end: Numbers, begin: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Ends, none before its start: a tracer that lost an event's end says 0, or less than its start."""
+        ends = self._whole(end, "end")
+        self.endless += int((ends < begin).sum())
+        return np.maximum(ends, begin)
 
     def _whole(self, values: Numbers, column: str) -> NDArray[np.int64]:
         try:
@@ -143,6 +150,7 @@ class Activities:
             truncated=truncated,
             repaired=0,
             dropped=dropped,
+            endless=self.endless,
         )
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import msgspec
 import pyarrow as pa
 
 from chakrakit.errors import ConfigError, FormatError
@@ -47,7 +48,8 @@ from chakrakit.sources.rocprof import is_rocprof
 from chakrakit.sources.rocprof import read_processes as read_rocprof
 from chakrakit.sources.snapshots import is_snapshot, memory_table, read_snapshot
 from chakrakit.sources.xla import Module, is_hlo, is_xplane, parse_hlo, read_devices
-from chakrakit.trace.sets import Run, as_recorded
+from chakrakit.trace.sets import RecordedStep, Run, as_recorded, recorded_step_of
+from chakrakit.trace.validation import disagreements
 
 
 class Format(StrEnum):
@@ -112,7 +114,16 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
     run, report = _linker(kind)([*by_format[kind], *programs], ignored, link_options)
     if Format.SNAPSHOT in by_format:
         run = _with_memory(run, _paths(by_format[Format.SNAPSHOT]))
-    return run, report
+    return _compared(run, report)
+
+
+def _compared(run: Run, report: LinkReport) -> Linked:
+    """The run and its report, both with a word where ranks contradict each other."""
+    if len(run) < 2 or not (found := disagreements(run)):
+        return run, report
+    step = recorded_step_of(run.card) or RecordedStep()
+    step = msgspec.structs.replace(step, disagreements=[f"{f.code}: {f.message}" for f in found])
+    return run.with_card(step.put(run.card)), msgspec.structs.replace(report, recording=step)
 
 
 def _with_memory(run: Run, paths: list[Path]) -> Run:

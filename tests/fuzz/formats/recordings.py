@@ -30,6 +30,7 @@ from fuzz.mutation import (
     mutate_words,
     wire_fields,
 )
+from fuzz.properties import as_recorded, linked, periods, then_accepted
 from support.foreign_files import HLO
 from support.nsys_file import NsysFile
 from support.oracle import varint
@@ -54,6 +55,21 @@ LOOK = (
     "calibrate {out} -o {out}.json",
 )
 LINKED = (LINK, *(f"{LINK} && {look}" for look in LOOK))
+HOLDS = (
+    linked(LINK),
+    linked(LINK),
+    as_recorded(LINK),
+    as_recorded(LINK),
+    periods(LINK, "analyze {out}"),
+    *(
+        then_accepted(LINK, line)
+        for line in ("info {out}", "analyze {out}", "report {out} -o {out}.html",
+                     "export {out} {out}.pftrace",
+                     "convert {out} {out}.N.json", "query {out} 'SELECT * FROM nodes, collectives LIMIT 5'",
+                     "compare {out} {out}", "bundle {out} -o {out}.chakra")
+    ),
+)  # fmt: skip
+"""What holds for every recording that is linked."""
 
 
 def pytorch(folder: Path) -> None:
@@ -354,16 +370,18 @@ def _read_with(read: Callable[[bytes, str], object], files: str = "*") -> Step:
 
 _DUMPS = _read_with(read_dump)
 RECORDINGS = [
-    Format("kineto", pytorch, {"kineto_0*": mutate_json}, _link_pair, LINKED),
-    Format("observer", pytorch, {"et_0*": mutate_json}, _link_pair, LINKED),
-    Format("nsys", nsys, {"*": mutate_sqlite}, _link_nsys, LINKED),
-    Format("rocprof", rocprof, {"*": mutate_json}, _link_rocprof, LINKED),
-    Format("flight-recorder", flight_recorder, {"*": mutate_json}, _DUMPS, LINKED),
-    Format("flight-recorder-pickle", flight_recorder_pickle, {"*": mutate_pickle}, _DUMPS, LINKED),
-    Format("nccl-inspector", nccl_inspector, {"*": mutate_json_lines}, _read_with(read_inspector), LINKED),
+    Format("kineto", pytorch, {"kineto_0*": mutate_json}, _link_pair, LINKED, holds=HOLDS),
+    Format("observer", pytorch, {"et_0*": mutate_json}, _link_pair, LINKED, holds=HOLDS),
+    Format("nsys", nsys, {"*": mutate_sqlite}, _link_nsys, LINKED, holds=HOLDS),
+    Format("rocprof", rocprof, {"*": mutate_json}, _link_rocprof, LINKED, holds=HOLDS),
+    Format("flight-recorder", flight_recorder, {"*": mutate_json}, _DUMPS, LINKED, holds=HOLDS),
+    Format("flight-recorder-pickle", flight_recorder_pickle, {"*": mutate_pickle}, _DUMPS, LINKED,
+           holds=HOLDS),
+    Format("nccl-inspector", nccl_inspector, {"*": mutate_json_lines}, _read_with(read_inspector), LINKED,
+           holds=HOLDS),
     Format("snapshot", snapshot, {"snapshot*": mutate_pickle}, _read_with(read_snapshot, "snapshot*"),
            (LINK, f"{LINK} && analyze {{out}}")),
-    Format("xplane", xplane, {"*": mutate_protobuf}, _link_xplane, LINKED),
+    Format("xplane", xplane, {"*": mutate_protobuf}, _link_xplane, LINKED, holds=HOLDS),
     Format("hlo-text", hlo_text, {"*": mutate_words}, _read_module, HLO_LOOK),
     Format("hlo-protobuf", hlo_protobuf, {"*": mutate_protobuf}, _read_module, HLO_LOOK),
 ]  # fmt: skip

@@ -7,15 +7,9 @@ from pathlib import Path
 import chakrakit as ck
 from chakrakit.sources import read_job_trace
 from fuzz.fuzz_format import Format, Step
-from fuzz.hostile import mutated_bytes
-from fuzz.mutation import (
-    Mutate,
-    mutate_bundle,
-    mutate_json,
-    mutate_parquet,
-    mutate_protobuf,
-    mutate_yaml,
-)
+from fuzz.mutation import Mutate, gzipped, mutate_bundle, mutate_json, mutate_parquet, mutate_yaml
+from fuzz.near_valid import mutate_et, mutate_pages, zstd_packed
+from fuzz.properties import accepted, kept, then_accepted, written
 from support.job_traces import write_job
 
 LOOK = (
@@ -43,6 +37,60 @@ LOOK = (
     "transform {in}/run --pass anonymize -o {out}",
     "transform {in}/run --pass edit{scale=0.5} --pass select{ranks=[0]} -o {out}",
 )
+
+
+TAKERS = (
+    "info {in}/run",
+    "analyze {in}/run",
+    "compare {in}/run {in}/run",
+    "report {in}/run -o {out}.html",
+    "export {in}/run {out}.pftrace",
+    "export {in}/run {out}.json",
+    "export {in}/run {out}.dot",
+    "convert {in}/run {out}.N.et",
+    "convert {in}/run {out}.N.json",
+    "convert {in}/run {out}",
+    "query {in}/run 'SELECT * FROM nodes, collectives, calls, messages, ranks LIMIT 5'",
+    "bundle {in}/run -o {out}.chakra",
+    "simulate {in}/run --machine dgx-h100",
+    "transform {in}/run --pass compact -o {out}",
+    "transform {in}/run --pass anonymize -o {out}",
+)
+"""Commands that take every run; a file without times is taken by those that do not look at times."""
+WRITERS = (
+    ("validate {in}/run --fix -o {out}.et", "{out}.et"),
+    ("convert {in}/run {out}/", "{out}"),
+    ("convert {in}/run {out}.N.json", "{out}"),
+    ("bundle {in}/run -o {out}.chakra", "{out}.chakra"),
+    ("simulate {in}/run --machine dgx-h100 -o {out}", "{out}"),
+    ("transform {in}/run --pass compact -o {out}", "{out}"),
+    ("transform {in}/run --pass portable -o {out}", "{out}"),
+    ("transform {in}/run --pass anonymize -o {out}", "{out}"),
+    ("transform {in}/run --pass edit{scale=0.5} -o {out}", "{out}"),
+)
+
+
+def _holding(suffix: str = "", whole: bool = True) -> tuple[Step, ...]:
+    """The properties of a trace that is read from a place with this suffix."""
+    place = "{in}/run" + suffix
+    return (
+        *(
+            accepted(line.replace("{in}/run", place))
+            for line in TAKERS
+            if whole or not _of_all(line)
+        ),
+        *(
+            written(line.replace("{in}/run", place), o)
+            for line, o in WRITERS
+            if whole or not _of_all(line)
+        ),
+    )
+
+
+def _of_all(line: str) -> bool:
+    """Whether a command needs times, or all ranks and their groups, which one rank's file does not have."""
+    commands = ("analyze", "compare", "report", "simulate", "export {in}/run {out}.pftrace")
+    return line.startswith((*commands, "export {in}/run {out}.json")) or "portable" in line
 
 
 def traces() -> ck.TraceSet:
@@ -82,6 +130,13 @@ def one_file(suffix: str) -> Step:
 
 def _of(suffix: str) -> tuple[Step, ...]:
     return tuple(command.replace("{in}/run", "{in}/run" + suffix) for command in LOOK)
+
+
+_OPENS = tuple(
+    then_accepted("bundle {in}/run.chakra --check", line.replace("{in}/run", "{in}/run.chakra"))
+    for line in TAKERS
+)
+_FORMATS = (".et", ".et.gz", ".et.zst", ".json", ".parquet")
 
 
 def bundle(folder: Path) -> None:
@@ -131,28 +186,36 @@ def _read_job(folder: Path) -> None:
 
 _DIRECTORY = {
     "run/*.json": mutate_json,
-    "run/*.et": mutate_protobuf,
-    "run/*.parquet": mutate_parquet,
-    "run/*/*.parquet": mutate_parquet,
+    "run/*.et": mutate_et,
+    "run/*.parquet": mutate_pages,
+    "run/*/*.parquet": mutate_pages,
 }
 
 
 def _file(name: str, suffix: str, mutate: Mutate) -> Format:
     """A single rank's trace in a file."""
-    return Format(name, one_file(suffix), {"*": mutate}, _read, _of(suffix))
+    holding = _holding(suffix, whole=False)
+    if suffix in _FORMATS:
+        holding += tuple(kept(suffix, between) for between in _FORMATS if between != suffix)
+    return Format(name, one_file(suffix), {"*": mutate}, _read, _of(suffix), holds=holding)
 
 
 TRACES = [
-    Format("run", run, _DIRECTORY, _read, LOOK),
-    Format("folded-run", folded_run, _DIRECTORY, _read, LOOK),
-    _file("et", ".et", mutate_protobuf),
-    _file("et-zst", ".et.zst", mutated_bytes),
-    _file("et-gz", ".et.gz", mutated_bytes),
+    Format("run", run, _DIRECTORY, _read, LOOK, holds=_holding()),
+    Format("folded-run", folded_run, _DIRECTORY, _read, LOOK, holds=_holding()),
+    _file("et", ".et", mutate_et),
+    _file("et-zst", ".et.zst", zstd_packed(mutate_et)),
+    _file("et-gz", ".et.gz", gzipped(mutate_et)),
     _file("json", ".json", mutate_json),
     _file("feeder-json", ".feeder.json", mutate_json),
-    _file("parquet", ".parquet", mutate_parquet),
+    _file("parquet", ".parquet", mutate_pages),
     Format(
-        "bundle", bundle, {"*": mutate_bundle}, "bundle {in}/run.chakra --check", _of(".chakra")
+        "bundle",
+        bundle,
+        {"*": mutate_bundle},
+        "bundle {in}/run.chakra --check",
+        _of(".chakra"),
+        holds=(*_holding(".chakra"), *_OPENS),
     ),
     Format(
         "card",

@@ -41,6 +41,8 @@ class ScriptPlan(Result, msgspec.Struct, kw_only=True):
     memory_bytes: int
     parts: dict[str, float]
     """Nanoseconds of the step: compute, exposed communication by group, bubble; means over ranks."""
+    rung: str = ""
+    """Where the times of computation come from."""
     why: str = ""
     """Why it lost to the best; of the best, what its step is made of."""
 
@@ -98,6 +100,7 @@ class _Setting:
             step_ns=summary.makespan_ns,
             value=self.objective.of(gpus, summary),
             mfu=summary.mfu,
+            rung=summary.rung,
             memory_bytes=traces.card.measured["memory_bytes"],
             parts=parts_of(simulation.outcome),
         )

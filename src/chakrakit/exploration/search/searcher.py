@@ -191,6 +191,8 @@ class PlanResult(Result, msgspec.Struct, kw_only=True):
     fits: bool
     parts: dict[str, float]
     """Nanoseconds of the step: compute, exposed communication by group, bubble; means over ranks."""
+    rung: str = ""
+    """Where the times of computation come from."""
     why: str = ""
     """Why it lost to the best; of the best, what its step is made of."""
 
@@ -295,6 +297,7 @@ class Searcher:
             step_ns=summary.makespan_ns,
             value=self.objective.of(plan.world, summary),
             mfu=summary.mfu,
+            rung=summary.rung,
             memory_bytes=need,
             fits=need <= self.room,
             parts=parts_of(simulation.outcome),

@@ -80,6 +80,8 @@ class SimulatedRow(Result, msgspec.Struct, kw_only=True):
     """Whether the machine's smallest device has as much."""
     energy_joules: float | None
     price: float | None
+    rung: str = ""
+    """Where the times of computation come from; one for all machines of a study."""
 
 
 def measure(point: StudyPoint, cache: Path | None = None) -> SimulatedRow | ServedRow:
@@ -114,6 +116,7 @@ def _times(summary: SimulationSummary) -> dict[str, Any]:
         "mfu": summary.mfu,
         "energy_joules": summary.energy_joules,
         "price": summary.price,
+        "rung": summary.rung,
         **{
             name: mean(summary.ranks, name) for name in ("compute_ns", "exposed_comm_ns", "idle_ns")
         },

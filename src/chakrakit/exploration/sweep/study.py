@@ -28,7 +28,7 @@ from chakrakit.machines import (
     preset_text,
     read_machine,
 )
-from chakrakit.machines.device import work_model
+from chakrakit.machines.device import common_compute, work_model
 from chakrakit.machines.fabric import Machine
 
 # --- machines of a study: by name, by file, or a changed copy of another one --------------------
@@ -164,7 +164,16 @@ def read_study(path: str | Path) -> Study:
     machines = [_machine(text, lines, i) for i in range(len(text.machines))]
     _check_names(machines, lines)
     chains = [_chain(text, lines, i) for i in range(len(text.passes))]
+    text = _on_one_rung(text, machines)
     return Study(text=text, lines=lines, machines=machines, chains=chains)
+
+
+def _on_one_rung(text: StudyText, machines: list[MachineChoice]) -> StudyText:
+    """The study with a work model whose times can be compared between all of its machines."""
+    devices = (device for choice in machines for device in choice.machine().devices)
+    compute = common_compute(text.simulate.compute, devices)
+    settings = msgspec.structs.replace(text.simulate, compute=compute)
+    return msgspec.structs.replace(text, simulate=settings)
 
 
 def _check_axes(lines: Document) -> None:

@@ -22,9 +22,9 @@ class DeviceText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Dense peak rate by dtype, FLOP/s."""
     memory: Quantity = 0
     memory_bandwidth: Quantity = 0
-    compute_efficiency: float = 1.0
-    """Achievable share of the peak rate, for the roofline."""
-    memory_efficiency: float = 1.0
+    compute_efficiency: float | None = None
+    """Achievable share of the peak rate, for the roofline; 1 unless given."""
+    memory_efficiency: float | None = None
     achieved: dict[str, float] = {}
     """Shares of the peaks that kernels of training reach, for the roofline: by element type, for fused
     `attention` (of the 16-bit peak) and for `memory` (of its bandwidth). The two efficiencies apply where
@@ -40,10 +40,14 @@ class DeviceText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """In US dollars."""
     comm_slowdown: float = 0.0
     """While the device communicates, compute takes 1 + comm_slowdown times as long."""
+    sustained: float = 1.0
+    """Share of the rate of single products that a whole step of them sustains, on devices without power
+    constants, which would say how far their limit lowers the clock."""
     units: dict[str, UnitText] = {}
     """The units inside, by name; nodes that name none run at the rates of `peak`."""
     profile: str = ""
-    """The packaged profile of measured operations that gives the time of rows without a measured one."""
+    """The packaged profile that gives the time of rows without a measured one: of this device, or of the
+    nearest one that was measured, from which times are carried by the peaks of the two."""
     sources: dict[str, str] = {}
     """The source of each number, by field."""
 
@@ -66,6 +70,9 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     profile: str = ""
     dynamic: PowerConstants | None = None
     achieved: dict[str, float] = {}
+    sustained: float = 1.0
+    states_shares: bool = True
+    """Whether its file says what share of its rates kernels reach."""
     units: dict[str, Unit] = {}
 
     def __repr__(self) -> str:
@@ -83,11 +90,14 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 def read_device(text: DeviceText, where: str) -> Device:
     """The device of a description, with every number checked."""
     for name in ("compute_efficiency", "memory_efficiency"):
-        if not 0 < getattr(text, name) <= 1:
-            raise ConfigError(f"{where}.{name}: {getattr(text, name)} is not in (0, 1]")
+        share = getattr(text, name)
+        if share is not None and not 0 < share <= 1:
+            raise ConfigError(f"{where}.{name}: {share} is not in (0, 1]")
     for name in ("comm_slowdown", "price_per_hour"):
         if not 0 <= getattr(text, name) < float("inf"):
             raise ConfigError(f"{where}.{name}: {getattr(text, name)} is not 0 or more")
+    if not 0 < text.sustained <= 1:
+        raise ConfigError(f"{where}.sustained: {text.sustained} is not in (0, 1]")
     _check_achieved(text, where)
     if text.dynamic is not None:
         check_power(text.dynamic, f"{where}.dynamic")
@@ -96,8 +106,8 @@ def read_device(text: DeviceText, where: str) -> Device:
         peak=_peaks(text, where),
         memory=parse(text.memory, "bytes", f"{where}.memory"),
         memory_bandwidth=parse(text.memory_bandwidth, "bandwidth", f"{where}.memory_bandwidth"),
-        compute_efficiency=text.compute_efficiency,
-        memory_efficiency=text.memory_efficiency,
+        compute_efficiency=_or_all(text.compute_efficiency),
+        memory_efficiency=_or_all(text.memory_efficiency),
         kernel_overhead=parse(text.kernel_overhead, "time", f"{where}.kernel_overhead"),
         power=parse(text.power, "power", f"{where}.power"),
         idle_power=parse(text.idle_power, "power", f"{where}.idle_power"),
@@ -106,9 +116,16 @@ def read_device(text: DeviceText, where: str) -> Device:
         sources=text.sources,
         profile=text.profile,
         dynamic=text.dynamic,
+        sustained=text.sustained,
         achieved={dtype_name(name): share for name, share in text.achieved.items()},
+        states_shares=bool(text.achieved)
+        or not text.compute_efficiency is text.memory_efficiency is None,
         units=read_units(text.units, f"{where}.units"),
     )
+
+
+def _or_all(share: float | None) -> float:
+    return 1.0 if share is None else share
 
 
 def _peaks(text: DeviceText, where: str) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 An operation comes from the operator that launched the rows, where the trace has one (linked traces: the
 launch edge, then outwards to the first operator with shapes), or from a row itself (its own shapes, else
-`op_type`, `num_ops`, `tensor_size`). An operator may launch several kernels; they are one operation.
+what generated rows say, see generated.py). An operator may launch several kernels; they are one operation.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from chakrakit.machines.device.generated import GeneratedRow, generated_operation
 from chakrakit.operators import (
     ArgumentTexts,
     Call,
@@ -25,9 +26,6 @@ from chakrakit.operators import (
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
 from chakrakit.trace.placement import on_host
 
-_OP_TYPES = {"matmul": "gemm", "attention": "attention"}
-_OPTIMIZER = "optimizer"
-"""The `op_type` of a parameter update in generated traces; it is timed as a fused AdamW."""
 _MEMORY = re.compile("Mem(set|cpy)")
 _GENERATED = ("triton_", "aten::")
 """Beginnings of the names of operators with shapes: PyTorch's operators and generated fused kernels."""
@@ -128,19 +126,18 @@ class Launchers:
         return LaunchedOperation(rows, counted, self.name(row)) if counted else None
 
     def _counted(self, row: int) -> Operation | None:
-        flops, moved = float(self._flops[row]), float(self._moved[row])
-        op_type = self._text["op_type"](row)
-        if op_type == _OPTIMIZER and moved:
-            return Operation("adamw", (), 0.0, moved)
-        kind = _OP_TYPES.get(op_type)
-        if kind is not None and flops:
-            return Operation(kind, (), flops, moved)
-        return streamed(int(moved)) if moved else None
+        text = {c: self._text[c](row) for c in ("op_type", "dtype", "phase", "inputs_shapes")}
+        return generated_operation(
+            GeneratedRow(
+                self.name(row), text["op_type"], text["dtype"], text["phase"], text["inputs_shapes"],
+                float(self._flops[row]), float(self._moved[row]),
+            )
+        )  # fmt: skip
 
 
 _COLUMNS = (
     "inputs_shapes", "inputs_types", "inputs_strides", "inputs_values", "outputs_shapes",
-    "outputs_types", "outputs_values", "op_type",
+    "outputs_types", "outputs_values", "op_type", "dtype", "phase",
 )  # fmt: skip
 
 

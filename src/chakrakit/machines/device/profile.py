@@ -6,6 +6,9 @@ read off a plane through the nearest rows in the logarithms of the shape, in whi
 and whose slopes are held back where rows are few. It stays near the neighbours' mean, so that far from all
 rows the roofline decides, which grows with the work as it should. The error estimate comes from leaving each
 row out in turn, and grows with the distance to the nearest row.
+
+A profile without tables of its own has a `base`: the times of that profile are carried over by the peaks of
+the two devices, and multiplied by the corrections that tables of the device gave.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -22,19 +25,21 @@ import numpy as np
 from chakrakit.arrays import F64, I64, Mask
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, nearest
+from chakrakit.machines.device.corrections import Correction, check_corrections
 from chakrakit.machines.device.device import Device
 from chakrakit.machines.device.launchers import LaunchedOperation, Touch, operations_of
 from chakrakit.machines.device.work import (
     Auto,
     Costs,
     CostSource,
+    DataSheet,
     Measured,
     Roofline,
     WorkModel,
     as_measured,
     picoseconds,
 )
-from chakrakit.operators import Operation
+from chakrakit.operators import Operation, figure_for
 from chakrakit.trace.files import replacing
 from chakrakit.trace.model import Trace
 
@@ -242,7 +247,28 @@ class Profile(msgspec.Struct, kw_only=True):
     memory_bandwidth: float = 0.0
     cache_bytes: float = 0.0
     """The size of the last cache; 0 where it was not measured."""
-    classes: dict[str, list[Row]]
+    classes: dict[str, list[Row]] = {}
+    base: str = ""
+    """The packaged profile whose times are carried to this device; a profile has this or `classes`."""
+    corrections: dict[str, Correction] = {}
+    """By kind of operation: how far the device's own times are from the carried ones."""
+
+    def peak_rate(self, dtype: str) -> float:
+        """The peak rate for a dtype; that of 16 bits where the file has none."""
+        rate = figure_for(self.peak, dtype)
+        return self.peak.get("bf16", 0.0) if rate is None else rate
+
+
+class _Limits(Protocol):
+    """What bounds the work of a device: a Device has it, and the profile of one."""
+
+    @property
+    def peak(self) -> dict[str, float]: ...
+
+    @property
+    def memory_bandwidth(self) -> float: ...
+
+    def peak_rate(self, dtype: str) -> float: ...
 
 
 DEFAULTS = {
@@ -263,6 +289,8 @@ DEFAULTS = {
     "batch_norm_backward_nchw": "native_batch_norm_backward.nchw",
 }
 """The measured class used for a kind of operation without a more exact table."""
+_RATED_APART = {".fp32": "fp32", ".tf32": "tf32", ".8": "fp8", ".4": "fp4"}
+"""The element types of products by what their classes say (`gemm.8.nt`); all others are of 16 bits."""
 FLOORS = 10.0
 """A class's floor is its shortest time, but at most this multiple of the device's shortest: beyond that, only
 large operations of the class were measured. Assumed."""
@@ -286,6 +314,7 @@ class Profiled:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
+        self.base = packaged_profile(profile.base) if profile.base else None
         self.name = f"profile {profile.name}"
         self.least_us = min((r.us for rows in profile.classes.values() for r in rows), default=0.0)
         self.models = {
@@ -295,9 +324,10 @@ class Profiled:
         }
         self._predictions: dict[tuple[Operation, float], Prediction | None] = {}
 
-    def model(self, kind: str) -> ClassModel | None:
-        """The table of a kind of operation, or of the class that stands for it."""
-        return self.models.get(kind) or self.models.get(DEFAULTS.get(kind, ""))
+    @property
+    def measured(self) -> Profile:
+        """The profile with tables: this one, or the one that its times are carried from."""
+        return self.profile if self.base is None else self.base.measured
 
     def predict(self, operation: Operation, resident: float = 0.0) -> Prediction | None:
         """The predicted time of an operation; None where no class fits it."""
@@ -319,6 +349,32 @@ class Profiled:
         return prediction._replace(us=max(prediction.us, least * 1e6))
 
     def _predict(self, operation: Operation, resident: float) -> Prediction | None:
+        if self.base is None:
+            return self._read_off(operation, resident)
+        return self._on_own_device(operation, resident, self.base)
+
+    def _on_own_device(
+        self, operation: Operation, resident: float, base: Profiled
+    ) -> Prediction | None:
+        """The base's time, carried to this profile's device and corrected by the tables of it."""
+        measured = base.predict(operation, resident)
+        if measured is None:
+            return None
+        carried = base.carried(measured, operation, self.profile)
+        correction = self._correction(operation)
+        if correction is None:
+            return carried
+        us = carried.us * correction.factor(operation.shape)
+        return Prediction(us, measured.error + correction.error, carried.extrapolated)
+
+    def _correction(self, operation: Operation) -> Correction | None:
+        """The grid for operations of this kind, where it has as many sizes as the operation."""
+        name = "decode" if operation.table.startswith("decode") else operation.kind
+        grid = self.profile.corrections.get(name)
+        return grid if grid is not None and len(grid.knots) == len(operation.shape) else None
+
+    def _read_off(self, operation: Operation, resident: float) -> Prediction | None:
+        """The time by the table of the operation's class."""
         exact = operation.table or operation.kind
         for name in _names(operation):
             if (model := self.models.get(name)) is not None:
@@ -328,22 +384,23 @@ class Profiled:
                 return Prediction(prediction.us, prediction.error + BEYOND, True)
         return self._generic(operation)
 
-    def carried(self, prediction: Prediction, operation: Operation, device: Device) -> Prediction:
+    def carried(self, prediction: Prediction, operation: Operation, device: _Limits) -> Prediction:
         """A prediction for the measured device, carried over to another device.
 
         The part of the time that the work takes at the best share of a device's limits scales with what
         limits it on each of the two: the rate of its element type or the memory's bandwidth. The rest is
-        latency, which stays the same.
+        latency, which stays the same. A type that was not measured has the time of 16 bits on the
+        measured device.
         """
         profile = self.profile
         if not (
             profile.peak and profile.memory_bandwidth and device.peak and device.memory_bandwidth
         ):
             return prediction
-        dtype = next((d for d in ("fp32", "tf32") if f".{d}" in operation.table), "bf16")
+        dtype = _element_type(operation)
+        timed = dtype if self.times(operation, dtype) else "bf16"
         measured_seconds = max(
-            operation.flops / profile.peak.get(dtype, profile.peak["bf16"]),
-            operation.bytes / profile.memory_bandwidth,
+            operation.flops / profile.peak_rate(timed), operation.bytes / profile.memory_bandwidth
         )
         device_seconds = max(
             operation.flops / device.peak_rate(dtype), operation.bytes / device.memory_bandwidth
@@ -353,6 +410,13 @@ class Profiled:
         work = min(prediction.us, measured_seconds * 1e6 / BEST)
         us = prediction.us + work * (device_seconds / measured_seconds - 1)
         return Prediction(us, prediction.error + CARRIED, prediction.extrapolated)
+
+    def times(self, operation: Operation, dtype: str) -> bool:
+        """Whether an operation's time is that of its element type, and not of the 16 bits in its stead."""
+        if self.base is not None or dtype in ("bf16", "fp32", "tf32"):
+            return True  # a carried profile went from 16 bits to the type already
+        name = next(n for n in _names(operation) if n in self.models or n == operation.kind)
+        return _element_type(operation._replace(table=name)) == dtype
 
     def _generic(self, operation: Operation) -> Prediction | None:
         """A lower bound with an error of 50 %: streaming the bytes, or the FLOPs at any class's best rate."""
@@ -368,11 +432,12 @@ class Profiled:
         """The profile's times where it has them, the measured ones elsewhere."""
         rest = as_measured(trace)
         ps, source, error = rest.ps.copy(), rest.source.copy(), rest.error.copy()
-        cache = Cache(self.profile.cache_bytes)
+        cache = Cache(self.measured.cache_bytes)
         for work in operations_of(trace):
             prediction = self.predict(work.operation, cache.resident(work))
             if prediction is not None:
                 prediction = self.carried(prediction, work.operation, device)
+                prediction = _sustained(prediction, work.operation, device)
                 rows = list(work.rows)
                 first = f"node {trace.ids[rows[0]]}, by its profile,"
                 ps[rows] = picoseconds(prediction.us * 1e-6 / len(rows), first)
@@ -381,6 +446,20 @@ class Profiled:
                 )
                 error[rows] = prediction.error
         return Costs(ps, source, error)
+
+
+def _sustained(prediction: Prediction, operation: Operation, device: Device) -> Prediction:
+    """The prediction within a whole step: what the rate of products limits takes longer there."""
+    rate, bandwidth = device.peak_rate(_element_type(operation)), device.memory_bandwidth
+    if device.sustained == 1.0 or operation.flops * bandwidth <= operation.bytes * rate:
+        return prediction
+    return prediction._replace(us=prediction.us / device.sustained)
+
+
+def _element_type(operation: Operation) -> str:
+    """The element type that an operation's class names."""
+    parts = operation.table.split(".")
+    return next((d for tag, d in _RATED_APART.items() if tag[1:] in parts), "bf16")
 
 
 def _names(operation: Operation) -> Iterator[str]:
@@ -402,22 +481,25 @@ _PROFILES = Path(__file__).parent.parent / "profiles"
 
 
 def work_model(name: str) -> WorkModel:
-    """The work model `auto`, `measured` or `roofline`, or that of a packaged profile (`h200`) or a file."""
+    """The work model `auto`, `measured`, `data-sheet` or `roofline`, or of a packaged profile or a file."""
     if name == "auto":
         return Auto(_profile_of)
     if name == "measured":
         return Measured()
+    if name == "data-sheet":
+        return DataSheet()
     return Roofline() if name == "roofline" else Profiled(find_profile(name))
 
 
 @cache
-def _packaged_profile(name: str) -> Profiled:
+def packaged_profile(name: str) -> Profiled:
+    """A profile by its name or file, read once."""
     return Profiled(find_profile(name))
 
 
 def _profile_of(device: Device) -> Profiled | None:
     """The profile that a device's description names."""
-    return _packaged_profile(device.profile) if device.profile else None
+    return packaged_profile(device.profile) if device.profile else None
 
 
 def find_profile(name: str) -> Profile:
@@ -427,13 +509,26 @@ def find_profile(name: str) -> Profile:
         return read_profile(packaged)
     if Path(name).is_file():
         return read_profile(Path(name))
-    names = ["auto", "measured", "roofline", *sorted(f.stem for f in _PROFILES.glob("*.json"))]
+    names = [
+        "auto",
+        "measured",
+        "data-sheet",
+        "roofline",
+        *sorted(f.stem for f in _PROFILES.glob("*.json")),
+    ]
     raise ConfigError(f"--compute {name}: no such model and no file; {nearest(name, names)}")
 
 
 def read_profile(path: Path) -> Profile:
     """The profile of a file, checked."""
     profile = read_json(path, Profile, "a profile")
+    if bool(profile.base) == bool(profile.classes):
+        raise ConfigError(f"{path}: give either `classes` or the `base` whose times are carried")
+    if profile.base and not (profile.peak.get("bf16") and profile.memory_bandwidth):
+        raise ConfigError(f"{path}: times are carried by `peak` (with bf16) and `memory_bandwidth`")
+    if profile.base and not (_PROFILES / f"{profile.base}.json").is_file():
+        raise ConfigError(f"{path}: base {profile.base!r} is no packaged profile")
+    check_corrections(profile.corrections, str(path))
     for name, rows in profile.classes.items():
         if len({len(r.shape) for r in rows}) > 1:
             raise ConfigError(f"{path}: class {name!r} mixes shapes of different lengths")

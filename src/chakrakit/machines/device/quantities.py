@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from chakrakit.errors import ConfigError
+from chakrakit.trace.timing import HORIZON_DAYS, HORIZON_PS
 
 Quantity = float | int | str
 """A number in base units (bytes, bytes/s, seconds, FLOP/s, watts), or text with a unit."""
@@ -41,6 +42,11 @@ def parse(value: Quantity, kind: str, where: str) -> float:
     number = float(value) if isinstance(value, (int, float)) else _with_unit(value, kind, where)
     if not 0 <= number < float("inf"):
         raise ConfigError(f"{where}: {value!r} is not {_TITLES[kind]} of 0 or more")
+    if kind == "time" and number * 1e12 > HORIZON_PS:
+        raise ConfigError(
+            f"{where}: {value!r} is longer than the {HORIZON_DAYS} days that a simulation has in all; "
+            "check the unit (without one it is seconds)"
+        )
     return number
 
 

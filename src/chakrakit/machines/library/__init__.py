@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from chakrakit.machines.library.constants import Experts, Library, Span, bus_factor
+from chakrakit.machines.library.constants import (
+    Exchange,
+    Experts,
+    Library,
+    Protocol,
+    Span,
+    Tuner,
+    bus_factor,
+)
 from chakrakit.machines.library.cost import Cost, cost, reduction_factor
 from chakrakit.machines.library.engines import (
     Routing,
@@ -18,11 +26,14 @@ from chakrakit.machines.library.tuner import Choice, choose
 __all__ = [
     "Choice",
     "Cost",
+    "Exchange",
     "Experts",
     "Library",
     "Measurement",
+    "Protocol",
     "Routing",
     "Span",
+    "Tuner",
     "bus_factor",
     "choose",
     "cost",

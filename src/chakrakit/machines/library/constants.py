@@ -8,11 +8,12 @@ links and the same library needs no new constants. `chakra calibrate` fits them;
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from chakrakit.configuration import NotNegative, Positive
+from chakrakit.trace.timing import HORIZON_PS
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def bus_factor(collective: str, members: int) -> float:
 
 
 ProtocolName = Literal["LL", "LL128", "Simple"]
-Time = NotNegative
+Time = Annotated[float, msgspec.Meta(ge=0, le=HORIZON_PS / 1e6)]
 Factor = NotNegative
 PROTOCOLS: tuple[ProtocolName, ...] = ("LL", "LL128", "Simple")
 """Low latency (a flag beside every 4 bytes), low latency in lines of 128 bytes, and copies with separate
@@ -103,6 +104,22 @@ class Exchange(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
     copy: Factor = 0.0
     fill: Factor = 0.0
     in_flight: Factor = 0.0
+
+
+class Bridge(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """What lies between the halves of a node without direct paths between all devices: sockets, bridges.
+
+    Groups that fit on one side never cross it.
+    """
+
+    members: int
+    """Devices on one side."""
+    share: Positive
+    """Of the link's bandwidth, along a ring that crosses it."""
+    exchange_share: Positive
+    """Of the link's bandwidth, where all members send to all at once."""
+    hop_us: Time = 0.0
+    """Added to each crossing: a ring crosses twice in each round."""
 
 
 class Network(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -186,6 +203,8 @@ class Library(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
     exchange: Exchange
     tuner: Tuner
     in_switch: InSwitch | None = None
+    bridge: Bridge | None = None
+    """None where every device of a node reaches every other directly."""
     network: Network = msgspec.field(default_factory=Network)
     engine: Engine | None = None
     dispatch: Experts | None = None

@@ -15,6 +15,7 @@ import math
 from typing import NamedTuple
 
 from chakrakit.machines.library.constants import (
+    Bridge,
     Exchange,
     Library,
     Protocol,
@@ -68,11 +69,19 @@ def cost(
 def rate(library: Library, constants: Protocol, span: Span) -> float:
     """Bytes/s along a ring: the slower of the links within a node and those between nodes."""
     inside = constants.share * span.link
+    if (bridge := _crossed(library, span)) is not None:
+        inside *= bridge.share
     if span.nodes == 1:
         return inside
     return min(
         inside, library.network.share * constants.share / library.simple.share * span.leaving
     )
+
+
+def _crossed(library: Library, span: Span) -> Bridge | None:
+    """The bridge between the halves of a node, where a group lies on both sides of it."""
+    bridge = library.bridge
+    return bridge if bridge is not None and span.local > bridge.members else None
 
 
 def _ring(
@@ -87,6 +96,8 @@ def _ring(
     if p.busy:
         near = max(near, p.hop_us * US + flow) - flow
     latency = (hops - far) * near + far * max(near, library.network.hop_us[name] * US)
+    if (bridge := _crossed(library, span)) is not None:
+        latency += 2 * rounds(collective) * bridge.hop_us * US
     fixed = (library.launch_us + p.start_us) * US + p.copy * flow
     transfer = passes * flow
     if p.fill and size:
@@ -142,7 +153,8 @@ def exchange(library: Library, collective: str, size: float, span: Span) -> Cost
     quick = min(low_latency_us(x, collective, size, n), x.simple_us) * US
     if span.nodes > 1:
         quick += library.network.hop_us["LL"] * US
-    flow = piece / (x.share * span.link)
+    bridge = _crossed(library, span)
+    flow = piece / (x.share * span.link * (bridge.exchange_share if bridge else 1.0))
     moved = peers * flow * (1 + x.fill * (min(1.0, x.in_flight / size) if size else 1.0))
     if span.nodes > 1:
         away = peers if collective == "message" else n - span.local

@@ -50,7 +50,14 @@ def fit_library(start: Library, rows: Sequence[Measurement], placed: Placed) -> 
     """The constants that fit the measurements best, found from those of `start`."""
     _check(rows)
     spans = {n: placed(n) for n in {r.members for r in rows}}
-    names = [path for path, value in _constants(start) if value > 0 and _touched(path, rows)]
+    crossed = start.bridge is not None and any(
+        s.local > start.bridge.members for s in spans.values()
+    )
+    names = [
+        path
+        for path, value in _constants(start)
+        if value > 0 and _touched(path, rows) and (crossed or not path.startswith("bridge"))
+    ]
     target = np.log([r.seconds for r in rows])
     weight = np.array([1.5 if r.size >= LARGE else 0.7 for r in rows])
 
@@ -76,7 +83,7 @@ def _check(rows: Sequence[Measurement]) -> None:
         )
 
 
-_FITTED = ("launch_us", "ll", "ll128", "simple", "exchange", "in_switch")
+_FITTED = ("launch_us", "ll", "ll128", "simple", "exchange", "in_switch", "bridge")
 
 
 def _constants(library: Library) -> list[tuple[str, float]]:

@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.arrays import I64, U64
+from chakrakit.arrays import F64, I64, U64
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import PS_PER_S
+from chakrakit.machines.device import MOST_SECONDS, PS_PER_S
 
-MOST_SECONDS = 2**62 / PS_PER_S
-"""Later arrivals would not fit in 64 bits of picoseconds: 53 days."""
 MOST_TOKENS = 2**40
 """Tokens of a prompt or output: far above any context, and sums over millions of requests fit 64 bits."""
 
@@ -56,10 +54,19 @@ class RequestStream:
                 raise ConfigError(f"a {name} scale of {factor}; give a number above 0")
         if rate == prompt == output == 1:
             return self  # picoseconds are more than a float holds exactly
-        times = np.rint(self.arrival_ps / rate).astype(np.int64)
+        scaled = self.arrival_ps / rate
+        if scaled.max(initial=0.0) > MOST_SECONDS * PS_PER_S:
+            raise ConfigError(
+                f"a rate scale of {rate:g} puts the last arrival at {scaled.max() / PS_PER_S:,.0f} s; the "
+                f"clock ends after {MOST_SECONDS:,} s: give a larger scale, or fewer requests"
+            )
+        times = np.rint(scaled).astype(np.int64)
         lengths = [
-            np.maximum(1, np.rint(lengths * factor)).astype(np.int64)
-            for lengths, factor in ((self.prompt, prompt), (self.output, output))
+            _scaled_lengths(lengths, factor, name)
+            for lengths, factor, name in (
+                (self.prompt, prompt, "prompt"),
+                (self.output, output, "output"),
+            )
         ]
         return replace(self, arrival_ps=times, prompt=lengths[0], output=lengths[1])
 
@@ -78,6 +85,8 @@ class RequestStream:
 
     def spread(self, seconds: float, seed: int) -> RequestStream:
         """Arrivals moved later by up to `seconds`, evenly at random, for stamps that come in steps."""
+        if not 0 <= seconds <= MOST_SECONDS:
+            raise ConfigError(f"a spread of {seconds:g} s; give 0 to {MOST_SECONDS:,} s")
         rng = np.random.default_rng((seed, 11))
         moved = self.arrival_ps + (rng.random(len(self)) * seconds * PS_PER_S).astype(np.int64)
         if (self.after >= 0).any():
@@ -169,3 +178,12 @@ def _check_times(times: NDArray[np.float64], after: I64, where: str, first_line:
             f"{where}, line {first_line + j}: time goes backwards, from {times[i]:.9g} s "
             f"to {times[j]:.9g} s; sort the requests by arrival"
         )
+
+
+def _scaled_lengths(lengths: I64, factor: float, name: str) -> I64:
+    scaled: F64 = np.maximum(1, np.rint(lengths * factor))
+    if scaled.max(initial=0.0) > MOST_TOKENS:
+        raise ConfigError(
+            f"a {name} scale of {factor:g} makes one of {scaled.max():,.0f} tokens; at most {MOST_TOKENS:,}"
+        )
+    return scaled.astype(np.int64)

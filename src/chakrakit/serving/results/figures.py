@@ -382,7 +382,7 @@ def _pool(
         engines=pool.engines,
         devices=devices * pool.engines,
         steps=steps,
-        busy=sum(t["busy"] for t in totals) * PICO / seconds / len(totals),
+        busy=sum(min(t["busy"] * PICO, seconds) for t in totals) / seconds / len(totals),
         mean_batch=sum(t["pieces"] for t in totals) / max(1, steps),
         mean_tokens=sum(t["tokens"] for t in totals) / max(1, steps),
         kv=KvCache(

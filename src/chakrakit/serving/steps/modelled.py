@@ -19,9 +19,9 @@ import numpy as np
 import chakrakit.core as core
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import Device, Profiled, clocked, find_profile, roofline_seconds
+from chakrakit.machines.device import Device, Profiled, clocked, packaged_profile, roofline_seconds
 from chakrakit.machines.fabric import Machine
-from chakrakit.operators import Operation
+from chakrakit.operators import Operation, attention_flops, rate_name
 from chakrakit.serving.calibration import Constants
 from chakrakit.serving.steps.collectives import times_on
 from chakrakit.serving.steps.costing import StepCost, in_pieces, roofline_attention
@@ -30,6 +30,10 @@ from chakrakit.workloads.description import Mesh
 from chakrakit.workloads.layers import BYTES
 
 _FOLDER = Path(__file__).parent / "measurements"
+_LONG_PROMPT = (32, 4096, 4096, 128)
+"""Batch × heads, queries, keys and head size of the attention whose rate stands for that of prompts."""
+_LONG_PROMPT_FLOPS = float(attention_flops(32 * 4096 * 4096, 128, 128, causal=True))
+_LONG_PROMPT_BYTES = 4.0 * 2 * 32 * 4096 * 128
 
 
 class Measurements(msgspec.Struct, frozen=True):
@@ -170,7 +174,7 @@ class ModelledSteps:
 
     @cached_property
     def _profile(self) -> Profiled | None:
-        return None if self.compute == "roofline" else Profiled(find_profile(self.compute))
+        return None if self.compute == "roofline" else packaged_profile(self.compute)
 
     @cached_property
     def _mesh(self) -> Mesh:
@@ -223,10 +227,11 @@ class ModelledSteps:
         if self._profile is None:
             device = self.device
             return max(moved / device.memory_bandwidth, device.kernel_overhead)
-        prediction = self._profile.predict(
-            Operation("elementwise", (max(1, round(moved)),), 0.0, moved)
-        )
-        return self.device.kernel_overhead if prediction is None else prediction.us * 1e-6
+        operation = Operation("elementwise", (max(1, round(moved)),), 0.0, moved)
+        prediction = self._profile.predict(operation)
+        if prediction is None:
+            return self.device.kernel_overhead
+        return self._profile.carried(prediction, operation, self.device).us * 1e-6
 
     def attention(self) -> core.ServingRoofline:
         """The roofline of attention, with one kernel per layer."""
@@ -235,9 +240,8 @@ class ModelledSteps:
         if (constants := self.constants) is not None:
             shares = (constants.attention_compute_efficiency, constants.attention_memory_efficiency)
         rate = device.peak_rate(work.dtype) * shares[0]
-        model = self._profile.model("attention") if self._profile else None
-        if model is not None:
-            rate = model.best_rate * 1e6 * self.clock_share
+        if self._profile is not None:
+            rate = self._attention_rate(self._profile) * self.clock_share
         bandwidth = device.memory_bandwidth * shares[1]
         n = work.layers
         return roofline_attention(
@@ -246,6 +250,21 @@ class ModelledSteps:
             n * work.bytes_per_context / bandwidth,
             n * device.kernel_overhead,
         )
+
+    def _attention_rate(self, profile: Profiled) -> float:
+        """FLOP/s of a long causal prompt by the profile, on this device."""
+        operation = Operation(
+            "attention",
+            _LONG_PROMPT,
+            _LONG_PROMPT_FLOPS,
+            _LONG_PROMPT_BYTES,
+            "attention.cudnn.causal",
+        )
+        prediction = profile.predict(operation)
+        if prediction is None:
+            raise ConfigError(f"profile {self.compute} has no attention")
+        full = profile.carried(prediction, operation, self.machine.devices[0])
+        return _LONG_PROMPT_FLOPS / (full.us * 1e-6)
 
     def _sum(self, operators: list[StepOperator], tokens: F64, sampled: F64) -> F64:
         experts_met = np.where(tokens > 0, self.operators.experts_met(tokens), 0.0)
@@ -279,13 +298,16 @@ class ModelledSteps:
     def _measured(self, o: StepOperator, flops: float, moved: float, rows: int) -> float:
         assert self._profile is not None
         if o.op == "matmul":
-            operation = Operation("gemm", (max(1, rows), o.inner, o.outer), flops, moved)
+            precision = {"fp8": ".8", "fp4": ".4"}.get(rate_name(o.dtype), "")
+            table = f"gemm{precision}.nt"
+            operation = Operation("gemm", (max(1, rows), o.outer, o.inner), flops, moved, table)
         else:
             operation = Operation("elementwise", (max(1, round(moved)),), 0.0, moved)
         prediction = self._profile.predict(operation)
         if prediction is None:
             raise ConfigError(f"profile {self.compute} has no operation like {o.name}")
-        return prediction.us * 1e-6 * self._stretch(flops, moved, o.dtype)
+        carried = self._profile.carried(prediction, operation, self.machine.devices[0])
+        return carried.us * 1e-6 * self._stretch(flops, moved, o.dtype)
 
     def _stretch(self, flops: float, moved: float, dtype: str) -> float:
         """The time of an operation at this clock, as a multiple of what a profile says of the highest."""

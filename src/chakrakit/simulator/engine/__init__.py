@@ -13,6 +13,7 @@ from chakrakit.simulator.engine.native import (
     run,
     with_bandwidth,
 )
+from chakrakit.simulator.engine.placing import per_rack, straddling
 from chakrakit.simulator.engine.planner import CollectivePolicy, Custom, DispatchPolicy, Fixed
 from chakrakit.simulator.engine.program import COMM, COMPUTE, Program
 from chakrakit.simulator.engine.stored import StoredOperations, most_at_once
@@ -35,6 +36,8 @@ __all__ = [
     "most_at_once",
     "native",
     "one_collective",
+    "per_rack",
     "run",
+    "straddling",
     "with_bandwidth",
 ]

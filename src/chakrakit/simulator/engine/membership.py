@@ -12,6 +12,7 @@ from chakrakit.errors import TraceError
 from chakrakit.results import counted
 from chakrakit.simulator.engine.program import Program
 from chakrakit.trace.communication import Calls, Classes, Company, UsedGroup
+from chakrakit.trace.model import Node
 from chakrakit.trace.sets import TraceSet
 
 MOST_MEMBERS = 1 << 17
@@ -134,16 +135,38 @@ class RowNames:
     def _class(self, row: int) -> int:
         return int(np.searchsorted(self.offset, row, "right")) - 1
 
+    def classes_of(self, rows: I64) -> list[int]:
+        """The classes of rows, each once."""
+        return [int(c) for c in np.unique(np.searchsorted(self.offset, rows, "right") - 1)]
+
+    def at_place(self, place: int) -> int:
+        """The rank at a place among the ranks."""
+        return self.membership.ranks[place]
+
+    def group(self, number: int, copy: int) -> str:
+        """The name of one of the groups of a class."""
+        return self.membership.groups[int(self.classes.groups_of(number)[copy])].name
+
+    def node_at(self, rows: I64, place_on: Mapping[int, int], device: int) -> str:
+        """Of an instance's rows the one of the rank on a device, by its node; else the first."""
+        mine = self.classes.rank[place_on[device]] if device in place_on else -1
+        own = [row for row in rows.tolist() if self._class(row) == mine]
+        node = self._node((own or rows.tolist())[0])
+        return f"node {node.id}, {node.name!r}"
+
     def rank(self, row: int) -> int:
         """The rank that a row belongs to."""
         return self.membership.ranks[int(self.classes.first[self._class(row)])]
 
     def node(self, row: int) -> str:
         """The name of a row, such as `rank 3 at node 17 ('all_reduce')`."""
+        node = self._node(row)
+        return f"rank {self.rank(row)} at node {node.id} ({node.name!r})"
+
+    def _node(self, row: int) -> Node:
         c = self._class(row)
         trace = self.membership.programs[self.membership.body(int(self.classes.first[c]))].trace
-        node = trace[row - int(self.offset[c])]
-        return f"rank {self.rank(row)} at node {node.id} ({node.name!r})"
+        return trace[row - int(self.offset[c])]
 
 
 def why_folded(classes: Classes, attempt: int) -> str:

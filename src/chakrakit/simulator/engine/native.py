@@ -27,12 +27,14 @@ from chakrakit.machines.device import (
 from chakrakit.machines.fabric import Machine, Routes
 from chakrakit.simulator.collectives import Algorithms, Shape, shapes
 from chakrakit.simulator.engine.disturb import Disturbance, link_changes
+from chakrakit.simulator.engine.failed import Failed
 from chakrakit.simulator.engine.folding import Splits
 from chakrakit.simulator.engine.instances import Instances, Matcher
 from chakrakit.simulator.engine.link_ranks import LinkRanks, link_ranks
 from chakrakit.simulator.engine.measured import as_measured, recorded_starts, refuse_shares
 from chakrakit.simulator.engine.membership import Membership, refine, why_folded
 from chakrakit.simulator.engine.messages import FoldRefusedError, device_table
+from chakrakit.simulator.engine.placing import whole_groups
 from chakrakit.simulator.engine.planner import (
     CollectivePolicy,
     Custom,
@@ -136,6 +138,8 @@ class SimulationOptions:
     measured_collectives: Fixed | None = None
     dispatch: DispatchPolicy | None = None
     collectives: CollectivePolicy | None = None
+    framework: str = ""
+    """The framework whose casts and unfused kernels computed times have; empty for kernels alone."""
     communication: Literal["simulated", "measured"] = "simulated"
     """With `measured`, every transfer takes its recorded time, whatever the machine."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -203,9 +207,11 @@ class Simulation:
         ranks = np.array(self.membership.ranks, np.int64)
         placement = self.options.placement
         if placement is None:
-            self.machine.check_ranks(max(self.traces.world_size, int(ranks.max()) + 1))
-            self._check_free(ranks)
-            return ranks
+            world = max(self.traces.world_size, int(ranks.max()) + 1)
+            self.machine.check_ranks(world)
+            placed = whole_groups(ranks, world, self.machine)
+            self._check_free(placed)
+            return placed
         if self.traces.missing_ranks:
             raise ConfigError("a placement is for all ranks, and some were not recorded")
         device_by_rank = dict(enumerate(placement))
@@ -308,7 +314,8 @@ class Simulation:
             self._pick(classes, offset),
         )
         check_horizon(self.membership, classes, offset, arrays)
-        check_finished(self.membership, classes, offset, instances, arrays)
+        failed = Failed.at_end(self.machine, workload, plans, links)
+        check_finished(self.membership, classes, offset, instances, arrays, failed, self.device_of)
         stored = stored_operations(instances, self.machine, arrays)
         moved = link_bytes(plans, routes, arrays["job_runs"], len(self.machine.links))
         costs = [self._costs_of(int(i)) for i in classes.first]

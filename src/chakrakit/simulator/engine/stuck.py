@@ -9,6 +9,7 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.errors import DeadlockError, TraceError
 from chakrakit.machines.device import HORIZON_DAYS
+from chakrakit.simulator.engine.failed import Failed
 from chakrakit.simulator.engine.instances import MESSAGE, Instances
 from chakrakit.simulator.engine.membership import Membership, RowNames
 from chakrakit.simulator.engine.stored import LOAD, STORE
@@ -24,17 +25,26 @@ def check_finished(
     offset: I64,
     instances: Instances,
     arrays: dict[str, Any],
+    failed: Failed,
+    device_of: I64,
 ) -> None:
-    """Raises a DeadlockError that names waiting ranks, groups and nodes, unless every row has ended."""
+    """Raises a DeadlockError that names links, ranks, groups and nodes, unless every row has ended.
+
+    What has failed comes first: what waits for it is no cause.
+    """
     if len(arrays["end"]) == 0 or arrays["end"].min() >= 0:
         return
     names = RowNames(membership, classes, offset)
-    waits = _waiting(instances, arrays, names) or _stalled(instances, arrays, names)
+    waits = _blocked(failed, instances, arrays, names, device_of)
+    waits += _on_failed_devices(failed, arrays, names)
+    waits = waits or _waiting(instances, arrays, names) or _stalled(arrays, names)
     waits = waits or _circular(arrays, names)
-    ranks = len({names.rank(int(r)) for r in np.flatnonzero(arrays["end"] < 0)})
+    ranks = sum(
+        len(classes.ranks_of(c)) for c in names.classes_of(np.flatnonzero(arrays["end"] < 0))
+    )
     more = f"; and {len(waits) - _SHOWN} more" if len(waits) > _SHOWN else ""
     raise DeadlockError(
-        f"the simulation stops with work undone on {ranks} of the ranks simulated: "
+        f"the simulation stops with work undone on {ranks:,} of {len(membership.ranks):,} ranks: "
         + "; ".join(waits[:_SHOWN])
         + more
     )
@@ -78,18 +88,47 @@ def _waiting(instances: Instances, arrays: dict[str, Any], names: RowNames) -> l
     return out
 
 
-def _stalled(instances: Instances, arrays: dict[str, Any], names: RowNames) -> list[str]:
-    """Transfers and kernels that began and cannot end: a failed link or device."""
-    running = np.flatnonzero((arrays["start"] >= 0) & (arrays["end"] < 0))
-    out = []
-    for row in running[:64].tolist():
-        i = int(instances.of_row[row])
-        where = f" in {_title(instances.what[i])}, on a link that has failed" if i >= 0 else ""
-        out.append(
-            f"{names.node(row)} began{where} and never ends"
-            + ("" if where else ": its device has failed, or what it waits for")
+def _blocked(
+    failed: Failed, instances: Instances, arrays: dict[str, Any], names: RowNames, device_of: I64
+) -> list[str]:
+    """Transfers that cannot end, each with the link that has failed and the ranks at both ends."""
+    place_on = {int(device): place for place, device in enumerate(device_of.tolist())}
+    out: dict[tuple[int, int], str] = {}
+    for instance, copy, link, sender, receiver in failed.blocked(instances, arrays):
+        if (link, instance) in out:
+            continue
+        who = [f"rank {names.at_place(place_on[d])}" for d in (sender, receiver) if d in place_on]
+        kind, group, number = instances.what[instance]
+        if instances.group_class[instance] >= 0:
+            group = names.group(instances.group_class[instance], copy)
+        rows = np.flatnonzero(instances.of_row == instance)
+        out[link, instance] = (
+            f"the link {failed.name(link)} has failed, which {' and '.join(who)} use in "
+            f"{_title((kind, group, number))} ({names.node_at(rows, place_on, sender)})"
         )
+    return list(out.values())
+
+
+def _on_failed_devices(failed: Failed, arrays: dict[str, Any], names: RowNames) -> list[str]:
+    """Of every device that has failed the first row that it leaves undone."""
+    undone = np.flatnonzero(arrays["end"] < 0)
+    out = []
+    for number in failed.devices:
+        mine = [row for row in undone.tolist() if names.classes_of(np.array([row])) == [number]]
+        if mine:
+            out.append(
+                f"the device of rank {names.rank(mine[0])} has failed ({names.node(mine[0])})"
+            )
     return out
+
+
+def _stalled(arrays: dict[str, Any], names: RowNames) -> list[str]:
+    """Rows that began and cannot end."""
+    running = np.flatnonzero((arrays["start"] >= 0) & (arrays["end"] < 0))
+    return [
+        f"{names.node(row)} began and never ends: what it waits for never happens"
+        for row in running[:64].tolist()
+    ]
 
 
 def _circular(arrays: dict[str, Any], names: RowNames) -> list[str]:

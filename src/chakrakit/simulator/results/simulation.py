@@ -12,15 +12,30 @@ import pyarrow as pa
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError
 from chakrakit.machines import NetworkModel, load_machine, parse_machine
-from chakrakit.machines.device import WorkModel, work_model
+from chakrakit.machines.device import (
+    RECORDED,
+    InFramework,
+    WorkModel,
+    framework_named,
+    rung_of,
+    work_model,
+)
 from chakrakit.machines.fabric import Machine
 from chakrakit.passes.base import with_run_times
 from chakrakit.results import Facts
-from chakrakit.simulator.engine import Fault, Fixed, Outcome, SimulationOptions
+from chakrakit.simulator.engine import (
+    Fault,
+    Fixed,
+    Outcome,
+    SimulationOptions,
+    per_rack,
+    straddling,
+)
 from chakrakit.simulator.results.energy import energy_of, run_within_limits
 from chakrakit.simulator.results.summary import (
     SimulationSummary,
     class_memory,
+    compute_shares,
     history_table,
     server_uses,
     summarize,
@@ -259,6 +274,9 @@ def simulate(
     Without a machine all times must be measured ones.
     """
     work = work_model(compute) if isinstance(compute, str) else compute
+    framework = options.framework if options is not None else ""
+    if framework:
+        work = InFramework(work, framework_named(framework))
     resolved = replace(options or SimulationOptions(), work=work)
     if machine is None:
         machine = _no_machine(traces, resolved)
@@ -267,12 +285,38 @@ def simulate(
         traces = with_run_times(traces)
     outcome, limit = run_within_limits(traces, loaded, resolved)
     names = {"network": resolved.network, "compute": work.name, "machine": loaded.name}
-    return Simulation(
-        outcome,
-        loaded,
-        summarize(outcome, loaded, names, energy_of(outcome, loaded, limit)),
-        {**_settings(resolved), **names, **_memory(loaded)},
-    )
+    names["rung"] = _rung(work.name, outcome, loaded)
+    names["framework"] = framework
+    summary = summarize(outcome, loaded, names, energy_of(outcome, loaded, limit))
+    summary.notes += _placement_notes(outcome, loaded, resolved.placement is None)
+    return Simulation(outcome, loaded, summary, {**_settings(resolved), **names, **_memory(loaded)})
+
+
+def _placement_notes(outcome: Outcome, machine: Machine, own: bool) -> list[str]:
+    """Says where ranks were placed with gaps, and which groups straddle nodes that could hold them."""
+    ranks, size = outcome.membership.ranks, machine.node_size
+    each = per_rack(max(ranks) + 1, machine)
+    if own and each < size:
+        return [f"{each} ranks to a node of {size}, so that no group straddles two nodes"]
+    table = outcome.devices()
+    groups = [g.members for g in outcome.membership.groups if 1 < len(g.members) <= size]
+    devices = [np.array([table[m] for m in g.tolist() if m in table]) for g in groups]
+    cut = [len(d) for d in devices if len(d) and straddling(d, machine)]
+    if not cut:
+        return []
+    return [
+        f"warning: {len(cut)} groups of {min(cut)} to {max(cut)} ranks straddle nodes of {size} devices; "
+        "with more nodes, or a --placement, each would stay within one"
+    ]
+
+
+def _rung(compute: str, outcome: Outcome, machine: Machine) -> str:
+    """The rung of the times that were used: `recorded` where all of the devices' times were."""
+    sources = {s.source for s in compute_shares(outcome) if s.time_ns}
+    if sources == {"measured"}:
+        return RECORDED
+    used = {int(machine.device_of[d]) for d in outcome.device_of.tolist()}
+    return " and ".join(sorted({rung_of(compute, machine.devices[i]) for i in used}))
 
 
 def _no_machine(traces: TraceSet, options: SimulationOptions) -> Machine:

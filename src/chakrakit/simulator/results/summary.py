@@ -197,6 +197,11 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     """Tokens per second of all ranks together; None where the card does not give the tokens of a step."""
     price: float | None = None
     """In US dollars, by the devices' price per hour."""
+    rung: str = ""
+    """Where times of computation come from: `recorded`, `measured profile NAME`, `carried profile NAME` or
+    `data sheet`; several where devices differ."""
+    framework: str = ""
+    """The framework whose own work is in the times of computation; empty for kernels alone."""
     compute_sources: list[ComputeShare] = []
     """Where the times of operations come from, the largest share of time first."""
     extrapolated_share: float = 0.0

@@ -14,7 +14,7 @@ from chakrakit.sources.calls.record import RecordedCalls, RecordedGroup
 from chakrakit.sources.calls.trace import call_trace, followers, kinds_of, node_times, times
 from chakrakit.sources.pytorch import names as words
 from chakrakit.sources.pytorch.linking import InOut, LinkReport, RankReport
-from chakrakit.sources.pytorch.read import check_times
+from chakrakit.sources.pytorch.read import check_clock, check_span
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import CollectiveType, EdgeForm, EdgeKind, Trace
 from chakrakit.trace.sets import PS_PER_NS, Card, Run, Times
@@ -56,7 +56,10 @@ def link_calls(
     timing = {rank: i for i, rank in enumerate(bindings)}
     run = Run(bodies, bindings, Groups(groups), card, times=measured, timing=timing)
     report = LinkReport(
-        ranks=[_report(ranks[r], bodies[b.body], measured[timing[r]]) for r, b in bindings.items()],
+        ranks=[
+            _report(ranks[r], bodies[b.body], measured[timing[r]], names.repeated.get(r, []))
+            for r, b in bindings.items()
+        ],
         groups={name: list(members) for name, members in groups.items()},
         ignored_files=dict(ignored or {}),
         clock={"rule": "as recorded", "matched": 0, "residual_skew_ns": {}},
@@ -81,8 +84,10 @@ def _by_rank(recordings: Iterable[CallRecording]) -> dict[int, CallRecording]:
 def _check_times(recording: CallRecording) -> None:
     calls, nothing = recording.calls, np.zeros(len(recording.calls), np.int64)
     for moments in (calls.created, calls.started, calls.completed):
-        check_times(moments, nothing, 0, recording.path)
-    check_times(nothing, np.maximum(calls.device_ns, 0), 0, recording.path)
+        check_clock(moments, nothing, 0, recording.path)
+    check_clock(nothing, np.maximum(calls.device_ns, 0), 0, recording.path)
+    start, end = times(calls)
+    check_span(start, end - start, recording.path)
 
 
 class _Programs:
@@ -133,22 +138,27 @@ class _GroupNames:
         self._names: dict[tuple[str, tuple[int, ...]], str] = {}
         self._members: dict[str, list[int]] = {}
         self._users: dict[str, set[int]] = {}
+        self.repeated: dict[int, list[str]] = {}
+        """By rank, groups that list a rank twice."""
 
     def of(self, rank: int, groups: list[RecordedGroup]) -> list[str]:
         """The names to use for a rank's groups."""
         return [self._name(rank, group) for group in groups]
 
     def _name(self, rank: int, group: RecordedGroup) -> str:
-        if not group.ranks:
+        members = tuple(dict.fromkeys(group.ranks))
+        if len(members) < len(group.ranks):
+            self.repeated.setdefault(rank, []).append(group.name)
+        if not members:
             self._users.setdefault(group.name, set()).add(rank)
             return group.name
-        key = group.name, group.ranks
+        key = group.name, members
         if key not in self._names:
             in_use = group.name in self._members
-            name = f"{group.name}@{group.ranks[0]}" if in_use else group.name
+            name = f"{group.name}@{members[0]}" if in_use else group.name
             while name in self._members:
                 name += "'"
-            self._names[key], self._members[name] = name, list(group.ranks)
+            self._names[key], self._members[name] = name, list(members)
         return self._names[key]
 
     def groups(self) -> dict[str, tuple[int, ...]]:
@@ -160,7 +170,9 @@ class _GroupNames:
         return described | undescribed
 
 
-def _report(recording: CallRecording, body: Trace, measured: Times) -> RankReport:
+def _report(
+    recording: CallRecording, body: Trace, measured: Times, repeated: list[str]
+) -> RankReport:
     calls, edges = recording.calls, body.edges
     timed = schedule(len(body), edges, measured.end - measured.start)
     counts = Counter(kinds_of(calls).tolist())
@@ -184,6 +196,7 @@ def _report(recording: CallRecording, body: Trace, measured: Times) -> RankRepor
         p2p={k: by_name.get(k, 0) for k in ("SEND", "RECV")},
         left_out_events=calls.left_out,
         repaired=calls.repaired,
+        warnings=[f"group {name!r} lists a rank twice; it counts once" for name in repeated[:10]],
     )
 
 

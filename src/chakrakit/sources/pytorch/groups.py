@@ -32,7 +32,7 @@ def groups_of(observer: Observer | None, kineto: Kineto | None, world: int) -> G
                 f"{str(group)[:40]!r} is listed among the process groups and is not one"
             )
         name = str(group.get("pg_name", ""))
-        ranks = _members(group, name, world)
+        ranks = tuple(dict.fromkeys(_members(group, name, world)))
         if ranks:
             out.setdefault(name, ranks)
     return out

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I8, I32, I64, Mask
+from chakrakit.errors import FormatError, listed
 from chakrakit.sources.pytorch.joining import Join
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
 from chakrakit.trace.model import nested
@@ -214,8 +215,29 @@ def _nest_as_written(line: Timeline, observer: Observer) -> None:
     ids = observer.id
     place = np.minimum(np.searchsorted(ids, observer.parent), len(ids) - 1)
     has_parent = ids[place] == observer.parent
-    outer = np.where(has_parent, row_of[place], -1)[line.operator]
-    line.parent[:] = np.where(outer == np.arange(len(line)), -1, outer)
+    line.parent[:] = np.where(has_parent, row_of[place], -1)[line.operator]
+    _refuse_circles(line.parent, ids[line.operator])
+
+
+def _refuse_circles(parent: I64, ids: I64) -> None:
+    """Raises an error that names the nodes of a circle, if there is one: rows that nothing is outside of."""
+    above = parent.copy()
+    inner = np.flatnonzero(above >= 0)
+    for _ in range(len(parent).bit_length()):  # each look reaches twice as far up
+        above[inner] = above[above[inner]]
+        inner = inner[above[inner] >= 0]
+    if not len(inner):
+        return
+    row = int(above[inner[0]])  # having gone up so far, it lies on the circle itself
+    circle = [row]
+    while (outer := int(parent[circle[-1]])) != row:
+        circle.append(outer)
+    whose = f"nodes {listed(ids[circle].tolist())} are each other's parents"
+    if len(circle) == 1:
+        whose = f"node {ids[row]} is its own parent"
+    raise FormatError(
+        f"{whose} (`ctrl_deps`), so that nothing is outside; the file is damaged, record it again"
+    )
 
 
 class RowNames:

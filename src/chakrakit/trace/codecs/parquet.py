@@ -173,6 +173,8 @@ def _columns_with_values(file: pq.ParquetFile, path: str) -> list[str]:
     if "id" not in names:
         raise TraceError("the table has no column 'id'; a trace's table has one")
     check_columns(names, path)
+    if {"", columns.column_name("")} & set(names):
+        raise TraceError("a column has no name; an attribute of a trace has one")
     unused = _null_columns(file) - _ALWAYS
     return [n for n in names if n not in unused]
 

@@ -39,17 +39,24 @@ class StepRows:
     """Rows of which the earliest begins the first step."""
 
     def spans(self, start: I64, end: I64) -> list[StepSpan]:
-        """The steps under these times."""
+        """The steps under these times, in the order in which they end, whatever their numbers."""
+        ends = [int(end[mine].max()) for mine in self.rows]
+        order = sorted(range(len(ends)), key=ends.__getitem__)
         out: list[StepSpan] = []
-        if not self.numbers:
-            return out
-        orphans = self.orphans
-        before = int(end[orphans].max()) if len(orphans) else int(start[self.first].min())
-        for number, mine in zip(self.numbers, self.rows, strict=True):
-            last = int(end[mine].max())
-            out.append(StepSpan(number, int(start[mine].min()), last, last - before))
-            before = last
+        before = self._begin(order[0], start, end) if order else 0
+        for i in order:
+            out.append(
+                StepSpan(self.numbers[i], int(start[self.rows[i]].min()), ends[i], ends[i] - before)
+            )
+            before = ends[i]
         return out
+
+    def _begin(self, step: int, start: I64, end: I64) -> int:
+        """When the first step began: with the last orphan that is over before it ends, or by itself."""
+        rows = self.first if step == 0 else self.rows[step]
+        orphans = end[self.orphans]
+        orphans = orphans[orphans <= end[self.rows[step]].max()]
+        return int(orphans.max()) if len(orphans) else int(start[rows].min())
 
 
 def step_rows(trace: Trace, ran: Mask, works: Mask, number: I64) -> StepRows:

@@ -16,7 +16,7 @@ from chakrakit.trace.model import (
     columns,
     node_type_name,
 )
-from chakrakit.trace.sets import PS_PER_NS, Run
+from chakrakit.trace.sets import Run, Times, whole_ns
 
 if TYPE_CHECKING:
     from chakrakit.parallel import Workers
@@ -69,18 +69,21 @@ def times(run: Run) -> pa.Table:
     """Start and end of each row by timing class, in nanoseconds."""
     for rank in run.ranks:
         run.times_of(rank)  # checks that they fit the body
-    tables = [
-        pa.table(
-            {
-                "timing": np.full(len(t.start), number, np.int64),
-                "row": np.arange(len(t.start), dtype=np.int64),
-                "start_ns": t.start * run.tick_ps // PS_PER_NS,
-                "end_ns": t.end * run.tick_ps // PS_PER_NS,
-            }
-        )
-        for number, t in enumerate(run.times or ())
-    ]
-    return pa.concat_tables(tables)
+    return pa.concat_tables(
+        [_class_times(n, t, run.tick_ps) for n, t in enumerate(run.times or ())]
+    )
+
+
+def _class_times(number: int, times: Times, tick_ps: int) -> pa.Table:
+    start, end = whole_ns(times, tick_ps)
+    return pa.table(
+        {
+            "timing": np.full(len(start), number, np.int64),
+            "row": np.arange(len(start), dtype=np.int64),
+            "start_ns": start,
+            "end_ns": end,
+        }
+    )
 
 
 def plain(traces: TraceSet, name: str, workers: Workers | None = None) -> pa.Table:

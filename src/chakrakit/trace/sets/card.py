@@ -77,9 +77,13 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     compute_error: float | None = None
     """By what share operations' times may be off: each one's own estimate, weighted by its time."""
 
+    rung: str = ""
+    """Where the times of computation come from: `recorded`, a profile, or a data sheet."""
+
     def figures(self) -> dict[str, float]:
         """What is known, one number per name."""
-        fields = {n: getattr(self, n) for n in self.__struct_fields__ if n != "energy_by_class"}
+        words = ("energy_by_class", "rung")
+        fields = {n: getattr(self, n) for n in self.__struct_fields__ if n not in words}
         return {name: value for name, value in fields.items() if value is not None}
 
     def put(self, card: Card) -> Card:
@@ -122,6 +126,8 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     most_step_ns: int = 0
     device_ns: int = 0
     """How long the busiest device works for the step."""
+    disagreements: list[str] = []
+    """Where the recorded ranks contradict each other; such a run can be looked at, and not simulated."""
 
     @property
     def program_step_ns(self) -> int:
@@ -147,6 +153,13 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     @property
     def warning(self) -> str:
         """A sentence for the first line of every result, empty where there is nothing to warn of."""
+        if self.disagreements:
+            more = len(self.disagreements) - 1
+            return (
+                f"the recorded ranks contradict each other: {self.disagreements[0]}"
+                + (f" (and {more} more)" if more else "")
+                + "; what they do together is not certain"
+            )
         if self.bound_uncertain:
             return (
                 f"whether the host or the device bounds this run is not certain: recording's cost is an "

@@ -29,7 +29,7 @@ from chakrakit.trace.model import Trace
 from chakrakit.trace.sets.card import Card
 from chakrakit.trace.sets.counters import Counters
 from chakrakit.trace.sets.traceset import TraceSet
-from chakrakit.trace.timing import held_back
+from chakrakit.trace.timing import CLOCK_NS, HORIZON_DAYS, HORIZON_PS, held_back
 
 PS_PER_NS = 1000
 """Picoseconds in the tick of a measured run; a simulated one has 1."""
@@ -131,7 +131,9 @@ class Run(TraceSet):
         """The times of a rank's nodes."""
         if self.times is None:
             trace = self.trace(rank)
-            return Times(trace.start_ns, trace.end_ns)
+            own = Times(trace.start_ns, trace.end_ns)
+            _check_ticks(own, PS_PER_NS, rank)
+            return own
         body, number = self._binding(rank).body, self.timing[rank]
         if (body, number) not in self._checked:
             check_length(len(self.times[number].start), len(self.body(rank)), rank)
@@ -309,15 +311,17 @@ def whole_ns(times: Times, tick_ps: int) -> tuple[I64, I64]:
 
 
 def _check_ticks(times: Times, tick_ps: int, rank: int) -> None:
-    """Times whose picoseconds do not fit 64 bits are a TraceError: they would wrap into others."""
+    """Times beyond the horizon, in ns beyond every clock, are a TraceError: sums of them would wrap."""
     furthest = max(
         (max(abs(int(t.min())), abs(int(t.max()))) for t in (times.start, times.end) if len(t)),
         default=0,
     )
-    if tick_ps != PS_PER_NS and furthest * tick_ps >= 1 << 63:
+    if tick_ps == PS_PER_NS and furthest > CLOCK_NS:
+        raise TraceError(f"rank {rank} has times that no clock shows; check the unit, which is ns")
+    if tick_ps != PS_PER_NS and furthest * tick_ps > HORIZON_PS:
         raise TraceError(
-            f"rank {rank} has times of {furthest:,} ticks of {tick_ps:,} ps, which is beyond "
-            f"{(1 << 63) // 86_400_000_000_000_000} days; check tick_ps in card.json"
+            f"rank {rank} has times of {furthest:,} ticks of {tick_ps:,} ps, and a run has "
+            f"{HORIZON_DAYS} days in all; check tick_ps in card.json"
         )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chakrakit.trace.validation.check import validate
+from chakrakit.trace.validation.check import disagreements, validate
 from chakrakit.trace.validation.findings import KEEP, Finding, ValidationReport
 from chakrakit.trace.validation.fixes import fix
 
-__all__ = ["KEEP", "Finding", "ValidationReport", "fix", "validate"]
+__all__ = ["KEEP", "Finding", "ValidationReport", "disagreements", "fix", "validate"]

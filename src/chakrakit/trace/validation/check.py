@@ -19,17 +19,18 @@ from chakrakit.trace.codecs import et, scan_trace
 from chakrakit.trace.communication import Binding, Body, Groups, groups_in
 from chakrakit.trace.files import STDIO, Source
 from chakrakit.trace.model import Graph, NodeType, Trace
-from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.sets import Run, TraceSet, recorded_step_of
 from chakrakit.trace.storage import RANKED, groups_beside_file, place_of, rank_files, read
 from chakrakit.trace.validation.communication import (
     BodyCommunication,
     CommunicationReader,
     RanksToCheck,
 )
-from chakrakit.trace.validation.findings import KEEP, Findings, ValidationReport
+from chakrakit.trace.validation.findings import KEEP, Finding, Findings, ValidationReport
 from chakrakit.trace.validation.graph import GraphChecker
 from chakrakit.trace.validation.nodes import check_nodes
 from chakrakit.trace.validation.ranks import check_ranks
+from chakrakit.trace.validation.times import check_times
 
 MOST_NODES = 2_000_000
 """Traces with more have no plain reading: all nodes would have to stay in memory, some 60 bytes each."""
@@ -127,6 +128,14 @@ class BodiesToCheck:
     bindings: Mapping[int, Binding]
     groups: Groups = field(default_factory=Groups)
     ranks_known: bool = True
+    traces: TraceSet | None = None
+    """The set they are of, where there is one: what its card and its times say."""
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether `link` has found that recorded ranks contradict each other, and has said so on the card."""
+        recorded = recorded_step_of(self.traces.card) if self.traces is not None else None
+        return recorded is not None and bool(recorded.disagreements)
 
 
 @dataclass(frozen=True)
@@ -157,7 +166,11 @@ def check(
         body.complete for body in bodies
     ):  # what was cut off would look like missing collectives
         communication = [b.communication for b in bodies]
-        check_ranks(RanksToCheck(communication, job.bindings, groups, job.ranks_known), findings)
+        across = Findings(findings.keep)
+        check_ranks(RanksToCheck(communication, job.bindings, groups, job.ranks_known), across)
+        findings.merge(across.softened("ranks-disagree") if job.disagrees else across)
+        if isinstance(job.traces, Run):
+            check_times(job.traces, [b.findings.nodes for b in bodies], findings)
     dangling, circular = [b.dangling for b in bodies], [b.circular for b in bodies]
     return Checked(len(job.bindings), dangling, circular)
 
@@ -246,8 +259,22 @@ def bodies_to_check(traces: Trace | TraceSet | Source, findings: Findings) -> Bo
         return BodiesToCheck([partial(pieces_of, traces)], {0: Binding(0)}, ranks_known=False)
     if isinstance(traces, TraceSet):
         bodies = [partial(_body_pieces, traces.reader_of(n)) for n in range(traces.body_count)]
-        return BodiesToCheck(bodies, traces.bindings, traces.groups)
+        return BodiesToCheck(bodies, traces.bindings, traces.groups, traces=traces)
     return _bodies_behind(traces, findings)
+
+
+def disagreements(traces: TraceSet) -> list[Finding]:
+    """What the ranks of a set contradict each other in."""
+    communication, groups = [], traces.groups
+    for number in range(traces.body_count):
+        reader = CommunicationReader()
+        for piece in _body_pieces(traces.reader_of(number)):
+            reader.add(piece)
+            groups = groups.merged(_groups_of(piece))
+        communication.append(reader.finish())
+    findings = Findings(keep=3)
+    check_ranks(RanksToCheck(communication, traces.bindings, groups), findings)
+    return [f for f in findings.report(len(traces)).findings if f.severity == "error"]
 
 
 def pieces_of(trace: Trace) -> Iterator[Trace]:
@@ -279,7 +306,7 @@ def _bodies_behind(path: Source, findings: Findings) -> BodiesToCheck:
         if error.path not in {str(f) for f in files.values()}:
             findings.add("groups-file", None, str(error), offset=error.offset)
         return BodiesToCheck(bodies, plain)
-    return BodiesToCheck(bodies, traces.bindings, traces.groups)
+    return BodiesToCheck(bodies, traces.bindings, traces.groups, traces=traces)
 
 
 def _groups_beside(file: Path, findings: Findings) -> Groups:

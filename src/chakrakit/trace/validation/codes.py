@@ -47,6 +47,13 @@ CODES: tuple[Code, ...] = (
             "Copy or record the file again; the message has the byte offset",
         ),
         (
+            "run-times",
+            "error",
+            "The times of a run are not one for each node, or last longer than any run",
+            "Every command that looks at times refuses the run",
+            "Make the run again; the message says how many there are, or how long they last",
+        ),
+        (
             "no-metadata",
             "warning",
             "The file has no GlobalMetadata before its nodes",
@@ -423,6 +430,13 @@ CODES: tuple[Code, ...] = (
             "A send and its receive differ in size",
             "One end gets less than it waits for",
             "Correct comm_size",
+        ),
+        (
+            "ranks-disagree",
+            "warning",
+            "One of the above, in a recording of which `link` has said that its ranks contradict each other",
+            "It can be looked at like any run; it cannot be simulated, since some calls would wait for ever",
+            "Record all ranks over the same steps; a job that hangs is analyzed as it is",
         ),
     ),
 )

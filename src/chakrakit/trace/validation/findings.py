@@ -154,6 +154,20 @@ class Findings:
             self._findings[key] += findings[: self.room(*key)]
         self._counts.update(other._counts)
 
+    def softened(self, code: str) -> Findings:
+        """The same with every error as a finding of this code, which is a warning and says what it was."""
+        out = Findings(self.keep)
+        for (name, rank), found in self._findings.items():
+            if by_name()[name].severity != "error":
+                out._findings[name, rank] = found
+                out.count(name, rank, self._counts[name, rank])
+                continue
+            for one in found:
+                text = f"{name}: {one.message}"
+                out.add(code, rank, text, node=one.node, name=one.name, count=one.count)
+            out.count(code, rank, self._counts[name, rank] - sum(f.count for f in found))
+        return out
+
     def count(self, code: str, rank: int | None, more: int) -> None:
         """More of the same that are not listed."""
         self._counts[code, rank] += more

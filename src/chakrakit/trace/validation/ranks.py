@@ -66,10 +66,10 @@ def _check_definitions(
     for group in undefined:
         _report_group(world, "unknown-group", group, used[group], "which is not defined", findings)
     for group in used:
-        members = set(world.members(group) or ())
-        outside = {r: n for r, n in used[group].items() if members and r not in members}
-        if outside and world.ranks_known:
-            text = f"which has the ranks {listed(sorted(members))}"
+        members = world.members(group)
+        outside = {r: n for r, n in used[group].items() if r not in set(members or ())}
+        if outside and members is not None and world.ranks_known:
+            text = f"which has the ranks {listed(sorted(members))}" if members else "which is empty"
             _report_group(world, "not-a-member", group, outside, text, findings)
 
 

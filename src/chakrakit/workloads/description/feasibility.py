@@ -138,6 +138,7 @@ def _problems(w: Workload) -> Iterator[str]:
     positive = {
         **_ints(w.plan, ("dp", "tp", "pp", "cp", "ep", "chunks")),
         **_ints(w.step, ("seq", "global_batch", "micro_batch")),
+        **(_ints(w.step, ("new_tokens",)) if w.step.kind in ("decode", "serve") else {}),
     }
     wrong = [f"{n} is {v}; it must be 1 or more" for n, v in positive.items() if v < 1]
     wrong = wrong or list(out_of_bounds(w)) or list(too_much(w))

@@ -320,6 +320,16 @@ def _size(pair: RecordingPair) -> int:
 
 
 def _link_one(parts: _Parts, options: LinkOptions, spool: TraceSpool | None) -> LinkedRank:
+    """One rank; errors name its file."""
+    try:
+        return _linked(parts, options, spool)
+    except FormatError as error:
+        raise FormatError(
+            error.problem, path=error.path or str(parts.pair.paths[0]), offset=error.offset
+        ) from None
+
+
+def _linked(parts: _Parts, options: LinkOptions, spool: TraceSpool | None) -> LinkedRank:
     linked, facts, files = _read_and_link(parts, options)
     pair = parts.pair
     line = linked.line

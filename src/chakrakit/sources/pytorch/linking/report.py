@@ -16,7 +16,7 @@ from chakrakit.sources.pytorch.read import Kind
 from chakrakit.sources.pytorch.timeline import Timeline
 from chakrakit.trace.model import EdgeKind
 from chakrakit.trace.sets import RecordedStep
-from chakrakit.trace.timing import Intervals, schedule
+from chakrakit.trace.timing import Intervals, schedule, span_of
 
 
 def step_periods(linked: Rank, start: I64, end: I64) -> list[dict[str, Any]]:
@@ -70,10 +70,12 @@ def _device_ends(linked: Rank, start: I64, end: I64) -> list[int]:
     first = np.flatnonzero(linked.attribution.step == steps[0].number)
     hosted = first[line.is_host[first]]
     begin = hosted if len(hosted) else first
-    ends = [int(end[orphans].max()) if len(orphans) else int(start[begin].min())]
+    last = int(end[rows].max())
+    ends = [min(last, int(end[orphans].max() if len(orphans) else start[begin].min()))]
     for step in steps:
         mine = rows[linked.attribution.step[rows] == step.number]
-        ends.append(int(end[mine].max()) if len(mine) else ends[-1])
+        # A step that is over before the one before it takes nothing of its own.
+        ends.append(max(ends[-1], int(end[mine].max())) if len(mine) else ends[-1])
     return ends
 
 
@@ -368,4 +370,30 @@ def _warnings(linked: Rank) -> list[str]:
             f"{linked.kineto.dropped:,} of the Kineto file's events left out: damaged, or with a time that "
             "is not a number"
         )
-    return out
+    if linked.kineto is not None and linked.kineto.endless:
+        out.append(
+            f"{linked.kineto.endless:,} events end before they begin: they are taken as moments"
+        )
+    return out + _gaps(linked)
+
+
+def _gaps(linked: Rank) -> list[str]:
+    """A word about the longest time in which nothing happens, if it is over a day."""
+    line = linked.line
+    if span_of(line.start, line.end) <= _DAY_NS:
+        return []
+    order = np.argsort(line.start)
+    until = np.maximum.accumulate(line.end[order])
+    idle = line.start[order][1:] - until[:-1]
+    at = int(np.argmax(idle))
+    if idle[at] <= _DAY_NS:
+        return []
+    name = linked.names[int(order[at + 1])]
+    return [
+        f"nothing happens for {idle[at] / _DAY_NS:,.1f} days before {name!r}: its time, or that of what "
+        "comes before it, may be damaged"
+    ]
+
+
+_DAY_NS = 86_400 * 10**9
+"""No step of a program waits for a day."""

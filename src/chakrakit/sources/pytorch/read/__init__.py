@@ -20,6 +20,8 @@ from chakrakit.sources.pytorch.read.kineto import (
     Flows,
     Kind,
     Kineto,
+    check_clock,
+    check_span,
     check_times,
     read_kineto,
 )
@@ -39,6 +41,8 @@ __all__ = [
     "Source",
     "TextPool",
     "Whole",
+    "check_clock",
+    "check_span",
     "check_times",
     "find_pairs",
     "identify",

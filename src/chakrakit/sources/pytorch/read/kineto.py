@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -14,6 +14,7 @@ from chakrakit.errors import FormatError
 from chakrakit.operators import json_list, json_value
 from chakrakit.sources.pytorch.read.observer import Extras
 from chakrakit.sources.pytorch.read.texts import TextPool, columns_of
+from chakrakit.trace.timing import CLOCK_NS, HORIZON_DAYS, HORIZON_NS, span_of
 
 
 class Kind(IntEnum):
@@ -103,6 +104,8 @@ class Kineto:
     truncated: bool
     repaired: int
     dropped: int
+    endless: int = field(default=0, kw_only=True)
+    """Events whose end was lost, which count as moments."""
     steps: I64 | None = None
     """The step of each event, -1 for none, where a format tells it by event and not by ranges."""
 
@@ -132,17 +135,34 @@ def read_kineto(data: bytes, path: str = "") -> Kineto:
     return _kineto(raw)
 
 
-_LONGEST = 1 << 61
-"""Nanoseconds, 73 years: times since 1970 fit, and so do differences of any two."""
-
-
 def check_times(start: I64, duration: I64, base_ns: int, path: str) -> None:
+    """Raise a FormatError for times outside any clock's range, or further apart than a recording lasts."""
+    check_clock(start, duration, base_ns, path)
+    check_span(start, duration, path)
+
+
+def check_clock(start: I64, duration: I64, base_ns: int, path: str) -> None:
     """Raise a FormatError for times outside any clock's range, whose sums would wrap around."""
-    early, late = start < -_LONGEST, start > _LONGEST
-    wrong = np.flatnonzero(early | late | (duration < 0) | (duration > _LONGEST))
-    if len(wrong) or not 0 <= base_ns <= _LONGEST:
+    early, late = start < -CLOCK_NS, start > CLOCK_NS
+    wrong = np.flatnonzero(early | late | (duration < 0) | (duration > CLOCK_NS))
+    if len(wrong) or not 0 <= base_ns <= CLOCK_NS:
         event = f"event {wrong[0]:,} has a time" if len(wrong) else "its clock began at a time"
         raise FormatError(f"{event} that no clock shows; the file is damaged", path=path or None)
+
+
+def check_span(start: I64, duration: I64, path: str) -> None:
+    """Raise a FormatError that names the event furthest from the others, if they are beyond the horizon."""
+    if span_of(start, start + duration) > HORIZON_NS:
+        usual = int(np.median(start))
+        far = int(np.argmax(np.maximum(np.abs(start - usual), np.abs(start + duration - usual))))
+        raise FormatError(
+            f"event {far:,} is {abs(int(start[far]) - usual) / _DAY_NS:,.1f} days from the others and lasts "
+            f"{int(duration[far]) / _DAY_NS:,.1f}; a recording has {HORIZON_DAYS} days in all",
+            path=path or None,
+        )
+
+
+_DAY_NS = 86_400 * 10**9
 
 
 NUMBERS = (

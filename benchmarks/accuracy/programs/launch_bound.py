@@ -1,0 +1,192 @@
+"""Training programs whose kernels are shorter than their launches: `python launch_bound.py CASE`.
+
+They need PyTorch alone. On a GPU, `--measure` prints the time of a step, steps back to back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+DEVICE = "cuda"
+
+
+class Block(nn.Module):
+    """A small transformer block with separate projections."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
+        self.out, self.up, self.down = (
+            nn.Linear(width, width),
+            nn.Linear(width, 4 * width),
+            nn.Linear(4 * width, width),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        b, s, w = x.shape
+        y = self.norm1(x)
+        q, k, v = (
+            f(y).view(b, s, self.heads, w // self.heads).transpose(1, 2)
+            for f in (self.query, self.key, self.value)
+        )
+        a = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(a.transpose(1, 2).reshape(b, s, w))
+        return x + self.down(functional.gelu(self.up(self.norm2(x))))
+
+
+class SmallGPT(nn.Module):
+    """A language model of a few small blocks."""
+
+    def __init__(self, layers: int, width: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(8192, width)
+        self.blocks = nn.ModuleList(Block(width, 4) for _ in range(layers))
+        self.head = nn.Linear(width, 8192)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(tokens)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+class SmallConv(nn.Module):
+    """Residual convolutions on small images."""
+
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, width, 3, padding=1)
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU())
+            for _ in range(depth)
+        )
+        self.last = nn.Linear(width, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        for layer in self.layers:
+            x = x + layer(x)
+        return self.last(x.mean((2, 3)))
+
+
+class Unrolled(nn.Module):
+    """A recurrent cell called in a Python loop."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        state = torch.zeros_like(x[0])
+        for item in x:
+            state = self.cell(item, state)
+        return state
+
+
+Step = Callable[[], None]
+
+
+def train(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loss: Callable[[], torch.Tensor],
+    *,
+    autocast: bool = False,
+    reads_loss: bool = False,
+) -> Step:
+    def step() -> None:
+        with torch.autocast(DEVICE, torch.bfloat16, enabled=autocast):
+            value = loss()
+        value.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if reads_loss:
+            value.item()
+
+    return step
+
+
+def gpt(layers: int, width: int, *, fused: bool, autocast: bool, reads_loss: bool = False) -> Step:
+    model = SmallGPT(layers, width).to(DEVICE)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=fused)
+    tokens = torch.randint(0, 8192, (4, 128), device=DEVICE)
+
+    def loss() -> torch.Tensor:
+        return functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+
+    return train(model, optimizer, loss, autocast=autocast, reads_loss=reads_loss)
+
+
+def conv() -> Step:
+    model = SmallConv(64, 48).to(DEVICE)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    images = torch.randn(16, 3, 32, 32, device=DEVICE)
+    labels = torch.randint(0, 10, (16,), device=DEVICE)
+    return train(
+        model, optimizer, lambda: functional.cross_entropy(model(images), labels), autocast=True
+    )
+
+
+def mlp() -> Step:
+    layers = [m for _ in range(48) for m in (nn.Linear(512, 512), nn.ReLU())]
+    model = nn.Sequential(*layers).to(DEVICE)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    x = torch.randn(64, 512, device=DEVICE)
+    return train(model, optimizer, lambda: functional.mse_loss(model(x), x))
+
+
+def recurrent() -> Step:
+    model = Unrolled(256).to(DEVICE)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x = torch.randn(96, 32, 256, device=DEVICE)
+    return train(model, optimizer, lambda: model(x).square().mean())
+
+
+CASES: dict[str, Callable[[], Step]] = {
+    "gpt": lambda: gpt(8, 256, fused=False, autocast=False),
+    "gpt_autocast": lambda: gpt(8, 256, fused=True, autocast=True),
+    "gpt_item": lambda: gpt(8, 256, fused=True, autocast=False, reads_loss=True),
+    "conv": conv,
+    "mlp": mlp,
+    "recurrent": recurrent,
+}
+
+
+def measure(step: Step, steps: int = 50) -> dict[str, float]:
+    """Milliseconds of a step, steps back to back, and how long the host needs to launch one."""
+    for _ in range(10):
+        step()
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(steps):
+        step()
+    torch.cuda.synchronize()
+    whole = time.perf_counter() - begin
+    return {"step_ms": whole / steps * 1e3, "peak_gib": torch.cuda.max_memory_allocated() / 2**30}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("case", choices=CASES)
+    parser.add_argument("--measure", action="store_true")
+    arguments = parser.parse_args()
+    torch.manual_seed(0)
+    step = CASES[arguments.case]()
+    if arguments.measure:
+        print(json.dumps({"case": arguments.case} | measure(step)), flush=True)
+    else:
+        for _ in range(3):
+            step()
+
+
+if __name__ == "__main__":
+    main()

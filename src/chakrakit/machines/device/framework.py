@@ -1,0 +1,81 @@
+"""What a training framework adds to the kernels of a device: unfused passes, casts, older kernels, gaps.
+
+A profile times single operators. A framework runs more of them than a model needs (casts of weights and
+gradients, norms and activations in several kernels, scaling of FP8 operands), and may run older ones.
+That is a property of the framework, the same on every device: one factor for each class of work, fitted
+on published training runs (benchmarks/fit_frameworks.py).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from chakrakit.configuration import read_json
+from chakrakit.errors import ConfigError, nearest
+from chakrakit.machines.device.device import Device
+from chakrakit.machines.device.work import Costs, WorkModel, dtypes_of, typed_as, work_rows
+from chakrakit.operators import rate_name
+from chakrakit.trace.model import Trace
+from chakrakit.trace.placement import on_host
+
+_FILE = Path(__file__).parent.parent / "frameworks.json"
+_NARROW = ("fp8", "fp4")
+
+
+class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Factors on the time of a device's kernels, by class of work."""
+
+    about: str
+    """What the factors were fitted on."""
+    products: float = 1.0
+    narrow_products: float = 1.0
+    """Products in FP8 and below, with the casts and scales around them."""
+    attention: float = 1.0
+    vector: float = 1.0
+    """Everything that only streams through memory."""
+    optimizer: float = 1.0
+
+
+@cache
+def frameworks() -> dict[str, Framework]:
+    """The frameworks that come with the package, by name."""
+    return read_json(_FILE, dict[str, Framework], "frameworks")
+
+
+def framework_named(name: str) -> Framework:
+    """A framework by name."""
+    if name not in frameworks():
+        raise ConfigError(f"--framework {name}: {nearest(name, sorted(frameworks()))}")
+    return frameworks()[name]
+
+
+class InFramework:
+    """A work model whose computed times have what a framework adds; recorded times contain it already."""
+
+    def __init__(self, work: WorkModel, framework: Framework) -> None:
+        self.work, self.framework, self.name = work, framework, work.name
+
+    def costs(self, trace: Trace, device: Device) -> Costs:
+        """The work model's costs, longer by the framework's factors."""
+        costs = self.work.costs(trace, device)
+        factor = self._factors(trace)
+        computed = work_rows(trace) & ~on_host(trace) & (costs.source > _RECORDED)
+        longer = np.rint(costs.ps * factor).astype(np.int64)
+        return Costs(np.where(computed, longer, costs.ps), costs.source, costs.error)
+
+    def _factors(self, trace: Trace) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        f = self.framework
+        names, codes = dtypes_of(trace)
+        narrow = np.array([rate_name(name) in _NARROW for name in names])[codes]
+        products = np.where(narrow, f.narrow_products, f.products)
+        factor = np.where(typed_as(trace, "matmul"), products, f.vector)
+        factor = np.where(typed_as(trace, "attention"), f.attention, factor)
+        return np.where(typed_as(trace, "optimizer"), f.optimizer, factor)
+
+
+_RECORDED = 1
+"""Rows whose times have this source or none keep them."""
