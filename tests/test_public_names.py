@@ -88,6 +88,7 @@ NAMES = [
     "collect",
     "collective",
     "compare",
+    "conformance",
     "convert",
     "counted",
     "export",

@@ -77,6 +77,7 @@ _HOMES = {
     "collect": "commands.collect",
     "collective": "commands.collective",
     "compare": "commands.compare",
+    "conformance": "commands.conformance",
     "convert": "commands.convert",
     "counted": "operators",
     "export": "commands.export",
