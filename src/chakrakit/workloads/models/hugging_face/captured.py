@@ -229,7 +229,7 @@ class _Capture:
                             _expert_matrix(f"{name}.{n}".strip("."), p, self.config.hidden_size)
                         )
             elif isinstance(module, self.torch.nn.Linear):
-                cut = next((c for pattern, c in plan.items() if pattern.fullmatch(name)), "")
+                cut: Any = next((c for pattern, c in plan.items() if pattern.fullmatch(name)), "")
                 matrices.append(
                     Matrix(
                         name=name, inputs=module.in_features, outputs=module.out_features, cut=cut
