@@ -259,6 +259,7 @@ class _Capture:
         embedding = model.get_input_embeddings().weight
         head = model.get_output_embeddings()
         tied = head is None or head.weight is embedding
+        self._check_tables(embedding, embedding if tied else head.weight)
         language = self._language()
         inside = _parameters(self.layers) + embedding.numel() + (0 if tied else head.weight.numel())
         mixers = [row.mixer for row in rows if isinstance(row.mixer, Recorded)]
@@ -274,6 +275,15 @@ class _Capture:
             top_k=self._top_k() if counts else 0,
             vision=_parameters(model) - language,
         )
+
+    def _check_tables(self, *tables: Any) -> None:
+        """Embedding and head must be as wide as the layers, which is how they are generated."""
+        for table in tables:
+            if table.shape[1] != self.config.hidden_size:
+                raise ConfigError(
+                    f"{self.path}: a table of words is {table.shape[1]:,} wide and the layers are "
+                    f"{self.config.hidden_size:,}; projections between them are not understood"
+                )
 
     def _language(self) -> int:
         """Parameters of what has the layers in it, and of the head."""
