@@ -138,6 +138,8 @@ class SimulationOptions:
     measured_collectives: Fixed | None = None
     dispatch: DispatchPolicy | None = None
     collectives: CollectivePolicy | None = None
+    host: bool = True
+    """Whether captured programs are launched by a host."""
     framework: str = ""
     """The framework whose casts and unfused kernels computed times have; empty for kernels alone."""
     communication: Literal["simulated", "measured"] = "simulated"
