@@ -56,6 +56,15 @@ class CaptureSettings(TypedDict, total=False):
             metavar="A:B",
         ),
     ]
+    step_ends: Annotated[
+        str,
+        Option(
+            "A function whose return ends a step, instead of the optimizer's: generate, Model.generate "
+            "or package.module.function. For programs that infer.",
+            "",
+            metavar="CALL",
+        ),
+    ]
     values: Annotated[
         Mapping[str, float] | Iterable[str],
         Option(
@@ -181,13 +190,15 @@ def command(
     """Capture PROGRAM (after --) as it would run on any number of ranks, with nothing allocated.
 
     One rank of each kind is run with fake tensors and fake process groups; all ranks come out, folded.
-    A step ends with the optimizer's step.
+    A step ends with the optimizer's step, or when the function that --step-ends names returns; without an
+    optimizer also with the steps of PyTorch's profiler.
 
     With --jax a function is compiled for a mesh, and what XLA makes of it is read. PROGRAM is then the shapes
     of its arguments; without any, the function is called with the mesh and returns (function, arguments).
 
     \b
     chakra capture --ranks 1024 --device h100 -o out -- torchrun train.py --layers 32
+    chakra capture --ranks 8 --device h200 --step-ends generate -o out -- python infer.py
     chakra capture --jax model:step --mesh 4x4 -o out 'f32[512,1024]@x,-' 'f32[1024,4096]@-,y'
     """
     report = (

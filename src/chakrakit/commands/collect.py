@@ -77,18 +77,31 @@ def command(
     directory: Annotated[
         str, Option("The run; raw files stay beside it, in OUTPUT-raw.", flags="-o --output")
     ] = "collected",
+    step_ends: Annotated[
+        str,
+        Option(
+            "A function whose return ends a step, instead of the optimizer's: generate, Model.generate "
+            "or package.module.function. For programs that infer.",
+            metavar="CALL",
+        ),
+    ] = "",
     json: Json = False,
     **options: Any,
 ) -> None:
     """Run PROGRAM (after --) unchanged and record some of its steps on every rank.
 
-    A step ends with the optimizer's step; step 0 is over before it can be recorded.
-    Example: chakra collect --steps 10:12 -- torchrun train.py
+    A step ends with the optimizer's step, or when the function that --step-ends names returns; step 0 is
+    over before it can be recorded.
+
+    \b
+    chakra collect --steps 10:12 -- torchrun train.py
+    chakra collect --steps 2:4 --step-ends generate -- python serve.py
     """
     from chakrakit.sources.pytorch import collect_command
 
     target = Path(directory)
-    report = collect_command(program, target, **picked(collect_command, options))
+    settings = picked(collect_command, options) | {"step_ends": step_ends}
+    report = collect_command(program, target, **settings)
     if json:
         return print_json(report)
     return print_summary(report, target)

@@ -25,7 +25,7 @@ from chakrakit.sources.capture.script import Script, script_of
         ("torchrun --nproc-per-node gpu -m pkg.train", Script("module", "pkg.train", (), 0)),
         (
             "python -m torch.distributed.run --standalone train.py",
-            Script("script", "train.py", (), 1),
+            Script("script", "train.py", (), 0),
         ),
     ],
 )

@@ -38,11 +38,12 @@ class capture:  # noqa: N801 - reads as a verb where it is used
         *,
         device: str = "",
         steps: tuple[int, int] | str | None = None,
+        step_ends: str = "",
         values: Mapping[str, float] | None = None,
         output: str | os.PathLike[str] | None = None,
     ) -> None:
         _require_torch()
-        self._options = options_of(ranks, device, steps, values or {})
+        self._options = options_of(ranks, device, steps, values or {}, step_ends=step_ends)
         self._output = output
         self._session: Session | None = None
         self._pipe: tuple[int, int] | None = None
@@ -154,10 +155,13 @@ def capture_command(
     ranks: int,
     device: str = "",
     steps: tuple[int, int] | str | None = None,
+    step_ends: str = "",
     values: Mapping[str, float] | None = None,
 ) -> CaptureReport:
     """Capture a program unchanged, as `chakra capture` does, and write its traces to `output`."""
-    traces, report = capture_traces(command, ranks=ranks, device=device, steps=steps, values=values)
+    traces, report = capture_traces(
+        command, ranks=ranks, device=device, steps=steps, step_ends=step_ends, values=values
+    )
     if output is not None:
         write(traces, output)
     return report
@@ -169,6 +173,7 @@ def capture_traces(
     ranks: int,
     device: str = "",
     steps: tuple[int, int] | str | None = None,
+    step_ends: str = "",
     values: Mapping[str, float] | None = None,
 ) -> tuple[TraceSet, CaptureReport]:
     """Capture a program unchanged and return its traces; see `capture_command`."""
@@ -178,7 +183,7 @@ def capture_traces(
 
     script = script_of(command)
     script.check()
-    options = options_of(ranks, device, steps, values or {}, script.local_size)
+    options = options_of(ranks, device, steps, values or {}, script.local_size, step_ends)
     card = Card(
         name=Path(script.target).stem if script.kind == "script" else "capture",
         tool="chakra capture",
@@ -203,6 +208,7 @@ def options_of(
     steps: tuple[int, int] | str | None,
     values: Mapping[str, float],
     local_size: int = 0,
+    step_ends: str = "",
 ) -> CaptureOptions:
     """The options as a CaptureOptions; a ConfigError names the one that is wrong."""
     from chakrakit.sources.capture.session import CaptureOptions
@@ -216,6 +222,7 @@ def options_of(
         device=name,
         memory=memory,
         local_size=local_size or 8,
+        step_ends=step_ends,
         values=dict(values),
     )
 
@@ -259,6 +266,6 @@ def _require_torch() -> None:
         import_module("chakrakit.sources.capture")
     except ImportError as error:
         raise ConfigError(
-            f"capture follows PyTorch 2.13, and this is {version('torch')}, which differs: {error}; "
-            "install torch==2.13.0"
+            f"capture follows PyTorch 2.9 to 2.15, and this is {version('torch')}, which differs: {error}; "
+            "install torch==2.15.0"
         ) from None

@@ -125,10 +125,12 @@ def recorded(session: Session, failure: str) -> Recording:
 
 def _no_step(session: Session) -> str:
     steps, window = session.reached, session.options.steps or (0, 1)
+    named = session.options.step_ends
+    called = f"{named} was not called" if named else "no optimizer's step() was called"
     if steps == 0:
         return (
-            "the script ended without a step: no optimizer's step() was called. "
-            "A step ends with the optimizer's"
+            f"the script ended without a step: {called}. Name the function whose return ends a step with "
+            "--step-ends CALL, such as generate"
         )
     return (
         f"the script took {steps} {'step' if steps == 1 else 'steps'} and --steps {window[0]}:{window[1]} "

@@ -131,6 +131,16 @@ def is_library(filename: str) -> bool:
     )
 
 
+_MARK = "/torch/"
+_LIKE_SCRIPTS = tuple(f"{_MARK}{part}/" for part in ("nn", "optim", "amp", "cuda"))
+
+
+def in_pytorch(frame: FrameType) -> bool:
+    """Whether code of PyTorch's asks for which the host is the device, not modules and optimizers."""
+    name = frame.f_code.co_filename
+    return _MARK in name and not any(part in name for part in _LIKE_SCRIPTS)
+
+
 class Signature(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """An operator on tensors of given shapes: everything that does not differ between its calls."""
 

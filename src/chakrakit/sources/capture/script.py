@@ -81,7 +81,8 @@ def _launched(arguments: list[str]) -> Script:
         parsed, _ = get_args_parser().parse_known_args(arguments)
     except SystemExit:
         raise CaptureError("torchrun's options are not understood; leave torchrun out") from None
-    local = str(parsed.nproc_per_node)
+    asked = any(a.replace("-", "_").startswith("__nproc_per_node") for a in arguments)
+    local = str(parsed.nproc_per_node) if asked else ""
     kind = "module" if parsed.module else "script"
     return Script(
         kind,

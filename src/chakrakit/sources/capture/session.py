@@ -11,7 +11,13 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from chakrakit.sources.capture.folding import Families, digest
-from chakrakit.sources.capture.observing import KnownValues, Recorder, Storages, Whereabouts
+from chakrakit.sources.capture.observing import (
+    KnownValues,
+    RealValues,
+    Recorder,
+    Storages,
+    Whereabouts,
+)
 from chakrakit.sources.capture.recording import Finished, Op, Patches, Recording
 from chakrakit.sources.capture.standins import (
     Cuda,
@@ -29,7 +35,9 @@ from chakrakit.sources.capture.standins import (
     surroundings,
     target,
     transformers,
+    unnoticed,
 )
+from chakrakit.sources.pytorch import FollowedCalls
 
 
 class CaptureOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +51,8 @@ class CaptureOptions(msgspec.Struct, frozen=True, kw_only=True):
     memory: int = 80 << 30
     local_size: int = 8
     """Ranks on one host, for LOCAL_RANK."""
+    step_ends: str = ""
+    """The function whose return ends a step; "" for the optimizer's step."""
     values: dict[str, float] = {}
     """Declared values of tensors that the script decides by, by `file.py:line`."""
 
@@ -60,11 +70,12 @@ class Session:
         self.patches = Patches()
         self.storages = Storages()
         self.where = Whereabouts()
-        known_values = KnownValues(self.patches)
-        self.recorder = Recorder(self.where, self.storages, known_values)
+        known_values, real_values = KnownValues(self.patches), RealValues(self.patches)
+        self.recorder = Recorder(self.where, self.storages, known_values, real_values)
         self.mail = Mail(mail or {})
         self.distributed = Distributed(self.patches, rank, options.ranks, self.recorder, self.mail)
-        self._values = Values(self.patches, known_values, options.values)
+        self._values = Values(self.patches, known_values, real_values, options.values)
+        self.recorder.read_value = self._values.decisive
         self._stack = ExitStack()
         self._window = options.steps or (1, 2)
         self._parameters = 0
@@ -79,8 +90,7 @@ class Session:
         stack.callback(self.patches.undo)
         stack.enter_context(_environment(self._variables()))
         self._install()
-        for handle in program.install(self.patches, self.where, self._on_step):
-            stack.callback(handle.remove)
+        self._install_steps()
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         stack.enter_context(self.recorder)
         stack.enter_context(Redirect(self.storages))
@@ -115,6 +125,16 @@ class Session:
             "TOKENIZERS_PARALLELISM": "false",
         }
 
+    def _install_steps(self) -> None:
+        named = self.options.step_ends
+        ends = (lambda: None) if named else self._on_step
+        for handle in program.install(self.patches, self.where, ends):
+            self._stack.callback(handle.remove)
+        if named:
+            calls = FollowedCalls(named, self._on_step)
+            self._stack.callback(calls.stop)
+            calls.start()
+
     def _install(self) -> None:
         patches, options = self.patches, self.options
         local = min(options.local_size, options.ranks)
@@ -126,6 +146,7 @@ class Session:
         surroundings.install(patches, self.rank)
         sharding.install(patches)
         transformers.install(patches)
+        unnoticed.install(patches)
         pipelining.install(patches, self.mail, self.recorder, self.where)
         autocast.install(patches)
         if options.device:
@@ -163,7 +184,7 @@ class Session:
 
     @property
     def reached(self) -> int:
-        """Optimizer steps that ended."""
+        """Steps that ended."""
         return self.where.step
 
     # --- what came out --------------------------------------------------------------------------

@@ -5,5 +5,6 @@ from __future__ import annotations
 from chakrakit.sources.pytorch import names
 from chakrakit.sources.pytorch.attribution import layer_of
 from chakrakit.sources.pytorch.collection import Collection, collect_command
+from chakrakit.sources.pytorch.recorder import FollowedCalls
 
-__all__ = ["Collection", "collect_command", "layer_of", "names"]
+__all__ = ["Collection", "FollowedCalls", "collect_command", "layer_of", "names"]

@@ -64,8 +64,8 @@ def recordings(raw: Path) -> list[Path]:
     paths = sorted(p for name in names for p in raw.glob(f"{name}_*.json.gz"))
     if not paths:
         raise ConfigError(
-            "nothing was recorded: the program ended before the first of the steps asked for, "
-            "or took no optimizer step; give earlier --steps"
+            "nothing was recorded: the program ended before the first of the steps asked for, or took no "
+            "optimizer step; give earlier --steps, or name the call that ends a step with --step-ends"
         )
     return paths
 
@@ -183,8 +183,11 @@ def collect_command(
     *,
     two_pass: bool | None = None,
     stacks: bool = False,
+    step_ends: str = "",
 ) -> LinkReport:
     """Run a program unchanged, recording the steps asked for, and link what comes out.
+
+    A step ends with the optimizer's, or where `step_ends` names a function, when that returns.
 
     The recording grows under a hidden name. It and the run appear together at the end; only if it cannot be
     linked does the recording appear alone, so that it is not lost.
@@ -193,7 +196,7 @@ def collect_command(
     raw = raw_folder(directory.absolute())
     check_raw(raw)
     check_output(directory)
-    settings = {"steps": window, "two_pass": two_pass, "stacks": stacks}
+    settings = {"steps": window, "two_pass": two_pass, "stacks": stacks, "step_ends": step_ends}
     failure = None
     with contextlib.ExitStack() as signals, fresh_directory(raw) as recorded:
         code = _recorded(command, {**settings, "directory": str(recorded)})

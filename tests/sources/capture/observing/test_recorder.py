@@ -6,13 +6,19 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from chakrakit.sources.capture.observing import KnownValues, Recorder, Storages, Whereabouts
+from chakrakit.sources.capture.observing import (
+    KnownValues,
+    RealValues,
+    Recorder,
+    Storages,
+    Whereabouts,
+)
 from chakrakit.sources.capture.recording import NeedsValue, Patches
 
 
 @pytest.fixture
 def recorder():
-    made = Recorder(Whereabouts(), Storages(), KnownValues(Patches()))
+    made = Recorder(Whereabouts(), Storages(), KnownValues(Patches()), RealValues(Patches()))
     made.recording = True
     with FakeTensorMode(allow_non_fake_inputs=True), made:
         yield made
@@ -53,10 +59,12 @@ def test_nothing_is_written_down_while_not_recording(recorder):
 
 
 def test_a_result_that_depends_on_data_is_refused_with_the_operator(recorder):
+    from_device = torch.empty(4)
+    recorder.real_values.give(from_device, None)
     with pytest.raises(
         NeedsValue, match="aten::nonzero makes a result whose size or value depends"
     ):
-        torch.empty(4).nonzero()
+        from_device.nonzero()
 
 
 def test_counts_have_the_size_that_is_asked_for(recorder):

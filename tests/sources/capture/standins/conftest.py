@@ -7,7 +7,13 @@ from collections.abc import Iterator
 import pytest
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from chakrakit.sources.capture.observing import KnownValues, Recorder, Storages, Whereabouts
+from chakrakit.sources.capture.observing import (
+    KnownValues,
+    RealValues,
+    Recorder,
+    Storages,
+    Whereabouts,
+)
 from chakrakit.sources.capture.recording import Patches
 
 
@@ -20,7 +26,7 @@ def patches() -> Iterator[Patches]:
 
 @pytest.fixture
 def recorder() -> Recorder:
-    made = Recorder(Whereabouts(), Storages(), KnownValues(Patches()))
+    made = Recorder(Whereabouts(), Storages(), KnownValues(Patches()), RealValues(Patches()))
     made.recording = True
     return made
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from chakrakit.sources.capture.observing import KnownValues
+from chakrakit.sources.capture.observing import KnownValues, RealValues
 from chakrakit.sources.capture.recording import NeedsValue
 from chakrakit.sources.capture.standins import Values
 from chakrakit.sources.capture.standins.values import Placeholder
@@ -17,7 +17,8 @@ def installed(patches):
 
     def install(**declared):
         known = KnownValues(patches)
-        Values(patches, known, {k.strip("_"): v for k, v in declared.items()}).install()
+        real = RealValues(patches)
+        Values(patches, known, real, {k.strip("_"): v for k, v in declared.items()}).install()
         return known
 
     return install
@@ -44,7 +45,7 @@ def test_a_loss_that_is_read_is_a_placeholder_and_that_is_said(installed, patche
     assert f"{torch.empty(2, 3)}" == "tensor(..., size=(2, 3), dtype=torch.float32)"
     (warning,) = patches.warnings
     assert warning.startswith("test_values.py:")
-    assert warning.endswith("the value of a tensor is a placeholder (1.0)")
+    assert warning.endswith("the value of a tensor is a placeholder (1)")
 
 
 def test_what_is_known_of_every_element_is_exact(installed, patches, fake):
@@ -58,17 +59,20 @@ def test_what_is_known_of_every_element_is_exact(installed, patches, fake):
 
 def test_whole_numbers_and_truth_values_are_asked_for(installed, fake):
     installed()
-    with pytest.raises(NeedsValue, match="the script reads a whole number from a tensor"):
-        torch.empty(1, dtype=torch.int64).item()
+    count = torch.empty(1, dtype=torch.int64).item()
+    assert f"{count + 3} of {100 * count / 7:.1f}" == "1 of 1.0"  # printed, and never computed
+    for decide in (lambda: range(count), lambda: count > 0, lambda: [0, 1][count]):
+        with pytest.raises(NeedsValue, match=r"taken from a tensor at test_values.py:\d+ decides"):
+            decide()
     with pytest.raises(NeedsValue, match="the script reads whether a tensor is true"):
         bool(torch.empty(1, dtype=torch.bool))
 
 
 def test_a_declared_value_is_taken_for_its_line(patches, fake):
     tensor = torch.empty(1, dtype=torch.int64)
-    values = Values(patches, KnownValues(patches), {})
+    values = Values(patches, KnownValues(patches), RealValues(patches), {})
     try:
-        values.value(tensor)
+        values.decisive(tensor)
     except NeedsValue as error:
         line = str(error).partition(": ")[0]
     number = int(line.partition(":")[2])

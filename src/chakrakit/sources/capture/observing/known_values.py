@@ -6,6 +6,7 @@ A little arithmetic is enough for what scripts decide by: constants, whether any
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -90,15 +91,23 @@ _COUNTS = ("bincount", "histc")
 
 
 class KnownValues:
-    """Keeps the value on the tensor itself: tensors compare by element and make poor keys."""
+    """Keeps the value on the tensor itself: tensors compare by element and make poor keys.
+
+    With it goes how often the storage had been changed, so that a change is noticed in its other views.
+    """
 
     def __init__(self, patches: Patches) -> None:
         self.patches = patches
+        self._changes: Counter[int] = Counter()
 
     def get(self, tensor: torch.Tensor) -> Number | None:
         """The value, if known."""
-        value: Number | None = tensor.__dict__.get(_NAME)
-        return value
+        value, changes = tensor.__dict__.get(_NAME, (None, 0))
+        known: Number | None = value if changes == self._changed(tensor) else None
+        return known
+
+    def _changed(self, tensor: torch.Tensor) -> int:
+        return self._changes[tensor.untyped_storage()._cdata]
 
     def note(self, name: str, args: Any, kwargs: Any, out: Any) -> None:
         """Set the values of an operator's results, as far as its arguments determine them."""
@@ -107,6 +116,8 @@ class KnownValues:
             return
         short = name[:-1] if name.endswith("_") and not name.endswith("__") else name
         value = self._follow(short, args, kwargs, out)
+        if short != name and args and isinstance(args[0], torch.Tensor):
+            self._changes[args[0].untyped_storage()._cdata] += 1
         for tensor in out if isinstance(out, (list, tuple)) else (out,):
             if isinstance(tensor, torch.Tensor):
                 self._set(tensor, value)
@@ -125,7 +136,7 @@ class KnownValues:
         if value is None:
             tensor.__dict__.pop(_NAME, None)
         else:
-            tensor.__dict__[_NAME] = value
+            tensor.__dict__[_NAME] = (value, self._changed(tensor))
 
     def _follow(self, name: str, args: Any, kwargs: Any, out: Any) -> Number | None:
         if name in _FILLED:

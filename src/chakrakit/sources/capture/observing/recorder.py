@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from chakrakit.operators import SPACES, by_elements, is_silent
 from chakrakit.sources.capture.observing import communication, shortcuts
 from chakrakit.sources.capture.observing.known_values import KnownValues
+from chakrakit.sources.capture.observing.real_values import RealValues
 from chakrakit.sources.capture.observing.signatures import Signatures
 from chakrakit.sources.capture.observing.storages import Storages
 from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabouts
@@ -68,6 +69,8 @@ _PROFILER = ("profiler::",)
 
 
 _ADD, _ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
+_TO_COPY, _READ = torch.ops.aten._to_copy.default, torch.ops.aten._local_scalar_dense.default
+_HOST = torch.device("cpu")
 _IN_BACKWARD = {"aten::scatter": "aten::scatter_", "aten::index_put": "aten::_index_put_impl_"}
 """Operators that autograd calls for fake tensors, and those it calls for plain tensors instead."""
 
@@ -79,9 +82,18 @@ class Recorder(TorchDispatchMode):
     inside them. Operators on subclasses (DTensor) are left to these and recorded as what they dispatch.
     """
 
-    def __init__(self, where: Whereabouts, storages: Storages, values: KnownValues) -> None:
+    def __init__(
+        self,
+        where: Whereabouts,
+        storages: Storages,
+        known_values: KnownValues,
+        real_values: RealValues,
+    ) -> None:
         super().__init__()
-        self.where, self.storages, self.known_values = where, storages, values
+        self.where, self.storages = where, storages
+        self.known_values, self.real_values = known_values, real_values
+        self.read_value: Callable[[torch.Tensor], Any] | None = None
+        """Reads the only element of a tensor for PyTorch's own code in C++."""
         self.signatures = Signatures()
         self.ops: list[Op] = []
         self._freed_before = 0
@@ -105,11 +117,16 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if func is shortcuts.DEVICE and type(args[0]) is FakeTensor:
             return args[0].fake_device
+        if kwargs.get("device") is not None and kwargs["device"].type == "cuda":
+            return self._on_device(func, args, kwargs)
         skip = self._skip.get(func)
         if skip is None:
             skip = self._skip[func] = self._is_noise(func)
         if skip:
-            return self._run(func, args, kwargs)
+            out = self._run(func, args, kwargs)
+            if isinstance(out, torch.Tensor):
+                self.real_values.follow(func, args, kwargs, out, False, ())
+            return out
         plain = self._plain.get(types)
         if plain is None:
             plain = self._plain[types] = all(t in _PLAIN for t in types)
@@ -123,6 +140,18 @@ class Recorder(TorchDispatchMode):
         out = self._run(func, args, kwargs)
         self._note(func, args, kwargs, out)
         return out
+
+    def _on_device(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Run an operator that names the device on the host that stands in for it."""
+        self.storages.only_device()
+        if func is _TO_COPY and _stays(args[0], kwargs) and self.storages.holds(args[0]):
+            return args[0].detach()
+        before, self.storages.arriving = self.storages.arriving, True
+        try:
+            with self:
+                return func(*args, **{**kwargs, "device": _HOST})
+        finally:
+            self.storages.arriving = before
 
     def _accumulates(self, args: Any) -> bool:
         """Whether autograd adds a gradient to one that has no other owner.
@@ -159,16 +188,27 @@ class Recorder(TorchDispatchMode):
             size = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
             if size:
                 return args[0].new_empty((size,), dtype=torch.int64)
+        if func is _TO_COPY and _is_plain_copy(args[0], kwargs):
+            return torch.ops.aten.clone.default(args[0], memory_format=kwargs.get("memory_format"))
         if func in shortcuts.VIEWS and shortcuts.fits(args):
             return shortcuts.view(func, args, kwargs)
         try:
             return self._results.run(func, args, kwargs)
         except (DynamicOutputShapeException, DataDependentOutputException):
+            if func is _READ and self.read_value is not None:
+                return self.read_value(args[0])
+            real = self.real_values.compute(func, args, kwargs)
+            if real is not None:
+                return self._as_fake(real)
             raise NeedsValue(
                 f"{script_line()}: {self.signatures.name(func)} makes a result whose size or value depends "
                 "on data, and nothing is computed; use a form of fixed size there (a balanced router, "
                 "a mask instead of a selection)"
             ) from None
+
+    def _as_fake(self, real: Any) -> Any:
+        mode = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+        return self.real_values.to_fake(real, mode)
 
     def _note(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> None:
         name = self.signatures.name(func)
@@ -181,7 +221,9 @@ class Recorder(TorchDispatchMode):
         before = self.storages.live
         results = [] if out is None else communication.tensors(out)
         result_storages = [self.storages.number(t) for t in results]
-        on_device = self._place(read, result_storages)
+        leaves = func is _TO_COPY and kwargs.get("device") == _HOST and not self.storages.arriving
+        on_device = self._place(read, result_storages, leaves)
+        self._follow(func, args, kwargs, out, on_device, read)
         if "resize" in short:
             for tensor in communication.tensors(args)[:1]:
                 self.storages.resized(tensor)
@@ -214,12 +256,30 @@ class Recorder(TorchDispatchMode):
         elif self.recording:
             self._freed_before += freed
 
-    def _place(self, read: list[int], results: list[int]) -> bool:
+    def _follow(
+        self, func: Any, args: Any, kwargs: Any, out: Any, on_device: bool, read: list[int]
+    ) -> None:
+        """Follow the operator with real values, except for fractions that are copied to the device."""
+        everything = self.storages.everything
+        crosses = on_device and not everything and not all(map(self.storages.on_device, read))
+        if crosses and any(t.is_floating_point() for t in communication.tensors(args)):
+            self.real_values.forget(args, out, self._changed_places(func))
+            return
+        on_device = on_device and not (everything and self.where.outside)
+        self.real_values.follow(func, args, kwargs, out, on_device, self._changed_places(func))
+
+    def _place(self, read: list[int], results: list[int], leaves: bool) -> bool:
         """Mark results of work on the device as being there; returns whether the operator ran there."""
         storages = self.storages
         if storages.everything:
             return True
         on_device = any(map(storages.on_device, read))
+        if leaves:
+            return on_device
+        if storages.arriving:
+            for number in results:
+                storages.mark(number)
+            return True
         if on_device:  # operators do not mix devices, scalars and index tensors aside
             for number in (*results, *read):
                 storages.mark(number)
@@ -229,13 +289,17 @@ class Recorder(TorchDispatchMode):
         """New storages, and those of arguments that the schema says are changed."""
         read_storages = set(read)
         writes = [n for n in results if n not in read_storages]
-        places = self._mutates.get(func)
-        if places is None:
-            places = self._mutates[func] = _changed(func)
-        for place in places:
+        for place in self._changed_places(func):
             if place < len(args):
                 writes += [self.storages.number(t) for t in communication.tensors(args[place])]
         return writes
+
+    def _changed_places(self, func: Any) -> tuple[int, ...]:
+        """Places of arguments that the schema says are changed."""
+        places = self._mutates.get(func)
+        if places is None:
+            places = self._mutates[func] = _changed(func)
+        return places
 
     def _communication(self, space: str, name: str, args: Any, kwargs: Any, out: Any) -> int:
         if space not in SPACES:
@@ -285,6 +349,17 @@ class Recorder(TorchDispatchMode):
             self.signatures.number(name, (), {}, None, name), list(completed), [], -1, False, 0
         )
         self.ops[-1].waits_for = op
+
+
+def _stays(tensor: torch.Tensor, kwargs: dict[str, Any]) -> bool:
+    """Whether a copy changes neither the type nor the layout of a tensor."""
+    return kwargs.get("dtype") in (None, tensor.dtype) and kwargs.get("memory_format") is None
+
+
+def _is_plain_copy(tensor: torch.Tensor, kwargs: dict[str, Any]) -> bool:
+    """Whether a copy is of the same type: for fake tensors, PyTorch then gives back the tensor itself."""
+    same = kwargs.get("dtype") in (None, tensor.dtype)
+    return same and isinstance(tensor, FakeTensor) and kwargs.get("device") in (None, _HOST)
 
 
 def _changed(func: Any) -> tuple[int, ...]:

@@ -29,6 +29,8 @@ class Storages:
         self.freed = 0
         """Bytes freed since a reader last set this to 0."""
         self.everything = True
+        self.arriving = False
+        """Whether what is made now is made on the device: set while a call that names it runs."""
         self._numbers: dict[int, int] = {}
         self._sizes: dict[int, int] = {}
         self._watch: dict[int, Any] = {}
@@ -66,6 +68,18 @@ class Storages:
         """Count a storage as being on the device."""
         if number not in self._device and number in self._sizes:
             self._hold(number, self._sizes[number])
+
+    def leave(self, number: int) -> None:
+        """Count a storage as being on the host: a copy of what is on the device."""
+        if number in self._device:
+            self._device.discard(number)
+            self.live -= self._sizes[number]
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is on the device, which the script must have named."""
+        if self.everything:
+            return False
+        return self._numbers.get(tensor.untyped_storage()._cdata, -1) in self._device
 
     def on_device(self, number: int) -> bool:
         """Whether a storage is on the device."""

@@ -49,6 +49,11 @@ class Whereabouts:
             self._made_in[sequence_number() - 1] = self._stack[-1]
         return self._stack[-1]
 
+    @property
+    def outside(self) -> bool:
+        """Whether no module's forward is running, and no backward."""
+        return len(self._stack) == 1 and self._phases[-1] != BACKWARD
+
     @contextmanager
     def in_phase(self, phase: int) -> Iterator[None]:
         """Give the block this phase; forward inside backward counts as recomputation."""

@@ -13,6 +13,7 @@ from chakrakit.sources.capture.standins import (
     surroundings,
     target,
     transformers,
+    unnoticed,
 )
 from chakrakit.sources.capture.standins.cuda import Cuda, Redirect
 from chakrakit.sources.capture.standins.distributed import Distributed, Mail
@@ -34,4 +35,5 @@ __all__ = [
     "surroundings",
     "target",
     "transformers",
+    "unnoticed",
 ]

@@ -12,6 +12,8 @@ import torch
 from chakrakit.sources.capture.recording import Patches
 
 _HOST, _GPU = "AutocastCPU", "AutocastCUDA"
+_ATEN = "aten::"
+"""Libraries of operators (torchvision) register rules as well; they bring those for the host themselves."""
 _LOWER = (
     "_convolution", "convolution", "cudnn_convolution", "cudnn_convolution_transpose",
     "_scaled_dot_product_flash_attention", "_thnn_fused_gru_cell", "_thnn_fused_lstm_cell",
@@ -104,7 +106,9 @@ class _Rules:
         if self._library is not None:
             return
         registered = torch._C._dispatch_get_registrations_for_dispatch_key
-        host, gpu = set(registered(_HOST)), set(registered(_GPU))
+        host, gpu = (
+            {name for name in registered(key) if name.startswith(_ATEN)} for key in (_HOST, _GPU)
+        )
         self._library = torch.library.Library("aten", "IMPL")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch warns of replaced rules
@@ -121,7 +125,7 @@ class _Rules:
 
 
 def _short(name: str) -> str:
-    return name.removeprefix("aten::")
+    return name.removeprefix(_ATEN)
 
 
 def _rule(name: str) -> Callable[..., Any]:

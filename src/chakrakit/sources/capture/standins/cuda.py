@@ -6,16 +6,18 @@ torch.accelerator, which names no device, answers as torch.cuda does (`install`)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
 from chakrakit.sources.capture.observing import Storages
-from chakrakit.sources.capture.recording import Patches
+from chakrakit.sources.capture.recording import Patches, in_pytorch
 
 _SAME = (
     "is_available", "device_count", "current_stream", "synchronize", "empty_cache",
@@ -135,28 +137,45 @@ class Redirect(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
+        if func is torch.Tensor.backward:
+            with self:  # functions of the script run in it
+                return torch.autograd.backward(*_of_backward(*args, **kwargs))
         if func is torch.Tensor.pin_memory:
             return args[0]
         kwargs.pop("pin_memory", None)
-        if func is torch.Tensor.cuda:
-            return self._moved(args[0], args[0])
-        to_gpu = is_cuda(kwargs.get("device"))
-        if to_gpu:
-            kwargs["device"] = "cpu"
-        if func is torch.Tensor.to and len(args) > 1 and is_cuda(args[1]):
-            args, to_gpu = (args[0], "cpu", *args[2:]), True
-        out = func(*args, **kwargs)
-        if not to_gpu:
-            return out
-        return self._moved(args[0], out) if func is torch.Tensor.to else self._marked(out)
+        target = _target(func, args, kwargs, self.storages)
+        if target is None:
+            return func(*args, **kwargs)
+        if func in _MOVES:
+            return self._moved(target, args, kwargs)
+        if target == "cuda":
+            return self._made(func, args, {**kwargs, "device": "cpu"})
+        return func(*args, **kwargs)
 
-    def _moved(self, before: Any, after: Any) -> Any:
-        """The tensor on the device: a marked copy, unless it is there already."""
-        local = getattr(after, "_local_tensor", after)
-        on_device = not self.storages.everything and self.storages.on_device(
-            self.storages.number(local)
-        )
-        return after if on_device else self._marked(after.clone() if after is before else after)
+    def _made(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """A tensor made on the device."""
+        self.storages.only_device()
+        before, self.storages.arriving = self.storages.arriving, True
+        try:
+            out = func(*args, **kwargs)
+        finally:
+            self.storages.arriving = before
+        return self._marked(out)
+
+    def _moved(self, target: str, args: Any, kwargs: dict[str, Any]) -> Any:
+        """A tensor copied to where it is wanted, unless it is there already and as wanted."""
+        tensor = args[0]
+        wanted = _wanted(args[1:], kwargs)
+        local = getattr(tensor, "_local_tensor", tensor)
+        there = self.storages.holds(local) if target == "cuda" else not self.storages.holds(local)
+        if there or local.device.type == "meta":
+            return torch.Tensor.to(tensor, "cpu", **wanted)
+        if target == "cuda":
+            return self._made(_copy, (tensor,), wanted)
+        if in_pytorch(sys._getframe(2)):
+            return torch.Tensor.to(tensor, "cpu", **wanted)  # for it the host is the device
+        wanted.pop("copy", None)
+        return _copy(tensor, device=torch.device("cpu"), **wanted)
 
     def _marked(self, tensor: Any) -> Any:
         self.storages.only_device()
@@ -164,6 +183,79 @@ class Redirect(TorchFunctionMode):
         if isinstance(local, torch.Tensor):
             self.storages.mark(self.storages.number(local))
         return tensor
+
+
+_MOVES = (torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu)
+
+
+def _copy(tensor: Any, **wanted: Any) -> Any:
+    wanted.pop("copy", None)
+    return torch.ops.aten._to_copy.default(tensor, **wanted)
+
+
+def _of_backward(
+    tensor: Any,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> tuple[Any, ...]:
+    """The arguments of `torch.autograd.backward` for those of `Tensor.backward`."""
+    return tensor, gradient, retain_graph, create_graph, None, inputs
+
+
+def _target(func: Any, args: Any, kwargs: dict[str, Any], storages: Storages) -> str | None:
+    """`cuda` or `cpu` where a call names one of them for its result, else None."""
+    if func is torch.Tensor.cuda:
+        return "cuda"
+    if func is torch.Tensor.cpu:
+        return "cpu"
+    named = kwargs.get("device")
+    if func is torch.Tensor.to:
+        other = kwargs.get("other", args[1] if len(args) > 1 else None)
+        if isinstance(other, torch.Tensor):
+            named = "cuda" if storages.holds(getattr(other, "_local_tensor", other)) else "cpu"
+        elif len(args) > 1 and isinstance(args[1], (str, int, torch.device)):
+            named = args[1]
+    if named is None:
+        return None
+    return "cuda" if is_cuda(named) else "cpu" if str(named).partition(":")[0] == "cpu" else None
+
+
+def _wanted(args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """What a call of `to` asks for besides the device, by name."""
+    wanted = {k: v for k, v in kwargs.items() if k not in ("device", "other", "tensor")}
+    other = kwargs.get("other", args[0] if args else None)
+    if isinstance(other, torch.Tensor):
+        wanted.setdefault("dtype", other.dtype)
+    dtypes = [a for a in args if isinstance(a, torch.dtype)]
+    flags = [a for a in args if type(a) is bool]
+    wanted.update({"dtype": dtypes[0]} if dtypes else {})
+    wanted.update(zip(("non_blocking", "copy"), flags, strict=False))
+    return {k: v for k, v in wanted.items() if v is not None}
+
+
+def show_device(patches: Patches, storages: Storages, index: int) -> None:
+    """Let tensors on the device say so when scripts and libraries ask where they are."""
+    device = torch.device("cuda", index)
+    plain = FakeTensor.device.fget
+
+    def shown(tensor: Any, frame: Any) -> bool:
+        if tensor.fake_mode.in_kernel_invocation or in_pytorch(frame):
+            return False
+        return storages.holds(tensor)
+
+    def where(tensor: Any) -> torch.device:
+        return device if shown(tensor, sys._getframe(1)) else plain(tensor)
+
+    answers: dict[str, Callable[[Any], Any]] = {
+        "device": where,
+        "is_cuda": lambda t: shown(t, sys._getframe(1)),
+        "is_cpu": lambda t: not shown(t, sys._getframe(1)) and plain(t).type == "cpu",
+    }
+    for name, answer in answers.items():
+        patches.set(FakeTensor, name, property(answer))
+    patches.set(FakeTensor, "get_device", lambda t: index if shown(t, sys._getframe(1)) else -1)
 
 
 class Cuda:
@@ -210,6 +302,8 @@ class Cuda:
         for name, answer in answers.items():
             patches.set(cuda, name, lambda *_, answer=answer, **__: answer)
         patches.set(cuda, "set_device", self._set_device)
+        patches.wrap(torch._C._nn, "_parse_to", _parsed)
+        show_device(patches, self.storages, self.local_rank)
         self._install_memory()
         stream = Stream()
         for name, standin in (("Stream", Stream), ("Event", Event)):
@@ -256,6 +350,19 @@ class Cuda:
             warp_size=32,
             gcnArchName="",
         )
+
+
+def _parsed(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """`Module.to(0)`: a bare number names an accelerator, which PyTorch would look for."""
+
+    def parse(*args: Any, **kwargs: Any) -> Any:
+        if args and type(args[0]) is int:
+            args = (torch.device("cuda", args[0]), *args[1:])
+        if type(kwargs.get("device")) is int:
+            kwargs["device"] = torch.device("cuda", kwargs["device"])
+        return plain(*args, **kwargs)
+
+    return parse
 
 
 class _Stats(dict[str, int]):

@@ -10,6 +10,7 @@ import pickle
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from torch.distributed import distributed_c10d as c10d
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
 
-from chakrakit.sources.capture.observing import Recorder, tensors
+from chakrakit.sources.capture.observing import RealValues, Recorder, tensors
 from chakrakit.sources.capture.recording import CreatedGroup, Patches
 
 
@@ -144,7 +145,7 @@ class Distributed:
         self._install_meshes()
         self._install_objects()
         for name in _CALLS:
-            self.patches.wrap(dist.ProcessGroup, name, self._call)
+            self.patches.wrap(dist.ProcessGroup, name, partial(self._call, name))
         for work in (dist.Work, FakeWork):
             self.patches.wrap(work, "wait", self._wait)
             self.patches.wrap(work, "is_completed", lambda _: lambda work: True)
@@ -269,11 +270,17 @@ class Distributed:
 
     # --- which wait completes what --------------------------------------------------------------
 
-    def _call(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def _call(self, name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             recorder = self.recorder
             before = recorder.last_comm
+            shared = shared_values(name, args, recorder.real_values)
             work = plain(*args, **kwargs)
+            for tensor, value in shared:
+                self.patches.note(
+                    f"torch.distributed, {name} of host values: every rank as this one"
+                )
+                recorder.real_values.give(tensor, value)
             if work is not None:
                 is_recorded = recorder.recording and recorder.last_comm != before
                 filled = tensors([*args[1:2], *kwargs.values()])
@@ -294,6 +301,38 @@ class Distributed:
     def _get_future(self, work: Any) -> Landed:
         issued = self._works.get(work)
         return Landed([] if issued is None else issued.tensors)
+
+
+def shared_values(
+    name: str, args: tuple[Any, ...], values: RealValues
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """What tensors hold after a collective of values that the host knows, if every rank has this one's."""
+    size = args[0].size()
+    if name == "broadcast":
+        pairs = [(t, values.get(t)) for t in tensors(args[1])]
+    elif name == "allreduce" and len(args) > 2 and hasattr(args[2], "reduceOp"):
+        factor = size if args[2].reduceOp == dist.ReduceOp.SUM else 1
+        pairs = [(t, values.get(t)) for t in tensors(args[1])]
+        pairs = [(t, None if v is None else _times(v, factor)) for t, v in pairs]
+    elif name in ("allgather", "_allgather_base") and len(args) > 2:
+        source = values.get(tensors(args[2])[0])
+        pairs = [(t, _repeated(source, t)) for t in tensors(args[1])]
+    else:
+        return []
+    with _disable_current_modes():
+        return [(t, v.clone()) for t, v in pairs if v is not None]
+
+
+def _times(value: torch.Tensor, factor: int) -> torch.Tensor:
+    with _disable_current_modes():
+        return value * factor if value.dtype is not torch.bool else value.clone()
+
+
+def _repeated(value: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor | None:
+    if value is None or not value.numel() or like.numel() % value.numel():
+        return None
+    with _disable_current_modes():
+        return value.flatten().repeat(like.numel() // value.numel()).view(like.shape)
 
 
 @dataclass(frozen=True)

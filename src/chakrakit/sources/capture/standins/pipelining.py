@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch.distributed.pipelining import schedules, stage
-from torch.distributed.pipelining._utils import (
-    _derive_grad_metas,
-    _StageBackwardMeta,
-    _StageForwardMeta,
-)
+import torch
+import torch.distributed as dist
+from torch.distributed.pipelining import _utils, schedules, stage
 
 from chakrakit.sources.capture.observing import Recorder, Whereabouts
 from chakrakit.sources.capture.recording import NeedsValue, Patches, script_line
@@ -25,14 +22,25 @@ _STAGE = "output of stage "
 
 def install(patches: Patches, mail: Mail, recorder: Recorder, where: Whereabouts) -> None:
     """Replace the exchange of metadata, and follow micro-batches."""
+    if hasattr(_utils, "_StageForwardMeta"):
+        _install_metadata(patches, mail)
+    else:  # PyTorch before 2.12 sends its shapes as objects
+        patches.wrap(stage.PipelineStage, "_shape_inference", _by_objects(mail, patches))
+    patches.wrap(schedules._PipelineSchedule, "_initialize_pp_stages", _unrecorded(recorder))
+    patches.wrap(stage._PipelineStageBase, "_prepare_forward_infra", _unrecorded(recorder))
+    for name in ("forward_one_chunk", "backward_one_chunk", "backward_weight_one_chunk"):
+        patches.wrap(stage._PipelineStageBase, name, _numbered(where))
 
+
+def _install_metadata(patches: Patches, mail: Mail) -> None:
     def send(self: Any, meta: Any, dst_stage: int) -> None:
-        if isinstance(meta, _StageForwardMeta):
+        if isinstance(meta, _utils._StageForwardMeta):
             mail.put(f"{_STAGE}{self.stage_index}", meta)
 
     def receive(self: Any, src_stage: int) -> Any:
         if src_stage > self.stage_index:
-            return _StageBackwardMeta(backward_metas=_derive_grad_metas(self._stage_meta.outputs))
+            gradients = _utils._derive_grad_metas(self._stage_meta.outputs)
+            return _utils._StageBackwardMeta(backward_metas=gradients)
         return _meta_before(self.stage_index, src_stage, mail, patches)
 
     def warm_up(self: Any, stages: Any, has_backward: bool, p2p_done: bool) -> None:
@@ -45,9 +53,34 @@ def install(patches: Patches, mail: Mail, recorder: Recorder, where: Whereabouts
     patches.set(stage.PipelineStage, "_send_meta", send)
     patches.set(stage.PipelineStage, "_recv_meta", receive)
     patches.set(schedules._PipelineSchedule, "_warmup_p2p", warm_up)
-    patches.wrap(schedules._PipelineSchedule, "_initialize_pp_stages", _unrecorded(recorder))
-    for name in ("forward_one_chunk", "backward_one_chunk", "backward_weight_one_chunk"):
-        patches.wrap(stage._PipelineStageBase, name, _numbered(where))
+
+
+def _by_objects(mail: Mail, patches: Patches) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Stages that learn shapes from objects that the stage before sends."""
+
+    def make(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def infer(self: Any, args: Any, kwargs: Any = None) -> Any:
+            def send(objects: list[Any], *_: Any, **__: Any) -> None:
+                forms = [(tuple(t.shape), t.stride(), t.dtype) for t in objects[0]]
+                mail.put(f"{_STAGE}{self.stage_index}", forms)
+
+            def receive(objects: list[Any], *_: Any, **__: Any) -> None:
+                forms = _meta_before(self.stage_index, self.stage_index - 1, mail, patches)
+                objects[0] = tuple(
+                    torch.empty_strided(*f[:2], dtype=f[2], device="meta") for f in forms
+                )
+
+            during = Patches()
+            during.set(dist, "send_object_list", send)
+            during.set(dist, "recv_object_list", receive)
+            try:
+                return plain(self, args, kwargs)
+            finally:
+                during.undo()
+
+        return infer
+
+    return make
 
 
 def _meta_before(stage: int, before: int, mail: Mail, patches: Patches) -> Any:

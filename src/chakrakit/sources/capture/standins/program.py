@@ -41,6 +41,7 @@ def install(patches: Patches, where: Whereabouts, on_step: Callable[[], None]) -
     patches.replace(_PLAIN_CHECKPOINT, _checkpoint(where)(_PLAIN_CHECKPOINT))
     steps = _Steps(where, on_step)
     patches.wrap(torch.optim.Optimizer, "__init__", steps.wrap_init)
+    patches.wrap(torch.profiler.profile, "step", steps.wrap_profiler)
     return [
         module.register_module_forward_pre_hook(where.enter),
         module.register_module_forward_hook(where.leave, always_call=True),
@@ -70,6 +71,16 @@ class _Steps:
             self._optimizers.add(id(optimizer))
 
         return init
+
+    def wrap_profiler(self, plain: Callable[..., None]) -> Callable[..., None]:
+        """Wraps the profiler's own steps, which end a step where there is no optimizer."""
+
+        def step(profiler: Any) -> None:
+            plain(profiler)
+            if not self._optimizers:
+                self.on_step()
+
+        return step
 
     def begin(self, *_: Any) -> None:
         phase = self.where.in_phase(OPTIMIZER)

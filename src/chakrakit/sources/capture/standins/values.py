@@ -1,4 +1,4 @@
-"""Values that fake tensors do not have: placeholders for printing, errors where they decide something.
+"""Values that scripts read: real ones from the host, placeholders or declared ones from the device.
 
 `loss.item()` gives a number that can be printed, formatted and calculated with; comparing it, or asking
 whether a tensor is true, is a decision that needs a declared value.
@@ -6,15 +6,18 @@ whether a tensor is true, is a decision that needs a declared value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
 
-from chakrakit.sources.capture.observing import KnownValues
+from chakrakit.sources.capture.observing import KnownValues, RealValues
 from chakrakit.sources.capture.recording import NeedsValue, Patches, script_line
 
+_INITIALISATION = "torch/nn/init.py"
 _TRUSTED = ("torch/optim", "torch/amp", "torch/nn/utils", "torch/distributed")
 
 
@@ -77,138 +80,196 @@ for _name in (
     setattr(Placeholder, f"__{_name}__", _arithmetic(f"__{_name}__"))
 
 
+class WholePlaceholder:
+    """A whole number that was not computed: it can be printed and calculated with, and decides nothing.
+
+    It is no `int`, so that PyTorch and Python cannot use it as a size, an index or a count unnoticed.
+    """
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+
+    def _decide(self, *_: object) -> Any:
+        Placeholder(1.0, self.line)._decide()
+
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _decide
+    __bool__ = __index__ = __int__ = _decide
+
+    def __hash__(self) -> int:
+        return hash(self.line)
+
+    def __float__(self) -> float:
+        return 1.0
+
+    def __format__(self, spec: str) -> str:
+        return format(1, spec)
+
+    def __repr__(self) -> str:
+        return "1"
+
+    def _same(self, *_: Any) -> WholePlaceholder:
+        return WholePlaceholder(self.line)
+
+    def _arithmetic(self, other: Any) -> Any:
+        whole = isinstance(other, (int, WholePlaceholder))
+        return self._same() if whole else Placeholder(1.0, self.line)
+
+    def _quotient(self, _: Any) -> Placeholder:
+        return Placeholder(1.0, self.line)
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _arithmetic
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = _arithmetic
+    __truediv__ = __rtruediv__ = _quotient
+    __neg__ = __pos__ = __abs__ = __round__ = _same
+
+
 class Values:
     """Replaces the ways a tensor's value is read.
 
-    `declared` maps `file.py:line` (or `line`) of the reading line to a value. Values that follow
-    from what is known of every element (`KnownValues`) are exact; the rest are placeholders.
+    Values that the host knows (`RealValues`) are real. Of the others, `declared` maps `file.py:line` (or
+    `line`) of the reading line to a value; those that follow from what is known of every element
+    (`KnownValues`) are exact, and the rest are placeholders.
     """
 
     def __init__(
-        self, patches: Patches, known_values: KnownValues, declared: Mapping[str, float]
+        self,
+        patches: Patches,
+        known_values: KnownValues,
+        real_values: RealValues,
+        declared: Mapping[str, float],
     ) -> None:
-        self.patches, self.known_values, self.declared = patches, known_values, declared
+        self.patches, self.declared = patches, declared
+        self.known_values, self.real_values = known_values, real_values
 
     def install(self) -> None:
         """Replace the ways a tensor's value is read."""
-        for name in (
-            "item",
-            "tolist",
-            "numpy",
-            "__bool__",
-            "__int__",
-            "__float__",
-            "__index__",
-            "__format__",
-            "__repr__",
+        for name, unknown in (
+            ("item", self.value),
+            ("tolist", lambda t: _nested(self.value(t), list(t.shape))),
+            ("numpy", self._array),
+            ("__bool__", lambda t: bool(self.decisive(t))),
+            ("__int__", lambda t: int(self.decisive(t))),
+            ("__index__", lambda t: int(self.decisive(t))),
+            ("__float__", lambda t: float.__float__(float(self.value(t)))),
+            ("__format__", self._format),
+            ("__repr__", lambda t, **_: _text(t)),
         ):
-            make = getattr(self, f"_{name.strip('_')}")
-            self.patches.wrap(torch.Tensor, name, make)
-            if name in FakeTensor.__dict__:  # which reads its elements one by one
-                self.patches.wrap(FakeTensor, name, make)
+            self._read_by(name, unknown)
+        self.patches.wrap(torch, "set_rng_state", self._with_real)
+        self.patches.wrap(torch.random, "set_rng_state", self._with_real)
 
-    def _item(self, plain: Any) -> Any:
-        def item(tensor: torch.Tensor) -> Any:
-            return self._real(plain, tensor) if _is_real(tensor) else self.value(tensor)
+    def _read_by(self, name: str, unknown: Callable[..., Any]) -> None:
+        """Read real values in PyTorch's way, and others by `unknown`."""
 
-        return item
+        def make(plain: Any) -> Any:
+            def read(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+                real = self._real(tensor)
+                if real is None:
+                    return unknown(tensor, *args, **kwargs)
+                with _disable_current_modes():
+                    return plain(real, *args, **kwargs)
 
-    def _tolist(self, plain: Any) -> Any:
-        def tolist(tensor: torch.Tensor) -> Any:
-            if _is_real(tensor):
-                return self._real(plain, tensor)
-            value = self.value(tensor)
-            return _nested(value, list(tensor.shape))
+            return read
 
-        return tolist
+        self.patches.wrap(torch.Tensor, name, make)
+        if name in FakeTensor.__dict__:  # which reads its elements one by one
+            self.patches.set(FakeTensor, name, getattr(torch.Tensor, name))
 
-    def _numpy(self, plain: Any) -> Any:
-        def numpy(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            if _is_real(tensor):
-                return self._real(plain, tensor, *args, **kwargs)
-            import numpy as np
+    def _with_real(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def call(state: torch.Tensor, *args: Any) -> Any:
+            real = self._real(state)
+            return None if real is None else plain(real, *args)
 
-            kind = str(tensor.dtype).removeprefix("torch.").replace("bfloat16", "float32")
-            return np.full(tuple(tensor.shape), float(self.value(tensor)), kind)
+        return call
 
-        return numpy
+    def _real(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """The real tensor: itself, or what a fake one is known to hold."""
+        local = getattr(tensor, "_local_tensor", tensor)
+        local = getattr(local, "elem", local)  # what a functional collective has not waited for
+        if not isinstance(local, FakeTensor):
+            return tensor
+        return self.real_values.get(local)
 
-    def _bool(self, plain: Any) -> Any:
-        def truth(tensor: torch.Tensor) -> bool:
-            if _is_real(tensor):
-                return bool(self._real(plain, tensor))
-            return bool(self.value(tensor))
+    def _array(self, tensor: torch.Tensor, *_: Any, **__: Any) -> Any:
+        import numpy as np
 
-        return truth
+        kind = str(tensor.dtype).removeprefix("torch.").replace("bfloat16", "float32")
+        value = self._known(tensor)
+        if value is None:
+            self.patches.warn(f"{script_line()}: the values of a tensor are placeholders (1)")
+        return np.full(tuple(tensor.shape), 1 if value is None else value, kind)
 
-    def _int(self, plain: Any) -> Any:
-        def whole(tensor: torch.Tensor) -> int:
-            return int(self._real(plain, tensor) if _is_real(tensor) else self.value(tensor))
-
-        return whole
-
-    _index = _int
-
-    def _float(self, plain: Any) -> Any:
-        def number(tensor: torch.Tensor) -> float:
-            value = self._real(plain, tensor) if _is_real(tensor) else self.value(tensor)
-            return (
-                float(value) + 0.0 if not isinstance(value, Placeholder) else float.__float__(value)
-            )
-
-        return number
-
-    def _format(self, plain: Any) -> Any:
-        def formatted(tensor: torch.Tensor, spec: str) -> str:
-            if _is_real(tensor):
-                return str(self._real(plain, tensor, spec))
-            return format(float.__float__(self.value(tensor)), spec) if spec else _text(tensor)
-
-        return formatted
-
-    def _repr(self, plain: Any) -> Any:
-        def formatted(tensor: torch.Tensor, **kwargs: Any) -> str:
-            return str(self._real(plain, tensor, **kwargs)) if _is_real(tensor) else _text(tensor)
-
-        return formatted
-
-    def _real(self, plain: Any, *args: Any, **kwargs: Any) -> Any:
-        with unset_fake_temporarily():
-            return plain(*args, **kwargs)
+    def _format(self, tensor: torch.Tensor, spec: str) -> str:
+        return format(self.value(tensor), spec) if spec else _text(tensor)
 
     def value(self, tensor: torch.Tensor) -> Any:
         """A fake tensor's value: known, declared, or a placeholder with a warning."""
-        tensor = getattr(tensor, "_local_tensor", tensor)
+        value = self._known(tensor)
+        return self._placeholder(tensor) if value is None else value
+
+    def decisive(self, tensor: torch.Tensor) -> Any:
+        """A value that decides what happens next: known, declared, or an error."""
+        real = self._real(tensor)
+        if real is not None:
+            with _disable_current_modes():
+                return torch._C.TensorBase.item(real)
+        value = self._known(tensor)
+        if value is not None:
+            return value
+        if is_accepted():
+            return False
+        raise NeedsValue(_needs(tensor, self.real_values.line_of(_local(tensor))))
+
+    def _known(self, tensor: torch.Tensor) -> Any:
+        tensor = _local(tensor)
         constant = getattr(tensor, "constant", None)
         if constant is not None and constant.numel() == 1:
-            with unset_fake_temporarily():
+            with _disable_current_modes():
                 return torch._C.TensorBase.item(constant)
         of_every_element = self.known_values.get(tensor)
         if of_every_element is not None:
             return bool(of_every_element) if tensor.dtype is torch.bool else of_every_element
+        return self._declared(tensor)
+
+    def _declared(self, tensor: torch.Tensor) -> Any:
         line = script_line()
         for key in (line, line.partition(":")[2]):
             if key in self.declared:
                 value = self.declared[key]
+                if tensor.dtype is torch.bool:
+                    return bool(value)
                 return value if tensor.dtype.is_floating_point else int(value)
-        return self._unknown(tensor, line)
+        return None
 
-    def _unknown(self, tensor: torch.Tensor, line: str) -> Any:
+    def _placeholder(self, tensor: torch.Tensor) -> Any:
+        line = script_line()
+        if not _in_library():
+            self.patches.warn(f"{line}: the value of a tensor is a placeholder (1)")
         if tensor.dtype.is_floating_point:
-            if not _in_library():
-                self.patches.warn(f"{line}: the value of a tensor is a placeholder (1.0)")
             return Placeholder(1.0, line)
-        raise NeedsValue(
-            f"{line}: the script reads {'whether' if tensor.dtype is torch.bool else 'a whole number from'} "
-            f"a tensor{' is true' if tensor.dtype is torch.bool else ''}, and nothing was computed; declare "
-            f"it with --value {line}=NUMBER"
-        )
+        if tensor.dtype is torch.bool:
+            raise NeedsValue(_needs(tensor, self.real_values.line_of(_local(tensor))))
+        return WholePlaceholder(line)
+
+
+def _needs(tensor: torch.Tensor, maker: str) -> str:
+    """What a script that decides by an unknown value is told."""
+    line = script_line()
+    whole = "reads whether a tensor is true" if tensor.dtype is torch.bool else "reads a number"
+    made = f", which {maker} made," if maker and maker != line else ""
+    return (
+        f"{line}: the script {whole} from the device{made} and decides by it, and the device computes "
+        f"nothing; declare it with --value {line}=NUMBER"
+    )
+
+
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
+    return local
 
 
 def _in_library() -> bool:
     """Whether PyTorch's own code asked: optimizers and scalers read values that only they use."""
-    import sys
-
     frame = sys._getframe(3)
     for _ in range(6):
         if any(part in frame.f_code.co_filename for part in _TRUSTED):
@@ -219,10 +280,16 @@ def _in_library() -> bool:
     return False
 
 
-def _is_real(tensor: torch.Tensor) -> bool:
-    local = getattr(tensor, "_local_tensor", tensor)
-    local = getattr(local, "elem", local)  # what a functional collective has not waited for
-    return not isinstance(local, FakeTensor)
+def is_accepted() -> bool:
+    """Whether an initialisation asks which numbers it must draw again: none, where nothing is drawn."""
+    frame: Any = sys._getframe(2)
+    for _ in range(4):
+        if frame is None:
+            return False
+        if frame.f_code.co_filename.endswith(_INITIALISATION):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _nested(value: Any, shape: list[int]) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .calls import FollowedCalls
 from .collector import Collector, parse_steps
 from .groups import GROUP_MARK, REDUCE_MARK, mark_groups, rank, world_size
 from .programs import ENVIRONMENT, install_from_environment
@@ -20,6 +21,7 @@ __all__ = [
     "GROUP_MARK",
     "REDUCE_MARK",
     "Collector",
+    "FollowedCalls",
     "global_settings",
     "install_from_environment",
     "mark_groups",

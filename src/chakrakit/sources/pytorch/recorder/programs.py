@@ -1,4 +1,4 @@
-"""Records programs without changing them: a step ends with each optimizer step."""
+"""Records programs without changing them: a step ends with each optimizer step, or with a named call."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
+from .calls import FollowedCalls
 from .collector import Collector
 
 ENVIRONMENT = "CHAKRA_COLLECT"
@@ -46,8 +47,9 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 def install_from_environment() -> None:
     """Record this process as `CHAKRA_COLLECT` says: a step ends with each optimizer step.
 
-    Called from a `sitecustomize` that `chakra collect` puts first on the path. Nothing happens in
-    processes that never take an optimizer step, such as launchers.
+    Where the settings name a call (`step_ends`), a step ends when it returns instead. Called from a
+    `sitecustomize` that `chakra collect` puts first on the path. Nothing happens in processes that never
+    take a step, such as launchers.
     """
     text = os.environ.get(ENVIRONMENT)
     if not text:
@@ -73,6 +75,9 @@ def _install(module: ModuleType, settings: dict[str, Any]) -> None:
         if not state["collector"].done:
             state["collector"].step()
 
+    if settings.get("step_ends"):
+        FollowedCalls(settings["step_ends"], lambda: after_step(None)).start()
+        return
     # Around PyTorch's own wrapper: inside it the optimizer's range is still open, and a profiler
     # that stops inside a range corrupts its stack.
     optimizer_type: Any = module.Optimizer

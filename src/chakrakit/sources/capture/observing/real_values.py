@@ -1,0 +1,201 @@
+"""RealValues: what tensors really hold, wherever that follows from the host alone.
+
+Only the accelerator is fake. A program that draws a seed, shuffles indices, measures lengths or makes a
+mask on the host, and looks at it, sees what it would see in a run: beside each fake tensor whose value is
+known stands a real one, on which every operator is run as well. What comes off the device has no value;
+whole numbers and truths that were copied there (tokens, masks, lengths) keep theirs.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import _disable_current_modes
+
+from chakrakit.sources.capture.observing.communication import tensors
+from chakrakit.sources.capture.recording import Patches, script_line
+
+MOST_ELEMENTS = 1 << 22
+"""Elements of a tensor on the host that is computed: 16 MiB in single precision, 2,048 x 2,048."""
+MOST_ON_DEVICE = 1 << 16
+"""Elements of a tensor on the device whose value is followed: the tokens of a micro-batch of 16 x 4,096."""
+MOST_WORK = 1 << 27
+"""Elements computed by one rank in all: about a second of drawing normal numbers, the slowest fill."""
+_FLOPS_PER_ELEMENT = 32
+"""Operations of a matrix product that take as long as one drawn number, on one core of a current host."""
+_SHOWN = 1 << 12
+"""Elements of the largest tensor for which the line that made it is kept: what a script reads is small."""
+_VALUE, _LINE = "_chakra_value", "_chakra_line"
+_aten = torch.ops.aten
+_PRODUCTS = (
+    _aten.mm,
+    _aten.addmm,
+    _aten.bmm,
+    _aten.baddbmm,
+    _aten.convolution,
+    _aten.dot,
+    _aten.mv,
+)
+_SPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "fsdp", "symm_mem")
+
+
+class RealValues:
+    """Keeps a fake tensor's real one in its own attributes; a tensor that is not fake is its own value."""
+
+    def __init__(self, patches: Patches) -> None:
+        self.patches = patches
+        self._work = 0
+        self._stale: dict[int, Any] = {}
+        self._random: dict[Any, bool] = {}
+
+    def get(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """The real tensor, if its elements are known."""
+        value: torch.Tensor | None = (
+            tensor.__dict__.get(_VALUE) if isinstance(tensor, FakeTensor) else tensor
+        )
+        if value is None or (self._stale and value.untyped_storage()._cdata in self._stale):
+            return None
+        return value
+
+    def give(self, tensor: torch.Tensor, value: torch.Tensor | None) -> None:
+        """Let a tensor have the value of another one; None for none."""
+        if not isinstance(tensor, FakeTensor):
+            return
+        if value is None:
+            tensor.__dict__.pop(_VALUE, None)
+        else:
+            tensor.__dict__[_VALUE] = value
+
+    def line_of(self, tensor: torch.Tensor) -> str:
+        """The script's line that made a tensor without a value; "" where it was not kept."""
+        return str(tensor.__dict__.get(_LINE, ""))
+
+    # --- following operators --------------------------------------------------------------------
+
+    def follow(
+        self, func: Any, args: Any, kwargs: Any, out: Any, on_device: bool, changed: Any
+    ) -> None:
+        """Run the operator on the real tensors too, or note that its results have no value.
+
+        `changed` are the places of arguments that the operator writes to.
+        """
+        real = self._computed(func, args, kwargs, out, on_device)
+        if real is _UNKNOWN:
+            self.forget(args, out, changed)
+            return
+        for fake, value in zip(tensors(out), tensors(real), strict=False):
+            self.give(fake, value if fake.shape == value.shape else None)
+
+    def compute(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """What an operator gives for the real values; None if one is not known."""
+        values = _replaced((args, kwargs), self.get)
+        return None if values is _UNKNOWN else self._run(func, *values)
+
+    def to_fake(self, real: Any, mode: FakeTensorMode) -> Any:
+        """Real results as fake ones that have these values."""
+        if isinstance(real, (list, tuple)):
+            return type(real)(self.to_fake(r, mode) for r in real)
+        if not isinstance(real, torch.Tensor):
+            return real
+        fake = mode.from_tensor(real)
+        self.give(fake, real)
+        return fake
+
+    def _computed(self, func: Any, args: Any, kwargs: Any, out: Any, on_device: bool) -> Any:
+        inputs = tensors((args, kwargs))
+        if any(_VALUE not in t.__dict__ and isinstance(t, FakeTensor) for t in inputs):
+            return _UNKNOWN
+        if func.namespace in _SPACES or not self._may_compute(func, inputs, out, on_device):
+            return _UNKNOWN
+        values = _replaced((args, kwargs), self.get)
+        if values is _UNKNOWN:
+            return _UNKNOWN
+        try:
+            return self._run(func, *values)
+        except (RuntimeError, TypeError, ValueError, NotImplementedError):
+            return _UNKNOWN
+
+    def _may_compute(
+        self, func: Any, inputs: list[torch.Tensor], out: Any, on_device: bool
+    ) -> bool:
+        results = tensors(out)
+        if any(t.device.type == "meta" for t in (*inputs, *results)):
+            return False
+        if torch.is_grad_enabled() and any(t.requires_grad for t in inputs):
+            return False  # a model's own work, which nothing but the device does
+        random = self._is_random(func)
+        if on_device and random:
+            return False
+        largest = max((t.numel() for t in (*inputs, *results)), default=0)
+        work = largest + _flops(func, inputs, results) // _FLOPS_PER_ELEMENT
+        if work > (MOST_ON_DEVICE if on_device else MOST_ELEMENTS) or self._work + work > MOST_WORK:
+            if random:
+                self.patches.note("random numbers on the host: more than are drawn in a capture")
+            return False
+        self._work += work
+        return True
+
+    def _is_random(self, func: Any) -> bool:
+        random = self._random.get(func)
+        if random is None:
+            random = self._random[func] = torch.Tag.nondeterministic_seeded in func.tags
+        return random
+
+    def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        with _disable_current_modes(), torch.no_grad():
+            return func(*args, **kwargs)
+
+    def forget(self, args: Any, out: Any, changed: Any) -> None:
+        """Results have no value, and what was changed in place no longer has one, nor have views of it."""
+        for place in changed:
+            if place < len(args):
+                for tensor in tensors(args[place]):
+                    self._spoil(tensor)
+        for tensor in tensors(out):
+            if isinstance(tensor, FakeTensor):
+                tensor.__dict__.pop(_VALUE, None)
+                if tensor.numel() == 1 or (
+                    not tensor.is_floating_point() and tensor.numel() <= _SHOWN
+                ):
+                    tensor.__dict__[_LINE] = script_line()
+
+    def _spoil(self, tensor: torch.Tensor) -> None:
+        value = self.get(tensor)
+        if value is None:
+            return
+        storage = value.untyped_storage()
+        key = storage._cdata
+        self._stale[key] = weakref.ref(storage, lambda _: self._stale.pop(key, None))
+        self.give(tensor, None)
+
+
+class _Unknown:
+    pass
+
+
+_UNKNOWN: Any = _Unknown()
+
+
+def _replaced(value: Any, get: Any) -> Any:
+    """Arguments with every tensor replaced by its value; `_UNKNOWN` if one has none."""
+    if isinstance(value, torch.Tensor):
+        real = get(value)
+        return _UNKNOWN if real is None else real
+    if isinstance(value, (list, tuple)):
+        items = [_replaced(v, get) for v in value]
+        return _UNKNOWN if any(i is _UNKNOWN for i in items) else type(value)(items)
+    if isinstance(value, dict):
+        items = [_replaced(v, get) for v in value.values()]
+        known = not any(i is _UNKNOWN for i in items)
+        return dict(zip(value, items, strict=True)) if known else _UNKNOWN
+    return value
+
+
+def _flops(func: Any, inputs: list[torch.Tensor], results: list[torch.Tensor]) -> int:
+    """Operations of a matrix product or convolution: elements of the result times those summed for each."""
+    if func.overloadpacket not in _PRODUCTS or len(inputs) < 2 or not results:
+        return 0
+    return int(results[0].numel() * max(inputs[1].numel() // max(inputs[1].shape[-1], 1), 1))
