@@ -146,7 +146,7 @@ class RealValues:
 
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
         with _disable_current_modes(), torch.no_grad():
-            return func(*args, **kwargs)
+            return host_form(func)(*args, **kwargs)
 
     def forget(self, args: Any, out: Any, changed: Any) -> None:
         """Results have no value, and what was changed in place no longer has one, nor have views of it."""
@@ -170,6 +170,11 @@ class RealValues:
         key = storage._cdata
         self._stale[key] = weakref.ref(storage, lambda _: self._stale.pop(key, None))
         self.give(tensor, None)
+
+
+def host_form(func: Any) -> Any:
+    """The operator that does on any host what `func` does on one with a GPU: pinned memory is a copy."""
+    return _aten.clone.default if func is _aten._pin_memory.default else func
 
 
 class _Unknown:
