@@ -61,7 +61,9 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
             return plain(*arguments, scale=scale, enable_gqa=enable_gqa)
         query, key, value = (_as_autocast(t) for t in (query, key, value))
         if enable_gqa and key.shape[1] != query.shape[1] and query.dtype not in _HALF:
-            times = query.shape[1] // key.shape[1]  # CuDNN's kernel takes fewer heads of keys as they are
+            times = (
+                query.shape[1] // key.shape[1]
+            )  # CuDNN's kernel takes fewer heads of keys as they are
             key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
         grows = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
         if query.dtype not in _HALF:
