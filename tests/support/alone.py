@@ -1,7 +1,7 @@
 """A plugin of pytest (`-p support.alone`) that runs every test in a process forked for it.
 
-PyTorch builds for GPUs refuse gradients in a process that was forked after another gradient, which captures in
-the tests' own process would otherwise do. Fixtures of a session are made again for every test.
+PyTorch builds for GPUs refuse gradients in a process that was forked after another gradient, which captures
+in the tests' own process would otherwise do. Fixtures of a session are made again for every test.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,8 +28,7 @@ def pytest_runtest_protocol(item: Any, nextitem: Any) -> bool:
                 item.config.hook.pytest_report_to_serializable(config=item.config, report=r)
                 for r in reports
             ]
-            with open(file.name, "wb") as out:
-                pickle.dump(kept, out)
+            Path(file.name).write_bytes(pickle.dumps(kept))
             os._exit(0)
         os.waitpid(child, 0)
         text = file.read()
