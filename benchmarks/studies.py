@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
+import traceback
 from pathlib import Path
 
 from chakrakit.parallel import Workers
@@ -35,12 +36,23 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, help="points at once in full runs")
     given = parser.parse_args()
     workers = Workers(jobs=given.jobs) if given.jobs else None
+    failed = 0
     for name in () if given.pages else given.ids or study_modules():
-        began = time.process_time()
-        result = record(name, workers=workers)
-        both = time.process_time() - began
-        print(f"{name}: {result.verdict}; {_costs(name, both)}", flush=True)
+        failed += not _recorded(name, workers)
     write_studies(*_renewed(), PAGES)
+    raise SystemExit(f"{failed} studies could not be recorded" if failed else 0)
+
+
+def _recorded(name: str, workers: Workers | None) -> bool:
+    """Whether a study could be recorded; what stopped it is printed, and the others go on."""
+    began = time.process_time()
+    try:
+        result = record(name, workers=workers)
+    except Exception:
+        print(f"{name}: {traceback.format_exc()}", flush=True)
+        return False
+    print(f"{name}: {result.verdict}; {_costs(name, time.process_time() - began)}", flush=True)
+    return True
 
 
 def _costs(name: str, both_s: float) -> str:

@@ -90,6 +90,7 @@ _HOMES = {
     "read_algorithm": "simulator.custom",
     "replay": "commands.replay",
     "report": "commands.report",
+    "run_program": "commands.live",
     "scan_trace": "trace.codecs",
     "schedule": "trace.timing",
     "search": "commands.search",

@@ -14,6 +14,7 @@ from chakrakit.commands.export import export as export
 from chakrakit.commands.generate import generate as generate
 from chakrakit.commands.info import info as info
 from chakrakit.commands.link import link as link
+from chakrakit.commands.live import run_program as run_program
 from chakrakit.commands.machines import list_machines as list_machines
 from chakrakit.commands.models import models as models
 from chakrakit.commands.query import query as query

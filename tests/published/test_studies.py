@@ -15,6 +15,7 @@ from chakrakit.published import (
     list_studies,
     measure_study,
     named_study,
+    quick_rows,
     quick_seconds,
     recorded_rows,
     result_of,
@@ -68,6 +69,20 @@ def test_there_are_cases_enough_and_some_in_which_the_gain_should_be_gone(name, 
     assert gone
     close = all(abs(g - 1) <= SMALL for g in gone)
     assert close or any("not within 2 % of 1" in reason for reason in result.why)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_study_that_misses_a_prediction_says_what_decides(name, results):
+    result = results[name]
+    missed = [p.text for p in result.predictions if p.outcome != "came true"]
+    missed += [c.text for c in result.claims if c.reached is False]
+    assert result.decides or not missed, missed
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_predictions_can_be_tested_by_what_was_recorded(name, results):
+    assert [p.text for p in results[name].predictions if p.outcome == "untested"] == []
+    assert len(results[name].predictions) >= 2
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -141,12 +156,15 @@ def test_a_quick_run_goes_through(name):
     assert result.errors == []
     assert len(result.cases) >= 3
     assert any(c.gone for c in result.cases)
+    figures = [row.figures for row in judged.rows if row.phase == "judged"]
+    for row, again in zip(quick_rows(name), figures, strict=True):
+        assert again == pytest.approx(row.figures, rel=SMALL, nan_ok=True), (row.case, row.side)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", QUICK)
-def test_recorded_rows_come_out_again(name):
-    judged = recorded_rows(name)[0]
-    row = next(r for r in judged.rows if r.phase == "judged")
-    again = judged.study.measure(row.case, row.setting, row.seed)
-    assert dict(again) == pytest.approx(row.figures, rel=1e-3)
+@pytest.mark.parametrize("name", IDS)
+def test_a_quick_case_gives_what_was_recorded(name):
+    kept = quick_rows(name)
+    first = [row for row in kept if row.seed == 0 and row.case == kept[0].case]
+    for row in first:
+        again = named_study(name).measure(row.case, row.setting, row.seed)
+        assert dict(again) == pytest.approx(row.figures, rel=SMALL, nan_ok=True), row.side

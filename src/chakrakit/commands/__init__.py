@@ -35,6 +35,7 @@ COMMANDS = {
     "transform": "Change traces: select, compact, scale, other devices, edits.",
     "collective": "Time collectives on a machine, as nccl-tests would print them.",
     "simulate": "Run a workload on a machine, or as ASTRA-sim would.",
+    "live": "Run programs that react: actors that decide while the simulation runs.",
     "serve": "Serve requests with a model on a machine: latencies, throughput, a Run.",
     "replay": "Run a trace on real hardware, or its communication alone.",
     "analyze": "Where the time went, what is exposed, who waits for whom, what would help.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_, numbers_of
 from chakrakit.commands.options import Option, Parameter, Positional, public
-from chakrakit.commands.output import Json, console, print_json, print_table
+from chakrakit.commands.output import Json, console, precision_text, print_json, print_table
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.models import field_docs, field_types
 
@@ -188,6 +188,13 @@ def _print(figures: Figures) -> None:
     out.print(
         f"{figures.model}: {figures.parameters:,} parameters{active}, {figures.ranks:,} ranks"
     )
+    if figures.precision:
+        out.print(precision_text(figures.precision))
+    if figures.vision_parameters or figures.mtp_layers:
+        out.print(
+            f"not generated: a vision tower of {figures.vision_parameters:,} parameters, "
+            f"{counted(figures.mtp_layers, 'layer')} that predict further tokens"
+        )
     batches = counted(figures.micro_batches, "micro-batch", "micro-batches")
     out.print(
         f"{batches}, {figures.tokens:,} tokens, "

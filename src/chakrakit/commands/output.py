@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from chakrakit.insight.rank import Table
     from chakrakit.trace.sets import RecordedStep
+    from chakrakit.workloads.generate import ModelFigures, PrecisionUsed
 
 Json = Annotated[bool, Option("Print the result as JSON.")]
 """The switch `--json` of a command."""
@@ -105,3 +106,20 @@ def print_recording(recording: RecordedStep | None) -> None:
         return
     for line in recording.lines():
         console().print(line)
+
+
+def model_line(model: ModelFigures) -> str:
+    """A model's parameters and precision in one line."""
+    active = model.active_parameters
+    each = f" ({active:,} per token)" if active != model.parameters else ""
+    return f"{model.name}: {model.parameters:,} parameters{each}; {precision_text(model.precision)}"
+
+
+def precision_text(used: PrecisionUsed) -> str:
+    """The precision of weights, activations and cache, and who states it."""
+    group = f" in groups of {used.group}" if used.group else ""
+    parts = [f"weights {used.weights}{group}, {used.weight_bytes / 1e9:,.1f} GB"]
+    parts += [f"activations {used.activations}"] + ([f"cache {used.cache}"] if used.cache else [])
+    parts += [f"from {used.source}"] if used.source else []
+    parts += [f"the {used.in_files} of the files is for inference"] if used.in_files else []
+    return ", ".join(parts)

@@ -23,6 +23,7 @@ RESULTS = {
     "generate": "chakrakit.workloads.generate.figures.Figures",
     "info": "chakrakit.trace.query.description.Info",
     "link": "chakrakit.sources.pytorch.linking.report.LinkReport",
+    "live": "chakrakit.simulator.live.outcome.LiveSummary",
     "machines": "chakrakit.machines.drawing.MachinesReport",
     "models": "chakrakit.workloads.generate.figures.ModelList",
     "query": "chakrakit.commands.results.QueryResult",

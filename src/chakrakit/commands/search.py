@@ -20,7 +20,7 @@ from chakrakit.commands.inputs import (
     words_of,
 )
 from chakrakit.commands.options import Option, changed, fields_of, public
-from chakrakit.commands.output import Json, console, print_json, print_table, progress
+from chakrakit.commands.output import Json, console, model_line, print_json, print_table, progress
 from chakrakit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -426,6 +426,8 @@ def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
         f"{result.over_memory:,} of them by memory; {result.method}, by {result.objective}, on "
         f"{result.machine}"
     )
+    if result.model:
+        out.print(model_line(result.model))
     if output:
         out.print(f"again: chakra simulate {output} --machine {result.machine} --compute {compute}")
 
@@ -473,6 +475,7 @@ def print_served(result: ServingSearchResult) -> None:
         *(f"{name}: {plan.why}" for name, plan in plans),
         f"{result.served:,} ways served, {result.given_up:,} of them given up when they had missed "
         f"{result.level}; {result.over_memory:,} do not fit; on {result.machine}",
+        *([model_line(result.model)] if result.model else []),
         f"again: {result.command}",
     ]
     for line in lines:

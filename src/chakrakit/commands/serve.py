@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Pairs, Path_
 from chakrakit.commands.options import Option, public, settings_of
-from chakrakit.commands.output import Json, console, print_json, print_table
+from chakrakit.commands.output import Json, console, model_line, print_json, print_table
 from chakrakit.commands.simulate import read_clock_texts
 
 if TYPE_CHECKING:
@@ -187,6 +187,7 @@ def _print(result: ServeResult) -> None:
         f"{result.output_tokens_per_s:,.0f} output tokens/s, goodput {result.goodput:,.2f} requests/s",
         f"{result.steps:,} steps of {result.mean_batch:,.1f} requests; {result.preemptions:,} preemptions; "
         f"{result.cache_hit_rate:.1%} of prompt tokens cached",
+        *([model_line(result.model)] if result.model else []),
         f"cache: {result.kv.arithmetic}; {result.kv.peak_tokens:,} tokens held at the most",
         f"{result.energy_joules:,.0f} J, {result.joules_per_token:,.2f} J per token"
         + (f" at {result.clock_mhz:,.0f} MHz" if result.clock_mhz else "")

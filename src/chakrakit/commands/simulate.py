@@ -141,6 +141,10 @@ class NativeSettings(TypedDict, total=False):
             metavar="FILE|packed|spread",
         ),
     ]
+    host: Annotated[
+        bool,
+        Option("Launch the kernels of captured programs from a host (the pass `launched`).", True),
+    ]
     framework: Annotated[
         str,
         Option(

@@ -23,13 +23,22 @@ if TYPE_CHECKING:
     )
     from chakrakit.published.run import (
         line_of,
+        quick_rows,
         record,
         recorded_rows,
         recorded_study,
         renew_lines,
         run_study,
     )
-    from chakrakit.published.study import Case, Claim, Figures, Setting, Study
+    from chakrakit.published.study import (
+        JUDGED_SEEDS,
+        TUNING_SEEDS,
+        Case,
+        Claim,
+        Figures,
+        Setting,
+        Study,
+    )
     from chakrakit.published.tools import kernel, seconds_of, unsure
     from chakrakit.published.verdict import (
         VERDICTS,
@@ -43,6 +52,7 @@ if TYPE_CHECKING:
     )
 
 _HOME = {
+    "JUDGED_SEEDS": "study",
     "TABLES": "recorded",
     "Case": "study",
     "CaseResult": "verdict",
@@ -55,6 +65,7 @@ _HOME = {
     "Study": "study",
     "StudyLine": "recorded",
     "StudyResult": "verdict",
+    "TUNING_SEEDS": "study",
     "VERDICTS": "verdict",
     "certain": "judged",
     "decided": "verdict",
@@ -66,6 +77,7 @@ _HOME = {
     "measure_study": "measuring",
     "most": "judged",
     "named_study": "named",
+    "quick_rows": "run",
     "quick_seconds": "recorded",
     "record": "run",
     "recorded_rows": "run",
@@ -82,7 +94,9 @@ _HOME = {
 """Name → the module that has it."""
 
 __all__ = [
+    "JUDGED_SEEDS",
     "TABLES",
+    "TUNING_SEEDS",
     "VERDICTS",
     "Case",
     "CaseResult",
@@ -105,6 +119,7 @@ __all__ = [
     "measure_study",
     "most",
     "named_study",
+    "quick_rows",
     "quick_seconds",
     "record",
     "recorded_rows",

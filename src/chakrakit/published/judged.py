@@ -16,7 +16,8 @@ import numpy as np
 from chakrakit.arrays import F64
 from chakrakit.published.study import Case, Setting, Study
 
-Phase = Literal["tuning", "judged"]
+Phase = Literal["tuning", "judged", "quick"]
+"""Choosing settings, judging them, or a quick run, kept to see at once whether the code still gives it."""
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ QUICK_JUDGED, QUICK_TUNING = JUDGED_SEEDS[:2], TUNING_SEEDS[:1]
 
 
 @dataclass(frozen=True)
-class Point:
+class Trial:
     """One measurement of a study; several sides may ask for the same."""
 
     study: str
@@ -46,7 +46,7 @@ class Point:
         return f"{key_of(self.case)} {key_of(self.setting)} {self.seed}"
 
 
-class Finished(msgspec.Struct, frozen=True):
+class TrialResult(msgspec.Struct, frozen=True):
     """A point that was measured. Figures are text, as JSON knows no infinity."""
 
     key: str
@@ -62,17 +62,17 @@ def stamp_of(study: Study) -> int:
     return zlib.crc32(b"".join(file.read_bytes() for file in files))
 
 
-def measured(point: Point) -> Finished:
+def measured(point: Trial) -> TrialResult:
     """Runs in a worker: a measurement that raises is a result like any other."""
     study = named_study(point.study)
     try:
         figures = study.measure(point.case, point.setting, point.seed)
         for name in set(RESERVED) & set(figures):
             raise ConfigError(f"a figure cannot be called {name!r}")
-        return Finished(point.key, {name: repr(float(value)) for name, value in figures.items()})
+        return TrialResult(point.key, {name: repr(float(value)) for name, value in figures.items()})
     except Exception as error:
         text = " ".join(str(error).split())
-        return Finished(point.key, {}, f"{point.key}: {type(error).__name__}: {text}")
+        return TrialResult(point.key, {}, f"{point.key}: {type(error).__name__}: {text}")
 
 
 class Points:
@@ -81,7 +81,7 @@ class Points:
     def __init__(
         self,
         workers: Workers | None,
-        finished: dict[str, Finished],
+        finished: dict[str, TrialResult],
         lines: AppendedLines | None = None,
         stamp: int = 0,
     ) -> None:
@@ -90,20 +90,20 @@ class Points:
         self._lines = lines
         self._stamp = stamp
 
-    def measure(self, points: Sequence[Point], progress: Progress) -> None:
+    def measure(self, points: Sequence[Trial], progress: Progress) -> None:
         """Measures those that are not yet."""
         left = {p.key: p for p in points if p.key not in self._finished}
         for done, one in enumerate(spread(measured, left.values(), self._workers), 1):
             self._keep(one)
             progress(len(points) - len(left) + done, len(points))
 
-    def _keep(self, one: Finished) -> None:
+    def _keep(self, one: TrialResult) -> None:
         self._finished[one.key] = one
         if self._lines is None or one.error:
             return  # what raised is tried again
         self._lines.add(msgspec.json.encode(msgspec.structs.replace(one, stamp=self._stamp)))
 
-    def row(self, phase: Phase, side: str, point: Point) -> Row:
+    def row(self, phase: Phase, side: str, point: Trial) -> Row:
         """A measurement as a row of the study's table."""
         one = self._finished[point.key]
         figures = {name: float(text) for name, text in one.figures.items()}
@@ -121,11 +121,11 @@ def kept_points(study: Study, folder: Path | None, workers: Workers | None) -> I
         yield Points(workers, _read(path, stamp), lines, stamp)
 
 
-def _read(path: Path, stamp: int) -> dict[str, Finished]:
+def _read(path: Path, stamp: int) -> dict[str, TrialResult]:
     """What an earlier run of the same study finished."""
     try:
         lines = [
-            msgspec.json.decode(line, type=Finished) for line in path.read_bytes().splitlines()
+            msgspec.json.decode(line, type=TrialResult) for line in path.read_bytes().splitlines()
         ]
     except msgspec.MsgspecError as error:
         raise ConfigError(
@@ -171,8 +171,8 @@ def _judged(study: Study, points: Points, quick: bool, progress: Progress) -> Ju
     return Judged(study, rows + [points.row("judged", side, point) for side, point in final])
 
 
-def _points(study: Study, case: Case, setting: Setting, seeds: Iterable[int]) -> list[Point]:
-    return [Point(study.id, dict(case), dict(setting), seed) for seed in seeds]
+def _points(study: Study, case: Case, setting: Setting, seeds: Iterable[int]) -> list[Trial]:
+    return [Trial(study.id, dict(case), dict(setting), seed) for seed in seeds]
 
 
 def _best(

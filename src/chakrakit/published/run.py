@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def run_study(
     judged = measure_study(study, quick=quick, folder=folder, workers=workers, progress=progress)
     commit = commit_here()
     if folder is not None:
-        write_rows(plain(judged), commit, folder / TABLE)
+        write_rows(plain(judged.rows), commit, folder / TABLE)
     return result_of(judged, quick=quick, commit=commit)
 
 
@@ -49,18 +50,29 @@ def record(name: str, folder: Path = TABLES, workers: Workers | None = None) -> 
     """Runs a study, quick and in full, and keeps its table among the recorded ones."""
     study = named_study(name)
     began = time.process_time()
-    measure_study(study, quick=True)
+    quick = measure_study(study, quick=True).rows
     quick_s = time.process_time() - began
-    rows = plain(measure_study(study, workers=workers))
-    write_rows(rows, commit_here(), folder / f"{study.id}.parquet", quick_s)
+    rows = [*measure_study(study, workers=workers).rows, *as_quick(quick)]
+    write_rows(plain(rows), commit_here(), folder / f"{study.id}.parquet", quick_s)
     return recorded_study(name, folder)
+
+
+def as_quick(rows: Sequence[Row]) -> list[Row]:
+    """What a quick run judged, as rows of a table."""
+    return [msgspec.structs.replace(row, phase="quick") for row in rows if row.phase == "judged"]
 
 
 def recorded_rows(name: str, folder: Path = TABLES) -> tuple[Judged, str]:
     """What was recorded of a study, and the commit it was recorded with."""
     study = named_study(name)
     rows, commit = read_rows(folder / f"{study.id}.parquet")
-    return Judged(study, [_row(row) for row in rows]), commit
+    return Judged(study, [_row(row) for row in rows if row["phase"] != "quick"]), commit
+
+
+def quick_rows(name: str, folder: Path = TABLES) -> list[Row]:
+    """What a quick run of the study gave when it was recorded."""
+    rows, _ = read_rows(folder / f"{named_study(name).id}.parquet")
+    return [_row(row) for row in rows if row["phase"] == "quick"]
 
 
 def recorded_study(name: str, folder: Path = TABLES) -> StudyResult:
@@ -119,7 +131,7 @@ def _rounded(value: float) -> float | None:
     return float(f"{value:.4g}") if math.isfinite(value) else None
 
 
-def plain(judged: Judged) -> list[dict[str, Any]]:
+def plain(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Rows for a Parquet file: one column per figure; cases and settings as JSON."""
     return [
         {
@@ -131,7 +143,7 @@ def plain(judged: Judged) -> list[dict[str, Any]]:
             "error": row.error,
             **row.figures,
         }
-        for row in judged.rows
+        for row in rows
     ]
 
 

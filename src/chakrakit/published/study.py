@@ -86,6 +86,8 @@ class Study:
     untuned: Sequence[str] = ()
     decides: str = ""
     """Which term decides the outcome, where a predicted figure was missed."""
+    amended: str = ""
+    """What was changed after results had been seen; a reader must know."""
 
     def __post_init__(self) -> None:
         for name in (self.idea, *self.untuned):

@@ -112,6 +112,8 @@ class CaseResult(msgspec.Struct, frozen=True):
     figures: dict[str, float]
     chosen: dict[str, dict[str, Any]]
     collapsed: list[str]
+    claimed: dict[str, float] = {}
+    """Other figures of the idea that claims are about, where they were measured."""
 
 
 class AblationResult(msgspec.Struct, frozen=True):
@@ -145,6 +147,7 @@ class StudyResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     rests_on: dict[str, str]
     cannot_say: str
     decides: str = ""
+    amended: str = ""
     errors: list[str] = []
     seeds: int
     quick: bool = False
@@ -188,6 +191,7 @@ def result_of(judged: Judged, *, quick: bool = False, commit: str = "") -> Study
         rests_on=dict(study.rests_on),
         cannot_say=study.cannot_say,
         decides=study.decides,
+        amended=study.amended,
         errors=judged.errors,
         seeds=len(judged.seeds),
         quick=quick,
@@ -286,7 +290,15 @@ def _case(judged: Judged, case: Case) -> CaseResult:
         figures={s: judged.mean(study.better[0], s, case) for s in sides},
         chosen={s: judged.chosen(case, s) for s in sides},
         collapsed=[s for s in sides if s != study.idea and _collapsed(judged, s, case)],
+        claimed=_claimed(judged, case),
     )
+
+
+def _claimed(judged: Judged, case: Case) -> dict[str, float]:
+    study = judged.study
+    names = [c.figure for c in study.claims if c.kind in JUDGED_KINDS and not c.is_gain]
+    values = {name: judged.mean(name, study.idea, case) for name in names}
+    return {name: value for name, value in values.items() if not np.isnan(value)}
 
 
 def _collapsed(judged: Judged, side: str, case: Case) -> bool:
@@ -306,10 +318,11 @@ def _claim(judged: Judged, claim: Claim, cases: Sequence[CaseResult]) -> ClaimRe
         if not (claim.is_gain and case.gone)
     ]
     least, most = _span([value for value, _ in measured]) if measured else (None, None)
-    parts = (claim.text, claim.kind, claim.figure, claim.low, claim.high, least, most)
+    said = (claim.text, claim.kind, claim.figure, claim.low, claim.high)
     if claim.kind not in JUDGED_KINDS:
         cause = "no simulation can say" if claim.kind == "not simulable" else "put in, not measured"
-        return ClaimResult(*parts, None, f"{claim.text}: {cause}")
+        return ClaimResult(*said, None, None, None, f"{claim.text}: {cause}")
+    parts = (*said, least, most)
     if least is None or most is None:
         return ClaimResult(*parts, False, f"{claim.text}: nothing was measured of it")
     shown = [value for value, case in measured if _counts(claim, case)]

@@ -55,14 +55,23 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def capacity_of(
-    engine: EngineOptions, operators: StepOperators, device: Device, kv_blocks: int | None = None
+    engine: EngineOptions,
+    operators: StepOperators,
+    device: Device,
+    kv_blocks: int | None = None,
+    request_tokens: int = 1,
 ) -> Capacity:
-    """The cache of one device; a ConfigError if blocks are set twice, or if there is no room."""
+    """The cache of one device; a ConfigError if blocks are set twice, or if there is no room.
+
+    What requests keep besides their tokens, windows and states, is shared out over the tokens of a request
+    of `request_tokens`.
+    """
     if kv_blocks is not None and engine.num_blocks:
         raise ConfigError(
             f"--kv-blocks {kv_blocks} against {engine.num_blocks} blocks of the engine's own option; give one"
         )
-    per_token = _bytes_per_token(engine, operators)
+    kept = operators.cache_bytes_per_token(request_tokens, engine.cache_dtype)
+    per_token = max(1, round(kept))
     blocks_set = engine.num_blocks if kv_blocks is None else kv_blocks
     if blocks_set or kv_blocks is not None:
         if blocks_set < 1:
@@ -98,15 +107,6 @@ def _weights(engine: EngineOptions, operators: StepOperators, device: Device) ->
     if engine.share_of_free:
         weights *= engine.memory_share
     return weights
-
-
-def _bytes_per_token(engine: EngineOptions, operators: StepOperators) -> int:
-    per_token = operators.cache_bytes_per_token
-    if engine.cache_dtype:
-        per_token = round(
-            per_token * element_bytes(engine.cache_dtype) / element_bytes(operators.step.dtype)
-        )
-    return per_token
 
 
 def activation_bytes(engine: EngineOptions, operators: StepOperators) -> float:

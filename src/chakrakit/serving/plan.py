@@ -68,14 +68,19 @@ class EngineLayout(msgspec.Struct, frozen=True, kw_only=True):
         return Plan(tp=tp, pp=self.pp, dp=together, ep=self.ep, data="none")
 
 
-def serving_step(dtype: str, quantization: str = "") -> Step:
+def serving_step(dtype: str, quantization: str = "", cache_dtype: str = "") -> Step:
     """The step for which operators are recorded."""
     if dtype not in get_args(WorkingType) or quantization not in ("", "fp8", "fp4"):
         raise ConfigError(
             f"--dtype {dtype} --quantization {quantization}: give bf16, fp16 or fp32, and fp8 or fp4 "
             "for matmuls"
         )
-    return Step(kind="serve", dtype=dtype, matmul_dtype="fp8" if quantization else "")  # type: ignore[arg-type]
+    return Step(
+        kind="serve",
+        dtype=dtype,  # type: ignore[arg-type]
+        matmul_dtype="fp8" if quantization else "",
+        cache_dtype=cache_dtype,  # type: ignore[arg-type]
+    )
 
 
 def check_feasible(stream: RequestStream, engine: EngineOptions, capacity: Capacity) -> None:

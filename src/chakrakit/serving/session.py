@@ -40,7 +40,7 @@ from chakrakit.serving.steps import (
 from chakrakit.simulator.results import simulate
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.storage import write_with_requests
-from chakrakit.workloads.description import Decoder, Model
+from chakrakit.workloads.description import Decoder, Model, Step
 from chakrakit.workloads.models import model_named
 
 HOST_BANDWIDTH = 25e9
@@ -85,12 +85,12 @@ class ServingSession:
                 f"an engine of tp {plan.tp} × pp {plan.pp} × dp {plan.dp} needs "
                 f"{plan.tp * plan.pp * plan.dp} devices; {self.machine.name} has {self.machine.size}"
             )
-        return StepOperators(
-            self.model,
-            plan,
-            serving_step(self.dtype, self.quantization),
-            self.quantization == "fp4",
-        )
+        return StepOperators(self.model, plan, self.step, self.quantization == "fp4")
+
+    @property
+    def step(self) -> Step:
+        """The step for which operators are recorded, with the cache that the engine was asked for."""
+        return serving_step(self.dtype, self.quantization, self.engine.cache_dtype)
 
     def clock_share(self, role: Role) -> float:
         """The clock of a pool of this role, as a share of the highest."""
@@ -142,7 +142,12 @@ class ServingSession:
 
     def capacity(self, operators: StepOperators) -> Capacity:
         """The cache of one engine."""
-        return capacity_of(self.engine, operators, self.device, self.kv_blocks)
+        return capacity_of(self.engine, operators, self.device, self.kv_blocks, self.request_tokens)
+
+    @cached_property
+    def request_tokens(self) -> int:
+        """Tokens of a request at its end, on average."""
+        return max(1, round(float((self.stream.prompt + self.stream.output).mean())))
 
     def pool(self, role: Role, engines: int, tp: int) -> PoolSetup:
         """The setup of a pool of equal engines."""
@@ -192,7 +197,7 @@ class ServingSession:
         prefill = self.pool("prefill", layout.prefill, tps[0])
         decode = self.pool("decode", layout.decode, tps[1])
         # Ranks send side by side: as many as the smaller engine has, each an equal part.
-        whole = self.operators(tps[0]).cache_bytes_per_token * tps[0]
+        whole = self.operators(tps[0]).cache_bytes_per_token(self.request_tokens) * tps[0]
         lengths = (int(self.stream.prompt.min()), int(self.stream.prompt.max()))
         target = layout.prefill * tps[0] * layout.pp
         handover = Handover.between(self.machine, whole / min(tps), target, lengths)
@@ -217,6 +222,9 @@ class ServingSession:
             "tool": "chakrakit serve",
             "settings": {
                 "model": self.model.name,
+                "precision": msgspec.to_builtins(
+                    self.operators(self._tps[0]).model_figures.precision
+                ),
                 "machine": self.machine.name,
                 "engine": msgspec.to_builtins(self.engine),
                 "layout": msgspec.to_builtins(self.layout),
@@ -237,7 +245,7 @@ class ServingSession:
             if plan.dp > 1:
                 raise ConfigError("--expand: ranks that step together are not expanded; use --dp 1")
             plans += [plan] * pool.engines
-        return expanded(served, plans, self.model, serving_step(self.dtype, self.quantization))
+        return expanded(served, plans, self.model, self.step)
 
     @property
     def _tps(self) -> tuple[int, ...]:

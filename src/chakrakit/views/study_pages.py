@@ -157,6 +157,7 @@ def study_page(result: StudyResult) -> str:
         f"What this study can say: {_STRENGTHS[result.strength]}. Family: {result.family}. Recorded at "
         f"`{result.commit or 'no commit'}` with {result.seeds} judged seeds.",
         f"What decides: {result.decides}" if result.decides else "",
+        f"Changed after results had been seen: {result.amended}" if result.amended else "",
         _claims(result),
         f"![Gain by case]({result.id}.svg)",
         _CASES.format(figure=result.figure, better={"min": "less", "max": "more"}[result.better]),
@@ -208,11 +209,15 @@ def study_chart(result: StudyResult) -> str:
 def _cases(result: StudyResult) -> str:
     fields = list(dict.fromkeys(name for c in result.cases for name in c.case))
     sides = list(dict.fromkeys(side for c in result.cases for side in c.figures))
-    head = (*(f.replace("_", " ") for f in fields), *sides, "gain", "the idea chose", "")
-    return _table(head, [_case(c, fields, sides) for c in result.cases])
+    others = list(dict.fromkeys(name for c in result.cases for name in c.claimed))
+    named = [name.replace("_", " ") for name in (*fields, *others)]
+    head = (*named[: len(fields)], *sides, "gain", *named[len(fields) :], "the idea chose", "")
+    return _table(head, [_case(c, fields, sides, others) for c in result.cases])
 
 
-def _case(case: CaseResult, fields: Sequence[str], sides: Sequence[str]) -> list[str]:
+def _case(
+    case: CaseResult, fields: Sequence[str], sides: Sequence[str], others: Sequence[str]
+) -> list[str]:
     idea = sides[0]
     marks = [*(["gone"] if case.gone else []), *(f"{s} collapsed" for s in case.collapsed)]
     figures = [_number(case.figures.get(side)) for side in sides]
@@ -222,6 +227,7 @@ def _case(case: CaseResult, fields: Sequence[str], sides: Sequence[str]) -> list
         *(str(case.case.get(f, _NONE)) for f in fields),
         *figures,
         gain,
+        *(_number(case.claimed.get(name)) for name in others),
         chosen,
         ", ".join(marks),
     ]

@@ -57,6 +57,7 @@ class RankTimeline:
     """What is drawn of one rank; `ranks` is how many ranks it stands for, itself included."""
 
     view: RankView
+    name: str
     ranks: int
     tracks: Tracks
     flows: RankArrows
@@ -66,7 +67,7 @@ class RankTimeline:
     def label(self) -> str:
         """The name of the rank on the timeline."""
         more = f" (1 of {self.ranks:,} alike)" if self.ranks > 1 else ""
-        return f"rank {self.view.rank}{more}"
+        return f"{self.name}{more}"
 
 
 def drawn_ranks(run: Run, options: TimelineOptions) -> list[tuple[int, ...]]:
@@ -88,7 +89,8 @@ def rank_timelines(run: Run, options: TimelineOptions) -> Iterator[RankTimeline]
             own_arrows, free = dependency_arrows(view, view.lanes[0], free)
             parts += [own_arrows, *([shared[rank]] if rank in shared else [])]
         counters = _counters(run, view, options)
-        yield RankTimeline(view, len(like), tracks_of(view), joined_arrows(parts), counters)
+        named = run.rank_name(view.rank)
+        yield RankTimeline(view, named, len(like), tracks_of(view), joined_arrows(parts), counters)
 
 
 def _arrows(

@@ -7,6 +7,7 @@ void astra(nb::module_& m);
 void codec(nb::module_& m);
 void feeder(nb::module_& m);
 void graph(nb::module_& m);
+void live_programs(nb::module_& m);
 void perfetto(nb::module_& m);
 void pytorch(nb::module_& m);
 void schedule(nb::module_& m);
@@ -35,6 +36,7 @@ NB_MODULE(core, m) {
     chakra::bind::codec(m);
     chakra::bind::feeder(m);
     chakra::bind::graph(m);
+    chakra::bind::live_programs(m);
     chakra::bind::perfetto(m);
     chakra::bind::pytorch(m);
     chakra::bind::schedule(m);

@@ -86,7 +86,23 @@ void inputs(nb::module_& m) {
              "after"_a, "priority"_a, "adapter"_a, "offsets"_a, "ids"_a, "unit"_a);
     nb::class_<RooflineAttention>(m, "ServingRoofline")
         .def(nb::init<double, double, double, double>(), nb::kw_only(), "ps_per_pair"_a,
-             "ps_per_token"_a, "ps_per_context"_a, "least"_a);
+             "ps_per_token"_a, "ps_per_context"_a, "least"_a)
+        .def(
+            "add",
+            [](RooflineAttention& self, int64_t most, int64_t stride, int64_t chunk, bool sparse,
+               double ps_per_pair, double work_per_token, double ps_per_token,
+               double ps_per_context, double ps_per_sequence, double least) {
+                if (most < 0 || stride < 1 || chunk < 0)
+                    throw std::invalid_argument("a reach has a stride from 1 on and limits from 0");
+                Reach reach{.most = most, .stride = stride, .chunk = chunk, .sparse = sparse};
+                reach.ps_per_pair = ps_per_pair, reach.work_per_token = work_per_token;
+                reach.ps_per_token = ps_per_token, reach.ps_per_context = ps_per_context;
+                reach.ps_per_sequence = ps_per_sequence, reach.least = least;
+                self.others.push_back(reach);
+            },
+            nb::kw_only(), "most"_a, "stride"_a, "chunk"_a, "sparse"_a, "ps_per_pair"_a,
+            "work_per_token"_a, "ps_per_token"_a, "ps_per_context"_a, "ps_per_sequence"_a,
+            "least"_a);
     nb::class_<GridAttention>(m, "ServingGrid")
         .def("__init__", &make_grid, nb::kw_only(), "axes"_a, "values"_a, "share_axes"_a,
              "share"_a);

@@ -51,17 +51,60 @@ Time Memo::operator()(int64_t n) {
     return known_[i];
 }
 
-double RooflineAttention::operator()(const Composition& c) const {
+// Keys that the queries up to a place meet, as the area under the line of keys by place.
+double Reach::area(double upto) const {
+    if (chunk > 0) {
+        auto size = static_cast<double>(chunk);
+        double whole = std::floor(upto / size), rest = upto - whole * size;
+        return (whole * size * size + rest * rest) / 2;
+    }
+    auto step = static_cast<double>(stride), limit = static_cast<double>(most) * step;
+    if (most == 0 || upto <= limit) return upto * upto / (2 * step);
+    return limit * limit / (2 * step) + (upto - limit) * static_cast<double>(most);
+}
+
+double Reach::pairs(const Piece& p) const {
+    auto before = static_cast<double>(p.context), all = before + static_cast<double>(p.tokens);
+    if (p.tokens > 1) return area(all) - area(before);
+    if (chunk > 0) return static_cast<double>(p.context % chunk + 1);
+    double keys = all / static_cast<double>(stride);
+    return most > 0 ? std::min(keys, static_cast<double>(most)) : keys;
+}
+
+double Reach::read(const Piece& p) const {
+    if (chunk > 0) return static_cast<double>(p.context % chunk);
+    double keys = static_cast<double>(p.context) / static_cast<double>(stride);
+    double limit = static_cast<double>(most) * (sparse ? static_cast<double>(p.tokens) : 1.0);
+    return most > 0 ? std::min(keys, limit) : keys;
+}
+
+double Reach::operator()(const Batch& batch) const {
+    auto tokens = static_cast<double>(batch.sums.tokens);
+    double work = tokens * work_per_token, traffic = tokens * ps_per_token;
+    traffic += static_cast<double>(batch.pieces.size()) * ps_per_sequence;
+    if (ps_per_pair > 0 || ps_per_context > 0) {
+        for (const Piece& p : batch.pieces) {
+            work += pairs(p) * ps_per_pair;
+            traffic += read(p) * ps_per_context;
+        }
+    }
+    return std::max({work, traffic, least});
+}
+
+double RooflineAttention::operator()(const Batch& batch) const {
+    const Composition& c = batch.sums;
     double traffic = static_cast<double>(c.tokens) * ps_per_token +
                      static_cast<double>(c.context) * ps_per_context;
-    return std::max({c.pairs * ps_per_pair, traffic, least});
+    double time = std::max({c.pairs * ps_per_pair, traffic, least});
+    for (const Reach& reach : others) time += reach(batch);
+    return time;
 }
 
 double GridAttention::at(double chunk, double history, double decodes, double context) const {
     return interpolate<4>(axes, values, {chunk, history, decodes, context});
 }
 
-double GridAttention::operator()(const Composition& c) const {
+double GridAttention::at(const Composition& c) const {
     auto chunk = static_cast<double>(c.prompt_tokens), decodes = static_cast<double>(c.decodes);
     // The context at which one chunk of all prompt tokens does as much work; below zero for
     // several.
@@ -86,12 +129,13 @@ int64_t Cost::rounded(const Composition& c) const {
     return size == terms_.captured.end() ? c.tokens : *size;
 }
 
-Time Cost::operator()(const Composition& c) {
+Time Cost::operator()(const Batch& batch) {
+    const Composition& c = batch.sums;
     Time extra = c.adapters * terms_.adapter + (c.decodes > 0 ? terms_.draft : 0);
     if (terms_.padded.ask) return padded(c) + extra;
     Time time = dense_(rounded(c)) + extra;
     if (c.sampled > 0) time += head_(c.sampled);
-    return time + std::llround(terms_.attention(c));
+    return time + std::llround(terms_.attention(batch));
 }
 
 Time Cost::padded(const Composition& c) {

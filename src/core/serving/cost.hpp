@@ -22,10 +22,28 @@ class Memo {
     std::vector<Time> known_;
 };
 
+// Layers whose queries do not meet every earlier key. Every `stride` tokens are one key, of which a
+// query meets the `most` last ones, or so many of its own choice where attention is `sparse`; with
+// `chunk`, those of its chunk of tokens. A recurrence has no keys: its work grows with tokens, and
+// every sequence moves a state.
+struct Reach {
+    int64_t most = 0, stride = 1, chunk = 0;
+    bool sparse = false;
+    double ps_per_pair = 0, work_per_token = 0;                        // arithmetic
+    double ps_per_token = 0, ps_per_context = 0, ps_per_sequence = 0;  // traffic
+    double least = 0;
+
+    double pairs(const Piece& p) const;
+    double read(const Piece& p) const;
+    double area(double upto) const;
+    double operator()(const Batch& batch) const;
+};
+
 // Attention as one kernel per layer at the roofline: the larger of arithmetic and traffic.
 struct RooflineAttention {
-    double ps_per_pair, ps_per_token, ps_per_context, least;
-    double operator()(const Composition& c) const;
+    double ps_per_pair, ps_per_token, ps_per_context, least;  // layers that meet every earlier key
+    std::vector<Reach> others{};
+    double operator()(const Batch& batch) const;
 };
 
 // Attention as measured on a grid: prompt tokens, their context, decoding requests, their context.
@@ -38,11 +56,12 @@ struct GridAttention {
         share_axes;  // prompt tokens, decoding requests, mean / longest
     std::vector<double> share;
 
-    double operator()(const Composition& c) const;
+    double operator()(const Batch& batch) const { return at(batch.sums); }
+    double at(const Composition& c) const;
     double at(double chunk, double history, double decodes, double context) const;
 };
 
-using Attention = std::function<double(const Composition&)>;
+using Attention = std::function<double(const Batch&)>;
 
 // Steps whose shapes are padded as wholes cost what their padded shape costs. The first uses of a
 // shape, one for each set of buffers, also record its graph.
@@ -66,7 +85,7 @@ struct CostTerms {
 class Cost {
    public:
     explicit Cost(CostTerms terms);
-    Time operator()(const Composition& c);
+    Time operator()(const Batch& batch);
 
    private:
     Time padded(const Composition& c);

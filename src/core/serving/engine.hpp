@@ -87,7 +87,7 @@ class Engine {
     // `most` is the size of the largest of the ranks' steps, which the host prepares together.
     void launch(Batch&& batch, Time whole, Time now, const Composition& most, Time count);
     // What a step takes on this engine alone.
-    Time cost(const Batch& batch) { return cost_(batch.sums); }
+    Time cost(const Batch& batch) { return cost_(batch); }
     // When the oldest step in flight ends and its tokens have been handed out; NEVER without one.
     Time next() const { return flights_.empty() ? NEVER : flights_.front().end + options_.output; }
     Outcome finish(Time now);

@@ -10,9 +10,14 @@ Analytical::Analytical(const Topology& topology, const Plans& plans)
     : Network(topology.links()),
       topology_(topology),
       plans_(plans),
-      bandwidth_(topology.bandwidth.begin(), topology.bandwidth.end()),
-      known_(plans.plans(), -1),
-      known_epoch_(plans.plans(), 0) {}
+      bandwidth_(topology.bandwidth.begin(), topology.bandwidth.end()) {
+    grow();
+}
+
+void Analytical::grow() {
+    known_.resize(plans_.plans(), -1);
+    known_epoch_.resize(plans_.plans(), 0);
+}
 
 void Analytical::start(int32_t job, int32_t plan, Rank, Time now) {
     if (known_[plan] < 0 || known_epoch_[plan] != epoch_) {

@@ -20,6 +20,7 @@ class Analytical final : public Network {
     void step(Time now, std::vector<int32_t>& finished) override;
     void settle(Time) override {}
     void scale_link(int32_t link, double factor, Time now) override;
+    void grow() override;
 
    private:
     using End = std::pair<Time, int32_t>;

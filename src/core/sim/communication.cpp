@@ -34,6 +34,16 @@ void Simulation::start_job(int32_t job) {
     network_.start(job, w_.job_plan[job], w_.rank_of(job), now_);
 }
 
+void Simulation::start_free_job(int32_t job) {
+    job_instance_[job] = -1;
+    start_job(job);
+}
+
+void Simulation::count_free_communication(int32_t device, int32_t change) {
+    devices_[device].communicating += change;
+    touch(device);
+}
+
 // Gates let in those that are first in their queues; true if there were any.
 bool Simulation::pass_gates() {
     std::vector<int32_t> jobs = gates_.take();
@@ -44,6 +54,7 @@ bool Simulation::pass_gates() {
 void Simulation::end_job(int32_t job) {
     ++out_.job_runs[w_.job_plan[job]];
     int32_t instance = job_instance_[job];
+    if (instance < 0) return reactor_->job_ended(job);
     out_.job_ended[job] = now_;
     if (w_.gate_of(job) >= 0) gates_.free(w_.gate_of(job));
     if (--jobs_left_[instance] == 0) end_instance(instance);

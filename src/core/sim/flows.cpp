@@ -10,17 +10,22 @@ Flows::Flows(const Topology& topology, const Plans& plans)
       topology_(topology),
       plans_(plans),
       fairness_(topology),
-      followers_(plans.repeat.size()),
-      known_(plans.plans(), -1),
-      known_epoch_(plans.plans(), 0),
-      links_of_plan_(plans.plans()),
       is_marked_(topology.links(), 0),
       owner_(topology.links(), kNobody) {
-    for (int32_t p = 0; p < plans.plans(); ++p)
-        for (int64_t s = plans.plan_steps[p]; s < plans.plan_steps[p + 1]; ++s)
-            for (int32_t before : plans.after_of(s))
-                followers_[plans.plan_steps[p] + before].push_back(
-                    static_cast<int32_t>(s - plans.plan_steps[p]));
+    grow();
+}
+
+void Flows::grow() {
+    auto p = static_cast<int32_t>(known_.size());
+    followers_.resize(plans_.repeat.size());
+    known_.resize(plans_.plans(), -1);
+    known_epoch_.resize(plans_.plans(), 0);
+    links_of_plan_.resize(plans_.plans());
+    for (; p < plans_.plans(); ++p)
+        for (int64_t s = plans_.plan_steps[p]; s < plans_.plan_steps[p + 1]; ++s)
+            for (int32_t before : plans_.after_of(s))
+                followers_[plans_.plan_steps[p] + before].push_back(
+                    static_cast<int32_t>(s - plans_.plan_steps[p]));
 }
 
 // --- jobs and steps -----------------------------------------------------------------------------

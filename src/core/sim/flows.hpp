@@ -26,6 +26,7 @@ class Flows final : public Network {
     void step(Time now, std::vector<int32_t>& finished) override;
     void settle(Time now) override;
     void scale_link(int32_t link, double factor, Time now) override;
+    void grow() override;
 
    private:
     static constexpr int32_t kNobody = -1;

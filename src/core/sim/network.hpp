@@ -35,6 +35,9 @@ class Network {
     // From now on the link has `factor` times its bandwidth; 0 lets nothing through.
     virtual void scale_link(int32_t link, double factor, Time now) = 0;
 
+    // There are more plans, and routes that they use.
+    virtual void grow() = 0;
+
    protected:
     LinkMeter meter_;
 };

@@ -14,6 +14,8 @@ class Pools {
    public:
     explicit Pools(size_t lanes) : pools_(lanes) {}
 
+    void resize(size_t lanes) { pools_.resize(lanes); }
+
     // The row is ready and waits for its lane.
     void add(int32_t lane, int32_t priority, Time now, int32_t row) {
         Pool& pool = pools_[lane];

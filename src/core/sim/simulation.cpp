@@ -10,49 +10,58 @@ Simulation::Simulation(const Workload& w, const Plans& plans, Network& network, 
       network_(network),
       pick_(pick),
       kernel_(w.constraints()),
-      pools_(w.lane_kind.size()),
+      pools_(0),
       room_(w),
       gates_(w),
-      devices_(w.comm_slowdown.size()),
-      job_instance_(w.job_plan.size()),
-      jobs_left_(w.needed.size()),
-      last_arrival_(w.needed.size(), -1),
-      members_(w.needed.size()) {
-    prepare_outcome();
-    out_.job_runs.assign(plans.plans(), 0);
-    for (size_t i = 0; i < w.needed.size(); ++i)
-        for (int64_t j = w.instance_jobs[i]; j < w.instance_jobs[i + 1]; ++j)
-            job_instance_[j] = static_cast<int32_t>(i);
-    for (int32_t v = 0; v < w.rows(); ++v)
-        if (w.instance[v] >= 0) members_[w.instance[v]].push_back(v);
+      devices_(w.comm_slowdown.size()) {
+    fit_to_workload(plans.plans());
 }
 
-void Simulation::prepare_outcome() {
-    size_t rows = w_.duration.size(), instances = w_.needed.size();
-    out_.start.assign(rows, -1);
-    out_.end.assign(rows, -1);
-    out_.binding.assign(rows, -1);
-    out_.reason.assign(rows, kNone);
-    out_.arrived.assign(instances, 0);
-    out_.began.assign(instances, -1);
-    out_.ended.assign(instances, -1);
-    out_.job_started.assign(w_.job_plan.size(), -1);
-    out_.job_ended.assign(w_.job_plan.size(), -1);
+// Everything that has one entry per row, lane, instance, job or plan. Each kind only grows.
+void Simulation::fit_to_workload(int32_t plans) {
+    size_t rows = w_.duration.size(), instances = w_.needed.size(), jobs = w_.job_plan.size();
+    auto row = static_cast<int32_t>(out_.start.size());
+    auto instance = static_cast<int64_t>(out_.arrived.size());
+    pools_.resize(w_.lane_kind.size());
+    out_.start.resize(rows, -1);
+    out_.end.resize(rows, -1);
+    out_.binding.resize(rows, -1);
+    out_.reason.resize(rows, kNone);
+    out_.arrived.resize(instances, 0);
+    out_.began.resize(instances, -1);
+    out_.ended.resize(instances, -1);
+    out_.job_started.resize(jobs, -1);
+    out_.job_ended.resize(jobs, -1);
+    out_.job_runs.resize(plans, 0);
+    job_instance_.resize(jobs, -1);
+    jobs_left_.resize(instances);
+    last_arrival_.resize(instances, -1);
+    members_.resize(instances);
+    for (; instance < std::ssize(w_.needed); ++instance)
+        for (int64_t j = w_.instance_jobs[instance]; j < w_.instance_jobs[instance + 1]; ++j)
+            job_instance_[j] = static_cast<int32_t>(instance);
+    for (; row < w_.rows(); ++row)
+        if (w_.instance[row] >= 0) members_[w_.instance[row]].push_back(row);
 }
 
 Outcome Simulation::run() && {
     release_all();
+    run_on();
+    explain();
+    return std::move(out_);
+}
+
+void Simulation::run_on() {
     for (Time t = next_time(); goes_on(t); t = next_time()) {
         now_ = t;
         handle_all();
     }
-    explain();
-    return std::move(out_);
 }
 
 bool Simulation::goes_on(Time next) {
     if (next > kHorizon && next != kNever && network_.next_time() <= next)
         out_.beyond = transferring();
+    if (reactor_ && !reactor_->goes_on(next)) return false;
     return next != kNever && out_.beyond < 0;
 }
 
@@ -69,13 +78,56 @@ void Simulation::release_all() {
         if (kernel_[start_of(v)].pending == 0) events_.push({w_.release_of(v), kStart, v, 0});
 }
 
+// --- growth -------------------------------------------------------------------------------------
+
+void Simulation::grow(const Constraints& more, int32_t plans) {
+    if (more.rows > 0) kernel_.append(more);
+    fit_to_workload(plans);
+}
+
+void Simulation::release(int32_t v) {
+    if (kernel_[start_of(v)].pending == 0) schedule(now_, kStart, v);
+}
+
+void Simulation::forget(int32_t v) {
+    kernel_.reset(v);
+    out_.start[v] = out_.end[v] = out_.binding[v] = -1;
+}
+
+void Simulation::open(int32_t instance) {
+    members_[instance].clear();
+    reopen(instance);
+    job_instance_[w_.instance_jobs[instance]] = instance;  // it may have been a free job
+}
+
+void Simulation::reopen(int32_t instance) {
+    out_.arrived[instance] = 0;
+    out_.began[instance] = out_.ended[instance] = -1;
+    last_arrival_[instance] = -1;
+}
+
+std::vector<Kernel::Event> Simulation::events_of(int32_t first, int32_t rows) const {
+    std::vector<Kernel::Event> events;
+    for (EventId e = start_of(first); e < start_of(first + rows); ++e) events.push_back(kernel_[e]);
+    return events;
+}
+
+void Simulation::restore(int32_t first, const std::vector<Kernel::Event>& events) {
+    for (size_t e = 0; e < events.size(); ++e)
+        kernel_[start_of(first) + static_cast<EventId>(e)] = events[e];
+    for (size_t v = first; v < first + events.size() / 2; ++v)
+        out_.start[v] = out_.end[v] = out_.binding[v] = -1;
+}
+
 // --- time ---------------------------------------------------------------------------------------
 
 Time Simulation::next_time() const {
     Time next = network_.next_time();
     if (!events_.empty()) next = std::min(next, events_.top().time);
+    if (reactor_) next = std::min(next, reactor_->next_time());
     // What has stopped may go on after a fault is over; when all rows have ended, nothing can.
-    if (fault_ < w_.fault_time.size() && (next != kNever || ended_ < w_.rows()))
+    bool waits = reactor_ ? reactor_->waits() : ended_ < w_.rows();
+    if (fault_ < w_.fault_time.size() && (next != kNever || waits))
         next = std::min(next, w_.fault_time[fault_]);
     return next;
 }
@@ -83,7 +135,7 @@ Time Simulation::next_time() const {
 void Simulation::handle_all() {
     while (fault_ < w_.fault_time.size() && w_.fault_time[fault_] <= now_) next_fault();
     do {
-        while (handle_due()) {
+        while (handle_due() || (reactor_ && reactor_->react(now_))) {
         }
     } while (dispatch() || admit() || pass_gates());
     settle_devices();
@@ -175,6 +227,7 @@ void Simulation::finish(int32_t v) {
     if (in_pool(v)) pools_.free(w_.lane[v]);
     if (w_.kind[v] == kComm) count_communication(v, -1);
     if (room_.needed(v)) give_back(v);
+    if (reactor_) reactor_->row_ended(v);
 }
 
 // Pool lanes start what goes first; true if any did.

@@ -1,5 +1,8 @@
 // The state of one run of the engine. Its parts: simulation.cpp (time, rows, reasons),
 // communication.cpp (instances and their jobs), devices.cpp (room and speed of devices).
+//
+// The workload of a simulation with a reactor may grow while it runs: programs add what they decide
+// to do (core/sim/live).
 #pragma once
 
 #include <queue>
@@ -13,10 +16,47 @@
 
 namespace chakra::sim {
 
+// What reacts while a simulation runs. It is told of ends, and asked once everything that is due
+// and known has been handled, as often as it does something.
+class Reactor {
+   public:
+    virtual ~Reactor() = default;
+    virtual void row_ended(int32_t row) = 0;
+    virtual void job_ended(int32_t job) = 0;  // one that belongs to no instance
+    virtual bool react(Time now) = 0;
+    virtual Time next_time() = 0;
+    virtual bool goes_on(Time next) = 0;
+    virtual bool waits() = 0;  // whether something of it is on a device or on links
+};
+
 class Simulation {
    public:
     Simulation(const Workload& w, const Plans& plans, Network& network, const Pick& pick);
     Outcome run() &&;
+
+    // --- for a reactor ---
+
+    void react_with(Reactor& reactor) { reactor_ = &reactor; }
+    void run_on();
+    Time now() const { return now_; }
+    const Outcome& outcome() const { return out_; }
+
+    // The workload has got more rows, `more` of them in these constraints, lanes, instances or
+    // jobs, and there may be more plans. The new rows wait to be released.
+    void grow(const Constraints& more, int32_t plans);
+    void release(int32_t row);
+    // A row without edges that has ended is as it was before.
+    void forget(int32_t row);
+    // The same for an instance, without members, and with those it had.
+    void open(int32_t instance);
+    void reopen(int32_t instance);
+    void add_member(int32_t instance, int32_t row) { members_[instance].push_back(row); }
+    // The events of rows, and rows as they were then.
+    std::vector<Kernel::Event> events_of(int32_t first, int32_t rows) const;
+    void restore(int32_t first, const std::vector<Kernel::Event>& events);
+    // A transfer that belongs to no instance, and a device that takes part in one.
+    void start_free_job(int32_t job);
+    void count_free_communication(int32_t device, int32_t change);
 
    private:
     enum Kind : uint8_t { kStart, kEnd, kWorkDone, kGo, kRound };
@@ -30,7 +70,7 @@ class Simulation {
     };
 
     // simulation.cpp
-    void prepare_outcome();
+    void fit_to_workload(int32_t plans);
     void release_all();
     bool goes_on(Time next);
     int32_t transferring() const;
@@ -84,6 +124,7 @@ class Simulation {
     const Workload& w_;
     Network& network_;
     const Pick& pick_;
+    Reactor* reactor_ = nullptr;
     Kernel kernel_;
     Pools pools_;
     Room room_;

@@ -76,7 +76,16 @@ class Kernel {
     };
 
     // Every start is released at 0 and every end waits for the row's own end.
-    explicit Kernel(const Constraints& c);
+    explicit Kernel(const Constraints& c) { append(c); }
+
+    // More rows, which the constraints number from 0; their numbers here follow those there are.
+    void append(const Constraints& c);
+
+    // A row without edges and without an ordered lane, as if it had not run.
+    void reset(int32_t row) {
+        events_[start_of(row)] = {.time = 0};
+        events_[end_of(row)] = {.pending = 1};
+    }
 
     size_t size() const { return events_.size(); }
     Event& operator[](EventId event) { return events_[event]; }
@@ -125,7 +134,8 @@ class Kernel {
         int64_t lag;
     };
 
-    void count_constraints(const Constraints& c);
+    void append_links(const Constraints& c);
+    void count_constraints(const Constraints& c, const Lanes& lanes);
 
     Lanes lanes_;
     std::vector<uint32_t> offsets_;  // by source event, into links_

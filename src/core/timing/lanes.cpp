@@ -1,7 +1,9 @@
 #include "core/timing/lanes.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 namespace chakra::timing {
 
@@ -71,6 +73,17 @@ Lanes::Lanes(const Constraints& c) : follower(c.rows, -1), releases(c.rows, -1) 
         if (kind_of(c, static_cast<int32_t>(l)) == kOrdered) chain(lane, follower);
         if (queues) queue(c, lane, launched, releases);
     }
+}
+
+void Lanes::append(Lanes&& more) {
+    auto first = static_cast<int32_t>(follower.size());
+    if (first == 0) {
+        *this = std::move(more);
+        return;
+    }
+    auto moved = [first](int32_t row) { return row < 0 ? row : row + first; };
+    std::transform(more.follower.begin(), more.follower.end(), std::back_inserter(follower), moved);
+    std::transform(more.releases.begin(), more.releases.end(), std::back_inserter(releases), moved);
 }
 
 }  // namespace chakra::timing

@@ -47,11 +47,12 @@ def test_weights_of_four_bits_have_a_scale_for_sixteen(operators) -> None:
 def test_attention_and_the_cache(operators) -> None:
     """A pair takes two products of 256; a token keeps 256 keys and 256 values of two bytes per layer."""
     made = operators()
-    assert made.attention.layers == 2
-    assert made.attention.flops_per_pair == 2 * 2 * 256
-    assert made.attention.bytes_per_context == 2 * 256 * 2
-    assert made.cache_bytes_per_token == 2 * 2 * 256 * 2
-    assert operators(Plan(pp=2)).cache_bytes_per_token == 2 * 256 * 2
+    (attention,) = made.attention
+    assert attention.layers == 2
+    assert attention.flops_per_pair == 2 * 2 * 256
+    assert attention.bytes_per_context == 2 * 256 * 2
+    assert made.cache_bytes_per_token(100) == 2 * 2 * 256 * 2
+    assert operators(Plan(pp=2)).cache_bytes_per_token(100) == 2 * 256 * 2
 
 
 def test_the_share_of_experts_that_tokens_meet(operators) -> None:

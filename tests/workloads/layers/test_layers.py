@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from chakrakit.trace.model import CollectiveType
-from chakrakit.workloads.description import Decoder
+from chakrakit.workloads.description import Decoder, layer_rows
 from chakrakit.workloads.layers import Block, Core, Tape, Tokens
 from chakrakit.workloads.layers.layers import decoder_layer, embedding, head
 from chakrakit.workloads.layers.tape import Settings
@@ -24,7 +24,8 @@ def tokens(*axes: str, **more: int) -> Tokens:
 
 def layer(model: Decoder = MODEL, *axes: str, **degrees: int) -> Block:
     tape = Tape("layer", Settings(degrees))
-    return tape.finish(decoder_layer(tape, model, tokens(*axes), moe=bool(model.experts)))
+    kinds, rows = layer_rows(model)
+    return tape.finish(decoder_layer(tape, model, tokens(*axes), kinds[rows[-1]]))
 
 
 def names(block: Block) -> list[str]:

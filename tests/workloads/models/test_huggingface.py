@@ -5,10 +5,10 @@ import json
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.description import Workload
+from chakrakit.workloads.description import Experts, Workload
 from chakrakit.workloads.generate.figures import parameters
 from chakrakit.workloads.models import model_named
-from chakrakit.workloads.models.files import read_config
+from chakrakit.workloads.models.hugging_face import read_config
 
 LLAMA = {
     "model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
@@ -22,6 +22,12 @@ def read(tmp_path, config):
     return read_config(path)
 
 
+def layer(tmp_path, config):
+    """The last layer that a configuration describes."""
+    found = read(tmp_path, config)
+    return found.kinds[found.pattern[-1]]
+
+
 def test_a_llama(tmp_path):
     found = read(tmp_path, LLAMA)
     assert (found.layers, found.hidden, found.heads, found.kv_heads) == (2, 64, 4, 2)
@@ -29,14 +35,15 @@ def test_a_llama(tmp_path):
 
 
 def test_a_family_has_its_own_habits(tmp_path):
-    assert read(tmp_path, LLAMA | {"model_type": "qwen2"}).qkv_bias
-    assert read(tmp_path, LLAMA | {"model_type": "qwen3"}).qk_norm
+    assert layer(tmp_path, LLAMA | {"model_type": "qwen2"}).mixer.bias
+    assert layer(tmp_path, LLAMA | {"model_type": "qwen3"}).mixer.norm == "heads"
 
 
 def test_a_mixture_of_experts(tmp_path):
     experts = {"num_local_experts": 8, "num_experts_per_tok": 2}
     found = read(tmp_path, LLAMA | {"model_type": "mixtral"} | experts)
-    assert (found.experts, found.top_k, found.expert_ffn, found.shared_experts) == (8, 2, 128, 0)
+    assert (found.experts, found.top_k, found.expert_ffn) == (8, 2, 128)
+    assert found.kinds["moe"].ffn == Experts(width=128)
 
 
 def test_latent_attention(tmp_path):
@@ -46,13 +53,10 @@ def test_latent_attention(tmp_path):
         "n_shared_experts": 1, "first_k_dense_replace": 1,
     }  # fmt: skip
     found = read(tmp_path, LLAMA | latent)
-    assert (found.kv_lora, found.q_lora, found.rope_dim, found.value_dim) == (16, 0, 4, 8)
-    assert (found.experts, found.expert_ffn, found.shared_experts, found.dense_layers) == (
-        4,
-        32,
-        1,
-        1,
-    )
+    mixer, ffn = found.kinds["moe"].mixer, found.kinds["moe"].ffn
+    assert (mixer.kv_lora, mixer.q_lora, mixer.rope_dim, mixer.value_dim) == (16, 0, 4, 8)
+    assert (found.experts, ffn.width, ffn.shared) == (4, 32, 32)
+    assert found.pattern == ["dense", "moe"]
 
 
 def test_a_gpt2(tmp_path):
@@ -72,8 +76,11 @@ def test_a_gpt2(tmp_path):
     ("config", "problem"),
     [
         ({"model_type": "mamba"}, "model_type 'mamba' is not one of"),
-        ({"model_type": "llama"}, "llama configuration without 'num_hidden_layers'"),
-        (LLAMA | {"num_hidden_layers": "two"}, "llama configuration: Expected `int`"),
+        ({"model_type": "llama"}, "configuration without 'num_hidden_layers'"),
+        (
+            LLAMA | {"num_hidden_layers": "two"},
+            "num_hidden_layers is 'two'; it should be a whole number",
+        ),
         ([1], "not a config.json"),
     ],
 )
@@ -125,3 +132,75 @@ def test_reads_hugging_face_configs(tmp_path) -> None:
         for path in (tmp_path, tmp_path / "config.json"):
             found = parameters(Workload(model=model_named(str(path))))
             assert found == parameters(Workload(model=model_named(name)))
+
+
+def test_a_key_that_looks_as_if_it_mattered_is_named_and_can_be_ignored(tmp_path):
+    config = LLAMA | {"num_memory_heads": 4, "rope_theta": 1e6, "some_flag": False}
+    with pytest.raises(ConfigError, match=r"num_memory_heads \(4\) is not understood"):
+        read(tmp_path, config)
+    path = tmp_path / "config.json"
+    assert model_named(f"{path}{{ignore=num_memory_heads}}").layers == 2
+
+
+def test_experts_under_another_key_are_no_dense_model(tmp_path):
+    with pytest.raises(ConfigError, match="num_moe_experts"):
+        read(tmp_path, LLAMA | {"num_moe_experts": 8, "num_experts_per_tok": 2})
+
+
+def test_json_as_python_writes_it(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA | {"time_step_limit": [0.0, float("inf")], "x": float("nan")}))
+    assert read_config(path).layers == 2
+    assert read(tmp_path, LLAMA | {"num_hidden_layers": "3", "hidden_size": 64.0}).layers == 3
+    with pytest.raises(ConfigError, match="num_hidden_layers is inf"):
+        read(tmp_path, LLAMA | {"num_hidden_layers": float("inf")})
+
+
+def test_a_shared_expert_of_width_0_is_none(tmp_path):
+    experts = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    config = LLAMA | {"model_type": "qwen3_moe", "shared_expert_intermediate_size": 0} | experts
+    assert layer(tmp_path, config).ffn.shared == 0
+
+
+def test_a_file_that_calls_itself_two_things_is_refused(tmp_path):
+    config = LLAMA | {"model_type": "qwen2", "architectures": ["Qwen3ForCausalLM"]}
+    with pytest.raises(ConfigError, match="contradict each other"):
+        read(tmp_path, config)
+
+
+NEXT = {
+    "model_type": "qwen3_next", "num_hidden_layers": 4, "full_attention_interval": 4, "head_dim": 32,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+    "shared_expert_intermediate_size": 24,
+}  # fmt: skip
+HYBRID = {
+    "model_type": "nemotron_h", "hybrid_override_pattern": "M*-", "mamba_num_heads": 4, "mamba_head_dim": 8,
+    "n_groups": 2, "ssm_state_size": 16, "mlp_hidden_act": "relu2", "num_hidden_layers": 3,
+}  # fmt: skip
+WINDOWS = {"model_type": "gpt_oss", "sliding_window": 16, "num_local_experts": 4, "num_experts_per_tok": 2,
+           "layer_types": ["sliding_attention", "full_attention"], "attention_bias": True}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "pattern"),
+    [
+        (NEXT, ["delta_moe", "delta_moe", "delta_moe", "moe"]),
+        (HYBRID, ["state_space", "attention", "dense"]),
+        (WINDOWS, ["window_moe", "moe"]),
+        ({"model_type": "gemma2", "sliding_window": 16}, ["window_dense", "dense"]),
+    ],
+    ids=["every fourth", "letters", "listed", "every second"],
+)
+def test_layers_of_several_kinds(tmp_path, config, pattern):
+    found = read(tmp_path, LLAMA | config)
+    assert found.pattern == pattern
+
+
+def test_parameters_of_layers_of_several_kinds(tmp_path):
+    """Written out: three delta layers, one gated attention, experts with a gated shared one in all four."""
+    delta = 64 * (2 * 32 + 64 + 64 + 8) + 128 * 4 + 4 + 4 + 16 + 64 * 64
+    attention = 64 * (2 * 4 * 32 + 2 * 2 * 32) + 4 * 32 * 64 + 2 * 32
+    experts = 64 * 4 + 4 * 3 * 64 * 16 + 3 * 64 * 24 + 64
+    whole = 3 * delta + attention + 4 * (experts + 2 * 64) + 64 + 2 * 100 * 64
+    assert parameters(Workload(model=read(tmp_path, LLAMA | NEXT)))[0] == whole

@@ -29,6 +29,7 @@ from chakrakit.machines import load_machine, parse_name
 from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Bars
 from chakrakit.workloads.description import Model, Step, Workload
+from chakrakit.workloads.generate import ModelFigures, model_figures
 
 MOST = 20_000
 """The most combinations of an exhaustive search, each of which gets at least a lower bound."""
@@ -53,6 +54,8 @@ class SearchResult(Ranked, msgspec.Struct, kw_only=True):
     machine: str
     objective: str
     method: str
+    model: ModelFigures | None = None
+    """The model, and the precision in which it is trained."""
 
     def picture(self) -> Bars:
         """The plans' steps."""
@@ -105,6 +108,7 @@ def search(
         machine=name,
         objective=objective,
         method=used_method,
+        model=model_figures(model, step),
     )
     return result, best.workload
 

@@ -24,6 +24,7 @@ from chakrakit.results import Bars, Result
 from chakrakit.serving import EngineLayout, ServingSession, batch_limits, serving_of
 from chakrakit.serving.results import ServedRun, ServiceLevel
 from chakrakit.workloads.description import Decoder
+from chakrakit.workloads.generate import ModelFigures
 
 # The ways to serve a model on some devices: parallel degrees, replicas or pools, batch limits.
 
@@ -171,6 +172,8 @@ class ServingSearchResult(Ranked, msgspec.Struct, kw_only=True):
     attain: float
     command: str
     """The command that serves the best again."""
+    model: ModelFigures | None = None
+    """The model, and the precision in which it is served."""
 
     def picture(self) -> Bars:
         """Throughput of each way."""
@@ -279,6 +282,7 @@ def search_serving(
         level=slo,
         attain=attain,
         command=_command(model, name, requests, engine, slo, best_plan),
+        model=serving.operators(max(1, best_plan.tp)).model_figures,
     )
     return result, serving
 

@@ -26,6 +26,7 @@ PASSES = {
     "scale-ranks": "scale:ScaleRanks",
     "comm": "comm:Comm",
     "storage": "storage:Storage",
+    "launched": "launched:Launched",
     "units": "units:Units",
     "offload": "tiers:Offload",
     "cache": "tiers:Cache",

@@ -3,17 +3,18 @@
 An operator is known by its kind and by the sizes that the model fixes; how many tokens a request brings is
 swept for each alike. What differs between the sides is whether one database serves all models and degrees of
 tensor parallelism, or every configuration has its own. The seed draws which models of a pool are profiled.
+What it takes to profile an operator was measured on an H200, at three sizes with 30 runs each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
+import msgspec
 import numpy as np
 
-from chakrakit.machines import load_machine
-from chakrakit.machines.device import roofline_seconds
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import workload_of
@@ -33,30 +34,38 @@ POOLS = {
         *("qwen3-8b", "qwen3-14b", "qwen3-32b", "gpt3-6.7b", "gpt3-13b", "mixtral-8x7b"),
     ],
 }
-TOKENS, REPEATS, START = (16, 256, 2048), 30, 5e-3
-"""Sizes of requests, runs of each kernel, and seconds to set one up."""
+TOKENS = 256
+"""Of the request whose operators are listed."""
+MEASURED = Path(__file__).parent / "h200_profiling.json"
+"""Seconds to profile an operator on an H200, by kind and sizes; `benchmarks/study_profiling.py` writes it."""
 Operator = tuple[str, str, float]
 """Its kind, the sizes that the model fixes, and seconds to profile it."""
 
 
 @cache
-def operators(model: str, tp: int) -> tuple[Operator, ...]:
-    """Those of one layer's forward pass and of the head."""
-    fields = {"layers": 1, "tp": tp, "seq": TOKENS[1], "global_batch": 1}
+def measured() -> dict[str, dict[str, float]]:
+    """Seconds to profile an operator, by kind, then by the sizes that the model fixes."""
+    seconds: dict[str, dict[str, float]] = msgspec.json.decode(MEASURED.read_bytes())["seconds"]
+    return seconds
+
+
+def operator_rows(model: str, tp: int) -> list[tuple[str, str]]:
+    """Kind and sizes of the operators of one layer's forward pass and of the head."""
+    fields = {"layers": 1, "tp": tp, "seq": TOKENS, "global_batch": 1}
     trace = generate(workload_of(None, model, fields)).trace(0)
-    device = load_machine("dgx-h200").devices[0]
-    found = []
-    for row in trace.nodes.select(
-        ["name", "op_type", "dtype", "inputs_shapes", "num_ops", "tensor_size", "phase"]
-    ).to_pylist():
-        if row["phase"] != "forward" or not row["num_ops"]:
-            continue
-        fixed = row["inputs_shapes"] or f"{row['num_ops']} {row['tensor_size']}"
-        work, moved = (np.array([float(row[k] or 0)]) for k in ("num_ops", "tensor_size"))
-        once = float(roofline_seconds(work, moved, np.array([row["dtype"]]), device)[0])
-        seconds = sum(START + REPEATS * once * tokens / TOKENS[1] for tokens in TOKENS)
-        found.append((str(row["op_type"]), str(fixed), seconds))
-    return tuple(found)
+    columns = ["op_type", "inputs_shapes", "num_ops", "tensor_size", "phase"]
+    return [
+        (row["op_type"], row["inputs_shapes"] or f"{row['num_ops']} {row['tensor_size']}")
+        for row in trace.nodes.select(columns).to_pylist()
+        if row["phase"] == "forward" and row["num_ops"]
+    ]
+
+
+@cache
+def operators(model: str, tp: int) -> tuple[Operator, ...]:
+    """Those of a model, with what it takes to profile them."""
+    rows = operator_rows(model, tp)
+    return tuple((kind, fixed, measured()[kind][fixed]) for kind, fixed in rows)
 
 
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
@@ -102,7 +111,7 @@ STUDY = Study(
     ],
     rests_on={
         "operators of models and their sizes": "workloads/generate/generator.py",
-        "times of kernels": "machines/device/work.py",
+        "times of profiling, measured": "published/methodology/h200_profiling.json",
     },
     cases=cases,
     sides={

@@ -7,80 +7,12 @@ peak on 16 nodes, as published. Weak and strong scaling to 128 nodes must then c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
-from chakrakit.machines import machine
-from chakrakit.machines.device import work_model
-from chakrakit.machines.fabric import Machine
-from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most, unsure
-from chakrakit.simulator.engine import SimulationOptions, run
-from chakrakit.trace.sets import TraceSet
-from chakrakit.workloads.generate import generate
-from chakrakit.workloads.models import workload_of
+from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
+from chakrakit.published.planning.supermuc import SEQUENCE, calibrated, step_seconds
 
-TILES, SEQUENCE = 8, 2048
-"""Tiles of a node (four cards of two), tokens of a sequence."""
-PEAK = 419e12
-"""bf16 FLOP/s of a tile of Intel's Max 1550, from its data sheet."""
-PARAMETERS = 175e9
-
-
-def site(nodes: int, efficiency: float, seed: int) -> Machine:
-    """Nodes of eight tiles on a tree of 2 × 200 Gb/s a node."""
-    device = {
-        "name": "max-1550 tile",
-        "peak": {"bf16": PEAK},
-        "memory": "64 GB",
-        "memory_bandwidth": "1.6 TB/s",
-        "compute_efficiency": efficiency,
-        "memory_efficiency": 0.6,
-        "kernel_overhead": "10 us",
-    }
-    inside = {"topology": "switch", "size": TILES, "bandwidth": "60 GB/s", "latency": "2 us"}
-    arity = [nodes] if nodes <= 32 else [32, nodes // 32]
-    outside = {"topology": "fat-tree", "arity": arity, "bandwidth": "400 Gb/s", "latency": "3 us"}
-    text = {
-        "device": device,
-        "network": [inside, {**outside, "joins": "gateways"}],
-        "software": {"collective_overhead": "20 us"},
-    }
-    return unsure(machine(text), seed)
-
-
-@cache
-def workload(nodes: int, batch: int, tp: int, pp: int, data: str, layers: int) -> TraceSet:
-    """A step of the model under a plan."""
-    plan = {"tp": tp, "pp": pp, "dp": nodes * TILES // (tp * pp), "data": data}
-    step = {"seq": SEQUENCE, "global_batch": batch, "micro_batch": 1, "recompute": "full"}
-    pipeline = {"schedule": "1f1b"} if pp > 1 else {}
-    return generate(workload_of(None, "gpt3-175b", {**plan, **step, **pipeline, "layers": layers}))
-
-
-@cache
-def step_seconds(
-    nodes: int, batch: int, plan: tuple[int, int, str], layers: int, efficiency: float, seed: int
-) -> float:
-    """Of a step. With over 256 micro-batches the time of each further one is that of those before."""
-    passes = batch * plan[0] * plan[1] // (nodes * TILES)  # micro-batches of a pipeline
-    if passes > 256:
-        sizes = [batch * 128 // passes, batch * 256 // passes]
-        few, many = (step_seconds(nodes, b, plan, layers, efficiency, seed) for b in sizes)
-        return many + (many - few) / (sizes[1] - sizes[0]) * (batch - sizes[1])
-    traces = workload(nodes, batch, *plan, layers)
-    options = SimulationOptions(work=work_model("roofline"))
-    return run(traces, site(nodes, efficiency, seed), options).makespan_ps * 1e-12
-
-
-@cache
-def calibrated(few: int, layers: int) -> float:
-    """The efficiency of a tile with which the small run is at 10 % of the peak."""
-    work = 6 * PARAMETERS * layers / 96 * 8 * few * SEQUENCE
-    efficiency = 0.15
-    for _ in range(2):
-        seconds = step_seconds(few, 8 * few, (8, few, "zero1"), layers, efficiency, 0)
-        reached = work / seconds / (few * TILES * PEAK)
-        efficiency = min(1.0, efficiency * 0.10 / reached)
-    return efficiency
+STATED = {"sequences": 8}
+"""Of a node in the runs that are compared with the publication."""
 
 
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
@@ -100,11 +32,15 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """Weak and strong scaling with so many sequences a node, and a large run that is no larger."""
+    """Weak and strong scaling with so many sequences a node, a large run that is no larger, and half of them.
+
+    The last shows what decides strong scaling, and neither claim nor prediction is about it.
+    """
     few, many, layers, sequences = (4, 8, 8, 2) if quick else (16, 128, 96, 8)
     size = {"few": few, "layers": layers, "sequences": sequences}
     runs = (("weak", many), ("strong", many), ("weak", few))
-    return [{"scaling": scaling, "nodes": nodes, **size} for scaling, nodes in runs]
+    usual = [{"scaling": scaling, "nodes": nodes, **size} for scaling, nodes in runs]
+    return usual if quick else [*usual, {**usual[1], "sequences": sequences // 2}]
 
 
 def plans(tp: int, pps: tuple[int, ...]) -> list[Setting]:
@@ -119,8 +55,10 @@ STUDY = Study(
     strength="strong",
     claims=[
         Claim("93 % weak scaling on 128 nodes", 0.88, 0.98, figure="weak_scaling"),
-        Claim("82 % strong scaling on 128 nodes", 0.77, 0.87, figure="strong_scaling"),
-        Claim("10 % of the peak of a tile", 0.1, 0.1, "calibrated", figure="kept"),
+        Claim(
+            "82 % strong scaling on 128 nodes", 0.77, 0.87, figure="strong_scaling", where=STATED
+        ),
+        Claim("10 % of the peak of a tile", 0.1, 0.1, "calibrated"),
     ],
     rests_on={
         "collectives on a tree": "simulator/collectives/choice.py",
@@ -140,11 +78,12 @@ STUDY = Study(
             0.05 - most(abs(t.figure("weak_scaling", scaling="weak", nodes=128) - 0.93))
         ),
         "strong scaling within 5 points of 82 %": lambda t: (
-            0.05 - most(abs(t.figure("strong_scaling", scaling="strong", nodes=128) - 0.82))
+            0.05
+            - most(abs(t.figure("strong_scaling", scaling="strong", nodes=128, **STATED) - 0.82))
         ),
-        "tensors stay within a node in the best plan": lambda t: least(t.gains()) - 1.02,
+        "tensors stay within a node in the best plan": lambda t: least(t.gains(**STATED)) - 1.02,
     },
-    decides="the batch of the strong run, which the abstract does not state: bubbles take a tenth of a step "
-    "with 1,024 sequences on 128 nodes, and with about half as many they would leave 82 %.",
+    decides="the batch of the strong run, which the abstract does not state. Bubbles of the pipeline take "
+    "7 of 71 slots with 1,024 sequences on 128 nodes and 7 of 39 with 512, the last case: 82 % lies between.",
     cannot_say="Why a tile reaches a tenth of its peak, which is taken from the publication, and failures.",
 )

@@ -87,21 +87,24 @@ STUDY = Study(
     sides={
         "ReCoVer": [{"policy": "in step", "every": e} for e in INTERVALS],
         "restart, tuned": [{"policy": "restart", "every": e} for e in (*INTERVALS, 1000)],
+        "restart, every 100 steps": [{"policy": "restart", "every": 100}],
         "restart, every 400 steps": [{"policy": "restart", "every": 400}],
     },
     idea="ReCoVer",
-    untuned=["restart, every 400 steps"],
+    untuned=["restart, every 100 steps", "restart, every 400 steps"],
     measure=measure,
     better=("steps", "max"),
     health="effective",
     gone=lambda case: bool(case["lost"] == 2 and case["restart_s"] == 60),
     ablate={"recovery inside the step": {"policy": "restart"}},
     predictions={
-        "the gap grows with the number of failures": lambda t: least(
-            1 / t.gains(lost=2) - 1 / t.gains(lost=32)
+        "the gap grows with failures": lambda t: least(t.gains(lost=32)) - most(t.gains(lost=2)),
+        "the gap grows with the checkpoint interval": lambda t: least(
+            t.gains("restart, every 400 steps", restart_s=300)
+            - t.gains("restart, every 100 steps", restart_s=300)
         ),
-        "the gap grows with the cost of restarts and checkpoints": lambda t: least(
-            1 / t.gains(restart_s=60) - 1 / t.gains(restart_s=1800)
+        "the gap grows with restart cost": lambda t: (
+            most(t.gains(lost=32, restart_s=1800)) - most(t.gains(lost=32, restart_s=60))
         ),
         "gone with rare failures and cheap checkpoints": lambda t: (
             1.02 - most(t.gains(lost=2, restart_s=60))

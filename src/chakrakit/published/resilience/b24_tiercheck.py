@@ -36,6 +36,7 @@ def checkpoint(setting: Setting, seed: int) -> dict[str, Any]:
     if setting["policy"] == "asynchronous":
         hidden = {"snapshot_seconds": 1, "seconds": whole, "restore_seconds": back}
         return {"policy": "asynchronous", "interval_steps": every, **hidden}
+    alone = setting["policy"] == "peers alone"
     near = [
         {
             "interval_steps": every * times,
@@ -44,7 +45,10 @@ def checkpoint(setting: Setting, seed: int) -> dict[str, Any]:
             "survives": survives,
         }
         for store, times, survives in (("local", 1, "process"), ("peers", 4, "node"))
+        if not alone or store == "peers"
     ]
+    if alone:
+        return {"policy": "tiered", "tiers": near}
     far = {"interval_steps": every * 16, "seconds": 1, "write_seconds": whole}
     return {
         "policy": "tiered",
@@ -67,7 +71,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     result = campaign(read_job(job), histories=case["histories"], seed=seed, changes=False)
     tiered = setting["policy"] == "tiered"
     stops = max(seconds(s, CHANGED, False, seed) for s in ("local", "peers")) if tiered else 0.0
-    own = {"checkpoint_s": stops} if tiered else {}
+    own = {"checkpoint_s": stops, "remote_s": seconds("remote", 1, False, seed)} if tiered else {}
     return {"effective": result.effective_ratio.mean, **own}
 
 
@@ -97,8 +101,10 @@ STUDY = Study(
         "remote, synchronous": [
             {"policy": "synchronous", "every": e} for e in (20, 50, 100, 200, 400, 1000)
         ],
+        "peers alone": [{"policy": "peers alone", "every": 5}],
     },
     idea="TierCheck",
+    untuned=["peers alone"],
     measure=measure,
     better=("effective", "max"),
     health="effective",
@@ -106,6 +112,10 @@ STUDY = Study(
     ablate={"the tiers": {"policy": "asynchronous"}},
     predictions={
         "the peer tier writes in under 1 s": lambda t: 1 - most(t.figure("checkpoint_s")),
+        "a remote write takes tens of seconds": lambda t: least(t.figure("remote_s")) - 10,
+        "a single peer tier loses the cluster's failures": lambda t: (
+            least(t.gains("peers alone", failures="outages only")) - 1.02
+        ),
         "tiers win where processes and nodes fail": lambda t: (
             least(t.gains(failures=lambda f: f in ("frequent", "process only"))) - 1.02
         ),

@@ -24,6 +24,7 @@ from chakrakit.serving.results.summary import (
     within_level,
 )
 from chakrakit.serving.steps import StepOperators
+from chakrakit.workloads.layers import ALL, Reach
 
 IDLE = "idle"
 _CLASSES = {"matmul": "gemm"}
@@ -51,12 +52,27 @@ class RequestLengths:
     prompt: I64
     output: I64
 
-    def attended(self, role: str) -> tuple[float, float]:
+    def attended(self, role: str, reach: Reach = ALL) -> tuple[float, float]:
         """Pairs of query and cached token, and cached tokens that decoding reads, in a pool of this role."""
         prompt, output = self.prompt.astype(np.float64), self.output.astype(np.float64)
+        if reach != ALL:
+            whole = [float(keys_met(reach, n).sum()) for n in (prompt, prompt + output)]
+            prefilled = whole[0] if role != "decode" else 0.0
+            decoded = whole[1] - whole[0] if role != "prefill" else 0.0
+            return prefilled + decoded, decoded
         prefill = float((prompt * (prompt + 1) / 2).sum()) if role != "decode" else 0.0
         decode = float((output * (prompt + output / 2)).sum()) if role != "prefill" else 0.0
         return prefill + decode, decode
+
+
+def keys_met(reach: Reach, upto: F64) -> F64:
+    """Keys that all queries up to a place meet; see `Reach.pairs`."""
+    if reach.chunk:
+        whole, rest = np.divmod(upto, reach.chunk)
+        return np.asarray((whole * reach.chunk**2 + rest**2) / 2)
+    limit = reach.most * reach.stride if reach.most else np.inf
+    within, beyond = np.minimum(upto, limit), np.maximum(upto - limit, 0.0)
+    return np.asarray(within**2 / (2 * reach.stride) + beyond * reach.most)
 
 
 def pool_joules(
@@ -136,10 +152,12 @@ def _work(
             )
             flops, moved = (o.count * value for value in sums)
             yield _CLASSES.get(o.op, o.op), flops, moved, o.dtype
-    a = work.attention
-    pairs, read = lengths.attended(load.role)
-    moved = a.bytes_per_token * load.tokens + a.bytes_per_context * read
-    yield "attention", a.layers * a.flops_per_pair * pairs, a.layers * moved, a.dtype
+    for a in work.attention:
+        pairs, read = lengths.attended(load.role, a.reach)
+        flops = a.flops_per_pair * pairs + a.flops_per_token * load.tokens
+        moved = a.bytes_per_token * load.tokens + a.bytes_per_context * read
+        moved += a.bytes_per_sequence * load.sampled
+        yield "attention", a.layers * flops, a.layers * moved, a.dtype
 
 
 _MS = 1e-9
@@ -215,6 +233,7 @@ class ServedRun:
             drafts_accepted=self._accepted(),
             moves=len(o.moves["start"]),
             move_ms=self._move_ms(),
+            model=self.work[0].model_figures,
         )
 
     def percentiles(self, share: float) -> tuple[float, float, float]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
 from chakrakit.results import Result, Spread
+from chakrakit.workloads.generate import ModelFigures
 
 
 class ServiceLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,6 +121,8 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     """Caches moved from prefill to decode engines."""
     move_ms: Spread | None = None
     notes: list[str] = []
+    model: ModelFigures | None = None
+    """The model, and the precision in which it was served."""
 
 
 def gap_spread(totals: list[dict[str, Any]]) -> Spread:

@@ -11,6 +11,7 @@ import numpy as np
 import chakrakit.core as core
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
+from chakrakit.workloads.layers import Reach
 
 Seconds = Callable[[int], float]
 
@@ -72,6 +73,32 @@ def roofline_attention(
         ps_per_pair=per_pair * 1e12,
         ps_per_token=per_token * 1e12,
         ps_per_context=per_context * 1e12,
+        least=least * 1e12,
+    )
+
+
+def add_reach(
+    roofline: core.ServingRoofline,
+    reach: Reach,
+    *,
+    pair: float,
+    work: float,
+    token: float,
+    context: float,
+    sequence: float,
+    least: float,
+) -> None:
+    """Adds layers of another reach to a roofline, from seconds for each of what they do."""
+    roofline.add(
+        most=reach.most,
+        stride=reach.stride,
+        chunk=reach.chunk,
+        sparse=reach.sparse,
+        ps_per_pair=pair * 1e12,
+        work_per_token=work * 1e12,
+        ps_per_token=token * 1e12,
+        ps_per_context=context * 1e12,
+        ps_per_sequence=sequence * 1e12,
         least=least * 1e12,
     )
 

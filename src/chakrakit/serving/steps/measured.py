@@ -18,7 +18,7 @@ from chakrakit.serving.steps.collectives import times_on
 from chakrakit.serving.steps.costing import StepCost, flat, in_pieces
 from chakrakit.serving.steps.layers import Layers
 from chakrakit.serving.steps.operators import StepOperator, StepOperators
-from chakrakit.workloads.description import Mesh
+from chakrakit.workloads.description import Experts, Mesh, layer_rows
 
 # --- attention ----------------------------------------------------------------------------------
 
@@ -148,7 +148,8 @@ class MeasuredSteps:
         self.collectives = times_on(machine)
         self._mesh = Mesh(operators.plan)
         model = operators.model
-        self.with_experts = model.layers - model.dense_layers if model.experts else 0
+        kinds, rows = layer_rows(model)
+        self.with_experts = sum(isinstance(kinds[name].ffn, Experts) for name in rows)
         if self.with_experts and self.layers.experts is None:
             raise ConfigError(
                 f"--layers {layers.path}: {model.name} has experts, and no table has activated_experts"

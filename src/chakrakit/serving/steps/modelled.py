@@ -24,10 +24,10 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.operators import Operation, attention_flops, rate_name
 from chakrakit.serving.calibration import Constants
 from chakrakit.serving.steps.collectives import times_on
-from chakrakit.serving.steps.costing import StepCost, in_pieces, roofline_attention
-from chakrakit.serving.steps.operators import StepOperator, StepOperators
+from chakrakit.serving.steps.costing import StepCost, add_reach, in_pieces, roofline_attention
+from chakrakit.serving.steps.operators import AttentionWork, StepOperator, StepOperators
 from chakrakit.workloads.description import Mesh
-from chakrakit.workloads.layers import BYTES
+from chakrakit.workloads.layers import ALL, BYTES
 
 _FOLDER = Path(__file__).parent / "measurements"
 _LONG_PROMPT = (32, 4096, 4096, 128)
@@ -235,20 +235,44 @@ class ModelledSteps:
 
     def attention(self) -> core.ServingRoofline:
         """The roofline of attention, with one kernel per layer."""
-        work, device = self.operators.attention, self.device
+        device = self.device
         shares = (device.compute_efficiency, device.memory_efficiency)
         if (constants := self.constants) is not None:
             shares = (constants.attention_compute_efficiency, constants.attention_memory_efficiency)
-        rate = device.peak_rate(work.dtype) * shares[0]
-        if self._profile is not None:
-            rate = self._attention_rate(self._profile) * self.clock_share
         bandwidth = device.memory_bandwidth * shares[1]
-        n = work.layers
+        works = self.operators.attention
+        plain = [w for w in works if w.reach == ALL and not w.bytes_per_sequence]
+        others = [w for w in works if w not in plain]
+        roofline = self._all_keys(plain, shares[0], bandwidth)
+        for work in others:
+            n, rate = work.layers, self._pair_rate(work, shares[0])
+            add_reach(
+                roofline,
+                work.reach,
+                pair=n * work.flops_per_pair / rate,
+                work=n * work.flops_per_token / rate,
+                token=n * work.bytes_per_token / bandwidth,
+                context=n * work.bytes_per_context / bandwidth,
+                sequence=n * work.bytes_per_sequence / bandwidth,
+                least=n * device.kernel_overhead,
+            )
+        return roofline
+
+    def _pair_rate(self, work: AttentionWork, share: float) -> float:
+        """FLOP/s of attention: that of a long prompt by the profile, else a share of the device's peak."""
+        if self._profile is not None:
+            return self._attention_rate(self._profile) * self.clock_share
+        return float(self.device.peak_rate(work.dtype) * share)
+
+    def _all_keys(
+        self, works: list[AttentionWork], share: float, bandwidth: float
+    ) -> core.ServingRoofline:
+        """Layers that meet every earlier key; kinds of them run one after another like one kind."""
         return roofline_attention(
-            n * work.flops_per_pair / rate,
-            n * work.bytes_per_token / bandwidth,
-            n * work.bytes_per_context / bandwidth,
-            n * device.kernel_overhead,
+            sum(w.layers * w.flops_per_pair / self._pair_rate(w, share) for w in works),
+            sum(w.layers * w.bytes_per_token for w in works) / bandwidth,
+            sum(w.layers * w.bytes_per_context for w in works) / bandwidth,
+            sum(w.layers for w in works) * self.device.kernel_overhead,
         )
 
     def _attention_rate(self, profile: Profiled) -> float:

@@ -8,19 +8,32 @@ step follow by arithmetic, and are the same that `--expand` writes as a trace.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from msgspec.structs import replace as replace_fields
 
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Decoder, Plan, Step
-from chakrakit.workloads.generate import cache_bytes, touched_experts
-from chakrakit.workloads.layers import BYTES, BlockNode, Core, Stack, Tokens, stack_of
+from chakrakit.workloads.generate import ModelFigures, model_figures, touched_experts
+from chakrakit.workloads.layers import (
+    BYTES,
+    BlockNode,
+    Core,
+    Reach,
+    Stack,
+    Tokens,
+    caches_of,
+    stack_of,
+)
+
+T = TypeVar("T")
 
 _ROWS = re.compile(r"\[\[(?:(\d+),)?(\d+),(\d+)\],\[(?:\d+,)?\d+,(\d+)\]\]")
 
@@ -78,12 +91,16 @@ class StepOperator:
 
 @dataclass(frozen=True)
 class AttentionWork:
-    """The work of attention: layers, FLOPs per query–key pair, bytes per new and per cached token."""
+    """The work of attention of one reach, or of a recurrence, in one of `layers` equal layers."""
 
     layers: int
+    reach: Reach
     flops_per_pair: float
+    flops_per_token: float
     bytes_per_token: float
     bytes_per_context: float
+    """For each cached key that is met."""
+    bytes_per_sequence: float
     dtype: str
 
 
@@ -103,18 +120,16 @@ class StepOperators:
         together = np.asarray(tokens, np.float64) * self.plan.ep
         return np.asarray(touched_experts(self.model, together), np.float64)
 
-    def _stack(self, at: RecordingPoint, pairs: int = 0, cached: int = 0) -> Stack:
-        core = Core(Fraction(pairs), self.model.kernel, cached=cached)
+    def _stack(self, at: RecordingPoint, pairs: int = 0) -> Stack:
+        core = Core(Fraction(pairs), self.model.kernel)
         tokens = Tokens(1, int(at.tokens), core, ("cp",), int(at.sampled), self.step.dispatch_dtype)
         return stack_of(self.model, self.plan, self.step, tokens, at.experts_met)
 
     def _nodes(self, at: RecordingPoint) -> Iterator[tuple[BlockNode, int]]:
         stack = self._stack(at)
-        counts = {"embedding": 1, "head": 1}
-        counts |= {name: stack.rows.count(name) for name in ("dense", "moe")}
-        for name in ("embedding", "dense", "moe", "head"):
-            if counts[name]:
-                yield from ((node, counts[name]) for node in stack.block(name).forward)
+        counts = Counter([*stack.first, *stack.rows, *stack.last])
+        for name, count in counts.items():
+            yield from ((node, count) for node in stack.block(name).forward)
 
     @property
     def _unit(self) -> int:
@@ -137,57 +152,104 @@ class StepOperators:
         recorded = [list(self._nodes(place)) for place in places]
         operators = []
         for rows in zip(*recorded, strict=True):
-            if rows[0][0].op != "attention":
+            if rows[0][0].op not in MIXING:
                 operators.append(_operator([node for node, _ in rows], rows[0][1], places))
         return [_in_four_bits(o) if self.four_bits and o.op == "matmul" else o for o in operators]
 
     @cached_property
-    def attention(self) -> AttentionWork:
-        """The work of attention on one rank, over all layers."""
+    def attention(self) -> list[AttentionWork]:
+        """The work of attention and of recurrences on one rank, by kind of layer."""
         n = self._unit
-        base, pair, two = (
-            next(node for node in self._layer(tokens, pairs) if node.op == "attention")
-            for tokens, pairs in ((n, 0), (n, 10**6), (2 * n, 0))
-        )
-        return AttentionWork(
-            self.model.layers,
-            (pair.flops - base.flops) / 1e6,
-            (two.bytes - base.bytes) / n,
-            float(cache_bytes(self.model, self.plan, self.step)),
-            base.dtype,
-        )
-
-    def _layer(self, tokens: int, pairs: int) -> list[BlockNode]:
-        stack = self._stack(RecordingPoint(tokens, 1, 1.0), pairs)
-        return stack.block(stack.rows[0]).forward
+        points = ((n, 0), (n, 10**6), (2 * n, 0))
+        stacks = [self._stack(RecordingPoint(tokens, 1, 1.0), pairs) for tokens, pairs in points]
+        works = []
+        for name, count in Counter(stacks[0].rows).items():
+            blocks = [stack.block(name).forward for stack in stacks]
+            for base, pair, two in zip(*blocks, strict=True):
+                if base.op in MIXING:
+                    works.append(_attention_work(count, n, base, pair, two))
+        return works
 
     @cached_property
     def weight_bytes(self) -> int:
-        """Bytes of weights on the rank that holds most, in the first or the last stage."""
+        """Bytes of weights on the rank that holds most, in the first or the last stage.
+
+        A vision tower is held whole by every rank of the first stage.
+        """
         stack = self._stack(RecordingPoint(self._unit, 1, 1.0))
-        size = {
-            name: sum(w.tensor.elements(stack.settings.degrees) for w in stack.block(name).weights)
-            for name in {"embedding", "head", *stack.rows}
+        sizes = {
+            name: self._block_bytes(stack, name) for name in {"embedding", "head", *stack.rows}
         }
-        per_stage = -(-self.model.layers // self.plan.pp)
-        layers = max(
-            sum(size[name] for name in stack.rows[i : i + per_stage])
-            for i in range(0, len(stack.rows), per_stage)
-        )
-        ends = [size["embedding"], 0 if self.model.tied else size["head"]]
+        layers = max(sum(sizes[n] for n in rows) for rows in self._stages(stack.rows))
+        ends = [sizes["embedding"] + self.vision_bytes, 0 if self.model.tied else sizes["head"]]
+        return int(layers + (sum(ends) if self.plan.pp == 1 else max(ends)))
+
+    def _block_bytes(self, stack: Stack, name: str) -> float:
+        degrees, weights = stack.settings.degrees, stack.block(name).weights
+        if self.as_in_files:
+            return sum(w.bytes(degrees) for w in weights)
         each = BYTES[self.weight_dtype] * (FOUR_BITS if self.four_bits else 1.0)
-        return int((layers + (sum(ends) if self.plan.pp == 1 else max(ends))) * each)
+        return sum(w.tensor.elements(degrees) for w in weights) * each
+
+    @cached_property
+    def model_figures(self) -> ModelFigures:
+        """Parameters, and the precision in which they are served."""
+        figures = model_figures(self.model, self.step)
+        if not self.four_bits:
+            return figures
+        size = round(figures.parameters * BYTES[self.weight_dtype] * FOUR_BITS)
+        own = replace_fields(figures.precision, weights="fp4", activations="fp4", weight_bytes=size)
+        return replace_fields(figures, precision=own)
+
+    @property
+    def vision_bytes(self) -> int:
+        """Bytes of the vision tower, which is not quantized."""
+        tower = self.model.vision
+        return 0 if tower is None else tower.parameters * BYTES[self.step.dtype]
+
+    @property
+    def as_in_files(self) -> bool:
+        """Whether weights have the formats that the model's files state."""
+        return self.model.precision is not None and not self.step.matmul_dtype
 
     @property
     def weight_dtype(self) -> str:
-        """Element type of the weights."""
+        """Element type of the weights where the model's files state none."""
         return self.step.matmul_dtype or self.step.dtype
 
-    @property
-    def cache_bytes_per_token(self) -> int:
-        """Bytes of cache that a token needs on one rank, over its layers."""
-        layers = -(-self.model.layers // self.plan.pp)
-        return int(layers * cache_bytes(self.model, self.plan, self.step))
+    def _stages(self, rows: list[T]) -> list[list[T]]:
+        """The layers of each stage of the pipeline."""
+        each = -(-len(rows) // self.plan.pp)
+        return [rows[i : i + each] for i in range(0, len(rows), each)]
+
+    def cache_bytes_per_token(self, tokens: int, cache_dtype: str = "") -> float:
+        """Bytes for each token of a request of so many, on the rank that holds most.
+
+        Windows and states are shared by all tokens. An engine's own `cache_dtype` wins over the step's.
+        """
+        step = self.step.replace(cache_dtype=cache_dtype) if cache_dtype else self.step
+        kept = caches_of(self.model, self.plan.tp, step)
+        return max(sum(k.bytes(tokens) for k in stage) for stage in self._stages(kept)) / tokens
+
+
+MIXING = ("attention", "recurrence")
+"""Operators whose work is not a matter of tokens alone."""
+
+
+def _attention_work(
+    layers: int, tokens: int, base: BlockNode, pair: BlockNode, two: BlockNode
+) -> AttentionWork:
+    """From three recordings: of so many tokens, of a million pairs besides, of twice the tokens."""
+    return AttentionWork(
+        layers,
+        base.reach or Reach(),
+        (pair.flops - base.flops) / 1e6,
+        (two.flops - base.flops) / tokens,
+        (two.bytes - base.bytes) / tokens,
+        base.key_bytes,
+        base.per_sequence,
+        base.dtype,
+    )
 
 
 FOUR_BITS = 0.5625

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from chakrakit.simulator.engine import native
-from chakrakit.simulator.engine.disturb import Disturbance, Fault
+from chakrakit.simulator.engine.disturb import Disturbance, Fault, link_changes
 from chakrakit.simulator.engine.instances import MESSAGE
+from chakrakit.simulator.engine.messages import message_pace
 from chakrakit.simulator.engine.native import (
+    LaidOut,
     Outcome,
     Simulation,
     SimulationOptions,
@@ -15,24 +17,32 @@ from chakrakit.simulator.engine.native import (
 )
 from chakrakit.simulator.engine.placing import per_rack, straddling
 from chakrakit.simulator.engine.planner import CollectivePolicy, Custom, DispatchPolicy, Fixed
+from chakrakit.simulator.engine.plans import FIGURES, TransferPlans, link_bytes
 from chakrakit.simulator.engine.program import COMM, COMPUTE, Program
-from chakrakit.simulator.engine.stored import StoredOperations, most_at_once
+from chakrakit.simulator.engine.stored import UNLIMITED, StoredOperations, most_at_once
 
 __all__ = [
     "COMM",
     "COMPUTE",
+    "FIGURES",
     "MESSAGE",
+    "UNLIMITED",
     "CollectivePolicy",
     "Custom",
     "DispatchPolicy",
     "Disturbance",
     "Fault",
     "Fixed",
+    "LaidOut",
     "Outcome",
     "Program",
     "Simulation",
     "SimulationOptions",
     "StoredOperations",
+    "TransferPlans",
+    "link_bytes",
+    "link_changes",
+    "message_pace",
     "most_at_once",
     "native",
     "one_collective",

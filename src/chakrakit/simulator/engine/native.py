@@ -138,6 +138,8 @@ class SimulationOptions:
     measured_collectives: Fixed | None = None
     dispatch: DispatchPolicy | None = None
     collectives: CollectivePolicy | None = None
+    host: bool = True
+    """Whether captured programs are launched by a host."""
     framework: str = ""
     """The framework whose casts and unfused kernels computed times have; empty for kernels alone."""
     communication: Literal["simulated", "measured"] = "simulated"
@@ -164,6 +166,16 @@ class _Prepared(NamedTuple):
     link_ranks: LinkRanks
     measured: dict[str, Any]
     """Arrays of the workload that are replaced where communication keeps its recorded times."""
+
+
+class LaidOut(NamedTuple):
+    """All ranks of a workload in the arrays of the core, one by one, with plans and the routes they use."""
+
+    workload: dict[str, Any]
+    plans: dict[str, Any]
+    links: dict[str, Any]
+    offset: I64
+    """The first row of each rank, and an end."""
 
 
 class Simulation:
@@ -281,6 +293,14 @@ class Simulation:
 
     def _unfolded(self, why: str) -> Outcome:
         return self._attempt(self.membership.communication.apart(), why)[0]
+
+    def laid_out(self) -> LaidOut:
+        """What the core would simulate, with every rank apart."""
+        classes = self.membership.communication.apart()
+        book = TransferPlans(self.machine, self.options.network == "flow")
+        _, _, offset, instances, plans, links, _, ranks, _ = self._prepare(classes, None, book)
+        workload = self._workload(classes, offset, instances) | ranks.arrays(instances)
+        return LaidOut(workload, plans, links, offset)
 
     def _classes(self, splits: Splits) -> Classes:
         ranks = self.membership.ranks
@@ -543,7 +563,7 @@ def with_bandwidth(machine: Machine, factor: float) -> Machine:
     return replace(machine, changed_links=links)
 
 
-def one_collective(kind: int, size: int, members: Sequence[int]) -> TraceSet:
+def one_collective(kind: int, size: int, members: Sequence[int], root: int = -1) -> TraceSet:
     """A workload in which all members call one collective of `size` bytes, as traces count them."""
     trace = Trace.from_columns(
         {
@@ -552,6 +572,7 @@ def one_collective(kind: int, size: int, members: Sequence[int]) -> TraceSet:
             "comm_type": [kind],
             "comm_size": [size],
             "pg_name": ["group"],
+            **({"comm_src": [root]} if root >= 0 else {}),
         }
     )
     bindings = {rank: Binding(0, {"group": "1"}) for rank in members}

@@ -21,7 +21,7 @@ from chakrakit.machines.device import (
     work_model,
 )
 from chakrakit.machines.fabric import Machine
-from chakrakit.passes.base import with_run_times
+from chakrakit.passes.base import pass_class, with_run_times
 from chakrakit.results import Facts
 from chakrakit.simulator.engine import (
     Fault,
@@ -283,6 +283,7 @@ def simulate(
     loaded = load_machine(machine) if isinstance(machine, str) else machine
     if work.name == "measured" or resolved.communication == "measured":
         traces = with_run_times(traces)
+    traces = _hosted(traces, resolved.host)
     outcome, limit = run_within_limits(traces, loaded, resolved)
     names = {"network": resolved.network, "compute": work.name, "machine": loaded.name}
     names["rung"] = _rung(work.name, outcome, loaded)
@@ -290,6 +291,21 @@ def simulate(
     summary = summarize(outcome, loaded, names, energy_of(outcome, loaded, limit))
     summary.notes += _placement_notes(outcome, loaded, resolved.placement is None)
     return Simulation(outcome, loaded, summary, {**_settings(resolved), **names, **_memory(loaded)})
+
+
+def _hosted(traces: TraceSet, wanted: bool) -> TraceSet:
+    """A captured program with the host that launches it; all others as they are."""
+    return pass_class("launched")().apply(traces) if wanted and _captured(traces) else traces
+
+
+def _captured(traces: TraceSet) -> bool:
+    """Whether the traces come straight from `chakra capture` and no pass has given them a host."""
+    return traces.card.tool == _CAPTURE and not any(
+        str(p).startswith("launched") for p in traces.card.passes
+    )
+
+
+_CAPTURE = "chakra capture"
 
 
 def _placement_notes(outcome: Outcome, machine: Machine, own: bool) -> list[str]:

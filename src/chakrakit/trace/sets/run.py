@@ -242,6 +242,13 @@ class Run(TraceSet):
             ranks_alike.setdefault(self.likeness(rank), []).append(rank)
         return [tuple(ranks) for ranks in ranks_alike.values()]
 
+    def rank_name(self, rank: int) -> str:
+        """What a rank is called: its number, and the name of the actor that it is, where it is one."""
+        actors = self.card.settings.get("actors")
+        if not isinstance(actors, list) or not 0 <= rank < len(actors):
+            return f"rank {rank}"
+        return f"rank {rank} · {actors[rank]}"
+
     @cached_property
     def span(self) -> tuple[int, int]:
         """First start and last end over all ranks, in ticks."""

@@ -26,7 +26,7 @@ from chakrakit.trace.sets import Run
 from chakrakit.views import charts
 from chakrakit.views.app.lod import Window
 from chakrakit.views.app.node import brief
-from chakrakit.views.app.shown_run import Recent, ShownRun
+from chakrakit.views.app.shown_run import Fold, Recent, ShownRun
 from chakrakit.views.charts import join
 from chakrakit.views.report import SECTIONS, comparison_section
 from chakrakit.views.timeline import TimelineOptions, write_timeline
@@ -183,5 +183,10 @@ def _side_summary(side: ShownRun) -> dict[str, Any]:
         "name": side.name,
         "facts": " · ".join(f"{k} {v}".strip() for k, v in facts_of(side.run).items()),
         "notes": side.notes,
-        "folds": [[f.first, len(f.ranks), ranks_text(f.ranks)] for f in side.folds],
+        "folds": [[f.first, len(f.ranks), _fold_text(side, f)] for f in side.folds],
     }
+
+
+def _fold_text(side: ShownRun, fold: Fold) -> str:
+    """What the page calls ranks that are alike."""
+    return side.run.rank_name(fold.first) if len(fold.ranks) == 1 else ranks_text(fold.ranks)

@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 from chakrakit.workloads.description import description
+from chakrakit.workloads.description.decoder_layers import (
+    Attention,
+    CompressedAttention,
+    DeltaNet,
+    Experts,
+    FeedForward,
+    Index,
+    LatentAttention,
+    Layer,
+    Linear,
+    Mixer,
+    Mlp,
+    StateSpace,
+)
 from chakrakit.workloads.description.description import (
     Convolutional,
     Decoder,
@@ -12,11 +26,14 @@ from chakrakit.workloads.description.description import (
     Plan,
     Recommender,
     Step,
+    Tower,
     Vision,
     Workload,
 )
 from chakrakit.workloads.description.feasibility import check, even_split
 from chakrakit.workloads.description.mesh import Mesh
+from chakrakit.workloads.description.precision import Format, Precision
+from chakrakit.workloads.description.rows import LayerRows, layer_rows
 from chakrakit.workloads.description.schedules import (
     SCHEDULES,
     PipelineSchedule,
@@ -28,23 +45,40 @@ from chakrakit.workloads.description.schedules import (
 
 __all__ = [
     "SCHEDULES",
+    "Attention",
+    "CompressedAttention",
     "Convolutional",
     "Decoder",
+    "DeltaNet",
     "Diffusion",
+    "Experts",
+    "FeedForward",
+    "Format",
+    "Index",
+    "LatentAttention",
+    "Layer",
+    "LayerRows",
     "Lengths",
+    "Linear",
     "Mesh",
+    "Mixer",
+    "Mlp",
     "Model",
     "PipelineSchedule",
     "PipelineTask",
     "Plan",
+    "Precision",
     "Recommender",
+    "StateSpace",
     "Step",
+    "Tower",
     "Vision",
     "Workload",
     "check",
     "description",
     "even_split",
     "gpipe",
+    "layer_rows",
     "schedule_named",
     "schedule_of",
 ]

@@ -6,22 +6,26 @@ field is also its line in `chakra generate --help`.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from chakrakit.operators import WorkingType
+from chakrakit.workloads.description.decoder_layers import Layer
+from chakrakit.workloads.description.parts import Part
+from chakrakit.workloads.description.precision import Precision
 
 
-class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A part of a description: immutable, and misspelt fields are refused."""
+class Tower(Part, frozen=True, kw_only=True):
+    """A vision tower and what projects its result to tokens."""
 
-    def replace(self, **changes: Any) -> Any:
-        """The same with some fields changed."""
-        return msgspec.structs.replace(self, **changes)
+    layers: int
+    hidden: int
+    parameters: int
+    """Of the tower and of the projector."""
 
 
-class Decoder(_Part, frozen=True, kw_only=True, tag="decoder", tag_field="family"):
+class Decoder(Part, frozen=True, kw_only=True, tag="decoder", tag_field="family"):
     """A transformer over tokens: GPT, Llama, Mixtral, DeepSeek and their kind.
 
     `head_dim`, `kv_heads` and `ffn` have the usual defaults (hidden / heads, heads, 4 × hidden).
@@ -91,9 +95,25 @@ class Decoder(_Part, frozen=True, kw_only=True, tag="decoder", tag_field="family
     """Latent attention: the part of a head that has no positions."""
     value_dim: int = 0
     """Latent attention: width of a head's values."""
+    kinds: dict[str, Layer] = msgspec.field(default_factory=dict)
+    """Kinds of layers by name, where layers differ; then fields of single layers do not count."""
+    pattern: list[str] = msgspec.field(default_factory=list)
+    """The kind of each layer."""
+    streams: int = 1
+    """Residual streams side by side, which every part of a layer mixes (hyper-connections)."""
+    norm_weights: Literal["full", "scale", "none"] = "full"
+    """Weights of norms: as usual, layer norms without a bias, or none."""
+    head_bias: bool = False
+    """Whether the head has a bias."""
+    mtp_layers: int = 0
+    """Layers that predict further tokens, which the files have and which are not counted or run."""
+    vision: Tower | None = None
+    """The tower that turns images into tokens, which is kept in memory and not run."""
+    precision: Precision | None = None
+    """The precision that the model's files state, which inference uses."""
 
 
-class Vision(_Part, frozen=True, kw_only=True, tag="vision", tag_field="family"):
+class Vision(Part, frozen=True, kw_only=True, tag="vision", tag_field="family"):
     """A vision transformer: patches, a class token, encoder layers, a classifier."""
 
     name: str = "vision"
@@ -119,7 +139,7 @@ class Vision(_Part, frozen=True, kw_only=True, tag="vision", tag_field="family")
         return (self.image // self.patch) ** 2 + self.class_token
 
 
-class Diffusion(_Part, frozen=True, kw_only=True, tag="diffusion", tag_field="family"):
+class Diffusion(Part, frozen=True, kw_only=True, tag="diffusion", tag_field="family"):
     """A diffusion transformer over latent images or video (DiT, Wan).
 
     The latent is frames × height × width × channels, cut into patches. With `text_tokens`, each
@@ -162,7 +182,7 @@ class Diffusion(_Part, frozen=True, kw_only=True, tag="diffusion", tag_field="fa
         return (self.frames // t) * (self.height // h) * (self.width // w)
 
 
-class Recommender(_Part, frozen=True, kw_only=True, tag="recommender", tag_field="family"):
+class Recommender(Part, frozen=True, kw_only=True, tag="recommender", tag_field="family"):
     """DLRM: embedding tables spread over all ranks, MLPs that every rank has, feature interaction.
 
     `tables` are the numbers of rows; `pooling` lookups are summed per table and sample.
@@ -189,7 +209,7 @@ class Recommender(_Part, frozen=True, kw_only=True, tag="recommender", tag_field
     """Rank of the cross layers' low-rank products."""
 
 
-class Convolutional(_Part, frozen=True, kw_only=True, tag="convolutional", tag_field="family"):
+class Convolutional(Part, frozen=True, kw_only=True, tag="convolutional", tag_field="family"):
     """A residual network of 3×3 convolutions of one width on square images, then a classifier."""
 
     name: str = "convolutional"
@@ -204,7 +224,7 @@ class Convolutional(_Part, frozen=True, kw_only=True, tag="convolutional", tag_f
 Model = Decoder | Vision | Diffusion | Recommender | Convolutional
 
 
-class Plan(_Part, frozen=True, kw_only=True):
+class Plan(Part, frozen=True, kw_only=True):
     """How the work is spread over ranks. World size is tp × cp × dp × pp; ep is nested in dp × cp.
 
     `data` is what data-parallel ranks keep of the model: `ddp` everything, `zero1` a part of the
@@ -256,7 +276,7 @@ class Plan(_Part, frozen=True, kw_only=True):
     """gpipe, 1f1b, interleaved, zb-h1, zb-v or dualpipe."""
     chunks: int = 1
     """Model chunks per stage, for the interleaved schedule."""
-    split: list[int] = []
+    split: list[int] = msgspec.field(default_factory=list)
     """Layers of each virtual stage; by default as even as possible, the first ones larger."""
     tasks: list[list[str]] = msgspec.field(default_factory=list, name="cells")
     """A schedule of your own: for each stage its tasks in order, such as F0, B0, F1.1 (micro-batch.chunk)."""
@@ -273,7 +293,7 @@ class Plan(_Part, frozen=True, kw_only=True):
         return self.dp * self.tp * self.pp * self.cp
 
 
-class Lengths(_Part, frozen=True, kw_only=True):
+class Lengths(Part, frozen=True, kw_only=True):
     """Documents packed into sequences: attention stays within a document."""
 
     distribution: Literal["fixed", "uniform", "lognormal"] = "fixed"
@@ -284,7 +304,7 @@ class Lengths(_Part, frozen=True, kw_only=True):
     """Standard deviation of the logarithm of the lengths, for lognormal."""
 
 
-class Step(_Part, frozen=True, kw_only=True):
+class Step(Part, frozen=True, kw_only=True):
     """One training step, or a stretch of inference."""
 
     kind: Literal["train", "prefill", "decode", "serve"] = "train"
@@ -299,6 +319,9 @@ class Step(_Part, frozen=True, kw_only=True):
     """Element type of parameters and activations."""
     matmul_dtype: Literal["", "fp8"] = ""
     """fp8: matmuls read and keep their inputs in one byte; everything else stays in dtype."""
+    cache_dtype: Literal["", "bf16", "fp8"] = ""
+    """Inference: element type of keys and values in the cache; by default what the model's files say, else
+    dtype."""
     dispatch_dtype: Literal["", "fp8"] = ""
     """Element type of tokens sent to experts."""
     grad_dtype: Literal["", WorkingType] = ""
@@ -324,14 +347,14 @@ class Step(_Part, frozen=True, kw_only=True):
     """Serve: the most tokens that an iteration processes; longer prompts are cut into chunks."""
 
 
-class Disaggregation(_Part, frozen=True, kw_only=True):
+class Disaggregation(Part, frozen=True, kw_only=True):
     """Prefill and decode on ranks of their own: the cache moves from one to the other."""
 
     prefill: Plan
     decode: Plan
 
 
-class Workload(_Part, frozen=True, kw_only=True):
+class Workload(Part, frozen=True, kw_only=True):
     """A complete description. `model` may be a name from `chakra models` in YAML."""
 
     model: Model

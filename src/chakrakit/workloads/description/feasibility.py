@@ -7,6 +7,15 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from chakrakit.errors import ConfigError
+from chakrakit.workloads.description.decoder_layers import (
+    Attention,
+    CompressedAttention,
+    DeltaNet,
+    LatentAttention,
+    Linear,
+    Mixer,
+    StateSpace,
+)
 from chakrakit.workloads.description.description import (
     Convolutional,
     Decoder,
@@ -38,12 +47,16 @@ _MOST_OPERATIONS = 1 << 62
 _POSITIVE = {
     "layers", "hidden", "heads", "kv_heads", "head_dim", "vocab", "ffn", "image", "patch", "width",
     "height", "frames", "channels", "out_channels", "dim", "tables", "expert_ffn", "shared_ffn",
+    "state", "groups", "kernel", "key_heads", "value_heads", "key_dim", "most", "out_lora", "streams",
 }  # fmt: skip
 
 
 def out_of_bounds(w: Workload) -> Iterator[str]:
     """Yields a sentence for every number that is too small or too large for the other checks."""
     yield from _numbers(w.model)
+    for layer in getattr(w.model, "kinds", {}).values():
+        for part in (layer.mixer, layer.ffn, getattr(layer.mixer, "index", None)):
+            yield from _numbers(part) if part is not None else ()
     yield from _numbers(w.step)
     yield from _degrees(w.plan)
     layers = getattr(w.model, "layers", 1)
@@ -74,7 +87,7 @@ def too_much(w: Workload) -> Iterator[str]:
         )
 
 
-def _numbers(part: Model | Step) -> Iterator[str]:
+def _numbers(part: msgspec.Struct) -> Iterator[str]:
     for name in part.__struct_fields__:
         value = getattr(part, name)
         for number in value if isinstance(value, (list, tuple)) else (value,):
@@ -118,6 +131,10 @@ def _operations(model: Model, step: Step) -> int:
     latent = sum(sizes.get(n, 0) for n in ("nope_dim", "rope_dim", "value_dim"))
     wide = max(wide, sizes.get("heads", 0) * latent)
     wide = max(wide, (sizes.get("expert_ffn") or wide) * sizes.get("experts", 0))
+    for layer in sizes.get("kinds", {}).values():
+        parts = [msgspec.structs.asdict(p) for p in (layer.mixer, layer.ffn) if p is not None]
+        largest = max((n for p in parts for n in p.values() if type(n) is int), default=0)
+        wide = max(wide, largest * max(p.get("heads", 1) for p in parts) if parts else 0)
     tokens = step.seq if isinstance(model, Decoder) else getattr(model, "tokens", 1)
     return int(8 * batch * tokens * max(hidden, 1) * max(wide, tokens, 1))
 
@@ -190,6 +207,9 @@ def _heads(model: Model, plan: Plan) -> Iterator[str]:
         yield f"{model.name} has no parts for tp, cp or pp; use dp"
     if not isinstance(model, Decoder | Vision | Diffusion):
         return
+    if isinstance(model, Decoder) and model.kinds:
+        yield from _kinds(model, plan)
+        return
     counts = {"heads": model.heads}
     if isinstance(model, Decoder) and not model.kv_lora:
         counts["kv_heads"] = model.kv_heads or model.heads
@@ -204,6 +224,28 @@ def _heads(model: Model, plan: Plan) -> Iterator[str]:
         yield f"tp {plan.tp} does not divide hidden {model.hidden} and ffn {ffn}; use " + _fitting(
             64, ffn, model.hidden
         )
+
+
+_CUT = ("heads", "kv_heads", "key_heads", "value_heads", "groups", "width", "shared", "beside")
+"""Sizes of a layer's parts that tp cuts."""
+
+
+def _kinds(model: Decoder, plan: Plan) -> Iterator[str]:
+    """What tp and cp cannot cut of layers of several kinds."""
+    cut = plan.tp * (plan.cp if plan.context == "ulysses" else 1)
+    for name, layer in model.kinds.items():
+        sizes = {n: getattr(p, n, 0) for p in (layer.mixer, layer.ffn) if p for n in _CUT}
+        whole = [n for n in sizes.values() if n]
+        for size, count in sizes.items():
+            if count % (cut if size.endswith("heads") else plan.tp):
+                yield (
+                    f"tp {plan.tp} does not divide the {count} {size} of {model.name}'s {name} layers; "
+                    f"use {_fitting(64, *whole)}"
+                )
+        if plan.cp > 1 and isinstance(layer.mixer, CompressedAttention | DeltaNet | StateSpace):
+            yield f"cp {plan.cp} does not cut the {name} layers of {model.name}; use cp 1"
+    if model.hidden % plan.tp:
+        yield f"tp {plan.tp} does not divide hidden {model.hidden}; use {_fitting(64, model.hidden)}"
 
 
 def _sequence(model: Model, plan: Plan, step: Step) -> Iterator[str]:
@@ -288,7 +330,17 @@ def _data(plan: Plan) -> Iterator[str]:
 def _step(w: Workload) -> Iterator[str]:
     if w.step.kind != "train" and not isinstance(w.model, Decoder):
         yield f"{w.step.kind} is for decoders; {w.model.name} can be trained"
+    reaches = [k.mixer for k in getattr(w.model, "kinds", {}).values()]
+    if w.step.lengths.mean and any(not _meets_all(m) for m in reaches):
+        yield "lengths of documents are for attention that meets all keys; leave lengths out"
     if w.step.imbalance < 0:
         yield f"imbalance is {w.step.imbalance}; it is a coefficient of variation, 0 or more"
     if w.step.imbalance and not getattr(w.model, "experts", 0):
         yield f"imbalance is about experts; {w.model.name} has none"
+
+
+def _meets_all(mixer: Mixer | None) -> bool:
+    """Whether the work of a mixer grows with the square of a document's length."""
+    limits = ("window", "chunk", "index")
+    plain = mixer is None or isinstance(mixer, Attention | LatentAttention | Linear)
+    return plain and not any(getattr(mixer, name, None) for name in limits)

@@ -12,7 +12,13 @@ from chakrakit.workloads.generate.figures import (
     with_fit,
 )
 from chakrakit.workloads.generate.generator import generate, generated
-from chakrakit.workloads.generate.inference import cache_bytes, touched_experts
+from chakrakit.workloads.generate.inference import touched_experts
+from chakrakit.workloads.generate.model_figures import (
+    ModelFigures,
+    PrecisionUsed,
+    model_figures,
+    parameters,
+)
 from chakrakit.workloads.generate.programs import Generated
 from chakrakit.workloads.generate.requests import Iteration, RequestPiece
 
@@ -22,14 +28,17 @@ __all__ = [
     "Figures",
     "Generated",
     "Iteration",
+    "ModelFigures",
     "ModelList",
+    "PrecisionUsed",
     "RequestPiece",
     "SteppedEngines",
-    "cache_bytes",
     "dry_run",
     "generate",
     "generated",
+    "model_figures",
     "model_list",
+    "parameters",
     "refuse_over_capacity",
     "touched_experts",
     "with_fit",

@@ -16,9 +16,10 @@ from chakrakit.trace.memory import fit_fields, fit_of
 from chakrakit.trace.model import CollectiveType, Edges
 from chakrakit.trace.timing import schedule
 from chakrakit.workloads.description import PipelineSchedule, PipelineTask, Workload
+from chakrakit.workloads.generate.model_figures import PrecisionUsed, model_figures, parameters
 from chakrakit.workloads.generate.programs import Generated, RankClass
 from chakrakit.workloads.models import catalog
-from chakrakit.workloads.program import WorkloadLayout, memory
+from chakrakit.workloads.program import memory
 
 
 class Communication(Result, msgspec.Struct, frozen=True):
@@ -71,33 +72,25 @@ class Figures(Result, msgspec.Struct, frozen=True, kw_only=True):
     needs_bytes: int | None = None
     """What the fullest rank needs, and what the smallest device has."""
     has_bytes: int | None = None
-
-
-def parameters(workload: Workload) -> tuple[int, int]:
-    """Returns all parameters, and those that one token uses; embedding tables count in full."""
-    alone = workload.replace(plan=type(workload.plan)())
-    stack = WorkloadLayout(alone).stack
-    total = active = 0
-    share = getattr(workload.model, "top_k", 0) / (getattr(workload.model, "experts", 0) or 1)
-    for name, count in Counter(stack.first + stack.rows + stack.last).items():
-        for weight in stack.block(name).weights:
-            if not weight.tied:
-                total += count * weight.all_elements
-                routed = weight.expert and "moe" in weight.name
-                active += count * (
-                    round(weight.all_elements * share) if routed else weight.all_elements
-                )
-    return total, active
+    vision_parameters: int = 0
+    """Of a vision tower, which is not generated; not among `parameters`."""
+    mtp_layers: int = 0
+    """Layers that predict further tokens; not among `parameters` and not generated."""
+    precision: PrecisionUsed | None = None
 
 
 def dry_run(programs: Generated) -> Figures:
     """The figures of a workload, read off its programs."""
-    total, active = parameters(programs.workload)
+    workload = programs.workload
+    about = model_figures(workload.model, workload.step)
     per_rank = [_class_figures(c) for c in programs.classes]
     return Figures(
-        model=programs.workload.model.name,
-        parameters=total,
-        active_parameters=active,
+        model=about.name,
+        parameters=about.parameters,
+        active_parameters=about.active_parameters,
+        vision_parameters=about.vision_parameters,
+        mtp_layers=about.mtp_layers,
+        precision=about.precision,
         ranks=programs.size,
         micro_batches=programs.passes,
         tokens=programs.tokens,

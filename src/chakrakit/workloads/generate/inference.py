@@ -7,7 +7,7 @@ iteration of the same requests waits for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,8 +15,8 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.workloads.description import Decoder, Mesh, Plan, Step, Workload, gpipe
-from chakrakit.workloads.generate.requests import Iteration, iterations
-from chakrakit.workloads.layers import BYTES, BlockNode, Core, Tokens, stack_of
+from chakrakit.workloads.generate.requests import Iteration, RequestPiece, iterations
+from chakrakit.workloads.layers import BlockNode, Core, Kept, Stretch, Tokens, caches_of, stack_of
 from chakrakit.workloads.program import (
     COLUMNS,
     HeldWeight,
@@ -31,14 +31,6 @@ from chakrakit.workloads.program import (
 
 TOKEN_BYTES = 4
 """A sampled token's number."""
-
-
-def cache_bytes(model: Decoder, plan: Plan, step: Step) -> int:
-    """Bytes of cache a token needs in one layer on one rank."""
-    if model.kv_lora:
-        return (model.kv_lora + model.rope_dim) * BYTES[step.dtype]
-    size = model.head_dim or model.hidden // model.heads
-    return 2 * (model.kv_heads or model.heads) * size // plan.tp * BYTES[step.dtype]
 
 
 def touched_experts(model: Decoder, tokens: int) -> float:
@@ -80,8 +72,8 @@ class ReplicaIterations:
         workload = self.workload.replace(plan=self.plan.replace(schedule="gpipe", chunks=1))
         layout = WorkloadLayout(workload, self.book)
         layout.schedule = gpipe(self.plan.pp, 1)
-        read = iteration.cached * cache_bytes(model, self.plan, step)
-        core = Core(iteration.pairs, model.kernel, cached=read)
+        stretches = tuple(Stretch(p.new, p.cached) for p in iteration.pieces)
+        core = Core(iteration.pairs, model.kernel, stretches=stretches)
         tokens = Tokens(1, iteration.tokens, core, ("cp",), iteration.sampled, step.dispatch_dtype)
         meets = touched_experts(model, iteration.tokens * self.plan.ep)
         layout.stack = stack_of(model, workload.plan, step, tokens, meets)
@@ -98,20 +90,29 @@ class ReplicaIterations:
             self.layouts[0], stage, columns, build.data(), build.tags(), build.held_weights()
         )
 
-    def cache_changes(self, number: int) -> tuple[int, int]:
-        """Returns the tokens that an iteration adds to the cache, and those it frees because requests end."""
-        later = {p.request for iteration in self.passes[number + 1 :] for p in iteration.pieces}
-        last_pieces = [p for p in self.passes[number].pieces if p.request not in later]
-        return self.passes[number].tokens, sum(p.cached + p.new for p in last_pieces)
+    @cached_property
+    def caches(self) -> list[Kept]:
+        """What each layer keeps on one rank."""
+        model = self.workload.model
+        assert isinstance(model, Decoder)
+        return caches_of(model, self.plan.tp, self.workload.step)
 
-    @property
-    def cached_at_start(self) -> int:
-        """Tokens in the cache before the first iteration."""
+    def ended(self, number: int) -> list[RequestPiece]:
+        """The pieces of an iteration whose requests end with it."""
+        later = {p.request for iteration in self.passes[number + 1 :] for p in iteration.pieces}
+        return [p for p in self.passes[number].pieces if p.request not in later]
+
+    def cached_at_start(self, layers: Iterable[int]) -> int:
+        """Bytes that these layers hold before the first iteration."""
         first: dict[int, int] = {}
         for iteration in self.passes:
             for p in iteration.pieces:
                 first.setdefault(p.request, p.cached)
-        return sum(first.values())
+        return sum(self.held(layer, n) for layer in layers for n in first.values())
+
+    def held(self, layer: int, tokens: int) -> int:
+        """Bytes that a layer holds for a request of so many tokens; none before its first."""
+        return round(self.caches[layer].bytes(tokens)) if tokens else 0
 
 
 @dataclass
@@ -146,15 +147,21 @@ class _Joined:
                 self._wait(self._message(m), [self.ends[-1]])
 
     def _account(self, template: Template, number: int) -> None:
-        """Attention holds the keys of new tokens; the last row frees those of requests that end here."""
-        model, step = self.serving.workload.model, self.serving.workload.step
-        assert isinstance(model, Decoder)
-        token_bytes = cache_bytes(model, self.serving.plan, step)
-        added, released = self.serving.cache_changes(number)
-        core = template.columns["core"] > 0
-        template.columns["alloc"] = np.where(core, added * token_bytes, 0)
-        template.columns["free"] = np.zeros(len(template), np.int64)
-        template.columns["free"][-1] = released * token_bytes * core.sum()
+        """Attention holds the keys of new tokens; the last row frees those of requests that end here.
+
+        What a layer holds is told by the first row of its attention.
+        """
+        serving, columns = self.serving, template.columns
+        pieces, ended = serving.passes[number].pieces, serving.ended(number)
+        layers, rows = np.unique(columns["layer"][columns["core"] > 0], return_index=True)
+        rows = np.flatnonzero(columns["core"] > 0)[rows]
+        columns["alloc"] = np.zeros(len(template), np.int64)
+        columns["free"] = np.zeros(len(template), np.int64)
+        for layer, row in zip(layers.tolist(), rows.tolist(), strict=True):
+            grown = [serving.held(layer, p.cached + p.new) for p in pieces]
+            before = [serving.held(layer, p.cached) for p in pieces]
+            columns["alloc"][row] = sum(grown) - sum(before)
+            columns["free"][-1] += sum(serving.held(layer, p.cached + p.new) for p in ended)
 
     def _append(self, columns: dict[str, I64], tags: I64, number: int) -> int:
         start, rows = self.size, len(columns["op"])

@@ -12,15 +12,20 @@ from functools import cached_property
 
 import numpy as np
 
-from chakrakit.workloads.description import Decoder, Mesh, Plan, Workload, even_split
-from chakrakit.workloads.generate.inference import (
-    CacheMessage,
-    ReplicaIterations,
-    cache_bytes,
-    servings,
+from chakrakit.workloads.description import (
+    CompressedAttention,
+    Decoder,
+    LatentAttention,
+    Mesh,
+    Plan,
+    Workload,
+    even_split,
+    layer_rows,
 )
+from chakrakit.workloads.generate.inference import CacheMessage, ReplicaIterations, servings
 from chakrakit.workloads.generate.programs import Generated, RankClass, rank_class
 from chakrakit.workloads.generate.requests import decodes, prefills, prompts
+from chakrakit.workloads.layers import caches_of
 from chakrakit.workloads.program import TextTables
 
 
@@ -76,10 +81,7 @@ def serving_class(
     """The ranks of a stage of a replica, with the messages they exchange beyond it."""
     program = serving.program(stage, messages)
     layout = serving.layouts[0]
-    model, step = serving.workload.model, serving.workload.step
-    assert isinstance(model, Decoder)
-    layers = sum(p.layer >= 0 for p in layout.pieces[stage])
-    before = serving.cached_at_start * layers * cache_bytes(model, serving.plan, step)
+    before = serving.cached_at_start(p.layer for p in layout.pieces[stage] if p.layer >= 0)
     return rank_class(name, ranks, replace(program, held_before=before), layout, serving.mesh)
 
 
@@ -154,23 +156,29 @@ def cache_shares(
     assert isinstance(model, Decoder)
     (plan, peer_plan), (mesh, peer_mesh), (rank, stage, side) = plans, meshes, place
     tp = int(mesh.coordinates["tp"][rank])
+    kinds, rows = layer_rows(model)
+    caches = caches_of(model, plan.tp, step)
     for peer_stage in range(peer_plan.pp):
-        layers = _overlap(model.layers, plan.pp, stage, peer_plan.pp, peer_stage)
-        for peer_tp, part in _tp_shares(plan.tp, tp, peer_plan.tp, bool(model.kv_lora), side):
+        common = _overlap(model.layers, plan.pp, stage, peer_plan.pp, peer_stage)
+        sizes: dict[int, float] = {}
+        for layer in common:
+            whole = isinstance(kinds[rows[layer]].mixer, LatentAttention | CompressedAttention)
+            for peer_tp, part in _tp_shares(plan.tp, tp, peer_plan.tp, whole, side):
+                sizes[peer_tp] = sizes.get(peer_tp, 0) + caches[layer].bytes(tokens) / part
+        for peer_tp, size in sizes.items():
             where = {"tp": peer_tp, "cp": 0, "dp": replica, "pp": peer_stage}
             peer = int(peer_mesh.rank_of({a: np.array([c]) for a, c in where.items()})[0])
-            size = layers * tokens * cache_bytes(model, plan, step) // part
-            if size:
-                yield peer + peer_mesh.first, size
+            if int(size):
+                yield peer + peer_mesh.first, int(size)
 
 
-def _overlap(layers: int, stages: int, stage: int, peer_stages: int, peer_stage: int) -> int:
+def _overlap(layers: int, stages: int, stage: int, peer_stages: int, peer_stage: int) -> range:
     """Layers that two stages of two pipelines both have."""
     spans = []
     for count, number in ((stages, stage), (peer_stages, peer_stage)):
         split = even_split(layers, count)
         spans.append((sum(split[:number]), sum(split[: number + 1])))
-    return max(0, min(spans[0][1], spans[1][1]) - max(spans[0][0], spans[1][0]))
+    return range(max(spans[0][0], spans[1][0]), min(spans[0][1], spans[1][1]))
 
 
 def _tp_shares(

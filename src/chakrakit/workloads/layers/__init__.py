@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from chakrakit.workloads.layers.attention import Core
+from chakrakit.workloads.layers.attention import ALL, Core, Reach, Stretch
 from chakrakit.workloads.layers.families import FamilyBlocks
 from chakrakit.workloads.layers.fsdp import Unit, elements, sharded
-from chakrakit.workloads.layers.layers import Tokens, linear
+from chakrakit.workloads.layers.kept import Kept, caches_of, grows, kept
 from chakrakit.workloads.layers.operators import add, lookup, norm, vector
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
 from chakrakit.workloads.layers.stack import FAMILIES, Stack, stack_of
 from chakrakit.workloads.layers.tape import INPUT, Block, BlockNode, Tape, Weight
+from chakrakit.workloads.layers.tokens import Tokens, linear
 
 __all__ = [
+    "ALL",
     "BYTES",
     "FAMILIES",
     "INPUT",
@@ -20,14 +22,20 @@ __all__ = [
     "Core",
     "Dim",
     "FamilyBlocks",
+    "Kept",
+    "Reach",
     "Stack",
+    "Stretch",
     "Tape",
     "Tensor",
     "Tokens",
     "Unit",
     "Weight",
     "add",
+    "caches_of",
     "elements",
+    "grows",
+    "kept",
     "linear",
     "lookup",
     "norm",

@@ -1,4 +1,4 @@
-"""The attention core: scores and weighted values, with the three ways context parallelism has.
+"""The attention core: which keys queries meet, scores and weighted values, and context parallelism.
 
 Cutting the sequence over `cp`, queries stay where they are; keys and values are gathered (`gather`),
 passed round in a ring of messages (`ring`), or heads are traded for sequence (`ulysses`).
@@ -9,17 +9,84 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 from chakrakit.operators import SOFTMAX, attention_flops
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
 from chakrakit.workloads.layers.tape import BlockNode, Grads, Tape
 
 
+class Stretch(NamedTuple):
+    """Tokens of one sequence that are processed together, on top of those that are cached."""
+
+    new: int
+    cached: int
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Which keys a causal query meets: all before it, or fewer.
+
+    Every `stride` tokens are one key. A query meets the `most` last keys, or, where attention is
+    `sparse`, `most` keys of its own choice. With `chunk` it meets those of its own chunk of tokens.
+    """
+
+    most: int = 0
+    stride: int = 1
+    sparse: bool = False
+    chunk: int = 0
+
+    def pairs(self, stretch: Stretch) -> Fraction:
+        """Query–key pairs: half a square over new tokens, all over cached ones, cut off at the limit.
+
+        A single new token meets every cached token and itself.
+        """
+        new, cached = stretch
+        if new == 1:
+            return self._met(cached + 1)
+        return self._area(cached + new) - self._area(cached)
+
+    def read(self, stretch: Stretch) -> Fraction:
+        """Keys that are read from the cache."""
+        new, cached = stretch
+        limit = self.most * (new if self.sparse else 1)
+        if self.chunk:
+            return Fraction(cached % self.chunk)
+        return min(Fraction(cached, self.stride), Fraction(limit or cached + 1))
+
+    def held(self, tokens: int) -> Fraction:
+        """Keys that are kept of so many tokens."""
+        keys = Fraction(tokens, self.stride)
+        most = self.chunk or (0 if self.sparse else self.most)
+        return min(keys, Fraction(most)) if most else keys
+
+    def _met(self, place: int) -> Fraction:
+        if self.chunk:
+            return Fraction((place - 1) % self.chunk + 1)
+        keys = Fraction(place, self.stride)
+        return min(keys, Fraction(self.most)) if self.most else keys
+
+    def _area(self, upto: int) -> Fraction:
+        """Keys that the queries up to a place meet, counted as an area under their line."""
+        if self.chunk:
+            whole, rest = divmod(upto, self.chunk)
+            return Fraction(whole * self.chunk**2 + rest**2, 2)
+        limit = self.most * self.stride
+        if not limit or upto <= limit:
+            return Fraction(upto**2, 2 * self.stride)
+        return Fraction(limit**2, 2 * self.stride) + (upto - limit) * self.most
+
+
+ALL = Reach()
+
+
 @dataclass(frozen=True)
 class Core:
     """How attention runs. `pairs`: query–key pairs of the micro-batch, over all of a sequence's ranks.
 
-    `cached`: bytes this rank reads from the cache of earlier tokens.
+    `stretches` say what the pairs are of, so that attention which meets fewer keys can count its own;
+    without them every kind of attention has the same pairs. `cached`: bytes this rank reads from the
+    cache of earlier tokens.
     """
 
     pairs: Fraction
@@ -27,6 +94,19 @@ class Core:
     context: str = "gather"
     dropout: bool = False
     cached: int = 0
+    stretches: tuple[Stretch, ...] = ()
+    reach: Reach = ALL
+    key_bytes: float = 0.0
+    """Bytes of one cached key with its value on this rank."""
+
+    def within(self, reach: Reach, key_bytes: float) -> Core:
+        """The same for attention of this reach, whose cached keys have so many bytes each."""
+        pairs = self.pairs
+        if reach != ALL and self.stretches:
+            pairs = sum((reach.pairs(s) for s in self.stretches), Fraction(0))
+        read = sum((reach.read(s) for s in self.stretches), Fraction(0))
+        cached = round(float(read) * key_bytes)
+        return replace(self, pairs=pairs, reach=reach, cached=cached, key_bytes=key_bytes)
 
 
 def attention(
@@ -37,10 +117,11 @@ def attention(
     v: Tensor,
     core: Core,
     keeps: tuple[Tensor, ...] = (),
+    after: tuple[Tensor, ...] = (),
 ) -> Tensor:
     """softmax(q kᵀ) v for q [b, s, heads, d]; the result is [b, s, heads × d].
 
-    `keeps` are the tensors whose storage q, k and v are, kept once.
+    `keeps` are the tensors whose storage q, k and v are, kept once. `after` is what it waits for besides.
     """
     parallel = tape.degrees.get("cp", 1)
     if parallel > 1 and core.context == "ulysses":
@@ -49,7 +130,7 @@ def attention(
         return _core(tape, name, q, k, v, core, keeps, ring=parallel)
     k, v = (_with_sequence(tape, t, (), name) for t in (k, v))
     stored = keeps if parallel == 1 else (q, k, v)
-    return _core(tape, name, q, k, v, core, stored)
+    return _core(tape, name, q, k, v, core, stored, after=after)
 
 
 def _with_sequence(tape: Tape, x: Tensor, axes: tuple[str, ...], name: str) -> Tensor:
@@ -80,12 +161,17 @@ def _core(
     core: Core,
     keeps: tuple[Tensor, ...],
     ring: int = 1,
+    after: tuple[Tensor, ...] = (),
 ) -> Tensor:
     batch, seq, heads, _size = q.dims
     out = Tensor((batch, seq, Dim(heads.size * v.dims[3].size, heads.axes)), q.dtype)
     node = _work(tape, name, q, k, v, out, core)
     kernels = [node] if core.kernel == "flash" or ring > 1 else _separate(tape, node, q, k, v, core)
-    place = _round(tape, node, (q, k, v), ring) if ring > 1 else _in_turn(tape, kernels, (q, k, v))
+    place = (
+        _round(tape, node, (q, k, v), ring)
+        if ring > 1
+        else _in_turn(tape, kernels, (q, k, v, *after))
+    )
     freed = tape.keep(place, *(keeps or (q, k, v)))
     inner = _scores(tape, q, k, core) if tape.settings.training else 0
     tape.forward[place].alloc += inner
@@ -121,8 +207,41 @@ def _work(
     moved += core.cached
     shapes = ",".join(_heads_first(tape, t) for t in (q, k, v))
     return BlockNode(
-        name, "attention", flops, bytes=moved, dtype=q.dtype, core=True, shapes=f"[{shapes}]"
+        name,
+        "attention",
+        flops,
+        bytes=moved,
+        dtype=q.dtype,
+        core=True,
+        shapes=f"[{shapes}]",
+        reach=core.reach,
+        key_bytes=core.key_bytes,
     )
+
+
+def selection(tape: Tape, name: str, q: Tensor, k: Tensor, core: Core) -> Tensor:
+    """Scores of small queries and keys, of which a top-k chooses the keys that attention meets.
+
+    Nothing is learned through the choice, so it has no gradient. Ranks that share a sequence choose for
+    their queries, and need the keys of all.
+    """
+    k = _with_sequence(tape, k, (), name)
+    heads, size = q.dims[2].local(tape.degrees), int(q.dims[3].size)
+    sharing = Fraction(q.dims[1].size) / q.dims[1].local(tape.degrees)
+    flops = attention_flops(core.pairs / sharing * heads, size, 0)
+    moved = sum(t.bytes(tape.degrees) for t in (q, k)) + core.cached
+    shapes = ",".join(_heads_first(tape, t) for t in (q, k))
+    node = BlockNode(
+        name,
+        "attention",
+        flops,
+        bytes=moved,
+        dtype=q.dtype,
+        shapes=f"[{shapes}]",
+        reach=core.reach,
+        key_bytes=core.key_bytes,
+    )
+    return Tensor(q.dims[:2], q.dtype, node=tape.emit(node, [q, k]), needs_grad=False)
 
 
 def _score_bytes(tape: Tape, q: Tensor, k: Tensor) -> int:

@@ -17,10 +17,10 @@ from chakrakit.workloads.description import (
     Vision,
 )
 from chakrakit.workloads.layers.attention import Core, attention
-from chakrakit.workloads.layers.layers import linear
 from chakrakit.workloads.layers.operators import add, cross_entropy, dropout, lookup, norm, vector
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
 from chakrakit.workloads.layers.tape import BlockNode, Grads, Tape
+from chakrakit.workloads.layers.tokens import linear
 
 MODULATED = PerElement(LAYER_NORM.forward + 2, LAYER_NORM.backward + 2)
 """A layer norm whose shift and scale come from the conditioning."""

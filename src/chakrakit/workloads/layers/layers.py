@@ -6,12 +6,12 @@ sequence parallelism also by `tp`; the operators inside say what they need, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from fractions import Fraction
 
-from chakrakit.operators import GELU, NORM, SOFTMAX, SWIGLU
-from chakrakit.workloads.description import Decoder
-from chakrakit.workloads.layers.attention import Core, attention
+from chakrakit.operators import GELU, SILU, SOFTMAX, SWIGLU
+from chakrakit.workloads.description import Decoder, Experts, FeedForward, Layer, Mlp
+from chakrakit.workloads.layers.mixers import mix
 from chakrakit.workloads.layers.operators import (
     add,
     cross_entropy,
@@ -23,138 +23,51 @@ from chakrakit.workloads.layers.operators import (
 )
 from chakrakit.workloads.layers.sharding import Dim, Tensor
 from chakrakit.workloads.layers.tape import Tape, Weight
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """The tokens of one micro-batch of one data-parallel rank, and how they are cut between layers."""
-
-    batch: int
-    seq: int
-    core: Core
-    axes: tuple[str, ...] = ("cp",)
-    sampled: int = 0
-    """Tokens the head works on; 0 for all (training)."""
-    dispatch_dtype: str = ""
-
-    def dims(self, hidden: int) -> tuple[Dim, Dim, Dim]:
-        """An activation between layers."""
-        return Dim(self.batch), Dim(self.seq, self.axes), Dim(hidden)
-
-
-def linear(
-    tape: Tape, name: str, x: Tensor, out: Dim, into: tuple[str, ...] = (), bias: bool = False
-) -> Tensor:
-    """A projection to `out`; `into` are the axes that cut the contraction (row parallel)."""
-    size = x.dims[-1].size
-    weight = tape.weight(f"{name}.weight", Dim(size, into), out)
-    extra = tape.weight(f"{name}.bias", out, kind="vector") if bias else None
-    return matmul(tape, name, x, weight, extra)
-
-
-# --- attention ----------------------------------------------------------------------------------
-
-
-def self_attention(tape: Tape, model: Decoder, x: Tensor, tokens: Tokens) -> Tensor:
-    """Grouped-query attention: q has all heads, k and v have `kv_heads`."""
-    size = model.head_dim or model.hidden // model.heads
-    groups = model.kv_heads or model.heads
-    bias = model.bias or model.qkv_bias
-    widths = {"q": model.heads * size, "k": groups * size, "v": groups * size}
-    if model.fused:
-        qkv = linear(tape, "attention.qkv", x, Dim(sum(widths.values()), ("tp",)), bias=bias)
-        storage: tuple[Tensor, ...] = (qkv,)
-        parts = dict.fromkeys(widths, qkv)
-    else:
-        parts = {
-            n: linear(tape, f"attention.{n}", x, Dim(w, ("tp",)), bias=bias)
-            for n, w in widths.items()
-        }
-        storage = tuple(parts.values())
-    heads = {n: _heads(tape, parts[n], w // size, size) for n, w in widths.items()}
-    if model.qk_norm:
-        heads |= {n: norm(tape, f"attention.{n}_norm", heads[n]) for n in ("q", "k")}
-        storage = (heads["q"], heads["k"], heads["v"])
-    mixed = attention(
-        tape, "attention.core", heads["q"], heads["k"], heads["v"], tokens.core, storage
-    )
-    out = Dim(model.hidden)
-    return linear(tape, "attention.out", mixed, out, into=("tp",), bias=model.bias)
-
-
-def _heads(tape: Tape, x: Tensor, count: int, size: int) -> Tensor:
-    """A view of a projection (or of a part of a fused one) as heads; its gradient goes back to it."""
-    dims = (*x.dims[:-1], Dim(count, x.dims[-1].axes), Dim(size))
-    view = Tensor(dims, x.dtype, node=x.node, needs_grad=x.needs_grad)
-    return tape.record(view, lambda grad: [(x, Tensor(x.dims, x.dtype, grad.partial, grad.node))])
-
-
-def latent_attention(tape: Tape, model: Decoder, x: Tensor, tokens: Tokens) -> Tensor:
-    """MLA: queries, keys and values are made from small latent vectors; the latter are cached."""
-    key, value = model.nope_dim + model.rope_dim, model.value_dim
-    query = Dim(model.heads * key, ("tp",))
-    if model.q_lora:
-        small = norm(
-            tape, "attention.q_norm", linear(tape, "attention.q_down", x, Dim(model.q_lora))
-        )
-        q = linear(tape, "attention.q_up", small, query)
-    else:
-        q = linear(tape, "attention.q", x, query)
-    latent = linear(tape, "attention.kv_down", x, Dim(model.kv_lora + model.rope_dim))
-    scale = tape.weight("attention.kv_norm.weight", Dim(model.kv_lora), kind="vector")
-    narrow = _narrow(latent, model.kv_lora)
-    content = vector(
-        tape, "attention.kv_norm", [latent], narrow, ops=NORM, keeps=[latent], weights=[scale]
-    )
-    both = Dim(model.heads * (model.nope_dim + value), ("tp",))
-    kv = linear(tape, "attention.kv_up", content, both)
-    heads = (
-        _heads(tape, q, model.heads, key),
-        _heads(tape, kv, model.heads, key),
-        _heads(tape, kv, model.heads, value),
-    )
-    mixed = attention(tape, "attention.core", *heads, tokens.core)
-    return linear(tape, "attention.out", mixed, Dim(model.hidden), into=("tp",))
-
-
-def _narrow(x: Tensor, size: int) -> Tensor:
-    return Tensor((*x.dims[:-1], Dim(size)), x.dtype)
-
+from chakrakit.workloads.layers.tokens import Tokens, linear
 
 # --- MLP and experts ----------------------------------------------------------------------------
 
 
-def mlp(tape: Tape, model: Decoder, x: Tensor, width: int, name: str = "mlp") -> Tensor:
+def mlp(tape: Tape, model: Decoder, x: Tensor, ffn: Mlp, name: str = "mlp") -> Tensor:
     """Two matrices with GELU, or three with SwiGLU."""
-    inner = Dim(width, ("tp",))
-    if model.activation == "gelu":
-        up = linear(tape, f"{name}.up", x, inner, bias=model.bias)
+    inner = Dim(ffn.width, ("tp",))
+    if not ffn.gated:
+        up = linear(tape, f"{name}.up", x, inner, bias=ffn.bias)
         act = vector(tape, f"{name}.act", [up], ops=GELU, keeps=[up])
     elif model.fused:
-        both = linear(tape, f"{name}.gate_up", x, Dim(2 * width, ("tp",)), bias=model.bias)
+        both = linear(tape, f"{name}.gate_up", x, Dim(2 * ffn.width, ("tp",)), bias=ffn.bias)
         act = vector(tape, f"{name}.act", [both], _shaped(both, inner), ops=SWIGLU, keeps=[both])
     else:
-        gate = linear(tape, f"{name}.gate", x, inner, bias=model.bias)
-        up = linear(tape, f"{name}.up", x, inner, bias=model.bias)
+        gate = linear(tape, f"{name}.gate", x, inner, bias=ffn.bias)
+        up = linear(tape, f"{name}.up", x, inner, bias=ffn.bias)
         act = vector(tape, f"{name}.act", [gate, up], ops=SWIGLU, keeps=[gate, up])
-    return linear(tape, f"{name}.down", act, Dim(model.hidden), into=("tp",), bias=model.bias)
+    return linear(tape, f"{name}.down", act, Dim(model.hidden), into=("tp",), bias=ffn.bias)
 
 
 def _shaped(x: Tensor, last: Dim) -> Tensor:
     return Tensor((*x.dims[:-1], last), x.dtype)
 
 
-def experts(tape: Tape, model: Decoder, x: Tensor, tokens: Tokens) -> Tensor:
+def experts(tape: Tape, model: Decoder, x: Tensor, ffn: Experts, tokens: Tokens) -> Tensor:
     """Top-k of many MLPs: route, send tokens to the ranks that have their experts, and back."""
-    scores = linear(tape, "moe.router", x, Dim(model.experts), bias=model.router_bias)
+    scores = linear(tape, "moe.router", x, Dim(model.experts), bias=ffn.router_bias)
+    if ffn.router_scales:
+        for name, size in (("input", model.hidden), ("expert", model.experts)):
+            tape.weight(f"moe.router.{name}_scale", Dim(size), kind="vector").grad_node = 0
     routing = vector(tape, "moe.top_k", [scores], ops=SOFTMAX, keeps=[scores])
-    routed = _dispatch(tape, model, x, routing, tokens)
-    routed = _experts_mlp(tape, model, routed)
-    mixed = _combine(tape, model, routed, x, routing)
-    if not model.shared_experts:
+    small = linear(tape, "moe.latent_in", x, Dim(ffn.latent)) if ffn.latent else x
+    routed = _dispatch(tape, model, small, routing, tokens)
+    routed = _experts_mlp(tape, model, ffn, routed)
+    mixed = _combine(tape, model, routed, small, routing)
+    if ffn.latent:
+        mixed = linear(tape, "moe.latent_out", mixed, Dim(model.hidden))
+    if not ffn.shared:
         return mixed
-    width = model.shared_ffn or model.shared_experts * (model.expert_ffn or 0)
+    width = Mlp(width=ffn.shared, gated=ffn.gated, bias=ffn.bias)
     shared = mlp(tape, model, x, width, "moe.shared")
+    if ffn.shared_gate:
+        gate = linear(tape, "moe.shared_gate", x, Dim(1))
+        shared = vector(tape, "moe.shared_scaled", [shared, gate], ops=SILU, keeps=[shared])
     return add(tape, "moe.add", mixed, shared)
 
 
@@ -171,11 +84,11 @@ def _dispatch(tape: Tape, model: Decoder, x: Tensor, routing: Tensor, tokens: To
     return tape.reshard(moved, home, "moe.dispatch")
 
 
-def _experts_mlp(tape: Tape, model: Decoder, x: Tensor) -> Tensor:
+def _experts_mlp(tape: Tape, model: Decoder, ffn: Experts, x: Tensor) -> Tensor:
     """The same MLP for each expert of this rank."""
-    size, inner = model.expert_ffn or model.ffn or 4 * model.hidden, ("tp",)
-    gated = model.activation == "swiglu"
-    up = _expert_weight(tape, model, "up", Dim(model.hidden), Dim(size * (1 + gated), inner))
+    size, inner, gated = ffn.width, ("tp",), ffn.gated
+    token = Dim(x.dims[2].size)
+    up = _expert_weight(tape, model, ffn, "up", token, Dim(size * (1 + gated), inner))
     hidden = matmul(tape, "moe.experts.up", x, *up, routed=True)
     act = vector(
         tape,
@@ -186,16 +99,16 @@ def _experts_mlp(tape: Tape, model: Decoder, x: Tensor) -> Tensor:
         keeps=[hidden],
         routed=True,
     )
-    down = _expert_weight(tape, model, "down", Dim(size, inner), Dim(model.hidden))
+    down = _expert_weight(tape, model, ffn, "down", Dim(size, inner), token)
     return matmul(tape, "moe.experts.down", act, *down, routed=True)
 
 
 def _expert_weight(
-    tape: Tape, model: Decoder, name: str, into: Dim, out: Dim
+    tape: Tape, model: Decoder, ffn: Experts, name: str, into: Dim, out: Dim
 ) -> tuple[Weight, Weight | None]:
     count = Dim(model.experts, ("ep",))
     weight = tape.weight(f"moe.experts.{name}.weight", count, into, out, expert=True)
-    if not model.bias:
+    if not ffn.bias:
         return weight, None
     bias = tape.weight(f"moe.experts.{name}.bias", count, out, kind="vector", expert=True)
     return weight, bias
@@ -218,23 +131,61 @@ def _combine(tape: Tape, model: Decoder, routed: Tensor, x: Tensor, routing: Ten
 # --- whole blocks -------------------------------------------------------------------------------
 
 
-def decoder_layer(tape: Tape, model: Decoder, tokens: Tokens, moe: bool) -> Tensor:
-    """Attention and MLP (or experts), each behind a norm and beside a residual."""
-    x = tape.input(*tokens.dims(model.hidden))
-    attend = latent_attention if model.kv_lora else self_attention
-    y = attend(tape, model, norm(tape, "attention_norm", x, model.norm), tokens)
+def decoder_layer(tape: Tape, model: Decoder, tokens: Tokens, layer: Layer) -> Tensor:
+    """A mixer and a feed-forward part, each behind a norm and beside a residual."""
+    x = tape.input(*tokens.dims(model.hidden * model.streams))
+    mixer, ffn = layer.mixer, layer.ffn
+    if mixer is not None:
+        x = _beside(
+            tape, model, layer, "attention", x, lambda h: mix(tape, model, mixer, h, tokens)
+        )
+    if ffn is not None:
+        x = _beside(
+            tape, model, layer, "mlp", x, lambda h: feed_forward(tape, model, h, ffn, tokens)
+        )
+    return x
+
+
+def _beside(
+    tape: Tape, model: Decoder, layer: Layer, name: str, x: Tensor, part: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """A part of a layer with its norms, added to what went into it."""
+    h = _collapsed(tape, model, name, x) if model.streams > 1 else x
+    if layer.norms != "after":
+        h = norm(tape, f"{name}_norm", h, model.norm, model.norm_weights)
+    y = part(h)
+    if layer.norms != "before":
+        y = norm(tape, f"{name}_post_norm", y, model.norm, model.norm_weights)
     if model.dropout:
-        y = dropout(tape, "attention.dropout", y, x)
-    x = add(tape, "attention.add", x, y)
-    h = norm(tape, "mlp_norm", x, model.norm)
-    y = (
-        experts(tape, model, h, tokens)
-        if moe
-        else mlp(tape, model, h, model.ffn or 4 * model.hidden)
-    )
-    if model.dropout:
-        y = dropout(tape, "mlp.dropout", y, x)
-    return add(tape, "mlp.add", x, y)
+        y = dropout(tape, f"{name}.dropout", y, x)
+    if model.streams > 1:
+        y = tape.reshard(y, _shaped(x, Dim(model.hidden)), f"{name}.add")
+        return vector(tape, f"{name}.add", [x, y], ops=2 * model.streams, keeps=[x])
+    return add(tape, f"{name}.add", x, y)
+
+
+def _collapsed(tape: Tape, model: Decoder, name: str, x: Tensor) -> Tensor:
+    """One stream out of several, by weights that a projection of all of them gives.
+
+    It gives weights for what goes in, for what comes out, and for what goes on from stream to stream.
+    """
+    streams = model.streams
+    mixing = linear(tape, f"{name}_streams", x, Dim((2 + streams) * streams), bias=True)
+    tape.weight(f"{name}_streams.scale", Dim(3), kind="vector").grad_node = 0
+    one = _shaped(x, Dim(model.hidden))
+    return vector(tape, f"{name}_collapse", [x, mixing], one, ops=2 * streams, keeps=[x])
+
+
+def feed_forward(tape: Tape, model: Decoder, x: Tensor, ffn: FeedForward, tokens: Tokens) -> Tensor:
+    """An MLP, experts, or both beside each other."""
+    if isinstance(ffn, Mlp):
+        return mlp(tape, model, x, ffn)
+    if not ffn.beside:
+        return experts(tape, model, x, ffn, tokens)
+    y = norm(tape, "mlp_only_norm", mlp(tape, model, x, Mlp(width=ffn.beside)), model.norm)
+    h = norm(tape, "moe_norm", x, model.norm)
+    z = norm(tape, "moe_post_norm", experts(tape, model, h, ffn, tokens), model.norm)
+    return add(tape, "moe.join", y, z)
 
 
 def embedding(tape: Tape, model: Decoder, tokens: Tokens, axes: tuple[str, ...]) -> Tensor:
@@ -243,6 +194,8 @@ def embedding(tape: Tape, model: Decoder, tokens: Tokens, axes: tuple[str, ...])
     rows = (Dim(tokens.batch), Dim(tokens.seq, ("cp",)))
     x = lookup(tape, "embedding", table, rows)
     x = tape.reshard(x, Tensor(tokens.dims(model.hidden), x.dtype), "embedding")
+    if model.streams > 1:
+        x = vector(tape, "streams", [x], _shaped(x, Dim(model.hidden * model.streams)))
     if model.positions:
         places = tape.weight(
             "positions.weight", Dim(model.positions), Dim(model.hidden), kind="table"
@@ -253,13 +206,22 @@ def embedding(tape: Tape, model: Decoder, tokens: Tokens, axes: tuple[str, ...])
 
 def head(tape: Tape, model: Decoder, tokens: Tokens, axes: tuple[str, ...]) -> Tensor:
     """The last norm, logits over the vocabulary, and the loss."""
-    x = norm(tape, "final_norm", tape.input(*tokens.dims(model.hidden)), model.norm)
+    x = tape.input(*tokens.dims(model.hidden * model.streams))
+    if model.streams > 1:
+        mixing = linear(tape, "head_streams", x, Dim(model.streams), bias=True)
+        tape.weight("head_streams.scale", Dim(1), kind="vector").grad_node = 0
+        one = _shaped(x, Dim(model.hidden))
+        x = vector(tape, "head_collapse", [x, mixing], one, ops=2 * model.streams, keeps=[x])
+    x = norm(tape, "final_norm", x, model.norm, model.norm_weights)
     if tokens.sampled:
         x = _sample(tape, x, tokens)
     weight = tape.weight("head.weight", Dim(model.hidden), Dim(model.vocab, axes))
     if model.tied:
         weight.tied = True
-    logits = matmul(tape, "head", x, weight)
+    bias = (
+        tape.weight("head.bias", Dim(model.vocab, axes), kind="vector") if model.head_bias else None
+    )
+    logits = matmul(tape, "head", x, weight, bias)
     if tape.settings.training:
         return cross_entropy(tape, "loss", logits)
     return tape.reshard(

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import prod
+from math import ceil, prod
 
-from chakrakit.operators import LAYER_NORM, NORM, SOFTMAX, PerElement, product_flops
+from chakrakit.operators import LAYER_NORM, NORM, SOFTMAX, PerElement, element_bytes, product_flops
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
 from chakrakit.workloads.layers.tape import BlockNode, Grads, Tape, Weight
@@ -64,10 +64,9 @@ def _matmul_node(
     tape: Tape, name: str, x: Tensor, weight: Weight, out: Tensor, routed: bool
 ) -> BlockNode:
     dims = (*out.dims, weight.tensor.dims[-2])
-    kind = tape.settings.matmul_dtype or tape.settings.dtype
+    kind = _product_type(tape, weight)
     touched = tape.settings.touched if weight.expert else 1
-    read = x.elements(tape.degrees) + round(weight.tensor.elements(tape.degrees) * touched)
-    moved = read * BYTES[kind] + out.bytes(tape.degrees)
+    moved = _read_bytes(tape, x, weight, kind, touched) + out.bytes(tape.degrees)
     return BlockNode(
         name,
         "matmul",
@@ -77,6 +76,21 @@ def _matmul_node(
         routed=routed,
         replicas=_replicas(dims, tape, routed),
     )
+
+
+def _product_type(tape: Tape, weight: Weight) -> str:
+    """The element type in which a product is computed."""
+    own = weight.format.activations if weight.format else tape.settings.matmul_dtype
+    return own or tape.settings.dtype
+
+
+def _read_bytes(tape: Tape, x: Tensor, weight: Weight, kind: str, touched: float) -> int:
+    """Bytes of both operands; a weight that has a format is read as it is kept."""
+    if weight.format is None:
+        rows = x.elements(tape.degrees) + round(weight.tensor.elements(tape.degrees) * touched)
+        return rows * BYTES[kind]
+    operand = ceil(x.elements(tape.degrees) * element_bytes(kind))
+    return operand + round(weight.bytes(tape.degrees) * touched)
 
 
 def _shapes(count: int, m: int, k: int, n: int) -> str:
@@ -195,12 +209,14 @@ def dropout(tape: Tape, name: str, x: Tensor, like: Tensor) -> Tensor:
     return vector(tape, name, [x], ops=2, mask=True)
 
 
-def norm(tape: Tape, name: str, x: Tensor, kind: str = "rms") -> Tensor:
-    """RMS or layer norm over the last dimension."""
+def norm(tape: Tape, name: str, x: Tensor, kind: str = "rms", learned: str = "full") -> Tensor:
+    """RMS or layer norm over the last dimension; `learned` as a decoder's `norm_weights`."""
     size = Dim(x.dims[-1].size)
-    weights = [tape.weight(f"{name}.weight", size, kind="vector")]
+    weights = []
+    if learned != "none":
+        weights.append(tape.weight(f"{name}.weight", size, kind="vector"))
     ops = LAYER_NORM if kind == "layer" else NORM
-    if kind == "layer":
+    if kind == "layer" and learned == "full":
         weights.append(tape.weight(f"{name}.bias", size, kind="vector"))
     return vector(tape, name, [x], ops=ops, keeps=[x], weights=weights)
 

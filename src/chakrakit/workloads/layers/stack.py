@@ -15,17 +15,21 @@ from chakrakit.workloads.description import (
     Convolutional,
     Decoder,
     Diffusion,
+    Format,
+    Layer,
     Model,
     Plan,
     Recommender,
     Step,
     Vision,
+    layer_rows,
 )
 from chakrakit.workloads.layers import families
-from chakrakit.workloads.layers.attention import Core
+from chakrakit.workloads.layers.attention import Core, Stretch
 from chakrakit.workloads.layers.families import Build
-from chakrakit.workloads.layers.layers import Tokens, decoder_layer, embedding, head
+from chakrakit.workloads.layers.layers import decoder_layer, embedding, head
 from chakrakit.workloads.layers.tape import INPUT, Block, BlockNode, Settings, Tape
+from chakrakit.workloads.layers.tokens import Tokens
 
 # --- tensor-parallel collectives beside the products that read or make their data ---------------
 #
@@ -189,11 +193,13 @@ class Stack:
     builds: dict[str, Build]
     starts_backward: set[str] = field(default_factory=set)
     blocks: dict[str, Block] = field(default_factory=dict)
+    formats: dict[str, dict[str, Format]] = field(default_factory=dict)
+    """By block, the formats of weights that are not kept in the step's element type."""
 
     def block(self, name: str) -> Block:
         """The block of this name, one micro-batch forward and backward."""
         if name not in self.blocks:
-            tape = Tape(name, self.settings)
+            tape = Tape(name, self.settings, self.formats.get(name))
             output = self.builds[name](tape)
             block = tape.finish(output, name in self.starts_backward)
             block = overlapped(block) if self.settings.tp_overlap else block
@@ -214,6 +220,7 @@ def settings_of(plan: Plan, step: Step, touched: float = 1.0) -> Settings:
         shared_reduce=plan.shared_reduce,
         touched=touched,
         tp_overlap=plan.tp_overlap,
+        cache_dtype=step.cache_dtype,
     )
 
 
@@ -240,7 +247,8 @@ def training_tokens(model: Decoder, plan: Plan, step: Step) -> Tokens:
     pairs = Fraction(step.micro_batch * step.seq**2)
     if model.causal and model.kernel == "flash":
         pairs /= 2
-    core = Core(pairs, model.kernel, plan.context, model.dropout)
+    stretches = (Stretch(step.seq, 0),) * step.micro_batch
+    core = Core(pairs, model.kernel, plan.context, model.dropout, stretches=stretches)
     return Tokens(
         step.micro_batch, step.seq, core, token_axes(plan), dispatch_dtype=step.dispatch_dtype
     )
@@ -249,17 +257,44 @@ def training_tokens(model: Decoder, plan: Plan, step: Step) -> Tokens:
 def decoder_stack(
     model: Decoder, plan: Plan, step: Step, settings: Settings, tokens: Tokens | None
 ) -> Stack:
-    """Embedding, dense layers, layers with experts, head."""
+    """Embedding, layers of every kind, head."""
     step_tokens = tokens or training_tokens(model, plan, step)
     axes = ("tp",) if plan.vocab_parallel else ()
     if plan.vocab_parallel:  # the last rank's part of the vocabulary is filled up
         model = model.replace(vocab=-(-model.vocab // plan.tp) * plan.tp)
-    dense = model.layers if not model.experts else model.dense_layers
-    rows = ["dense"] * dense + ["moe"] * (model.layers - dense)
+    kinds, rows = layer_rows(model)
     builds: dict[str, Build] = {
         "embedding": lambda tape: embedding(tape, model, step_tokens, axes),
-        "dense": lambda tape: decoder_layer(tape, model, step_tokens, moe=False),
-        "moe": lambda tape: decoder_layer(tape, model, step_tokens, moe=True),
         "head": lambda tape: head(tape, model, step_tokens, axes),
+        **{name: _layer_build(model, step_tokens, layer) for name, layer in kinds.items()},
     }
-    return Stack(settings, plan.recompute, ["embedding"], rows, ["head"], builds, {"head"})
+    formats = {} if step.kind == "train" or step.matmul_dtype else formats_of(model, kinds)
+    if model.precision and model.precision.cache and not settings.cache_dtype:
+        settings = replace(settings, cache_dtype=model.precision.cache)
+    return Stack(
+        settings,
+        plan.recompute,
+        ["embedding"],
+        list(rows),
+        ["head"],
+        builds,
+        {"head"},
+        formats=formats,
+    )
+
+
+def _layer_build(model: Decoder, tokens: Tokens, layer: Layer) -> Build:
+    return lambda tape: decoder_layer(tape, model, tokens, layer)
+
+
+def formats_of(model: Decoder, kinds: dict[str, Layer]) -> dict[str, dict[str, Format]]:
+    """The formats of weights by block; a model whose files state no precision has none."""
+    if model.precision is None:
+        return {}
+    known = model.precision.formats
+    ends = {name: known[text] for name, text in model.precision.ends.items()}
+    return {
+        "embedding": ends,
+        "head": ends,
+        **{n: {w: known[f] for w, f in layer.formats.items()} for n, layer in kinds.items()},
+    }

@@ -8,11 +8,15 @@ brought to the cutting of the tensor they belong to by the same rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
+from math import ceil
 from typing import Any, TypeAlias
 
+from chakrakit.operators import element_bytes
 from chakrakit.trace.model import CollectiveType
+from chakrakit.workloads.description import Format
 from chakrakit.workloads.layers.sharding import BYTES, Degrees, Dim, Tensor, moves
 
 INPUT = -1
@@ -55,6 +59,12 @@ class BlockNode:
     """Shapes of the operands on this rank, as recorded traces have them."""
     inner: int = 0
     """The part of `alloc` that only this node's own backward needs: scores."""
+    reach: Any = None
+    """Which keys attention meets; its work grows with them."""
+    key_bytes: float = 0.0
+    """Bytes that attention reads of each cached key that it meets."""
+    per_sequence: int = 0
+    """The part of `bytes` that every sequence adds, however many tokens it has: a recurrence's state."""
 
     def again(self, **changes: Any) -> BlockNode:
         """Returns a node of the same cost without dependencies and without memory of its own."""
@@ -77,11 +87,19 @@ class Weight:
     """The backward node that completes its gradient."""
     tied: bool = False
     """A second copy of a table that another stage holds."""
+    format: Format | None = None
+    """How it is kept where that is not the step's element type."""
 
     @property
     def all_elements(self) -> int:
         """Elements over all ranks."""
         return self.tensor.elements({})
+
+    def bytes(self, degrees: Degrees) -> int:
+        """Bytes one rank holds, scales included."""
+        if self.format is None:
+            return self.tensor.bytes(degrees)
+        return self.format.size(*(ceil(d.local(degrees)) for d in self.tensor.dims))
 
 
 @dataclass(frozen=True)
@@ -98,6 +116,13 @@ class Settings:
     touched: float = 1.0
     """Part of the experts that the tokens at hand need, whose weights are read."""
     tp_overlap: bool = False
+    cache_dtype: str = ""
+    """Element type of cached keys and values; empty: dtype."""
+
+    @property
+    def cached_bytes(self) -> float:
+        """Bytes of an element in the cache."""
+        return element_bytes(self.cache_dtype or self.dtype)
 
 
 @dataclass(eq=False)
@@ -130,8 +155,12 @@ class _Op:
 class Tape:
     """Records one block. Make it, call operators on tensors, then `finish(output)`."""
 
-    def __init__(self, name: str, settings: Settings) -> None:
+    def __init__(
+        self, name: str, settings: Settings, formats: Mapping[str, Format] | None = None
+    ) -> None:
         self.name = name
+        self.formats = formats or {}
+        self._learns = settings.training
         self.settings = settings
         self.degrees = settings.degrees
         self.forward: list[BlockNode] = []
@@ -154,6 +183,8 @@ class Tape:
     def weight(self, name: str, *dims: Dim, kind: str = "matrix", expert: bool = False) -> Weight:
         """A parameter of the block."""
         weight = Weight(name, Tensor(dims, self.settings.dtype), kind, expert)
+        weight.format = self.formats.get(name.removesuffix(".weight"))
+        weight.grad_node = 0 if self.settings.training and not self._learns else -1
         self.weights.append(weight)
         return weight
 
@@ -176,7 +207,7 @@ class Tape:
         self, output: Tensor, backward: Callable[[Tensor], Grads], passes: bool = False
     ) -> Tensor:
         """Remembers how to go back through an operator."""
-        if self.settings.training and output.needs_grad:
+        if self._learns and output.needs_grad:
             self._ops.append(_Op(output, backward, passes))
         return output
 
@@ -185,7 +216,7 @@ class Tape:
 
         Returns the bytes.
         """
-        if not self.settings.training:
+        if not self._learns:
             return 0
         total = 0
         for tensor in tensors:
@@ -254,6 +285,13 @@ class Tape:
                 self.backward.append(node)
             self._regathered[id(tensor)] = len(self.backward) - 1
         return self._regathered[id(tensor)]
+
+    @contextmanager
+    def without_gradient(self) -> Iterator[None]:
+        """Operators inside keep nothing for backward and have no gradient."""
+        learned, self._learns = self._learns, False
+        yield
+        self._learns = learned
 
     # --- going back -----------------------------------------------------------------------------
 

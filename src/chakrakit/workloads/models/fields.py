@@ -36,7 +36,10 @@ PARTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "model": (Decoder, Vision, Diffusion, Recommender, Convolutional),
 }
 """Of equal names the plan's and the step's win over the model's."""
-_ONLY_IN_FILES = {"lengths", "tasks", "tables", "bottom", "top", "patch"}
+_ONLY_IN_FILES = {
+    "lengths", "tasks", "tables", "bottom", "top", "patch",
+    "kinds", "pattern", "streams", "norm_weights", "head_bias", "mtp_layers", "vision", "precision",
+}  # fmt: skip
 
 
 def field_types() -> dict[str, tuple[str, Any]]:

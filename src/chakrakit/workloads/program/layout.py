@@ -184,6 +184,11 @@ class WorkloadLayout:
         """Elements of weights before data parallelism; a tied table counts once on a rank."""
         return sum(self._elements(w) for w in weights if not (w.tied and self.tie_is_local))
 
+    def weight_bytes(self, weights: list[Weight]) -> int:
+        """Bytes of weights as inference keeps them; a tied table counts once on a rank."""
+        degrees = self.stack.settings.degrees
+        return sum(w.bytes(degrees) for w in weights if not (w.tied and self.tie_is_local))
+
     def _elements(self, weight: Weight) -> int:
         """Asked for again and again by buckets, units and optimizer; a tensor is its own key."""
         count = self.counts.get(weight.tensor)

@@ -25,8 +25,7 @@ def model_state(layout: WorkloadLayout, weights: Sequence[HeldWeight]) -> list[S
     """Parameters, gradients and optimizer state on a rank of a stage."""
     step, data = layout.workload.step, layout.workload.plan.data
     if step.kind != "train":
-        count = layout.unsharded_elements([h.weight for h in weights])
-        return [StatePart("parameters", BYTES[step.dtype] * count)]
+        return [StatePart("parameters", layout.weight_bytes([h.weight for h in weights]))]
     widths = {
         "parameters": (BYTES[step.dtype], data == "fsdp"),
         "gradients": (BYTES[step.grad_dtype or "fp32"], data in ("zero2", "fsdp")),

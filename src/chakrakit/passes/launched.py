@@ -1,0 +1,105 @@
+"""Launched: gives a program that was captured or generated the host that launches its kernels.
+
+A captured program has the operators of the device and nothing that launches them, so that small kernels
+follow each other without a gap. On a real machine Python and PyTorch need tens of microseconds for each,
+and programs of small kernels wait for them. The host here runs ahead as PyTorch does: one row for each
+launch, in the order of the program, and nothing holds it back.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from chakrakit.arrays import F64, I64
+from chakrakit.errors import ConfigError
+from chakrakit.passes.base import Pass, map_bodies, texts_of, with_nodes
+from chakrakit.trace.model import EdgeKind, NodeType, Trace
+from chakrakit.trace.placement import on_host
+from chakrakit.trace.sets import TraceSet
+
+_LIST = "[[["
+"""How recorded shapes begin where the first argument is a list of tensors."""
+
+
+@dataclass(frozen=True)
+class Launched(Pass):
+    """Add the host that launches a captured program: a row before each kernel, one after another.
+
+    `launch_us` is what an operator costs the host, with its share of Python and of autograd;
+    `optimizer_us` the same in an optimizer's loop; `parameter_us` what an optimizer over lists costs for each
+    of its parameters. The defaults were fitted on eager programs on one H200's host (PyTorch 2.11, Intel
+    Xeon): four recordings that the host bounds, and two programs of small kernels. Bodies whose kernels
+    have launches already stay as they are.
+    """
+
+    name: ClassVar[str] = "launched"
+    preserves: ClassVar[str] = (
+        "all nodes with their work and dependencies; rows of the host are added"
+    )
+    launch_us: float = 30.6
+    optimizer_us: float = 13.8
+    parameter_us: float = 48.9
+
+    def __post_init__(self) -> None:
+        for name in ("launch_us", "optimizer_us", "parameter_us"):
+            if not 0 <= getattr(self, name) < 1e6:
+                raise ConfigError(
+                    f"{name}: {getattr(self, name)} is not a time of a launch; give 0 to 1e6"
+                )
+
+    def apply(self, traces: TraceSet) -> TraceSet:
+        """The traces with a host."""
+        return map_bodies(traces, self._launched)
+
+    def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
+        """How many rows were added to the bodies."""
+        nodes = [sum(len(t.body_at(i)) for i in range(t.body_count)) for t in (before, after)]
+        return {"launches": nodes[1] - nodes[0]}
+
+    def _launched(self, trace: Trace) -> Trace:
+        rows = _kernels(trace)
+        if not len(rows):
+            return trace
+        micros = self._micros(trace, rows)
+        first = len(trace)
+        waits = [(first + i, int(row)) for i, row in enumerate(rows)]
+        waits += [(first + i, first + i + 1) for i in range(len(rows) - 1)]
+        nanos = np.rint(micros * 1e3).astype(np.int64)
+        columns = {
+            "name": ["launch"] * len(rows),
+            "type": [int(NodeType.COMP_NODE)] * len(rows),
+            "is_cpu_op": [True] * len(rows),
+            "duration_micros": nanos // 1000,
+            "duration_ns": nanos,
+        }
+        return with_nodes(trace, columns, waits)
+
+    def _micros(self, trace: Trace, rows: I64) -> F64:
+        """The host's time for each launch; an optimizer's own for its first one."""
+        optimizer = (texts_of(trace, "phase") == "optimizer")[rows]
+        micros = np.where(optimizer, self.optimizer_us, self.launch_us)
+        if optimizer.any():
+            micros[np.flatnonzero(optimizer)[0]] += self.parameter_us * _parameters(
+                trace, rows[optimizer]
+            )
+        return np.asarray(micros, np.float64)
+
+
+def _kernels(trace: Trace) -> I64:
+    """The rows that a host launches, in order; none where they have launches already."""
+    if (trace.edges.kind == EdgeKind.LAUNCH).any():
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(trace.is_type(NodeType.COMP_NODE) & ~on_host(trace))
+
+
+def _parameters(trace: Trace, rows: I64) -> int:
+    """The longest list of tensors that a row works on; 0 where all work on single tensors."""
+    if "inputs_shapes" not in trace.table.column_names:
+        return 0
+    shapes = trace.table.column("inputs_shapes").take(rows).to_pylist()
+    listed = [json.loads(text)[0] for text in shapes if text and text.startswith(_LIST)]
+    return max((len(tensors) for tensors in listed), default=0)

@@ -1,0 +1,125 @@
+"""Plans for what programs decide on: messages, collectives, storage and kernels, as `simulate` makes them.
+
+Everything is planned once and remembered; equal decisions share a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import chakrakit.core as core
+from chakrakit.arrays import I32
+from chakrakit.errors import ConfigError, nearest
+from chakrakit.machines.device import picoseconds
+from chakrakit.machines.fabric import Machine
+from chakrakit.simulator.collectives import COLLECTIVES
+from chakrakit.simulator.engine import (
+    FIGURES,
+    Simulation,
+    SimulationOptions,
+    TransferPlans,
+    message_pace,
+    one_collective,
+)
+from chakrakit.trace.communication import ROOTED
+from chakrakit.trace.model import TraceBuilder
+from chakrakit.trace.sets import TraceSet
+
+_KINDS = {name: kind for kind, name in COLLECTIVES.items()}
+
+
+class Planning:
+    """Adds plans to a world."""
+
+    def __init__(self, world: core.LiveWorld, machine: Machine, options: SimulationOptions) -> None:
+        self.world, self.machine, self.options = world, machine, options
+        self.fair = options.network == "flow"
+        library = machine.library
+        self._overhead = 0 if library else self._ps(machine.software.collective_overhead)
+        self._stores = {store.name: i for i, store in enumerate(machine.stores)}
+        # Groups are set up by `new_group`, at the cost that the program gives.
+        self._ready = replace(machine, software=replace(machine.software, groups=None))
+        self.plan_collective = cache(self._plan_collective)
+        self.plan_access = cache(self._plan_access)
+        self.work_ps = cache(self._work_ps)
+
+    @staticmethod
+    def _ps(seconds: float) -> int:
+        return picoseconds(seconds, "an overhead")
+
+    def _add(self, plans: dict[str, Any], links: dict[str, Any]) -> int:
+        """Adds plans to the world; the number of the first."""
+        arrays = {k: v for k, v in plans.items() if k not in FIGURES}
+        return self.world.add_plans(
+            core.SimPlans(**arrays), core.SimTopology(**links), plans["payload"]
+        )
+
+    def route(self, src: int, dst: int) -> tuple[I32, int]:
+        """The links of a message, and the picoseconds before its bytes flow."""
+        routes = self.machine.routes(np.array([src]), np.array([dst]))
+        wait = float(routes.latency(self.machine.links)[0])
+        delay = self._ps(wait) + self._ps(self.machine.software.step_overhead) + self._overhead
+        return routes.links.astype(np.int32), delay
+
+    def plan_message(self, src: int, dst: int, size: int) -> int:
+        """The plan of a message where a library or the ports say what it costs."""
+        book = TransferPlans(self.machine, self.fair)
+        ends = np.array([src]), np.array([dst]), np.array([float(size)])
+        library = self.machine.library
+        pace = message_pace(library, self.machine, *ends) if library else (None, None)
+        book.add_messages(*ends, *pace)
+        plans, links, _ = book.arrays()
+        plans["delay"] = plans["delay"] + self._overhead
+        return self._add(plans, links)
+
+    def _plan_collective(
+        self, kind: str, size: int, devices: Sequence[int], root: int
+    ) -> tuple[int, int]:
+        """The plan of a collective among devices, and the picoseconds before its first step."""
+        if kind not in _KINDS:
+            raise ConfigError(f"no collective {kind!r}; {nearest(kind, _KINDS)}")
+        if len(set(devices)) < len(devices):
+            raise ConfigError("a collective needs members on ranks of their own")
+        rooted = root if _KINDS[kind] in ROOTED else -1
+        traces = one_collective(_KINDS[kind], size, range(len(devices)), rooted)
+        options = replace(self.options, placement=tuple(devices), allow_empty=True)
+        laid = Simulation(traces, self._ready, options).laid_out()
+        first = self._add(laid.plans, laid.links)
+        return first + int(laid.workload["job_plan"][0]), int(laid.workload["overhead"][0])
+
+    def _plan_access(self, store: str, size: int, writes: bool, device: int) -> tuple[int, int]:
+        """The plan of a read or write at a store, and the server whose queue it waits in."""
+        if store not in self._stores:
+            raise ConfigError(
+                f"{self.machine.name} has no store {store!r}; {nearest(store, self._stores)}"
+                if self._stores
+                else f"{self.machine.name} has no storage; describe it under `storage` in its file"
+            )
+        book, devices = TransferPlans(self.machine, self.fair), np.array([device])
+        book.add_stored(self._stores[store], devices, writes, size)
+        plans, links, _ = book.arrays()
+        server = self.machine.servers(self._stores[store], devices)
+        return self._add(plans, links), int(server[0])
+
+    def _work_ps(self, device: int, flops: float, bytes: int, dtype: str) -> int:
+        """How long the device computes for so many FLOPs and bytes."""
+        t = TraceBuilder()
+        typed: dict[str, Any] = {"dtype": dtype} if dtype else {}
+        t.comp("compute", num_ops=int(flops), tensor_size=int(bytes), **typed)
+        return int(self.options.work.costs(t.build(), self.machine.device(device)).ps[0])
+
+    def score(self, traces: TraceSet, devices: Sequence[int]) -> tuple[int, Any]:
+        """The number of a score, and the first row of each rank."""
+        options = replace(self.options, placement=tuple(devices))
+        laid = Simulation(traces, self.machine, options).laid_out()
+        first = self._add(laid.plans, laid.links)
+        devices_of = np.array(devices, np.int32)
+        return (
+            self.world.add_score(core.SimWorkload(**laid.workload), devices_of, first),
+            laid.offset,
+        )

@@ -1,0 +1,168 @@
+"""A decoder from a Hugging Face configuration, with the precision that its files state."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from chakrakit.errors import ConfigError
+from chakrakit.operators import dtype_name
+from chakrakit.workloads.description import Decoder, Experts, Layer, Mlp
+from chakrakit.workloads.models.hugging_face.keys import Keys, read_keys
+from chakrakit.workloads.models.hugging_face.quantized import (
+    Quantization,
+    precision_of,
+    quantization_of,
+    with_formats,
+)
+from chakrakit.workloads.models.hugging_face.text import TextReader
+from chakrakit.workloads.models.hugging_face.traits import INSIDE, TRAITS
+from chakrakit.workloads.models.hugging_face.vision import tower_of
+
+
+def read_config(path: Path, ignored: Collection[str] = ()) -> Decoder:
+    """The model a configuration describes; what is not understood is refused by name."""
+    config = read_keys(path, ignored)
+    kind = config.word("model_type")
+    text, text_kind = _text(config, kind)
+    if text_kind == "gpt2":
+        return _gpt2(text, path)
+    if text_kind not in TRAITS:
+        raise ConfigError(
+            f"{path}: model_type {text_kind!r} is not one of {', '.join(sorted(TRAITS))}; "
+            "describe the model in YAML"
+        )
+    _check_architecture(config, kind)
+    reader = TextReader(text, text_kind, TRAITS[text_kind])
+    rows = reader.rows()
+    fields = reader.fields() | _tied(config, text)
+    quantization = quantization_of(config, text, _beside(path))
+    fields |= _vision(config, kind, fields["hidden"])
+    fields["precision"] = precision_of(quantization, _dtype(config, text), path.name)
+    text.refuse_unread(text_kind)
+    config.refuse_unread(kind)
+    return Decoder(name=_name(path, kind), **fields, **_rows(rows, quantization))
+
+
+def _text(config: Keys, kind: str) -> tuple[Keys, str]:
+    """The language model's part of a configuration, and its type."""
+    part = config.part("text_config")
+    if part is None:
+        return config, kind
+    inside = part.word("model_type") or INSIDE.get(kind, kind)
+    return part, inside if inside in TRAITS else INSIDE.get(kind, inside)
+
+
+def _tied(config: Keys, text: Keys) -> dict[str, Any]:
+    """Whether the head is the embedding, where the whole says it for its part."""
+    if config is text or "tie_word_embeddings" not in config.content:
+        return {}
+    return {"tied": config.flag("tie_word_embeddings")}
+
+
+def _dtype(config: Keys, text: Keys) -> str:
+    for keys in (text, config):
+        for name in ("dtype", "torch_dtype"):
+            if keys.get(name) is not None:
+                return dtype_name(keys.word(name))
+    return ""
+
+
+def _vision(config: Keys, kind: str, hidden: int) -> dict[str, Any]:
+    tower = tower_of(config, kind, hidden)
+    return {} if tower is None else {"vision": tower}
+
+
+def _beside(path: Path) -> Keys | None:
+    """The file that states a precision beside the configuration, packed or not."""
+    name = path.name.removesuffix(".gz")
+    if not name.endswith("config.json"):
+        return None
+    other = f"{name.removesuffix('config.json')}hf_quant_config.json"
+    files = (path.with_name(other), path.with_name(f"{other}.gz"))
+    return next((read_keys(f) for f in files if f.is_file()), None)
+
+
+def _name(path: Path, kind: str) -> str:
+    name = path.name.removesuffix(".gz").removesuffix("config.json").rstrip("_-.")
+    return name or path.parent.name or kind
+
+
+def _check_architecture(config: Keys, kind: str) -> None:
+    """A file that calls itself two things is refused: their parameters differ."""
+    words = config.words("architectures")
+    if not words:
+        return
+    called = words[0].lower().removesuffix("forcausallm").removesuffix("forconditionalgeneration")
+    plain = {k.replace("_", "").replace("-", ""): k for k in TRAITS}
+    if called in plain and plain[called] != kind and kind in TRAITS:
+        raise ConfigError(
+            f"{config.where}: model_type {kind!r} and architectures {words[0]!r} contradict each other; "
+            "correct one of them"
+        )
+
+
+def _rows(rows: list[Layer], quantization: Quantization) -> dict[str, Any]:
+    """Kinds of layers by name, and the kind of each layer."""
+    fused = True
+    formatted = with_formats(rows, quantization, fused)
+    if formatted is None:  # a fused matrix whose parts have different formats is kept in parts
+        fused = False
+        formatted = with_formats(rows, quantization, fused)
+    assert formatted is not None
+    kinds: dict[str, Layer] = {}
+    pattern = []
+    for layer in formatted:
+        name = next((n for n, known in kinds.items() if known == layer), None)
+        if name is None:
+            name = _kind_name(layer, kinds)
+            kinds[name] = layer
+        pattern.append(name)
+    first = formatted[0].ffn if formatted else None
+    widths = [f.ffn.width for f in formatted if isinstance(f.ffn, Mlp)]
+    routed = [f.ffn for f in formatted if isinstance(f.ffn, Experts)]
+    return {
+        "kinds": kinds,
+        "pattern": pattern,
+        "fused": fused,
+        "activation": "swiglu" if getattr(first, "gated", True) else "gelu",
+        **({"ffn": widths[0]} if widths else {}),
+        **({"expert_ffn": routed[0].width} if routed else {}),
+    }
+
+
+def _kind_name(layer: Layer, kinds: dict[str, Layer]) -> str:
+    """What a layer is called in traces: dense, moe, window_moe, delta_dense, and a number where needed."""
+    mixer, ffn = layer.mixer, layer.ffn
+    last = "" if ffn is None else "dense" if isinstance(ffn, Mlp) else "moe"
+    kind = "" if mixer is None else str(type(mixer).__struct_config__.tag)
+    if kind in ("attention", "latent") and ffn is not None:
+        kind = ""
+    if getattr(mixer, "window", 0) and kind != "compressed":
+        kind = "window"
+    if getattr(mixer, "chunk", 0):
+        kind = "chunk"
+    if getattr(mixer, "index", None) is not None:
+        kind = "sparse"
+    base = "_".join(word for word in (kind, last) if word) or "empty"
+    number = sum(name.split("-")[0] == base for name in kinds)
+    return f"{base}-{number + 1}" if number else base
+
+
+def _gpt2(keys: Keys, path: Path) -> Decoder:
+    hidden = keys.count("n_embd")
+    return Decoder(
+        name=_name(path, "gpt2"),
+        layers=keys.count("n_layer"),
+        hidden=hidden,
+        heads=keys.count("n_head"),
+        ffn=keys.count("n_inner", default=0) or 4 * hidden,
+        vocab=keys.count("vocab_size"),
+        positions=keys.count("n_positions"),
+        norm="layer",
+        activation="gelu",
+        bias=True,
+        tied=keys.flag("tie_word_embeddings", True),
+        dropout=bool(keys.get("resid_pdrop", 0.0)),
+    )

@@ -1,0 +1,127 @@
+"""Precision from files: weights, activations and cache, and the bytes that follow."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from chakrakit.errors import ConfigError
+from chakrakit.workloads.description import Format, Step
+from chakrakit.workloads.generate import model_figures
+from chakrakit.workloads.models import model_named
+from chakrakit.workloads.models.hugging_face.quantized import matcher
+
+QWEN = {
+    "model_type": "qwen3_moe", "num_hidden_layers": 2, "hidden_size": 256, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 64, "intermediate_size": 512, "vocab_size": 1000,
+    "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 128, "torch_dtype": "bfloat16",
+}  # fmt: skip
+HEAD = EMBEDDING = 1000 * 256
+ROUTERS, NORMS = 2 * 256 * 4, 256 + 2 * (2 * 256 + 2 * 64)
+ATTENTION = 2 * (256 * 512 + 256 * 256)
+EXPERTS = 2 * 4 * 3 * 256 * 128
+PLAIN = 2 * (HEAD + EMBEDDING + ROUTERS + NORMS)
+FP8 = {
+    "quant_method": "fp8",
+    "fmt": "e4m3",
+    "activation_scheme": "dynamic",
+    "weight_block_size": [128, 128],
+}
+
+
+def served(tmp_path, stated=None, beside=None):
+    """The precision in which a configuration would be served."""
+    config = QWEN | ({"quantization_config": stated} if stated else {})
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    if beside:
+        (tmp_path / "hf_quant_config.json").write_text(json.dumps({"quantization": beside}))
+    return model_figures(model_named(str(tmp_path)), Step(kind="serve")).precision
+
+
+def test_blocks_of_fp8_have_a_scale_each(tmp_path) -> None:
+    """All matrices but router and head; every matrix here is cut evenly into blocks."""
+    found = served(tmp_path, FP8)
+    assert (found.weights, found.group, found.activations, found.cache) == (
+        "fp8_e4m3", "128x128", "fp8", "bf16",
+    )  # fmt: skip
+    quantized = ATTENTION + EXPERTS
+    assert found.weight_bytes == PLAIN + quantized + quantized // 128**2 * 4
+
+
+def test_modules_that_are_left_out_stay_as_they_are(tmp_path) -> None:
+    names = ["lm_head", "model.layers.0.self_attn.q_proj", "model.layers.0.self_attn.k_proj",
+             "model.layers.0.self_attn.v_proj", "model.layers.0.self_attn.o_proj"]  # fmt: skip
+    found = served(tmp_path, FP8 | {"modules_to_not_convert": names})
+    quantized = ATTENTION // 2 + EXPERTS
+    assert found.excluded == 5
+    assert found.weight_bytes == PLAIN + ATTENTION + quantized + quantized // 128**2 * 4
+
+
+def test_nvfp4_in_the_file_beside(tmp_path) -> None:
+    beside = {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16,
+              "exclude_modules": ["lm_head", "*.mlp.gate", "model.layers.*.self_attn*"]}  # fmt: skip
+    found = served(tmp_path, beside=beside)
+    assert (found.weights, found.group, found.activations, found.cache) == (
+        "nvfp4",
+        "16",
+        "nvfp4",
+        "fp8",
+    )
+    assert found.weight_bytes == PLAIN + 2 * ATTENTION + EXPERTS // 2 + EXPERTS // 16
+
+
+def test_mixed_precision_names_every_module(tmp_path) -> None:
+    layers = {
+        f"model.layers.{i}.self_attn.{n}_proj": {"quant_algo": "FP8"}
+        for i in (0, 1)
+        for n in "qkvo"
+    }
+    for i in (0, 1):
+        for n in ("gate", "up", "down"):
+            layers[f"model.layers.{i}.mlp.experts.0.{n}_proj"] = {
+                "quant_algo": "W4A16_NVFP4",
+                "group_size": 16,
+            }
+    found = served(tmp_path, beside={"quant_algo": "MIXED_PRECISION", "quantized_layers": layers})
+    assert (found.weights, found.activations) == ("w4a16_nvfp4 + fp8_e4m3", "bf16 + fp8")
+    scales = 2 * 2 * 4  # of two attention matrices in two layers
+    assert found.weight_bytes == PLAIN + ATTENTION + scales + EXPERTS // 2 + EXPERTS // 16
+
+
+def test_groups_of_whole_numbers(tmp_path) -> None:
+    group = {"weights": {"num_bits": 4, "type": "int", "group_size": 32, "strategy": "group"},
+             "input_activations": None, "targets": ["Linear"]}  # fmt: skip
+    stated = {"quant_method": "compressed-tensors", "config_groups": {"group_0": group},
+              "ignore": ["lm_head", "re:.*self_attn.*", "re:.*mlp\\.gate$"]}  # fmt: skip
+    found = served(tmp_path, stated)
+    assert (found.weights, found.group, found.activations) == ("int4", "32", "bf16")
+    assert found.weight_bytes == PLAIN + 2 * ATTENTION + EXPERTS // 2 + EXPERTS // 32 * 2
+
+
+def test_training_does_not_use_what_is_for_inference(tmp_path) -> None:
+    served(tmp_path, FP8)
+    used = model_figures(model_named(str(tmp_path)), Step()).precision
+    assert (used.weights, used.in_files) == ("bf16", "fp8_e4m3")
+
+
+def test_a_method_that_is_not_understood_is_named(tmp_path) -> None:
+    with pytest.raises(ConfigError, match="quant_method is 'bitsandbytes'"):
+        served(tmp_path, {"quant_method": "bitsandbytes"})
+    with pytest.raises(ConfigError, match="could take for ever"):
+        served(tmp_path, {"quant_method": "compressed-tensors", "ignore": ["re:(a+)+b"]})
+
+
+def test_names_match_whole_parts_and_patterns() -> None:
+    excluded = matcher(["gate", "mtp.layers.0*", "model.layers.3.self_attn*", "re:.*shared.*"])
+    assert excluded("layers.0.mlp.gate")
+    assert not excluded("layers.0.mlp.gate_proj")
+    assert excluded("layers.3.self_attn.q_proj")
+    assert not excluded("layers.30.self_attn.q_proj")
+    assert excluded("layers.1.mlp.shared_experts.up_proj")
+
+
+def test_scales_of_blocks_that_do_not_come_out_even() -> None:
+    """A matrix of 576 × 300 has five by three blocks."""
+    form = Format(dtype="fp8_e4m3", block=(128, 128))
+    assert form.size(300, 576) == 300 * 576 + 5 * 3 * 4
