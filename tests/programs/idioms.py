@@ -1114,6 +1114,9 @@ def hf_llama():
 @program("huggingface/transformers: generate", "transformers")
 def hf_generate():
     model = tiny_llama().to("cuda").eval()
+    model.generation_config.eos_token_id = (
+        None  # tokens come off the device, and none ends a sequence
+    )
     for _ in range(STEPS):
         model.generate(
             torch.randint(256, (1, 8), device="cuda"),
@@ -1121,7 +1124,6 @@ def hf_generate():
             min_new_tokens=4,
             do_sample=False,
             pad_token_id=0,
-            eos_token_id=None,
         )
 
 
@@ -1161,6 +1163,7 @@ def accelerated():
 @program("huggingface/pytorch-image-models: train.py with a ViT", "timm")
 def timm_vit():
     import timm
+    import timm.optim
 
     model = timm.create_model("vit_tiny_patch16_224", num_classes=10, img_size=32, depth=2).cuda()
     steps(
