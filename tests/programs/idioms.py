@@ -1118,13 +1118,9 @@ def hf_generate():
         None  # tokens come off the device, and none ends a sequence
     )
     for _ in range(STEPS):
-        model.generate(
-            torch.randint(256, (1, 8), device="cuda"),
-            max_new_tokens=4,
-            min_new_tokens=4,
-            do_sample=False,
-            pad_token_id=0,
-        )
+        ids = torch.randint(256, (1, 8), device="cuda")
+        mask = torch.ones_like(ids)
+        model.generate(ids, attention_mask=mask, max_new_tokens=4, do_sample=False, pad_token_id=0)
 
 
 @program("huggingface/peft: LoRA", "transformers", "peft")
