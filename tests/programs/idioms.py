@@ -1118,7 +1118,7 @@ def hf_generate():
         None  # tokens come off the device, and none ends a sequence
     )
     for _ in range(STEPS):
-        ids = torch.randint(256, (1, 8), device="cuda")
+        ids = torch.randint(256, (1, 8)).to("cuda")
         mask = torch.ones_like(ids)
         model.generate(ids, attention_mask=mask, max_new_tokens=4, do_sample=False, pad_token_id=0)
 
