@@ -83,6 +83,7 @@ NAMES = [
     "collect",
     "collective",
     "compare",
+    "conformance",
     "convert",
     "export",
     "feeder_paths",

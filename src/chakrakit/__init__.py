@@ -72,6 +72,7 @@ _HOMES = {
     "collect": "commands.collect",
     "collective": "commands.collective",
     "compare": "commands.compare",
+    "conformance": "commands.conformance",
     "convert": "commands.convert",
     "export": "commands.export",
     "feeder_paths": "trace.storage",

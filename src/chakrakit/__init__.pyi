@@ -9,6 +9,7 @@ from chakrakit.commands.capture import capture_jax as capture_jax
 from chakrakit.commands.collect import collect as collect
 from chakrakit.commands.collective import collective as collective
 from chakrakit.commands.compare import compare as compare
+from chakrakit.commands.conformance import conformance as conformance
 from chakrakit.commands.convert import convert as convert
 from chakrakit.commands.export import export as export
 from chakrakit.commands.generate import generate as generate

@@ -23,10 +23,34 @@ def test_what_a_faster_product_would_save(runs: Path) -> None:
     assert (gain["what"], gain["saved_ns"]) == ("compute", 1500)
 
 
-def test_people_get_tables_of_so_many_rows(runs: Path) -> None:
-    short = succeeded("analyze", runs / "fast", "--rows", "1")
-    assert "bound by: device" in short
-    assert len(short.splitlines()) < len(succeeded("analyze", runs / "fast").splitlines())
+def test_the_first_screen_has_the_answers_and_what_to_ask_next(runs: Path) -> None:
+    lines = succeeded("analyze", runs / "fast").splitlines()
+    assert lines[0].startswith("How long does it take? 5.00 µs")
+    assert any(line.endswith("The device bounds it.") for line in lines)
+    assert lines[-2].startswith(f"more: chakra analyze {runs / 'fast'} --full")
+    assert (
+        len(lines) <= 22
+    )  # of the 24 lines of a terminal: the command and the prompt are the others
+
+
+def test_people_get_tables_of_so_many_rows_with_equal_ranks_in_one(runs: Path) -> None:
+    short = succeeded("analyze", runs / "fast", "--full", "--rows", "1")
+    assert "0–1 (2)" in short
+    assert len(short.splitlines()) < len(succeeded("analyze", runs / "fast", "--full").splitlines())
+
+
+def test_one_section_alone_as_a_table_or_as_values(runs: Path) -> None:
+    table = succeeded("analyze", runs / "fast", "--section", "time")
+    assert "time by rank" in table
+    assert "operators by device time" not in table
+    head, *rows = succeeded("analyze", runs / "fast", "--section", "time", "--csv").splitlines()
+    assert head.startswith("rank,compute,comm,exposed comm")
+    assert [row.split(",")[0] for row in rows] == ["0", "1"]
+
+
+def test_a_section_that_is_not_there_is_refused_with_the_nearest(runs: Path) -> None:
+    done = chakra("analyze", runs / "fast", "--section", "operator")
+    assert (done.exit_code, "did you mean 'operators'?" in done.stderr) == (2, True)
 
 
 def test_only_the_ranks_that_are_asked_for(runs: Path) -> None:

@@ -19,7 +19,13 @@ def test_export_one_rank(place: Path) -> None:
     done = chakra(
         "export", place / "t", place / "g.graphml", "--rank", "1", "--around", "0", "--json"
     )
-    assert json.loads(done.stdout) == {"nodes": 2, "edges": 1, "dangling": 0, "folded": 0}
+    assert json.loads(done.stdout) == {
+        "nodes": 2,
+        "edges": 1,
+        "dangling": 0,
+        "folded": 0,
+        "left_out": {},
+    }
     assert chakra("export", place / "t", place / "g.dot", "--rank", "9").exit_code == 2
 
 

@@ -50,6 +50,7 @@ COMMANDS = {
     "calibrate": "Make a compute profile or a network model from measurements.",
     "bundle": "Pack traces and the card of their workload into one file, or check one.",
     "mcp": "Serve a folder of traces and runs to agents (Model Context Protocol).",
+    "conformance": "Check an implementation of the format against small traces whose facts are known.",
     "completion": "Print the script that lets your shell complete commands.",
     "demo": "Llama-3.1-8B on 64 GPUs: generated, simulated on two networks, compared, reported.",
 }

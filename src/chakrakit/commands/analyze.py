@@ -17,8 +17,11 @@ from chakrakit.commands.inputs import (
 from chakrakit.commands.opening import said
 from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import (
+    FIRST_SCREEN,
     Json,
     console,
+    print_answers,
+    print_csv,
     print_json,
     print_recording,
     print_tables,
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from chakrakit.commands.inputs import Traces
     from chakrakit.insight import Analysis
     from chakrakit.insight import AnalysisOptions as Analyzing
+    from chakrakit.insight.rank import Table
 
 
 def factors_of(texts: Iterable[str]) -> dict[str, float]:
@@ -43,6 +47,10 @@ def ranks_of(text: str) -> Sequence[int]:
     from chakrakit.insight.rank import parse_ranks
 
     return parse_ranks(text)
+
+
+SHOWN = "What is shown"
+"""The heading of options that change what is printed, not what comes out."""
 
 
 class AnalysisSettings(TypedDict, total=False):
@@ -109,21 +117,69 @@ def analyzing(options: AnalysisSettings) -> Analyzing:
 def command(
     run: str,
     *,
-    rows: Annotated[int, Option("At most this many rows per table.")] = 12,
+    full: Annotated[
+        bool, Option("Every section, instead of the first answers.", group=SHOWN)
+    ] = False,
+    section: Annotated[
+        Sequence[str],
+        Option(
+            "Only this section, such as operators, critical-path or memory.",
+            metavar="NAME",
+            group=SHOWN,
+        ),
+    ] = (),
+    rows: Annotated[int, Option("At most this many rows per table.", group=SHOWN)] = 12,
+    csv: Annotated[
+        bool, Option("Tables as comma-separated values, with all rows.", group=SHOWN)
+    ] = False,
     json: Json = False,
     **options: Any,
 ) -> None:
-    """Say what happened in RUN: measured, simulated or replayed."""
-    from chakrakit.trace.memory import shortage_line
+    """Say what happened in RUN: measured, simulated or replayed.
 
+    \b
+    chakra analyze RUN                       # the answers: how long, bound by what, what would help
+    chakra analyze RUN --section operators   # one section; --full prints all of them
+    chakra analyze RUN --faster communication=2 --faster 'gemm=1.5'
+    """
     source = said(run)
     with progress("analyzing") as show:
         result = analyze(source, progress=show, **options)
     if json:
         return print_json(result)
+    chosen = _chosen(result, section)
+    if csv:
+        return print_csv(chosen)
+    if not section:
+        _print_first(result, run, full)
+    return print_tables(result.notes, chosen, rows) if full or section else None
+
+
+def _chosen(result: Analysis, names: Sequence[str]) -> list[Table]:
+    """Tables of the named sections; of all where none is named."""
+    from chakrakit.errors import ConfigError, nearest
+
+    sections = result.sections()
+    for name in names:
+        if name not in sections:
+            raise ConfigError(
+                f"no section named {name!r}: {nearest(name, sections, len(sections))}"
+            )
+    return [table for name in names or sections for table in sections[name]]
+
+
+def _print_first(result: Analysis, path: str, full: bool) -> None:
+    """Prints the first answers, all of them with `full`, and the command that says more."""
+    from chakrakit.insight import answers
+
+    if result.warning:
+        console().print(f"warning: {result.warning}")
     print_recording(result.recording)
-    if verdict := shortage_line(result.fits, result.needs_bytes, result.has_bytes):
-        console().print(verdict)
-    if result.bound:
-        console().print(f"bound by: {result.bound}")
-    return print_tables(result.notes, result.tables(), rows)
+    every = answers(result)
+    print_answers(every if full else every[:FIRST_SCREEN])
+    if not full:
+        sections = [
+            name for name, tables in result.sections().items() if any(t.rows for t in tables)
+        ]
+        console().print(f"more: chakra analyze {path} --full, chakra view {path}, or --section")
+        console().print(f"  {', '.join(sections)}")

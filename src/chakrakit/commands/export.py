@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 
 import click
 
 from chakrakit.commands.command import command as command_of
-from chakrakit.commands.inputs import Path_, traces_of
+from chakrakit.commands.inputs import Pairs, Path_, mapping_of, pairs_of, traces_of
 from chakrakit.commands.options import Option, Positional, picked, public
 from chakrakit.commands.output import Json, print_json
 from chakrakit.errors import ConfigError, nearest
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chakrakit.trace.sets import TraceSet
 
 OfGraph = partial(Option, group="Of a graph")
+OfWorkload = partial(Option, group="Of a workload")
 OfTimeline = partial(Option, group="Of a timeline")
 
 
@@ -41,6 +42,30 @@ class ExportOptions(TypedDict, total=False):
     ]
     name: Annotated[
         str | None, OfGraph("Only nodes whose name contains a match.", None, metavar="REGEX")
+    ]
+    to: Annotated[
+        Literal["goal", "simai", "astra1", "otlp"] | None,
+        Option(
+            "Write a workload for another tool: GOAL (text, or binary where OUT ends in .bin), SimAI's or "
+            "ASTRA-sim 1.0's layers, a run's nodes as OpenTelemetry spans.",
+            None,
+        ),
+    ]
+    machine: Annotated[
+        str | None,
+        OfWorkload(
+            "Algorithms of collectives are the fastest on this one; by default one switch.", None
+        ),
+    ]
+    algorithms: Annotated[
+        Pairs,
+        OfWorkload(
+            "The algorithm of a collective.",
+            (),
+            flags="--algorithm",
+            metavar="C=NAME",
+            parse=pairs_of,
+        ),
     ]
     perfetto: Annotated[
         bool, OfTimeline("A run's timeline in Perfetto's own format (.pftrace).", False)
@@ -65,7 +90,7 @@ def export(
     target: Annotated[Path_, Positional("The file; its suffix says the format.", metavar="OUT")],
     **options: Unpack[ExportOptions],
 ) -> Exported:
-    """Write one rank's graph (`.graphml`, `.dot`), or a run's timeline (`.pftrace`, `.json`).
+    """Write one rank's graph (`.graphml`, `.dot`), a run's timeline, or a workload for another tool.
 
     Examples
     --------
@@ -76,12 +101,29 @@ def export(
     """
     from chakrakit.views import TimelineOptions, timeline_format, write_timeline
 
+    if options["to"] is not None:
+        return _export_workload(traces, target, options)
     formats = {"perfetto": options["perfetto"], "chrome": options["chrome"]}
     if timeline := timeline_format(target, **formats):
         run = traces_of(traces, timed=True)
         timeline_options = TimelineOptions(**picked(TimelineOptions, options))
         return write_timeline(run, target, timeline_options, chrome=timeline == "chrome")
     return _export_graph(traces_of(traces), target, options)
+
+
+def _export_workload(traces: Traces, target: Path_, options: ExportOptions) -> Exported:
+    from chakrakit.machines import load_machine
+    from chakrakit.simulator.exports import write_goal, write_layers
+    from chakrakit.views import write_spans
+
+    name = options["to"]
+    if name == "otlp":
+        return write_spans(traces_of(traces, timed=True), target)
+    if name in ("simai", "astra1"):
+        return write_layers(traces_of(traces), target, simai=name == "simai")
+    machine = None if options["machine"] is None else load_machine(options["machine"])
+    algorithms = mapping_of(options["algorithms"])
+    return write_goal(traces_of(traces), target, machine, algorithms)
 
 
 def _export_graph(traces: TraceSet, target: Path_, options: ExportOptions) -> Exported:
@@ -109,8 +151,8 @@ def command(traces: str, target: str, *, json: Json = False, **options: Any) -> 
     from chakrakit.views import timeline_format
 
     formats = {name: options[name] for name in ("perfetto", "chrome")}
-    timeline = timeline_format(target, **formats) is not None
-    source = traces if timeline else _graph_source(traces, options["rank"])
+    timeline = options["to"] is None and timeline_format(target, **formats) is not None
+    source = traces if timeline or options["to"] else _graph_source(traces, options["rank"])
     exported = export(source, target, **options)
     if json:
         return print_json(exported)
@@ -125,6 +167,8 @@ def command(traces: str, target: str, *, json: Json = False, **options: Any) -> 
             "them; --every-rank draws all",
             err=True,
         )
+    for what, count in exported.left_out.items():
+        click.echo(f"note: {count:,} {what} have no place in it and are left out", err=True)
     phrase = "slices and {} arrows" if timeline else "nodes and {} edges"
     text = f"{exported.nodes:,} {phrase.format(f'{exported.edges:,}')} to {target}"
     click.echo(text + ("; open it at ui.perfetto.dev" if timeline else ""), err=True)

@@ -16,6 +16,7 @@ import click
 
 if TYPE_CHECKING:
     from chakrakit.sources import Raw
+    from chakrakit.trace.sets import TraceSet
 
 Say = Callable[[str], object]
 MOST_KEPT = 32
@@ -36,10 +37,44 @@ def opened(path: str | os.PathLike[str], say: Say = lambda _line: None) -> str:
     text = os.fspath(path)
     if text == STDIO or not Path(text).exists() or _is_trace(Path(text)):
         return text
+    folder = _folder()
+    seen = folder / f"{signature_of(Path(text))}.seen"
+    if (known := _known(seen)) is not None:
+        say(f"{text}: {known[1]}, linked before: {folder / known[0]}")
+        return str(folder / known[0])
     from chakrakit.sources import raw_at
 
     raw = raw_at(Path(text))
-    return text if raw is None else _kept(raw, say)
+    if raw is None:
+        return text
+    target = _kept(raw, folder, say)
+    seen.write_text(f"{Path(target).name}\n{raw.description}\n")
+    return target
+
+
+def signature_of(path: Path) -> str:
+    """A name for files by place, size and time of change: what they were, without reading them again."""
+    from hashlib import blake2b
+
+    from chakrakit import __version__
+
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    state = blake2b(f"{__version__}\0{path.absolute()}".encode(), digest_size=16)
+    for file in files:
+        status = file.stat()
+        state.update(f"\0{file}\0{status.st_size}\0{status.st_mtime_ns}".encode())
+    return state.hexdigest()
+
+
+def _known(seen: Path) -> tuple[str, str] | None:
+    """Which run files were linked to, and what they are; None if that is not known, or it is gone."""
+    if not seen.is_file():
+        return None
+    digest, _, description = seen.read_text().strip().partition("\n")
+    if not digest.isalnum() or not (seen.parent / digest / "card.json").is_file():
+        return None
+    os.utime(seen.parent / digest)
+    return digest, description
 
 
 def _is_trace(path: Path) -> bool:
@@ -49,8 +84,7 @@ def _is_trace(path: Path) -> bool:
     return path.name.endswith((".et", ".et.gz", ".et.zst", ".chakra", ".parquet"))
 
 
-def _kept(raw: Raw, say: Say) -> str:
-    folder = _folder()
+def _kept(raw: Raw, folder: Path, say: Say) -> str:
     target = folder / digest_of(raw.files)
     if (target / "card.json").is_file():
         os.utime(target)
@@ -63,7 +97,15 @@ def _kept(raw: Raw, say: Say) -> str:
     write(traces.with_card(card), target)
     _remove_oldest(folder)
     say(f"{raw.path}: {raw.description}, linked and kept in {target}")
+    for sentence in assumed_in(traces):
+        say(f"assumed: {sentence}")
     return str(target)
+
+
+def assumed_in(traces: TraceSet) -> list[str]:
+    """What a workload's file does not say and its reader assumed."""
+    assumed = traces.card.settings.get("assumed")
+    return [str(sentence) for sentence in assumed] if isinstance(assumed, list) else []
 
 
 def digest_of(files: Iterable[Path]) -> str:
@@ -103,3 +145,6 @@ def _remove_oldest(folder: Path) -> None:
     runs = sorted((f for f in folder.iterdir() if f.is_dir()), key=lambda f: f.stat().st_mtime)
     for old in runs[:-MOST_KEPT]:
         shutil.rmtree(old, ignore_errors=True)
+    for seen in folder.glob("*.seen"):
+        if _known(seen) is None:
+            seen.unlink(missing_ok=True)

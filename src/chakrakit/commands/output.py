@@ -13,6 +13,7 @@ from chakrakit.commands.options import Option
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from chakrakit.insight import Answer
     from chakrakit.insight.rank import Table
     from chakrakit.trace.sets import RecordedStep
     from chakrakit.workloads.generate import ModelFigures, PrecisionUsed
@@ -67,9 +68,32 @@ def print_tables(notes: Iterable[str], tables: Iterable[Table], rows: int) -> No
         console().print(f"note: {note}")
     for table in tables:
         if table.rows:
-            short = table.first(rows)
+            short = table.folded().first(rows)
             print_table(short.head, short.rows, title=short.title)
             console().print()
+
+
+FIRST_SCREEN = 5
+"""Answers that are printed unless all are asked for: with their sentences, what 80 × 24 characters hold."""
+
+
+def print_answers(answers: Sequence[Answer]) -> None:
+    """Questions with their figures, a line each, and the sentence that explains it below."""
+    out = console()
+    for answer in answers:
+        out.print(clean(f"{answer.question} {answer.figure}"))
+        out.print(clean(f"  {answer.sentence}"))
+
+
+def print_csv(tables: Iterable[Table]) -> None:
+    """Tables as comma-separated values, with an empty line between two of them."""
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    for number, table in enumerate(table for table in tables if table.rows):
+        if number:
+            writer.writerow(())
+        writer.writerows((table.head, *table.rows))
 
 
 _NARROW = 8

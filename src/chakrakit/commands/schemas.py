@@ -22,6 +22,7 @@ RESULTS = {
     "export": "chakrakit.trace.codecs.graph_export.Exported",
     "generate": "chakrakit.workloads.generate.figures.Figures",
     "info": "chakrakit.trace.query.description.Info",
+    "conformance": "chakrakit.trace.conformance.checking.ConformanceResult",
     "link": "chakrakit.sources.pytorch.linking.report.LinkReport",
     "live": "chakrakit.simulator.live.outcome.LiveSummary",
     "machines": "chakrakit.machines.drawing.MachinesReport",

@@ -80,6 +80,20 @@ class SearchSettings(ProgressOption, total=False):
     ]
 
 
+class ConfigurationOption(TypedDict, total=False):
+    """Whether settings of frameworks or engines are written."""
+
+    configurations: Annotated[
+        Path_ | None,
+        Option(
+            "Write what runs the best plan: settings of torchtitan, Megatron-Core, NeMo, DeepSpeed and "
+            "Accelerate; with --serve of vLLM, SGLang, TensorRT-LLM, Dynamo and llm-d.",
+            None,
+            metavar="DIR",
+        ),
+    ]
+
+
 class ObjectiveOption(TypedDict, total=False):
     """What a step is judged by."""
 
@@ -157,12 +171,20 @@ class ScriptSettings(TypedDict, total=False):
 
 
 class PlanSearchOptions(
-    SearchSettings, ObjectiveOption, ModelAxes, PlanAxes, PlanSettings, total=False
+    SearchSettings,
+    ConfigurationOption,
+    ObjectiveOption,
+    ModelAxes,
+    PlanAxes,
+    PlanSettings,
+    total=False,
 ):
     """Options of the search for a training plan."""
 
 
-class ServiceSearchOptions(SearchSettings, ModelAxes, ServiceAxes, ServiceSettings, total=False):
+class ServiceSearchOptions(
+    SearchSettings, ConfigurationOption, ModelAxes, ServiceAxes, ServiceSettings, total=False
+):
     """Options of the search for a way to serve."""
 
 
@@ -172,6 +194,7 @@ class ScriptSearchOptions(SearchSettings, ObjectiveOption, ScriptSettings, total
 
 class SearchOptions(
     SearchSettings,
+    ConfigurationOption,
     ObjectiveOption,
     PlanSettings,
     ModelAxes,
@@ -230,6 +253,7 @@ def search_plan(
 ) -> FoundPlan:
     """Find the fastest plan (or the cheapest, or the thriftiest) that fits the devices' memory."""
     from chakrakit.commands.results import FoundPlan
+    from chakrakit.exploration.search import TRAINING, write_configurations
     from chakrakit.exploration.search import search as search_plans
     from chakrakit.trace.storage import write
     from chakrakit.workloads.description import Step
@@ -250,6 +274,9 @@ def search_plan(
     )
     if options["output"] is not None:
         write(generate(workload), options["output"])
+    if options["configurations"] is not None:
+        made = [framework(workload) for framework in TRAINING.values()]
+        result.configurations = write_configurations(made, Path(options["configurations"]))
     return FoundPlan(workload, result)
 
 
@@ -262,7 +289,7 @@ def search_service(
 ) -> FoundService:
     """Find the cheapest plan, pools and batch limits that serve a stream within a level."""
     from chakrakit.commands.results import FoundService
-    from chakrakit.exploration.search import search_serving
+    from chakrakit.exploration.search import SERVING, search_serving, write_configurations
     from chakrakit.serving.results import ServiceLevel, write_run
 
     requests, slo, output = options["requests"], options["slo"], options["output"]
@@ -273,6 +300,9 @@ def search_service(
     if output is not None:
         served = serving.served(ServiceLevel.parse(slo), record_steps=True)
         write_run(served, Path(output), serving.card())
+    if options["configurations"] is not None:
+        made = [c for engine in SERVING.values() for c in engine(result.best, model)]
+        result.configurations = write_configurations(made, Path(options["configurations"]))
     return FoundService(serving, result)
 
 
@@ -336,6 +366,7 @@ def search(
         command = settings.pop("capture")
         _refuse(settings, PlanSettings, "a search with --model")
         _refuse(settings, ServiceSettings, "--serve")
+        _refuse(settings, ConfigurationOption, "a search with --model")
         return search_script(command, gpus, machine, **settings)
     if options["serve"]:
         del settings["serve"]
@@ -430,6 +461,8 @@ def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
         out.print(model_line(result.model))
     if output:
         out.print(f"again: chakra simulate {output} --machine {result.machine} --compute {compute}")
+    for line in result.configurations:
+        out.print(line, markup=False)
 
 
 def _plan_cells(plan: PlanResult) -> tuple[object, ...]:
@@ -477,6 +510,7 @@ def print_served(result: ServingSearchResult) -> None:
         f"{result.level}; {result.over_memory:,} do not fit; on {result.machine}",
         *([model_line(result.model)] if result.model else []),
         f"again: {result.command}",
+        *result.configurations,
     ]
     for line in lines:
         console().print(line, markup=False)

@@ -201,33 +201,34 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
     """Energy, carbon, price and tokens of a simulated run; None for other runs."""
 
     def tables(self) -> list[Table]:
-        """Every section as a table for people, the most useful ones first."""
+        """Every section as tables for people, the most useful ones first."""
+        return [table for tables in self.sections().values() for table in tables]
+
+    def sections(self) -> dict[str, list[Table]]:
+        """Tables for people by the name of their section, the most useful ones first."""
         from chakrakit.insight.breakdown import TimeBreakdown
 
-        late = Stragglers(self.stragglers, self.slow_links)
-        return [
-            *(self.serving.tables() if self.serving else []),
-            TimeBreakdown(self.span_ns, self.ranks).table(),
-            self.steps.table(),
-            self.critical_path.table(),
-            self.what_if.table(),
-            self.what_if.slack_table(),
-            self.communication.table(),
-            *network_tables(self),
-            tier_table(self.tiers),
-            server_table(self.storage),
-            *self._blame(),
-            late.table(),
-            late.link_table(),
-            self.operators.table(),
-            self.operators.kernel_table(),
-            self.operators.module_table(),
-            self.operators.shape_table(),
-            LaunchTable(self.launches).table(),
-            self.roofline.table(),
-            self.memory.table(),
-            self._energy(),
-        ]
+        late, operators = Stragglers(self.stragglers, self.slow_links), self.operators
+        return {
+            "serving": self.serving.tables() if self.serving else [],
+            "time": [TimeBreakdown(self.span_ns, self.ranks).table()],
+            "steps": [self.steps.table()],
+            "critical-path": [self.critical_path.table()],
+            "what-if": [self.what_if.table(), self.what_if.slack_table()],
+            "communication": [self.communication.table()],
+            "network": network_tables(self),
+            "tiers": [tier_table(self.tiers)],
+            "storage": [server_table(self.storage)],
+            "culprits": self._blame(),
+            "stragglers": [late.table(), late.link_table()],
+            "operators": [operators.table(), operators.kernel_table()],
+            "modules": [operators.module_table()],
+            "shapes": [operators.shape_table()],
+            "launches": [LaunchTable(self.launches).table()],
+            "roofline": [self.roofline.table()],
+            "memory": [self.memory.table()],
+            "energy": [self._energy()],
+        }
 
     def _energy(self) -> Table:
         """Energy by class of work, largest first."""
@@ -419,6 +420,8 @@ def _notes(run: Run, parts: GatheredFacts, length: int) -> list[str]:
         )
     if parts.lost:
         notes.append(f"{parts.lost:,} nodes have no times and are left out")
+    if note := run.card.settings.get("scheduled"):
+        notes.append(str(note))
     return [*notes, *_undecided(run)]
 
 

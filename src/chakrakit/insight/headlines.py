@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
-import numpy as np
 
 from chakrakit.insight.analysis import Analysis
-from chakrakit.insight.rank import ms, percent, short
+from chakrakit.insight.rank import ms, percent, short, stretches
 from chakrakit.results import Result, counted
 from chakrakit.trace.memory import shortage_line
 
 _NOTABLE = 0.01
 """Shares below this get no sentence."""
-_STRETCHES = 3
-"""Stretches of ranks that a text names before it is cut: about what fits beside a bar."""
 
 
 class Answer(Result, msgspec.Struct, frozen=True):
@@ -29,9 +26,16 @@ class Answer(Result, msgspec.Struct, frozen=True):
 
 def answers(analysis: Analysis) -> list[Answer]:
     """The answers for an analysis, the most important first."""
-    first = (_served, _fits, _step, _bound, _exposed, _idle)
+    first = (_blame, _served, _fits, _step, _bound, _exposed, _idle)
     parts = (*first, _helps, _late, _bubble, _memory, _use, _takes, _sure)
     return [answer for part in parts for answer in part(analysis)]
+
+
+def _blame(a: Analysis) -> Iterator[Answer]:
+    if a.culprits:
+        first, *others = a.culprits
+        more = f" {counted(len(others), 'other finding')} under culprits." if others else ""
+        yield Answer("Who is to blame?", first.kind, f"{first.detail}.{more}")
 
 
 def _served(analysis: Analysis) -> Iterator[Answer]:
@@ -68,16 +72,7 @@ def size_text(count: float) -> str:
 
 def ranks_text(ranks: Sequence[int]) -> str:
     """`rank 5`, `ranks 0–63 (64)`, `ranks 0, 8–15, 24 … (12)`: ascending ranks, cut to a few stretches."""
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    ends = np.flatnonzero(np.diff(ranks) != 1)
-    firsts, lasts = [0, *(ends + 1)], [*ends, len(ranks) - 1]
-    parts = [
-        str(ranks[a]) if a == b else f"{ranks[a]}–{ranks[b]}"
-        for a, b in zip(firsts[:_STRETCHES], lasts, strict=False)
-    ]
-    more = " …" if len(firsts) > _STRETCHES else ""
-    return f"ranks {', '.join(parts)}{more} ({len(ranks):,})"
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {stretches(ranks)}"
 
 
 def rate_text(tflops: float) -> str:

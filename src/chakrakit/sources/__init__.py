@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from chakrakit.sources.inputs import link
 from chakrakit.sources.jobtraces import is_job_trace, read_job_trace
-from chakrakit.sources.opening import Raw, raw_at
+from chakrakit.sources.opening import WORKLOAD_TOOLS, Raw, raw_at
 
-__all__ = ["Raw", "is_job_trace", "link", "raw_at", "read_job_trace"]
+__all__ = ["WORKLOAD_TOOLS", "Raw", "is_job_trace", "link", "raw_at", "read_job_trace"]

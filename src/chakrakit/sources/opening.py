@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from chakrakit.errors import FormatError
 from chakrakit.sources.foreign import Workload, workload_of
 from chakrakit.sources.inputs import Recognised, files_of, link, recognise
 from chakrakit.sources.pytorch.linking import LinkOptions
@@ -20,6 +19,9 @@ _OWN = re.compile(
     r".+\.(et|et\.gz|et\.zst|parquet|chakra|feeder\.json)$|card\.json$|ranks\.parquet$"
 )
 """Names of files that chakrakit or another writer of Chakra traces made."""
+
+WORKLOAD_TOOLS = frozenset({"GOAL", "ASTRA-sim 1.0", "SimAI", "AICB", "PARAM"})
+"""What the cards of workloads say that they are from."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Raw:
     def traces(self, options: LinkOptions | None = None) -> TraceSet:
         """The run of its recordings, or the traces of its workload."""
         if self.workload is not None:
-            return self.workload.read(read_bytes(self.files[0]), str(self.files[0]))
+            return self.workload.read({str(file): read_bytes(file) for file in self.files})
         run, _ = link(self.files, options)
         return run
 
@@ -60,12 +62,10 @@ def raw_at(path: Path) -> Raw | None:
     if recordings:
         return Raw(path, [path] if path.is_file() else files, recordings)
     workloads = [(file, w) for file in files if (w := _workload(file)) is not None]
-    if len(workloads) > 1:
-        names = ", ".join(file.name for file, _ in workloads[:4])
-        raise FormatError(
-            f"holds {len(workloads)} workloads ({names}); give one of them", path=str(path)
-        )
-    return Raw(path, [workloads[0][0]], [], workloads[0][1]) if workloads else None
+    if not workloads:
+        return None
+    format = workloads[0][1]
+    return Raw(path, [file for file, w in workloads if w == format], [], format)
 
 
 def _workload(file: Path) -> Workload | None:

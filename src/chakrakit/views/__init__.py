@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.views.report import html_report, markdown_comparison, markdown_report
+from chakrakit.views.spans import write_spans
 from chakrakit.views.study_pages import (
     bounds_page,
     first_page,
@@ -24,6 +25,7 @@ __all__ = [
     "study_chart",
     "study_page",
     "timeline_format",
+    "write_spans",
     "write_studies",
     "write_study",
     "write_sweep_report",

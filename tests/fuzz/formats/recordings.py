@@ -12,6 +12,7 @@ from typing import Any
 
 from chakrakit.commands import main
 from chakrakit.sources.calls import read_dump, read_inspector
+from chakrakit.sources.foreign import goal_binary, parse_goal, workload_of
 from chakrakit.sources.nsys import read_processes as read_nsys
 from chakrakit.sources.pytorch.linking.rank import link_rank
 from chakrakit.sources.pytorch.read import Kineto, read_kineto, read_observer
@@ -22,6 +23,8 @@ from chakrakit.sources.xla.program import traces_of
 from chakrakit.trace.storage import write
 from fuzz.fuzz_format import Format, Step
 from fuzz.mutation import (
+    Mutate,
+    mutate_csv,
     mutate_json,
     mutate_json_lines,
     mutate_pickle,
@@ -31,6 +34,7 @@ from fuzz.mutation import (
     wire_fields,
 )
 from fuzz.properties import as_recorded, linked, periods, then_accepted
+from support import foreign_workloads
 from support.foreign_files import HLO
 from support.nsys_file import NsysFile
 from support.oracle import varint
@@ -369,7 +373,46 @@ def _read_with(read: Callable[[bytes, str], object], files: str = "*") -> Step:
 
 
 _DUMPS = _read_with(read_dump)
+
+
+def _workload(name: str, text: str, mutate: Mutate) -> Format:
+    def write(folder: Path) -> None:
+        (folder / "workload").write_text(text)
+
+    return Format(
+        name,
+        write,
+        {"*": mutate},
+        _read_workload,
+        (f"{_OPEN}", "simulate {in}/workload --machine dgx-h100:2"),
+    )
+
+
+_OPEN = "info {in}/workload"
+
+
+def _read_workload(folder: Path) -> None:
+    data = (folder / "workload").read_bytes()
+    workload = workload_of(data[:65536])
+    if workload is not None:
+        workload.read({"workload": data}).trace(0)
+
+
+def _binary_goal(folder: Path) -> None:
+    (folder / "workload").write_bytes(goal_binary(parse_goal(foreign_workloads.GOAL.encode(), "x")))
+
+
+WORKLOADS = [
+    _workload("goal", foreign_workloads.GOAL, mutate_words),
+    _workload("simai", foreign_workloads.SIMAI, mutate_words),
+    _workload("astra1", foreign_workloads.ASTRA1, mutate_words),
+    _workload("aicb", foreign_workloads.AICB, mutate_csv),
+    _workload("param-comms", foreign_workloads.PARAM, mutate_json),
+    Format("goal-binary", _binary_goal, {"*": mutate_protobuf}, _read_workload),
+]
+
 RECORDINGS = [
+    *WORKLOADS,
     Format("kineto", pytorch, {"kineto_0*": mutate_json}, _link_pair, LINKED, holds=HOLDS),
     Format("observer", pytorch, {"et_0*": mutate_json}, _link_pair, LINKED, holds=HOLDS),
     Format("nsys", nsys, {"*": mutate_sqlite}, _link_nsys, LINKED, holds=HOLDS),

@@ -15,8 +15,18 @@ from fuzz.mutation import (
     mutate_json,
     mutate_json_lines,
     mutate_parquet,
+    mutate_yaml,
 )
 from support.foreign_files import BENCH, RECORDED, SESSION, write_layer_tables
+from support.foreign_workloads import (
+    AIPERF,
+    BLIS,
+    DYNAMO,
+    GUIDELLM,
+    OTEL,
+    SERVEGEN,
+    SERVEGEN_LENGTHS,
+)
 from support.recorded import ADD, Sheet, plain, tensor
 
 AZURE = (
@@ -84,6 +94,11 @@ def _read_plan(folder: Path) -> None:
         raise ChakraError(str(error)) from None
 
 
+def _servegen(folder: Path) -> None:
+    (folder / "chunk-1-trace.csv").write_text(SERVEGEN.replace("0.5,", "0.01,"))
+    (folder / "chunk-1-dataset.json").write_text(SERVEGEN_LENGTHS)
+
+
 SERVING = [
     _requests("azure", AZURE, mutate_csv),
     _requests("burstgpt", BURST, mutate_csv),
@@ -91,6 +106,13 @@ SERVING = [
     _requests("llmservingsim", LLMSIM, mutate_json_lines),
     _requests("vllm-bench", BENCH, mutate_json),
     _requests("recorded", RECORDED, mutate_json),
+    _requests("dynamo", DYNAMO, mutate_json_lines),
+    _requests("aiperf", AIPERF, mutate_json_lines),
+    _requests("guidellm", GUIDELLM, mutate_json),
+    _requests("opentelemetry", OTEL, mutate_json),
+    _requests("blis", BLIS, mutate_yaml),
+    Format("requests-servegen", _servegen, {"*.csv": mutate_csv, "*.json": mutate_json},
+           f"serve {_ENGINE} --requests {{in}}/chunk-1-trace.csv"),
     Format("requests-parquet", _parquet, {"*": mutate_parquet}, _SERVE, _THEN),
     Format("layers", _layers, {"*": mutate_csv},
            f"serve {_ENGINE} --requests closed{{n=2,prompt=100,output=3}} --layers {{in}}"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.errors import DeadlockError
+from chakrakit.errors import ConfigError, DeadlockError
 from chakrakit.simulator import live
 from chakrakit.simulator.engine import native
+from chakrakit.trace.model import TraceBuilder
+from chakrakit.trace.sets import TraceSet
 from support.random_workloads import contended_case, crowded_case, random_case
 
 CASES = (random_case, crowded_case, contended_case)
@@ -66,3 +68,10 @@ def test_a_score_can_be_played_again() -> None:
     world.run()
     alone = max(max(e) for _, e in simulated(traces, machine, "flow", False, True).values())
     assert ends == [alone, 2 * alone, 3 * alone]
+
+
+def test_traces_that_name_units_are_refused() -> None:
+    t = TraceBuilder()
+    t.comp("gemm", duration_ns=10, unit="tensor")
+    with pytest.raises(ConfigError, match="name units of their device"):
+        live.World().score(TraceSet.of([t]))

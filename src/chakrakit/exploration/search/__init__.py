@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from chakrakit.exploration.search.configurations import (
+    SERVING,
+    TRAINING,
+    VERSIONS,
+    write_configurations,
+)
 from chakrakit.exploration.search.plan_search import SearchResult, machine_for, search
 from chakrakit.exploration.search.script_search import ScriptPlan, ScriptSearchResult, search_script
 from chakrakit.exploration.search.searcher import PlanResult
@@ -13,6 +19,9 @@ from chakrakit.exploration.search.serving_search import (
 from chakrakit.exploration.search.space import space_of, workloads
 
 __all__ = [
+    "SERVING",
+    "TRAINING",
+    "VERSIONS",
     "PlanResult",
     "ScriptPlan",
     "ScriptSearchResult",
@@ -25,4 +34,5 @@ __all__ = [
     "search_serving",
     "space_of",
     "workloads",
+    "write_configurations",
 ]

@@ -54,6 +54,8 @@ class SearchResult(Ranked, msgspec.Struct, kw_only=True):
     machine: str
     objective: str
     method: str
+    configurations: list[str] = []
+    """What was written for frameworks, and what of the plan each cannot say."""
     model: ModelFigures | None = None
     """The model, and the precision in which it is trained."""
 

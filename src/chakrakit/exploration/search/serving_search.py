@@ -172,6 +172,8 @@ class ServingSearchResult(Ranked, msgspec.Struct, kw_only=True):
     attain: float
     command: str
     """The command that serves the best again."""
+    configurations: list[str] = []
+    """What was written for engines, and what each cannot say."""
     model: ModelFigures | None = None
     """The model, and the precision in which it is served."""
 

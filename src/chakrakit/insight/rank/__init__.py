@@ -26,6 +26,7 @@ from chakrakit.insight.rank.view import (
     rank_view,
     rank_views,
     short,
+    stretches,
     us,
     view_of,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "read_run",
     "scheduled",
     "short",
+    "stretches",
     "tracks_of",
     "us",
     "view_of",

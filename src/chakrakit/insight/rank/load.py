@@ -10,7 +10,7 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, DeadlockError, TraceError
 from chakrakit.insight.rank.view import RankView
-from chakrakit.sources import is_job_trace, read_job_trace
+from chakrakit.sources import WORKLOAD_TOOLS, is_job_trace, read_job_trace
 from chakrakit.trace.files import STDIO
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import PS_PER_NS, Card, Run, Times, TraceSet, run_of
@@ -74,8 +74,17 @@ def _on_lanes(trace: Trace, lengths: I64, free: Schedule) -> Schedule:
 
 def read_run(path: str) -> Run:
     """Reads the run at a path; traces whose nodes have times count as a run."""
-    run = read_job_trace(path) if is_job_trace(path) else as_run(read(path), path)
+    run = read_job_trace(path) if is_job_trace(path) else _run_of(read(path), path)
     return run.with_card(run.card.replace(name=name_of(run, path)))
+
+
+def _run_of(traces: TraceSet, path: str) -> Run:
+    """The traces as a run; a workload of another tool, which never has times, as its dependencies allow."""
+    foreign = traces.card.tool in WORKLOAD_TOOLS and not isinstance(traces, Run)
+    if not foreign:
+        return as_run(traces, path)
+    run, note = scheduled(traces)
+    return run.with_card(run.card.replace(settings={**run.card.settings, "scheduled": note}))
 
 
 def parse_ranks(text: str) -> list[int]:

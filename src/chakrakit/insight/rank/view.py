@@ -46,6 +46,34 @@ class Table(msgspec.Struct, frozen=True):
         title = f"{self.title} (first {count} of {len(self.rows):,})"
         return Table(title, self.head, self.rows[:count])
 
+    def folded(self) -> Table:
+        """The table with one row for all ranks that are alike; others stay as they are."""
+        if self.head[:1] != ("rank",) or not all(isinstance(row[0], int) for row in self.rows):
+            return self
+        ranks_of_row: dict[tuple[Cell, ...], list[int]] = {}
+        for rank, *others in self.rows:
+            ranks_of_row.setdefault(tuple(others), []).append(int(rank))
+        rows = [(stretches(sorted(ranks)), *row) for row, ranks in ranks_of_row.items()]
+        return Table(self.title, self.head, rows)
+
+
+_STRETCHES = 3
+"""Stretches of ranks that a text names before it is cut: about what fits beside a bar."""
+
+
+def stretches(ranks: Sequence[int]) -> str:
+    """`5`, `0–63 (64)`, `0, 8–15, 24 … (12)`: ascending ranks, cut to a few stretches."""
+    if len(ranks) == 1:
+        return str(ranks[0])
+    ends = np.flatnonzero(np.diff(ranks) != 1)
+    firsts, lasts = [0, *(ends + 1)], [*ends, len(ranks) - 1]
+    parts = [
+        str(ranks[a]) if a == b else f"{ranks[a]}–{ranks[b]}"
+        for a, b in zip(firsts[:_STRETCHES], lasts, strict=False)
+    ]
+    more = " …" if len(firsts) > _STRETCHES else ""
+    return f"{', '.join(parts)}{more} ({len(ranks):,})"
+
 
 _NOISE = re.compile(r"^void |\(anonymous namespace\)::|at::native::")
 _PARAMETERS = re.compile(r"(?<=[>\w])\((?:[^()]|\([^()]*\))*\)$")

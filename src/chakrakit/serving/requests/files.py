@@ -26,6 +26,7 @@ from pyarrow import csv
 from chakrakit.configuration import decode_json
 from chakrakit.errors import ConfigError, FormatError, nearest
 from chakrakit.passes.base import split
+from chakrakit.serving.requests.foreign import REQUEST_FORMATS
 from chakrakit.serving.requests.processes import PROCESSES, generated
 from chakrakit.serving.requests.stream import RequestStream, stream_of
 from chakrakit.trace.files import check_columns, read_parquet, unpacked
@@ -217,6 +218,8 @@ def _line(rows: _Rows, row: dict[str, Any], number: int) -> None:
 # --- files of any format ------------------------------------------------------------------------
 
 
+_HEAD = 1 << 16
+"""Bytes that tell which tool wrote a file."""
 DATES_FROM = 1e8
 """Seconds above this are dates (after 1973), not times since the start."""
 DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -231,6 +234,8 @@ def read_requests(path: str | Path, seed: int = 0) -> RequestStream:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     data = unpacked(data, str(path))
+    if format := next((f for f in REQUEST_FORMATS if f.recognises(data[:_HEAD])), None):
+        return format.read(data, str(path), seed)
     if data[:4] == b"PAR1":
         return _parquet(data, str(path))
     start = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")

@@ -115,6 +115,11 @@ class Planning:
 
     def score(self, traces: TraceSet, devices: Sequence[int]) -> tuple[int, Any]:
         """The number of a score, and the first row of each rank."""
+        if any("unit" in traces.body_at(b).column_names for b in range(traces.body_count)):
+            raise ConfigError(
+                "traces whose nodes name units of their device cannot be played by programs yet; "
+                "`chakra simulate` runs them"
+            )
         options = replace(self.options, placement=tuple(devices))
         laid = Simulation(traces, self.machine, options).laid_out()
         first = self._add(laid.plans, laid.links)

@@ -29,8 +29,9 @@ def recorded_run(cast: Cast, records: dict[str, Any], card: Card, counters: dict
     last = max(int(end.max(initial=0)), int(records["start"].max(initial=0)))
     end[end < 0] = last  # what was under way when the run ended
     bodies, times = [], []
-    for actor in cast.actors:
-        rows = np.flatnonzero(records["actor"] == actor.number)
+    order = np.argsort(records["actor"], kind="stable")
+    counts = np.bincount(records["actor"], minlength=len(cast.actors))
+    for rows in np.split(order, np.cumsum(counts)[:-1]):
         bodies.append(_trace(cast, records, rows))
         times.append(Times(records["start"][rows].copy(), end[rows].copy()))
     groups = Groups({str(g): members for g, members in _groups(records).items()})

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from chakrakit.arrays import F64, I64
-from chakrakit.machines.device import PICO, Clocks, Device, Draw, Draws, PowerLimited, activity_of
+from chakrakit.machines.device import (
+    PICO,
+    Clocks,
+    Device,
+    Draw,
+    Draws,
+    InFramework,
+    PowerLimited,
+    WorkModel,
+    activity_of,
+)
 from chakrakit.machines.fabric import Machine
 from chakrakit.passes.base import classes_of, coded
 from chakrakit.simulator.engine import (
@@ -52,16 +63,27 @@ def run_within_limits(
     """
     clocks = options.clocks
     clocks.check_phases(_phases(traces) if clocks.mhz else set())
-    limit = PowerLimited(options.work, clocks=clocks)
-    simulation = Simulation(traces, machine, replace(options, work=limit))
+    kernels, within = _apart(options.work)
+    limit = PowerLimited(kernels, clocks=clocks)
+    simulation = Simulation(traces, machine, replace(options, work=within(limit)))
     outcome = simulation.run()
     if limit.lowest_share == 1.0 or (clocks.mhz and not _limited(machine, clocks)):
         return outcome, limit
     waits = _waits(outcome)
     if max(waits.values()) > (1 - _CLOSE) * outcome.makespan_ps * PICO:
-        limit = PowerLimited(options.work, lambda trace: waits.get(id(trace), 0.0), clocks)
-        outcome = simulation.run_again(limit, outcome)
+        limit = PowerLimited(kernels, lambda trace: waits.get(id(trace), 0.0), clocks)
+        outcome = simulation.run_again(within(limit), outcome)
     return outcome, limit
+
+
+def _apart(work: WorkModel) -> tuple[WorkModel, Callable[[WorkModel], WorkModel]]:
+    """The kernels of a work model, and what adds a framework to them.
+
+    What a framework adds is more kernels, which draw as much power; it does not raise the clock.
+    """
+    if isinstance(work, InFramework):
+        return work.work, lambda limited: InFramework(limited, work.framework)
+    return work, lambda limited: limited
 
 
 def _phases(traces: TraceSet) -> set[str]:

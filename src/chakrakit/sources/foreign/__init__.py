@@ -5,7 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from chakrakit.errors import FormatError
+from chakrakit.sources.foreign.aicb import is_aicb, read_aicb
+from chakrakit.sources.foreign.goal import (
+    CALC,
+    RECV,
+    SEND,
+    GoalRank,
+    goal_binary,
+    goal_text,
+    is_binary_goal,
+    is_goal,
+    parse_binary_goal,
+    parse_goal,
+    read_binary_goal,
+    read_goal,
+    traces_of_goal,
+)
+from chakrakit.sources.foreign.layers import is_layers, read_layers
+from chakrakit.sources.foreign.param_comms import is_param_comms, read_param_comms
 from chakrakit.trace.sets import TraceSet
+
+Files = dict[str, bytes]
+"""Contents, uncompressed, by path."""
 
 
 class Workload(NamedTuple):
@@ -13,11 +35,29 @@ class Workload(NamedTuple):
 
     name: str
     recognises: Callable[[bytes], bool]
-    read: Callable[[bytes, str], TraceSet]
-    """From a file's bytes, uncompressed, and its name for errors."""
+    read: Callable[[Files], TraceSet]
 
 
-WORKLOADS: tuple[Workload, ...] = ()
+def _one(read: Callable[[bytes, str], TraceSet]) -> Callable[[Files], TraceSet]:
+    """A reader of files that are a workload each."""
+
+    def read_one(files: Files) -> TraceSet:
+        if len(files) > 1:
+            names = ", ".join(path.rsplit("/", 1)[-1] for path in list(files)[:4])
+            raise FormatError(f"{len(files)} workloads ({names}); give one of them")
+        ((path, data),) = files.items()
+        return read(data, path)
+
+    return read_one
+
+
+WORKLOADS: tuple[Workload, ...] = (
+    Workload("GOAL (binary)", is_binary_goal, _one(read_binary_goal)),
+    Workload("GOAL", is_goal, _one(read_goal)),
+    Workload("ASTRA-sim 1.0 or SimAI", is_layers, _one(read_layers)),
+    Workload("AICB", is_aicb, _one(read_aicb)),
+    Workload("PARAM", is_param_comms, read_param_comms),
+)
 """The registry of workloads, in the order in which they are tried."""
 
 
@@ -26,4 +66,17 @@ def workload_of(head: bytes) -> Workload | None:
     return next((w for w in WORKLOADS if w.recognises(head)), None)
 
 
-__all__ = ["WORKLOADS", "Workload", "workload_of"]
+__all__ = [
+    "CALC",
+    "RECV",
+    "SEND",
+    "WORKLOADS",
+    "GoalRank",
+    "Workload",
+    "goal_binary",
+    "goal_text",
+    "parse_binary_goal",
+    "parse_goal",
+    "traces_of_goal",
+    "workload_of",
+]

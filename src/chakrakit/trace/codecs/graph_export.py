@@ -33,6 +33,8 @@ class Exported(Result, msgspec.Struct):
     """Dependencies of these nodes on ids that no node has: a graph cannot show them."""
     folded: int = 0
     """Ranks of a timeline for which another is drawn that runs the same program at the same times."""
+    left_out: dict[str, int] = {}
+    """What the format of another tool has no place for: what → how many."""
 
 
 @dataclass(frozen=True)

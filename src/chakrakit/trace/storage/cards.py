@@ -13,6 +13,7 @@ from chakrakit import __version__
 from chakrakit.configuration import Count, Natural, decode_yaml, read_document
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.trace.sets import Card, Run, TraceSet
+from chakrakit.trace.storage.lenient_cards import fitted
 
 WORKLOAD = "workload"
 """Where in `Card.extra` a workload's card is kept with its traces."""
@@ -360,7 +361,7 @@ def _leaves(
 def read_card_file(path: Path) -> dict[str, Any]:
     """A card from a YAML (or JSON) file, checked, as nested dictionaries."""
     document = read_document(path, "the fields of a card, as in `description: …`")
-    content: dict[str, Any] = document.content
+    content = fitted(document.content, WorkloadCard)
     try:
         card_from(content, str(path))
     except ConfigError as error:

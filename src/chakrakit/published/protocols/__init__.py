@@ -1,0 +1,1 @@
+"""Studies of protocols among nodes that wait for each other."""

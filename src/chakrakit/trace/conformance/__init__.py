@@ -1,0 +1,17 @@
+"""A conformance set of the format: small traces, and what every implementation should read from them."""
+
+from __future__ import annotations
+
+from chakrakit.trace.conformance.cases import CASES, Case, Facts, facts_of, write_cases
+from chakrakit.trace.conformance.checking import ConformanceResult, Verdict, check
+
+__all__ = [
+    "CASES",
+    "Case",
+    "ConformanceResult",
+    "Facts",
+    "Verdict",
+    "check",
+    "facts_of",
+    "write_cases",
+]

@@ -1,0 +1,112 @@
+"""Requests as other tools record or describe them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from chakrakit.errors import ChakraError
+from chakrakit.serving.requests import read_requests
+from support.commands import data
+from support.foreign_workloads import (
+    AIPERF,
+    BLIS,
+    DYNAMO,
+    GUIDELLM,
+    OTEL,
+    SERVEGEN,
+    SERVEGEN_LENGTHS,
+)
+
+SECOND = 10**12
+
+
+@pytest.fixture
+def read(tmp_path):
+    def stream(text, name="requests"):
+        (tmp_path / name).write_text(text)
+        return read_requests(tmp_path / name)
+
+    return stream
+
+
+def test_dynamo_keeps_sessions_prefixes_and_the_time_of_tools(read):
+    stream = read(DYNAMO)
+    assert (stream.prompt.tolist(), stream.output.tolist()) == ([40, 60], [5, 6])
+    assert stream.after.tolist() == [-1, 0]
+    assert stream.arrival_ps.tolist() == [0, round(0.75 * SECOND)]
+    assert (stream.unit, stream.ids.tolist()) == (16, [7, 8, 9, 7, 8, 1])
+    assert "1 requests without tokens" in stream.notes[0]
+
+
+def test_aiperf_s_records_without_errors(read):
+    stream = read(AIPERF)
+    assert (stream.prompt.tolist(), stream.arrival_ps.tolist()) == ([100, 50], [0, SECOND // 2])
+    assert stream.names[0] == "a"
+
+
+def test_guidellm_s_successful_requests_in_the_order_of_arrival(read):
+    stream = read(GUIDELLM)
+    assert (stream.prompt.tolist(), stream.arrival_ps.tolist()) == ([64, 128], [0, SECOND])
+    assert stream.notes == ("1 requests that did not succeed were left out",)
+
+
+def test_spans_by_the_names_of_two_conventions(read):
+    stream = read(OTEL)
+    assert (stream.prompt.tolist(), stream.output.tolist()) == ([30, 12], [5, 4])
+    assert stream.arrival_ps.tolist() == [0, SECOND]
+    assert "1 spans without counts" in stream.notes[0]
+
+
+def test_blis_draws_its_clients_and_sessions(read):
+    stream = read(BLIS)
+    assert 50 <= len(stream) <= 60
+    turns = np.flatnonzero(stream.after >= 0)
+    assert len(turns) == 20
+    assert (stream.arrival_ps[turns] == SECOND // 2).all()
+    assert (stream.prompt[turns] > stream.prompt[stream.after[turns]]).all()
+    assert read(BLIS).prompt.tolist() == stream.prompt.tolist()
+
+
+def test_servegen_draws_by_rates_and_probabilities(read, tmp_path):
+    (tmp_path / "chunk-7-dataset.json").write_text(SERVEGEN_LENGTHS)
+    stream = read(SERVEGEN, "chunk-7-trace.csv")
+    assert 200 < len(stream) < 520
+    assert set(stream.prompt.tolist()) == {100, 200}
+    assert 0.6 < (stream.output == 20).mean() < 0.9
+
+
+def test_servegen_s_lengths_are_parsed_and_never_evaluated(read, tmp_path):
+    lengths = SERVEGEN_LENGTHS.replace("{100: 0.5, 200: 0.5}", "{100: __import__('os').getpid()}")
+    (tmp_path / "chunk-7-dataset.json").write_text(lengths)
+    with pytest.raises(ChakraError, match="value: probability"):
+        read(SERVEGEN, "chunk-7-trace.csv")
+
+
+def test_serve_takes_them(tmp_path):
+    (tmp_path / "requests").write_text(DYNAMO)
+    engine = ("--model", "llama-3.1-8b", "--machine", "dgx-h100", "--compute", "roofline")
+    result = data("serve", *engine, "--requests", tmp_path / "requests")
+    assert result["requests"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (DYNAMO.replace('"input_tokens": 40', '"input_tokens": "x"'), "line 1: input_tokens"),
+        (DYNAMO + "\n{", "line 5 is not JSON"),
+        (AIPERF.replace('"value": 100', '"value": null'), "line 1: input_sequence_length"),
+        (GUIDELLM.replace('"request_start": 1700000005.0', '"request_start": []'), "request_start"),
+        (
+            OTEL.replace('"startTimeUnixNano": "2000000000"', '"startTimeUnixNano": "-2"'),
+            "startTimeUnixNano",
+        ),
+        (BLIS.replace("gaussian", "dance"), "no distribution 'dance'"),
+        (BLIS.replace("aggregate_rate: 10.0", "aggregate_rate: 0"), "a rate above 0"),
+        (SERVEGEN, "dataset.json beside it"),
+        (SERVEGEN.replace("0.5,2.0", "5e6,2.0"), "requests in all"),
+    ],
+)
+def test_damage_is_named(read, text, problem):
+    with pytest.raises(ChakraError, match=problem):
+        read(text)

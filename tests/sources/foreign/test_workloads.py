@@ -1,0 +1,131 @@
+"""Workloads of other tools, opened by one command with the right totals."""
+
+from __future__ import annotations
+
+import pytest
+
+from chakrakit.errors import ChakraError
+from chakrakit.sources.foreign import parse_goal, workload_of
+from chakrakit.trace.model import EdgeForm
+from support.commands import chakra, data
+from support.foreign_workloads import AICB, ASTRA1, GOAL, PARAM, SIMAI
+
+
+@pytest.fixture
+def opened(tmp_path, monkeypatch):
+    """What `chakra info` says of a file with this text."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+
+    def info(text, name="workload"):
+        (tmp_path / name).write_text(text)
+        return data("info", tmp_path / name)
+
+    return info
+
+
+def communication(info):
+    return {(c["type"], c["group"]): (c["count"], c["bytes"]) for c in info["communication"]}
+
+
+def test_goal_with_comments_braces_in_a_line_and_both_sorts_of_dependencies(opened):
+    info = opened(GOAL)
+    assert (info["ranks"], info["nodes"]) == (2, 5)
+    assert communication(info) == {("SEND", ""): (1, 64), ("RECV", ""): (1, 64)}
+    ranks = parse_goal(GOAL.encode(), "x")
+    assert (ranks[1].ends, ranks[1].starts) == ([(0, 1)], [(1, 2)])
+    assert ranks[0].cpu == [0, 1]
+
+
+def test_start_dependencies_are_start_edges():
+    workload = workload_of(GOAL.encode())
+    edges = workload.read({"x": GOAL.encode()}).trace(1).edges
+    assert edges.form.tolist() == [EdgeForm.FINISH_START, EdgeForm.START_START]
+
+
+def test_simai_s_groups_and_bytes(opened):
+    """16 GPUs in two stages: eight ranks of one, tensor groups of two, experts over two replicas."""
+    info = opened(SIMAI)
+    assert info["ranks"] == 8
+    assert communication(info) == {
+        ("ALL_REDUCE", "tp"): (16, 8 * (4096 + 8192)),
+        ("ALL_TO_ALL", "ep"): (16, 2 * 8 * 2048),
+        ("REDUCE_SCATTER", "dp_ep"): (8, 8 * 65536),
+    }
+
+
+def test_astra_sim_1_0_s_layers_run_forward_then_backward(opened, tmp_path):
+    info = opened(ASTRA1)
+    assert communication(info) == {("ALL_REDUCE", "dp"): (16, 8 * (37632 + 65536))}
+    assert info["types"]["COMP_NODE"] == 8 * (2 * 3 + 2)
+    order = data(
+        "query", tmp_path / "workload", "SELECT name FROM nodes WHERE rank = 0 ORDER BY id"
+    )
+    assert [row[0] for row in order["rows"]][:3] == [
+        "conv1 forward",
+        "conv2 forward",
+        "conv2 weight gradient",
+    ]
+
+
+def test_what_a_workload_s_file_does_not_say_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "w.txt").write_text(ASTRA1)
+    assert "assumed: 8 ranks" in chakra("info", tmp_path / "w.txt").stderr
+
+
+def test_aicb_s_rows_are_a_chain_with_start_up_before_it(opened, tmp_path):
+    info = opened(AICB)
+    assert communication(info) == {
+        ("ALL_REDUCE", "dp_group"): (8, 64),
+        ("ALL_GATHER", "tp_group"): (8, 8 * 2048),
+        ("REDUCE_SCATTER", "dp_group"): (8, 8 * 65536),
+    }
+    steps = data(
+        "query",
+        tmp_path / "workload",
+        "SELECT step, duration_ns FROM nodes WHERE rank = 3 ORDER BY id",
+    )
+    assert steps["rows"] == [[0, 0], [1, 0], [1, 12_500], [1, 0]]
+
+
+def test_param_s_files_of_all_ranks_make_one_set(tmp_path, opened):
+    (tmp_path / "comms").mkdir()
+    for rank in (0, 1):
+        (tmp_path / "comms" / f"rank{rank}.json").write_text(PARAM)
+    info = data("info", tmp_path / "comms")
+    assert info["ranks"] == 2
+    assert communication(info) == {("ALL_REDUCE", "1"): (2, 2048), ("ALL_TO_ALL", "1"): (2, 256)}
+
+
+@pytest.mark.parametrize("text", [GOAL, SIMAI, ASTRA1, AICB])
+def test_workloads_are_analyzed_and_simulated_as_they_lie(tmp_path, monkeypatch, text):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "w").write_text(text)
+    assert any("no times" in note for note in data("analyze", tmp_path / "w")["notes"])
+    assert data("simulate", tmp_path / "w", "--machine", "dgx-h100")["makespan_ns"] > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (GOAL.replace("num_ranks 2", "num_ranks 3"), "rank 2 is missing"),
+        (GOAL.replace("num_ranks 2", "num_ranks 999999999"), "num_ranks"),
+        (GOAL.replace("l2 requires l1\n}", "l2 requires l9\n}"), "no operation 'l9'"),
+        (GOAL.replace("to 1", "to 7"), "no such rank"),
+        (GOAL.replace("from 0", "from -1"), "any rank"),
+        (GOAL.replace("calc 100", "dance 100"), "no operation of GOAL"),
+        (GOAL.replace("rank 1 {", ""), "outside"),
+        (SIMAI.replace("\n3\n", "\n9\n"), "3 layers; line 2 says 9"),
+        (SIMAI.replace("ALLREDUCE", "ALLDANCE"), "no collective"),
+        (SIMAI.replace("2000", "-2000"), "line 4"),
+        (SIMAI.replace("all_gpus: 16", "all_gpus: 14"), "do not divide"),
+        (AICB.replace("CommGroup.tp_group,2", "CommGroup.tp_group,3"), "does not divide"),
+        (AICB.replace("all_gather", "all_dance"), "no communication"),
+        (PARAM.replace("256", "-256"), "in_msg_size"),
+    ],
+)
+def test_damage_is_named_with_its_line(text, problem):
+    workload = workload_of(text.encode())
+    with pytest.raises(ChakraError, match=problem):
+        workload.read({"w": text.encode()})
