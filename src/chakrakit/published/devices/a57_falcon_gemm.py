@@ -13,7 +13,7 @@ from functools import cache
 
 from chakrakit.machines import load_machine
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most, seconds_of
-from chakrakit.published.devices.measured_products import FUSED, measured_seconds
+from chakrakit.published.devices.measured_products import FUSED, measured_dtypes, measured_seconds
 from chakrakit.simulator.engine import Disturbance
 from chakrakit.trace.model import TraceBuilder
 from chakrakit.trace.sets import TraceSet
@@ -72,7 +72,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     """Seconds of a product."""
     m, k, n = SHAPES[case["shape"]]
     device = load_machine("dgx-h200").devices[0]
-    size = 4 if case["dtype"] in ("fp32", "tf32") else 2
+    size = 4 if case["dtype"].endswith("32") else 2
     wire = size * (m * k + k * n + m * n) / device.memory_bandwidth
     ideal = max(2 * m * k * n / device.peak_rate(case["dtype"]), wire)
     seconds = (
@@ -97,7 +97,7 @@ def _measured(case: Case, setting: Setting, seed: int) -> float:
 def cases(quick: bool) -> Sequence[Case]:
     """Simulated in bf16, and measured in four precisions."""
     shapes = ("decode", "prefill 8192", "16384") if quick else tuple(SHAPES)
-    by = [("simulation", "bf16"), *(("H200", dtype) for dtype in ("bf16", "fp16", "tf32", "fp32"))]
+    by = [("simulation", "bf16"), *(("H200", dtype) for dtype in measured_dtypes())]
     return [{"by": source, "dtype": dtype, "shape": s} for source, dtype in by for s in shapes]
 
 

@@ -32,6 +32,11 @@ def products() -> MeasuredProducts:
     return msgspec.json.decode(FILE.read_bytes(), type=MeasuredProducts)
 
 
+def measured_dtypes() -> list[str]:
+    """The element types of what was measured."""
+    return list(dict.fromkeys(name.split()[0] for name in products().seconds))
+
+
 def measured_seconds(dtype: str, shape: str, way: str, seed: int) -> float:
     """Of one product; `strassen, fused` is the seven products and what fusing leaves of the sums."""
     ways = products().seconds[f"{dtype} {shape}"]
