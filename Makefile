@@ -7,7 +7,7 @@ CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 PACKAGE := $(shell find src/chakrakit -type f -not -name '*.pyc' -not -name '*.so')
 CORE_TESTS := $(wildcard tests/core/*.cpp tests/core/*.hpp tests/fuzz/*.cpp)
 
-.PHONY: help stubs accuracy studies docs demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean mutants
+.PHONY: help stubs accuracy studies docs demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean mutants programs torch-versions
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -129,6 +129,15 @@ docs: $(VENV)/.built  ## build the documentation site into build/site; a broken 
 
 bench: $(VENV)/.built  ## measure the claims of the README
 	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline replay view scale sweep search serving messages campaign capture; do ../$(BIN)/python $$file.py; done
+
+programs: $(VENV)/.built  ## capture, validate and simulate the programs of tests/programs at 2, 8 and 512 ranks
+	$(BIN)/python -W ignore tests/programs/capture_all.py
+
+TORCHES ?= $(BIN)/python
+
+torch-versions: $(VENV)/.built  ## test capture, collect and programs with every Python in TORCHES, each with a PyTorch of its own
+	for python in $(TORCHES); do $$python -c "import torch; print(torch.__version__)"; \
+		time PYTHONPATH=tests:$$PYTHONPATH $$python -m pytest -q -p support.alone -m "not slow" tests/sources/capture tests/sources/pytorch/recorder tests/programs; done
 
 clean:  ## remove everything that was built
 	rm -rf $(VENV) build dist

@@ -63,3 +63,32 @@ def test_traces_are_packed_and_paths_are_checked(traces: ck.TraceSet, tmp_path: 
     assert ck.bundle(tmp_path / "w.chakra", extract=tmp_path / "w").card == packed.card
     with pytest.raises(ck.ConfigError, match="give `output` to pack traces"):
         ck.bundle(traces)
+
+
+def test_what_no_command_could_open_does_not_pass_the_check(tmp_path):
+    """Checksums that are right over a table of ranks that is none."""
+    import hashlib
+    import json
+    import zipfile
+
+    import chakrakit as ck
+    from support.commands import chakra
+
+    whole, bent = tmp_path / "run.chakra", tmp_path / "bent.chakra"
+    made = ck.generate(model="gpt3-125m", layers=1, dp=2, seq=16, global_batch=2).traces
+    ck.bundle(ck.simulate(made, "dgx-h100", compute="roofline").run(), whole)
+    with zipfile.ZipFile(whole) as archive:
+        files = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+    files["ranks.parquet"] = b"PAR1 nothing PAR1"
+    said = json.loads(files["bundle.json"])
+    for member in said["members"]:
+        content = files[member["name"]]
+        member |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    files["bundle.json"] = json.dumps(said).encode()
+    with zipfile.ZipFile(bent, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    assert chakra("bundle", whole, "--check").exit_code == 0
+    done = chakra("bundle", bent, "--check")
+    assert done.exit_code == 1
+    assert "cannot be opened" in done.stdout

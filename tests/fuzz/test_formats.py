@@ -7,6 +7,12 @@ from random import Random
 
 import pytest
 
+from chakrakit import TraceSet
+from chakrakit.machines.files import MACHINE_FORMATS
+from chakrakit.sources.foreign import WORKLOADS, Workload, workload_of
+from chakrakit.sources.inputs import RECORDINGS, recognise
+from chakrakit.sources.pytorch.read import read_head
+from chakrakit.trace.codecs.formats import SUFFIXES
 from fuzz.formats import FORMATS
 from fuzz.fuzz import run
 from fuzz.fuzz_format import Format
@@ -21,6 +27,44 @@ def test_every_format_stands_some_mutations() -> None:
     """`make fuzz` runs many more."""
     found = run(list(FORMATS), 0, RUNS)
     assert [(f["format"], f["at"], f["kind"], f["where"]) for f in found] == []
+
+
+def test_every_format_that_a_reader_registers_is_fuzzed(tmp_path: Path) -> None:
+    """The readers' own registries look at the fuzzers' seeds: what none of them holds has no fuzzer."""
+    found: set[object] = set()
+    for number, format_ in enumerate(
+        f for f in FORMATS.values() if f.share < 1 and "replay" not in f.name
+    ):
+        folder = tmp_path / str(number) / "in"
+        folder.mkdir(parents=True)
+        format_.seed(folder)
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        found |= {recognise(path).format for path in files}
+        found |= {w.name for path in files if (w := workload_of(read_head(path))) is not None}
+        heads = [path.read_bytes()[: 1 << 16] for path in files]
+        found |= {m for head in heads for m in MACHINE_FORMATS if m.recognises(head)}
+    missing = {r.format for r in RECORDINGS} | {w.name for w in WORKLOADS} | set(MACHINE_FORMATS)
+    assert missing - found == set(), (
+        "a format without a fuzzer: give it an entry in tests/fuzz/formats"
+    )
+
+
+def test_every_form_of_a_trace_is_fuzzed() -> None:
+    assert {suffix.removeprefix(".") for suffix in (*SUFFIXES, ".feeder.json")} <= {
+        name.replace("-", ".") for name in FORMATS
+    }
+    assert {"et-gz", "et-zst"} <= set(FORMATS)
+
+
+def test_a_format_nobody_fuzzes_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    unknown = Workload(
+        "of tomorrow", lambda head: head.startswith(b"tomorrow"), lambda *_: TraceSet([])
+    )
+    monkeypatch.setattr("fuzz.test_formats.WORKLOADS", (*WORKLOADS, unknown))
+    with pytest.raises(AssertionError, match="without a fuzzer"):
+        test_every_format_that_a_reader_registers_is_fuzzed(tmp_path)
 
 
 def test_the_same_number_gives_the_same_input() -> None:

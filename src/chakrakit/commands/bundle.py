@@ -13,7 +13,7 @@ from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_, ProgressOption, progress_of, traces_of
 from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_table, progress
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ChakraError, ConfigError
 
 if TYPE_CHECKING:
     from chakrakit.commands.inputs import Traces
@@ -77,7 +77,28 @@ def bundle(
         raise ConfigError("give `output` to pack traces; without it a bundle's path is checked")
     if options["extract"] is not None:
         extract_bundle(traces, options["extract"])
-    return check_bundle(traces)
+    return _opened(check_bundle(traces))
+
+
+def _opened(report: BundleReport) -> BundleReport:
+    """The report, with a problem more if the files are whole and say what no command could open."""
+    from chakrakit.trace.files import Problem
+    from chakrakit.trace.sets import Run
+    from chakrakit.trace.storage import read
+
+    if not report.ok:
+        return report
+    try:
+        traces = read(report.path)
+        for number in range(traces.body_count):
+            traces.body_at(number)
+        if isinstance(traces, Run):
+            for ranks in traces.folds:
+                traces.times_of(ranks[0])
+    except ChakraError as error:
+        report.ok = False
+        report.problems.append(Problem("", f"cannot be opened: {error}"))
+    return report
 
 
 def _pack(traces: Any, output: Path_, options: BundleOptions) -> BundleReport:

@@ -17,6 +17,8 @@ MOST_S, MOST_MB = 2.0, 300.0
 """What one command may take over a small hostile input: processor seconds, and resident megabytes."""
 PYTORCH_S, PYTORCH_MB = 6.0, 400.0
 """What PyTorch takes by itself to start in the processes of a replay."""
+LARGE_S, LARGE_MB = 3.0, 500.0
+"""What a million ranks or micro-batches take beyond that before they are refused."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Attack:
     exit: int = 2
     pytorch: bool = False
     """Whether the command starts PyTorch, whose own time and memory are not the input's fault."""
+    large: bool = False
+    """Whether what is asked for is so large that it takes more than `MOST_S` to find that out."""
 
     def words(self, given: Path, out: Path) -> list[str]:
         """The command line."""
@@ -54,8 +58,8 @@ class Walked:
     @property
     def problem(self) -> str:
         """What is wrong with it; nothing if it stood."""
-        most_s = MOST_S + PYTORCH_S * self.attack.pytorch
-        most_mb = MOST_MB + PYTORCH_MB * self.attack.pytorch
+        most_s = MOST_S + PYTORCH_S * self.attack.pytorch + LARGE_S * self.attack.large
+        most_mb = MOST_MB + PYTORCH_MB * self.attack.pytorch + LARGE_MB * self.attack.large
         if self.exit != self.attack.exit:
             return f"exit {self.exit}: {self.said.strip()[-300:]}"
         if not re.search(self.attack.says, " ".join(self.said.split())):
@@ -72,23 +76,28 @@ def walk(attack: Attack, folder: Path, patience: float = 60.0) -> Walked:
     given, out = folder / "in", folder / "out"
     given.mkdir(parents=True)
     attack.make(given)
-    words = [
-        sys.executable,
-        "-c",
-        "from chakrakit.commands import main; main()",
-        *attack.words(given, out),
-    ]
+    words = [sys.executable, "-c", _COMMAND, str(folder / "peak"), *attack.words(given, out)]
     with tempfile.TemporaryFile("w+b") as said:
         status, used = _run(words, said.fileno(), patience)
         said.seek(0)
         text = said.read().decode(errors="replace")
-    return Walked(
-        attack,
-        os.waitstatus_to_exitcode(status),
-        text,
-        used.ru_utime + used.ru_stime,
-        used.ru_maxrss / 1024,
-    )
+    peak = folder / "peak"
+    megabytes = int(peak.read_text()) / 1024 if peak.exists() else used.ru_maxrss / 1024
+    seconds = used.ru_utime + used.ru_stime
+    return Walked(attack, os.waitstatus_to_exitcode(status), text, seconds, megabytes)
+
+
+_COMMAND = """
+import sys
+from chakrakit.commands import main
+peak = sys.argv.pop(1)
+try:
+    main()
+finally:
+    said = open("/proc/self/status").read()
+    open(peak, "w").write(said.split("VmHWM:")[1].split()[0])
+"""
+"""The command, which leaves behind what it took at the most: what its parent took is not among it."""
 
 
 def _run(words: list[str], said: int, patience: float) -> tuple[int, resource.struct_rusage]:

@@ -75,7 +75,6 @@ def test_a_gpt2(tmp_path):
 @pytest.mark.parametrize(
     ("config", "problem"),
     [
-        ({"model_type": "mamba"}, "model_type 'mamba' is not one of"),
         ({"model_type": "llama"}, "configuration without 'num_hidden_layers'"),
         (
             LLAMA | {"num_hidden_layers": "two"},

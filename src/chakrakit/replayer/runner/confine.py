@@ -74,7 +74,11 @@ _SYSTEM = """
     /etc/hosts /etc/host.conf /etc/nsswitch.conf /etc/resolv.conf /etc/gai.conf
 """
 """What the loader, the threads and the joining of ranks read."""
-_DEVICES = "/usr /opt /etc /proc /sys /run/nvidia-persistenced /var/lib/nvidia"
+_DEVICES = """
+    /usr /opt /sys /etc/OpenCL /etc/nvidia /etc/cuda /etc/vulkan /etc/ld.so.conf /etc/ld.so.conf.d
+    /proc/driver /proc/devices /proc/modules /proc/sys /proc/version /proc/filesystems /proc/cmdline
+    /run/nvidia-persistenced /var/lib/nvidia
+"""
 """What a GPU's driver and libraries read beside that; where, differs from machine to machine."""
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import chakrakit.core as core
 from chakrakit.arrays import F64, I8, I32, I64
-from chakrakit.errors import ConfigError, TraceError
+from chakrakit.errors import ConfigError, DeadlockError, TraceError
 from chakrakit.machines.device import (
     PS_PER_S,
     Clocks,
@@ -286,6 +286,11 @@ class Simulation:
                 outcome, further = self._attempt(classes, why_folded(classes, attempt), splits)
             except FoldRefusedError as error:
                 return self._unfolded(str(error))
+            except DeadlockError:
+                if not self.options.disturbance.faults:
+                    raise
+                # A fault that stops one copy of a class does not stop the others: only each alone can tell.
+                return self._unfolded("a fault stops some of the ranks that are alike")
             if further is None:
                 return outcome
             splits = further

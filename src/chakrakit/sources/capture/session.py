@@ -150,6 +150,7 @@ class Session:
         pipelining.install(patches, self.mail, self.recorder, self.where)
         autocast.install(patches)
         if options.device:
+            self.recorder.workspace = cuda.workspace_of(options.device)
             cuda.install(patches)
             batch_norm.install(patches)
             target.install(patches, self.recorder)

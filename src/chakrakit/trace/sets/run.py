@@ -145,6 +145,7 @@ class Run(TraceSet):
         assert self.times is not None
         times = self.times[self.timing[rank]]
         _check_ticks(times, self.tick_ps, rank)
+        _check_order(times, rank)
         return self._with_known_causes(times, rank)
 
     def _with_known_causes(self, times: Times, rank: int) -> Times:
@@ -315,6 +316,15 @@ def whole_ns(times: Times, tick_ps: int) -> tuple[I64, I64]:
         return times.start, times.end
     start, end = (np.where(t < 0, t, t * tick_ps // PS_PER_NS) for t in (times.start, times.end))
     return start, end
+
+
+def _check_order(times: Times, rank: int) -> None:
+    """A row that ends before it begins is a TraceError; one that did not run has times below 0."""
+    wrong = np.flatnonzero((times.end < times.start) & (times.end >= 0))
+    if len(wrong):
+        raise TraceError(
+            f"rank {rank}: row {wrong[0]} ends before it begins; the times are damaged: make the run again"
+        )
 
 
 def _check_ticks(times: Times, tick_ps: int, rank: int) -> None:

@@ -13,8 +13,10 @@ from chakrakit.workloads.description.decoder_layers import (
     LatentAttention,
     Layer,
     Linear,
+    Matrix,
     Mixer,
     Mlp,
+    Recorded,
     StateSpace,
 )
 from chakrakit.workloads.description.description import (
@@ -60,6 +62,7 @@ __all__ = [
     "LayerRows",
     "Lengths",
     "Linear",
+    "Matrix",
     "Mesh",
     "Mixer",
     "Mlp",
@@ -69,6 +72,7 @@ __all__ = [
     "Plan",
     "Precision",
     "Recommender",
+    "Recorded",
     "StateSpace",
     "Step",
     "Tower",

@@ -120,6 +120,35 @@ class Linear(Part, frozen=True, kw_only=True, tag="linear", tag_field="kind"):
     """One matrix in the place of attention, as pruned models have it."""
 
 
+class Matrix(Part, frozen=True, kw_only=True):
+    """A matrix of a captured layer, or one for each of its experts."""
+
+    name: str
+    inputs: int
+    outputs: int
+    cut: Literal["", "columns", "rows"] = ""
+    """What tensor parallelism cuts: nothing, its outputs, or its inputs."""
+    experts: int = 0
+
+
+class Recorded(Part, frozen=True, kw_only=True, tag="recorded", tag_field="kind"):
+    """A whole layer as a run on the meta device showed it: its matrices, and work and memory besides."""
+
+    matrices: list[Matrix]
+    vectors: int = 0
+    """All other parameters."""
+    flops_per_pair: float = 0.0
+    """Work for every pair of a query and a key."""
+    flops_per_token: float = 0.0
+    """Work for every token besides that of the matrices."""
+    cache: int = 0
+    """Elements that every further token adds to the cache."""
+    fixed: int = 0
+    """Elements of the cache that do not grow."""
+    window: int = 0
+    """The most recent keys that a query meets; 0 for all."""
+
+
 class Mlp(Part, frozen=True, kw_only=True, tag="mlp", tag_field="kind"):
     """An MLP of two matrices, or of three where it is gated."""
 
@@ -147,7 +176,9 @@ class Experts(Part, frozen=True, kw_only=True, tag="experts", tag_field="kind"):
     """Whether the router has a scale for its input and one for each expert (Gemma 4)."""
 
 
-Mixer = Attention | LatentAttention | CompressedAttention | DeltaNet | StateSpace | Linear
+Mixer = (
+    Attention | LatentAttention | CompressedAttention | DeltaNet | StateSpace | Linear | Recorded
+)
 FeedForward = Mlp | Experts
 
 

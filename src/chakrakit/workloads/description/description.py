@@ -105,6 +105,8 @@ class Decoder(Part, frozen=True, kw_only=True, tag="decoder", tag_field="family"
     """Weights of norms: as usual, layer norms without a bias, or none."""
     head_bias: bool = False
     """Whether the head has a bias."""
+    extra: int = 0
+    """Parameters outside of layers, embedding and head that a captured model has."""
     mtp_layers: int = 0
     """Layers that predict further tokens, which the files have and which are not counted or run."""
     vision: Tower | None = None

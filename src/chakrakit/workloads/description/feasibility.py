@@ -14,6 +14,7 @@ from chakrakit.workloads.description.decoder_layers import (
     LatentAttention,
     Linear,
     Mixer,
+    Recorded,
     StateSpace,
 )
 from chakrakit.workloads.description.description import (
@@ -242,7 +243,16 @@ def _kinds(model: Decoder, plan: Plan) -> Iterator[str]:
                     f"tp {plan.tp} does not divide the {count} {size} of {model.name}'s {name} layers; "
                     f"use {_fitting(64, *whole)}"
                 )
-        if plan.cp > 1 and isinstance(layer.mixer, CompressedAttention | DeltaNet | StateSpace):
+        for matrix in getattr(layer.mixer, "matrices", ()):
+            size = {"columns": matrix.outputs, "rows": matrix.inputs}.get(matrix.cut, 0)
+            if size % plan.tp:
+                yield (
+                    f"tp {plan.tp} does not divide the {size} of {model.name}'s {matrix.name}; "
+                    f"use {_fitting(64, size)}"
+                )
+        if plan.cp > 1 and isinstance(
+            layer.mixer, CompressedAttention | DeltaNet | StateSpace | Recorded
+        ):
             yield f"cp {plan.cp} does not cut the {name} layers of {model.name}; use cp 1"
     if model.hidden % plan.tp:
         yield f"tp {plan.tp} does not divide hidden {model.hidden}; use {_fitting(64, model.hidden)}"

@@ -13,6 +13,7 @@ from chakrakit.workloads.description import (
     DeltaNet,
     LatentAttention,
     Mixer,
+    Recorded,
     StateSpace,
     Step,
     layer_rows,
@@ -95,6 +96,11 @@ def kept(mixer: Mixer | None, tp: int, cached_bytes: float, dtype: str) -> Kept:
             size = mixer.heads * mixer.head_dim * mixer.state * state_bytes
             channels = mixer.heads * mixer.head_dim + 2 * mixer.groups * mixer.state
             return Kept(state=(size + _tail(mixer.kernel, channels, dtype)) / tp)
+        case Recorded():
+            cut = tp if any(m.cut for m in mixer.matrices) else 1
+            keys = Keys(Reach(mixer.window), mixer.cache * cached_bytes / cut)
+            state = mixer.fixed * element_bytes(dtype) / cut
+            return Kept((keys,) if mixer.cache else (), state)
     return Kept()
 
 

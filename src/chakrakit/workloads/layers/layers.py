@@ -9,9 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from chakrakit.operators import GELU, SILU, SOFTMAX, SWIGLU
-from chakrakit.workloads.description import Decoder, Experts, FeedForward, Layer, Mlp
-from chakrakit.workloads.layers.mixers import mix
+from chakrakit.operators import GELU, NORM, SILU, SOFTMAX, SWIGLU
+from chakrakit.workloads.description import (
+    Decoder,
+    Experts,
+    FeedForward,
+    Layer,
+    Matrix,
+    Mlp,
+    Recorded,
+)
+from chakrakit.workloads.layers.mixers import core_of, joined, mix, viewed
 from chakrakit.workloads.layers.operators import (
     add,
     cross_entropy,
@@ -135,6 +143,8 @@ def decoder_layer(tape: Tape, model: Decoder, tokens: Tokens, layer: Layer) -> T
     """A mixer and a feed-forward part, each behind a norm and beside a residual."""
     x = tape.input(*tokens.dims(model.hidden * model.streams))
     mixer, ffn = layer.mixer, layer.ffn
+    if isinstance(mixer, Recorded):
+        return recorded_layer(tape, model, mixer, x, tokens)
     if mixer is not None:
         x = _beside(
             tape, model, layer, "attention", x, lambda h: mix(tape, model, mixer, h, tokens)
@@ -188,12 +198,83 @@ def feed_forward(tape: Tape, model: Decoder, x: Tensor, ffn: FeedForward, tokens
     return add(tape, "moe.join", y, z)
 
 
+def recorded_layer(
+    tape: Tape, model: Decoder, mixer: Recorded, x: Tensor, tokens: Tokens
+) -> Tensor:
+    """A captured layer: its matrices in turn, attention before the first that brings heads back.
+
+    A matrix as wide as the layer's input reads that, another one what was made since.
+    """
+    vectors = [tape.weight("vectors", Dim(mixer.vectors), kind="vector")] if mixer.vectors else []
+    h = vector(tape, "norm", [x], ops=NORM, keeps=[x], weights=vectors)
+    made: list[Tensor] = []
+    mixed = not (mixer.flops_per_pair or mixer.flops_per_token)
+    for matrix in (m for m in mixer.matrices if not m.experts):
+        back = matrix.cut == "rows"
+        if not back and matrix.inputs == model.hidden:
+            made.append(_product_of(tape, matrix, h))
+            continue
+        now = joined(tape, made or [h])
+        if back and not mixed:
+            now, mixed = core_of(tape, mixer, now, tokens), True
+        made = [_product_of(tape, matrix, now)]
+        if back:
+            x = h = add(tape, f"{matrix.name}.add", x, _as_wide(tape, made[0], x))
+            made = []
+    if not mixed:
+        made = [core_of(tape, mixer, joined(tape, made or [h]), tokens)]
+    routed = [m for m in mixer.matrices if m.experts]
+    if routed:
+        made = [_recorded_experts(tape, model, routed, h, joined(tape, made or [h]), tokens)]
+    return add(tape, "add", x, _as_wide(tape, joined(tape, made), x)) if made else x
+
+
+def _as_wide(tape: Tape, y: Tensor, x: Tensor) -> Tensor:
+    """What is added to the residual: as it is where it has that width."""
+    return y if y.dims[-1].size == x.dims[-1].size else viewed(tape, y, x.dims)
+
+
+def _product_of(tape: Tape, matrix: Matrix, x: Tensor) -> Tensor:
+    """A matrix of a captured layer, applied to what came before it in the width that it needs."""
+    cut = ("tp",) if matrix.cut == "rows" else ()
+    size = Dim(matrix.inputs, cut)
+    if x.dims[-1] != size:
+        x = viewed(tape, x, (*x.dims[:-1], size))
+    out = Dim(matrix.outputs, ("tp",) if matrix.cut == "columns" else ())
+    return linear(tape, matrix.name, x, out, into=cut)
+
+
+def _recorded_experts(
+    tape: Tape, model: Decoder, matrices: list[Matrix], x: Tensor, now: Tensor, tokens: Tokens
+) -> Tensor:
+    """Experts of a captured layer: tokens are sent to them, go through their matrices, and come back."""
+    scores = viewed(tape, now, (*now.dims[:-1], Dim(model.experts)))
+    routing = vector(tape, "moe.top_k", [scores], ops=SOFTMAX, keeps=[scores])
+    token = Dim(matrices[0].inputs)
+    small = x if token.size == model.hidden else viewed(tape, x, (*x.dims[:-1], token))
+    routed = _dispatch(tape, model, small, routing, tokens)
+    count = Dim(model.experts, ("ep",))
+    for matrix in matrices:
+        inputs, outputs = Dim(matrix.inputs), Dim(matrix.outputs)
+        weight = tape.weight(f"moe.{matrix.name}.weight", count, inputs, outputs, expert=True)
+        if routed.dims[-1].size != matrix.inputs:  # half of it is a gate
+            routed = vector(
+                tape, "moe.act", [routed], _shaped(routed, inputs), ops=SWIGLU, keeps=[routed],
+                routed=True,
+            )  # fmt: skip
+        routed = matmul(tape, f"moe.{matrix.name}", routed, weight, routed=True)
+    mixed = _combine(tape, model, routed, small, routing)
+    return mixed if token.size == model.hidden else viewed(tape, mixed, x.dims)
+
+
 def embedding(tape: Tape, model: Decoder, tokens: Tokens, axes: tuple[str, ...]) -> Tensor:
     """The token table, cut by rows over `axes`, and learned positions."""
     table = tape.weight("embedding.weight", Dim(model.vocab, axes), Dim(model.hidden), kind="table")
     rows = (Dim(tokens.batch), Dim(tokens.seq, ("cp",)))
     x = lookup(tape, "embedding", table, rows)
     x = tape.reshard(x, Tensor(tokens.dims(model.hidden), x.dtype), "embedding")
+    if model.extra:
+        tape.weight("extra", Dim(model.extra), kind="vector").grad_node = 0
     if model.streams > 1:
         x = vector(tape, "streams", [x], _shaped(x, Dim(model.hidden * model.streams)))
     if model.positions:

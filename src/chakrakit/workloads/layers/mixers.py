@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -17,9 +17,10 @@ from chakrakit.workloads.description import (
     LatentAttention,
     Linear,
     Mixer,
+    Recorded,
     StateSpace,
 )
-from chakrakit.workloads.layers.attention import Core, attention, selection
+from chakrakit.workloads.layers.attention import Core, Reach, attention, selection
 from chakrakit.workloads.layers.kept import Kept, kept
 from chakrakit.workloads.layers.operators import matmul, norm, vector
 from chakrakit.workloads.layers.sharding import Dim, Tensor
@@ -122,12 +123,29 @@ def _projections(mixer: Attention) -> dict[str, int]:
 def heads_of(tape: Tape, x: Tensor, count: int, size: int) -> Tensor:
     """A view of a projection (or of a part of a fused one) as heads; its gradient goes back to it."""
     dims = (*x.dims[:-1], Dim(count, x.dims[-1].axes), Dim(size))
-    return _view(tape, x, dims)
+    return viewed(tape, x, dims)
 
 
-def _view(tape: Tape, x: Tensor, dims: tuple[Dim, ...]) -> Tensor:
+def viewed(tape: Tape, x: Tensor, dims: tuple[Dim, ...]) -> Tensor:
+    """The same data in other dimensions; sums that are open over ranks are closed before."""
+    if x.partial:
+        x = tape.reshard(x, Tensor(x.dims, x.dtype), "sum")
     view = Tensor(dims, x.dtype, node=x.node, needs_grad=x.needs_grad)
     return tape.record(view, lambda grad: [(x, Tensor(x.dims, x.dtype, grad.partial, grad.node))])
+
+
+def joined(tape: Tape, tensors: Sequence[Tensor]) -> Tensor:
+    """Several results that are read together, as one; their gradients come with its own."""
+    last = tensors[-1]
+    if len(tensors) == 1:
+        return last
+    whole = [tape.reshard(t, Tensor(t.dims, t.dtype), "sum") for t in tensors]
+    out = Tensor(last.dims, last.dtype, node=max(t.node for t in whole))
+
+    def back(grad: Tensor) -> Grads:
+        return [(t, Tensor(t.dims, t.dtype, node=grad.node)) for t in whole]
+
+    return tape.record(out, back)
 
 
 def _wide_norm(tape: Tape, name: str, x: Tensor) -> Tensor:
@@ -255,11 +273,11 @@ def _grouped_out(tape: Tape, model: Decoder, mixer: CompressedAttention, mixed: 
     each = Dim(mixer.heads * mixer.head_dim // mixer.groups)
     count = Dim(mixer.groups, width.axes)
     rows = Dim(batch.size * seq.size, seq.axes)
-    grouped = _view(tape, mixed, (count, rows, each))
+    grouped = viewed(tape, mixed, (count, rows, each))
     weight = tape.weight("attention.out_down.weight", count, each, Dim(mixer.out_lora))
     small = matmul(tape, "attention.out_down", grouped, weight)
     joined = Dim(mixer.groups * mixer.out_lora, width.axes)
-    flat = _view(tape, small, (batch, seq, joined))
+    flat = viewed(tape, small, (batch, seq, joined))
     return linear(tape, "attention.out", flat, Dim(model.hidden), into=("tp",))
 
 
@@ -293,7 +311,7 @@ def state_space(tape: Tape, model: Decoder, mixer: StateSpace, x: Tensor, tokens
     wide = linear(
         tape, "attention.in", x, Dim(2 * inner + shared + mixer.heads, ("tp",)), bias=mixer.bias
     )
-    channels = _view(tape, wide, (*wide.dims[:-1], Dim(inner + shared, ("tp",))))
+    channels = viewed(tape, wide, (*wide.dims[:-1], Dim(inner + shared, ("tp",))))
     mixed = _convolved(tape, channels, mixer.kernel, bias=mixer.kernel_bias)
     flops = 2 * STATE_PRODUCTS * mixer.heads * mixer.head_dim * mixer.state
     out = _recurrence(tape, mixer, [mixed], inner, flops, tokens)
@@ -310,6 +328,39 @@ def state_space(tape: Tape, model: Decoder, mixer: StateSpace, x: Tensor, tokens
 
 GATED_NORM = PerElement(NORM.forward + SILU.forward + 1, NORM.backward + SILU.backward + 2)
 """An RMS norm whose result is multiplied by a gate."""
+
+
+def core_of(tape: Tape, mixer: Recorded, x: Tensor, tokens: Tokens) -> Tensor:
+    """What a captured layer does besides its matrices: pairs of tokens, and work on a state."""
+    cores = _cores(tape, mixer, tokens.core)
+    core = cores[0] if cores else tokens.core.within(Reach(mixer.window), 0.0)
+    state = round(2 * _kept(tape, mixer).state)
+    share = tape.degrees.get("tp", 1) if any(m.cut for m in mixer.matrices) else 1
+    rows = int(Tensor(x.dims[:-1], x.dtype).elements(tape.degrees))
+    work = float(core.pairs) * mixer.flops_per_pair + rows * mixer.flops_per_token
+    moved = 2 * x.bytes(tape.degrees) + core.cached + state * len(core.stretches)
+    node = BlockNode(
+        "attention.core",
+        "attention" if mixer.flops_per_pair else "recurrence",
+        round(work / share),
+        bytes=moved,
+        dtype=x.dtype,
+        core=True,
+        reach=core.reach,
+        key_bytes=core.key_bytes,
+        per_sequence=state,
+    )
+    place = tape.emit(node, [x])
+    freed = tape.keep(place, x)
+    out = replace(x, node=place)
+
+    def back(grad: Tensor) -> Grads:
+        again = node.again(
+            name="attention.core.dx", flops=2 * node.flops, bytes=2 * node.bytes, free=freed
+        )
+        return [(x, Tensor(x.dims, x.dtype, node=tape.emit_backward(again, [grad], [x])))]
+
+    return tape.record(out, back)
 
 
 def _convolved(tape: Tape, x: Tensor, kernel: int, *, bias: bool) -> Tensor:

@@ -38,7 +38,7 @@ PARTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
 """Of equal names the plan's and the step's win over the model's."""
 _ONLY_IN_FILES = {
     "lengths", "tasks", "tables", "bottom", "top", "patch",
-    "kinds", "pattern", "streams", "norm_weights", "head_bias", "mtp_layers", "vision", "precision",
+    "kinds", "pattern", "streams", "norm_weights", "head_bias", "extra", "mtp_layers", "vision", "precision",
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import msgspec
 from chakrakit.configuration import read_document
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.workloads.description import Model, Workload
-from chakrakit.workloads.models.hugging_face import read_config
+from chakrakit.workloads.models.hugging_face import cached_config, read_config
 from chakrakit.workloads.models.published import catalog
 
 # Models by name: from the catalog, or from a Hugging Face `config.json`.
@@ -31,9 +31,11 @@ def model_named(name: str) -> Model:
         path = path / "config.json"
     if path.is_file():
         return read_config(path, ignored)
+    if cached := cached_config(place):
+        return read_config(cached, ignored).replace(name=place.rpartition("/")[2])  # type: ignore[no-any-return]
     raise ConfigError(
         f"no model {name!r}; {nearest(name, models)} See `chakra models`; a path to a Hugging Face "
-        "config.json works too"
+        "config.json works too, or ORGANISATION/NAME of one in the local cache"
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -83,3 +85,12 @@ def test_tensors_on_the_device_say_so_and_come_back_as_copies(session):
     assert there.to(there.device) is there
     names = [session.recorder.signatures.listed[op.signature].name for op in session.recorder.ops]
     assert names.count("aten::_to_copy") == 2
+
+
+def test_a_copied_module_has_values_of_its_own(session):
+    layer = torch.nn.Linear(2, 2)
+    copied = copy.deepcopy(layer)
+    with torch.no_grad():
+        copied.bias.fill_(3)
+    assert copied.bias.tolist() == [3, 3]
+    assert layer.bias.tolist() != [3, 3]

@@ -53,9 +53,8 @@ class RealValues:
 
     def get(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The real tensor, if its elements are known."""
-        value: torch.Tensor | None = (
-            tensor.__dict__.get(_VALUE) if isinstance(tensor, FakeTensor) else tensor
-        )
+        held = tensor.__dict__.get(_VALUE) if isinstance(tensor, FakeTensor) else _Held(tensor)
+        value: torch.Tensor | None = None if held is None else held.value
         if value is None or (self._stale and value.untyped_storage()._cdata in self._stale):
             return None
         return value
@@ -67,7 +66,7 @@ class RealValues:
         if value is None:
             tensor.__dict__.pop(_VALUE, None)
         else:
-            tensor.__dict__[_VALUE] = value
+            tensor.__dict__[_VALUE] = _Held(value)
 
     def line_of(self, tensor: torch.Tensor) -> str:
         """The script's line that made a tensor without a value; "" where it was not kept."""
@@ -146,7 +145,7 @@ class RealValues:
 
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
         with _disable_current_modes(), torch.no_grad():
-            return func(*args, **kwargs)
+            return host_form(func)(*args, **kwargs)
 
     def forget(self, args: Any, out: Any, changed: Any) -> None:
         """Results have no value, and what was changed in place no longer has one, nor have views of it."""
@@ -170,6 +169,22 @@ class RealValues:
         key = storage._cdata
         self._stale[key] = weakref.ref(storage, lambda _: self._stale.pop(key, None))
         self.give(tensor, None)
+
+
+def host_form(func: Any) -> Any:
+    """The operator that does on any host what `func` does on one with a GPU: pinned memory is a copy."""
+    return _aten.clone.default if func is _aten._pin_memory.default else func
+
+
+class _Held:
+    """A value among a tensor's attributes, which are copied with it."""
+
+    def __init__(self, value: torch.Tensor) -> None:
+        self.value = value
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Held:
+        with _disable_current_modes():
+            return _Held(self.value.clone())
 
 
 class _Unknown:

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from chakrakit.operators import SPACES, by_elements, is_silent
 from chakrakit.sources.capture.observing import communication, shortcuts
 from chakrakit.sources.capture.observing.known_values import KnownValues
-from chakrakit.sources.capture.observing.real_values import RealValues
+from chakrakit.sources.capture.observing.real_values import RealValues, host_form
 from chakrakit.sources.capture.observing.signatures import Signatures
 from chakrakit.sources.capture.observing.storages import Storages
 from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabouts
@@ -71,6 +71,7 @@ _PROFILER = ("profiler::",)
 _ADD, _ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
 _TO_COPY, _READ = torch.ops.aten._to_copy.default, torch.ops.aten._local_scalar_dense.default
 _HOST = torch.device("cpu")
+_BLAS = ("mm", "addmm", "bmm", "baddbmm")
 _IN_BACKWARD = {"aten::scatter": "aten::scatter_", "aten::index_put": "aten::_index_put_impl_"}
 """Operators that autograd calls for fake tensors, and those it calls for plain tensors instead."""
 
@@ -92,6 +93,9 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.where, self.storages = where, storages
         self.known_values, self.real_values = known_values, real_values
+        self.workspace = 0
+        """Bytes that cuBLAS keeps for each thread that multiplies matrices; 0 where no GPU is named."""
+        self._workspaces: set[bool] = set()
         self.read_value: Callable[[torch.Tensor], Any] | None = None
         """Reads the only element of a tensor for PyTorch's own code in C++."""
         self.signatures = Signatures()
@@ -184,6 +188,7 @@ class Recorder(TorchDispatchMode):
         return name in _NOISE or is_silent(name) or name.startswith(_PROFILER)
 
     def _run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        func = host_form(func)
         if func is torch.ops.aten.bincount.default and len(args) + len(kwargs) > 1:
             size = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
             if size:
@@ -219,6 +224,8 @@ class Recorder(TorchDispatchMode):
             read += [self.storages.number(t) for t in communication.tensors(kwargs)]
         self._note_freed()
         before = self.storages.live
+        if short in _BLAS and self.workspace:
+            self._hold_workspace(read)
         results = [] if out is None else communication.tensors(out)
         result_storages = [self.storages.number(t) for t in results]
         leaves = func is _TO_COPY and kwargs.get("device") == _HOST and not self.storages.arriving
@@ -247,6 +254,14 @@ class Recorder(TorchDispatchMode):
         for number in writes:
             if short != "wait_tensor":
                 self._writer[number] = len(self.ops) - 1
+
+    def _hold_workspace(self, read: list[int]) -> None:
+        """Count the memory that cuBLAS keeps: once for the thread of forwards and once for backwards."""
+        phase = self.where.phase == BACKWARD
+        on_device = not self.storages.everything and any(map(self.storages.on_device, read))
+        if on_device and phase not in self._workspaces:
+            self._workspaces.add(phase)
+            self.storages.hold_always(self.workspace)
 
     def _note_freed(self) -> None:
         """Count what was freed since the last operator: with that operator, or before a step's first one."""

@@ -64,6 +64,11 @@ class Storages:
         self.live += size
         self.peak = max(self.peak, self.live)
 
+    def hold_always(self, size: int) -> None:
+        """Count memory that a library keeps until the end."""
+        self.live += size
+        self.peak = max(self.peak, self.live)
+
     def mark(self, number: int) -> None:
         """Count a storage as being on the device."""
         if number not in self._device and number in self._sizes:

@@ -68,6 +68,15 @@ _NOTHING = (
 )
 
 
+_WORKSPACE, _HOPPER_WORKSPACE = (4096 * 2 + 16 * 8) << 10, (4096 * 8) << 10
+"""Bytes of `getChosenWorkspaceSize` in PyTorch's CUDABlas.cpp, before Hopper and from it on."""
+
+
+def workspace_of(device: str) -> int:
+    """Bytes that PyTorch keeps for cuBLAS, for each thread that uses it, on a GPU of NVIDIA's."""
+    return _HOPPER_WORKSPACE if device.lstrip("g").startswith(("h", "b")) else _WORKSPACE
+
+
 class Stream:
     """A stream on which nothing runs."""
 
@@ -141,7 +150,7 @@ class Redirect(TorchFunctionMode):
             with self:  # functions of the script run in it
                 return torch.autograd.backward(*_of_backward(*args, **kwargs))
         if func is torch.Tensor.pin_memory:
-            return args[0]
+            return torch.ops.aten._pin_memory.default(args[0])
         kwargs.pop("pin_memory", None)
         target = _target(func, args, kwargs, self.storages)
         if target is None:

@@ -59,10 +59,12 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
         if query.dim() != 4 or query.shape[-1] % 8 or query.shape[-1] > 256:
             arguments = (query, key, value, attn_mask, dropout_p, is_causal)
             return plain(*arguments, scale=scale, enable_gqa=enable_gqa)
-        if enable_gqa and key.shape[1] != query.shape[1]:
-            times = query.shape[1] // key.shape[1]
-            key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
         query, key, value = (_as_autocast(t) for t in (query, key, value))
+        if enable_gqa and key.shape[1] != query.shape[1] and query.dtype not in _HALF:
+            times = (
+                query.shape[1] // key.shape[1]
+            )  # CuDNN's kernel takes fewer heads of keys as they are
+            key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
         grows = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
         if query.dtype not in _HALF:
             return torch.ops.aten._scaled_dot_product_efficient_attention(

@@ -8,7 +8,8 @@ from typing import Any
 
 from chakrakit.errors import ConfigError
 from chakrakit.operators import dtype_name
-from chakrakit.workloads.description import Decoder, Experts, Layer, Mlp
+from chakrakit.workloads.description import Decoder, Experts, Layer, Mlp, Tower
+from chakrakit.workloads.models.hugging_face.captured import captured
 from chakrakit.workloads.models.hugging_face.keys import Keys, read_keys
 from chakrakit.workloads.models.hugging_face.quantized import (
     Quantization,
@@ -29,10 +30,7 @@ def read_config(path: Path, ignored: Collection[str] = ()) -> Decoder:
     if text_kind == "gpt2":
         return _gpt2(text, path)
     if text_kind not in TRAITS:
-        raise ConfigError(
-            f"{path}: model_type {text_kind!r} is not one of {', '.join(sorted(TRAITS))}; "
-            "describe the model in YAML"
-        )
+        return _captured(config, text, path)
     _check_architecture(config, kind)
     reader = TextReader(text, text_kind, TRAITS[text_kind])
     rows = reader.rows()
@@ -43,6 +41,28 @@ def read_config(path: Path, ignored: Collection[str] = ()) -> Decoder:
     text.refuse_unread(text_kind)
     config.refuse_unread(kind)
     return Decoder(name=_name(path, kind), **fields, **_rows(rows, quantization))
+
+
+def _captured(config: Keys, text: Keys, path: Path) -> Decoder:
+    """A model that is not built in, as transformers builds it."""
+    model = captured(config, path)
+    quantization = quantization_of(config, text, _beside(path))
+    tower = Tower(layers=0, hidden=0, parameters=model.vision) if model.vision else None
+    return Decoder(
+        name=_name(path, config.word("model_type")),
+        layers=len(model.rows),
+        hidden=model.hidden,
+        heads=model.heads,
+        vocab=model.vocab,
+        tied=model.tied,
+        extra=model.extra,
+        norm_weights="none",
+        experts=model.experts,
+        top_k=model.top_k,
+        vision=tower,
+        precision=precision_of(quantization, _dtype(config, text), path.name),
+        **_rows(model.rows, quantization),
+    )
 
 
 def _text(config: Keys, kind: str) -> tuple[Keys, str]:

@@ -11,7 +11,9 @@ from chakrakit.workloads.description import (
     Experts,
     LatentAttention,
     Layer,
+    Matrix,
     Mlp,
+    Recorded,
     StateSpace,
 )
 
@@ -60,6 +62,10 @@ def modules_of(layer: Layer, fused: bool) -> Mapping[str, list[Names]]:
             }, _SELF)  # fmt: skip
         case DeltaNet():
             modules |= _delta_net()
+        case Recorded() as mixer:
+            modules |= {
+                f"moe.{m.name}" if m.experts else m.name: [_recorded(m)] for m in mixer.matrices
+            }
         case StateSpace():
             modules |= _one(
                 {"attention.in": ("in_proj",), "attention.out": ("out_proj",)}, ("mixer",)
@@ -70,6 +76,14 @@ def modules_of(layer: Layer, fused: bool) -> Mapping[str, list[Names]]:
         case Experts():
             modules |= _experts(layer.ffn, fused)
     return modules
+
+
+def _recorded(matrix: Matrix) -> Names:
+    """A captured matrix by its own name, and an expert's by that of the first expert too."""
+    if not matrix.experts:
+        return (matrix.name,)
+    place, _, name = matrix.name.rpartition(".")
+    return (matrix.name, *_in((f"{place}.0", place), name, "gate_proj", "up_proj"))
 
 
 def _one(names: Mapping[str, Names], places: Names) -> dict[str, list[Names]]:

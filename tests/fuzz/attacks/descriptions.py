@@ -1,0 +1,94 @@
+"""Small files that ask for very much: machines, models, studies, campaigns, requests."""
+
+# ruff: noqa: E501 - a table, one case a line
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import chakrakit as ck
+from fuzz.attacks.attack import Attack
+from fuzz.formats.descriptions import CAMPAIGN, CONFIG, MACHINE, NETWORK, STUDY, WORKLOAD, nccl_log
+from fuzz.formats.traces import traces
+from support.foreign_files import infragraph
+
+Make = Callable[[Path], object]
+
+
+def text(name: str, content: str | bytes) -> Make:
+    """One file, and a small workload beside it."""
+
+    def make(folder: Path) -> None:
+        data = content.encode() if isinstance(content, str) else content
+        (folder / name).write_bytes(data)
+        ck.write(traces(), folder / "w")
+
+    return make
+
+
+def _aliases(head: str) -> str:
+    """A kilobyte that stands for 9^9 entries."""
+    lines = ["a0: &a0 [1,1,1,1,1,1,1,1,1]"]
+    lines += [f"a{i}: &a{i} [" + ",".join([f"*a{i - 1}"] * 9) + "]" for i in range(1, 9)]
+    return head + "\n".join(lines) + "\n"
+
+
+def _log(folder: Path) -> None:
+    sizes = "\n".join(
+        f" {8 * i} {2 * i} float sum -1 {9 + i / 70:.3f} 1.0 1.0 0 8.1 1.0 1.0 0"
+        for i in range(1, 1201)
+    )
+    head = nccl_log("all_reduce", 4).split("\n 1024")[0]
+    (folder / "all_reduce.log").write_text(f"{head}\n{sizes}\n")
+
+
+def _many_batches(folder: Path) -> None:
+    (folder / "w.yaml").write_text(WORKLOAD.replace("global_batch: 8", "global_batch: 65536"))
+
+
+def _requests(*rows: dict[str, object]) -> Make:
+    def make(folder: Path) -> None:
+        (folder / "requests").write_text("\n".join(map(json.dumps, rows)))
+
+    return make
+
+
+_FIVE = {"timestamp": 0, "input_length": 5, "output_length": 5, "hash_ids": [0]}
+_SERVE = "serve --model gpt3-125m --machine dgx-h100 --compute roofline --requests {in}/requests"
+_CONFIG = "generate --model {in}/config.json --seq 16 --dry-run"
+_SIMULATE = "simulate {in}/w --machine {in}/m.yaml"
+DESCRIPTIONS = [
+    Attack("network YAML of 100,000 brackets", text("m.yaml", "[" * 100_000), "machines {in}/m.yaml", "deep|nested|levels"),
+    Attack("a study of nested aliases", text("s.yaml", _aliases("name: x\n")), "sweep {in}/s.yaml -o {out}", "alias|large|bigger|entries"),
+    Attack("a study whose anchor holds itself", text("s.yaml", "name: x\naxes: &a [*a]\n"), "sweep {in}/s.yaml -o {out}", "alias|itself|anchor"),
+    Attack("a card of nested aliases", text("c.yaml", _aliases("extra:\n  x: 1\n")), "bundle {in}/w --card {in}/c.yaml -o {out}.chakra", "alias|large|bigger|entries"),
+    Attack("a torus of 2^31", text("m.yaml", MACHINE.replace("topology: switch, size: 4", "topology: torus, dims: [2147483648]")), "machines {in}/m.yaml", "devices|2,147,483,648|at most"),
+    Attack("changes of ranks 0-9999999999", text("m.yaml", MACHINE.replace("'3,5-6'", "'0-9999999999'")), "machines {in}/m.yaml", "9999999999|rank"),
+    Attack("InfraGraph of 4·10^9", text("m.yaml", infragraph(4_000_000_000)), "machines {in}/m.yaml", "4,?000,?000,?000|at most|most"),
+    Attack("latency of 9,000,000 s", text("m.yaml", MACHINE.replace("latency: 1 us", "latency: 9000000 s")), _SIMULATE, "50 days"),
+    Attack("latency of 1e300 s", text("m.yaml", MACHINE.replace("latency: 1 us", "latency: 1e+300 s")), "collective all-reduce --machine {in}/m.yaml --members 4 --sizes 1KiB:1MiB", "50 days"),
+    Attack("overhead of 1e308", text("m.yaml", MACHINE.replace("collective_overhead: 5 us", "collective_overhead: 1.0e+308")), "machines {in}/m.yaml", "50 days"),
+    Attack("a link at 1e-9 of its speed", text("m.yaml", MACHINE), f"{_SIMULATE} --fault link:0-17@0=1e-18", "days|no link|no vertex|failed"),
+    Attack("bytes that are not UTF-8", text("m.yaml", b"\xff\xfe\x00name: x"), "machines {in}/m.yaml", "UTF-8|text|malformed"),
+    Attack("direct and 20 digits", text("n.yaml", NETWORK), "simulate {in}/w --astra {in}/none {in}/n.yaml {in}/none", "none"),
+    Attack("2^53 heads", text("config.json", json.dumps(CONFIG | {"num_attention_heads": 2**53})), _CONFIG, "heads"),
+    Attack("9·10^8 layers", text("config.json", json.dumps(CONFIG | {"num_hidden_layers": 900_000_000})), _CONFIG, "layers"),
+    Attack("a global batch of 2^31", text("config.json", json.dumps(CONFIG)), f"{_CONFIG} --global-batch 2147483648", "passes|batch|most"),
+    Attack("more heads than hidden_size", text("config.json", json.dumps(CONFIG | {"num_attention_heads": 512, "head_dim": None})), _CONFIG, "heads|hidden"),
+    Attack("65,536 micro-batches, written", _many_batches, "generate {in}/w.yaml -o {out}", "--yes", large=True),
+    Attack("decode of no tokens", text("w.yaml", WORKLOAD.replace("kind: train", "kind: decode, new_tokens: 0").replace("dp: 2, tp: 2, pp: 2, data: zero1, recompute: selective, schedule: 1f1b", "tp: 1")), "generate {in}/w.yaml --dry-run", "new_tokens is 0"),
+    Attack("an nccl-tests log of 1,200 rows", _log, "calibrate --nccl-tests {in}/all_reduce.log -o {out}", "", 0),
+    Attack("an nccl-tests time of 1.2.3", text("all_reduce.log", nccl_log("all_reduce", 2).replace(" 8.010", " 1.2.3")), "calibrate --nccl-tests {in}/all_reduce.log -o {out}", "1.2.3|number", 2),
+    Attack("an MTBF of 1.8e308 hours", text("j.yaml", CAMPAIGN.replace("node_mtbf_hours: 500", "node_mtbf_hours: 1.7e+308").replace("log: log.csv", "")), "campaign {in}/j.yaml --histories 2", "never fails"),
+    Attack("a study naming a machine of 300 letters", text("s.yaml", STUDY.replace("- dgx-h100\n", f"- {'a' * 300}\n", 1)), "sweep {in}/s.yaml -o {out} --jobs 1", "letters, too many for a file"),
+    Attack("a study that runs a program", text("s.yaml", "name: x\nworkload: {capture: \"python -c 'open(1)'\", ranks: 1}\nmachines: [dgx-h100]\n"), "sweep {in}/s.yaml -o {out} --jobs 1", "--allow-programs"),
+    Attack("requests slowed a million times", _requests(_FIVE, _FIVE | {"timestamp": 10_000}), f"{_SERVE} --rate-scale 1e-6", "clock ends"),
+    Attack("arrivals 300 years away", _requests(_FIVE, _FIVE | {"timestamp": 10**13}), _SERVE, "arrival"),
+    Attack("five tokens through prefill and decode", _requests(_FIVE), f"{_SERVE} --prefill 1 --decode 1", "1 of 1 requests", 0),
+    Attack("a fault of 1.2.3", text("x", "x"), "simulate {in}/w --machine dgx-h100 --fault device:0@1.2.3=1", "should be numbers"),
+    Attack("a seed of -1", text("x", "x"), "simulate {in}/w --machine dgx-h100 --jitter 0.1 --seed -1", "seed -1|0 or more"),
+    Attack("a queue of 2^64", text("m.yaml", MACHINE.replace("queue_depth: 4", f"queue_depth: {2**64}")), "machines {in}/m.yaml", "queue_depth"),
+    Attack("a name of 5,000 letters", text("x", "x"), f"info {'b' * 5000}", "too many for a file"),
+]  # fmt: skip
