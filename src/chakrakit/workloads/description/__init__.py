@@ -32,7 +32,7 @@ from chakrakit.workloads.description.description import (
     Vision,
     Workload,
 )
-from chakrakit.workloads.description.feasibility import check, even_split
+from chakrakit.workloads.description.feasibility import MOST_LAYERS, check, even_split
 from chakrakit.workloads.description.mesh import Mesh
 from chakrakit.workloads.description.precision import Format, Precision
 from chakrakit.workloads.description.rows import LayerRows, layer_rows
@@ -46,6 +46,7 @@ from chakrakit.workloads.description.schedules import (
 )
 
 __all__ = [
+    "MOST_LAYERS",
     "SCHEDULES",
     "Attention",
     "CompressedAttention",

@@ -8,6 +8,7 @@ from typing import Any
 from chakrakit.errors import ConfigError
 from chakrakit.operators import dtype_name
 from chakrakit.workloads.description import (
+    MOST_LAYERS,
     Attention,
     CompressedAttention,
     DeltaNet,
@@ -39,7 +40,10 @@ class TextReader:
     def _layers(self) -> int:
         keys = self.keys
         listed = self.block_types() or keys.sequence("block_configs")
-        return keys.count("num_hidden_layers", default=len(listed) or None)
+        layers = keys.count("num_hidden_layers", default=len(listed) or None)
+        if layers > MOST_LAYERS:  # each is looked at
+            raise ConfigError(f"{keys.where}: layers is {layers:,}; {MOST_LAYERS:,} is the most")
+        return layers
 
     def _on(self, switch: bool | str) -> bool:
         """A trait that is there, or that a key switches on."""
