@@ -87,9 +87,12 @@ def test_a_lag_beyond_the_clock(lag):
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"latency": "9000000 s"}, "the latency of a route is 9e[+]06 s"),
-        ({"software": {"collective_overhead": "1e8 s"}}, "the overhead of a collective is 1e[+]08"),
-        ({"software": {"step_overhead": "1e8 s"}}, "the overhead of a step is 1e[+]08 s"),
+        ({"latency": "9000000 s"}, "latency: '9000000 s' is longer than the 50 days"),
+        (
+            {"software": {"collective_overhead": "1e8 s"}},
+            "collective_overhead: '1e8 s' is longer than",
+        ),
+        ({"software": {"step_overhead": "1e8 s"}}, "step_overhead: '1e8 s' is longer than"),
         ({"bandwidth": 1}, "takes longer than 100,000 s at 1 bytes/s"),
         ({"latency": "2500000 s"}, "more than 50 days"),
     ],

@@ -34,6 +34,7 @@ def workload(**changes: Any) -> dict[str, Any]:
         "priority": i32(0, 0, 0),
         "share": i32(0, 0, 0),
         "waves": i64(1, 1, 1),
+        "demand": i32(0, 0, 0),
         "launch_of": i32(-1, -1, -1),
         "instance": i32(-1, -1, -1),
         "after": i64(),
