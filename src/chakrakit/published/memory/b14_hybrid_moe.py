@@ -36,12 +36,10 @@ PCIE, HOST_MEMORY, CPU = 50e9, 500e9, 20e12
 @cache
 def site(gpus: int, seed: int) -> Machine:
     """RTX 5090s on PCIe; the CPU is a unit of each, with its share of cores and host memory."""
+    gpu = {"bf16": 210e12} | dict.fromkeys(("fp8", "int4"), 400e12)
     units = {
-        "gpu": {"peak": {"fp8": 400e12, "bf16": 210e12, "int4": 400e12}},
-        "cpu": {
-            "peak": {"fp8": CPU / gpus, "bf16": CPU / gpus, "int4": CPU / gpus},
-            "bandwidth": HOST_MEMORY / gpus,
-        },
+        "gpu": {"peak": gpu},
+        "cpu": {"peak": dict.fromkeys(gpu, CPU / gpus), "bandwidth": HOST_MEMORY / gpus},
     }
     device = {
         "name": "rtx-5090",
