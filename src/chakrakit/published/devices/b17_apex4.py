@@ -144,7 +144,7 @@ STUDY = Study(
             least(t.gains("FP16", shape="decode")) - 1.5
         ),
     },
-    decides="ρ times the operations of a partial sum over the group; the longer unit counts, waiting does not.",
+    decides="ρ times the operations of a partial sum over the group; the longer unit counts, waits do not.",
     amended="the claims about FP16, which became a figure of their own instead of a gain.",
     cannot_say="How real kernels overlap units: the figure at ρ = 64 is a quarter too good; and accuracy.",
 )
