@@ -21,6 +21,10 @@ OTHERS = {
 }
 """Words for types of Python, C, protobuf, Arrow and NumPy; alone they are no table of element types."""
 SPELLINGS = {text.lower() for t in TYPES for text in t.spellings}
+ALLOWED = {
+    "workloads/models/hugging_face/quantized.py": "formats of weights by the names that files give them"
+}
+"""Files that name several types to say something else of them, and what."""
 FEW = 3
 """A choice between two types is a rule; three that stand together are a table."""
 
@@ -58,7 +62,9 @@ def test_no_other_file_lists_element_types() -> None:
     second = {
         str(file.relative_to(SOURCE)): lists
         for file in sorted(SOURCE.rglob("*.py"))
-        if HOME not in file.parents and (lists := tables(file.read_text()))
+        if HOME not in file.parents
+        and str(file.relative_to(SOURCE)) not in ALLOWED
+        and (lists := tables(file.read_text()))
     }
     assert second == {}
 

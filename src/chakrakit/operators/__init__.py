@@ -38,6 +38,8 @@ from chakrakit.operators.communication import (
 )
 from chakrakit.operators.counted import Count, counted
 from chakrakit.operators.element_types import (
+    PRODUCT_MARKS,
+    TIMED_AS_THEY_ARE,
     TYPES,
     ElementType,
     WorkingType,
@@ -93,6 +95,7 @@ __all__ = [
     "LAYER_NORM",
     "NORM",
     "PARAMETERS",
+    "PRODUCT_MARKS",
     "SGD",
     "SILU",
     "SOFTMAX",
@@ -100,6 +103,7 @@ __all__ = [
     "STREAMS",
     "SWIGLU",
     "TABLED",
+    "TIMED_AS_THEY_ARE",
     "TYPES",
     "VIEWS",
     "ArgumentTexts",

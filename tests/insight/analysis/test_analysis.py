@@ -41,7 +41,9 @@ def test_json_has_what_other_programs_rely_on(linked, tmp_path, capfdbinary):
 
 def test_people_get_tables(two_ranks, tmp_path, capfd):
     ck.write(two_ranks, tmp_path / "run")
-    main(["analyze", str(tmp_path / "run"), "--faster", "compute=2"], standalone_mode=False)
+    main(
+        ["analyze", str(tmp_path / "run"), "--full", "--faster", "compute=2"], standalone_mode=False
+    )
     text = capfd.readouterr().out
     assert "critical path" in text
     assert "who waits for whom" in text

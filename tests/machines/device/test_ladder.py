@@ -15,6 +15,7 @@ from chakrakit.machines.device import (
     packaged_profile,
     rung_of,
     rungs_differ,
+    work_model,
 )
 from chakrakit.machines.device.generated import GeneratedRow, generated_operation
 from chakrakit.machines.device.profile import read_profile
@@ -26,14 +27,18 @@ from chakrakit.operators import gemm_operation
 def test_every_preset_stands_on_a_profile(name):
     (device,) = load_machine(name).devices
     rung = "measured profile h200" if device.name.startswith("h200") else "carried profile h200"
-    assert rung_of("auto", device) == rung
+    assert rung_of(work_model("auto"), device) == rung
 
 
 def test_a_file_without_a_profile_is_a_data_sheet():
     level = {"topology": "ring", "size": 2, "bandwidth": 1e9}
     (device,) = parse_machine({"device": {"peak": {"bf16": 1e12}}, "network": [level]}, "m").devices
-    assert rung_of("auto", device) == rung_of("roofline", device) == "data sheet"
-    assert rung_of("measured", device) == "recorded"
+    assert (
+        rung_of(work_model("auto"), device)
+        == rung_of(work_model("roofline"), device)
+        == "data sheet"
+    )
+    assert rung_of(work_model("measured"), device) == "recorded"
 
 
 def test_measured_and_carried_times_compare_but_not_with_a_data_sheet():
@@ -144,3 +149,17 @@ def test_the_rung_is_in_the_result_and_keeps_two_runs_from_being_ranked():
     assert "costed by carried profile h200 in A and by data sheet in B" in comparison.warning
     with pytest.raises(ConfigError, match="--fail-if"):
         ck.compare(profile.run(), sheet.run(), fail_if=["step>3%"])
+
+
+def test_a_user_s_own_profile_and_work_model_have_a_rung(tmp_path):
+    traces = ck.generate(model="gpt3-125m", layers=1, dp=2, seq=16, global_batch=2).traces
+    row = {"shape": [64, 64, 64], "us": 4.0, "flops": 5e5, "bytes": 2e4}
+    profile = {"name": "mine", "device": "H100", "fitted_on": ["x"], "classes": {"gemm": [row]}}
+    (tmp_path / "mine.json").write_bytes(msgspec.json.encode(profile))
+    simulated = ck.simulate(traces, "dgx-h100", compute=str(tmp_path / "mine.json"))
+    assert simulated.summary.rung.endswith("profile mine")
+
+    class Own:
+        name = "my own"
+
+    assert rung_of(Own(), load_machine("dgx-h100").devices[0]) == "my own"

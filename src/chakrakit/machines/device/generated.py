@@ -10,13 +10,18 @@ import re
 from math import prod
 from typing import NamedTuple
 
-from chakrakit.operators import Operation, attention_flops, element_bytes, rate_name, streamed
+from chakrakit.operators import (
+    PRODUCT_MARKS,
+    Operation,
+    attention_flops,
+    element_bytes,
+    rate_name,
+    streamed,
+)
 
 _OPTIMIZER = "optimizer"
 """The `op_type` of a parameter update; it is timed as a fused AdamW."""
 _SHAPE = re.compile(r"\[([\d,]+)\]")
-_PRECISION = {"fp32": ".fp32", "tf32": ".tf32", "fp8": ".8", "fp4": ".4"}
-"""What classes of products are called in another element type than 16 bits."""
 _ATTENTION = "cudnn"
 """The kernels that stand for a fused attention: those that frameworks take on today's devices."""
 
@@ -52,7 +57,7 @@ def _product(row: GeneratedRow, sizes: list[tuple[int, ...]]) -> Operation:
     (*_, m, k), (*_, n) = sizes
     batch = prod(sizes[0][:-2])
     weight = row.name.endswith(".dw")
-    precision = _PRECISION.get(rate_name(row.dtype or "bf16"), "")
+    precision = PRODUCT_MARKS.get(rate_name(row.dtype or "bf16"), "")
     if batch > 1 and row.name.startswith("moe."):
         table = "grouped.weight" if weight else "grouped"
         shape = (k if weight else batch * m, n, m if weight else k, batch)

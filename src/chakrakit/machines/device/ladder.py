@@ -14,26 +14,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from chakrakit.machines.device.device import Device
-from chakrakit.machines.device.profile import SAME_DEVICE, packaged_profile
+from chakrakit.machines.device.framework import InFramework
+from chakrakit.machines.device.profile import SAME_DEVICE, Profiled, packaged_profile, work_model
+from chakrakit.machines.device.work import Auto, DataSheet, Measured, Roofline, WorkModel
 
 RECORDED = "recorded"
 DATA_SHEET = "data sheet"
 _MEASURED, _CARRIED = "measured profile", "carried profile"
-_PREFIX = "profile "
 
 
-def rung_of(compute: str, device: Device) -> str:
-    """The rung of a work model (by its name) on a device, such as `carried profile h200`."""
-    if compute == "measured":
+def rung_of(work: WorkModel, device: Device) -> str:
+    """The rung of a work model on a device, such as `carried profile h200`; a user's own goes by its name."""
+    if isinstance(work, InFramework):
+        return rung_of(work.work, device)
+    if isinstance(work, Measured):
         return RECORDED
-    name = device.profile if compute == "auto" else compute.removeprefix(_PREFIX)
-    if not name or compute in ("roofline", DATA_SHEET):
-        return DATA_SHEET
-    profile = packaged_profile(name)
+    profile = _profile(work, device)
+    if profile is None:
+        return DATA_SHEET if isinstance(work, Auto | DataSheet | Roofline) else work.name
     measured = profile.measured
     same = profile.base is None and _alike(measured.peak_rate("bf16"), device.peak_rate("bf16"))
     same = same and _alike(measured.memory_bandwidth, device.memory_bandwidth)
     return f"{_MEASURED if same else _CARRIED} {measured.name}"
+
+
+def _profile(work: WorkModel, device: Device) -> Profiled | None:
+    """The profile that a work model uses on a device."""
+    if isinstance(work, Auto):
+        return packaged_profile(device.profile) if device.profile else None
+    return work if isinstance(work, Profiled) else None
 
 
 def _alike(a: float, b: float) -> bool:
@@ -50,4 +59,6 @@ def common_compute(compute: str, devices: Iterable[Device]) -> str:
     """The work model that gives all devices one rung: `auto` where its rungs can be compared."""
     if compute != "auto":
         return compute
-    return "data-sheet" if rungs_differ(rung_of("auto", d) for d in devices) else "auto"
+    return (
+        "data-sheet" if rungs_differ(rung_of(work_model(compute), d) for d in devices) else "auto"
+    )

@@ -39,7 +39,7 @@ from chakrakit.machines.device.work import (
     as_measured,
     picoseconds,
 )
-from chakrakit.operators import Operation, figure_for
+from chakrakit.operators import PRODUCT_MARKS, TIMED_AS_THEY_ARE, Operation, figure_for
 from chakrakit.trace.files import replacing
 from chakrakit.trace.model import Trace
 
@@ -289,8 +289,6 @@ DEFAULTS = {
     "batch_norm_backward_nchw": "native_batch_norm_backward.nchw",
 }
 """The measured class used for a kind of operation without a more exact table."""
-_RATED_APART = {".fp32": "fp32", ".tf32": "tf32", ".8": "fp8", ".4": "fp4"}
-"""The element types of products by what their classes say (`gemm.8.nt`); all others are of 16 bits."""
 FLOORS = 10.0
 """A class's floor is its shortest time, but at most this multiple of the device's shortest: beyond that, only
 large operations of the class were measured. Assumed."""
@@ -413,7 +411,7 @@ class Profiled:
 
     def times(self, operation: Operation, dtype: str) -> bool:
         """Whether an operation's time is that of its element type, and not of the 16 bits in its stead."""
-        if self.base is not None or dtype in ("bf16", "fp32", "tf32"):
+        if self.base is not None or dtype in TIMED_AS_THEY_ARE:
             return True  # a carried profile went from 16 bits to the type already
         name = next(n for n in _names(operation) if n in self.models or n == operation.kind)
         return _element_type(operation._replace(table=name)) == dtype
@@ -459,7 +457,7 @@ def _sustained(prediction: Prediction, operation: Operation, device: Device) -> 
 def _element_type(operation: Operation) -> str:
     """The element type that an operation's class names."""
     parts = operation.table.split(".")
-    return next((d for tag, d in _RATED_APART.items() if tag[1:] in parts), "bf16")
+    return next((d for d, mark in PRODUCT_MARKS.items() if mark[1:] in parts), "bf16")
 
 
 def _names(operation: Operation) -> Iterator[str]:

@@ -121,5 +121,7 @@ STUDY = Study(
     },
     decides="the card's eight half-speed cores do an eighth of the host's work: routing up to an eighth of "
     "all is free, and more of it makes the card the slower of the two.",
+    amended="the order of nodes in the trace was mended, the comparator may also route in turn with its "
+    "work, and two predictions were reworded.",
     cannot_say="Direct cache access, whose loss the publication measured, and applications of real programs.",
 )

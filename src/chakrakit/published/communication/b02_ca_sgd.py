@@ -118,6 +118,8 @@ STUDY = Study(
     },
     decides="the Gram matrix, for the best s: its sides grow with s and with the ranks, so that more ranks "
     "want a smaller s and not a larger one.",
+    amended="the last prediction, which was made with a prototype, was added when an earlier record "
+    "existed.",
     cannot_say="Launch gaps of loops that are not compiled, and whether data can be split by features at "
     "all. The loss is run for real, but on a small regression and not on the publication's data.",
 )

@@ -104,12 +104,14 @@ STUDY = Study(
     ablate={"packing": {"packed": False}},
     predictions={
         "small vectors gain where memory is scarce": lambda t: (
-            least(t.gains(dimension=96, memory=0.1)) - 1.02
+            least(t.gains(dimension=96, memory=lambda m: m < 1)) - 1.02
         ),
         "vectors as large as a page gain nothing": lambda t: 1.02 - most(t.gains(dimension=1024)),
         "nor do those that are in memory": lambda t: 1.02 - most(t.gains(memory=2.0)),
     },
     decides="vectors of a page: 4,096 bytes hold nine of 96 numbers with their neighbours, and one of 1,024. "
     "Vertices are packed by the very walks that are judged, which is the most that packing can give.",
+    amended="scarce memory, in the first prediction, is any of the recorded cases in which vectors do "
+    "not fit (0.05 and 0.2) instead of 0.1, which only the quick run has; its sentence was not changed.",
     cannot_say="Searches beside insertions, queues of the disk, and recall.",
 )

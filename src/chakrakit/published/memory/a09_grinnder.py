@@ -70,6 +70,12 @@ STUDY = Study(
             1.02 - most(t.gains(memory=2.0))
         ),
     },
+    decides="pages: a vertex that is swapped costs 4,096 bytes for its 512, and every partition that "
+    "needs it reads a copy of its own first, however much memory there is. Whole partitions are read "
+    "about once as soon as half of the working set fits, so that the gain grows up to there, and it "
+    "does not vanish where all fits.",
+    amended="keys of the cache, the size of the graph, and what the claim is said to rest on: page "
+    "faults that come one after another are now among what the study cannot say.",
     cannot_say="Graphs of billions of edges: only the ratio of memory to working set is kept. One step from "
     "a cold cache is measured, so that pages cost their first read even where all fits. Page faults that "
     "come one after another, and results that are computed again, cost nothing more here.",

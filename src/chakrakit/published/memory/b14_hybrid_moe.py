@@ -36,12 +36,10 @@ PCIE, HOST_MEMORY, CPU = 50e9, 500e9, 20e12
 @cache
 def site(gpus: int, seed: int) -> Machine:
     """RTX 5090s on PCIe; the CPU is a unit of each, with its share of cores and host memory."""
+    gpu = {"bf16": 210e12} | dict.fromkeys(("fp8", "int4"), 400e12)
     units = {
-        "gpu": {"peak": {"fp8": 400e12, "bf16": 210e12, "int4": 400e12}},
-        "cpu": {
-            "peak": {"fp8": CPU / gpus, "bf16": CPU / gpus, "int4": CPU / gpus},
-            "bandwidth": HOST_MEMORY / gpus,
-        },
+        "gpu": {"peak": gpu},
+        "cpu": {"peak": dict.fromkeys(gpu, CPU / gpus), "bandwidth": HOST_MEMORY / gpus},
     }
     device = {
         "name": "rtx-5090",
@@ -127,6 +125,9 @@ STUDY = Study(
         "a prompt of 1,024 tokens is faster on the CPU": lambda t: 1 - most(t.gains(tokens=1024)),
         "decoding is the same for both": lambda t: 1.02 - most(t.gains(what="int4")),
     },
+    decides="bytes of weights alone: decoding in INT4 (0.56 bytes a weight) comes out 1.8 times as fast "
+    "as in FP8, where the published rates are 1.3 times apart. Something that does not shrink with the "
+    "weights takes part, and is not modelled.",
     cannot_say="Prefill and decode at once on the same weights, and the kernels of AVX-512; rates of host "
     "memory and of the CPU went in.",
 )

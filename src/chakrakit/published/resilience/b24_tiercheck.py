@@ -123,5 +123,7 @@ STUDY = Study(
     },
     decides="what an asynchronous write to remote storage hides: it leaves one second of each checkpoint, so "
     "that tiers only save the work between checkpoints, about 1 % here.",
+    amended="the second and third prediction, which were made with a prototype, were added when an "
+    "earlier record existed.",
     cannot_say="How large differences are, and what copying them takes from training.",
 )

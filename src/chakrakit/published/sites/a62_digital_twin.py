@@ -80,5 +80,8 @@ STUDY = Study(
             0.1 - t.figure("short").max(axis=0)
         ),
     },
+    decides="the margin, 0.05 of the most that servers draw: bursts are drawn anew every hour and "
+    "spread by a tenth of the swing, 0.04 and 0.08, which no forecast knows. Cooling is short in 14 % "
+    "and 32 % of the hours.",
     cannot_say="A building's air and water, sensors, and an LSTM: the forecast here is linear.",
 )

@@ -95,5 +95,7 @@ STUDY = Study(
     },
     decides="how long a model takes to load next to a call: the greedy heuristic already avoids most loads, "
     "and what is left to gain by looking ahead are the loads that it causes later.",
+    amended="the policy's score gained the worth of the model that a choice brings in, after a first "
+    "trial; cases were cut for time.",
     cannot_say="Batches of calls on one device, and times of calls that are not known beforehand.",
 )

@@ -104,5 +104,7 @@ STUDY = Study(
     },
     decides="how uneven arrivals are: who helps whom matters there; that data stays while it can saves "
     "transfers, not time.",
+    amended="the first claim is judged against the best tuned comparator, since a check with swapped "
+    "labels had failed.",
     cannot_say="Cold starts of functions, and lines whose lengths are known late.",
 )

@@ -98,6 +98,7 @@ STUDY = Study(
     },
     decides="what a fixed degree costs: with the best one for the mixture the gain is that of GPUs that "
     "would idle, not of the groups.",
+    amended="cases were cut for time.",
     cannot_say="Encoders and decoders around the steps, memory of weights on many GPUs, and how groups are "
     "avoided.",
 )

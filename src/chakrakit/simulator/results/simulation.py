@@ -286,7 +286,7 @@ def simulate(
     traces = _hosted(traces, resolved.host)
     outcome, limit = run_within_limits(traces, loaded, resolved)
     names = {"network": resolved.network, "compute": work.name, "machine": loaded.name}
-    names["rung"] = _rung(work.name, outcome, loaded)
+    names["rung"] = _rung(work, outcome, loaded)
     names["framework"] = framework
     summary = summarize(outcome, loaded, names, energy_of(outcome, loaded, limit))
     summary.notes += _placement_notes(outcome, loaded, resolved.placement is None)
@@ -326,13 +326,13 @@ def _placement_notes(outcome: Outcome, machine: Machine, own: bool) -> list[str]
     ]
 
 
-def _rung(compute: str, outcome: Outcome, machine: Machine) -> str:
+def _rung(work: WorkModel, outcome: Outcome, machine: Machine) -> str:
     """The rung of the times that were used: `recorded` where all of the devices' times were."""
     sources = {s.source for s in compute_shares(outcome) if s.time_ns}
     if sources == {"measured"}:
         return RECORDED
     used = {int(machine.device_of[d]) for d in outcome.device_of.tolist()}
-    return " and ".join(sorted({rung_of(compute, machine.devices[i]) for i in used}))
+    return " and ".join(sorted({rung_of(work, machine.devices[i]) for i in used}))
 
 
 def _no_machine(traces: TraceSet, options: SimulationOptions) -> Machine:

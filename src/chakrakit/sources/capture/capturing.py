@@ -266,6 +266,6 @@ def _require_torch() -> None:
         import_module("chakrakit.sources.capture")
     except ImportError as error:
         raise ConfigError(
-            f"capture follows PyTorch 2.9 to 2.15, and this is {version('torch')}, which differs: {error}; "
-            "install torch==2.15.0"
+            f"capture is tested with PyTorch 2.13, and this is {version('torch')}, which differs: {error}; "
+            "install torch==2.13.0"
         ) from None

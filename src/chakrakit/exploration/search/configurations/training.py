@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from chakrakit.operators import element_type
 from chakrakit.workloads.description import Workload
 
 
@@ -44,12 +45,13 @@ def torchtitan(workload: Workload) -> Configuration:
         missing.append(f"{plan.data}: torchtitan shards parameters too (fsdp)")
     if plan.context == "ulysses":
         missing.append("context parallelism by exchanging heads: torchtitan passes keys around")
+    parameters = element_type("bf16" if step.dtype == "bf16" else "fp32")  # all that torchtitan has
     sections: dict[str, dict[str, Any]] = {
         "training": {
             "local_batch_size": step.micro_batch * (_micro_batches(workload) if plan.pp > 1 else 1),
             "global_batch_size": step.global_batch,
             "seq_len": step.seq,
-            "mixed_precision_param": "bfloat16" if step.dtype == "bf16" else "float32",
+            "mixed_precision_param": parameters.torch,
         },
         "parallelism": {
             "data_parallel_replicate_degree": plan.dp // shard,

@@ -114,7 +114,7 @@ class RealValues:
             return _UNKNOWN
         try:
             return self._run(func, *values)
-        except (RuntimeError, TypeError, ValueError, NotImplementedError):
+        except (RuntimeError, TypeError, ValueError, LookupError, ArithmeticError):
             return _UNKNOWN
 
     def _may_compute(
