@@ -77,7 +77,7 @@ def pipeline_starts(
     """For each stage, when the main segment of its last task starts, with tasks as long as `spans`."""
     number = {(b.stage, b.key): i for i, b in enumerate(rows.blocks) if not b.is_tail}
     stages: list[int] = []
-    times: list[tuple[int, int]] = []
+    times: list[list[int]] = []
     main: dict[tuple[int, PipelineTask], int] = {}
     long = np.stack(spans, axis=1).reshape(-1, 3, 2).tolist()
     for s, kind in enumerate(kinds.of):
