@@ -77,5 +77,5 @@ def test_a_config_too_large_or_of_other_types(change, says, tmp_path):
 @pytest.mark.parametrize("content", [b"\xff{}", b'{"model_type": "llama", "x": ' + b"[" * 100_000])
 def test_a_config_that_is_no_text_or_too_deep(content, tmp_path):
     (tmp_path / "config.json").write_bytes(content)
-    with pytest.raises(ConfigError, match="not a config|not text in UTF-8"):
+    with pytest.raises(ConfigError, match=r"not a config|not text in UTF-8"):
         model_named(str(tmp_path / "config.json"))
