@@ -78,6 +78,7 @@ def forked(run: Callable[[], None]) -> Callable[[Request], int]:
         pid = os.fork()
         if pid == 0:
             end_with_parent()
+            _compute_alone()
             record(request, run)
         try:
             _, status = os.waitpid(pid, 0)
@@ -88,6 +89,13 @@ def forked(run: Callable[[], None]) -> Callable[[Request], int]:
         return os.waitstatus_to_exitcode(status)
 
     return run_request
+
+
+def _compute_alone() -> None:
+    """Let PyTorch compute in this thread alone: its others did not come along when the process was forked."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def record(request: Request, run: Callable[[], None]) -> None:
