@@ -171,9 +171,13 @@ def test_a_file_that_is_something_else(content, said, tarred, tmp_path, capsys):
     assert said in refused(capsys, "info", file)
 
 
-def test_a_directory_of_recordings_is_to_be_linked(tmp_path, capsys):
-    (tmp_path / "kineto_0.json").write_text('{"schemaVersion": 1, "traceEvents": []}')
-    assert f"chakra link {tmp_path} -o RUN" in refused(capsys, "info", tmp_path)
+def test_a_directory_of_a_recording_of_nothing(tmp_path, capsys):
+    """Recordings are linked when they are opened, and this one has nothing to link."""
+    recording = tmp_path / "kineto_0.json"
+    recording.write_text('{"schemaVersion": 1, "traceEvents": []}')
+    said = refused(capsys, "info", tmp_path)
+    assert f"{recording}: holds no event" in said
+    assert "record at least one step" in said
 
 
 # --- one cost source ----------------------------------------------------------------------------

@@ -55,16 +55,7 @@ def test_search_answers_with_the_plan_and_the_traces(capfd, tmp_path: Path) -> N
     assert best["tp"] * best["pp"] * best["cp"] * best["dp"] == 16
     assert all(r["why"] for r in found["runners_up"])
     again = json.loads(
-        run(
-            capfd,
-            "simulate",
-            tmp_path / "best",
-            "--machine",
-            found["machine"],
-            "--compute",
-            "roofline",
-            "--json",
-        )
+        run(capfd, "simulate", tmp_path / "best", "--machine", found["machine"], "--json")
     )
     assert again["makespan_ns"] == best["step_ns"]
 

@@ -2,9 +2,10 @@
 
 All micro-batches of a stage run the same rows, so one task of each kind stands for all of them. Tasks are
 measured with computation as the machine has it and communication as if it were alone on the machine;
-then they are put in the order of the pipeline's schedule, messages between stages included. What is left
+then they are put in the order of the pipeline's schedule, messages between stages included. Communication
+slows down the computation beside it; that counts where a stage waits for a message in any case. What is left
 out is only ever more time: waiting for links that others use, for stragglers, and for gradients' buckets
-of earlier tasks.
+of earlier tasks, and computing beside collectives.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chakrakit.arrays import F64, I64
-from chakrakit.exploration.pipeline_bound import StageKinds, pipeline_starts
+from chakrakit.exploration.pipeline_bound import StageKinds, TaskSpans, pipeline_starts
 from chakrakit.exploration.task_rows import TaskRows
 from chakrakit.machines.device import (
     COMPUTED,
@@ -31,7 +32,7 @@ from chakrakit.machines.device import (
 )
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.collectives import Shape, shapes
-from chakrakit.simulator.engine import one_collective, run
+from chakrakit.simulator.engine import SimulationOptions, one_collective, run, whole_groups
 from chakrakit.trace.model import Graph, Trace
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.program import WorkloadLayout, model_state, trace_of
@@ -45,7 +46,10 @@ class _IsolatedTime(NamedTuple):
 
 
 class IsolatedTimes:
-    """Times of communication alone on the machine, simulated once per kind, size and placement of a group."""
+    """Times of communication alone on the machine, simulated once per kind, size and placement of a group.
+
+    Members, sources and targets are devices.
+    """
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -65,7 +69,8 @@ class IsolatedTimes:
     def _run(self, kind: int, size: int, members: tuple[int, ...]) -> _IsolatedTime:
         key = (kind, size, members)
         if key not in self._runs:
-            outcome = run(one_collective(kind, size, members), self._machine)
+            alone = one_collective(kind, size, range(len(members)))
+            outcome = run(alone, self._machine, SimulationOptions(placement=members))
             busy = outcome.link_bytes / self._machine.links.bandwidth * 1e12
             self._runs[key] = _IsolatedTime(outcome.makespan_ps, busy)
         return self._runs[key]
@@ -183,6 +188,8 @@ class _Plan:
     def __init__(self, workload: Workload, bounds: Bounds) -> None:
         self.bounds, self.layout = bounds, WorkloadLayout(workload)
         self.kinds = StageKinds(self.layout)
+        world = workload.plan.world
+        self.device_of = whole_groups(np.arange(world), world, bounds.machine)
 
     @cached_property
     def rows(self) -> TaskRows:
@@ -238,9 +245,16 @@ class _Plan:
     def _step(self, weights: I64) -> int:
         """Through the pipeline, given the picoseconds of each row; messages are the pipeline's own."""
         finish = self._finish(weights)
-        starts = pipeline_starts(self.kinds, self.rows, self._spans(finish), self._message)
+        slowed = self._finish(self._slowed(weights))
+        spans = TaskSpans(self._spans(finish), self._spans(slowed))
+        starts = pipeline_starts(self.kinds, self.rows, spans, self._message)
         tails = self._tails(finish)
         return max(start + tails[kind] for start, kind in zip(starts, self.kinds.of, strict=True))
+
+    def _slowed(self, weights: I64) -> I64:
+        """What rows take while their device communicates."""
+        least = min(device.comm_slowdown for device in self.bounds.machine.devices)
+        return np.where(self.rows.is_compute, (weights * (1 + least)).astype(np.int64), weights)
 
     def _limited(self, weights: I64, step: int) -> int:
         """Returns the step's bound under power limits; 0 where the devices' power is unknown.
@@ -271,8 +285,14 @@ class _Plan:
         book = self.layout.book
         operations, inverse = self.rows.distinct()
         keys = [
-            (book.ops.texts[op], book.dtypes.texts[dtype], book.shapes.texts[shapes], *sizes)
-            for op, dtype, shapes, *sizes in operations.tolist()
+            (
+                book.names.texts[name],
+                book.ops.texts[op],
+                book.dtypes.texts[dtype],
+                book.shapes.texts[shapes],
+                *rest,
+            )
+            for name, op, dtype, shapes, *rest in operations.tolist()
         ]
         duration_of = self.bounds.durations
         if any(key not in duration_of for key in keys):
@@ -285,7 +305,8 @@ class _Plan:
     def _alone(self) -> I64:
         out = np.zeros(len(self.rows), np.int64)
         for kind, size, role, rows in self.rows.collectives():
-            out[rows] = self.bounds.alone.collective(kind, size, self.layout.mesh.members(role))
+            groups = self.device_of[np.array(self.layout.mesh.members(role))]
+            out[rows] = self.bounds.alone.collective(kind, size, groups.tolist())
         return out
 
     def _finish(self, row_ps: I64) -> I64:
@@ -337,10 +358,11 @@ class _Plan:
         for kind, size, role, rows in self.rows.collectives():
             members = mesh.members(role)[0]
             if times[rows].any() and mesh.first in members and len(members) > 1:
-                load += times[rows].sum() * self.bounds.alone.load(kind, size, members)
+                devices = self.device_of[np.array(members)].tolist()
+                load += times[rows].sum() * self.bounds.alone.load(kind, size, devices)
         return int(load.max(initial=0))
 
     def _message(self, size: int, src: int, dst: int) -> int:
         ranks = self.layout.mesh.ranks_at(src)
         peers = self.layout.mesh.peers(ranks, f"pp:{dst}")
-        return self.bounds.alone.message(size, ranks, peers)
+        return self.bounds.alone.message(size, self.device_of[ranks], self.device_of[peers])

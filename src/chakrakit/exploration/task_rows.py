@@ -24,6 +24,8 @@ from chakrakit.workloads.program import (
 
 BEFORE_INPUT, MAIN, AFTER_OUTPUT = range(3)
 """Segments of a task: before its input is used, from there to its output, and after the output."""
+WORK = ("name", "op", "dtype", "shapes", "phase", "flops", "vector_ops", "bytes")
+"""Columns that decide how long a row takes; a profile tells by name and phase how its operands lie."""
 
 
 @dataclass(frozen=True)
@@ -119,9 +121,8 @@ class TaskRows:
     # --- what is made of them -----------------------------------------------------------------
 
     def distinct(self) -> tuple[I64, I64]:
-        """Op, dtype, shapes and sizes of rows that differ in them, and which each row is."""
-        names = ("op", "dtype", "shapes", "flops", "vector_ops", "bytes")
-        return distinct_rows([self.columns[n] for n in names])
+        """What decides the time of rows that differ in it, by `WORK`, and which each row is."""
+        return distinct_rows([self.columns[n] for n in WORK])
 
     def program(self, rows: I64) -> StageProgram:
         """Some rows as a program, to be given durations; it has no order."""

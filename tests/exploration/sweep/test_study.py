@@ -64,7 +64,7 @@ MISTAKES = [
     (
         "[dgx-h100]",
         "[dgx-h200:1, dgx-h300]",
-        r":8: dgx-h300: neither a file nor a preset; did you mean 'dgx-h200'",
+        r":8: dgx-h300: neither a file nor a preset; did you mean 'dgx-h800' or 'dgx-h200'",
     ),
     ("[dgx-h100]", "[]", r":8: machines is empty"),
     (

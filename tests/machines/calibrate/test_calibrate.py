@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from chakrakit.errors import ConfigError, FormatError
-from chakrakit.machines import NetworkModel
+from chakrakit.machines import NetworkModel, load_machine
 from chakrakit.machines.calibrate import (
     fit_ranges,
     merge_profiles,
@@ -25,7 +25,8 @@ from support.launched import launched_product
 def test_a_profile_from_a_trace_gives_its_time_back():
     profile = profile_from_trace(launched_product(123.0), "t")
     assert profile.fitted_on == ["t"]
-    assert Profiled(profile).costs(launched_product(1.0), None).ps[2] == 123_000_000
+    device = load_machine("dgx-h100").devices[0]
+    assert Profiled(profile).costs(launched_product(1.0), device).ps[2] == 123_000_000
 
 
 def test_micro_files_are_checked(tmp_path):

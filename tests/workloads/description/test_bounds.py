@@ -44,21 +44,27 @@ def test_a_step_or_plan_too_large(part, says):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"num_attention_heads": 2**53}, "heads is 9,007,199,254,740,992"),
+        (
+            {"num_attention_heads": 2**53},
+            "num_attention_heads is 9007199254740992; it should be a whole number",
+        ),
         ({"num_attention_heads": 1024}, "1,024 heads are more than hidden 512; give head_dim"),
         ({"num_attention_heads": 0}, "heads is 0"),
         ({"num_hidden_layers": 9 * 10**8}, "layers is 900,000,000; 16,384 is the most"),
         (
             {"num_experts": 8, "num_experts_per_tok": 2, "first_k_dense_replace": 10**9},
-            "dense_layers is 1,000,000,000; the model has",
+            "first_k_dense_replace is 1000000000; it should be at most 2",
         ),
-        ({"num_hidden_layers": "2"}, "Expected `int`, got `str` - at `$.layers`"),
-        ({"hidden_size": 1.5}, "Expected `int`, got `float` - at `$.hidden`"),
-        ({"hidden_size": None}, "missing required field `hidden`"),
-        ({"hidden_size": 2**70}, "hidden is 1,180,591,620,717,411,303,424"),
+        ({"num_hidden_layers": "two"}, "num_hidden_layers is 'two'; it should be a whole number"),
+        ({"hidden_size": 1.5}, "hidden_size is 1.5; it should be a whole number"),
+        ({"hidden_size": None}, "configuration without 'hidden_size'"),
+        (
+            {"hidden_size": 2**70},
+            "hidden_size is 1180591620717411303424; it should be a whole number",
+        ),
         ({"num_experts": 2**40, "num_experts_per_tok": 2}, "operations; 2^62 is the most"),
         ({"model_type": "deepseek_v3", **LATENT}, "operations; 2^62 is the most"),
-        ({"model_type": "gpt2"}, "gpt2 configuration without 'n_layer'"),
+        ({"model_type": "gpt2"}, "configuration without 'n_embd'"),
     ],
 )
 def test_a_config_too_large_or_of_other_types(change, says, tmp_path):
@@ -71,5 +77,5 @@ def test_a_config_too_large_or_of_other_types(change, says, tmp_path):
 @pytest.mark.parametrize("content", [b"\xff{}", b'{"model_type": "llama", "x": ' + b"[" * 100_000])
 def test_a_config_that_is_no_text_or_too_deep(content, tmp_path):
     (tmp_path / "config.json").write_bytes(content)
-    with pytest.raises(ConfigError, match="not a config"):
+    with pytest.raises(ConfigError, match=r"not a config|not text in UTF-8"):
         model_named(str(tmp_path / "config.json"))

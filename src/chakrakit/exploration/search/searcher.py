@@ -11,7 +11,7 @@ import numpy as np
 
 from chakrakit.errors import ConfigError
 from chakrakit.exploration.bound import Bounds
-from chakrakit.machines.device import PICO, Device, Draw, Roofline, work_model
+from chakrakit.machines.device import PICO, DataSheet, Device, Draw, Roofline, work_model
 from chakrakit.machines.fabric import Machine
 from chakrakit.results import Result
 from chakrakit.simulator.engine import COMPUTE, Outcome
@@ -217,9 +217,9 @@ class Searcher:
     """Bounds and simulations of plans on one machine, each made once."""
 
     def __init__(self, machine: Machine, compute: str, objective: Objective) -> None:
-        # Generated traces have no times: `auto` is the roofline wherever a device has no profile.
+        # Generated traces have no times: `auto` is the data sheet wherever a device has no profile.
         plain = compute == "auto" and not any(device.profile for device in machine.devices)
-        self.work = Roofline() if plain else work_model(compute)
+        self.work = DataSheet() if plain else work_model(compute)
         self.machine, self.objective = machine, objective
         self.bounds = Bounds(machine, self.work)
         room = min(device.memory for device in machine.devices)
@@ -235,7 +235,7 @@ class Searcher:
         device's time for the whole step, over the number of devices, is below every plan's. That
         holds for the roofline; a profile's table may say otherwise, and then nothing is known.
         """
-        if not isinstance(self.work, Roofline):
+        if not isinstance(self.work, Roofline | DataSheet):
             return 0.0
         key = (workload.plan.recompute, workload.step.micro_batch)
         if key not in self._alone:

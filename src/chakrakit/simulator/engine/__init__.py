@@ -15,7 +15,7 @@ from chakrakit.simulator.engine.native import (
     run,
     with_bandwidth,
 )
-from chakrakit.simulator.engine.placing import per_rack, straddling
+from chakrakit.simulator.engine.placing import per_rack, straddling, whole_groups
 from chakrakit.simulator.engine.planner import CollectivePolicy, Custom, DispatchPolicy, Fixed
 from chakrakit.simulator.engine.plans import FIGURES, TransferPlans, link_bytes
 from chakrakit.simulator.engine.program import COMM, COMPUTE, Program
@@ -50,5 +50,6 @@ __all__ = [
     "per_rack",
     "run",
     "straddling",
+    "whole_groups",
     "with_bandwidth",
 ]

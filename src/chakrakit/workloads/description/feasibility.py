@@ -136,6 +136,7 @@ def _operations(model: Model, step: Step) -> int:
         parts = [msgspec.structs.asdict(p) for p in (layer.mixer, layer.ffn) if p is not None]
         largest = max((n for p in parts for n in p.values() if type(n) is int), default=0)
         wide = max(wide, largest * max(p.get("heads", 1) for p in parts) if parts else 0)
+        hidden = max(hidden, *(p.get(n, 0) for p in parts for n in ("kv_lora", "q_lora")), 0)
     tokens = step.seq if isinstance(model, Decoder) else getattr(model, "tokens", 1)
     return int(8 * batch * tokens * max(hidden, 1) * max(wide, tokens, 1))
 

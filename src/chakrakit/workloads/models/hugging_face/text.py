@@ -498,6 +498,9 @@ class TextReader:
                 raise keys.wrong("moe_layer_freq", frequency, "0 or 1 for every layer")
             return [words[f] for f in frequency[: self.layers]]
         first = keys.count("first_k_dense_replace", "moe_layer_start_index", default=0)
+        if first > self.layers:
+            wanted = f"at most {self.layers:,}, the number of layers"
+            raise keys.wrong("first_k_dense_replace", first, wanted)
         every = keys.count("moe_layer_freq", "decoder_sparse_step", "interleave_moe_layer_step",
                            "moe_layer_interval", default=1) or 1  # fmt: skip
         listed = keys.counts("moe_layers")
