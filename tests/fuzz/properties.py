@@ -44,7 +44,7 @@ def typed(line: str, folder: Path) -> str:
     code: object = 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         try:
-            main(shlex.split(placed), standalone_mode=False)
+            code = main(shlex.split(placed), standalone_mode=False)
         except SystemExit as end:
             code = end.code
         except (ChakraError, OSError, click.ClickException, click.exceptions.Exit) as error:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from chakrakit.arrays import I32
 from chakrakit.errors import FormatError, TraceError
 from chakrakit.trace.codecs import et
+from chakrakit.trace.codecs.parquet_footer import Column, null_columns
 from chakrakit.trace.files import check_columns
 from chakrakit.trace.model import Layouts, Member, Metadata, Trace, by_name, columns
 
@@ -139,9 +140,10 @@ _Tables = Callable[[pq.ParquetFile, list[str]], Iterator[pa.Table]]
 def _pieces(stream: io.BufferedReader, name: str, tables: _Tables) -> Iterator[Trace]:
     """The tables of a file as traces, checked."""
     try:
-        file = _opened(stream)
+        source = _seekable(stream)
+        file = _opened(source)
         layouts, metadata = _described(file, name)
-        names = _columns_with_values(file, name)
+        names = _columns_with_values(file, source, name)
         empty = True
         for table in tables(file, names):
             empty = False
@@ -154,17 +156,15 @@ def _pieces(stream: io.BufferedReader, name: str, tables: _Tables) -> Iterator[T
         raise FormatError(f"not a Parquet trace: {_one_line(error)}", path=name) from None
 
 
-def _opened(stream: io.BufferedReader) -> pq.ParquetFile:
+def _opened(source: Any) -> pq.ParquetFile:
     """The file, with names as a dictionary where it has names."""
-    source = _seekable(stream)
-    file = pq.ParquetFile(source)
-    paths = {file.schema.column(i).path for i in range(len(file.schema))}
-    if "name" not in paths:
-        return file
-    return pq.ParquetFile(source, metadata=file.metadata, read_dictionary=["name"])
+    try:
+        return pq.ParquetFile(source, read_dictionary=["name"])
+    except KeyError:
+        return pq.ParquetFile(source)
 
 
-def _columns_with_values(file: pq.ParquetFile, path: str) -> list[str]:
+def _columns_with_values(file: pq.ParquetFile, source: Any, path: str) -> list[str]:
     """The columns to read: a node's own fields, and those that are not null throughout.
 
     A file has a column for every attribute of the vocabulary, and most traces use a third of them.
@@ -175,33 +175,15 @@ def _columns_with_values(file: pq.ParquetFile, path: str) -> list[str]:
     check_columns(names, path)
     if {"", columns.column_name("")} & set(names):
         raise TraceError("a column has no name; an attribute of a trace has one")
-    unused = _null_columns(file) - _ALWAYS
+    unused = null_columns(source, _schema_columns(file)) - _ALWAYS
     return [n for n in names if n not in unused]
 
 
-def _null_columns(file: pq.ParquetFile) -> set[str]:
-    """The columns of plain values that are null in every row, by the file's statistics."""
-    footer, schema = file.metadata, file.schema
-    groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
-    plain = [i for i in range(len(schema)) if schema.column(i).path == schema.column(i).name]
-    kinds = {i: schema.column(i).physical_type for i in plain}
-    return {
-        schema.column(i).name
-        for i, kind in kinds.items()
-        if all(_is_null(g, i, kind) for g in groups)
-    }
-
-
-def _is_null(group: pq.RowGroupMetaData, column: int, kind: str) -> bool:
-    chunk = group.column(column)
-    if chunk.physical_type != kind:  # a damaged file; Arrow ends the process over its statistics
-        return False
-    statistics = chunk.statistics
-    return (
-        statistics is not None
-        and statistics.has_null_count
-        and statistics.null_count == group.num_rows
-    )
+def _schema_columns(file: pq.ParquetFile) -> list[Column]:
+    """All columns; those that are nested have no name of their own."""
+    schema = file.schema
+    leaves = (schema.column(i) for i in range(len(schema)))
+    return [Column(c.name if c.path == c.name else None, c.physical_type) for c in leaves]
 
 
 def _one_line(error: Exception) -> str:
