@@ -25,8 +25,8 @@ SHELL_ONLY = {
     "mcp": "a server that agents start",
     "completion": "a script for shells",
 }
-OTHER_NAMES = {"machines": "list_machines"}
-"""`chakrakit.machines` is a room."""
+OTHER_NAMES = {"live": "run_program", "machines": "list_machines"}
+"""Rooms have the names `machines` and `live`."""
 
 
 class AtAltitude(SimulateOptions, total=False):
