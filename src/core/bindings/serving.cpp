@@ -23,10 +23,13 @@ T checked(T input) {
 
 void make_requests(Requests* self, In<int64_t> arrival, In<int64_t> prompt, In<int64_t> output,
                    In<int64_t> after, In<int64_t> priority, In<int64_t> adapter,
-                   In<int64_t> offsets, In<uint64_t> ids, int64_t unit) {
-    new (self)
-        Requests(checked(Requests{own(arrival), own(prompt), own(output), own(after), own(priority),
-                                  own(adapter), own(offsets), own(ids), unit}));
+                   In<int64_t> offsets, In<uint64_t> ids, int64_t unit, In<int64_t> continues,
+                   In<int64_t> group, In<int64_t> deadline, In<int64_t> model, int64_t parents,
+                   int64_t first) {
+    Requests all{own(arrival), own(prompt),   own(output), own(after), own(priority),
+                 own(adapter), own(offsets),  own(ids),    unit,       own(continues),
+                 own(group),   own(deadline), own(model),  parents,    first};
+    new (self) Requests(checked(std::move(all)));
 }
 
 void make_grid(GridAttention* self, const std::vector<In<double>>& axes, In<double> values,
@@ -83,7 +86,8 @@ void inputs(nb::module_& m) {
         .value("prefix", Router::prefix);
     nb::class_<Requests>(m, "ServingRequests")
         .def("__init__", &make_requests, nb::kw_only(), "arrival"_a, "prompt"_a, "output"_a,
-             "after"_a, "priority"_a, "adapter"_a, "offsets"_a, "ids"_a, "unit"_a);
+             "after"_a, "priority"_a, "adapter"_a, "offsets"_a, "ids"_a, "unit"_a, "continues"_a,
+             "group"_a, "deadline"_a, "model"_a, "parents"_a, "first"_a);
     nb::class_<RooflineAttention>(m, "ServingRoofline")
         .def(nb::init<double, double, double, double>(), nb::kw_only(), "ps_per_pair"_a,
              "ps_per_token"_a, "ps_per_context"_a, "least"_a)
@@ -122,7 +126,8 @@ void inputs(nb::module_& m) {
     nb::class_<Pool>(m, "ServingPool")
         .def(nb::init<Role, int32_t, int32_t, Options, CostTerms>(), nb::kw_only(), "role"_a,
              "engines"_a, "ranks"_a, "options"_a, "cost"_a)
-        .def_rw("shared", &Pool::shared);
+        .def_rw("shared", &Pool::shared)
+        .def_rw("model", &Pool::model);
     nb::class_<Problem>(m, "ServingProblem")
         .def("__init__", &make_problem, nb::kw_only(), "requests"_a, "pools"_a, "router"_a,
              "concurrency"_a, "remote_blocks"_a)
@@ -188,8 +193,14 @@ void hooks(nb::module_& m) {
         .def("evict", set(&Hooks::evict))
         .def("route", [](H& h, decltype(H::route) f) { h.route = std::move(f); })
         .def("place", [](H& h, decltype(H::place) f) { h.place = std::move(f); })
+        .def("finish", [](H& h, decltype(H::finish) f) { h.finish = std::move(f); })
+        .def("migrate", [](H& h, decltype(H::migrate) f) { h.migrate = std::move(f); })
         .def("scale", [](H& h, decltype(H::scale) f) { h.scale = std::move(f); })
-        .def_rw("interval", &H::interval);
+        .def("next", [](H& h, decltype(H::next) f) { h.next = std::move(f); })
+        .def_rw("in_order", &H::in_order)
+        .def_rw("interval", &H::interval)
+        .def_rw("start_up", &H::start_up)
+        .def_rw("source_interval", &H::source_interval);
 }
 
 template <class Row, class F>
@@ -216,10 +227,32 @@ class Handle {
                               e.running().size());
     }
 
+    nb::tuple tokens(int32_t engine) const {
+        Tokens sum = cluster_.tokens(engine);
+        return nb::make_tuple(sum.held, sum.promised, sum.prompts_waiting);
+    }
+
+    std::vector<int32_t> running(int32_t engine) const { return one(engine).running(); }
+    std::vector<int32_t> waiting(int32_t engine) const {
+        return {one(engine).waiting().begin(), one(engine).waiting().end()};
+    }
+
+    Time step(int32_t engine, int64_t decodes, int64_t context, int64_t prompt_tokens,
+              int64_t prompt_context) {
+        if (std::min({decodes, context, prompt_tokens, prompt_context}) < 0 || decodes > 1 << 20)
+            throw std::invalid_argument("a step has 0 to 1,048,576 requests and no negative sizes");
+        return cluster_.estimate(engine, {decodes, context, prompt_tokens, prompt_context});
+    }
+
+    // In the order of RequestView's fields; times in seconds, None for what has not come yet.
     nb::tuple request(int32_t request) const {
-        const Progress& p = cluster_.progress().at(static_cast<size_t>(request));
-        return nb::make_tuple(p.computed, p.generated, p.cached, p.blocks.size(), p.arrived,
-                              p.first, p.preempted);
+        auto i = static_cast<size_t>(request);
+        const Progress& p = cluster_.progress().at(i);
+        const Requests& r = cluster_.requests();
+        return nb::make_tuple(request, r.prompt[i], r.output[i], r.priority[i], p.computed,
+                              p.generated, p.cached, p.blocks.size(), seconds(p.arrived),
+                              p.preempted, r.adapter[i], Requests::or_none(r.group, i),
+                              seconds(cluster_.deadline(request)), seconds(p.first));
     }
 
     nb::dict requests() const {
@@ -289,12 +322,17 @@ class Handle {
         d["drafted"] = t.drafted;
         d["accepted"] = t.accepted;
         d["busy"] = t.busy;
+        d["on"] = cluster_.on_for(engine);
         d["block_time"] = t.block_time;
         d["gaps"] = to_numpy(std::vector<int64_t>(t.gaps));
         return d;
     }
 
    private:
+    static nb::object seconds(Time time) {
+        return time == NEVER ? nb::object(nb::none()) : nb::cast(static_cast<double>(time) * 1e-12);
+    }
+
     const Engine& one(int32_t engine) const {
         return cluster_.engines().at(static_cast<size_t>(engine));
     }
@@ -315,6 +353,10 @@ void serving(nb::module_& m) {
         .def("now", &Handle::now)
         .def("matched", &Handle::matched)
         .def("engine", &Handle::engine)
+        .def("tokens", &Handle::tokens)
+        .def("running", &Handle::running)
+        .def("waiting", &Handle::waiting)
+        .def("step", &Handle::step)
         .def("request", &Handle::request)
         .def("requests", &Handle::requests)
         .def("steps", &Handle::steps)

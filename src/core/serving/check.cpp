@@ -39,6 +39,12 @@ void each(const char* name, const std::vector<int64_t>& values, size_t count, in
          std::to_string(*bad) + "; it must be " + std::to_string(least) + " or more");
 }
 
+void earlier(const char* name, size_t i, int64_t value, int64_t before, const char* verb) {
+    if (value < before) return;
+    fail(std::string(name) + "[" + std::to_string(i) + "] is " + std::to_string(value) +
+         "; a request " + verb + " one that stands before it");
+}
+
 template <size_t N>
 void fits(const char* name, const std::array<std::vector<double>, N>& axes,
           const std::vector<double>& values) {
@@ -57,17 +63,25 @@ void fits(const char* name, const std::array<std::vector<double>, N>& axes,
 
 void check(const Requests& r) {
     size_t count = r.arrival.size();
-    within("the number of requests", static_cast<int64_t>(count), 1);
+    within("the number of requests", static_cast<int64_t>(count), 0);
+    within("parents", r.parents, 1);
     each("arrival", r.arrival, count, 0);
     each("prompt", r.prompt, count, 1);
     each("output", r.output, count, 1);
-    each("after", r.after, count, -1);
+    each("after", r.after, count * static_cast<size_t>(r.parents), -1);
     each("priority", r.priority, count, std::numeric_limits<int64_t>::min());
     each("adapter", r.adapter, count, -1);
+    for (auto [name, column] : {std::pair{"continues", &r.continues},
+                                {"group", &r.group},
+                                {"deadline", &r.deadline},
+                                {"model", &r.model}})
+        if (!column->empty()) each(name, *column, count, -1);
     for (size_t i = 0; i < count; ++i) {
-        if (r.after[i] >= static_cast<int64_t>(i))
-            fail("after[" + std::to_string(i) + "] is " + std::to_string(r.after[i]) +
-                 "; a request follows one that stands before it");
+        auto before = static_cast<int64_t>(i) + r.first;
+        for (size_t k = i * static_cast<size_t>(r.parents);
+             k < (i + 1) * static_cast<size_t>(r.parents); ++k)
+            earlier("after", i, r.after[k], before, "follows");
+        if (!r.continues.empty()) earlier("continues", i, r.continues[i], before, "continues");
     }
     bool ascend = r.offsets.size() == count + 1 && r.offsets.front() == 0 &&
                   std::is_sorted(r.offsets.begin(), r.offsets.end()) &&
@@ -117,7 +131,8 @@ void check(const GridAttention& grid) {
 }
 
 void check(const Problem& problem) {
-    if (!problem.requests) fail("there are no requests");
+    if (!problem.requests || (problem.requests->size() == 0 && !problem.hooks.next))
+        fail("there are no requests");
     if (problem.pools.empty()) fail("there are no engines");
     int64_t engines = 0;
     for (const Pool& pool : problem.pools) {

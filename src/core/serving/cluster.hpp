@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <queue>
@@ -21,6 +22,7 @@ struct Pool {
     Options options;
     CostTerms terms;
     std::function<Time(int64_t)> shared;  // by the tokens of all ranks: what they do together
+    int64_t model = -1;                   // the only one that it serves; -1: whatever is asked for
 };
 
 // An engine that is down for a while.
@@ -35,13 +37,28 @@ struct Handover {
     Time latency = 0;
 };
 
+// What `route` and `place` answer where a request is to wait.
+inline constexpr int32_t HOLD = -2;
+
 struct ClusterHooks {
     Hooks engine;
-    // (request, engines that may take it) → the engine
+    // (request, engines that may take it) → the engine, or HOLD
     std::function<int32_t(int32_t, const std::vector<int32_t>&)> route, place;
-    // (now) → engines that take new requests from now on; asked every `interval`
-    std::function<int32_t(Time)> scale;
-    Time interval = 0;
+    // Whether a request that is held holds those that came after it.
+    bool in_order = false;
+    // (engine, requests that got tokens and go on) → those of them that end now
+    std::function<std::vector<int32_t>(int32_t, const std::vector<int32_t>&)> finish;
+    // (engine, requests that run there) → (request, engine that it moves to)
+    std::function<std::vector<std::pair<int32_t, int32_t>>(int32_t, const std::vector<int32_t>&)>
+        migrate;
+    // (now) → engines that take new requests from now on, or, where they did not, after `start_up`;
+    // asked every `interval`
+    std::function<std::vector<int32_t>(Time)> scale;
+    Time interval = 0, start_up = 0;
+    // (now, requests that ended) → more requests, or none. Asked at the start, whenever requests
+    // ended, and every `source_interval` where that is not 0.
+    std::function<std::shared_ptr<const Requests>(Time, const std::vector<int32_t>&)> next;
+    Time source_interval = 0;
 };
 
 // A service level, and how many requests may miss it before the run is given up. Limits below 0 are
@@ -102,6 +119,15 @@ class Cluster {
     void run();
 
     const std::vector<Progress>& progress() const { return progress_; }
+    const Requests& requests() const { return requests_; }
+    // When a request is to have ended; NEVER where nobody says.
+    Time deadline(int32_t request) const;
+    // How long a step of an engine would take; ranks that step with it do as much.
+    Time estimate(int32_t engine, const Thought& thought);
+    // Tokens of an engine's cache, with those on their way to it.
+    Tokens tokens(int32_t engine) const;
+    // Engine time that was asked for, until requests that were there had left.
+    Time on_for(int32_t engine) const;
     const std::vector<Engine>& engines() const { return engines_; }
     const std::vector<StepRow>& steps() const { return steps_; }
     const std::vector<PieceRow>& pieces() const { return pieces_; }
@@ -112,7 +138,8 @@ class Cluster {
     bool given_up() const { return given_up_; }
 
    private:
-    enum class Kind : int8_t { arrival, moved, fault, repaired, scale, step };
+    enum class Kind : int8_t { arrival, moved, fault, repaired, scale, ready, source, step };
+    enum class Scaled : int8_t { off, starting, on };
     struct Event {
         Time at;
         Kind kind;
@@ -127,7 +154,22 @@ class Cluster {
     void happen(const Event& event);
     bool arrive_open();
     void arrive(int32_t request);
+    bool may_take(int32_t request, const Engine& engine, Role first, Role second) const;
     int32_t routed(int32_t request, Role first, Role second);
+    void ask_held();
+    void ask_source();
+    void add(const Requests& more);
+    void follow(int32_t request);
+    void note_group(int32_t request);
+    bool source_waits() const;
+    bool stuck();
+    void scale();
+    void start(int32_t engine);
+    void switch_on(int32_t engine);
+    void switch_off(int32_t engine);
+    void let_finish(int32_t engine, const Outcome& outcome);
+    void let_migrate(int32_t engine);
+    void move(int32_t request, int32_t target);
     int32_t by_rule(int32_t request, const std::vector<int32_t>& choice);
     void step_ended(int32_t engine);
     void ended(int32_t request);
@@ -141,6 +183,8 @@ class Cluster {
     void touch(int32_t engine);
 
     Problem problem_;
+    std::shared_ptr<Requests> grown_;  // the requests where a source adds to them
+    const Requests& requests_;
     std::vector<Progress> progress_;
     std::vector<Cost> costs_;
     std::vector<Memo> shared_;
@@ -149,18 +193,28 @@ class Cluster {
     Tier remote_;
     std::vector<Engine> engines_;
     std::vector<std::vector<int32_t>> followers_;
+    std::vector<int32_t> parents_left_;
+    std::vector<Time> group_arrived_;
+    std::deque<int32_t> held_;                           // until `route` names an engine
+    std::vector<std::pair<int32_t, int32_t>> unplaced_;  // request and epoch, until `place` does
+    std::vector<int32_t> ended_now_;
+    std::vector<int64_t> coming_;  // tokens on their way to each engine
     std::vector<int32_t> turn_, target_;
     std::vector<Time> announced_, out_free_, in_free_;
     std::vector<char> down_, touched_flag_, missed_;
+    std::vector<Scaled> scaled_;
+    std::vector<Time> on_since_, on_for_;
+    std::vector<int32_t> switched_;  // how often, so that an old start-up is known as such
     std::vector<int32_t> touched_;
     std::priority_queue<Event, std::vector<Event>, std::greater<Event>> events_;
     std::vector<StepRow> steps_;
     std::vector<PieceRow> pieces_;
     std::vector<MoveRow> moves_;
     size_t next_ = 0;
+    size_t open_ = 0;  // requests of the stream, before those of a source
     int64_t order_ = 0, happened_ = 0, failures_ = 0, left_ = 0, misses_ = 0;
-    bool given_up_ = false;
-    int32_t active_ = 0;
+    int64_t periodic_ = 0, idle_ = 0;  // events that come again anyway; how often nothing else did
+    bool given_up_ = false, changed_ = false;
     double mean_prompt_ = 0;
     Time now_ = 0;
 };

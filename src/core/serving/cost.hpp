@@ -86,9 +86,12 @@ class Cost {
    public:
     explicit Cost(CostTerms terms);
     Time operator()(const Batch& batch);
+    // The same for a step that is only thought of: it leaves nothing behind.
+    Time estimate(const Batch& batch);
 
    private:
-    Time padded(const Composition& c);
+    Time terms(const Batch& batch);
+    std::pair<Time, int64_t>& padded(const Composition& c);
     int64_t rounded(const Composition& c) const;
 
     CostTerms terms_;

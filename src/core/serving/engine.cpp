@@ -19,7 +19,8 @@ Engine::Engine(int32_t number, Role role, const Options& options, const Requests
       hooks_(hooks),
       blocks_(options.num_blocks, options.host_blocks, remote),
       stage_free_(static_cast<size_t>(options.stages)),
-      names_outputs_(options.host_blocks > 0 || remote.has_room() || hooks.evict) {
+      names_outputs_(options.host_blocks > 0 || remote.has_room() || hooks.evict ||
+                     !requests.continues.empty() || requests.grows) {
     if (hooks.evict) {
         blocks_.on_evict(
             [this](const std::vector<int32_t>& free) { return hooks_.evict(number_, free); });
@@ -110,6 +111,58 @@ Outcome Engine::finish(Time now) {
 void Engine::release(int32_t request) {
     std::erase(moving_, request);
     give_back(request);
+}
+
+// What steps in flight compute for it is thrown away.
+void Engine::forget_steps(Progress& p) {
+    ++p.epoch;
+    p.flying = 0;
+    p.scheduled = p.computed;
+    p.expected = p.generated;
+}
+
+void Engine::stop(int32_t request, Time now) {
+    account(now);
+    Progress& p = of(request);
+    forget_steps(p);
+    give_back(request);
+    p.finished = now;
+    p.where = Where::done;
+    std::erase(running_, request);
+}
+
+void Engine::depart(int32_t request) {
+    Progress& p = of(request);
+    forget_steps(p);
+    p.where = Where::moving;
+    std::erase(running_, request);
+    moving_.push_back(request);
+}
+
+Time Engine::estimate(const Thought& thought) {
+    Batch batch;
+    for (int64_t i = 0; i < thought.decodes; ++i) {
+        int64_t context =
+            thought.context * (i + 1) / thought.decodes - thought.context * i / thought.decodes;
+        batch.add({0, 0, 1, context, 1, true});
+    }
+    if (thought.prompt_tokens > 0)
+        batch.add({0, 0, thought.prompt_tokens, thought.prompt_context, 1, false});
+    auto count = static_cast<Time>(batch.pieces.size());
+    return options_.serial + count * options_.serial_per_request + cost_.estimate(batch);
+}
+
+Tokens Engine::tokens() const {
+    Tokens sum;
+    for (int32_t r : running_) sum.held += of(r).scheduled;
+    for (int32_t r : moving_) sum.held += of(r).computed;
+    for (int32_t r : waiting_) {
+        const Progress& p = of(r);
+        int64_t whole = requests_.prompt[static_cast<size_t>(r)] + p.generated;
+        sum.promised += whole;
+        sum.prompts_waiting += whole - p.computed;
+    }
+    return sum;
 }
 
 // The bin is the position of the highest bit and the six bits below it.

@@ -55,6 +55,18 @@ struct Hooks {
     std::function<int32_t(int32_t, const std::vector<int32_t>&)> evict;
 };
 
+// A step that is thought of: so many requests that decode on top of `context` tokens in all, and
+// one prompt.
+struct Thought {
+    int64_t decodes = 0, context = 0, prompt_tokens = 0, prompt_context = 0;
+};
+
+// Tokens of an engine's cache that are filled, that requests which wait will fill when they start,
+// and that are to be computed for these.
+struct Tokens {
+    int64_t held = 0, promised = 0, prompts_waiting = 0;
+};
+
 struct Totals {
     int64_t steps = 0, preemptions = 0, swaps = 0, asked_tokens = 0, hit_tokens = 0, host_hits = 0;
     int64_t remote_hits = 0;
@@ -93,6 +105,13 @@ class Engine {
     Outcome finish(Time now);
     // A prefilled request's cache has left.
     void release(int32_t request);
+    // A request that runs here ends before its output does.
+    void stop(int32_t request, Time now);
+    // A request that runs here leaves; its cache stays until it is released.
+    void depart(int32_t request);
+    // How long a step would take, by its parts that do not wait for others.
+    Time estimate(const Thought& thought);
+    Tokens tokens() const;
     // Everything is lost; gives the requests that must start again elsewhere.
     std::vector<int32_t> fail(Time now);
     // Prompt tokens of a request that need not be computed here.
@@ -149,6 +168,7 @@ class Engine {
     void preempt(int32_t request);
     std::vector<int32_t> prefix(int32_t request) const;
     Elsewhere elsewhere(int32_t request, int64_t from) const;
+    void forget_steps(Progress& p);
     void account(Time now);
     void count_gap(Time gap, int64_t tokens);
     Progress& of(int32_t request) { return progress_[static_cast<size_t>(request)]; }

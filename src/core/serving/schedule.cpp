@@ -63,9 +63,9 @@ bool Engine::adapter_fits(int32_t request) const {
 
 uint64_t Engine::key(int32_t request, int64_t block) const {
     int64_t last = (block + 1) * options_.block_size - 1;
-    auto i = static_cast<size_t>(request);
+    auto i = requests_.origin(static_cast<size_t>(request), last);
     if (last < requests_.prompt[i]) return requests_.key(i, last);
-    return Requests::mix(~static_cast<uint64_t>(request), static_cast<uint64_t>(last));
+    return Requests::mix(~static_cast<uint64_t>(i), static_cast<uint64_t>(last));
 }
 
 int64_t Engine::blocks_of(int64_t tokens) const {
