@@ -10,7 +10,10 @@ A policy is an object with any of these methods; the engine decides where one is
     place(request, engines) -> engine number | None  which decode engine takes a prefilled request
     finish(requests, engine) -> [request number, …]  which requests end now, of those that just got a token
     migrate(requests, engine, engines) -> [(request number, engine number), …]   which of an engine's move
+    codec(request, source, target, link) -> number   how a cache that moves is encoded
     scale(engines, now_s) -> int | engine numbers    which engines take new requests; every `interval_s`
+    reconfigure(now_s, engines) -> engine numbers    the same where engines share devices: those that it
+                                                     names take them over, with the caches
 
 Requests for which `route` or `place` answered None are asked about again, in the order in which they came,
 whenever an engine's state has changed. What else a policy may say of itself:
@@ -26,14 +29,27 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, SupportsIndex, runtime_checkable
 
 import chakrakit.core as core
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import PICO
-from chakrakit.serving.policy_views import EngineView, RequestView, request_view
+from chakrakit.serving.policy_views import EngineView, LinkView, RequestView, request_view
 
-NAMES = ("admit", "batch", "preempt", "evict", "route", "place", "finish", "migrate", "scale")
+NAMES = (
+    "admit",
+    "batch",
+    "preempt",
+    "evict",
+    "route",
+    "place",
+    "finish",
+    "migrate",
+    "codec",
+    "scale",
+    "reconfigure",
+)
+_CORE_NAME = {"reconfigure": "scale"}
 HOLD = -2
 """The core's word for a request that stays in the queue."""
 
@@ -59,19 +75,29 @@ class _Eyes:
     def requests(self, numbers: Iterable[int]) -> list[RequestView]:
         return [self.request(n) for n in numbers]
 
-    def engines(self, numbers: Iterable[int] | None = None) -> list[EngineView]:
+    def count(self) -> int:
+        return int(self._cluster.engines())
+
+    def engines(self) -> list[EngineView]:
+        return [self.engine(n) for n in range(self.count())]
+
+    def link(self, source: int, target: int) -> LinkView:
+        free = self._cluster.link_free(source, target) * PICO
+        return LinkView(self._cluster.link_factor(), free - self._cluster.now() * PICO)
 
 
 def hooks_of(policy: Any) -> Callable[[Any], core.ServingHooks]:
     """The policy's methods as functions of the core."""
     if not any(callable(getattr(policy, name, None)) for name in NAMES):
         raise ConfigError(f"policy {policy!r} has none of the methods {', '.join(NAMES)}")
+    if all(callable(getattr(policy, name, None)) for name in ("scale", "reconfigure")):
+        raise ConfigError(f"policy {policy!r} has both scale and reconfigure; give one")
 
     def hooks(cluster: Any) -> core.ServingHooks:
         core_hooks = core.ServingHooks()
         for name, function in _functions(policy, _Eyes(cluster, policy)).items():
             if callable(getattr(policy, name, None)):
-                getattr(core_hooks, name)(function)
+                getattr(core_hooks, _CORE_NAME.get(name, name))(function)
         core_hooks.in_order = bool(getattr(policy, "in_order", False))
         core_hooks.interval = picoseconds_of(policy, "interval_s", 1.0, 1e-6)
         core_hooks.start_up = picoseconds_of(policy, "start_up_s", 0.0, 0.0)
@@ -102,7 +128,11 @@ def _functions(policy: Any, see: _Eyes) -> dict[str, Any]:
         "migrate": lambda e, rs: _pairs(
             policy.migrate(see.requests(rs), see.engine(e), see.engines())
         ),
-        "scale": lambda now: _on(policy.scale(see.engines(), now * PICO)),
+        "scale": lambda now: _on(policy.scale(see.engines(), now * PICO), see.count()),
+        "reconfigure": lambda now: _on(policy.reconfigure(now * PICO, see.engines()), see.count()),
+        "codec": lambda r, a, b: int(
+            policy.codec(see.request(r), see.engine(a), see.engine(b), see.link(a, b))
+        ),
     }
 
 
@@ -114,9 +144,11 @@ def _engine(answer: int | None) -> int:
     return HOLD if answer is None else int(answer)
 
 
-def _on(answer: int | Iterable[int]) -> list[int]:
+def _on(answer: SupportsIndex | Iterable[int], count: int) -> list[int]:
     """The engines that take requests: the first so many, or those that are named."""
-    return list(range(int(answer))) if isinstance(answer, int) else [int(e) for e in answer]
+    if isinstance(answer, SupportsIndex):
+        return list(range(min(int(answer), count)))
+    return [int(e) for e in answer]
 
 
 def policy_from(text: str) -> Any:

@@ -58,6 +58,26 @@ class EngineView:
         tokens: tuple[int, int, int] = self._cluster.tokens(self.number)
         return tokens
 
+    @cached_property
+    def _state(self) -> tuple[int, Any, bool]:
+        state: tuple[int, Any, bool] = self._cluster.state(self.number)
+        return state
+
+    @property
+    def spec(self) -> int:
+        """Its place among the kinds of engines of the cluster: of the EngineSpecs, where there are any."""
+        return self._state[0]
+
+    @property
+    def role(self) -> str:
+        """Whether it serves requests as a whole, or only `prefill` or `decode`."""
+        return str(self._state[1].name)
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether it is up and switched on."""
+        return self._state[2]
+
     @property
     def free_blocks(self) -> int:
         """Blocks of the cache that no request holds."""
@@ -127,7 +147,16 @@ class EngineView:
         return [request_view(self._cluster, n, self._knows_output) for n in numbers]
 
 
+class LinkView(NamedTuple):
+    """The link that a cache is about to move over."""
+
+    factor: float
+    """Its bandwidth now, as a factor of what the machine says."""
+    wait_s: float
+    """The time until earlier moves have left both engines' ports free."""
+
+
 def request_view(cluster: Any, number: int, knows_output: bool) -> RequestView:
     """The view of one request."""
     known = cluster.request(number)
-    return RequestView(*known, known[2] - known[5] if knows_output else None)
+    return RequestView._make((*known, known[2] - known[5] if knows_output else None))

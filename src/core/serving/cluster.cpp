@@ -30,6 +30,11 @@ Cluster::Cluster(Problem problem)
     left_ = static_cast<int64_t>(requests.size());
     size_t count = 0;
     for (const Pool& pool : problem_.pools) count += static_cast<size_t>(pool.engines);
+    shares_.resize(count);
+    for (auto [a, b] : problem_.share_devices) {
+        shares_[at(a)].push_back(b);
+        shares_[at(b)].push_back(a);
+    }
     costs_.reserve(count);
     engines_.reserve(count);
     for (const Pool& pool : problem_.pools) {
@@ -40,8 +45,9 @@ Cluster::Cluster(Problem problem)
                 groups_.push_back({number, number + pool.ranks, shared_.size() - 1});
             group_of_.push_back(static_cast<int32_t>(groups_.size()) - 1);
             costs_.emplace_back(pool.terms);
+            stores_.push_back(std::make_unique<ContentStore>(pool.options.content_tokens));
             engines_.emplace_back(number, pool.role, pool.options, requests, progress_,
-                                  costs_.back(), problem_.hooks.engine, remote_);
+                                  costs_.back(), problem_.hooks.engine, remote_, stores_);
         }
     }
     announced_.assign(count, NEVER);
@@ -53,9 +59,17 @@ Cluster::Cluster(Problem problem)
     turn_.assign(3, 0);
     target_.assign(requests.size(), -1);
     if (problem_.level.may_miss >= 0) missed_.assign(requests.size(), 0);
+    paused_.assign(groups_.size(), 0);
+    opening_.assign(count, 0);
     scaled_.assign(count, Scaled::on);
     switched_.assign(count, 0);
     on_since_.assign(count, 0);
+    for (size_t e = 0; e < count; ++e) {  // of engines on the same devices the first is on
+        for (int32_t other : shares_[e]) {
+            if (at(other) < e && scaled_[at(other)] == Scaled::on) scaled_[e] = Scaled::off;
+        }
+        if (scaled_[e] == Scaled::off) on_since_[e] = NEVER;
+    }
     on_for_.assign(count, 0);
     if (std::any_of(requests.after.begin(), requests.after.end(),
                     [](int64_t a) { return a >= 0; })) {
@@ -72,6 +86,9 @@ void Cluster::push(Time at, Kind kind, int32_t what, int32_t epoch) {
 void Cluster::run() {
     for (size_t i = 0; i < problem_.faults.size(); ++i) {
         push(problem_.faults[i].at, Kind::fault, static_cast<int32_t>(i));
+    }
+    for (size_t i = 0; i < problem_.rank_faults.size(); ++i) {
+        push(problem_.rank_faults[i].at, Kind::rank_fault, static_cast<int32_t>(i));
     }
     if (problem_.hooks.scale) push(0, Kind::scale, 0);
     if (problem_.hooks.next) push(0, Kind::source, 0);
@@ -104,6 +121,9 @@ void Cluster::happen(const Event& event) {
             break;
         case Kind::moved: moved(event.what, event.epoch); break;
         case Kind::fault: fail(event.what); break;
+        case Kind::rank_fault: fail_rank(problem_.rank_faults[at(event.what)]); break;
+        case Kind::rank_back: return_rank(problem_.rank_faults[at(event.what)]); break;
+        case Kind::resumed: touch(groups_[at(event.what)].first); break;
         case Kind::repaired:
             down_[at(event.what)] = 0;
             touch(event.what);
@@ -221,6 +241,7 @@ void Cluster::step_ended(int32_t engine) {
     if (problem_.hooks.finish) let_finish(engine, outcome);
     if (problem_.hooks.migrate) let_migrate(engine);
     if (scaled_[at(engine)] == Scaled::off) switch_off(engine);
+    if (scaled_[at(engine)] == Scaled::closing && !engines_[at(engine)].flying()) vacated(engine);
     touch(engine);
 }
 
@@ -265,14 +286,17 @@ void Cluster::move(int32_t request, int32_t target) {
     Time& leaves = out_free_[at(p.engine)];
     Time& enters = in_free_[at(target)];
     Time start = std::max({now_, leaves, enters});
-    Time end =
-        start + std::llround(static_cast<double>(p.computed) * problem_.handover.ps_per_token);
+    const Handover& how = problem_.handover;
+    int32_t codec = problem_.hooks.codec ? problem_.hooks.codec(request, p.engine, target) : 0;
+    if (codec < 0 || at(codec) >= how.codecs.size())
+        throw std::out_of_range("codec chose one that is not there");
+    Time end = how.end(start, p.computed, how.codecs[at(codec)]);
     leaves = enters = end;
     end += problem_.handover.latency;
     target_[at(request)] = target;
     p.coming = p.computed;
     coming_[at(target)] += p.coming;
-    moves_.push_back({request, p.engine, target, start, end});
+    moves_.push_back({request, p.engine, target, codec, start, end});
     push(end, Kind::moved, request, p.epoch);
 }
 
@@ -329,30 +353,52 @@ void Cluster::touch(int32_t engine) {
     touched_.push_back(group);
 }
 
+bool Cluster::may_step(const Group& group) const {
+    if (alive(group) < 0 || paused_[at(group_of_[at(group.first)])] > now_) return false;
+    return scaled_[at(group.first)] != Scaled::closing;
+}
+
+// What blocks of the store take at its bandwidth of now.
+double Cluster::store_work(const Options& options, int64_t blocks) const {
+    double work = static_cast<double>(blocks) * options.ps_per_remote_block;
+    if (problem_.store_bandwidth.at.empty() || blocks == 0) return work;
+    return static_cast<double>(problem_.store_bandwidth.end(now_, work) - now_);
+}
+
 // Every rank forms a step; all take as long as the slowest, and ranks with nothing to do wait.
 void Cluster::form(const Group& group) {
     const Pool& pool = problem_.pools[group.pool];
-    while (engines_[at(group.first)].may_form()) {
+    int32_t first = alive(group);
+    while (engines_[at(first)].may_form()) {
         std::vector<Batch> batches;
-        int64_t tokens = 0, moved = 0, fetched = 0, count = 0;
+        int64_t tokens = 0, moved = 0, fetched = 0, count = 0, rotated = 0, sent = 0;
         Composition most;
         Time slowest = 0;
         for (int32_t e = group.first; e < group.last; ++e) {
-            batches.push_back(engines_[at(e)].form(now_));
+            batches.emplace_back();
+            if (down_[at(e)]) continue;
+            batches.back() = engines_[at(e)].form(now_);
             const Batch& batch = batches.back();
             if (batch.empty()) continue;
             tokens += batch.sums.tokens;
             moved = std::max(moved, batch.moved_blocks);
             fetched = std::max(fetched, batch.remote_blocks);
+            rotated = std::max(rotated, batch.rotated_tokens);
+            sent = std::max(sent, batch.fetched_tokens);
             count = std::max(count, static_cast<int64_t>(batch.pieces.size()));
             most.tokens = std::max(most.tokens, batch.sums.tokens);
             slowest = std::max(slowest, engines_[at(e)].cost(batch));
         }
         if (tokens == 0) return;
-        if (pool.shared) slowest += shared_[group.pool](tokens);
+        slowest += together(group, tokens);
         slowest += std::llround(static_cast<double>(moved) * pool.options.ps_per_block +
-                                static_cast<double>(fetched) * pool.options.ps_per_remote_block);
+                                store_work(pool.options, fetched));
+        if (rotated > 0)
+            slowest +=
+                std::llround(static_cast<double>(rotated) * pool.options.ps_per_rotated_token +
+                             static_cast<double>(sent) * pool.options.ps_per_fetched_token);
         for (int32_t e = group.first; e < group.last; ++e) {
+            if (down_[at(e)]) continue;
             engines_[at(e)].launch(std::move(batches[at(e - group.first)]), slowest, now_, most,
                                    count);
         }
@@ -364,7 +410,7 @@ void Cluster::form_touched() {
     for (int32_t g : touched_) {
         touched_flag_[at(g)] = 0;
         const Group& group = groups_[at(g)];
-        if (!down_[at(group.first)]) form(group);
+        if (may_step(group)) form(group);
         for (int32_t e = group.first; e < group.last; ++e) {
             Time next = engines_[at(e)].next();
             if (next == NEVER || next == announced_[at(e)]) continue;

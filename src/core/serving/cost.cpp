@@ -143,6 +143,12 @@ Time Cost::estimate(const Batch& batch) {
 Time Cost::terms(const Batch& batch) {
     const Composition& c = batch.sums;
     Time extra = c.adapters * terms_.adapter + (c.decodes > 0 ? terms_.draft : 0);
+    if (terms_.service) {
+        auto known = served_.find(batch.kinds);
+        if (known == served_.end())
+            known = served_.emplace(batch.kinds, terms_.service(batch.kinds)).first;
+        return known->second + extra;
+    }
     if (terms_.padded.ask) return padded(c).first + extra;
     Time time = dense_(rounded(c)) + extra;
     if (c.sampled > 0) time += head_(c.sampled);

@@ -9,7 +9,8 @@
 namespace chakra::serving {
 
 Engine::Engine(int32_t number, Role role, const Options& options, const Requests& requests,
-               std::vector<Progress>& progress, Cost& cost, const Hooks& hooks, Tier& remote)
+               std::vector<Progress>& progress, Cost& cost, const Hooks& hooks, Tier& remote,
+               const std::vector<std::unique_ptr<ContentStore>>& stores)
     : number_(number),
       role_(role),
       options_(options),
@@ -17,10 +18,11 @@ Engine::Engine(int32_t number, Role role, const Options& options, const Requests
       progress_(progress),
       cost_(cost),
       hooks_(hooks),
+      stores_(stores),
       blocks_(options.num_blocks, options.host_blocks, remote),
       stage_free_(static_cast<size_t>(options.stages)),
       names_outputs_(options.host_blocks > 0 || remote.has_room() || hooks.evict ||
-                     !requests.continues.empty() || requests.grows) {
+                     requests.inherited()) {
     if (hooks.evict) {
         blocks_.on_evict(
             [this](const std::vector<int32_t>& free) { return hooks_.evict(number_, free); });
@@ -139,6 +141,39 @@ void Engine::depart(int32_t request) {
     moving_.push_back(request);
 }
 
+void Engine::pause(Time now, Time until) {
+    account(now);
+    for (const Batch& batch : flights_) {
+        for (const Piece& piece : batch.pieces) {
+            Progress& p = of(piece.request);
+            if (p.epoch == piece.epoch) forget_steps(p);
+        }
+    }
+    flights_.clear();
+    std::fill(stage_free_.begin(), stage_free_.end(), until);
+}
+
+std::pair<std::vector<int32_t>, std::vector<int32_t>> Engine::vacate(Time now) {
+    account(now);
+    std::vector<int32_t> queue(waiting_.begin(), waiting_.end()), carried(running_);
+    for (int32_t r : queue) {
+        Progress& p = of(r);
+        p.computed = p.scheduled = 0;
+        p.swapped = p.prefilled = false;
+        p.where = Where::away;
+    }
+    for (int32_t r : carried) {
+        forget_steps(of(r));
+        give_back(r);
+        of(r).where = Where::away;
+    }
+    waiting_.clear();
+    running_.clear();
+    blocks_.forget();
+    swapped_ = 0;
+    return {queue, carried};
+}
+
 Time Engine::estimate(const Thought& thought) {
     Batch batch;
     for (int64_t i = 0; i < thought.decodes; ++i) {
@@ -148,6 +183,7 @@ Time Engine::estimate(const Thought& thought) {
     }
     if (thought.prompt_tokens > 0)
         batch.add({0, 0, thought.prompt_tokens, thought.prompt_context, 1, false});
+    batch.kinds = {{-1, thought.decodes + thought.prompt_tokens}};
     auto count = static_cast<Time>(batch.pieces.size());
     return options_.serial + count * options_.serial_per_request + cost_.estimate(batch);
 }
@@ -227,6 +263,7 @@ std::vector<int32_t> Engine::fail(Time now) {
     moving_.clear();
     flights_.clear();
     blocks_.forget();
+    stores_[static_cast<size_t>(number_)]->forget();
     swapped_ = 0;
     std::fill(stage_free_.begin(), stage_free_.end(), now);
     return lost;

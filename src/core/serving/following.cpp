@@ -1,5 +1,6 @@
 // Requests that depend on others, come in groups, or are made by a source while the run goes on.
 #include <algorithm>
+#include <numeric>
 
 #include "core/serving/check.hpp"
 #include "core/serving/cluster.hpp"
@@ -70,6 +71,8 @@ void Cluster::add(const Requests& more) {
     target_.resize(requests_.size(), -1);
     if (!missed_.empty()) missed_.resize(requests_.size(), 0);
     left_ += static_cast<int64_t>(more.size());
+    mean_prompt_ = std::accumulate(requests_.prompt.begin(), requests_.prompt.end(), 0.0) /
+                   static_cast<double>(requests_.size());
     for (auto r = first; at(r) < requests_.size(); ++r) {
         follow(r);
         if (!requests_.follows(at(r)))

@@ -75,8 +75,9 @@ Tokens Cluster::tokens(int32_t engine) const {
 Time Cluster::estimate(int32_t engine, const Thought& thought) {
     const Group& group = groups_.at(at(group_of_.at(at(engine))));
     Time time = engines_[at(engine)].estimate(thought);
-    int64_t tokens = (thought.decodes + thought.prompt_tokens) * (group.last - group.first);
-    if (problem_.pools[group.pool].shared && tokens > 0) time += shared_[group.pool](tokens);
+    int64_t ranks = std::count(down_.begin() + group.first, down_.begin() + group.last, 0);
+    int64_t tokens = (thought.decodes + thought.prompt_tokens) * ranks;
+    if (tokens > 0) time += together(group, tokens);
     return std::max(time, problem_.pools[group.pool].options.launch);
 }
 

@@ -53,6 +53,14 @@ void Requests::append(const Requests& more) {
     for (size_t i = 1; i < more.offsets.size(); ++i)
         offsets.push_back(static_cast<int64_t>(ids.size()) + more.offsets[i]);
     extend(ids, more.ids);
+    if (content_offsets.empty() && more.content_offsets.empty()) return;
+    content_offsets.resize(std::max<size_t>(size_before + 1, content_offsets.size()),
+                           static_cast<int64_t>(contents.size()));
+    for (size_t i = 1; i <= more.size(); ++i)
+        content_offsets.push_back(static_cast<int64_t>(contents.size()) +
+                                  (more.content_offsets.empty() ? 0 : more.content_offsets[i]));
+    extend(contents, more.contents);
+    extend(content_tokens, more.content_tokens);
 }
 
 }  // namespace chakra::serving

@@ -22,6 +22,10 @@ struct Requests {
     int64_t unit = 16;
     std::vector<int64_t> continues, group, deadline, model;
     int64_t parents = 1;
+    // A prompt as pieces of content that may stand anywhere: contents[content_offsets[r]] … with
+    // their tokens. May be empty, as above.
+    std::vector<uint64_t> contents;
+    std::vector<int64_t> content_tokens, content_offsets;
     int64_t first = 0;   // the number of the first one, where they join others
     bool grows = false;  // a source may add to them
 
@@ -31,6 +35,8 @@ struct Requests {
         auto from = after.begin() + static_cast<int64_t>(r) * parents;
         return std::any_of(from, from + parents, [](int64_t a) { return a >= 0; });
     }
+    // Whether requests may find what another one has said, though nobody names it.
+    bool inherited() const { return grows || !continues.empty(); }
     // The request whose tokens stand at this place: its own, or one that it continues.
     size_t origin(size_t r, int64_t place) const {
         if (continues.empty()) return r;
