@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from chakrakit.serving import EngineView, RequestView, serve
 
 STREAM = "bursts{rate=40,size=80,n=320,prompt=400,output=lognormal:200:1.5,seed=9}"
-MORE = 12
+MORE = 4
 """Requests that an engine has more than another before one of them moves."""
 
 

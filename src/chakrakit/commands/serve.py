@@ -213,6 +213,19 @@ def command(*, json: Json = False, **options: Any) -> None:
     return _print(result)
 
 
+def _tasks(result: ServeResult) -> list[str]:
+    """Groups of requests and deadlines, where there are any."""
+    lines = []
+    if result.group_ms is not None:
+        mean, tail = result.group_ms.mean / 1e3, result.group_ms.p99 / 1e3
+        lines.append(
+            f"{result.groups:,} tasks of several requests: {mean:,.2f} s each, p99 {tail:,.2f} s"
+        )
+    if result.deadlines_met is not None:
+        lines.append(f"{result.deadlines_met:.1%} of deadlines met")
+    return lines
+
+
 def _print(result: ServeResult) -> None:
     names = {
         "time to first token": result.ttft_ms,
@@ -231,6 +244,7 @@ def _print(result: ServeResult) -> None:
         f"{result.output_tokens_per_s:,.0f} output tokens/s, goodput {result.goodput:,.2f} requests/s",
         f"{result.steps:,} steps of {result.mean_batch:,.1f} requests; {result.preemptions:,} preemptions; "
         f"{result.cache_hit_rate:.1%} of prompt tokens cached",
+        *_tasks(result),
         *([model_line(result.model)] if result.model else []),
         f"cache: {result.kv.arithmetic}; {result.kv.peak_tokens:,} tokens held at the most",
         f"{result.energy_joules:,.0f} J, {result.joules_per_token:,.2f} J per token"

@@ -152,8 +152,9 @@ class Fleet:
 
     def _model_number(self, spec: EngineSpec) -> int:
         name = decoder_named(spec.model).name
-        if name in self.stream.models:
-            return self.stream.models.index(name)
+        known = [decoder_named(model).name for model in self.stream.models]
+        if name in known:
+            return known.index(name)
         if self.stream.models:
             raise ConfigError(
                 f"no request can ask for {name}; the stream's models are {', '.join(self.stream.models)}"

@@ -103,9 +103,7 @@ class GrowingStream:
 
     def _check(self, request: object) -> None:
         if not isinstance(request, Request):
-            raise ConfigError(
-                f"a source gave {request!r}; it should give chakrakit.Request objects"
-            )
+            raise ConfigError(f"a source gave {request!r}; it should give Request objects")
 
     def __len__(self) -> int:
         return self._count

@@ -215,6 +215,11 @@ class ServedRun:
         """A table with one row per request; times in seconds, null where the request did not get there."""
         r, stream = self.outcome.requests, self.setup.stream
         names = stream.names or [str(i) for i in range(len(stream))]
+        more = {}
+        if stream.group is not None:
+            more["group"] = pa.array(stream.group, mask=stream.group < 0)
+        if stream.deadline_ps is not None:
+            more["deadline_s"] = _seconds(stream.deadline_ps)
         return pa.table(
             {
                 "id": pa.array(names),
@@ -227,6 +232,7 @@ class ServedRun:
                 "cached": r["cached"],
                 "preempted": r["preempted"],
                 "engine": r["engine"],
+                **more,
             }
         )
 
