@@ -522,10 +522,11 @@ def _print_compute_sources(summary: SimulationSummary) -> None:
 def _print_ranks(ranks: list[RankSummary]) -> None:
     from chakrakit.insight.rank import Table
 
-    rows = []
+    rows: list[tuple[str | int, ...]] = []
     for r in ranks:
         times = (r.finish_ns, r.compute_ns, r.exposed_comm_ns, r.idle_ns)
-        rows.append((r.rank, *(f"{t / 1e6:,.3f}" for t in times), f"{r.peak_bytes / 2**30:,.3f}"))
+        texts = (*(f"{t / 1e6:,.3f}" for t in times), f"{r.peak_bytes / 2**30:,.3f}")
+        rows.append((r.rank, *texts))
     head = ("rank", "finish ms", "compute ms", "exposed ms", "idle ms", "peak GiB")
     table = Table.of("", head, rows).folded()
     print_table(head, table.rows[:_ROWS])

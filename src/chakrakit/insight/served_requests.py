@@ -181,7 +181,7 @@ class ServingFacts(Result, msgspec.Struct, frozen=True):
             "end to end": self.e2e_ms,
             "in the queue": self.queue_ms,
         }
-        rows = [
+        rows: list[tuple[Cell, ...]] = [
             (name, *(round(v, 3) for v in (s.mean, s.p50, s.p90, s.p95, s.p99)))
             for name, s in times.items()
         ]
