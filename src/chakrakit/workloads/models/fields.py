@@ -56,6 +56,16 @@ def field_types() -> dict[str, tuple[str, Any]]:
     return types
 
 
+def field_defaults() -> dict[str, str]:
+    """Field name → its default as text, for fields that have a plain one; of equal names the first counts."""
+    defaults: dict[str, str] = {}
+    for struct in (struct for structs in PARTS.values() for struct in structs):
+        for field in msgspec.structs.fields(struct):
+            plain = isinstance(field.default, int | float | str) and field.default != ""
+            defaults.setdefault(field.name, str(field.default).lower() if plain else "")
+    return {name: text for name, text in defaults.items() if text}
+
+
 def field_docs() -> dict[str, str]:
     """Field name → the string below it in `description.py`; of equal names the first of PARTS counts."""
     classes = {
