@@ -13,7 +13,7 @@ from chakrakit.insight.rank.view import RankView
 from chakrakit.sources import is_job_trace, read_job_trace
 from chakrakit.trace.files import STDIO
 from chakrakit.trace.model import Trace
-from chakrakit.trace.sets import PS_PER_NS, Card, Run, Times, TraceSet, run_of
+from chakrakit.trace.sets import PS_PER_NS, Card, Run, Times, TraceSet, run_of, subject_of
 from chakrakit.trace.storage import read
 from chakrakit.trace.timing import Schedule, schedule
 
@@ -139,6 +139,7 @@ def pairs(texts: Iterable[str]) -> tuple[tuple[str, float], ...]:
 def facts_of(run: Run, path: str = "") -> dict[str, str]:
     """Labels and texts that say where a run comes from."""
     facts = {"": path} if path else {}
+    facts |= {f"{label}:": text for label, text in subject_of(run.card).items()}
     facts["ranks:"] = f"{len(run):,}" + (f" of {run.world_size:,}" if run.missing_ranks else "")
     if run.card.tool:
         facts["made by"] = run.card.tool
