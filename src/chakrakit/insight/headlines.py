@@ -8,7 +8,7 @@ import msgspec
 
 from chakrakit.insight.analysis import Analysis
 from chakrakit.insight.rank import ms, percent, short, stretches
-from chakrakit.results import Result, counted
+from chakrakit.results import Result, counted, energy_text
 from chakrakit.trace.memory import shortage_line
 
 _NOTABLE = 0.01
@@ -340,13 +340,13 @@ def _takes(a: Analysis) -> Iterator[Answer]:
         f"{percent(footprint.energy_by_class[most], footprint.energy_joules)} % of it {most}"
     ]
     if footprint.facility_joules:
-        clauses.append(f"{footprint.facility_joules:,.4g} J with servers and building")
+        clauses.append(f"{energy_text(footprint.facility_joules)} with servers and building")
     if footprint.carbon_kg:
         clauses.append(f"{footprint.carbon_kg:,.3g} kg CO2")
     if footprint.price:
         clauses.append(f"${footprint.price:,.4g}")
     yield Answer(
-        "What does it take?", f"{footprint.energy_joules:,.4g} J", f"{'; '.join(clauses)}."
+        "What does it take?", energy_text(footprint.energy_joules), f"{'; '.join(clauses)}."
     )
 
 

@@ -32,6 +32,7 @@ from chakrakit.trace.sets.run_facts import (
     RunFacts,
     TierUse,
 )
+from chakrakit.trace.sets.subject import subject_of
 from chakrakit.trace.sets.traceset import TraceSet
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "run_of",
     "servers_of",
     "storage_table",
+    "subject_of",
     "whole_ns",
     "write_card",
 ]
