@@ -83,7 +83,7 @@ def test_an_analysis_of_a_long_history_says_what_cost_the_days(failed, monkeypat
     import chakrakit as ck
     from chakrakit.insight import analysis, answers
 
-    monkeypatch.setattr(analysis, "_SCHEDULED_ROWS", 1)  # as few what-ifs as a history of months gets
+    monkeypatch.setattr(analysis, "_SCHEDULED_ROWS", 1)  # as for histories of months
     found = ck.analyze(failed)
     first = next(a for a in answers(found) if a.question == "What cost the days?")
     assert sum(found.campaign.values()) * 3.6e12 == pytest.approx(found.span_ns)
