@@ -87,7 +87,7 @@ class Communication(Result, msgspec.Struct):
 
     def table(self) -> Table:
         """One row per type, role and size: groups of one role stand together, beside their slowest one."""
-        roles: dict[tuple[Cell, ...], list[CollectiveKind]] = {}
+        roles: dict[tuple[str, str, int, int], list[CollectiveKind]] = {}
         for c in self.collectives:
             roles.setdefault((c.type, role_of(c.group), c.members, c.size_bytes), []).append(c)
         rows = [_role_cells(role, kinds) for (_, role, *_), kinds in roles.items()]

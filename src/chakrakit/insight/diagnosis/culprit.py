@@ -86,7 +86,8 @@ def _work(view: RankView, rows: I64) -> tuple[bytes, F64]:
     """A digest of the names of these rows and of how often each occurs; and the time of each name."""
     codes, texts = view.names
     used, name, counts = np.unique(codes[rows], return_inverse=True, return_counts=True)
-    spent = np.bincount(name, view.duration[rows].astype(np.float64), len(used))
+    spent = np.zeros(len(used))
+    np.add.at(spent, name, view.duration[rows])
     names = [texts[c] for c in used.tolist()]
     order = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
     operations = [(names[i], int(counts[i])) for i in order.tolist()]
