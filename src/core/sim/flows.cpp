@@ -240,8 +240,8 @@ std::vector<Unfinished> Flows::unfinished() const {
     std::vector<Unfinished> out;
     for (const Flow& flow : flows_)
         if (flow.transfer >= 0)
-            out.push_back({active_[flow.step].job, flow.transfer, flow.remaining,
-                           active_[flow.step].rounds});
+            out.push_back(
+                {active_[flow.step].job, flow.transfer, flow.remaining, active_[flow.step].rounds});
     return out;
 }
 

@@ -11,8 +11,8 @@
 
 namespace chakra::sim {
 
-// A transfer that began and has not ended: its job, its number in the plans, the bytes that are left
-// of it, and the rounds of its step that are left, this one included.
+// A transfer that began and has not ended: its job, its number in the plans, the bytes that are
+// left of it, and the rounds of its step that are left, this one included.
 struct Unfinished {
     int32_t job;
     int64_t transfer;
