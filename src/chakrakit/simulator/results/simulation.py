@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.configuration import read_json
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, DeadlockError
 from chakrakit.machines import NetworkModel, load_machine, parse_machine
 from chakrakit.machines.device import (
     RECORDED,
@@ -33,6 +33,7 @@ from chakrakit.simulator.engine import (
     straddling,
 )
 from chakrakit.simulator.results.energy import energy_of, run_within_limits
+from chakrakit.simulator.results.hung import HungSimulation
 from chakrakit.simulator.results.summary import (
     SimulationSummary,
     class_memory,
@@ -294,7 +295,12 @@ def simulate(
     if work.name == "measured" or resolved.communication == "measured":
         traces = with_run_times(traces)
     traces = _hosted(traces, resolved.host)
-    outcome, limit = run_within_limits(traces, loaded, resolved)
+    try:
+        outcome, limit = run_within_limits(traces, loaded, resolved)
+    except DeadlockError as hang:
+        if isinstance(hang.simulation, Outcome):
+            hang.simulation = HungSimulation(hang.simulation, loaded, _settings(resolved))
+        raise
     names = {"network": resolved.network, "compute": work.name, "machine": loaded.name}
     names["rung"] = _rung(work, outcome, loaded)
     names["framework"] = framework
