@@ -17,7 +17,15 @@ import numpy as np
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device.device import Device
-from chakrakit.machines.device.work import Costs, WorkModel, dtypes_of, typed_as, work_rows
+from chakrakit.machines.device.work import (
+    Costs,
+    CostSource,
+    WorkModel,
+    as_measured,
+    dtypes_of,
+    typed_as,
+    work_rows,
+)
 from chakrakit.operators import rate_name
 from chakrakit.trace.model import Trace
 from chakrakit.trace.placement import on_host
@@ -63,7 +71,8 @@ class InFramework:
         """The work model's costs, longer by the framework's factors."""
         costs = self.work.costs(trace, device)
         factor = self._factors(trace)
-        computed = work_rows(trace) & ~on_host(trace) & (costs.source > _RECORDED)
+        recorded = as_measured(trace).source == CostSource.MEASURED
+        computed = work_rows(trace) & ~on_host(trace) & ~recorded
         longer = np.rint(costs.ps * factor).astype(np.int64)
         return Costs(np.where(computed, longer, costs.ps), costs.source, costs.error)
 
@@ -75,7 +84,3 @@ class InFramework:
         factor = np.where(typed_as(trace, "matmul"), products, f.vector)
         factor = np.where(typed_as(trace, "attention"), f.attention, factor)
         return np.where(typed_as(trace, "optimizer"), f.optimizer, factor)
-
-
-_RECORDED = 1
-"""Rows whose times have this source or none keep them."""

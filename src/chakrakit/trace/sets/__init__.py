@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from chakrakit.trace.sets.card import (
+    CPU,
     FILLED,
     LIKE_COMMUNICATION,
+    RECORDED_DEVICE,
     Card,
     Footprint,
     RecordedStep,
@@ -34,10 +36,12 @@ from chakrakit.trace.sets.run_facts import (
 from chakrakit.trace.sets.traceset import TraceSet
 
 __all__ = [
+    "CPU",
     "DEVICE_TIER",
     "FILLED",
     "LIKE_COMMUNICATION",
     "PS_PER_NS",
+    "RECORDED_DEVICE",
     "SCHEMAS",
     "Card",
     "Counters",

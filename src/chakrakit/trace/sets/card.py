@@ -52,6 +52,10 @@ def read_card(path: Path | BundlePath) -> Card:
     return read_json(path, Card, "a card")
 
 
+RECORDED_DEVICE = "recorded_on"
+"""The setting that says which device took the recorded times: a driver's name of it, or `CPU`."""
+CPU = "cpu"
+"""What a recording without an accelerator was recorded on."""
 LIKE_COMMUNICATION = "like_communication"
 """The setting that lists kernels which look like communication and count as computation: name → count."""
 _FOOTPRINT_KEY = "footprint"
