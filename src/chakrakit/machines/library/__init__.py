@@ -17,6 +17,7 @@ from chakrakit.machines.library.engines import (
     engine_cost,
     engine_kernel,
     latency_seconds,
+    reached,
     throughput_seconds,
     token_bytes,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "fit_library",
     "latency_seconds",
     "predict",
+    "reached",
     "reduction_factor",
     "throughput_seconds",
     "token_bytes",
