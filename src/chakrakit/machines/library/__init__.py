@@ -11,7 +11,7 @@ from chakrakit.machines.library.constants import (
     Tuner,
     bus_factor,
 )
-from chakrakit.machines.library.cost import Cost, cost, reduction_factor
+from chakrakit.machines.library.cost import SLOTS, Cost, cost, crossed, reduction_factor
 from chakrakit.machines.library.engines import (
     Routing,
     engine_cost,
@@ -25,6 +25,7 @@ from chakrakit.machines.library.fit import Measurement, descend, fit_library, pr
 from chakrakit.machines.library.tuner import Choice, choose
 
 __all__ = [
+    "SLOTS",
     "Choice",
     "Cost",
     "Exchange",
@@ -38,6 +39,7 @@ __all__ = [
     "bus_factor",
     "choose",
     "cost",
+    "crossed",
     "descend",
     "engine_cost",
     "engine_kernel",
