@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.machines.library.constants import (
+    Engine,
     Exchange,
     Experts,
     Library,
@@ -28,6 +29,7 @@ __all__ = [
     "SLOTS",
     "Choice",
     "Cost",
+    "Engine",
     "Exchange",
     "Experts",
     "Library",
