@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.configuration import read_json
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, DeadlockError
 from chakrakit.machines import NetworkModel, load_machine, parse_machine, recorded_on
 from chakrakit.machines.device import (
     RECORDED,
@@ -28,6 +28,7 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.passes.base import pass_class, with_run_times
 from chakrakit.results import Facts
 from chakrakit.simulator.engine import (
+    Disturbance,
     Fault,
     Fixed,
     Outcome,
@@ -36,6 +37,7 @@ from chakrakit.simulator.engine import (
     straddling,
 )
 from chakrakit.simulator.results.energy import energy_of, run_within_limits
+from chakrakit.simulator.results.hung import HungSimulation
 from chakrakit.simulator.results.summary import (
     SimulationSummary,
     class_memory,
@@ -47,6 +49,7 @@ from chakrakit.simulator.results.summary import (
 from chakrakit.trace.placement import nested_ends
 from chakrakit.trace.sets import (
     CPU,
+    PS_PER_NS,
     RECORDED_DEVICE,
     Run,
     RunFacts,
@@ -298,18 +301,25 @@ def simulate(
     if machine is None:
         machine = _no_machine(traces, resolved)
     loaded = load_machine(machine) if isinstance(machine, str) else machine
+    recorded = traces
     if work.name == "measured" or resolved.communication == "measured":
         traces = with_run_times(traces)
     traces = _hosted(traces, resolved.host)
-    outcome, limit = run_within_limits(traces, loaded, resolved)
+    try:
+        outcome, limit = run_within_limits(traces, loaded, resolved)
+    except DeadlockError as hang:
+        if isinstance(hang.simulation, Outcome):
+            hang.simulation = HungSimulation(hang.simulation, loaded, _settings(resolved))
+        raise
     names = {"network": resolved.network, "compute": work.name, "machine": loaded.name}
     names["rung"] = _rung(work, outcome, loaded)
     names["framework"] = framework
     summary = summarize(outcome, loaded, names, energy_of(outcome, loaded, limit))
     if source is not None:
-        summary.notes += _recording_notes(inner, source, outcome, loaded)
+        summary.notes += _carried_notes(inner, source, outcome, loaded)
         summary.notes += [_HAS_FRAMEWORK.format(framework)] if framework else []
     summary.notes += _placement_notes(outcome, loaded, resolved.placement is None)
+    summary.notes += _recording_notes(recorded, outcome, resolved)
     return Simulation(outcome, loaded, summary, {**_settings(resolved), **names, **_memory(loaded)})
 
 
@@ -319,7 +329,7 @@ def _recorded_on(traces: TraceSet) -> RecordedOn | None:
     return recorded_on(name) if isinstance(name, str) and name else None
 
 
-def _recording_notes(
+def _carried_notes(
     work: WorkModel, source: RecordedOn, outcome: Outcome, machine: Machine
 ) -> list[str]:
     """Says whose times a recording was simulated with, and what was scaled rather than looked up."""
@@ -383,6 +393,24 @@ def _placement_notes(outcome: Outcome, machine: Machine, own: bool) -> list[str]
     return [
         f"warning: {len(cut)} groups of {min(cut)} to {max(cut)} ranks straddle nodes of {size} devices; "
         "with more nodes, or a --placement, each would stay within one"
+    ]
+
+
+AS_RECORDED = 1e-3
+"""A run with its own times differs from its recording by less than this share, or the result says so."""
+
+
+def _recording_notes(recorded: TraceSet, outcome: Outcome, options: SimulationOptions) -> list[str]:
+    """Says how far a run with all its measured times and no disturbance is from its recording."""
+    measured = options.work.name == "measured" and options.communication == "measured"
+    if not measured or not isinstance(recorded, Run) or options.disturbance != Disturbance():
+        return []
+    before, again = recorded.makespan_ns, outcome.makespan_ps / PS_PER_NS
+    if abs(again - before) <= max(1.0, AS_RECORDED * before):
+        return []
+    return [
+        f"warning: with its own times the run takes {again / 1e6:.4g} ms and took {before / 1e6:.4g} ms "
+        "when it was recorded; its dependencies and lanes do not give the recorded order back"
     ]
 
 
