@@ -85,7 +85,8 @@ def test_what_a_cpu_computed_takes_the_time_of_kernels():
     outer = t.comp("aten::linear", duration_ns=0, own_ns=5_000, is_cpu_op=True, tid=1)
     t.comp(
         "aten::mm", duration_ns=9_000_000, own_ns=9_000_000, is_cpu_op=True, tid=1, parent=outer,
-        inputs_shapes="[[4096,4096],[4096,4096]]", inputs_types='["Tensor(c10::BFloat16)","Tensor(c10::BFloat16)"]',
+        inputs_shapes="[[4096,4096],[4096,4096]]",
+        inputs_types='["Tensor(c10::BFloat16)","Tensor(c10::BFloat16)"]',
         deps=[outer],
     )  # fmt: skip
     traces = TraceSet([t.build()], card=Card(settings={"recorded_on": "cpu"}))

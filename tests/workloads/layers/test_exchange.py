@@ -19,7 +19,7 @@ def exchanges(**plan):
     traces = ck.generate(**MODEL, **step, **plan).traces
     trace = traces.trace(0)
     found = []
-    for i, row in enumerate(trace.nodes.to_pylist()):
+    for row in trace.nodes.to_pylist():
         if (
             row["name"].startswith(("layer0.moe", "moe", "layers.0.moe"))
             and row.get("comm_type") is not None
