@@ -66,10 +66,8 @@ class Recosted:
     scaled: Counter[str] = field(default_factory=Counter)
     """Nanoseconds by kernel that no operation is known of, on the new device."""
 
-    @property
-    def name(self) -> str:
-        """The name of the work model that it goes on from."""
-        return self.work.name
+    def __post_init__(self) -> None:
+        self.name = self.work.name
 
     def costs(self, trace: Trace, device: Device) -> Costs:
         """The costs of all rows on a device."""
