@@ -341,8 +341,8 @@ _ENTRIES: dict[str, Entry] = {
     "cat": (Work.COPY, _nothing, streaming.concatenation, False),
     "stack": (Work.COPY, _nothing, streaming.concatenation, False),
 }
-_ENTRIES |= {n: (Work.COPY, _nothing, streaming.duplicate, False) for n in _DUPLICATES}
-_ENTRIES |= {n: (Work.COPY, _nothing, streaming.filled_with, False) for n in _FILLED}
+_ENTRIES |= dict.fromkeys(_DUPLICATES, (Work.COPY, _nothing, streaming.duplicate, False))
+_ENTRIES |= dict.fromkeys(_FILLED, (Work.COPY, _nothing, streaming.filled_with, False))
 _ENTRIES |= {n: _vector(_pointwise, streaming.scattered_back) for n in _PARTS_BACK}
 _ENTRIES |= {n: (Work.ATTENTION, a.count, a.measure, True) for n, a in _ATTENTION.items()}
 _ENTRIES |= {n: _matrix(c.count, c.measure, plain=True) for n, c in _CONVOLUTIONS.items()}

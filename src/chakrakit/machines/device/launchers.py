@@ -106,7 +106,10 @@ class Launchers:
     def _call(self, row: int, kernels: tuple[int, ...]) -> Call:
         text = {c: of(row) for c, of in self._text.items()}
         outputs = ArgumentTexts(
-            text["outputs_shapes"], text["outputs_types"], text["outputs_strides"], text["outputs_values"]
+            text["outputs_shapes"],
+            text["outputs_types"],
+            text["outputs_strides"],
+            text["outputs_values"],
         )
         return read_call(
             self.name(row), text["inputs_shapes"], text["inputs_types"], text["inputs_strides"],

@@ -47,7 +47,7 @@ def from_counts(trace: Trace, start: I64, end: I64) -> Allocations | None:
 
 
 def _issue_order(trace: Trace, start: I64, holds: Mask) -> I64:
-    """The file's order where every node that holds memory comes after those it depends on, else that of starts.
+    """The file's order where all that hold memory come after those they depend on, else that of starts.
 
     Nodes that hold none, such as launches that a pass added at the end, say nothing about the order.
     """
