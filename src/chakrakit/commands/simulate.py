@@ -453,7 +453,7 @@ def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any)
 
 
 def _print(simulation: Simulation) -> None:
-    from chakrakit.results import counted
+    from chakrakit.results import counted, utilization_text
     from chakrakit.trace.memory import shortage_line
 
     s, out = simulation.summary, console()
@@ -472,7 +472,6 @@ def _print(simulation: Simulation) -> None:
     if s.ghosts:
         out.print(f"{len(s.ghosts)} ranks were not recorded and are assumed symmetric")
     figures = [
-        ("MFU", s.mfu, "{:.1%}"),
         ("tokens per second", s.tokens_per_s, "{:,.0f}"),
         ("energy", s.energy_joules, "{:,.1f} J"),
         ("with servers and building", s.facility_joules, "{:,.1f} J"),
@@ -480,6 +479,8 @@ def _print(simulation: Simulation) -> None:
         ("price", s.price, "${:.4g}"),
         ("clock", s.clock_mhz, "{:,.0f} MHz"),
     ]
+    if s.mfu is not None and s.hfu is not None:
+        out.print(utilization_text(s.mfu, s.hfu))
     if sentences := [f"{n} {f.format(v)}" for n, v, f in figures if v is not None]:
         out.print(", ".join(sentences))
     _print_ranks(s.ranks)
