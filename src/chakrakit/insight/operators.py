@@ -303,9 +303,7 @@ class Roofline(Result, msgspec.Struct):
         ]
         mfu = f", {utilization_text(self.mfu, self.hfu)}" if self.peak_tflops else ""
         head = ("operator", "shapes", "ms", "TFLOP/s", "GB/s", "FLOP/B", "bound by", "% of roof")
-        return Table.of(
-            f"roofline: {self.tflops_per_rank:.2f} TFLOP/s per rank{mfu}", head, rows
-        )
+        return Table.of(f"roofline: {self.tflops_per_rank:.2f} TFLOP/s per rank{mfu}", head, rows)
 
 
 def roofline_of(
