@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -394,7 +395,7 @@ def _fake_mode() -> Any:
 def _is_composite(func: Any) -> bool:
     """Whether an operator is nothing but calls of others, gradients included, on the host and on a GPU."""
     keys = torch._C.DispatchKey
-    if not isinstance(func, torch._ops.OpOverload):
+    if not isinstance(func, OpOverload):
         return False
     has = func.has_kernel_for_dispatch_key
     return has(keys.CompositeImplicitAutograd) and not (has(keys.CPU) or has(keys.CUDA))
