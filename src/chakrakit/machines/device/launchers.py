@@ -120,7 +120,10 @@ class Launchers:
     def _call(self, row: int, kernels: tuple[int, ...]) -> Call:
         text = {c: of(row) for c, of in self._text.items()}
         outputs = ArgumentTexts(
-            text["outputs_shapes"], text["outputs_types"], "", text["outputs_values"]
+            text["outputs_shapes"],
+            text["outputs_types"],
+            text["outputs_strides"],
+            text["outputs_values"],
         )
         return read_call(
             self.name(row), text["inputs_shapes"], text["inputs_types"], text["inputs_strides"],
@@ -158,7 +161,7 @@ class Launchers:
 
 _COLUMNS = (
     "inputs_shapes", "inputs_types", "inputs_strides", "inputs_values", "outputs_shapes",
-    "outputs_types", "outputs_values", "op_type", "dtype", "phase",
+    "outputs_types", "outputs_strides", "outputs_values", "op_type", "dtype", "phase",
 )  # fmt: skip
 
 
