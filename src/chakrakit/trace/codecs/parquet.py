@@ -17,7 +17,7 @@ from chakrakit.arrays import I32
 from chakrakit.errors import FormatError, TraceError
 from chakrakit.trace.codecs import et
 from chakrakit.trace.codecs.parquet_footer import Column, null_columns
-from chakrakit.trace.files import check_columns
+from chakrakit.trace.files import check_columns, is_large
 from chakrakit.trace.model import Layouts, Member, Metadata, Trace, by_name, columns
 
 _LAYOUTS, _METADATA, _VERSION = b"chakra.layouts", b"chakra.metadata", b"chakra.version"
@@ -119,7 +119,8 @@ def scan(stream: io.BufferedReader, name: str, rows: int = et.CHUNK_ROWS) -> Ite
     """A Parquet trace in pieces; a plain table with a column `id` is taken for one, too."""
 
     def batches(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.Table]:
-        for batch in file.iter_batches(batch_size=rows, columns=names):
+        threads = is_large(file)
+        for batch in file.iter_batches(batch_size=rows, columns=names, use_threads=threads):
             yield pa.Table.from_batches([batch])
 
     return _pieces(stream, name, batches)
@@ -129,7 +130,11 @@ def read(stream: io.BufferedReader, name: str) -> Trace:
     """The same in memory, read by row groups."""
 
     def groups(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.Table]:
-        return (file.read_row_group(i, columns=names) for i in range(file.num_row_groups))
+        threads = is_large(file)
+        return (
+            file.read_row_group(i, columns=names, use_threads=threads)
+            for i in range(file.num_row_groups)
+        )
 
     return Trace.concat(_pieces(stream, name, groups))
 
@@ -227,6 +232,7 @@ def _piece(table: pa.Table, layouts: Layouts | None, metadata: Metadata) -> Trac
         if c in _ALWAYS or table.column(c).null_count < table.num_rows
     }
     _check_numbers(data.get("name"))
+    _check_texts(data)
     if layouts is None:
         plain = {c: v for c, v in data.items() if not c.startswith("_")}
         return Trace.from_columns(plain, None, metadata)
@@ -248,6 +254,20 @@ def _with_private(
     trace = Trace.with_layouts({**plain, **private}, numbers, layouts, metadata)
     _check_layouts(trace.nodes, layouts, numbers)
     return trace
+
+
+def _check_texts(data: dict[str, pa.Array]) -> None:
+    """Refuses text that is not UTF-8, which Arrow reads as it is and no other format can hold."""
+    for name, values in data.items():
+        texts = values.dictionary if pa.types.is_dictionary(values.type) else values
+        kind = texts.type.value_type if pa.types.is_list(texts.type) else texts.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            try:
+                texts.validate(full=True)
+            except pa.ArrowInvalid:
+                raise TraceError(
+                    f"column {name!r} has text that is not UTF-8; write it as UTF-8"
+                ) from None
 
 
 def _check_numbers(names: pa.Array | None) -> None:

@@ -29,6 +29,8 @@ class Attribute:
     readers: str
 
 
+RECOMPUTED = "recompute"
+"""The `phase` of rows that compute activations a second time."""
 _A = Attribute
 _M = Member
 
@@ -345,6 +347,14 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
     ),
     _A("layer", _M.int64_val, "", "number of the model's layer", "chakrakit", "chakrakit"),
     _A("micro_batch", _M.int64_val, "", "number of the micro-batch", "chakrakit", "chakrakit"),
+    _A(
+        "weights_version",
+        _M.int64_val,
+        "",
+        "updates of the weights that came before, on this rank",
+        "chakrakit",
+        "chakrakit",
+    ),
     _A(
         "module",
         _M.string_val,

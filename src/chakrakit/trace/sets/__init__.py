@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from chakrakit.trace.sets.card import (
+    CAMPAIGN,
+    CPU,
     FILLED,
     LIKE_COMMUNICATION,
+    RECORDED_DEVICE,
     Card,
     Footprint,
     RecordedStep,
@@ -31,13 +34,17 @@ from chakrakit.trace.sets.run_facts import (
     RunFacts,
     TierUse,
 )
+from chakrakit.trace.sets.subject import subject_of
 from chakrakit.trace.sets.traceset import TraceSet
 
 __all__ = [
+    "CAMPAIGN",
+    "CPU",
     "DEVICE_TIER",
     "FILLED",
     "LIKE_COMMUNICATION",
     "PS_PER_NS",
+    "RECORDED_DEVICE",
     "SCHEMAS",
     "Card",
     "Counters",
@@ -61,6 +68,7 @@ __all__ = [
     "run_of",
     "servers_of",
     "storage_table",
+    "subject_of",
     "whole_ns",
     "write_card",
 ]

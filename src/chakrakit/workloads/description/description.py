@@ -229,10 +229,10 @@ Model = Decoder | Vision | Diffusion | Recommender | Convolutional
 class Plan(Part, frozen=True, kw_only=True):
     """How the work is spread over ranks. World size is tp × cp × dp × pp; ep is nested in dp × cp.
 
-    `data` is what data-parallel ranks keep of the model: `ddp` everything, `zero1` a part of the
-    optimizer, `zero2` also of the gradients, `fsdp` (= ZeRO-3) also of the parameters, `none` means
-    they do not talk at all. With `shard` < dp × cp, FSDP and ZeRO shard within groups of that many
-    and reduce across them (HSDP).
+    Where ep is more than dp × cp, it is folded over tp. `data` is what data-parallel ranks keep of the
+    model: `ddp` everything, `zero1` a part of the optimizer, `zero2` also of the gradients, `fsdp`
+    (= ZeRO-3) also of the parameters, `none` means they do not talk at all. With `shard` < dp × cp, FSDP
+    and ZeRO shard within groups of that many and reduce across them (HSDP).
     """
 
     dp: int = 1
@@ -244,7 +244,13 @@ class Plan(Part, frozen=True, kw_only=True):
     cp: int = 1
     """Context parallelism: ranks that share each sequence."""
     ep: int = 1
-    """Expert parallelism: ranks that share the experts, nested in dp × cp."""
+    """Expert parallelism: ranks that share the experts, nested in dp × cp; more than those are folded over
+    tp, which then does not cut experts."""
+    exchange: Literal["all-to-all", "once", "gather"] = "all-to-all"
+    """How tokens reach experts: a copy for each of their experts (all-to-all), one for each rank that has
+    some of them (once, as DeepEP and HybridEP do), or every token to every rank (gather, as vLLM does)."""
+    exchange_node: int = 0
+    """Exchange once: ranks of a node, so that a token crosses to each node once; 0: all are one node."""
     sequence_parallel: bool = True
     """Whether tokens are cut by tp between the tensor-parallel parts; needs tp > 1."""
     vocab_parallel: bool = True
@@ -294,6 +300,11 @@ class Plan(Part, frozen=True, kw_only=True):
         """Number of ranks."""
         return self.dp * self.tp * self.pp * self.cp
 
+    @property
+    def folds_experts(self) -> bool:
+        """Whether expert parallelism takes in the ranks of tp."""
+        return self.ep > self.dp * self.cp
+
 
 class Lengths(Part, frozen=True, kw_only=True):
     """Documents packed into sequences: attention stays within a document."""
@@ -304,6 +315,33 @@ class Lengths(Part, frozen=True, kw_only=True):
     """Mean document length; 0: one document fills a sequence."""
     sigma: float = 1.0
     """Standard deviation of the logarithm of the lengths, for lognormal."""
+
+
+class Samples(Part, frozen=True, kw_only=True):
+    """Samples of many lengths, and the batcher that makes micro-batches of them.
+
+    A length is in tokens for decoders and in latent frames for diffusion models. Lengths come from
+    `step.lengths` (a distribution), from `sizes`, or from a file.
+    """
+
+    batcher: Literal["", "fixed", "tokens", "power", "online", "best-fit"] = ""
+    """How samples become micro-batches: micro_batch samples in order (fixed), like lengths up to a budget of
+    padded tokens (tokens), up to B × S^power ≤ M (power), up to the budget as each replica's own samples
+    arrive (online), or packed into sequences without padding (best-fit); empty: sequences of seq tokens."""
+    sample_file: str = ""
+    """Recorded samples, CSV or JSON lines: length, and where it is known modality and cost."""
+    sizes: list[int] = msgspec.field(default_factory=list)
+    """Lengths that samples have, each as often as it is listed, instead of a distribution."""
+    budget: int = 0
+    """The most tokens of a micro-batch, padding included; by default micro_batch × seq."""
+    power: float = 1.0
+    """Batcher power: the exponent p of B × S^p ≤ M."""
+    longest_batch: int = 1
+    """Batcher power: how many samples of the longest length reach M."""
+    window: int = 256
+    """Samples that a batcher looks at together; it knows no lengths beyond them."""
+    quotas: list[int] = msgspec.field(default_factory=list)
+    """Micro-batches of each data-parallel replica in a step; by default all have as many."""
 
 
 class Step(Part, frozen=True, kw_only=True):
@@ -335,6 +373,9 @@ class Step(Part, frozen=True, kw_only=True):
     loss_reduce: bool = True
     """Whether the loss is averaged over the data-parallel ranks."""
     lengths: Lengths = Lengths()
+    samples: Samples = Samples()
+    steps: int = 1
+    """Training steps in one trace; 0: as many as the samples of sample_file fill."""
     imbalance: float = 0.0
     """Spread of tokens over experts: 0 is even, else the coefficient of variation (seeded)."""
     seed: int = 0
