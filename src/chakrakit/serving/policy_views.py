@@ -159,4 +159,5 @@ class LinkView(NamedTuple):
 def request_view(cluster: Any, number: int, knows_output: bool) -> RequestView:
     """The view of one request."""
     known = cluster.request(number)
-    return RequestView._make((*known, known[2] - known[5] if knows_output else None))
+    left = known[2] - known[5] if knows_output else None
+    return RequestView(*(*known, left))
