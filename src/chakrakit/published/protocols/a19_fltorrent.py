@@ -21,7 +21,7 @@ UPLOADS = (1, 2, 4)
 
 
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
-    """Seconds of the warm-up, its share of the max-flow bound and of the round, and what it adds to a round."""
+    """Seconds of the warm-up, its shares of the max-flow bound and of the round, and what it adds to that."""
     count, share = case["peers"], case["share"]
     own = max(1, round(case["chunks"] / (0.12 * count)))
     peers = draw_peers(count, case["slowest"], own, round(share * count * own), UPDATE / own, seed)
@@ -84,6 +84,6 @@ STUDY = Study(
         "rounds are less than 3 % longer": lambda t: 0.03 - most(t.figure("overhead", share=0.12)),
     },
     decides="chunks of the warm-up need not be sent again, so it adds only what it loses against full rates.",
-    cannot_say="Random lags before a peer begins, which are added to a round as they are; and what an attacker "
-    "who watches several peers learns.",
+    cannot_say="Random lags before a peer begins, which are added to a round as they are; and what an "
+    "attacker who watches several peers learns.",
 )

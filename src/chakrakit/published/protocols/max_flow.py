@@ -1,4 +1,4 @@
-"""The most that can flow from a source to a sink: Dinic's algorithm, for bounds that schedulers are held against."""
+"""The most that can flow from a source to a sink (Dinic's algorithm): what schedulers are held against."""
 
 from __future__ import annotations
 

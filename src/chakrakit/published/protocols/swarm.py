@@ -64,7 +64,8 @@ def star(peers: Peers) -> Machine:
 def least_seconds(peers: Peers) -> float:
     """How soon all peers could have what they need, if every byte could flow at once: the max-flow bound."""
     chunks = peers.count * peers.need
-    low = peers.chunk * max(peers.need / peers.down.min(), chunks / peers.up.sum())
+    slowest, uploads = float(peers.down.min()), float(peers.up.sum())
+    low = peers.chunk * max(peers.need / slowest, chunks / uploads)
     if _fits(peers, low):
         return low
     high = 2 * low
