@@ -22,20 +22,16 @@ def _trainer(
     me: live.Actor, rollouts: Rollouts, reserved: list[str], spot: list[str]
 ) -> live.Program:
     spared = 0
-    for _ in range(ITERATIONS):
+    for iteration in range(ITERATIONS):
         wanted = SAMPLES - spared
-        rollouts.queue.clear()
-        rollouts.finished = 0
-        yield from rollouts.give([*reserved, *spot], wanted)
+        yield from rollouts.begin([*reserved, *spot], wanted, training=False)
         while rollouts.finished < wanted:
             (message,) = yield live.receive()
             if message.body == "again":  # a sample came back: whoever waits may take it
-                yield from rollouts.give([*reserved, *spot], 0)
-        rollouts.training, rollouts.finished = True, 0
-        explores = rollouts.setting["explores"] and spot
-        yield from rollouts.give(spot, SAMPLES if explores else 0)
+                yield from rollouts.tell([*reserved, *spot])
+        explores = rollouts.setting["explores"] and iteration < ITERATIONS - 1
+        yield from rollouts.begin(spot, SAMPLES if explores else 0, training=True)
         yield live.sleep(TRAINING_S * live.S)
-        rollouts.training = False
         spared = min(SAMPLES // 2, int(rollouts.finished * rollouts.case["useful"]))
     return me.now / live.S
 

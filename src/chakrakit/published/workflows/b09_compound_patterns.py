@@ -59,7 +59,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """How many requests are hard, and how busy the models are; of easy ones alone the small model is enough."""
+    """How many requests are hard, and how busy models are; for easy ones alone a small model is enough."""
     shares = (0.2, 0.5) if quick else (0.1, 0.2, 0.5, 0.9)
     rates = (2.0,) if quick else (0.5, 2.0)
     mixed = [{"hard": h, "rate": x, "width": 8} for h in shares for x in rates]

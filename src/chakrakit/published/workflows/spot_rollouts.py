@@ -30,9 +30,12 @@ class Rollouts:
 
     case: Case
     setting: Setting
-    queue: deque[float] = field(default_factory=deque)
+    queue: deque[tuple[float, int]] = field(default_factory=deque)
+    """Seconds of one GPU that a sample still needs, and the phase it belongs to."""
     training: bool = False
+    phase: int = 0
     finished: int = 0
+    """Samples of this phase; those of earlier ones come too late."""
     busy_s: float = 0.0
     held_s: float = 0.0
     lost_s: float = 0.0
@@ -45,17 +48,17 @@ class Rollouts:
             if not self.queue or (self.training and not spot):
                 yield live.receive()
                 continue
-            work = self.queue.popleft()
+            work, phase = self.queue.popleft()
             needs = work / SPEEDUP[size]
             now = me.now / live.S
             if now + needs <= taken_s:
                 yield live.sleep(needs * live.S)
                 self.busy_s += needs * size * spot
-                yield from self._ended()
+                yield from self._ended(phase)
                 continue
             worked = max(0.0, taken_s - now)
             yield live.sleep(worked * live.S)
-            yield from self._taken(me, work, worked, size)
+            yield from self._taken(me, work - self._kept(worked, size), phase, size)
             taken_s = self._next(me, size)
 
     def _next(self, me: live.Actor, size: int) -> float:
@@ -64,34 +67,46 @@ class Rollouts:
         every: float = hours * 3600 / size
         return me.now / live.S + me.random.expovariate(1 / every) if hours else float("inf")
 
-    def _taken(self, me: live.Actor, work: float, worked: float, size: int) -> live.Program:
-        """A GPU is gone: what becomes of the sample, and of the group until it is back."""
+    def _kept(self, worked: float, size: int) -> float:
+        """What is left of work that was interrupted, in seconds of one GPU."""
         keeps = self.setting["keeps"]
-        done = worked * SPEEDUP[size] * keeps
         self.lost_s += worked * size * (not keeps)
         self.busy_s += worked * size * keeps
         self.held_s -= AWAY_S
-        self.queue.appendleft(work - done)
-        yield live.send("trainer", 0, "again")
-        if not keeps:
+        return worked * SPEEDUP[size] if keeps else 0.0
+
+    def _taken(self, me: live.Actor, work: float, phase: int, size: int) -> live.Program:
+        """A GPU is gone: others may take its sample, and the group waits or goes on with half."""
+        if phase == self.phase:
+            self.queue.appendleft((work, phase))
+            yield live.send("trainer", 0, "again")
+        if not self.setting["keeps"]:
             yield live.sleep((AWAY_S + REBUILT_S) * live.S)
             return
         until = me.now / live.S + AWAY_S
         yield live.sleep(REGROUPED_S * live.S)
         half = size // 2
-        while half and self.queue and me.now / live.S + self.queue[0] / SPEEDUP[half] < until:
-            needs = self.queue.popleft() / SPEEDUP[half]
-            yield live.sleep(needs * live.S)
-            self.busy_s += needs * half
-            yield from self._ended()
+        while half and self.queue and me.now / live.S + self.queue[0][0] / SPEEDUP[half] < until:
+            left, of = self.queue.popleft()
+            yield live.sleep(left / SPEEDUP[half] * live.S)
+            self.busy_s += left / SPEEDUP[half] * half
+            yield from self._ended(of)
         yield live.sleep(max(0.0, until - me.now / live.S) * live.S)
 
-    def _ended(self) -> live.Program:
-        self.finished += 1
-        yield live.send("trainer", 0, "sample")
+    def _ended(self, phase: int) -> live.Program:
+        if phase == self.phase:
+            self.finished += 1
+            yield live.send("trainer", 0, "sample")
 
-    def give(self, groups: list[str], samples: int) -> live.Program:
-        """Puts samples in the queue, and tells the groups."""
-        self.queue.extend([SAMPLE_S] * samples)
+    def begin(self, groups: list[str], samples: int, training: bool) -> live.Program:
+        """A new phase: its samples alone are in the queue, and the groups are told."""
+        self.queue.clear()
+        self.phase += 1
+        self.training, self.finished = training, 0
+        self.queue.extend([(SAMPLE_S, self.phase)] * samples)
+        yield from self.tell(groups)
+
+    def tell(self, groups: list[str]) -> live.Program:
+        """Wakes the groups that wait."""
         for name in groups:
             yield live.send(name, 0, "samples")
