@@ -1,0 +1,172 @@
+"""A28, adaptive DNN partitioning: where a network is cut between board, laptop and PC follows the links.
+
+A board sends frame after frame through a network that is cut twice (`edge_split.py`), over links whose
+bandwidth wanders. The idea probes both links every so many frames and chooses the cuts anew. Comparators
+keep the cuts that are best at some bandwidth, tuned, or leave everything on one device. A figure is the mean
+over all frames; probes cost what they cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from chakrakit.published import Case, Claim, Figures, Setting, Study, most
+from chakrakit.published.devices.edge_split import (
+    ANSWER,
+    FRAME,
+    LATENCY_S,
+    MEGABITS,
+    NETWORKS,
+    best_cuts,
+    continuum,
+    wandering,
+)
+from chakrakit.simulator import live
+
+FRAMES, PROBE, HOLDS_S = 40, 50_000, 4.0
+"""Frames, bytes of a probe, and seconds for which a bandwidth holds."""
+
+
+class Chain:
+    """The board's program and what the two others answer."""
+
+    def __init__(self, network: str, setting: Setting) -> None:
+        self.layers, self.network, self.setting = NETWORKS[network], network, setting
+        self.latencies: list[float] = []
+
+    def board(self, me: live.Actor) -> live.Program:
+        """A frame after another."""
+        every, at = self.setting["every"], self.setting["at"]
+        cuts = best_cuts(self.network, (MEGABITS[0] * at, MEGABITS[1] * at))
+        cuts = {"board": (len(self.layers),) * 2, "pc": (0, 0)}.get(self.setting["all"], cuts)
+        for frame in range(FRAMES):
+            began = me.now
+            if every and frame % every == 0:
+                yield live.send("laptop", PROBE, ("probe", me.now))
+                (answer,) = yield live.receive()
+                cuts = best_cuts(self.network, answer.body)
+            yield from self.layers_of(0, cuts[0])
+            if cuts[0] < len(self.layers):
+                yield live.send("laptop", self.size(cuts[0]), ("frame", cuts))
+                yield live.receive()
+            self.latencies.append((me.now - began) / live.S)
+
+    def layers_of(self, first: int, after: int) -> live.Program:
+        """Computes some of the layers, on whatever device the program is."""
+        flops = sum(f for f, _ in self.layers[first:after])
+        if flops:
+            yield live.compute(flops=flops, dtype="fp32")
+
+    def size(self, cut: int) -> float:
+        """Bytes that cross there."""
+        return self.layers[cut - 1][1] if cut else FRAME
+
+    def laptop(self, me: live.Actor) -> live.Program:
+        """Its part of a frame, or a probe that it passes on."""
+        while True:
+            (message,) = yield live.receive()
+            if message.body[0] == "probe":
+                first = _megabits(message, LATENCY_S[0])
+                yield live.send("pc", PROBE, ("probe", first))
+                continue
+            a, b = message.body[1]
+            yield from self.layers_of(a, b)
+            if b < len(self.layers):
+                yield live.send("pc", self.size(b), ("frame", (b,)))
+            else:
+                yield live.send("board", ANSWER)
+
+    def pc(self, me: live.Actor) -> live.Program:
+        """The rest."""
+        while True:
+            (message,) = yield live.receive()
+            kind, value = message.body
+            if kind == "probe":
+                yield live.send("board", 100, (value, _megabits(message, LATENCY_S[1])))
+            else:
+                yield from self.layers_of(value[0], len(self.layers))
+                yield live.send("board", ANSWER)
+
+
+def _megabits(message: live.Message, latency_s: float) -> float:
+    """What a message tells of the link it came over."""
+    seconds = (message.arrived_ns - message.sent_ns) / live.S - latency_s
+    return message.size * 8e-6 / max(1e-6, seconds)
+
+
+@cache
+def _run(
+    network: str, spread: float, setting: tuple[tuple[str, object], ...], seed: int
+) -> Figures:
+    chain = Chain(network, dict(setting))
+    world = live.World(continuum(), seed=seed, faults=wandering(spread, HOLDS_S, 400.0, seed))
+    world.actor(chain.board, rank=0, name="board")
+    for rank, (name, program) in enumerate((("laptop", chain.laptop), ("pc", chain.pc)), 1):
+        world.actor(program, rank=rank, name=name, daemon=True)
+    joules = world.run().summary.energy_joules or 0.0
+    seconds = sum(chain.latencies) / FRAMES
+    return {"latency_s": seconds, "joules": joules / FRAMES, "speed": 1 / seconds}
+
+
+def measure(case: Case, setting: Setting, seed: int) -> Figures:
+    """Latency and energy of a frame, and how much energy is saved beside cuts that are best on average."""
+    figures = _run(case["network"], case["spread"], tuple(setting.items()), seed)
+    static = _run(case["network"], case["spread"], tuple(_kept(1.0).items()), seed)
+    return {**figures, "energy_saved": 1 - figures["joules"] / static["joules"]}
+
+
+def cases(quick: bool) -> Sequence[Case]:
+    """Networks, and how far bandwidths wander; links that never change need nothing chosen anew."""
+    names = ("MobileNetV2", "VGG16") if quick else tuple(NETWORKS)
+    spreads = (0.0, 1.0) if quick else (0.0, 0.5, 1.0, 1.5)
+    return [{"network": n, "spread": s} for n in names for s in spreads]
+
+
+def _kept(at: float) -> dict[str, object]:
+    """Cuts that are best at so many times the mean bandwidth."""
+    return {"every": 0, "at": at, "all": ""}
+
+
+STUDY = Study(
+    id="A28",
+    system="Adaptive DNN partitioning",
+    family="devices",
+    strength="strong",
+    claims=[
+        Claim("latency 6.34 to 22.92 % lower", 1 / 0.9366, 1 / 0.7708),
+        Claim("energy 27.09 to 35.82 % lower", 0.2709, 0.3582, figure="energy_saved"),
+    ],
+    rests_on={
+        "links whose bandwidth changes": "simulator/engine/disturb.py",
+        "a choice before every frame": "simulator/live/world.py",
+        "energy of devices that work, send and wait": "simulator/live/outcome.py",
+    },
+    cases=cases,
+    sides={
+        "adaptive": [{"every": n, "at": 1.0, "all": ""} for n in (1, 4, 16)],
+        "kept cuts": [_kept(at) for at in (0.25, 0.5, 1.0, 2.0)],
+        "one device": [{**_kept(1.0), "all": name} for name in ("board", "pc")],
+    },
+    idea="adaptive",
+    untuned=["one device"],
+    measure=measure,
+    better=("latency_s", "min"),
+    health="speed",
+    gone=lambda case: bool(case["spread"] == 0),
+    ablate={"choosing anew": {"every": 0}},
+    predictions={
+        "no gain on constant links": lambda t: 1.02 - most(t.gains(spread=0.0)),
+        "more gain the more links wander": lambda t: (
+            most(t.gains(spread=1.0)) - most(t.gains(spread=0.0))
+        ),
+        "no more than 10 % of latency with a spread of 1": lambda t: (
+            1 / 0.9 - most(t.gains(spread=1.0))
+        ),
+        "energy follows latency: less than 27 % saved": lambda t: (
+            0.2709 - most(t.figure("energy_saved"))
+        ),
+    },
+    decides="how often the best cut changes: a cut that is tuned for low bandwidths is rarely far from it.",
+    cannot_say="What boards really draw while they send, and networks that are changed to be cut.",
+)
