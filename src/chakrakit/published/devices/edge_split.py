@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def _convolutions(widths: list[tuple[int, int]], size: int) -> Layers:
 
 
 def _dense(*widths: int) -> Layers:
-    return [(2.0 * a * b, 4.0 * b) for a, b in zip(widths, widths[1:], strict=False)]
+    return [(2.0 * a * b, 4.0 * b) for a, b in pairwise(widths)]
 
 
 def _mobilenet() -> Layers:
