@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chakrakit.arrays import I64, Bools
+from chakrakit.arrays import I64, Mask
 from chakrakit.published import Setting
 from chakrakit.simulator import live
 
@@ -41,9 +41,9 @@ class Churn:
         times = rng.exponential(1.0, (nodes, count)) * np.tile([stays_s, away_s], count // 2)
         return cls(np.cumsum(times, axis=1) - before)
 
-    def there(self, at_s: float) -> Bools:
+    def there(self, at_s: float) -> Mask:
         """Which nodes are there at a time."""
-        alive: Bools = (self.toggles <= at_s).sum(axis=1) % 2 == 0
+        alive: Mask = (self.toggles <= at_s).sum(axis=1) % 2 == 0
         return alive
 
     def crashes(self, node: int) -> list[live.FaultStrategy]:
