@@ -214,7 +214,10 @@ void live_programs(nb::module_& m) {
         .def_prop_ro("op", [](const Verb& v) { return static_cast<int>(v.op); })
         .def_ro("size", &Verb::size)
         .def_prop_ro("ns", [](const Verb& v) { return static_cast<double>(v.time) / 1000; })
-        .def_prop_ro("objects", [](const Verb& v) { return nb::make_tuple(v.a, v.b, v.c); });
+        .def_prop_ro("objects", [](const Verb& v) {
+            auto part = [](const nb::object& o) { return o.is_valid() ? o : nb::none(); };
+            return nb::make_tuple(part(v.a), part(v.b), part(v.c));
+        });
     nb::class_<Message>(m, "LiveMessage")
         .def_ro("sender", &Message::sender)
         .def_ro("body", &Message::body)
