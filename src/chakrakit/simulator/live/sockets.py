@@ -123,7 +123,7 @@ class Sockets:
         )
 
 
-class _Stopped(Exception):
+class _StoppedError(Exception):
     """The run is over, or the actor has crashed."""
 
 
@@ -157,7 +157,7 @@ class SocketActor:
             while not self.ended:
                 try:
                     self._act(self._program())
-                except _Stopped:
+                except _StoppedError:
                     if not self._restarts():
                         return
         except BaseException as error:
@@ -238,7 +238,7 @@ class SocketActor:
         """Reads what comes, sends what is due, and looks whether the actor is still to live."""
         crash = self.crashes[0][0] if self.crashes else float("inf")
         if self.world.over.is_set() or self.me.now >= crash:
-            raise _Stopped
+            raise _StoppedError
         due = self.later[0][0] if self.later else float("inf")
         self._read(min(_POLL_S, max(0.0, (min(until, crash, due) - self.me.now) / S)))
         self._flush()
