@@ -9,6 +9,7 @@ which whoever is due first goes first. What counts is the share of requests in t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -38,14 +39,20 @@ def _run(
     return {"in_time": (radio + ai) / 2, "radio": radio, "ai": ai}
 
 
+@cache
+def _trained(load: float, wave: float, rate: float) -> Learner:
+    """A table that was filled on seeds of its own."""
+    learner, case = Learner(GPUS - 1, rate), {"load": load, "wave": wave}
+    for seed in TRAINING_SEEDS:
+        _run(case, _setting("learned", rate), learner, PERTURBATIONS["none"], seed)
+    learner.training = False
+    return learner
+
+
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
     """The share of requests in time, of both kinds and of each."""
-    learner = None
-    if setting["how"] == "learned":
-        learner = Learner(GPUS - 1, setting["margin"])
-        for number in TRAINING_SEEDS:
-            _run(case, setting, learner, PERTURBATIONS["none"], number)
-        learner.training = False
+    learned = setting["how"] == "learned"
+    learner = _trained(case["load"], case["wave"], setting["margin"]) if learned else None
     return _run(case, setting, learner, PERTURBATIONS[case["perturbed"]], seed)
 
 

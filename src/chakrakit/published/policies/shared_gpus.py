@@ -56,13 +56,14 @@ class SharedGpus:
         return (place < self.split) == (kind == 0)
 
     def request(self, me: live.Actor, gpus: live.Pool, kind: int) -> live.Program:
-        """One request."""
+        """One request, which is given up when it is late."""
         began, due = me.now / live.S, (RADIO_DUE_S, AI_DUE_S)[kind]
         seconds = (RADIO_S, AI_S)[kind]
         self.arrived[kind] += 1
         options = {"item": kind, "change": CHANGE_S * live.S, "about": (kind, began + due)}
-        yield live.use(gpus, seconds * live.S, **options)
-        self.met[kind].append(me.now / live.S - began <= due)
+        work = live.use(gpus, seconds * live.S, **options)
+        ended, _ = yield live.any_of(work, live.sleep(due * live.S))
+        self.met[kind].append(ended == 0)
 
     def controller(self, me: live.Actor) -> live.Program:
         """Chooses the split anew, epoch by epoch."""
