@@ -98,7 +98,7 @@ STUDY = Study(
         ),
         "1 times where nothing crosses": lambda t: 0.02 - most(abs(t.gains(crossing=0.0) - 1)),
     },
-    decides="the number of keys: it grows with the graph by vertex and not by subgraph, so that 127 times is a "
-    "question of size; graphs here have hundreds of vertices, since every operation is simulated.",
+    decides="the number of keys: it grows with the graph by vertex and not by subgraph, so that 127 times is "
+    "a question of size; graphs here have hundreds of vertices, since every operation is simulated.",
     cannot_say="Graphs of millions of vertices, and what functions and requests cost in money.",
 )

@@ -70,9 +70,10 @@ def supersteps(
             if not whole or (labels == last).all():
                 break
         if whole:
-            labels_seen = labels.copy()
-            np.minimum.at(labels, dst[~inside], labels_seen[src[~inside]])
-        steps.append(_objects(src, dst, home, inside, before != labels, looked, workers, whole))
+            last = labels.copy()
+            np.minimum.at(labels, dst[~inside], last[src[~inside]])
+        cross = ~inside & (before != labels)[src]
+        steps.append(_objects(src[cross], dst[cross], home, looked, whole))
         if (before == labels).all():
             return steps
 

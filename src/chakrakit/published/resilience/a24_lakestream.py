@@ -111,7 +111,7 @@ STUDY = Study(
         "1 times for long steps": lambda t: 0.35 - most(abs(t.gains("broker", step_s=20.0) - 1)),
         "every batch is seen once by all": lambda t: least(t.figure("once")) - 0.999,
     },
-    decides="links: batches cross them twice with a broker as with a store, so that it is the cores beside the "
+    decides="links: batches cross them twice with a broker as with a store, so that it is cores beside the "
     "trainers, and servers that read and write at once, which tell the ways apart.",
     cannot_say="Kafka's own costs per record, conflicts of many writers, and lost brokers.",
 )

@@ -66,7 +66,7 @@ STUDY = Study(
     strength="side cost",
     claims=[
         Claim(
-            "a tenth of the bytes where 1 % of windows have an event",
+            "a tenth of the bytes where 1 % have an event",
             10,
             10,
             "ours",
