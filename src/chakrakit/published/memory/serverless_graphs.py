@@ -78,21 +78,12 @@ def supersteps(
             return steps
 
 
-def _objects(
-    src: I64,
-    dst: I64,
-    home: I64,
-    inside: np.ndarray,
-    changed: np.ndarray,
-    looked: I64,
-    workers: int,
-    whole: bool,
-) -> Superstep:
-    """Which objects cross: one per pair of workers, or one key per vertex, read by all that need it."""
-    cross = ~inside & changed[src]
-    pairs = np.unique(home[src[cross]] * workers + home[dst[cross]])
-    keys = np.unique(src[cross])
-    needs = np.unique(src[cross] * workers + home[dst[cross]])
+def _objects(src: I64, dst: I64, home: I64, looked: I64, whole: bool) -> Superstep:
+    """Which objects cross these edges: one per pair of workers, or a key per vertex for all that need it."""
+    workers = len(looked)
+    pairs = np.unique(home[src] * workers + home[dst])
+    keys = np.unique(src)
+    needs = np.unique(src * workers + home[dst])
     if whole:
         writes = np.bincount(pairs // workers, minlength=workers)
         reads = np.bincount(pairs % workers, minlength=workers)
