@@ -40,8 +40,8 @@ def _run(
     pools = [world.pool(f"device {d}") for d in range(3)]
     for number in range(TASKS):
         now += rng.expovariate(load * given.load * sum(SPEED))
-        at = {"name": f"task {number}", "at_ns": now * live.S}
-        world.actor(site.task, pools, rng.expovariate(1.0), **at)
+        work, name = rng.expovariate(1.0), f"task {number}"
+        world.actor(site.task, pools, work, name=name, at_ns=now * live.S)
     seconds = world.run().end_ns / live.S
     latency, joules = float(np.mean(site.latency)), site.joules + sum(IDLE) * seconds
     cost = latency / FREE_S + joules / TASKS / TASK_J

@@ -41,8 +41,8 @@ def _run(
     pools = [world.pool(f"node {n}") for n in range(len(SPEED) + 1)]
     for number in range(TASKS):
         now += rng.expovariate(case["load"] * given.load * (sum(SPEED) + LOCAL))
-        at = {"name": f"task {number}", "at_ns": now * live.S}
-        world.actor(nodes.task, pools, rng.expovariate(1.0), **at)
+        work, name = rng.expovariate(1.0), f"task {number}"
+        world.actor(nodes.task, pools, work, name=name, at_ns=now * live.S)
     world.run()
     return {"success": float(np.mean(nodes.succeeded))}
 

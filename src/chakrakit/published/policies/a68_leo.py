@@ -41,8 +41,8 @@ def _run(
     for number in range(PICTURES):
         now += rng.expovariate(case["rate"] * given.load)
         sat = rng.randrange(COUNT)
-        at = {"rank": sat, "name": f"picture {number}", "at_ns": now * live.S}
-        world.actor(sky.picture, sat, pools, **at)
+        name = f"picture {number}"
+        world.actor(sky.picture, sat, pools, rank=sat, name=name, at_ns=now * live.S)
     world.run()
     delay = float(np.mean(sky.delays))
     return {"delay_s": delay, "p95_s": float(np.percentile(sky.delays, 95)), "speed": 1 / delay}

@@ -104,12 +104,16 @@ class Constellation:
         at = sat
         while at != self.contact(me.now / live.S):
             after = self.contact(me.now / live.S)
-            ticket = (me.number, len(self.delays), at, self.rng.random())
-            yield live.send(f"sat {at}", 0, ("carry", after, ticket, me.number))
-            yield live.receive(lambda m, ticket=ticket: m.body == ticket)
+            yield from self._carried(me, at, after)
             at = after
         yield live.use(pools[COUNT], DOWN_S * live.S)
         yield live.use(pools[COUNT + 1], GROUND_S * live.S)
+
+    def _carried(self, me: live.Actor, at: int, after: int) -> live.Program:
+        """Over the links from one satellite to another."""
+        ticket = (me.number, at, after)
+        yield live.send(f"sat {at}", 0, ("carry", after, ticket, me.number))
+        yield live.receive(lambda m: bool(m.body == ticket))
 
 
 class Satellite:

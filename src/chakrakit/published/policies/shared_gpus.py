@@ -53,15 +53,15 @@ class SharedGpus:
     def _may(self, kind: int, place: int) -> bool:
         if self.setting["how"] == "due first":
             return True
-        return (place < self.split) == (kind == 0)
+        return bool((place < self.split) == (kind == 0))
 
     def request(self, me: live.Actor, gpus: live.Pool, kind: int) -> live.Program:
         """One request, which is given up when it is late."""
         began, due = me.now / live.S, (RADIO_DUE_S, AI_DUE_S)[kind]
         seconds = (RADIO_S, AI_S)[kind]
         self.arrived[kind] += 1
-        options = {"item": kind, "change": CHANGE_S * live.S, "about": (kind, began + due)}
-        work = live.use(gpus, seconds * live.S, **options)
+        about = (kind, began + due)
+        work = live.use(gpus, seconds * live.S, item=kind, change=CHANGE_S * live.S, about=about)
         ended, _ = yield live.any_of(work, live.sleep(due * live.S))
         self.met[kind].append(ended == 0)
 

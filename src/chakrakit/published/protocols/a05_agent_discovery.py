@@ -23,7 +23,7 @@ AWAY_S, SPAN_S = 60.0, 30.0
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
     """The share of searches that found the owner, seconds and questions of a search, and upkeep."""
     nodes, rng = case["nodes"], np.random.default_rng([seed, 5])
-    ids = np.sort(rng.choice(SPACE, nodes, replace=False).astype(np.int64))
+    ids = np.sort(rng.choice(np.int64(SPACE), nodes, replace=False))
     churn = Churn.draw(nodes, case["stays_s"], AWAY_S, SPAN_S + 30, seed)
     overlay = Overlay(setting["kind"], setting, ids, churn)
     site = {"topology": "switch", "size": nodes, "bandwidth": "100 Mb/s", "latency": "20 ms"}
@@ -36,8 +36,8 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     for number in range(case["searches"]):
         lookups.append(Lookup(overlay, int(rng.integers(SPACE))))
         node, at = int(rng.choice(there)), float(rng.uniform(0, SPAN_S))
-        asker = {"rank": node, "name": f"search {number}", "at_ns": at * live.S}
-        world.actor(lookups[-1].run, node, **asker)
+        name = f"search {number}"
+        world.actor(lookups[-1].run, node, rank=node, name=name, at_ns=at * live.S)
     world.run()
     tables = [len(table) for table in overlay.tables.values()]
     return {

@@ -101,16 +101,19 @@ class Overlay:
             bucket = np.frexp((ids ^ own).astype(float))[1]
             order = np.argsort(bucket, kind="stable")
             place = np.arange(len(order)) - np.searchsorted(bucket[order], bucket[order])
-            return alive[order[place < spare]]
+            near: I64 = alive[order[place < spare]]
+            return near
         after = np.argsort((ids - own) % SPACE)
         if self.kind == "Chord":
             steps = (ids[after] - own) % SPACE
             fingers = np.searchsorted(steps, 1 << np.arange(32, dtype=np.int64)) % len(alive)
-            return alive[np.concatenate([after[:spare], after[fingers]])]
+            ring: I64 = alive[np.concatenate([after[:spare], after[fingers]])]
+            return ring
         shared = (32 - np.frexp((ids ^ own).astype(float))[1]) // DIGIT
         digit = ids >> (32 - DIGIT * (shared + 1)) & (1 << DIGIT) - 1
         row = np.unique(shared * (1 << DIGIT) + digit, return_index=True)[1]
-        return alive[np.concatenate([after[: spare // 2], after[-(spare // 2) :], row])]
+        both: I64 = alive[np.concatenate([after[: spare // 2], after[-(spare // 2) :], row])]
+        return both
 
 
 class Member:

@@ -7,6 +7,7 @@ A crash makes all trainers begin again at the last step; what they had fetched i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from chakrakit.published import Case, Setting
@@ -90,9 +91,14 @@ class DataPlane:
             if step == STEPS // 2 and self.case["crash"]:
                 yield live.sleep((RESTART_S + WARM_S * beside) * live.S)
             began = me.now
-            yield live.receive(lambda m, step=step: m.body == ("have", step))
+            yield live.receive(_says(("have", step)))
             self.stalled += (me.now - began) / live.S / TRAINERS
             yield live.compute(self.case["step_s"] * slower * live.S)
             yield live.collective("all-reduce", 1e6, self.group)
             self.consumed.append(step)
             yield live.send(f"loader {number}", 0, ("done", step))
+
+
+def _says(body: object) -> Callable[[live.Message], bool]:
+    """Whether a message has this body."""
+    return lambda message: bool(message.body == body)

@@ -44,8 +44,8 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
         request.right("large")  # drawn first, so that it is the same for every pattern
         requests.append(request)
         pattern = setting["pattern"].split()
-        at = {"name": f"request {number}", "at_ns": now * live.S}
-        world.actor(_ask, models, request, pattern, ends, **at)
+        program = (_ask, models, request, pattern, ends)
+        world.actor(*program, name=f"request {number}", at_ns=now * live.S)
     rights = list(world.run().returned.values())
     accuracy = float(np.mean(rights))
     wanted = float(np.mean([r.right("large") for r in requests])) - TOLERATED

@@ -140,7 +140,7 @@ class SocketActor:
         serves: bool,
     ) -> None:
         self.world, self.me, self.serves = world, me, serves
-        self._program = lambda: program_of(program, me, args)
+        self._program: Callable[[], Program] = lambda: program_of(program, me, args)
         self.crashes = sorted((f.at_ns, f.until_ns) for f in faults if isinstance(f, Crash))
         self.faulty = Faulty(me, [f for f in faults if not isinstance(f, Crash)], world.labels)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -193,7 +193,8 @@ class SocketActor:
                 if verb.op == SLEEP
                 else self.faulty.compute(round(verb.ns * 1000))[0] / 1000
             )
-            return self._wait_until(self.me.now + max(0.0, ns)) or verb.objects[0]
+            self._wait_until(self.me.now + max(0.0, ns))
+            return verb.objects[0] if verb.op == SLEEP else None
         if verb.op == SEND:
             return self._send(*verb.objects[:2], verb.size)
         if verb.op == RECEIVE:
