@@ -217,7 +217,8 @@ def _late(a: Analysis) -> Iterator[Answer]:
     sentence = (
         f"makes others wait {time_text(worst.caused_wait_ns)} in all, {share} % of all waiting"
     )
-    yield Answer("Who makes others wait?", f"rank {worst.rank}", f"{sentence}; {how}.{link}")
+    who = a.rank_name(worst.rank)
+    yield Answer("Who makes others wait?", who, f"{sentence}; {how}.{link}")
 
 
 def _bubble(a: Analysis) -> Iterator[Answer]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -197,7 +197,7 @@ def _parts(b: Breakdown) -> list[tuple[str, float]]:
 def _time(a: Analysis) -> Iterator[Markup]:
     alike = _alike(a)
     drawn = alike[:_BARS]
-    rows = [(ranks_text(ranks), _parts(first.breakdown)) for ranks, first in drawn]
+    rows = [(_who(a, ranks), _parts(first.breakdown)) for ranks, first in drawn]
     used = [k for k, _ in rows[0][1] if any(dict(p)[k] for _, p in rows)] if rows else []
     undrawn = sum(len(ranks) for ranks, _ in alike[_BARS:])
     more = f" The other {counted(undrawn, 'rank')} are left out: see all tables." if undrawn else ""
@@ -210,13 +210,18 @@ def _time(a: Analysis) -> Iterator[Markup]:
     yield join(charts.legend(used), chart)
     causes = list(dict.fromkeys(c for r in a.ranks for c in r.breakdown.idle))
     idle: list[tuple[Cell, ...]] = [
-        (ranks_text(ranks), *(ms(first.breakdown.idle.get(c, 0)) for c in causes))
+        (_who(a, ranks), *(ms(first.breakdown.idle.get(c, 0)) for c in causes))
         for ranks, first in alike
     ]
     if causes:
         yield table_markup(
             Table.of("Why devices were idle, ms", ("ranks", *causes), idle).first(_BARS)
         )
+
+
+def _who(a: Analysis, ranks: Sequence[int]) -> str:
+    """A rank with its name, where it has one; several by their numbers."""
+    return a.rank_name(ranks[0]) if len(ranks) == 1 else ranks_text(ranks)
 
 
 def _alike(a: Analysis) -> list[tuple[list[int], RankTime]]:
@@ -298,13 +303,14 @@ def _path_lanes(a: Analysis) -> Markup:
     pieces: list[tuple[int, float, float, str, str]] = []
     lane = {r: i for i, r in enumerate(ranks)}
     for s in path.segments:
-        title = f"rank {s.rank}: {s.what}, {short(s.name)}, {time_text(s.end_ns - s.start_ns)}"
+        took = time_text(s.end_ns - s.start_ns)
+        title = f"{a.rank_name(s.rank)}: {s.what}, {short(s.name)}, {took}"
         last = pieces[-1] if pieces else None
         if last and last[0] == lane[s.rank] and s.end_ns - last[1] < least:
             pieces[-1] = (last[0], last[1], s.end_ns, last[3], last[4])
         else:
             pieces.append((lane[s.rank], s.start_ns, s.end_ns, charts.color(s.what), title))
-    return charts.lanes([f"rank {r}" for r in ranks], pieces, path.start_ns, path.end_ns)
+    return charts.lanes([a.rank_name(r) for r in ranks], pieces, path.start_ns, path.end_ns)
 
 
 def _communication(a: Analysis) -> Iterator[Markup]:
@@ -341,7 +347,7 @@ def _communication(a: Analysis) -> Iterator[Markup]:
     if any(s.caused_wait_ns for s in a.stragglers):
         late = [
             (
-                f"rank {s.rank}",
+                a.rank_name(s.rank),
                 float(s.caused_wait_ns),
                 f"{time_text(s.caused_wait_ns)}, last {s.times_last} ×",
                 charts.color("waiting"),

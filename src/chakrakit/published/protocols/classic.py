@@ -26,12 +26,12 @@ def raft(me: live.Actor, nodes: int, entries: int, until_ms: float) -> live.Prog
     committed, match = 0, [0] * nodes
     others = [n for n in range(nodes) if n != me.number]
     wakes = me.now + _patience(me)
-    while me.now < until_ms * live.MS:
+    while not _due(me, until_ms * live.MS):
         message = None
-        if me.now < wakes:
+        if not _due(me, wakes):
             got = yield live.receive(timeout=min(wakes, until_ms * live.MS) - me.now)
             message = got[0] if got else None
-        if message is None and me.now >= wakes:
+        if message is None and _due(me, wakes):
             if role != "leader":
                 term, voted, role, votes = term + 1, me.number, "candidate", {me.number}
                 wakes = me.now + _patience(me)
@@ -71,6 +71,11 @@ def raft(me: live.Actor, nodes: int, entries: int, until_ms: float) -> live.Prog
     return tuple(value for _, value in log[:committed])
 
 
+def _due(me: live.Actor, at: float) -> bool:
+    """Whether a time has come; the clock counts whole picoseconds, so one is to spare."""
+    return me.now >= at - 0.001
+
+
 def _patience(me: live.Actor) -> float:
     return me.random.uniform(LEAST_MS, MOST_MS) * live.MS
 
@@ -88,7 +93,7 @@ def pbft(me: live.Actor, nodes: int, requests: int, until_ms: float) -> live.Pro
         for number in range(requests):
             for n in everybody:
                 yield live.send(n, SIZE, ("propose", number, f"request {number}"))
-    while me.now < until_ms * live.MS:
+    while not _due(me, until_ms * live.MS):
         got = yield live.receive(timeout=until_ms * live.MS - me.now)
         for message in got:
             kind, number, value = message.body
@@ -118,9 +123,9 @@ def chord(me: live.Actor, nodes: int, searches: int, until_ms: float) -> live.Pr
     found: dict[int, int] = {}
     gone: set[int] = set()
     wakes, asked = 0.0, -1
-    while me.now < until_ms * live.MS:
+    while not _due(me, until_ms * live.MS):
         open_keys = [k for k in keys if k not in found]
-        if open_keys and me.now >= wakes:
+        if open_keys and _due(me, wakes):
             if asked >= 0:
                 gone.add(asked)  # it did not answer in time: the next best is asked
             yield from _forward(me, nodes, fingers, gone, open_keys[0], me.number)
