@@ -30,19 +30,19 @@ def _run(
     shared = SharedGpus(setting, learner, given, seed)
     world = live.World(record=False, seed=seed)
     gpus = world.pool("GPUs", GPUS, policy=shared)
-    load = case["load"] * given.load
     for kind, name in enumerate(("radio", "AI")):
-        world.actor(arrivals, shared, gpus, kind, load, case["wave"], name=name)
-    world.actor(shared.controller, name="controller")
+        world.actor(arrivals, shared, gpus, kind, case, given.load, name=name)
+    world.actor(shared.controller, case["seconds"], name="controller")
     world.run()
     radio, ai = (float(np.mean(met)) if met else 0.0 for met in shared.met)
     return {"in_time": (radio + ai) / 2, "radio": radio, "ai": ai}
 
 
 @cache
-def _trained(load: float, wave: float, rate: float) -> Learner:
+def _trained(load: float, wave: float, seconds: float, rate: float) -> Learner:
     """A table that was filled on seeds of its own."""
-    learner, case = Learner(GPUS - 1, rate), {"load": load, "wave": wave}
+    learner = Learner(GPUS - 1, rate)
+    case = {"load": load, "wave": wave, "seconds": seconds}
     for seed in TRAINING_SEEDS:
         _run(case, _setting("learned", rate), learner, PERTURBATIONS["none"], seed)
     learner.training = False
@@ -52,7 +52,8 @@ def _trained(load: float, wave: float, rate: float) -> Learner:
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
     """The share of requests in time, of both kinds and of each."""
     learned = setting["how"] == "learned"
-    learner = _trained(case["load"], case["wave"], setting["margin"]) if learned else None
+    given = (case["load"], case["wave"], case["seconds"], setting["margin"])
+    learner = _trained(*given) if learned else None
     return _run(case, setting, learner, PERTURBATIONS[case["perturbed"]], seed)
 
 
@@ -61,10 +62,9 @@ def cases(quick: bool) -> Sequence[Case]:
     waves = (0.8,) if quick else (0.0, 0.8)
     loads = (0.5,) if quick else (0.5, 0.7)
     perturbed = ("none", "late") if quick else tuple(PERTURBATIONS)
-    mixed = [
-        {"load": x, "wave": w, "perturbed": p} for x in loads for w in waves for p in perturbed
-    ]
-    return [*mixed, {"load": 0.02, "wave": 0.0, "perturbed": "none"}]
+    given = [(x, w, p) for x in loads for w in waves for p in perturbed] + [(0.02, 0.0, "none")]
+    seconds = 20.0 if quick else 40.0
+    return [{"load": x, "wave": w, "perturbed": p, "seconds": seconds} for x, w, p in given]
 
 
 def _setting(how: str, margin: float, radio: int = 4) -> dict[str, object]:

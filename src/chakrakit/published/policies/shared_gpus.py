@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from chakrakit.published import Setting
+from chakrakit.published import Case, Setting
 from chakrakit.published.policies.learned import Learner, Perturbation, Telemetry, level
 from chakrakit.simulator import live
 
@@ -22,7 +22,8 @@ AI_S, AI_DUE_S = 0.5, 2.0
 """Of an AI request. Assumed."""
 CHANGE_S = 0.3
 """Until a GPU serves the other kind: weights are loaded. Assumed."""
-EPOCH_S, SECONDS = 2.0, 40.0
+EPOCH_S = 2.0
+"""How often a split may be chosen anew."""
 
 
 class SharedGpus:
@@ -65,9 +66,9 @@ class SharedGpus:
         ended, _ = yield live.any_of(work, live.sleep(due * live.S))
         self.met[kind].append(ended == 0)
 
-    def controller(self, me: live.Actor) -> live.Program:
+    def controller(self, me: live.Actor, seconds: float) -> live.Program:
         """Chooses the split anew, epoch by epoch."""
-        while me.now / live.S < SECONDS:
+        while me.now / live.S < seconds:
             marks = [len(m) for m in self.met]
             self.arrived = [0, 0]
             yield live.sleep(EPOCH_S * live.S)
@@ -100,12 +101,13 @@ class SharedGpus:
 
 
 def arrivals(
-    me: live.Actor, shared: SharedGpus, gpus: live.Pool, kind: int, load: float, wave: float
+    me: live.Actor, shared: SharedGpus, gpus: live.Pool, kind: int, case: Case, times: float
 ) -> live.Program:
     """Requests of one kind, more at some times than at others; the kinds' waves are opposite."""
     seconds, share = (RADIO_S, AI_S)[kind], (0.4, 0.6)[kind]
-    most = load * GPUS * share / seconds * (1 + wave)
-    while me.now / live.S < SECONDS:
+    wave: float = case["wave"]
+    most = times * case["load"] * GPUS * share / seconds * (1 + wave)
+    while me.now / live.S < case["seconds"]:
         yield live.sleep(me.random.expovariate(most) * live.S)
         phase = math.sin(2 * math.pi * me.now / live.S / 20 + math.pi * kind)
         if me.random.random() < (1 + wave * phase) / (1 + wave):

@@ -111,8 +111,9 @@ class Sockets:
 
     def _result(self) -> SocketsResult:
         for actor in self.actors:
-            if actor.error is not None:
-                raise actor.error
+            error, actor.error = actor.error, None  # or its frames would keep us, and we them
+            if error is not None:
+                raise error
         ended = {a.me.name: a.returned for a in self.actors if a.ended}
         return SocketsResult(
             returned=ended,
