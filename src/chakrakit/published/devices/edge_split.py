@@ -98,12 +98,22 @@ def _cut_table(network: str) -> tuple[list[tuple[int, int]], F64, F64]:
 
 def best_cuts(network: str, megabits: tuple[float, float]) -> tuple[int, int]:
     """The cuts with the shortest latency, if the links had these bandwidths."""
-    cuts, seconds, sizes = _cut_table(network)
+    return _cut_table(network)[0][int(np.argmin(_seconds(network, megabits)))]
+
+
+def best_seconds(network: str, megabits: tuple[float, float]) -> float:
+    """The latency with those cuts."""
+    return float(_seconds(network, megabits).min())
+
+
+def _seconds(network: str, megabits: tuple[float, float]) -> F64:
+    """The latency of every pair of cuts."""
+    _, seconds, sizes = _cut_table(network)
     for link in (0, 1):
         moved = sizes[:, link] > 0
         seconds = seconds + sizes[:, link] * 8 / (megabits[link] * 1e6)
         seconds = seconds + moved * (2 * LATENCY_S[link] + ANSWER * 8 / (megabits[link] * 1e6))
-    return cuts[int(np.argmin(seconds))]
+    return seconds
 
 
 def continuum() -> Machine:

@@ -75,6 +75,7 @@ class DataPlane:
     def _fetch(self, me: live.Actor, step: int) -> live.Program:
         plane = self.setting["plane"]
         if plane == "beside":
+            yield live.load("lake", self.size)
             yield live.sleep(PREPARE_S / self.setting["cores"] * live.S)
         elif plane == "store":
             yield live.load("lake", self.size)
