@@ -117,8 +117,8 @@ STUDY = Study(
             least(t.figure("cost_saved", hard=0.2)) - 0.5
         ),
     },
-    decides="the share of hard requests, and how well a check tells wrong answers. Chosen by latency, the best "
-    "pattern asks both models at once and pays for both: what is cheap is a cascade, and slower.",
+    decides="the share of hard requests, and how well a check tells wrong answers. Chosen by latency, the "
+    "best pattern asks both models at once and pays for both: what is cheap is a cascade, and slower.",
     amended="how well comparators stand is told by waiting, since requests take longer where more are hard.",
     cannot_say="Accuracies and checks of real models, and which pattern a designer would think of.",
 )
