@@ -45,7 +45,7 @@ def _run(
     seconds = world.run().end_ns / live.S
     latency, joules = float(np.mean(site.latency)), site.joules + sum(IDLE) * seconds
     cost = latency / FREE_S + joules / TASKS / TASK_J
-    return {"cost": cost, "latency_s": latency, "joules": joules / TASKS, "speed": 1 / latency}
+    return {"cost": cost, "joules": joules / TASKS, "speed": 1 / latency}
 
 
 def _learners(load: float, setting: Setting) -> list[Learner]:
@@ -60,7 +60,7 @@ def _learners(load: float, setting: Setting) -> list[Learner]:
 
 
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
-    """Cost, and the latency and energy that it is made of."""
+    """Cost, and the speed and energy that it is made of."""
     learners = _learners(case["load"], setting)
     return _run(case["load"], setting, learners, PERTURBATIONS[case["perturbed"]], seed)
 
