@@ -111,5 +111,5 @@ def test_every_cell_is_escaped():
 
 
 def test_mean_and_percentiles_of_a_hundred_and_one() -> None:
-    assert spread(np.arange(101.0)) == Spread(50.0, 50.0, 90.0, 99.0)
-    assert spread(np.zeros(0)) == Spread(0.0, 0.0, 0.0, 0.0)
+    assert spread(np.arange(101.0)) == Spread(50.0, 50.0, 90.0, 95.0, 99.0)
+    assert spread(np.zeros(0)) == Spread(0.0, 0.0, 0.0, 0.0, 0.0)

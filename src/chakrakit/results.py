@@ -140,21 +140,34 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def energy_text(joules: float) -> str:
+    """Joules with the prefix that keeps them short: 912 J, 49.55 kJ, 3.1 MJ."""
+    for unit, size in (("GJ", 1e9), ("MJ", 1e6), ("kJ", 1e3)):
+        if abs(joules) >= size:
+            return f"{joules / size:,.4g} {unit}"
+    return f"{joules:,.4g} J"
+
+
 class Spread(Result, msgspec.Struct, frozen=True):
     """A figure over requests, in milliseconds."""
 
     mean: float
     p50: float
     p90: float
+    p95: float
     p99: float
+
+
+NO_SPREAD = Spread(0.0, 0.0, 0.0, 0.0, 0.0)
+"""Of no request at all."""
 
 
 def spread(milliseconds: F64) -> Spread:
     """Mean and percentiles, as numpy interpolates them."""
     if not len(milliseconds):
-        return Spread(0.0, 0.0, 0.0, 0.0)
-    p50, p90, p99 = (float(p) for p in np.percentile(milliseconds, (50, 90, 99)))
-    return Spread(float(milliseconds.mean()), p50, p90, p99)
+        return NO_SPREAD
+    percentiles = np.percentile(milliseconds, (50, 90, 95, 99))
+    return Spread(float(milliseconds.mean()), *percentiles.tolist())
 
 
 def table_html(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str) -> str:

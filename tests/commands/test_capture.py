@@ -13,8 +13,8 @@ from support.commands import chakra
         (("--", "python", "t.py"), "give --ranks N"),
         (("--jax", "model:step"), "give --mesh, such as 4x4"),
         (("--ranks", "0", "--", "python", "t.py"), "0 is not in the range x>=1"),
-        (("--ranks", "2", "--value", "t.py:3=x", "--", "python", "t.py"), "t.py:12=0.5"),
-        (("--ranks", "2", "--value", "0.5", "--", "python", "t.py"), "t.py:12=0.5"),
+        (("--ranks", "2", "-o", "t", "--value", "t.py:3=x", "--", "python", "t.py"), "t.py:12=0.5"),
+        (("--ranks", "2", "-o", "t", "--value", "0.5", "--", "python", "t.py"), "t.py:12=0.5"),
     ],
 )
 def test_what_is_missing_or_wrong_is_said(words: tuple[str, ...], said: str) -> None:

@@ -104,7 +104,7 @@ def test_a_plan_that_does_not_fit_the_machine_says_so(capfd) -> None:
 
 def test_every_option_says_what_it_is() -> None:
     told = {option.name: getattr(option, "help", None) for option in command.params}
-    assert told["tp"] == "Tensor parallelism: ranks that share each layer."
+    assert told["tp"] == "Tensor parallelism: ranks that share each layer.  [default: 1]"
     assert told["hidden"] == "Width of the residual stream."
     bare = [name for name, text in told.items() if name != "workload" and len(text or "") < 15]
     assert not bare

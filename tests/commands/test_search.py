@@ -112,6 +112,10 @@ def test_engines_are_spelled_by_their_number_and_size(capsys: pytest.CaptureFixt
     )
     print_served(found)
     lines = capsys.readouterr().out.splitlines()
+    assert (
+        lines.pop(0)
+        == "best: 2×tp2 on 4 devices of dgx-h100: 100.0% of the requests within ttft<=90ms"
+    )
     engines = [line[: len(lines[0])].split()[2:6] for line in lines[1:4]]
     assert engines == [
         ["2×tp2", "0", "0", "100.0%"],
@@ -150,6 +154,7 @@ def test_plans_reasons_refusals_and_the_next_commands(capsys: pytest.CaptureFixt
     )
     print_script(found, "best")
     lines = capsys.readouterr().out.splitlines()
+    assert lines.pop(0) == "best: 5.0 ms a step with 8 gpus tp=2 on dgx-h100"
     assert [line.split() for line in lines[:3]] == [
         ["gpus", "tp", "step", "ms", "MFU", "%", "GiB"],
         ["best", "8", "2", "5.0", "40.0", "3.0"],

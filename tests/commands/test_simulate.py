@@ -179,12 +179,14 @@ def test_a_simulation_in_a_screen(runs: Path) -> None:
     assert re.search(r"^ALL_REDUCE|all-reduce +\S+ +2 +64 +1 ", told, re.M)
 
 
-def test_long_lists_of_ranks_are_cut(tmp_path: Path) -> None:
+def test_equal_ranks_share_a_row_and_long_lists_are_cut(tmp_path: Path) -> None:
     t = TraceBuilder()
     t.comp("work", duration_ns=1000)
     write(TraceSet([t.build()], {rank: Binding(0) for rank in range(32)}), tmp_path / "many")
-    told = succeeded("simulate", tmp_path / "many", "--machine", "dgx-h100:4")
-    assert "… and 24 more ranks" in told
+    words = ("simulate", tmp_path / "many", "--machine", "dgx-h100:4", "--compute", "measured")
+    assert "0–31 (32) " in succeeded(*words)
+    slower = [word for rank in range(9) for word in ("--straggler", f"{rank}={rank + 2}")]
+    assert "… and 2 more kinds of ranks; --json has all" in succeeded(*words, *slower)
 
 
 def test_jobs_are_told_against_running_alone(runs: Path) -> None:

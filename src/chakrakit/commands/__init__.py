@@ -20,40 +20,54 @@ __all__ = ["COMMANDS", "group", "main"]
 # Idle BLAS threads would burn CPU time; nothing here uses BLAS.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-COMMANDS = {
-    "info": "What a trace holds: ranks, nodes, edges, groups, sizes.",
-    "validate": "Check a trace, and repair what can be repaired safely.",
-    "convert": "Convert between .et, JSON and Parquet, one file or all ranks.",
-    "query": "Ask with SQL: nodes, edges, collectives, ranks.",
-    "export": "Write a (selected) graph as GraphML or DOT, a timeline for Perfetto.",
-    "link": "Link recordings of any number of ranks (PyTorch, Nsight Systems, XLA, …) into a run.",
-    "collect": "Record a PyTorch program's steps and link them.",
-    "capture": "Traces of a program on ranks that need not exist.",
-    "machines": "List and draw machines to simulate on.",
-    "models": "Models that `generate` knows by name.",
-    "generate": "Traces of a model under a parallel plan, with nothing run.",
-    "transform": "Change traces: select, compact, scale, other devices, edits.",
-    "collective": "Time collectives on a machine, as nccl-tests would print them.",
-    "simulate": "Run a workload on a machine, or as ASTRA-sim would.",
-    "live": "Run programs that react: actors that decide while the simulation runs.",
-    "serve": "Serve requests with a model on a machine: latencies, throughput, a Run.",
-    "replay": "Run a trace on real hardware, or its communication alone.",
-    "analyze": "Where the time went, what is exposed, who waits for whom, what would help.",
-    "compare": "What differs between two runs, and what explains it.",
-    "report": "One page about a run: HTML that works offline, JSON or Markdown.",
-    "view": "Look at a run, or two, in the browser.",
-    "sweep": "Run a study: workloads × machines × passes, here or on a cluster; resumable.",
-    "search": "The fastest (cheapest, thriftiest) parallel plan of a model on a machine.",
-    "campaign": "Months of training with failures, checkpoints and recovery.",
-    "study": "A published idea against comparators that are tuned as carefully.",
-    "studies": "What became of published systems; nothing is run.",
-    "calibrate": "Make a compute profile or a network model from measurements.",
-    "bundle": "Pack traces and the card of their workload into one file, or check one.",
-    "mcp": "Serve a folder of traces and runs to agents (Model Context Protocol).",
-    "conformance": "Check an implementation of the format against small traces whose facts are known.",
-    "completion": "Print the script that lets your shell complete commands.",
-    "demo": "Llama-3.1-8B on 64 GPUs: generated, simulated on two networks, compared, reported.",
+GROUPS: dict[str, dict[str, str]] = {
+    "Get a workload": {
+        "generate": "Traces of a model under a parallel plan, with nothing run.",
+        "capture": "Traces of your program on ranks that need not exist.",
+        "collect": "Record a PyTorch program's steps and link them.",
+        "link": "Link recordings (PyTorch, Nsight Systems, XLA, …) into a run.",
+        "models": "Models that `generate` knows by name.",
+    },
+    "Run it": {
+        "simulate": "A workload on a machine that need not exist; or as ASTRA-sim.",
+        "serve": "Requests with a model on a machine: latencies, throughput.",
+        "replay": "A trace on real hardware, or its communication alone.",
+        "live": "Programs that react: actors that decide while time passes.",
+        "machines": "List and draw machines to simulate on.",
+        "collective": "Time collectives on a machine, as nccl-tests prints them.",
+        "calibrate": "Make a compute profile or a network model from measurements.",
+    },
+    "Understand it": {
+        "analyze": "Where the time went, who waits for whom, what would help.",
+        "compare": "What differs between two runs, and what explains it.",
+        "view": "Look at a run, or two, in the browser; change it and see.",
+        "report": "One page about a run: HTML that works offline, or Markdown.",
+        "query": "Ask with SQL: nodes, edges, collectives, ranks.",
+        "mcp": "Serve a folder of traces to agents (Model Context Protocol).",
+    },
+    "Find something better": {
+        "transform": "Change traces: select, scale, other devices, edits.",
+        "search": "The fastest (cheapest, thriftiest) plan of a model on a machine.",
+        "sweep": "A study: workloads × machines × passes; resumable.",
+        "campaign": "Months of training with failures, checkpoints, recovery.",
+        "study": "A published idea against comparators tuned as carefully.",
+        "studies": "What became of published systems; nothing is run.",
+    },
+    "Handle files": {
+        "info": "What a trace holds: model, plan, ranks, nodes, groups, sizes.",
+        "validate": "Check a trace, and repair what can be repaired safely.",
+        "convert": "Between .et, JSON and Parquet, one file or all ranks.",
+        "export": "A graph as GraphML or DOT, a timeline for Perfetto.",
+        "bundle": "Pack traces and their card into one file, or check one.",
+        "conformance": "Check a reader of the format against known traces.",
+    },
+    "Begin": {
+        "demo": "Llama-3.1-8B on 64 GPUs, simulated on two networks, compared.",
+        "completion": "Print the script that lets your shell complete commands.",
+    },
 }
+"""Heading → name → help, as `chakra` lists them; a line fits 80 columns."""
+COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 """Name → help; each is the object `command` of `chakrakit.commands.NAME`."""
 
 
@@ -70,8 +84,9 @@ class _Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for heading, commands in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl(list(commands.items()), col_max=14)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -89,7 +104,7 @@ class _Commands(click.Group):
 @click.version_option(package_name="chakrakit", prog_name="chakra")
 @click.option("--debug", is_flag=True, help="Show a traceback when something goes wrong.")
 def group(debug: bool) -> None:
-    """Chakra execution traces, end to end.
+    """Chakra execution traces, end to end. `chakra COMMAND --help` shows examples.
 
     A PATH is a file, a `prefix` of `prefix.N.et`, a directory, a bundle, or - for standard input.
     """

@@ -15,7 +15,7 @@ from chakrakit.commands.inputs import (
     workers_of,
 )
 from chakrakit.commands.opening import said
-from chakrakit.commands.options import Option, Positional, public
+from chakrakit.commands.options import OUTPUT, Option, Positional, public
 from chakrakit.commands.output import (
     FIRST_SCREEN,
     Json,
@@ -47,10 +47,6 @@ def ranks_of(text: str) -> Sequence[int]:
     from chakrakit.insight.rank import parse_ranks
 
     return parse_ranks(text)
-
-
-SHOWN = "What is shown"
-"""The heading of options that change what is printed, not what comes out."""
 
 
 class AnalysisSettings(TypedDict, total=False):
@@ -118,19 +114,19 @@ def command(
     run: str,
     *,
     full: Annotated[
-        bool, Option("Every section, instead of the first answers.", group=SHOWN)
+        bool, Option("Every section, instead of the first answers.", group=OUTPUT)
     ] = False,
     section: Annotated[
         Sequence[str],
         Option(
             "Only this section, such as operators, critical-path or memory.",
             metavar="NAME",
-            group=SHOWN,
+            group=OUTPUT,
         ),
     ] = (),
-    rows: Annotated[int, Option("At most this many rows per table.", group=SHOWN)] = 12,
+    rows: Annotated[int, Option("At most this many rows per table.", group=OUTPUT)] = 12,
     csv: Annotated[
-        bool, Option("Tables as comma-separated values, with all rows.", group=SHOWN)
+        bool, Option("Tables as comma-separated values, with all rows.", group=OUTPUT)
     ] = False,
     json: Json = False,
     **options: Any,

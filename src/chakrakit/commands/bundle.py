@@ -130,7 +130,7 @@ def command(
 
     \b
     chakra bundle RUN -o run.chakra --card card.yaml --add train.sh
-    chakra bundle run.chakra --check          exits 1 if anything is damaged
+    chakra bundle run.chakra --check          # exits 1 if anything is damaged
     chakra bundle run.chakra --extract run
     """
     if sum((output is not None, check, extract is not None)) != 1:

@@ -98,6 +98,10 @@ def command(sources: tuple[str, ...], *, json: Json = False, **options: Any) -> 
     network model for `chakra simulate --network-model FILE`. With --collectives, or with --nccl-tests and
     --machine, constants of the communication library, which go under `library` in a machine's file. A
     table has one measurement per row: collective, members, bytes and time_us (or _ns, _ms, _s).
+
+    \b
+    chakra calibrate microbenchmarks.json -o profile.json
+    chakra calibrate all_reduce.log --nccl-tests -o network.json
     """
     report = calibrate(*sources, **options)
     if json:

@@ -86,6 +86,10 @@ def command(*, json: Json = False, **options: Any) -> None:
 
     JOB.yaml gives a step's time (or a workload and a machine, or a Run), the cluster, how it fails, and
     what is done about it; docs/campaigns.md says how. The same seed gives the same histories.
+
+    \b
+    chakra campaign job.yaml
+    chakra campaign job.yaml --json
     """
     result = campaign(**options)
     if json:

@@ -201,8 +201,14 @@ def command(
     chakra capture --ranks 8 --device h200 --step-ends generate -o out -- python infer.py
     chakra capture --jax model:step --mesh 4x4 -o out 'f32[512,1024]@x,-' 'f32[1024,4096]@-,y'
     """
+    if jax is None and ranks is None:
+        raise click.UsageError("give --ranks N")
+    if jax is not None and ranks is None and options["mesh"] is None:
+        raise click.UsageError("give --mesh, such as 4x4")
+    if options["output"] is None and not json:
+        raise click.UsageError("give -o OUT for the traces, or --json for the report alone")
     report = (
-        _captured(program, ranks, options)
+        _captured(program, ranks, options)  # type: ignore[arg-type]  # given, as was checked
         if jax is None
         else _compiled(jax, program, ranks, options)
     )
@@ -211,14 +217,10 @@ def command(
     return _print(report, options["output"])
 
 
-def _captured(
-    program: tuple[str, ...], ranks: int | None, options: dict[str, Any]
-) -> CaptureReport:
+def _captured(program: tuple[str, ...], ranks: int, options: dict[str, Any]) -> CaptureReport:
     from chakrakit.sources.capture import capture_command
     from chakrakit.trace.files import private_temporary
 
-    if ranks is None:
-        raise click.UsageError("give --ranks N")
     settings = {p.name: p.value_of(options[p.name]) for p in fields_of(CaptureSettings)}
     with private_temporary("chakra-capture"):  # PyTorch leaves empty caches where they go
         return capture_command(program, ranks=ranks, **settings)
@@ -229,15 +231,15 @@ def _compiled(
 ) -> CaptureReport:
     from chakrakit.sources.xla import capture_jax_command
 
-    if options["mesh"] is None and ranks is None:
-        raise click.UsageError("give --mesh, such as 4x4")
     mesh_option = {"mesh": options["mesh"] or str(ranks)}
     return capture_jax_command(target, shapes, **picked(capture_jax_command, options) | mesh_option)
 
 
-def _print(report: CaptureReport, output: str | None) -> None:
+def _print(report: CaptureReport, output: str) -> None:
     from chakrakit.results import counted
 
+    bodies = counted(len(report.kinds), "body", "bodies")
+    console().print(f"wrote {counted(report.ranks, 'rank')} in {bodies} to {output}")
     print_table(
         ("kind", "ranks", "nodes", "GFLOP", "parameters", "peak MiB"),
         (
@@ -254,8 +256,4 @@ def _print(report: CaptureReport, output: str | None) -> None:
         out.print(f"stubbed: {text}")
     for text in report.warnings:
         out.print(f"warning: {text}")
-    out.print(
-        f"wrote {counted(report.ranks, 'rank')} in {counted(len(report.kinds), 'body', 'bodies')} to {output}"
-        if output
-        else "nothing written; give -o OUT"
-    )
+    out.print(f"more: chakra simulate {output} --machine dgx-h100, chakra info {output}")

@@ -105,6 +105,10 @@ def command(*, json: Json = False, **options: Any) -> None:
     """Time COLLECTIVE (all-reduce, all-gather, …, dispatch, combine) for every size.
 
     A size is what nccl-tests calls size.
+
+    \b
+    chakra collective all-reduce --machine dgx-h100 --members 8 --sizes 1KiB:1GiB
+    chakra collective all-to-all --machine dgx-h200:4 --members 32 --sizes 1MiB,16MiB
     """
     table = collective(**options)
     if json:

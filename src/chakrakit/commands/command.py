@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
 
-from chakrakit.commands.options import Parameter, Positional, arguments_of, parameters_of
+from chakrakit.commands.options import (
+    OUTPUT,
+    Option,
+    Parameter,
+    Positional,
+    arguments_of,
+    parameters_of,
+)
 
 
 def command(
@@ -31,19 +40,34 @@ def command(
             name,
             parameters,
             callback=prints,
-            help=prints.__doc__,
+            help=prints.__doc__ or "",
             context_settings={"max_content_width": 110} | settings,
         )
 
     return decorate
 
 
-class GroupedCommand(click.Command):
-    """A command whose help lists its arguments, and its options under their headings."""
+_EXAMPLES = re.compile(r"\n\s*\x08\n(?P<lines>(?:\s*chakra [^\n]*\n(?:[^\n]*\n)*?)+)\s*\Z")
+"""The block of command lines that ends a command's docstring."""
 
-    def __init__(self, name: str, parameters: Sequence[Parameter], **attributes: Any) -> None:
+
+class GroupedCommand(click.Command):
+    """A command whose help shows examples, its arguments, and its options under their headings."""
+
+    def __init__(self, name: str, parameters: Sequence[Parameter], help: str, **given: Any) -> None:
         self.options = {p.name: p.option for p in parameters}
-        super().__init__(name, params=[_parameter(p) for p in parameters], **attributes)
+        text = inspect.cleandoc(help) + "\n"
+        match = _EXAMPLES.search(text)
+        self.examples = match["lines"].rstrip().splitlines() if match else []
+        shown = text[: match.start()] if match else text
+        super().__init__(name, params=[_parameter(p) for p in parameters], help=shown, **given)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes what the command does, then the examples."""
+        super().format_help_text(ctx, formatter)
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {line}\n" for line in self.examples))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes one section for the arguments, one for the plain options, and one for each heading."""
@@ -53,12 +77,18 @@ class GroupedCommand(click.Command):
             if isinstance(option, Positional):
                 sections["Arguments"].append((parameter.make_metavar(ctx), option.help))
             elif record := parameter.get_help_record(ctx):
-                heading = option.group if option else ""
-                sections.setdefault(heading or "Options", []).append(record)
+                sections.setdefault(_heading(option), []).append(record)
+        sections[OUTPUT] = sections.pop(OUTPUT, [])  # last
         for heading, rows in sections.items():
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
+
+
+def _heading(option: Option | None) -> str:
+    if option is not None and not option.group and option.flags.startswith("-o "):
+        return OUTPUT
+    return (option.group if option else "") or "Options"
 
 
 def _parameter(parameter: Parameter) -> click.Parameter:

@@ -104,7 +104,12 @@ def command(
     rows: Annotated[int, Option("At most this many rows per table.")] = 15,
     json: Json = False,
 ) -> None:
-    """Compare run B with run A: the step, what explains its change, operators, modules, groups."""
+    """Compare run B with run A: the step, what explains its change, operators, modules, groups.
+
+    \b
+    chakra compare before after
+    chakra compare before after --fail-if 'step>3%'
+    """
     kinds = ([said(run) for run in several] for several in ([a, *also_a], [b, *also_b]))
     result = compare(*kinds, fail_if=fail_if, output=output)
     if json:

@@ -18,6 +18,10 @@ def command(shell: Annotated[Literal["bash", "zsh", "fish"], Positional("Your sh
     bash   echo 'eval "$(chakra completion bash)"' >> ~/.bashrc
     zsh    echo 'eval "$(chakra completion zsh)"' >> ~/.zshrc
     fish   chakra completion fish > ~/.config/fish/completions/chakra.fish
+
+    \b
+    chakra completion bash
+    chakra completion fish
     """
     from click.shell_completion import get_completion_class
 

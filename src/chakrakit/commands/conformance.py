@@ -60,6 +60,10 @@ def command(
 
     COMMAND is run with the path of an .et file, in place of {} or at its end, and prints a JSON object with
     any of nodes, edges, types, comm_bytes, duration_ns and step_ns. Exits with 1 if a case fails.
+
+    \b
+    chakra conformance
+    chakra conformance -- my-reader --json {}
     """
     result = conformance(reader, output)
     if json:

@@ -70,6 +70,10 @@ def command(*, target: str, json: Json = False, **options: Any) -> None:
     out                             a directory with everything
 
     A single file is converted in pieces: it may be larger than memory, or come through a pipe.
+
+    \b
+    chakra convert trace.0.et trace.parquet
+    chakra convert run run.N.et          # one file per rank
     """
     with progress("converting") as show:
         converted = convert(target=target, progress=show, **options)

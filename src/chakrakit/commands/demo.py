@@ -24,7 +24,12 @@ network:
 def command(
     output: Annotated[str, Option("Where to put the files.", flags="-o --output")] = "demo-out",
 ) -> None:
-    """Generate Llama-3.1-8B on 64 GPUs, simulate it on two networks, compare, and write a report."""
+    """Generate Llama-3.1-8B on 64 GPUs, simulate it on two networks, compare, and write a report.
+
+    \b
+    chakra demo
+    chakra demo -o /tmp/demo
+    """
     from chakrakit.commands import main
     from chakrakit.trace.files import replacing
 

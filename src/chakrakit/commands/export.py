@@ -147,6 +147,10 @@ def command(traces: str, target: str, *, json: Json = False, **options: Any) -> 
 
     OUT.pftrace and OUT.json (also .gz) are timelines of the ranks, to be opened at ui.perfetto.dev:
     slices in ns on serial tracks, arrows for dependencies, counters for memory and links.
+
+    \b
+    chakra export run run.pftrace --rank 0    # a timeline for ui.perfetto.dev
+    chakra export run graph.dot --rank 0
     """
     from chakrakit.views import timeline_format
 

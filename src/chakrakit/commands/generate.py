@@ -11,7 +11,7 @@ from chakrakit.commands.inputs import Path_, numbers_of
 from chakrakit.commands.options import Option, Parameter, Positional, public
 from chakrakit.commands.output import Json, console, precision_text, print_json, print_table
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.models import field_docs, field_types
+from chakrakit.workloads.models import field_defaults, field_docs, field_types
 
 if TYPE_CHECKING:
     from chakrakit.commands.results import GeneratedTraces
@@ -52,17 +52,19 @@ _PARTS = {
     "plan": "The plan",
     "step": "The step",
     "lengths": "Lengths of requests",
+    "samples": "Samples of many lengths",
     "model": "The model",
 }
 
 
 def description_options() -> list[Parameter]:
     """An option for every field of a workload's description, from its type and the text below it."""
-    docs = field_docs()
+    docs, defaults = field_docs(), field_defaults()
     parameters = []
     for name, (part, kind) in field_types().items():
         listed: dict[str, Any] = {"parse": numbers_of, "metavar": "N,N,…"} if _is_list(kind) else {}
-        option = Option(docs[name], None, group=_PARTS[part], on_card=False, **listed)
+        text = f"{docs[name]}  [default: {defaults[name]}]" if name in defaults else docs[name]
+        option = Option(text, None, group=_PARTS[part], on_card=False, **listed)
         parameters.append(Parameter(name, kind, None, option))
     return parameters
 
@@ -136,6 +138,7 @@ def command(
 
     \b
     chakra generate --model llama3.1-8b --dp 4 --tp 2 --seq 4096 --global-batch 32 -o out
+    chakra generate --model llama-3.1-70b --tp 8 --pp 4 --dp 8 --global-batch 256 --dry-run
     """
     from chakrakit.results import counted
     from chakrakit.trace.memory import shortage_line
@@ -196,10 +199,17 @@ def _print(figures: Figures) -> None:
             f"{counted(figures.mtp_layers, 'layer')} that predict further tokens"
         )
     batches = counted(figures.micro_batches, "micro-batch", "micro-batches")
+    span = "per step" if figures.steps == 1 else f"in {figures.steps} steps"
     out.print(
         f"{batches}, {figures.tokens:,} tokens, "
-        f"{figures.flops_total:.6g} FLOPs per step, bubble {figures.bubble_fraction:.2%}"
+        f"{figures.flops_total:.6g} FLOPs {span}, bubble {figures.bubble_fraction:.2%}"
     )
+    if figures.samples:
+        s = figures.samples
+        out.print(
+            f"{s.samples:,} samples in micro-batches of {counted(s.shapes, 'shape')}, padding "
+            f"{s.padding:.1%}, busiest replica {s.imbalance:.1%} above the mean"
+        )
     kinds = list(dict.fromkeys(k for c in figures.per_rank for k in c.memory))
     listed = figures.per_rank[:32]
     print_table(

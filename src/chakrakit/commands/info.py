@@ -8,7 +8,7 @@ from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_
 from chakrakit.commands.opening import opened, said
 from chakrakit.commands.options import Positional, public
-from chakrakit.commands.output import Json, console, print_json, print_table
+from chakrakit.commands.output import Json, clean, console, print_json, print_table
 
 if TYPE_CHECKING:
     from chakrakit.trace.query import Info
@@ -37,7 +37,12 @@ def info(
 
 @command_of(info)
 def command(path: str, *, json: Json = False) -> None:
-    """What a trace holds: ranks, nodes, edges, types, groups, communication."""
+    """What a trace holds: ranks, nodes, edges, types, groups, communication.
+
+    \b
+    chakra info run                  # a directory, a bundle, a prefix of PREFIX.N.et files, or one file
+    chakra info trace.0.et --json
+    """
     contents = info(said(path))
     if json:
         return print_json(contents)
@@ -50,9 +55,11 @@ def _print(info: Info) -> None:
     folded = f" in {counted(info.bodies, 'body', 'bodies')}" if info.bodies < info.ranks else ""
     missing = f" ({len(info.missing_ranks)} not recorded)" if info.missing_ranks else ""
     out = console()
+    if info.subject:
+        out.print(clean(" · ".join(f"{label} {text}" for label, text in info.subject.items())))
     out.print(
         f"{counted(info.ranks, 'rank')}{folded} of {info.world_size:,}{missing}, "
-        f"{counted(info.groups, 'group')}"
+        f"{counted(info.groups, 'group')}" + (f", {counted(info.steps, 'step')}" * bool(info.steps))
     )
     out.print(
         f"{counted(info.nodes, 'node')}, {info.edges.data:,} data and {info.edges.ctrl:,} control edges"

@@ -149,6 +149,10 @@ def command(
 
     The cost of recording is taken out of the host's times wherever it is known: from a card, from a
     second recording without the observer (kineto_only*, times_*), or from work on a device.
+
+    \b
+    chakra link recordings -o run         # a directory with the files of all ranks
+    chakra link report.sqlite -o run      # from `nsys export --type sqlite report.nsys-rep`
     """
     linked = link(*inputs, output=output, **options).report
     if json:

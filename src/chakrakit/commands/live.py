@@ -90,6 +90,10 @@ def command(*, json: Json = False, **options: Any) -> None:
 
     PROGRAM.py is a program of your own, and is run; docs/programs.md says what it can do. The same seed
     gives the same run. With -o RUN the actors come out as ranks, for analyze, report and view.
+
+    \b
+    chakra live consensus.py --machine dgx-h100
+    chakra live queue.py --machine dgx-h100:2 --seed 7 -o run
     """
     result = run_program(**options)
     if json:

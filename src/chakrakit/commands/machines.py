@@ -45,6 +45,10 @@ def command(name: str | None, *, json: Json = False) -> None:
     """List the presets, or draw one: NAME, NAME:NODES, or a file.
 
     Files are our own YAML or JSON, InfraGraph's, or ASTRA-sim's network YAML.
+
+    \b
+    chakra machines
+    chakra machines dgx-h100:4
     """
     from chakrakit.machines import draw, load_machine
 

@@ -204,5 +204,9 @@ def command(
 
     \b
     An agent's configuration: {"command": "chakra", "args": ["mcp", "/path/to/runs"]}
+
+    \b
+    chakra mcp .
+    chakra mcp /path/to/runs
     """
     server_of(Path(folder), write).run("stdio")

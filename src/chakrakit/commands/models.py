@@ -48,7 +48,12 @@ def models(
 
 @command_of(models)
 def command(name: str | None, *, json: Json = False) -> None:
-    """List the built-in models, or show one as the description that a YAML file can change."""
+    """List the built-in models, or show one as the description that a YAML file can change.
+
+    \b
+    chakra models
+    chakra models llama-3.1-8b
+    """
     if name:
         return print_json(models(name))
     catalog = models()

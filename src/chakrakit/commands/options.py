@@ -40,6 +40,8 @@ from typing import (
 
 from chakrakit.errors import ConfigError, nearest
 
+OUTPUT = "Output"
+"""The heading of options that say where results go and how they look."""
 REQUIRED: Any = inspect.Parameter.empty
 """The default of what must be given."""
 

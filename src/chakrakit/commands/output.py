@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from chakrakit.commands.options import Option
+from chakrakit.commands.options import OUTPUT, Option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from chakrakit.trace.sets import RecordedStep
     from chakrakit.workloads.generate import ModelFigures, PrecisionUsed
 
-Json = Annotated[bool, Option("Print the result as JSON.")]
+Json = Annotated[bool, Option("Print the result as JSON.", group=OUTPUT)]
 """The switch `--json` of a command."""
 
 

@@ -82,6 +82,7 @@ def command(
 
     \b
     chakra query trace "SELECT type, count(*) FROM nodes GROUP BY type"
+    chakra query run "SELECT name, sum(duration_ns) FROM nodes GROUP BY name ORDER BY 2 DESC LIMIT 10"
     """
     if json:
         return print_json(query(said(traces), sql, limit=limit, **options))

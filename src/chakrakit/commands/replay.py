@@ -114,6 +114,10 @@ def command(
     Without TRACE it is read from a pipe. An exported folder must have been run.
 
     Says how much was replayed and what stood in for the rest.
+
+    \b
+    chakra replay run
+    chakra replay run --mode comm --nproc 4
     """
     report = replay(trace, export=export, output=output, **options)
     if export is not None:

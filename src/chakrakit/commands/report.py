@@ -92,6 +92,10 @@ def command(run: str, *, output: str | None, json: Json = False, **options: Any)
     """Write one self-contained page about RUN: answers first, then plots and tables. Works offline.
 
     With --json the analysis is printed, and a page is written only where -o names it.
+
+    \b
+    chakra report run -o run.html
+    chakra report run --against before -o run.html
     """
     source = said(run)
     with progress("analyzing") as show:

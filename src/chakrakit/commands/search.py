@@ -5,10 +5,13 @@ Three searches with a result of their own each; `search` and the command choose 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict, Unpack, overload
+
+import click
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import (
@@ -419,19 +422,27 @@ def command(
     """
     with progress("plans") as show:
         outcome: Any = search(model, progress=show, **options | values_of(axes))
+    result = outcome.result
     if json:
-        return print_json(outcome.result)
-    if options["serve"]:
-        return print_served(outcome.result)
-    if options["capture"] is not None:
-        return print_script(outcome.result, options["output"])
-    return print_plans(outcome.result, options["output"], options["compute"])
+        print_json(result)
+    elif options["serve"]:
+        print_served(result)
+    elif options["capture"] is not None:
+        print_script(result, options["output"])
+    else:
+        print_plans(result, options["output"], options["compute"])
+    if result.stopped:
+        click.echo("stopped: the best of what had been looked at by then", err=True)
+        sys.exit(130)
 
 
 def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
     """The best plan, the others, and why."""
     out = console()
-    plans = [("best", result.best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
+    best = result.best
+    out.print(f"best: {best.step_ns / 1e6:,.1f} ms a step with {best.spelled} on {result.machine}")
+    out.print(f"  {best.why}")
+    plans = [("best", best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
     head = (
         "",
         "gpus",
@@ -449,7 +460,6 @@ def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
         "GiB",
     )
     print_table(head, [(name, *_plan_cells(plan)) for name, plan in plans])
-    out.print(f"best: {result.best.why}")
     for name, plan in plans[1:]:
         out.print(f"{name}: {plan.why}")
     out.print(
@@ -502,7 +512,12 @@ _SERVED_HEAD = (
 
 def print_served(result: ServingSearchResult) -> None:
     """The best way, the others, and why."""
-    plans = [("best", result.best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
+    best = result.best
+    plans = [("best", best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
+    console().print(
+        f"best: {best.engines} on {best.devices} devices of {result.machine}: "
+        f"{best.attained:.1%} of the requests within {result.level}"
+    )
     print_table(_SERVED_HEAD, [(name, *_served_cells(plan)) for name, plan in plans])
     lines = [
         *(f"{name}: {plan.why}" for name, plan in plans),
@@ -533,6 +548,11 @@ def _served_cells(plan: ServingPlan) -> tuple[object, ...]:
 def print_script(result: ScriptSearchResult, output: str | None) -> None:
     """The best flags, the others, why, and what was refused."""
     plans = [("best", result.best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
+    best = result.best
+    console().print(
+        f"best: {best.step_ns / 1e6:,.1f} ms a step with {best.spelled} on {result.machine}",
+        markup=False,
+    )
     head = ("", "gpus", *result.best.flags, "step ms", "MFU %", "GiB")
     print_table(head, [(name, *_script_cells(plan)) for name, plan in plans])
     lines = [f"{name}: {plan.why}" for name, plan in plans]

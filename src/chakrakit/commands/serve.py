@@ -11,6 +11,7 @@ from chakrakit.commands.inputs import Pairs, Path_
 from chakrakit.commands.options import Option, public, settings_of
 from chakrakit.commands.output import Json, console, model_line, print_json, print_table
 from chakrakit.commands.simulate import read_clock_texts
+from chakrakit.errors import ConfigError
 
 if TYPE_CHECKING:
     from chakrakit.machines.fabric import Machine
@@ -162,14 +163,23 @@ def serve(
 
 @command_of(serve)
 def command(*, json: Json = False, **options: Any) -> None:
-    """Serve a stream of requests with a model under a plan on a machine."""
+    """Serve a stream of requests with a model under a plan on a machine.
+
+    \b
+    chakra serve --model llama-3.1-8b --machine dgx-h100 --requests poisson:rate=4,prompt=512,output=128
+    chakra serve --model llama-3.1-70b --machine dgx-h100 --tp 8 --requests log.csv --slo ttft=500 -o run
+    """
     result = serve(**options)
-    if json:
-        return print_json(result)
-    return _print(result)
+    print_json(result) if json else _print(result)
+    if result.requests and not result.finished:
+        raise ConfigError(
+            "no request was finished: look at the policy, the cache's size and the notes above"
+        )
 
 
 def _print(result: ServeResult) -> None:
+    from chakrakit.results import energy_text
+
     names = {
         "time to first token": result.ttft_ms,
         "time per output token": result.tpot_ms,
@@ -178,18 +188,20 @@ def _print(result: ServeResult) -> None:
         "in the queue": result.queue_ms,
     }
     rows = [
-        (name, *(f"{value:,.1f}" for value in (s.mean, s.p50, s.p90, s.p99)))
+        (name, *(f"{value:,.1f}" for value in (s.mean, s.p50, s.p90, s.p95, s.p99)))
         for name, s in names.items()
     ]
-    print_table(("ms", "mean", "p50", "p90", "p99"), rows)
-    lines = [
+    console().print(
         f"{result.finished:,} of {result.requests:,} requests in {result.duration_s:,.1f} s: "
-        f"{result.output_tokens_per_s:,.0f} output tokens/s, goodput {result.goodput:,.2f} requests/s",
+        f"{result.output_tokens_per_s:,.0f} output tokens/s, goodput {result.goodput:,.2f} requests/s"
+    )
+    print_table(("ms", "mean", "p50", "p90", "p95", "p99"), rows)
+    lines = [
         f"{result.steps:,} steps of {result.mean_batch:,.1f} requests; {result.preemptions:,} preemptions; "
         f"{result.cache_hit_rate:.1%} of prompt tokens cached",
         *([model_line(result.model)] if result.model else []),
         f"cache: {result.kv.arithmetic}; {result.kv.peak_tokens:,} tokens held at the most",
-        f"{result.energy_joules:,.0f} J, {result.joules_per_token:,.2f} J per token"
+        f"{energy_text(result.energy_joules)}, {result.joules_per_token:,.2f} J per token"
         + (f" at {result.clock_mhz:,.0f} MHz" if result.clock_mhz else "")
         + f"; {result.step_times}",
         *(f"note: {note}" for note in result.notes),

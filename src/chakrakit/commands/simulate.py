@@ -37,7 +37,7 @@ from chakrakit.commands.output import (
     print_table,
     print_tables,
 )
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, DeadlockError
 
 if TYPE_CHECKING:
     from chakrakit.commands.inputs import Traces
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     )
     from chakrakit.simulator.results import (
         CollectiveSummary,
+        HungSimulation,
         JobsSimulation,
         RankSummary,
         Simulation,
@@ -69,12 +70,33 @@ def read_clock_texts(texts: Iterable[str]) -> dict[str, float]:
     return read_clocks(tuple(texts))
 
 
-def factors_of(texts: Iterable[str]) -> dict[int, float]:
-    """`["2=1.5"]` as factors by rank."""
+def factors_of(texts: Iterable[str]) -> dict[int, float | str]:
+    """`["2=1.5", "3=1.2@4"]` as factors by rank, with the step from which they hold."""
     try:
-        return {int(rank): float(factor) for rank, factor in pairs_of(texts).items()}
-    except ValueError:
-        raise ValueError("write it as RANK=FACTOR") from None
+        return {int(rank): _factor(str(text)) for rank, text in pairs_of(texts).items()}
+    except (ValueError, ConfigError):
+        raise ValueError("write it as RANK=FACTOR or RANK=FACTOR@STEP") from None
+
+
+def _factor(text: str) -> float | str:
+    """A factor, which stays a text where it names a step."""
+    onsets_of({0: text})
+    return text if "@" in text else float(text)
+
+
+def onsets_of(stragglers: Mapping[int, float | str]) -> tuple[dict[int, float], dict[int, int]]:
+    """Factors by rank, and the first steps in which they hold: `{3: "1.2@4"}`."""
+    factors: dict[int, float] = {}
+    onsets: dict[int, int] = {}
+    for rank, value in stragglers.items():
+        factor, _, step = str(value).partition("@")
+        try:
+            factors[rank], onsets[rank] = float(factor), int(step or 0)
+        except ValueError:
+            raise ConfigError(
+                f"straggler {rank}: {value!r} should be a factor, or FACTOR@STEP as in '1.2@4'"
+            ) from None
+    return factors, {rank: step for rank, step in onsets.items() if step}
 
 
 class NativeSettings(TypedDict, total=False):
@@ -159,10 +181,10 @@ class NativeSettings(TypedDict, total=False):
     stragglers: Annotated[
         Pairs,
         Disturbing(
-            "A rank whose device takes FACTOR times as long.",
+            "A rank whose device takes FACTOR times as long, from a step on.",
             (),
             flags="--straggler",
-            metavar="RANK=FACTOR",
+            metavar="RANK=FACTOR[@STEP]",
             parse=factors_of,
         ),
     ]
@@ -173,6 +195,23 @@ class NativeSettings(TypedDict, total=False):
             (),
             flags="--fault",
             metavar="KIND:TARGET@NS=FACTOR",
+        ),
+    ]
+    mismatches: Annotated[
+        Literal["refuse", "hang"],
+        Disturbing(
+            "Collectives whose calls differ, or are missing on a rank: an error at once, or a hang in them, "
+            "as in a job.",
+            "refuse",
+        ),
+    ]
+    records: Annotated[
+        Path_ | None,
+        Disturbing(
+            "Write what recorders would have written, also of a simulation that hangs: dumps of the flight "
+            "recorder, lines of NCCL Inspector, telemetry.",
+            None,
+            metavar="DIR",
         ),
     ]
     assume_missing: Annotated[
@@ -299,14 +338,27 @@ def _simulate_on(
     placement = options["placement"]
     places = read_placement(os.fspath(placement)) if placement else None
     engine_options = _engine_options(options, SimulateOptions, places)
-    simulation = simulate_traces(
-        traces_of(workload), machine, compute=options["compute"], options=engine_options
-    )
+    try:
+        simulation = simulate_traces(
+            traces_of(workload), machine, compute=options["compute"], options=engine_options
+        )
+    except DeadlockError as hang:
+        _write_records(hang.simulation, options["records"])
+        raise
+    _write_records(simulation, options["records"])
     if isinstance(engine_options.custom, OwnAlgorithms):
         engine_options.custom.check_used()
     if options["output"] is not None:
         write(simulation.run(options["detail"]), options["output"])
     return simulation
+
+
+def _write_records(simulation: Simulation | HungSimulation, folder: Path_ | None) -> None:
+    """Writes what recorders would have written, where a folder for it is given."""
+    from chakrakit.simulator.results import write_records
+
+    if folder is not None:
+        write_records(simulation.run(), Path(folder))
 
 
 @public(NativeRunOptions)
@@ -379,13 +431,14 @@ def _engine_options(
     from chakrakit.simulator.results import read_network_model, split_fault
 
     by_collective, custom = split_algorithms(mapping_of(options["algorithms"]))
-    stragglers, faults = mapping_of(options["stragglers"]), options["faults"]
+    stragglers, onsets = onsets_of(mapping_of(options["stragglers"]))
+    faults = options["faults"]
     model = options["network_model"]
     converted: dict[str, Any] = {
         "algorithms": Algorithms(by_collective),
         "custom": options["custom"] or custom,
         "disturbance": Disturbance(
-            options["jitter"], options["seed"], stragglers, tuple(map(split_fault, faults))
+            options["jitter"], options["seed"], stragglers, onsets, tuple(map(split_fault, faults))
         ),
         "assume_missing": options["assume_missing"] is not None,
         "clocks": clocks_of(options["clock"], options["power_cap"]),
@@ -417,9 +470,15 @@ def command(
 
     Several are jobs that run on the machine at the same time: each gets a slowdown against running
     alone, and -o a folder with a Run for each.
+
+    \b
+    chakra simulate w --machine dgx-h100:8 -o run
+    chakra simulate w --machine dgx-h100:8 --straggler 3=1.5
+    chakra simulate job-a job-b --machine dgx-h100:16
     """
     if astra_log and options["astra"] is None:
         raise click.UsageError("--astra-log is for --astra; leave it out with --machine")
+    _keep_workloads(workloads, options["output"])
     if len(workloads) > 1:
         return _simulate_several(workloads, json=json, **options)
     simulation: Simulation | AstraSimulation = simulate(workloads[0], **options)
@@ -428,6 +487,15 @@ def command(
     if json:
         return print_json(simulation.facts())
     return _print(simulation)  # type: ignore[arg-type]
+
+
+def _keep_workloads(workloads: Iterable[str], output: str | None) -> None:
+    """Refuses to write the Run where a workload lies."""
+    for workload in workloads:
+        if output is not None and Path(output).resolve() == Path(workload).resolve():
+            raise ConfigError(
+                f"-o {output} would replace the workload; give the Run a name of its own"
+            )
 
 
 def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any) -> None:
@@ -453,7 +521,7 @@ def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any)
 
 
 def _print(simulation: Simulation) -> None:
-    from chakrakit.results import counted
+    from chakrakit.results import counted, energy_text
     from chakrakit.trace.memory import shortage_line
 
     s, out = simulation.summary, console()
@@ -464,6 +532,17 @@ def _print(simulation: Simulation) -> None:
     within = f", as in {s.framework}" if s.framework else ""
     place = f" on {s.machine} ({s.network} network, {s.compute} compute: {s.rung}{within})"
     out.print(f"{s.makespan_ns / 1e6:,.3f} ms{place if s.machine else ', all times as measured'}")
+    figures = [
+        ("MFU", s.mfu, "{:.1%}".format),
+        ("tokens per second", s.tokens_per_s, "{:,.0f}".format),
+        ("energy", s.energy_joules, energy_text),
+        ("with servers and building", s.facility_joules, energy_text),
+        ("CO2", s.carbon_kg, "{:.3g} kg".format),
+        ("price", s.price, "${:.4g}".format),
+        ("clock", s.clock_mhz, "{:,.0f} MHz".format),
+    ]
+    if sentences := [f"{name} {text(v)}" for name, v, text in figures if v is not None]:
+        out.print(", ".join(sentences))
     _print_compute_sources(s)
     for note in s.notes:
         out.print(note)
@@ -471,17 +550,6 @@ def _print(simulation: Simulation) -> None:
     out.print(f"{ranks}, {s.fold.factor:g} for each simulated: {s.fold.why}")
     if s.ghosts:
         out.print(f"{len(s.ghosts)} ranks were not recorded and are assumed symmetric")
-    figures = [
-        ("MFU", s.mfu, "{:.1%}"),
-        ("tokens per second", s.tokens_per_s, "{:,.0f}"),
-        ("energy", s.energy_joules, "{:,.1f} J"),
-        ("with servers and building", s.facility_joules, "{:,.1f} J"),
-        ("CO2", s.carbon_kg, "{:.3g} kg"),
-        ("price", s.price, "${:.4g}"),
-        ("clock", s.clock_mhz, "{:,.0f} MHz"),
-    ]
-    if sentences := [f"{n} {f.format(v)}" for n, v, f in figures if v is not None]:
-        out.print(", ".join(sentences))
     _print_ranks(s.ranks)
     _print_collectives(s.collectives)
     from chakrakit.insight import network_tables, server_table, tier_table
@@ -505,19 +573,31 @@ def _print_compute_sources(summary: SimulationSummary) -> None:
 
 
 def _print_ranks(ranks: list[RankSummary]) -> None:
-    listed = ranks if len(ranks) <= 16 else ranks[:8]
-    rows = []
-    for r in listed:
+    from chakrakit.insight.rank import Table
+
+    rows: list[tuple[str | int, ...]] = []
+    for r in ranks:
         times = (r.finish_ns, r.compute_ns, r.exposed_comm_ns, r.idle_ns)
-        rows.append((r.rank, *(f"{t / 1e6:,.3f}" for t in times), f"{r.peak_bytes / 1e9:,.3f}"))
-    print_table(("rank", "finish ms", "compute ms", "exposed ms", "idle ms", "peak GB"), rows)
-    if len(listed) < len(ranks):
-        console().print(f"… and {len(ranks) - len(listed):,} more ranks")
+        texts = (*(f"{t / 1e6:,.3f}" for t in times), f"{r.peak_bytes / 2**30:,.3f}")
+        rows.append((r.rank, *texts))
+    head = ("rank", "finish ms", "compute ms", "exposed ms", "idle ms", "peak GiB")
+    table = Table.of("", head, rows).folded()
+    print_table(head, table.rows[:_ROWS])
+    _print_more(len(table.rows), "kinds of ranks")
+
+
+_ROWS = 8
+"""Rows of a table, so that both fit one screen of 24 lines."""
+
+
+def _print_more(rows: int, what: str) -> None:
+    if rows > _ROWS:
+        console().print(f"… and {rows - _ROWS:,} more {what}; --json has all")
 
 
 def _print_collectives(collectives: list[CollectiveSummary]) -> None:
     rows = []
-    for c in collectives:
+    for c in sorted(collectives, key=lambda c: -c.count * c.mean_ns)[:_ROWS]:
         times = (f"{c.mean_ns / 1e3:,.2f}", f"{c.wait_ns / 1e3:,.2f}", f"{c.gb_per_s:,.1f}")
         head = (c.collective, c.algorithm, c.members, c.size, c.count)
         ideal = "–" if c.ideal_share is None else f"{c.ideal_share:.0%}"
@@ -525,3 +605,4 @@ def _print_collectives(collectives: list[CollectiveSummary]) -> None:
     heads = ("collective", "algorithm", "of", "bytes", "count", "µs", "waited µs", "GB/s", "ideal")
     if rows:
         print_table(heads, rows)
+        _print_more(len(collectives), "kinds of collectives, which take less")

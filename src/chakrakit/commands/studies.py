@@ -39,6 +39,10 @@ def command(family: str | None, *, json: Json = False) -> None:
 
     What a study can say is strong (sign, regime and size), a direction, a bound or a side cost. Systems that
     cannot be studied come last, with the reason.
+
+    \b
+    chakra studies
+    chakra studies --json
     """
     lines = studies(family)
     if json:

@@ -71,6 +71,10 @@ def command(id: str, *, json: Json = False, **options: Any) -> None:
 
     Every side chooses its settings on some seeds and is judged on others; the verdict is computed. With
     -o DIR finished points are kept: the same command goes on where it was stopped.
+
+    \b
+    chakra study B02 --quick
+    chakra study B02 -o B02.points
     """
     with progress("points") as show:
         result = study(id, progress=show, **options)

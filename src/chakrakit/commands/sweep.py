@@ -81,6 +81,10 @@ def command(study: str, *, output: str | None, json: Json = False, **options: An
 
     DIR gets table.parquet (one row per point) and report.html (curves, heat maps, Pareto front). Stop it
     whenever you like: the same command goes on where it was. docs/sweep.md says what a study is.
+
+    \b
+    chakra sweep study.yaml
+    chakra sweep study.yaml -o results --jobs 4
     """
     folder = _folder(study, output)
     try:

@@ -92,6 +92,7 @@ def command(
 
     \b
     chakra transform run --pass 'edit{scale=0.5, names="aten::mm$"}' --pass compact -o out
+    chakra transform w --pass scale-ranks:ranks=1024 -o larger
     """
     if list:
         return _list(json)

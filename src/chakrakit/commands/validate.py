@@ -87,6 +87,10 @@ def command(
     Exits 0 if there are no errors (warnings are fine), else 1. With --fix the trace goes to OUT,
     repaired: a file for a file (by its suffix), a directory for a prefix or a directory; what is then
     reported is OUT. Data dependencies are never touched.
+
+    \b
+    chakra validate run
+    chakra validate trace.0.et --fix -o repaired.0.et
     """
     if fix != (output is not None):
         raise click.UsageError("--fix and -o OUT go together: the input is never changed in place")

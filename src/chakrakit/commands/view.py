@@ -57,6 +57,10 @@ def command(runs: tuple[str, ...], **options: Any) -> None:
 
     With OTHER, both are shown one above the other, and what differs is marked. Traces without times
     are shown in the order their dependencies allow. Serves on 127.0.0.1 only, until Ctrl-C.
+
+    \b
+    chakra view run
+    chakra view before after
     """
     if len(runs) > 2:
         raise click.UsageError("one run, or two to compare")

@@ -181,12 +181,14 @@ class ServingFacts(Result, msgspec.Struct, frozen=True):
             "end to end": self.e2e_ms,
             "in the queue": self.queue_ms,
         }
-        rows = [
-            (name, round(s.mean, 3), round(s.p50, 3), round(s.p90, 3), round(s.p99, 3))
+        rows: list[tuple[Cell, ...]] = [
+            (name, *(round(v, 3) for v in (s.mean, s.p50, s.p90, s.p95, s.p99)))
             for name, s in times.items()
         ]
         return [
-            Table.of(f"{self.requests:,} requests, ms", ("", "mean", "p50", "p90", "p99"), rows),
+            Table.of(
+                f"{self.requests:,} requests, ms", ("", "mean", "p50", "p90", "p95", "p99"), rows
+            ),
             self._parts(),
             self._engines(),
             self._slowest(),

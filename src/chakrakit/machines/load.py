@@ -94,7 +94,7 @@ def preset_text(name: str) -> dict[str, Any]:
 
 def parse_name(name: str) -> tuple[str | None, int | None]:
     """The preset and the number of nodes that a name such as `dgx-h100:32` stands for; None for a file."""
-    match = _NAME.match(name)
+    match = _NAME.match(name if Path(name).is_file() else name.lower())
     if not match or match["name"] not in preset_names():
         return None, None
     nodes = int(match["nodes"]) if match["nodes"] else None

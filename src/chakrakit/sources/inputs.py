@@ -30,7 +30,7 @@ from chakrakit.sources.calls import (
     read_dump,
     read_inspector,
 )
-from chakrakit.sources.nsys import is_export
+from chakrakit.sources.nsys import is_export, refuse_report
 from chakrakit.sources.nsys import read_processes as read_nsys
 from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link_files, workers_for
 from chakrakit.sources.pytorch.read import (
@@ -77,6 +77,7 @@ class Recognised(NamedTuple):
 
 def recognise(path: Path) -> Recognised:
     """The format of a file, from its first bytes."""
+    refuse_report(path)
     try:
         head = read_head(path)
     except zlib.error:

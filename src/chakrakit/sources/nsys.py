@@ -37,6 +37,16 @@ def is_export(head: bytes) -> bool:
     return head.startswith(_MAGIC)
 
 
+def refuse_report(path: Path) -> None:
+    """Refuses a report as the profiler writes it, whose format only its own tool reads."""
+    if path.suffix in (".nsys-rep", ".qdrep"):
+        raise FormatError(
+            f"a report that only Nsight Systems reads; export it, then give the new file: "
+            f"nsys export --type sqlite -o {path.with_suffix('.sqlite').name} {path.name}",
+            path=str(path),
+        )
+
+
 _MOST_ANSWERS = 2
 """Answers that are kept: reading one part of all processes uses one table or two."""
 

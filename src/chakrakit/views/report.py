@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
 from chakrakit.insight import (
     Analysis,
     Answer,
-    Breakdown,
     Comparison,
     EngineFacts,
     RankTime,
@@ -18,8 +17,8 @@ from chakrakit.insight import (
     ServingChange,
     ServingFacts,
     answers,
+    named_ranks,
     network_tables,
-    ranks_text,
     server_table,
     size_text,
     tier_table,
@@ -34,7 +33,7 @@ from chakrakit.views.page import cell_text, details, page, table_markup
 
 _MOST_ENGINES = 16
 """Engines drawn as lines of one chart; there are eight colours, and more lines could not be told apart."""
-_PARTS = {"queued": "waiting", "prompt": "communication", "output": "compute"}
+_PARTS = {"queued": "late ranks", "prompt": "communication", "output": "compute"}
 """The parts of a request, and the kinds of time whose colours they have."""
 
 
@@ -182,22 +181,12 @@ def _summary(a: Analysis) -> Iterator[Markup]:
         yield tag("p", f"Note: {note}.", class_="facts")
 
 
-def _parts(b: Breakdown) -> list[tuple[str, float]]:
-    moving = b.exposed_comm_ns - b.exposed_wait_ns - b.bubble_ns
-    return [
-        ("compute", b.compute_ns),
-        ("exposed comm", moving),
-        ("waiting", b.exposed_wait_ns),
-        ("bubble", b.bubble_ns),
-        ("exposed copy", b.exposed_copy_ns),
-        ("idle", b.idle_ns),
-    ]
-
-
 def _time(a: Analysis) -> Iterator[Markup]:
     alike = _alike(a)
     drawn = alike[:_BARS]
-    rows = [(_who(a, ranks), _parts(first.breakdown)) for ranks, first in drawn]
+    rows = [
+        (named_ranks(a, ranks), list(first.breakdown.parts().items())) for ranks, first in drawn
+    ]
     used = [k for k, _ in rows[0][1] if any(dict(p)[k] for _, p in rows)] if rows else []
     undrawn = sum(len(ranks) for ranks, _ in alike[_BARS:])
     more = f" The other {counted(undrawn, 'rank')} are left out: see all tables." if undrawn else ""
@@ -210,18 +199,13 @@ def _time(a: Analysis) -> Iterator[Markup]:
     yield join(charts.legend(used), chart)
     causes = list(dict.fromkeys(c for r in a.ranks for c in r.breakdown.idle))
     idle: list[tuple[Cell, ...]] = [
-        (_who(a, ranks), *(ms(first.breakdown.idle.get(c, 0)) for c in causes))
+        (named_ranks(a, ranks), *(ms(first.breakdown.idle.get(c, 0)) for c in causes))
         for ranks, first in alike
     ]
     if causes:
         yield table_markup(
             Table.of("Why devices were idle, ms", ("ranks", *causes), idle).first(_BARS)
         )
-
-
-def _who(a: Analysis, ranks: Sequence[int]) -> str:
-    """A rank with its name, where it has one; several by their numbers."""
-    return a.rank_name(ranks[0]) if len(ranks) == 1 else ranks_text(ranks)
 
 
 def _alike(a: Analysis) -> list[tuple[list[int], RankTime]]:
@@ -350,7 +334,7 @@ def _communication(a: Analysis) -> Iterator[Markup]:
                 a.rank_name(s.rank),
                 float(s.caused_wait_ns),
                 f"{time_text(s.caused_wait_ns)}, last {s.times_last} ×",
-                charts.color("waiting"),
+                charts.color("late ranks"),
             )
             for s in a.stragglers[:20]
         ]

@@ -9,7 +9,7 @@ from chakrakit.results import Spread
 from chakrakit.serving.results import ServiceLevel
 from chakrakit.serving.results.summary import gap_spread, within_level
 
-NOTHING = Spread(0.0, 0.0, 0.0, 0.0)
+NOTHING = Spread(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def test_gaps_are_the_middle_of_their_bin() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -58,6 +58,8 @@ class SearchResult(Ranked, msgspec.Struct, kw_only=True):
     """What was written for frameworks, and what of the plan each cannot say."""
     model: ModelFigures | None = None
     """The model, and the precision in which it is trained."""
+    stopped: bool = False
+    """Whether it was interrupted: the best of what had been looked at by then."""
 
     def picture(self) -> Bars:
         """The plans' steps."""
@@ -87,6 +89,8 @@ def search(
     """
     if step.kind != "train":
         raise ConfigError(f"search is for training steps; {step.kind} has no bound")
+    if step.samples.batcher or step.steps != 1:
+        raise ConfigError("search is for one step of equal sequences; leave out batcher and steps")
     if not gpus or min(gpus) < 1:
         raise ConfigError("gpus should be one or more numbers of 1 or more, as in 64 or 64,128")
     name = machine_for(machine, max(gpus))
@@ -95,11 +99,11 @@ def search(
     space = space_of(model, gpus, step, fixed or {})
     used_method = method if method != "auto" else "exhaustive" if space.size <= MOST else "optuna"
     if used_method == "exhaustive":
-        count = exhaust(searcher, workloads(space, model, step), runners, progress)
+        count, stopped = exhaust(searcher, workloads(space, model, step), runners, progress)
     else:
         from chakrakit.exploration.search.space import sample
 
-        count = sample(searcher, space, model, step, trials, progress)
+        count, stopped = sample(searcher, space, model, step, trials, progress)
     best, runners_up = ranked(searcher, runners)
     result = SearchResult(
         best=best.result,
@@ -111,6 +115,7 @@ def search(
         objective=objective,
         method=used_method,
         model=model_figures(model, step),
+        stopped=stopped,
     )
     return result, best.workload
 
@@ -129,10 +134,12 @@ _TOLD = 16
 """Plans between two counts of those that may still win; one count costs as much as a bound."""
 
 
-def exhaust(searcher: Searcher, plans: Iterable[Workload], runners: int, progress: Progress) -> int:
+def exhaust(
+    searcher: Searcher, plans: Iterable[Workload], runners: int, progress: Progress
+) -> tuple[int, bool]:
     """Finds the best of all plans, then simulates those whose bounds come next.
 
-    Returns how many plans there are.
+    Returns how many plans there are, and whether it was interrupted once a plan had been simulated.
     """
     order = itertools.count()
     queue = []
@@ -140,21 +147,40 @@ def exhaust(searcher: Searcher, plans: Iterable[Workload], runners: int, progres
         queue.append((searcher.least(workload), next(order), False, workload))
         progress(len(queue), None)
     heapq.heapify(queue)
-    count, looked_at = len(queue), 0
+    count = len(queue)
+    try:
+        _decide(searcher, queue, order, runners, progress)
+    except KeyboardInterrupt:
+        if not searcher.ranking():
+            raise
+        return count, True
+    return count, False
+
+
+def _decide(
+    searcher: Searcher,
+    queue: list[tuple[float, int, bool, Workload]],
+    order: Iterator[int],
+    runners: int,
+    progress: Progress,
+) -> None:
+    """Simulates plans in the order of their bounds until none can win, then the runners-up."""
+    looked_at, after = 0, 2 * runners
     while queue and queue[0][0] < searcher.limit():
         if looked_at % _TOLD == 0:  # counting what may still win costs as much as a bound
             undecided = sum(bound < searcher.limit() for bound, *_ in queue)
-        progress(looked_at, looked_at + undecided - looked_at % _TOLD)
+        progress(looked_at, looked_at + undecided - looked_at % _TOLD + after)
         looked_at += 1
         _, _, sharp, workload = heapq.heappop(queue)
         if sharp:
             searcher.evaluate(workload)
         elif searcher.fits(workload):
             heapq.heappush(queue, (searcher.bound(workload), next(order), True, workload))
-    progress(looked_at, looked_at)
-    for _, _, _, workload in heapq.nsmallest(2 * runners, (q for q in queue if q[2])):
+    rest = heapq.nsmallest(after, (q for q in queue if q[2]))
+    for number, (_, _, _, workload) in enumerate(rest, looked_at):
+        progress(number, looked_at + len(rest))
         searcher.evaluate(workload)
-    return count
+    progress(looked_at + len(rest), looked_at + len(rest))
 
 
 def ranked(searcher: Searcher, runners: int) -> tuple[Evaluated, list[PlanResult]]:

@@ -72,6 +72,8 @@ class ScriptSearchResult(Ranked, msgspec.Struct, kw_only=True):
     refused: list[Refused]
     machine: str
     objective: str
+    stopped: bool = False
+    """Whether it was interrupted: the best of what had been looked at by then."""
 
     def picture(self) -> Bars:
         """The steps with these flags."""
@@ -140,9 +142,15 @@ def search_script(
     choices = list(_choices(plain, gpus, flags))
     simulated: list[tuple[ScriptPlan, TraceSet]] = []
     refused: list[Refused] = []
-    for number, choice in enumerate(choices):
-        progress(number, len(choices))
-        _try(choice, setting, simulated, refused)
+    stopped = False
+    try:
+        for number, choice in enumerate(choices):
+            progress(number, len(choices))
+            _try(choice, setting, simulated, refused)
+    except KeyboardInterrupt:
+        if not simulated:
+            raise
+        stopped = True
     if not simulated:
         raise ConfigError(f"no combination of flags can be; the first: {refused[0].error}")
     simulated.sort(key=lambda entry: entry[0].value)
@@ -156,6 +164,7 @@ def search_script(
         refused=refused,
         machine=name,
         objective=objective,
+        stopped=stopped,
     )
     return result, simulated[0][1]
 

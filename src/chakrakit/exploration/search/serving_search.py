@@ -20,6 +20,7 @@ from chakrakit.exploration.search.searcher import Ranked
 from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
 from chakrakit.parallel import Progress, quiet
+from chakrakit.passes.base import head_and_inside
 from chakrakit.results import Bars, Result
 from chakrakit.serving import EngineLayout, ServingSession, batch_limits, serving_of
 from chakrakit.serving.results import ServedRun, ServiceLevel
@@ -176,6 +177,8 @@ class ServingSearchResult(Ranked, msgspec.Struct, kw_only=True):
     """What was written for engines, and what each cannot say."""
     model: ModelFigures | None = None
     """The model, and the precision in which it is served."""
+    stopped: bool = False
+    """Whether it was interrupted: the best of what had been looked at by then."""
 
     def picture(self) -> Bars:
         """Throughput of each way."""
@@ -193,6 +196,7 @@ class _Search:
     served: int = 0
     given_up: int = 0
     over_memory: int = 0
+    stopped: bool = False
 
     def serving(self, candidate: Candidate) -> ServingSession:
         limits = {"token_budget": candidate.batch_tokens, "max_requests": candidate.batch_requests}
@@ -285,6 +289,7 @@ def search_serving(
         attain=attain,
         command=_command(model, name, requests, engine, slo, best_plan),
         model=serving.operators(max(1, best_plan.tp)).model_figures,
+        stopped=search.stopped,
     )
     return result, serving
 
@@ -314,11 +319,16 @@ def _cheapest(
     tried_count = 0
     for count in counts:
         tried: list[Tried] = []
-        for candidate in space.candidates(count):
-            plan = search.plan(candidate)
-            progress(tried_count := tried_count + 1, None)
-            if plan is not None:
-                tried.append((plan, candidate))
+        try:
+            for candidate in space.candidates(count):
+                plan = search.plan(candidate)
+                progress(tried_count := tried_count + 1, None)
+                if plan is not None:
+                    tried.append((plan, candidate))
+        except KeyboardInterrupt:
+            if not any(plan.meets for plan, _ in tried):
+                raise
+            search.stopped = True
         meeting = sorted((t for t in tried if t[0].meets), key=lambda t: -t[0].slack)
         missed += [t for t in tried if not t[0].meets]
         if meeting:
@@ -399,7 +409,7 @@ def _command(
     model: str, machine: str, requests: Any, engine: str, slo: str, plan: ServingPlan
 ) -> str:
     """The best way as a command line, in the engine's own names for its limits."""
-    name, _, inside = engine.strip().removesuffix("}").partition("{")
+    name, inside = head_and_inside(engine, "--engine")
     limits = [
         f"{option}={getattr(plan, axis)}"
         for axis, (option, _, is_set) in batch_limits(engine).items()

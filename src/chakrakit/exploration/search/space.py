@@ -142,8 +142,10 @@ def sample(
     step: Step,
     trials: int,
     progress: Callable[[int, int], None],
-) -> int:
-    """Tries plans that a tree of Parzen estimators proposes; returns how many different ones there were.
+) -> tuple[int, bool]:
+    """Tries plans that a tree of Parzen estimators proposes.
+
+    Returns how many different ones there were, and whether it was interrupted after one was simulated.
 
     A plan whose bound is above the best counts with its bound and is not simulated. The sampler is
     seeded, so the same search gives the same answer.
@@ -164,8 +166,14 @@ def sample(
         return values[key]
 
     sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=max(20, trials // 5))
-    optuna.create_study(sampler=sampler).optimize(value, n_trials=trials)
-    return sum(v < float("inf") for v in values.values())
+    stopped = False
+    try:
+        optuna.create_study(sampler=sampler).optimize(value, n_trials=trials)
+    except KeyboardInterrupt:
+        if not searcher.ranking():
+            raise
+        stopped = True
+    return sum(v < float("inf") for v in values.values()), stopped
 
 
 def _value(

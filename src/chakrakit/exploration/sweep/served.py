@@ -13,6 +13,7 @@ import msgspec
 
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.fabric import Machine
+from chakrakit.passes.base import head_and_inside
 from chakrakit.results import Result
 from chakrakit.serving import EngineLayout, ServingSession, serving_of
 from chakrakit.serving.results import ServiceLevel
@@ -112,7 +113,7 @@ def served_of(plain: Mapping[str, Any], fields: Mapping[str, Any], folder: Path)
 
 def _with_option(text: str, option: str, value: Any) -> str:
     """A text of the form name{field=value} with one field set."""
-    name, _, inside = text.strip().removesuffix("}").partition("{")
+    name, inside = head_and_inside(text)
     spelled = str(value).lower() if isinstance(value, bool) else value
     return f"{name}{{{inside}{', ' if inside.strip() else ''}{option}={spelled}}}"
 

@@ -37,7 +37,7 @@ from chakrakit.machines.device.work import (
     Roofline,
     WorkModel,
     as_measured,
-    picoseconds,
+    each_picoseconds,
 )
 from chakrakit.operators import PRODUCT_MARKS, TIMED_AS_THEY_ARE, Operation, figure_for
 from chakrakit.trace.files import replacing
@@ -430,20 +430,40 @@ class Profiled:
         """The profile's times where it has them, the measured ones elsewhere."""
         rest = as_measured(trace)
         ps, source, error = rest.ps.copy(), rest.source.copy(), rest.error.copy()
-        cache = Cache(self.measured.cache_bytes)
-        for work in operations_of(trace):
-            prediction = self.predict(work.operation, cache.resident(work))
-            if prediction is not None:
-                prediction = self.carried(prediction, work.operation, device)
-                prediction = _sustained(prediction, work.operation, device)
-                rows = list(work.rows)
-                first = f"node {trace.ids[rows[0]]}, by its profile,"
-                ps[rows] = picoseconds(prediction.us * 1e-6 / len(rows), first)
-                source[rows] = (
-                    CostSource.EXTRAPOLATED if prediction.extrapolated else CostSource.PROFILE
-                )
-                error[rows] = prediction.error
+        rows, predictions = self._predicted(trace, device)
+        share_us = np.array([p.us / n for p, n in predictions])
+        ps[rows] = each_picoseconds(
+            share_us * 1e-6, lambda i: f"node {trace.ids[rows[i]]}, by its profile,"
+        )
+        extrapolated = np.array([p.extrapolated for p, _ in predictions], bool)
+        source[rows] = np.where(extrapolated, CostSource.EXTRAPOLATED, CostSource.PROFILE)
+        error[rows] = [p.error for p, _ in predictions]
         return Costs(ps, source, error)
+
+    def _predicted(
+        self, trace: Trace, device: Device
+    ) -> tuple[list[int], list[tuple[Prediction, int]]]:
+        """The rows that the profile has a time for; of each its operation's prediction and number of rows."""
+        cache = Cache(self.measured.cache_bytes)
+        on_device: dict[tuple[Operation, float], Prediction | None] = {}
+        rows: list[int] = []
+        predictions: list[tuple[Prediction, int]] = []
+        for work in operations_of(trace):
+            key = work.operation, round(cache.resident(work), 2)
+            if key not in on_device:
+                on_device[key] = self._within_a_step(*key, device)
+            if (prediction := on_device[key]) is not None:
+                rows += work.rows
+                predictions += [(prediction, len(work.rows))] * len(work.rows)
+        return rows, predictions
+
+    def _within_a_step(
+        self, operation: Operation, resident: float, device: Device
+    ) -> Prediction | None:
+        prediction = self.predict(operation, resident)
+        if prediction is None:
+            return None
+        return _sustained(self.carried(prediction, operation, device), operation, device)
 
 
 def _sustained(prediction: Prediction, operation: Operation, device: Device) -> Prediction:
@@ -517,6 +537,10 @@ def find_profile(name: str) -> Profile:
     raise ConfigError(f"--compute {name}: no such model and no file; {nearest(name, names)}")
 
 
+LARGEST_SIZE = 2**63
+"""Sizes of tensors are numbers of 64 bits."""
+
+
 def read_profile(path: Path) -> Profile:
     """The profile of a file, checked."""
     profile = read_json(path, Profile, "a profile")
@@ -532,6 +556,8 @@ def read_profile(path: Path) -> Profile:
             raise ConfigError(f"{path}: class {name!r} mixes shapes of different lengths")
         if any(r.us <= 0 for r in rows):
             raise ConfigError(f"{path}: class {name!r} has a time that is not more than 0")
+        if any(not -LARGEST_SIZE < size < LARGEST_SIZE for r in rows for size in r.shape):
+            raise ConfigError(f"{path}: class {name!r} has a size beyond 64 bits")
     return profile
 
 

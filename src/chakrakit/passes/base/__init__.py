@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.passes.base.added import with_nodes
-from chakrakit.passes.base.base import Pass, map_bodies, narrow, split, with_bodies
+from chakrakit.passes.base.base import Pass, head_and_inside, map_bodies, narrow, split, with_bodies
 from chakrakit.passes.base.nodes import (
     NodeSelection,
     classes_of,
@@ -35,6 +35,7 @@ __all__ = [
     "Transformed",
     "classes_of",
     "coded",
+    "head_and_inside",
     "is_compute",
     "list_passes",
     "map_bodies",

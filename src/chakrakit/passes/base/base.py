@@ -18,9 +18,10 @@ from chakrakit.trace.communication import Body
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Run, Times, TraceSet
 
-# --- spelling: `name{field=value, field=[a, b]}` ------------------------------------------------
+# --- spelling: `name{field=value, field=[a, b]}`, or `name:field=value,field=[a,b]` --------------
 
-_SPEC = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\{(.*)\})?\s*", re.DOTALL)
+_SPEC = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\{(.*)\}|:(.*))?\s*", re.DOTALL)
+"""Braces, or a colon, which no shell expands where somebody forgot the quotes."""
 _PLAIN = re.compile(r"[A-Za-z0-9_./-]+(?::+[A-Za-z0-9_./-]+)*")
 """Text that YAML reads as it stands, without quotes, in any place."""
 _PAIRS = {"[": "]", "{": "}"}
@@ -51,17 +52,25 @@ def _escaped(char: str) -> str:
 
 
 def split(spec: str, option: str = "--pass") -> tuple[str, dict[str, Any]]:
-    """Splits `name{field=value}` into a name and fields. Numbers stay text; the fields' types decide later.
+    """Splits `name{field=value}` or `name:field=value` into a name and fields.
 
-    `option` is the command-line option that the text came from; errors name it.
+    Numbers stay text; the fields' types decide later. `option` is the command-line option that the text
+    came from; errors name it.
     """
+    name, inside = head_and_inside(spec, option)
+    return name, dict(_field(part, spec, option) for part in _parts(inside, spec, option))
+
+
+def head_and_inside(spec: str, option: str = "--pass") -> tuple[str, str]:
+    """The name of a spelling, and the text of its fields."""
     match = _SPEC.fullmatch(spec)
     if match is None:
         raise ConfigError(
-            f"{option} {spec!r}: should look like name or name{{field=value, field=[a, b]}}"
+            f"{option} {spec!r}: should look like name, name{{field=value, field=[a, b]}} in quotes, or "
+            "name:field=value,field=[a,b]"
         )
-    name, inside = match.groups()
-    return name, dict(_field(part, spec, option) for part in _parts(inside or "", spec, option))
+    name, braced, after_colon = match.groups()
+    return name, braced or after_colon or ""
 
 
 def _field(part: str, spec: str, option: str) -> tuple[str, Any]:

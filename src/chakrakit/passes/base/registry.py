@@ -95,7 +95,7 @@ plan."""
 
 
 def parse(spec: str) -> Pass:
-    """Reads `name{field=value, …}` as a pass."""
+    """Reads `name{field=value, …}` or `name:field=value,…` as a pass."""
     name, fields = split(spec)
     return make(name, fields, f"--pass {spec!r}")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -446,10 +447,10 @@ def _numbers(column: pa.ChunkedArray, path: str, meaning: str) -> Any:
 
 
 def requests_from(text: str | RequestStream, seed: int | None = None) -> RequestStream:
-    """The stream of a file or of a process `name{field=value}`; `seed` overrides that of the text."""
+    """The stream of a file or of a process, `name{field=value}` or `name:field=value`; `seed` wins."""
     if isinstance(text, RequestStream):
         return text
-    name = text.partition("{")[0].strip()
+    name = re.split("[{:]", text, maxsplit=1)[0].strip()
     if name not in PROCESSES or Path(text).is_file():
         if not Path(text).is_file():
             processes = ", ".join(f"{p}{{…}}" for p in PROCESSES)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
-from chakrakit.results import Result, Spread
+from chakrakit.results import NO_SPREAD, Result, Spread
 from chakrakit.workloads.generate import ModelFigures
 
 
@@ -129,7 +129,7 @@ def gap_spread(totals: list[dict[str, Any]]) -> Spread:
     """Mean and percentiles of the gaps between tokens, from the engines' histograms."""
     counts = sum(np.asarray(t["gaps"], np.int64) for t in totals if len(t["gaps"]))
     if not np.any(counts):
-        return Spread(0.0, 0.0, 0.0, 0.0)
+        return NO_SPREAD
     bins = np.arange(len(counts))  # type: ignore[arg-type]
     middle = (
         2.0 ** (bins // _BINS_PER_OCTAVE)
@@ -137,7 +137,7 @@ def gap_spread(totals: list[dict[str, Any]]) -> Spread:
         * 1e-9
     )
     upto = np.cumsum(counts)
-    percentiles = [middle[np.searchsorted(upto, q * upto[-1])] for q in (0.5, 0.9, 0.99)]
+    percentiles = [middle[np.searchsorted(upto, q * upto[-1])] for q in (0.5, 0.9, 0.95, 0.99)]
     return Spread(float((counts * middle).sum() / upto[-1]), *(float(f) for f in percentiles))
 
 

@@ -21,7 +21,7 @@ from chakrakit.trace.model import (
     columns,
     node_type_name,
 )
-from chakrakit.trace.sets import Run
+from chakrakit.trace.sets import Run, subject_of
 from chakrakit.trace.storage import groups_beside_file, is_stream, place_of, rank_files, read
 
 
@@ -60,6 +60,10 @@ class Info(Result, msgspec.Struct, kw_only=True):
     raw_attributes: int = 0
     """Nodes with attributes whose value does not fit its column."""
     versions: list[str] = []
+    subject: dict[str, str] = {}
+    """What the card says the traces are of: model, plan, batch, machine, tokens per second."""
+    steps: int = 0
+    """Training steps that nodes say they belong to."""
 
 
 class _Counts:
@@ -74,6 +78,7 @@ class _Counts:
         self.first: int | None = None
         self.last = 0
         self.versions: dict[str, None] = {}
+        self.steps: set[int] = set()
 
     def add(self, piece: Trace, ranks: int) -> None:
         table = piece.table
@@ -90,6 +95,8 @@ class _Counts:
                 self.raw += present * ranks
             elif name is not None and present:
                 self.attributes[name] += present * ranks
+        if "step" in table.column_names:
+            self.steps.update(np.unique(piece.column("step", -1)).tolist())
         if "num_ops" in table.column_names:
             self.ops += _sum(piece.column("num_ops", 0)) * ranks
         self._add_times(piece)
@@ -149,7 +156,7 @@ def describe(path: Source) -> Info:
         for piece in scan_trace(file):
             counts.add(piece, used[number])
     info = _filled(counts, traces.groups, traces.ranks)
-    info.bodies = len(used)
+    info.bodies, info.subject = len(used), subject_of(traces.card)
     if isinstance(traces, Run) and traces.times is not None:
         info.timed, info.span_ns = True, round(traces.makespan_ns)
     return info
@@ -179,6 +186,7 @@ def _filled(counts: _Counts, groups: Groups, ranks: tuple[int, ...]) -> Info:
     info.timed = counts.first is not None
     info.span_ns = counts.last - (counts.first or 0) if info.timed else 0
     info.compute_ops = counts.ops
+    info.steps = len(counts.steps - {-1})
     info.communication = [
         Communication(kind, group, counts.comm[kind, group], counts.bytes[kind, group])
         for kind, group in sorted(counts.comm)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.trace.sets.card import (
+    CAMPAIGN,
     FILLED,
     LIKE_COMMUNICATION,
     Card,
@@ -39,9 +40,11 @@ from chakrakit.trace.sets.run_facts import (
     RunFacts,
     TierUse,
 )
+from chakrakit.trace.sets.subject import subject_of
 from chakrakit.trace.sets.traceset import TraceSet
 
 __all__ = [
+    "CAMPAIGN",
     "DEVICE_TIER",
     "FILLED",
     "LIKE_COMMUNICATION",
@@ -70,6 +73,7 @@ __all__ = [
     "run_of",
     "servers_of",
     "storage_table",
+    "subject_of",
     "whole_ns",
     "write_card",
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from chakrakit.workloads.models.fields import field_docs, field_types, workload_of
+from chakrakit.workloads.models.fields import field_defaults, field_docs, field_types, workload_of
 from chakrakit.workloads.models.files import from_plain, model_named, read_workload
 from chakrakit.workloads.models.published import catalog
 
 __all__ = [
     "catalog",
+    "field_defaults",
     "field_docs",
     "field_types",
     "from_plain",

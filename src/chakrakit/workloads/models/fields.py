@@ -22,6 +22,7 @@ from chakrakit.workloads.description import (
     Model,
     Plan,
     Recommender,
+    Samples,
     Step,
     Vision,
     Workload,
@@ -33,11 +34,12 @@ PARTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "plan": (Plan,),
     "step": (Step,),
     "lengths": (Lengths,),
+    "samples": (Samples,),
     "model": (Decoder, Vision, Diffusion, Recommender, Convolutional),
 }
 """Of equal names the plan's and the step's win over the model's."""
 _ONLY_IN_FILES = {
-    "lengths", "tasks", "tables", "bottom", "top", "patch",
+    "lengths", "samples", "tasks", "tables", "bottom", "top", "patch",
     "kinds", "pattern", "streams", "norm_weights", "head_bias", "extra", "mtp_layers", "vision", "precision",
 }  # fmt: skip
 
@@ -52,6 +54,16 @@ def field_types() -> dict[str, tuple[str, Any]]:
                 if field.name not in _ONLY_IN_FILES:
                     types.setdefault(field.name, (part, hints[field.name]))
     return types
+
+
+def field_defaults() -> dict[str, str]:
+    """Field name → its default as text, for fields that have a plain one; of equal names the first counts."""
+    defaults: dict[str, str] = {}
+    for struct in (struct for structs in PARTS.values() for struct in structs):
+        for field in msgspec.structs.fields(struct):
+            plain = isinstance(field.default, int | float | str) and field.default != ""
+            defaults.setdefault(field.name, str(field.default).lower() if plain else "")
+    return {name: text for name, text in defaults.items() if text}
 
 
 def field_docs() -> dict[str, str]:
@@ -95,8 +107,8 @@ def workload_of(path: str | None, model: str | Model | None, fields: Mapping[str
 
 
 def _section(plain: dict[str, Any], part: str) -> dict[str, Any]:
-    if part == "lengths":
-        part_of_step: dict[str, Any] = plain.setdefault("step", {}).setdefault("lengths", {})
+    if part in ("lengths", "samples"):
+        part_of_step: dict[str, Any] = plain.setdefault("step", {}).setdefault(part, {})
         return part_of_step
     section: dict[str, Any] = plain.setdefault(part, {})
     return section

@@ -1,0 +1,57 @@
+"""What traces are of, as their card says it: model, plan, batch, machine, device, tokens per second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chakrakit.trace.sets.card import Card, footprint_of
+
+_DIVIDED = ("dp", "tp", "pp", "cp", "ep")
+"""Fields of a plan that say into how many parts work is divided."""
+
+
+def subject_of(card: Card) -> dict[str, str]:
+    """Labels and texts of what a card says about its workload and where it ran; any file may be wrong."""
+    settings = card.settings
+    texts = {
+        "model": _text(_part(settings, "model").get("name") or settings.get("model")),
+        "plan": _plan(_part(settings, "plan")),
+        "batch": _batch(_part(settings, "step")),
+        "machine": _text(settings.get("machine")),
+        "device": _text(settings.get("device")),
+        "compute times": _text(settings.get("rung")),
+    }
+    footprint = footprint_of(card)
+    if footprint is not None and footprint.tokens_per_s:
+        texts["tokens per second"] = f"{footprint.tokens_per_s:,.0f}"
+    return {label: text for label, text in texts.items() if text}
+
+
+def _part(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = settings.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _plan(plan: Mapping[str, Any]) -> str:
+    """`dp 2, tp 4, pp 2 (1f1b)`: what is divided, and how a pipeline is run."""
+    parts = [f"{name} {plan[name]}" for name in _DIVIDED if _whole(plan.get(name)) > 1]
+    if plan and not parts:
+        return "one device"
+    schedule = (
+        f" ({plan['schedule']})" if _whole(plan.get("pp")) > 1 and plan.get("schedule") else ""
+    )
+    return ", ".join(parts) + schedule
+
+
+def _batch(step: Mapping[str, Any]) -> str:
+    batch, length = _whole(step.get("global_batch")), _whole(step.get("seq"))
+    return f"{batch:,} sequences of {length:,} tokens" if batch and length else ""
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
