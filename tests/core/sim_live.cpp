@@ -155,8 +155,8 @@ STORY("messages share a link, and each is told when it has arrived") {
         s.world->send({s.world->add_message(route, 100, 100, 10), {}}, 0);
     });
     site.run();
-    // The first flows from 10 on, alone until 50: 60 of its bytes are left and share with the other,
-    // which has 40 left at 170 and the link to itself.
+    // The first flows from 10 on, alone until 50: 60 of its bytes are left and share with the
+    // other, which has 40 left at 170 and the link to itself.
     EXPECT(site.script.job_times, {170, 210});
 }
 

@@ -83,8 +83,11 @@ void World::run(Time until, nb::object hooks) {
 
 namespace {
 
-// Forgets an object before it drops it: its end may run Python, and collect garbage that includes us.
-void drop(nb::object& object) { nb::object gone = std::move(object); }
+// Forgets an object before it drops it: its end may run Python, and collect garbage that includes
+// us.
+void drop(nb::object& object) {
+    nb::object gone = std::move(object);
+}
 
 template <class T>
 void drop(T& objects) {
