@@ -77,3 +77,15 @@ def test_a_history_beyond_what_nanoseconds_can_hold(job):
     )
     with pytest.raises(ConfigError, match=r"days; a timeline in nanoseconds holds 106,752"):
         history_run(made)
+
+
+def test_an_analysis_of_a_long_history_says_what_cost_the_days(failed, monkeypatch):
+    import chakrakit as ck
+    from chakrakit.insight import analysis, answers
+
+    monkeypatch.setattr(analysis, "_SCHEDULED_ROWS", 1)  # as for histories of months
+    found = ck.analyze(failed)
+    first = next(a for a in answers(found) if a.question == "What cost the days?")
+    assert sum(found.campaign.values()) * 3.6e12 == pytest.approx(found.span_ns)
+    assert found.bound == ""
+    assert "days" in first.figure

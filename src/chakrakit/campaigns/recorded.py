@@ -19,7 +19,7 @@ from chakrakit.campaigns.result import DAY
 from chakrakit.errors import ConfigError
 from chakrakit.trace.communication import Binding
 from chakrakit.trace.model import NodeType, Trace
-from chakrakit.trace.sets import Card, Run
+from chakrakit.trace.sets import CAMPAIGN, Card, Run
 
 NS = 1e9  # nanoseconds per second
 MOST_ROWS = 400_000
@@ -75,7 +75,7 @@ def history_run(job: CampaignJob, number: int = 0, seed: int = 0) -> Run:
         bindings[slot] = Binding(len(bodies) - 1)
     card = Card(
         name=job.name,
-        tool="chakra campaign",
+        tool=CAMPAIGN,
         settings={
             "history": number,
             "seed": seed,

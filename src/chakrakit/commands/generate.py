@@ -52,6 +52,7 @@ _PARTS = {
     "plan": "The plan",
     "step": "The step",
     "lengths": "Lengths of requests",
+    "samples": "Samples of many lengths",
     "model": "The model",
 }
 
@@ -198,10 +199,17 @@ def _print(figures: Figures) -> None:
             f"{counted(figures.mtp_layers, 'layer')} that predict further tokens"
         )
     batches = counted(figures.micro_batches, "micro-batch", "micro-batches")
+    span = "per step" if figures.steps == 1 else f"in {figures.steps} steps"
     out.print(
         f"{batches}, {figures.tokens:,} tokens, "
-        f"{figures.flops_total:.6g} FLOPs per step, bubble {figures.bubble_fraction:.2%}"
+        f"{figures.flops_total:.6g} FLOPs {span}, bubble {figures.bubble_fraction:.2%}"
     )
+    if figures.samples:
+        s = figures.samples
+        out.print(
+            f"{s.samples:,} samples in micro-batches of {counted(s.shapes, 'shape')}, padding "
+            f"{s.padding:.1%}, busiest replica {s.imbalance:.1%} above the mean"
+        )
     kinds = list(dict.fromkeys(k for c in figures.per_rank for k in c.memory))
     listed = figures.per_rank[:32]
     print_table(

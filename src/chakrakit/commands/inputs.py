@@ -73,14 +73,14 @@ def traces_of(traces: Traces, *, timed: bool = False) -> TraceSet: ...
 def traces_of(traces: Traces, *, timed: bool = False) -> TraceSet:
     """The traces behind a path, or as given; as a Run where times are needed."""
     from chakrakit.commands.opening import opened
-    from chakrakit.insight.rank import as_run, read_run
     from chakrakit.trace.sets import TraceSet
     from chakrakit.trace.storage import read
 
-    if isinstance(traces, TraceSet):
-        return as_run(traces) if timed else traces
-    path = opened(traces)
-    return read_run(path) if timed else read(path)
+    if not timed:
+        return traces if isinstance(traces, TraceSet) else read(opened(traces))
+    from chakrakit.insight.rank import as_run, read_run
+
+    return as_run(traces) if isinstance(traces, TraceSet) else read_run(opened(traces))
 
 
 def workers_of(options: WorkerOptions) -> Workers | None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Say = Callable[[str], object]
 MOST_KEPT = 32
 """Runs that stay in the folder; the ones opened longest ago are removed."""
+_TRACES = (".et", ".et.gz", ".et.zst", ".chakra", "ranks.parquet")
+"""How the names of files end that are traces by their name, or lie beside some."""
 _PIECE = 1 << 22
 """Bytes hashed at a time."""
 
@@ -78,10 +80,10 @@ def _known(seen: Path) -> tuple[str, str] | None:
 
 
 def _is_trace(path: Path) -> bool:
-    """Whether nothing has to be looked at: a trace's file by its name, a bundle, or a run's directory."""
+    """Whether nothing has to be looked at: a trace's file by its name, a bundle, or a directory of traces."""
     if path.is_dir():
-        return (path / "card.json").is_file() and (path / "ranks.parquet").is_file()
-    return path.name.endswith((".et", ".et.gz", ".et.zst", ".chakra", ".parquet"))
+        return any(file.name.endswith(_TRACES) for file in path.iterdir())
+    return path.name.endswith((*_TRACES, ".parquet"))
 
 
 def _kept(raw: Raw, folder: Path, say: Say) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from chakrakit.sources.pytorch.linking import LinkReport
     from chakrakit.trace.sets import Run, TraceSet
     from chakrakit.workloads.description import Workload
-    from chakrakit.workloads.generate import Figures, Generated
+    from chakrakit.workloads.generate import Figures, Generated, Series
 
 
 class Converted(Result, msgspec.Struct):
@@ -99,6 +99,13 @@ class GeneratedTraces(Facts):
     def traces(self) -> TraceSet:
         """The traces of all ranks, folded."""
         return self.programs.traces()
+
+    @property
+    def series(self) -> Series:
+        """The traces of each step by itself, made as they are asked for."""
+        from chakrakit.workloads.generate import Series
+
+        return Series(self.programs)
 
     def facts(self) -> msgspec.Struct:
         """Parameters, FLOPs, memory and bytes."""

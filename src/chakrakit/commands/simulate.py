@@ -69,12 +69,33 @@ def read_clock_texts(texts: Iterable[str]) -> dict[str, float]:
     return read_clocks(tuple(texts))
 
 
-def factors_of(texts: Iterable[str]) -> dict[int, float]:
-    """`["2=1.5"]` as factors by rank."""
+def factors_of(texts: Iterable[str]) -> dict[int, float | str]:
+    """`["2=1.5", "3=1.2@4"]` as factors by rank, with the step from which they hold."""
     try:
-        return {int(rank): float(factor) for rank, factor in pairs_of(texts).items()}
-    except ValueError:
-        raise ValueError("write it as RANK=FACTOR") from None
+        return {int(rank): _factor(str(text)) for rank, text in pairs_of(texts).items()}
+    except (ValueError, ConfigError):
+        raise ValueError("write it as RANK=FACTOR or RANK=FACTOR@STEP") from None
+
+
+def _factor(text: str) -> float | str:
+    """A factor, which stays a text where it names a step."""
+    onsets_of({0: text})
+    return text if "@" in text else float(text)
+
+
+def onsets_of(stragglers: Mapping[int, float | str]) -> tuple[dict[int, float], dict[int, int]]:
+    """Factors by rank, and the first steps in which they hold: `{3: "1.2@4"}`."""
+    factors: dict[int, float] = {}
+    onsets: dict[int, int] = {}
+    for rank, value in stragglers.items():
+        factor, _, step = str(value).partition("@")
+        try:
+            factors[rank], onsets[rank] = float(factor), int(step or 0)
+        except ValueError:
+            raise ConfigError(
+                f"straggler {rank}: {value!r} should be a factor, or FACTOR@STEP as in '1.2@4'"
+            ) from None
+    return factors, {rank: step for rank, step in onsets.items() if step}
 
 
 class NativeSettings(TypedDict, total=False):
@@ -159,10 +180,10 @@ class NativeSettings(TypedDict, total=False):
     stragglers: Annotated[
         Pairs,
         Disturbing(
-            "A rank whose device takes FACTOR times as long.",
+            "A rank whose device takes FACTOR times as long, from a step on.",
             (),
             flags="--straggler",
-            metavar="RANK=FACTOR",
+            metavar="RANK=FACTOR[@STEP]",
             parse=factors_of,
         ),
     ]
@@ -379,13 +400,14 @@ def _engine_options(
     from chakrakit.simulator.results import read_network_model, split_fault
 
     by_collective, custom = split_algorithms(mapping_of(options["algorithms"]))
-    stragglers, faults = mapping_of(options["stragglers"]), options["faults"]
+    stragglers, onsets = onsets_of(mapping_of(options["stragglers"]))
+    faults = options["faults"]
     model = options["network_model"]
     converted: dict[str, Any] = {
         "algorithms": Algorithms(by_collective),
         "custom": options["custom"] or custom,
         "disturbance": Disturbance(
-            options["jitter"], options["seed"], stragglers, tuple(map(split_fault, faults))
+            options["jitter"], options["seed"], stragglers, onsets, tuple(map(split_fault, faults))
         ),
         "assume_missing": options["assume_missing"] is not None,
         "clocks": clocks_of(options["clock"], options["power_cap"]),

@@ -23,13 +23,17 @@ from chakrakit.insight.communication import (
     stragglers_of,
 )
 from chakrakit.insight.critical_path import (
+    Bound,
     CriticalPath,
     LoadedEvents,
     Model,
     RankEvents,
     WhatIf,
     add_peers,
+    bound_of,
+    kinds_of,
     kinds_only,
+    path_bound,
     slack_by_rank,
     walk,
     what_if_of,
@@ -51,13 +55,14 @@ from chakrakit.insight.gather import GatheredFacts, Progress, RankTasks
 from chakrakit.insight.launches import Launches, LaunchTable
 from chakrakit.insight.memory import Memory, join_memory, with_history
 from chakrakit.insight.operators import Operators, Roofline, listed_operators, roofline_of
-from chakrakit.insight.rank import Causes, Cell, Table, ms
+from chakrakit.insight.rank import Causes, Cell, Table, ms, percent
 from chakrakit.insight.served_requests import ServingFacts, serving_facts
 from chakrakit.insight.step_times import Steps, join_steps
 from chakrakit.parallel import Workers
 from chakrakit.results import Result
 from chakrakit.trace.memory import fit_fields, fit_of
 from chakrakit.trace.sets import (
+    CAMPAIGN,
     LIKE_COMMUNICATION,
     Footprint,
     LinkClassSummary,
@@ -178,15 +183,24 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
     delays: JobDelays | None = None
     """What delays cost a pipeline-parallel job; None unless its operations say their stage and replica."""
     bound: str = ""
-    """`host`, `device` or `communication`: what most of the critical path is."""
+    """What saves most when it is twice as fast: `device`, `communication`, `host` or `data`; `balanced` where
+    several save about the same, `unexplained` where nothing in the run says what it waits for, and empty for
+    what no resource bounds, such as a hang or a campaign."""
+    bound_saves: dict[str, float] = {}
+    """The share of the run that each resource saves when it is twice as fast, largest first."""
+    explained: float = 0.0
+    """The share of the run that gets shorter with its resources; the rest follows nothing in the run."""
     bound_uncertain: bool = False
-    """True where the cost of recording is too large to say whether the host or the device bounds the run."""
+    """True where resources are balanced, where most of the run is unexplained, or where recording costs too
+    much to say whether the host or the device bounds it."""
     serving: ServingFacts | None = None
     """Where the requests of a served stream spend their time; None for other runs."""
     recording: RecordedStep | None = None
     """The step as recorded, as corrected and as it takes without recording; None for other runs."""
     warning: str = ""
     """A warning to show before everything else; empty if there is none."""
+    campaign: dict[str, float] = {}
+    """Hours of a campaign's history by what the job did, longest first; empty for other runs."""
     storage: list[ServerUse] = []
     """The use of each storage server; empty where the run has no such counters."""
     tiers: list[TierUse] = []
@@ -211,7 +225,8 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
         late, operators = Stragglers(self.stragglers, self.slow_links), self.operators
         return {
             "serving": self.serving.tables() if self.serving else [],
-            "time": [TimeBreakdown(self.span_ns, self.ranks).table()],
+            "campaign": [self._campaign()],
+            "time": [] if self.campaign else [TimeBreakdown(self.span_ns, self.ranks).table()],
             "steps": [self.steps.table()],
             "critical-path": [self.critical_path.table()],
             "what-if": [self.what_if.table(), self.what_if.slack_table()],
@@ -229,6 +244,12 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
             "memory": [self.memory.table()],
             "energy": [self._energy()],
         }
+
+    def _campaign(self) -> Table:
+        """Hours of a campaign by what the job did."""
+        total = sum(self.campaign.values()) or 1.0
+        rows = [(name, round(h, 2), percent(h, total)) for name, h in self.campaign.items()]
+        return Table.of("what the job did", ("what", "hours", "%"), rows)
 
     def _energy(self) -> Table:
         """Energy by class of work, largest first."""
@@ -313,6 +334,7 @@ def _assembled(
     model = _model(parts, matched)
     del matched  # it is as large as the model
     what_if = _what_if(parts, model, length, options, notes)
+    bound = _bound(run, parts, model, path, times)
     if rows is not None and model is not None and what_if.slack:
         rows.slack = slack_by_rank(model)
     operators = listed_operators(parts.operators)
@@ -333,13 +355,53 @@ def _assembled(
         roofline=roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
         memory=memory,
         notes=notes,
-        bound=path.bound,
+        bound=bound.name,
+        bound_saves=bound.saves,
+        explained=bound.explained,
+        campaign=_hours(operators, length) if run.card.tool == CAMPAIGN else {},
         storage=servers_of(run.counters),
         **msgspec.structs.asdict(RunFacts.of(run.counters)),
         **_culprit_fields(run, parts),
         **_fit_fields(run, memory),
-        **_card_fields(run),
+        **_card_fields(run, bound),
     )
+
+
+def _bound(
+    run: Run,
+    parts: GatheredFacts,
+    model: Model | None,
+    path: CriticalPath,
+    times: Sequence[RankTime],
+) -> Bound:
+    """What bounds the run; nothing does where it hangs or where its rows are a campaign's."""
+    if is_recording(run) or run.card.tool == CAMPAIGN:
+        return Bound("")
+    on_device = any(busy.on_device for busy in parts.busy)
+    bound = _scheduled_bound(model, on_device) or path_bound(path.attribution)
+    waits = [t.breakdown.parts() for t in times]
+    if bound.name == "host" and sum(w["data"] for w in waits) > sum(w["host"] for w in waits):
+        return msgspec.structs.replace(bound, name="data")
+    return bound
+
+
+_STATES = ("in service", "empty", "slow")
+"""Rows of a campaign's history that say how a node is, beside what the job does."""
+_NS_PER_HOUR = 3.6e12
+
+
+def _hours(operators: Operators, span: int) -> dict[str, float]:
+    """What the job of a campaign's history did, in hours."""
+    stages = {s.name: s.time_ns for s in operators.kernels if s.name not in _STATES}
+    total = max(sum(stages.values()), 1)
+    return {name: ns / total * span / _NS_PER_HOUR for name, ns in stages.items()}
+
+
+def _scheduled_bound(model: Model | None, on_device: bool) -> Bound | None:
+    try:
+        return bound_of(model, on_device) if model is not None else None
+    except DeadlockError:
+        return None
 
 
 def _fit_fields(run: Run, memory: Memory) -> dict[str, Any]:
@@ -347,14 +409,15 @@ def _fit_fields(run: Run, memory: Memory) -> dict[str, Any]:
     return fit_fields(fit_of({r.rank: r.peak_bytes for r in memory.ranks}, _device_memory(run)))
 
 
-def _card_fields(run: Run) -> dict[str, Any]:
+def _card_fields(run: Run, bound: Bound) -> dict[str, Any]:
     """The fields of an Analysis that come from the run's card: requests, recording, energy and price."""
     recording = recorded_step_of(run.card)
     return {
         "serving": serving_facts(run),
         "recording": recording,
         "warning": recording.warning if recording else "",
-        "bound_uncertain": recording is not None and recording.bound_uncertain,
+        "bound_uncertain": bound.name in ("balanced", "unexplained")
+        or (recording is not None and recording.bound_uncertain),
         "footprint": footprint_of(run.card),
     }
 
@@ -456,7 +519,8 @@ def _what_if(
     faster = None if options.faster is None else list(options.faster)
     budget = _SCHEDULED_ROWS // max(model.n, 1) - 1
     if faster is None and budget < 6:
-        faster = [(kind, 2.0) for kind in ("compute", "communication")]
+        present = kinds_of(model)
+        faster = [(kind, 2.0) for kind in ("compute", "communication") if kind in present]
     names = parts.names or [kinds_only(model)]
     try:
         return what_if_of(model, names, length, faster, slack=budget >= 2)

@@ -24,7 +24,18 @@ from chakrakit.trace.sets import Run
 from chakrakit.trace.timing import Intervals
 
 _HOST = (EdgeKind.LAUNCH, EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD, EdgeKind.SYNC)
-IDLE_CAUSES = ("host", "dependency", "peer", "bubble", "ended", "unknown")
+IDLE_CAUSES = ("host", "dependency", "peer", "bubble", "data", "ended", "cut", "unknown")
+PARTS = (
+    "compute",
+    "exposed communication",
+    "late ranks",
+    "bubble",
+    "host",
+    "data",
+    "exposed copy",
+    "other idle",
+)
+"""What the time of a rank is made of, as every table and chart names it: five kinds of waiting among them."""
 
 
 class Breakdown(Result, msgspec.Struct):
@@ -33,8 +44,10 @@ class Breakdown(Result, msgspec.Struct):
     compute_ns + exposed_comm_ns + exposed_copy_ns + idle_ns = the span. Exposed communication is what
     no computation covers, exposed copying what neither covers. Of the exposed communication,
     `exposed_wait_ns` is waiting for peers that are late to a collective or to receive, `bubble_ns`
-    waiting for a message to be sent, the rest moves data. `idle` splits idle_ns by what the next work
-    waited for: the host, a dependency, a peer, a message (bubble); `ended` is after the rank's last work.
+    waiting for a message to be sent, the rest moves data. Of the exposed copying, `data_ns` reads from a
+    store. `idle` splits idle_ns by what the next work waited for: the host, the program's data loader, a
+    dependency, a peer, a message (bubble); `ended` is after the rank's last work, `cut` what a recording
+    holds before the first and after the last work of its device, which is not known to be idle.
     """
 
     compute_ns: int
@@ -48,6 +61,27 @@ class Breakdown(Result, msgspec.Struct):
     bubble_ns: int
     busy_ns: int
     idle: dict[str, int]
+    data_ns: int = 0
+
+    def parts(self) -> dict[str, int]:
+        """The span by PARTS, waiting for the same thing counted together whether it is idle or exposed."""
+        idle = self.idle
+        return dict(
+            zip(
+                PARTS,
+                (
+                    self.compute_ns,
+                    self.exposed_comm_ns - self.exposed_wait_ns - self.bubble_ns,
+                    self.exposed_wait_ns + idle.get("peer", 0),
+                    self.bubble_ns + idle.get("bubble", 0),
+                    idle.get("host", 0),
+                    self.data_ns + idle.get("data", 0),
+                    self.exposed_copy_ns - self.data_ns,
+                    sum(idle.get(cause, 0) for cause in ("dependency", "ended", "cut", "unknown")),
+                ),
+                strict=True,
+            )
+        )
 
 
 class LaneTime(Result, msgspec.Struct):
@@ -77,35 +111,17 @@ class TimeBreakdown(Result, msgspec.Struct):
 
     def table(self) -> Table:
         """One row per rank; times in ms."""
-        rows = [_line(r.rank, r.breakdown, self.span_ns) for r in self.ranks]
-        head = (
-            "rank",
-            "compute",
-            "comm",
-            "exposed comm",
-            "waiting in it",
-            "bubble",
-            "exposed copy",
-            "idle",
-            "idle: host",
-            "busy %",
-        )
+        rows = [
+            (
+                r.rank,
+                *map(ms, r.breakdown.parts().values()),
+                ms(r.breakdown.comm_ns),
+                percent(r.breakdown.busy_ns, self.span_ns),
+            )
+            for r in self.ranks
+        ]
+        head = ("rank", *PARTS, "all communication", "busy %")
         return Table.of(f"time by rank, ms of {ms(self.span_ns):,}", head, rows)
-
-
-def _line(rank: int, b: Breakdown, span: int) -> tuple[int | float, ...]:
-    return (
-        rank,
-        ms(b.compute_ns),
-        ms(b.comm_ns),
-        ms(b.exposed_comm_ns),
-        ms(b.exposed_wait_ns),
-        ms(b.bubble_ns),
-        ms(b.exposed_copy_ns),
-        ms(b.idle_ns),
-        ms(b.idle.get("host", 0)),
-        percent(b.busy_ns, span),
-    )
 
 
 class RankBusy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -123,6 +139,7 @@ class RankBusy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     exposed_comm_ns: int
     copy_ns: int
     exposed_copy_ns: int
+    data_ns: int
     busy_ns: int
     begin: int | None
     finish: int | None
@@ -132,11 +149,18 @@ class RankBusy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     lanes: list[LaneTime]
     low: int
     high: int
+    on_device: bool
+    """Whether anything but communication runs on a device."""
+    loading_ns: int
+    """How long the program waited for its data loader before its first work."""
+    cut: tuple[int, int]
+    """How long the recording of a device's rank goes on before and after the device's work; 0 for others."""
 
 
 def busy_of(view: RankView, causes: Causes) -> RankBusy:
     """How long one rank worked, and why it was idle."""
     compute, comm, copy = (view.busy(k) for k in (RowKind.COMPUTE, RowKind.COMM, RowKind.COPY))
+    reads = _reads(view)
     busy = compute | comm | copy
     gaps = busy.gaps(busy.low, busy.high)
     low, high = view.span
@@ -150,6 +174,7 @@ def busy_of(view: RankView, causes: Causes) -> RankBusy:
         exposed_comm_ns=(comm - compute).total,
         copy_ns=copy.total,
         exposed_copy_ns=((copy - compute) - comm).total,
+        data_ns=((reads - compute) - comm).total,
         busy_ns=busy.total,
         begin=busy.low if len(busy) else None,
         finish=busy.high if len(busy) else None,
@@ -159,7 +184,32 @@ def busy_of(view: RankView, causes: Causes) -> RankBusy:
         lanes=_lanes(view),
         low=low,
         high=high,
+        on_device=view.has_device,
+        loading_ns=_loading(view).cut(low, busy.low).total if len(busy) else 0,
+        cut=_cut(view, busy) if view.measured and view.has_device else (0, 0),
     )
+
+
+def _cut(view: RankView, busy: Intervals) -> tuple[int, int]:
+    """How long a rank's recording goes on before the first and after the last recorded work of its device.
+
+    Recordings begin and end in the middle of something: what a device did there was not recorded, or belongs
+    to no whole step. It is not known to be idle.
+    """
+    low, high = view.span
+    return max(busy.low - low, 0), max(high - busy.high, 0)
+
+
+def _reads(view: RankView) -> Intervals:
+    """When a rank read data from a store."""
+    rows = np.flatnonzero(view.loads_data & (view.kind == RowKind.COPY))
+    return Intervals.of(view.start[rows], view.end[rows])
+
+
+def _loading(view: RankView) -> Intervals:
+    """When the program waited for its data loader."""
+    rows = np.flatnonzero(view.loads_data & view.on_host & view.ran)
+    return Intervals.of(view.start[rows], view.end[rows])
 
 
 def span_of(parts: list[RankBusy]) -> tuple[int, int]:
@@ -173,10 +223,13 @@ def _idle_by_cause(view: RankView, causes: Causes, gaps: Intervals) -> dict[str,
     if not len(gaps) or not len(rows):
         return {}
     rows = rows[np.argsort(view.start[rows], kind="stable")]
-    place = np.searchsorted(view.start[rows], gaps.end, side="left")
+    loading = _loading(view)
+    rest = gaps - loading
+    place = np.searchsorted(view.start[rows], rest.end, side="left")
     why = _why(view, causes, rows[np.minimum(place, len(rows) - 1)])
     length = np.zeros(len(IDLE_CAUSES), np.int64)
-    np.add.at(length, why, gaps.end - gaps.start)
+    np.add.at(length, why, rest.end - rest.start)
+    length[IDLE_CAUSES.index("data")] = (gaps & loading).total
     return {name: int(length[i]) for i, name in enumerate(IDLE_CAUSES) if length[i]}
 
 
@@ -184,8 +237,8 @@ def _why(view: RankView, causes: Causes, rows: I64) -> I64:
     """For each row, what it waited for before it started, as an index into IDLE_CAUSES."""
     code = causes.start[rows]
     why = np.full(len(rows), IDLE_CAUSES.index("dependency"), np.int64)
-    why[np.isin(code, _HOST) | view.on_host[rows]] = IDLE_CAUSES.index("host")
     why[code == Cause.NOTHING] = IDLE_CAUSES.index("unknown")
+    why[np.isin(code, _HOST) | view.on_host[rows]] = IDLE_CAUSES.index("host")
     why[(causes.start_rank[rows] >= 0) | (code == Cause.ARRIVAL)] = IDLE_CAUSES.index("peer")
     why[view.trace.types[rows] == NodeType.COMM_RECV_NODE] = IDLE_CAUSES.index("bubble")
     return why
@@ -229,6 +282,7 @@ def _breakdown(part: RankBusy, waits: _Waits, span: tuple[int, int]) -> Breakdow
         bubble_ns=bubble,
         busy_ns=part.busy_ns,
         idle=_whole_idle(part, span),
+        data_ns=part.data_ns,
     )
 
 
@@ -237,7 +291,15 @@ def _whole_idle(part: RankBusy, span: tuple[int, int]) -> dict[str, int]:
     if part.begin is None or part.finish is None:
         return {part.head: span[1] - span[0]}
     idle = dict(part.idle)
-    for cause, length in ((part.head, part.begin - span[0]), ("ended", span[1] - part.finish)):
+    before, after = part.cut
+    loading = 0 if part.on_device and before else part.loading_ns
+    edges = (
+        ("cut", before + after),
+        ("data", loading),
+        (part.head, part.begin - span[0] - before - loading),
+        ("ended", span[1] - part.finish - after),
+    )
+    for cause, length in edges:
         if length:
             idle[cause] = idle.get(cause, 0) + length
     return idle

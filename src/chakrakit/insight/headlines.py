@@ -26,7 +26,7 @@ class Answer(Result, msgspec.Struct, frozen=True):
 
 def answers(analysis: Analysis) -> list[Answer]:
     """The answers for an analysis, the most important first."""
-    first = (_blame, _served, _fits, _step, _bound, _exposed, _idle)
+    first = (_blame, _served, _fits, _step, _days, _bound, _exposed, _idle)
     parts = (*first, _helps, _late, _bubble, _memory, _use, _takes, _sure)
     return [answer for part in parts for answer in part(analysis)]
 
@@ -84,8 +84,23 @@ def rate_text(tflops: float) -> str:
 
 
 def _mean(analysis: Analysis, name: str) -> float:
+    """A part of the mean rank's breakdown in a step; in the whole run where it has no steps."""
     total: int = sum(getattr(r.breakdown, name) for r in analysis.ranks)
-    return total / max(len(analysis.ranks), 1)
+    return total / max(len(analysis.ranks), 1) / _steps(analysis)
+
+
+def _steps(analysis: Analysis) -> int:
+    """How many steps figures are divided by: a window of several is no step."""
+    return analysis.steps.count
+
+
+def _a_step(analysis: Analysis) -> str:
+    return " a step" if _steps(analysis) > 1 else ""
+
+
+def _length(analysis: Analysis) -> float:
+    """How long what figures are about lasts: a step, or the whole run."""
+    return max(analysis.span_ns / _steps(analysis), 1)
 
 
 def _step(a: Analysis) -> Iterator[Answer]:
@@ -112,28 +127,74 @@ def _recorded(a: Analysis) -> str:
 
 
 def _bound(a: Analysis) -> Iterator[Answer]:
-    if not a.critical_path.attribution:
+    if not a.bound:
         return
-    activity, nanos = next(iter(a.critical_path.attribution.items()))
+    saves = ", ".join(f"the {name} {100 * share:.0f} %" for name, share in a.bound_saves.items())
+    path = a.critical_path
     top = [
-        f"{short(name, 40)} {percent(ns, a.critical_path.length_ns)} %"
-        for kind, name, ns in a.critical_path.operators
-        if kind == activity
+        f"{short(name, 40)} {percent(ns, path.length_ns)} %"
+        for kind, name, ns in path.operators
+        if kind in _ON_PATH.get(a.bound, ())
     ][:3]
-    share = percent(nanos, a.critical_path.length_ns)
-    yield Answer(
-        "What is it bound by?",
-        f"{activity}: {share} %",
-        f"of the critical path is {activity}; most of it {', '.join(top)}. {_BOUND.get(a.bound, '')}",
-        share / 100,
-    )
+    most = f"; most of it on the critical path: {', '.join(top)}" if top else ""
+    share = max(a.bound_saves.values(), default=0.0)
+    uncertain = "" if not a.bound_uncertain or a.bound in _UNCERTAIN else " (uncertain)"
+    if a.bound == "unexplained":
+        yield Answer(
+            "What is it bound by?",
+            f"{100 - 100 * a.explained:.0f} % unexplained",
+            "nothing in the trace says what most of the time was waited for: devices and communication are "
+            f"at work {percent(_mean(a, 'busy_ns'), _length(a))} % of it. Twice as fast, each alone would "
+            f"save: {saves}.",
+            1 - a.explained,
+        )
+    else:
+        yield Answer(
+            "What is it bound by?",
+            f"{_leading(a)}{uncertain}",
+            f"{_BOUND[a.bound]} Twice as fast, each alone would save: {saves}{most}.",
+            share,
+        )
 
 
+def _leading(a: Analysis) -> str:
+    if a.bound != "balanced":
+        return a.bound
+    names = [n for n, share in a.bound_saves.items() if share >= _NOTABLE] or list(a.bound_saves)
+    return f"balanced: {' and '.join(names[:2])}"
+
+
+_UNCERTAIN = ("balanced", "unexplained")
+_ON_PATH = {
+    "device": ("compute", "copy"),
+    "communication": ("communication",),
+    "host": ("host", "compute"),
+    "data": ("host", "copy"),
+}
 _BOUND = {
     "host": "The host bounds it.",
     "device": "The device bounds it.",
     "communication": "Communication bounds it.",
+    "data": "Its input data bounds it.",
+    "balanced": "No single resource bounds it: where one gets faster, another takes its place.",
 }
+
+
+def _days(a: Analysis) -> Iterator[Answer]:
+    total = sum(a.campaign.values())
+    lost = {name: hours for name, hours in a.campaign.items() if name != "train" and hours}
+    if not total:
+        return
+    parts = ", ".join(
+        f"{name} {hours:,.1f} h ({percent(hours, total)} %)" for name, hours in lost.items()
+    )
+    share = sum(lost.values()) / total
+    yield Answer(
+        "What cost the days?",
+        f"{sum(lost.values()) / 24:,.2f} of {total / 24:,.2f} days",
+        f"{parts}." if lost else "Nothing: every hour was spent on steps that counted.",
+        share,
+    )
 
 
 def _exposed(a: Analysis) -> Iterator[Answer]:
@@ -148,30 +209,32 @@ def _exposed(a: Analysis) -> Iterator[Answer]:
     yield Answer(
         "How much communication is exposed?",
         time_text(exposed),
-        f"a rank on average, {percent(exposed, a.span_ns)} % of the time; computation hides "
+        f"a rank{_a_step(a)} on average, {percent(exposed, _length(a))} % of the time; computation hides "
         f"{hidden} % of all communication{late}.",
-        exposed / max(a.span_ns, 1),
+        exposed / _length(a),
     )
 
 
 def _idle(a: Analysis) -> Iterator[Answer]:
-    idle = _mean(a, "idle_ns")
-    if idle < _NOTABLE * a.span_ns:
-        return
     causes: dict[str, int] = {}
     for rank in a.ranks:
         for cause, ns in rank.breakdown.idle.items():
             causes[cause] = causes.get(cause, 0) + ns
-    total = max(sum(causes.values()), 1)
+    cut = causes.pop("cut", 0)
+    seen, total = a.span_ns * len(a.ranks) - cut, sum(causes.values())
+    if total < max(_NOTABLE * seen, 1):
+        return
     order = sorted(causes.items(), key=lambda item: -item[1])
     reasons = ", ".join(
         f"{_IDLE[c]} {percent(ns, total)} %" for c, ns in order if ns > _NOTABLE * total
     )
+    unseen = (
+        f" Left out: {percent(cut, seen + cut)} % before the first and after the last work of devices."
+        if cut > _NOTABLE * seen
+        else ""
+    )
     yield Answer(
-        "Why is it idle?",
-        f"{percent(idle, a.span_ns)} % idle",
-        f"{reasons}.",
-        idle / max(a.span_ns, 1),
+        "Why is it idle?", f"{percent(total, seen)} % idle", f"{reasons}.{unseen}", total / seen
     )
 
 
@@ -180,6 +243,7 @@ _IDLE = {
     "dependency": "the next work waited for other work",
     "peer": "another rank was late",
     "bubble": "a message had not been sent",
+    "data": "the next batch was not there",
     "ended": "the rank was done before the others",
     "unknown": "nothing in the trace says why:",
 }
@@ -187,7 +251,7 @@ _IDLE = {
 
 def _helps(a: Analysis) -> Iterator[Answer]:
     gains = [g for g in a.what_if.gains if g.saved_ns > _NOTABLE * a.what_if.scheduled_ns]
-    if not gains:
+    if not gains or a.campaign:
         return
     best = gains[0]
     rest = "; ".join(f"{g.what} {g.factor:g}×: {time_text(g.saved_ns)}" for g in gains[1:4])
@@ -202,9 +266,12 @@ def _helps(a: Analysis) -> Iterator[Answer]:
 
 
 def _late(a: Analysis) -> Iterator[Answer]:
-    if not a.stragglers or a.stragglers[0].caused_wait_ns < _NOTABLE * a.span_ns:
+    """Who makes others wait, by what one of the others waits: sums over thousands of ranks say nothing."""
+    others = max(len(a.ranks) - 1, 1)
+    if not a.stragglers or a.stragglers[0].caused_wait_ns < _NOTABLE * a.span_ns * others:
         return
     worst = a.stragglers[0]
+    alike = [s for s in a.stragglers if s.caused_wait_ns == worst.caused_wait_ns]
     total = sum(s.caused_wait_ns for s in a.stragglers)
     how = "by messages sent late"
     if worst.times_last:
@@ -213,23 +280,24 @@ def _late(a: Analysis) -> Iterator[Answer]:
     if a.slow_links:
         slow = a.slow_links[0]
         link = f" Slowest link: {slow.where}, {slow.slowdown:.2f}× its like."
-    share = percent(worst.caused_wait_ns, total)
-    sentence = (
-        f"makes others wait {time_text(worst.caused_wait_ns)} in all, {share} % of all waiting"
+    caused = sum(s.caused_wait_ns for s in alike)
+    each = caused / others / _steps(a)
+    yield Answer(
+        "Who makes others wait?",
+        ranks_text(sorted(s.rank for s in alike)),
+        f"{'makes' if len(alike) == 1 else 'make'} every other rank wait {time_text(each)}"
+        f"{_a_step(a)}, {percent(caused, total)} % of all waiting; {how}.{link}",
     )
-    yield Answer("Who makes others wait?", f"rank {worst.rank}", f"{sentence}; {how}.{link}")
 
 
 def _bubble(a: Analysis) -> Iterator[Answer]:
-    bubble = _mean(a, "bubble_ns") + sum(r.breakdown.idle.get("bubble", 0) for r in a.ranks) / max(
-        len(a.ranks), 1
-    )
-    if bubble > _NOTABLE * a.span_ns:
+    bubble = sum(r.breakdown.parts()["bubble"] for r in a.ranks) / max(len(a.ranks), 1) / _steps(a)
+    if bubble > _NOTABLE * _length(a):
         yield Answer(
             "How large are the pipeline's bubbles?",
-            f"{percent(bubble, a.span_ns)} %",
-            f"{time_text(bubble)} a rank on average is waiting for messages that were not sent yet.",
-            bubble / a.span_ns,
+            f"{percent(bubble, _length(a))} %",
+            f"{time_text(bubble)} a rank{_a_step(a)} on average is waiting for messages not sent yet.",
+            bubble / _length(a),
         )
 
 

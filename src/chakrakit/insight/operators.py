@@ -141,7 +141,11 @@ def _operators(view: RankView, work: I64) -> tuple[I64, I64, list[str]]:
 
 
 def _spent(view: RankView, rows: I64) -> I64:
-    return np.where(view.on_host[rows] & ~view.is_comm[rows], view.own[rows], view.duration[rows])
+    """How long rows work: those of a device from start to end, those of the host without their callees."""
+    computes = view.on_host[rows] & ~view.is_comm[rows]
+    if not computes.any():
+        return view.duration[rows]
+    return np.where(computes, _own_host(view, rows), view.duration[rows])
 
 
 def _sum(

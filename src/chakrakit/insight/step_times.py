@@ -31,6 +31,11 @@ class Steps(Result, msgspec.Struct):
     """The usual step: the median over steps of the slowest rank's period. If there are several steps, the
     first is left out, because its beginning was not recorded."""
 
+    @property
+    def count(self) -> int:
+        """How many steps the run has; 1 where none was found."""
+        return len({s.step for s in self.steps}) or 1
+
     def table(self) -> Table:
         """One row per step and rank."""
         rows = [(s.rank, s.step, ms(s.start_ns), ms(s.end_ns), ms(s.period_ns)) for s in self.steps]

@@ -7,8 +7,9 @@ are imported when first used, so that listing what was recorded loads nothing th
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from chakrakit.late_names import late_names
 
 if TYPE_CHECKING:
     from chakrakit.published.judged import Judged, Row, certain, least, most
@@ -135,9 +136,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'chakrakit.published' has no attribute {name!r}")
-    value = getattr(import_module(f"chakrakit.published.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = late_names(__name__, _HOME)

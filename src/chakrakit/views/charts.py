@@ -51,13 +51,15 @@ WIDTH = 900
 COLORS = {
     "compute": "#0072b2",
     "communication": "#e69f00",
-    "exposed comm": "#e69f00",
-    "waiting": "#f6d998",
+    "exposed communication": "#e69f00",
+    "late ranks": "#f6d998",
     "bubble": "#cc79a7",
+    "data": "#f0e442",
     "copy": "#009e73",
     "exposed copy": "#009e73",
     "host": "#8a8f98",
     "idle": "#e3e5e8",
+    "other idle": "#e3e5e8",
     "launch": "#56b4e9",
     "kernel gap": "#b9c4cc",
     "synchronization": "#d55e00",
@@ -209,6 +211,9 @@ def area(points: Sequence[tuple[float, float]], start: float, end: float) -> Mar
         line.append("{:.1f},{:.1f}".format(*place(at, before)))
         line.append("{:.1f},{:.1f}".format(*place(at, value)))
         before = value
+    line.append(
+        "{:.1f},{:.1f}".format(*place(end, before))
+    )  # nothing is freed after the last sample
     line.append(f"{WIDTH - 10},{10 + height}")
     peak = max(points, key=lambda p: p[1], default=(start, 0.0))
     x, y = place(*peak)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chakrakit.errors import ConfigError
-from chakrakit.insight import Analysis, Breakdown, Comparison, analyze
+from chakrakit.insight import Analysis, Comparison, analyze
 from chakrakit.insight.rank import ms
 from chakrakit.results import Bars, Curve, Facts, Result
 from chakrakit.trace.files import replacing
@@ -91,19 +91,9 @@ def _run(run: Run) -> Picture:
 
 @_drawing.register
 def _breakdown(analysis: Analysis) -> Picture:
-    rows = [(f"rank {r.rank}", _parts(r.breakdown)) for r in analysis.ranks[:_BARS]]
+    rows = [(f"rank {r.rank}", list(r.breakdown.parts().items())) for r in analysis.ranks[:_BARS]]
     title = f"{analysis.name}: {ms(analysis.span_ns):,} ms"
     return Picture(title, _standalone(charts.stacked(rows, analysis.span_ns)))
-
-
-def _parts(b: Breakdown) -> list[tuple[str, float]]:
-    """The parts of a rank's span, in the order of the report."""
-    return [
-        ("compute", b.compute_ns),
-        ("communication", b.exposed_comm_ns),
-        ("copy", b.exposed_copy_ns),
-        ("idle", b.idle_ns),
-    ]
 
 
 @_drawing.register

@@ -10,7 +10,6 @@ import msgspec
 from chakrakit.insight import (
     Analysis,
     Answer,
-    Breakdown,
     Comparison,
     EngineFacts,
     RankTime,
@@ -34,7 +33,7 @@ from chakrakit.views.page import cell_text, details, page, table_markup
 
 _MOST_ENGINES = 16
 """Engines drawn as lines of one chart; there are eight colours, and more lines could not be told apart."""
-_PARTS = {"queued": "waiting", "prompt": "communication", "output": "compute"}
+_PARTS = {"queued": "late ranks", "prompt": "communication", "output": "compute"}
 """The parts of a request, and the kinds of time whose colours they have."""
 
 
@@ -182,22 +181,10 @@ def _summary(a: Analysis) -> Iterator[Markup]:
         yield tag("p", f"Note: {note}.", class_="facts")
 
 
-def _parts(b: Breakdown) -> list[tuple[str, float]]:
-    moving = b.exposed_comm_ns - b.exposed_wait_ns - b.bubble_ns
-    return [
-        ("compute", b.compute_ns),
-        ("exposed comm", moving),
-        ("waiting", b.exposed_wait_ns),
-        ("bubble", b.bubble_ns),
-        ("exposed copy", b.exposed_copy_ns),
-        ("idle", b.idle_ns),
-    ]
-
-
 def _time(a: Analysis) -> Iterator[Markup]:
     alike = _alike(a)
     drawn = alike[:_BARS]
-    rows = [(ranks_text(ranks), _parts(first.breakdown)) for ranks, first in drawn]
+    rows = [(ranks_text(ranks), list(first.breakdown.parts().items())) for ranks, first in drawn]
     used = [k for k, _ in rows[0][1] if any(dict(p)[k] for _, p in rows)] if rows else []
     undrawn = sum(len(ranks) for ranks, _ in alike[_BARS:])
     more = f" The other {counted(undrawn, 'rank')} are left out: see all tables." if undrawn else ""
@@ -344,7 +331,7 @@ def _communication(a: Analysis) -> Iterator[Markup]:
                 f"rank {s.rank}",
                 float(s.caused_wait_ns),
                 f"{time_text(s.caused_wait_ns)}, last {s.times_last} ×",
-                charts.color("waiting"),
+                charts.color("late ranks"),
             )
             for s in a.stragglers[:20]
         ]

@@ -1,11 +1,13 @@
 """One call from names to a result, and what its card says was asked for."""
 
+import numpy as np
 import pytest
 
 from chakrakit import CollectiveType, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import simulate
+from chakrakit.trace.sets import Times, run_of
 from support.simulated import collective, machine_of
 
 
@@ -56,3 +58,21 @@ def test_the_card_says_what_was_asked_for_and_what_came_of_it():
 def test_the_smallest_memory_is_kept_for_those_who_look_later():
     done = simulate(collective(CollectiveType.ALL_REDUCE, 8, 2), "dgx-h100")
     assert done.settings["device_memory_bytes"] == 80_000_000_000
+
+
+def recorded(second_start_ns: int):
+    """Two kernels on one stream as recorded, the second of them perhaps before the first has ended."""
+    t = TraceBuilder()
+    t.comp("a", start_ns=0, duration_ns=1000, stream=7, is_cpu_op=False)
+    t.comp("b", start_ns=second_start_ns, duration_ns=1000, stream=7, is_cpu_op=False)
+    times = Times(np.array([0, second_start_ns]), np.array([1000, second_start_ns + 1000]))
+    run = run_of(TraceSet([t.build()]), {0: times}, tick_ps=1000)
+    options = SimulationOptions(communication="measured")
+    return simulate(run, None, options=options, compute="measured").facts()
+
+
+def test_a_run_whose_own_times_do_not_give_the_recording_back_says_so():
+    assert recorded(1000).notes == []
+    (note,) = recorded(500).notes
+    assert "with its own times the run takes 0.002 ms" in note
+    assert recorded(500).makespan_ns == 2000

@@ -289,3 +289,15 @@ def test_a_writer_that_is_let_go_of_before_its_end_writes_nothing_more(
     del writer
     gc.collect()
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("column", ["name", "pg_name"])
+def test_text_that_is_not_utf8_is_refused_since_no_other_format_can_hold_it(
+    tmp_path: Path, column: str
+) -> None:
+    texts = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(np.array([0, 2], np.int32)), pa.py_buffer(b"a\xff")]
+    )
+    pq.write_table(pa.table({"id": [1], "name": ["n"], column: texts}), tmp_path / "t.parquet")
+    with pytest.raises(FormatError, match=f"column '{column}' has text that is not UTF-8"):
+        read(tmp_path / "t.parquet")

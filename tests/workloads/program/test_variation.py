@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 
 from chakrakit.workloads.description import Decoder, Lengths, Plan, Step, Workload
-from chakrakit.workloads.program import (
-    WorkloadLayout,
-    document_lengths,
-    stage_program,
-    variants,
-    varied,
-)
+from chakrakit.workloads.program import WorkloadLayout, stage_program, variants, varied
+from chakrakit.workloads.samples import document_lengths
 
 SMALL = Decoder(layers=2, hidden=64, heads=8, vocab=96, ffn=96)
 MOE = SMALL.replace(experts=4, top_k=2, expert_ffn=32)

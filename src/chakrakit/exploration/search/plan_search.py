@@ -89,6 +89,8 @@ def search(
     """
     if step.kind != "train":
         raise ConfigError(f"search is for training steps; {step.kind} has no bound")
+    if step.samples.batcher or step.steps != 1:
+        raise ConfigError("search is for one step of equal sequences; leave out batcher and steps")
     if not gpus or min(gpus) < 1:
         raise ConfigError("gpus should be one or more numbers of 1 or more, as in 64 or 64,128")
     name = machine_for(machine, max(gpus))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
+
 import msgspec
 import numpy as np
 
@@ -83,47 +86,72 @@ class Communication(Result, msgspec.Struct):
     """The single collectives in which ranks waited longest, worst first."""
 
     def table(self) -> Table:
-        """One row per type, group and size."""
-        rows = [*map(_collective_cells, self.collectives), *map(_message_cells, self.messages)]
-        return Table.of("communication", _HEAD, rows)
+        """One row per type, role and size: groups of one role stand together, beside their slowest one."""
+        roles: dict[tuple[str, str, int, int], list[CollectiveKind]] = {}
+        for c in self.collectives:
+            roles.setdefault((c.type, role_of(c.group), c.members, c.size_bytes), []).append(c)
+        rows = [_role_cells(role, kinds) for (_, role, *_), kinds in roles.items()]
+        rows.sort(key=lambda row: -float(row[-1]))
+        return Table.of("communication", _HEAD, [*rows, *map(_message_cells, self.messages)])
 
 
 _HEAD = (
     "type",
     "group",
+    "groups",
     "ranks",
     "bytes",
     "count",
     "transfer µs",
+    "slowest µs",
     "wait µs",
     "skew µs",
     "alg GB/s",
     "bus GB/s",
     "exposed ms",
 )
+_NUMBER = re.compile(r"[\W_]*\d+$")
+_UNLIKE = 1.05
+"""A group is named as the slowest where it takes this many times as long as the mean of its role."""
 
 
-def _collective_cells(c: CollectiveKind) -> tuple[Cell, ...]:
+def role_of(group: str) -> str:
+    """A group's name without its number: `dp` for `dp.12`. A name that is a number stays as it is."""
+    return _NUMBER.sub("", group) or group or "(all)"
+
+
+def _role_cells(role: str, kinds: Sequence[CollectiveKind]) -> tuple[Cell, ...]:
+    """One row for the collectives of one type and size in groups of one role."""
+    count = sum(c.count for c in kinds)
+
+    def mean(of: Callable[[CollectiveKind], float]) -> float:
+        return sum(of(c) * c.count for c in kinds) / max(count, 1)
+
+    worst = max(kinds, key=lambda c: c.transfer_ns)
+    unlike = len(kinds) > 1 and worst.transfer_ns > _UNLIKE * mean(lambda c: c.transfer_ns)
+    group = kinds[0].group or role if len(kinds) == 1 else role
     return (
-        c.type,
-        c.group or "(all)",
-        c.members,
-        c.size_bytes,
-        c.count,
-        us(c.transfer_ns),
-        us(c.wait_ns),
-        us(c.skew_ns),
-        round(c.algorithm_gbps, 2),
-        round(c.bus_gbps, 2),
-        ms(c.total_exposed_ns),
+        kinds[0].type,
+        f"{group} (slowest: {worst.group})" if unlike else group,
+        len(kinds),
+        kinds[0].members,
+        kinds[0].size_bytes,
+        count,
+        us(mean(lambda c: c.transfer_ns)),
+        us(worst.transfer_ns),
+        us(mean(lambda c: c.wait_ns)),
+        us(mean(lambda c: c.skew_ns)),
+        round(mean(lambda c: c.algorithm_gbps), 2),
+        round(mean(lambda c: c.bus_gbps), 2),
+        ms(sum(c.total_exposed_ns for c in kinds)),
     )
 
 
 def _message_cells(m: MessageKind) -> tuple[Cell, ...]:
     rate = round(m.gbps, 2)
-    ends = f"{m.src}→{m.dst}"
-    times = us(m.transfer_ns), us(m.wait_ns), 0.0
-    return "MESSAGE", ends, 2, m.size_bytes, m.count, *times, rate, rate, 0.0
+    ends, transfer = f"{m.src}→{m.dst}", us(m.transfer_ns)
+    times = transfer, transfer, us(m.wait_ns), 0.0
+    return "MESSAGE", ends, 1, 2, m.size_bytes, m.count, *times, rate, rate, 0.0
 
 
 def bus_factor(kind: int, members: int) -> float:

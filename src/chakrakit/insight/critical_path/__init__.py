@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chakrakit.insight.critical_path.bound import Bound, bound_of, path_bound
 from chakrakit.insight.critical_path.critical_path import (
     CriticalPath,
     LoadedEvents,
@@ -17,6 +18,7 @@ from chakrakit.insight.critical_path.model import Model, RankGraph, RankGraphs, 
 from chakrakit.insight.critical_path.whatif import (
     RankNames,
     WhatIf,
+    kinds_of,
     kinds_only,
     names_of,
     slack_by_rank,
@@ -24,6 +26,7 @@ from chakrakit.insight.critical_path.whatif import (
 )
 
 __all__ = [
+    "Bound",
     "CriticalPath",
     "LoadedEvents",
     "Model",
@@ -35,11 +38,14 @@ __all__ = [
     "Segment",
     "WhatIf",
     "add_peers",
+    "bound_of",
     "end_of",
     "events_of",
     "graph_of",
+    "kinds_of",
     "kinds_only",
     "names_of",
+    "path_bound",
     "slack_by_rank",
     "walk",
     "what_if_of",

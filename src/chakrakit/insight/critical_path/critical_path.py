@@ -171,14 +171,6 @@ _WAITS: dict[int, str] = {
 _INSIDE = (EdgeKind.THREAD, EdgeKind.CALL, Cause.ARRIVAL)
 
 
-BOUNDS: dict[str, tuple[str, ...]] = {
-    "device": ("compute", "copy", "kernel gap", "lane", "event"),
-    "communication": ("communication",),
-    "host": ("host", "launch", "synchronization"),
-}
-"""What can bound a run, and the parts of its critical path that count for each."""
-
-
 class Segment(Result, msgspec.Struct, frozen=True):
     """A stretch of the path: the work of a node, or a wait before or in it.
 
@@ -209,13 +201,6 @@ class CriticalPath(Result, msgspec.Struct, kw_only=True):
     """(what, operator, ns), longest first."""
     by_rank: dict[int, int]
     segments: list[Segment]
-
-    @property
-    def bound(self) -> str:
-        """`device`, `communication` or `host`: what most of the path is; empty for an empty path."""
-        parts = {b: sum(self.attribution.get(w, 0) for w in kinds) for b, kinds in BOUNDS.items()}
-        most = max(parts, key=lambda b: parts[b])
-        return most if parts[most] else ""
 
     def table(self) -> Table:
         """Where the path's time goes."""
@@ -356,13 +341,23 @@ class _Walk:
         self.add(rank, row, UNEXPLAINED, causes.start_when.item(row))
         around = self.events[rank].parent.item(row)
         if code in _INSIDE and around >= 0:
-            # Between the parts of a host row that row itself is at work.
-            self.add(
-                rank, around, KIND_NAMES[self.events[rank].kind.item(around)], self._time_of(before)
-            )
+            self._between_parts(rank, around, before)
         else:
             self.add(rank, row, _WAITS[code], self._time_of(before))
         return before
+
+    def _between_parts(self, rank: int, around: int, before: _Event) -> None:
+        """Adds the time between two parts of a host row: its own, after that of rows that ended meanwhile."""
+        events, callers = self.events[rank], []
+        if before[0] == rank and before[2]:
+            row = events.parent.item(before[1])
+            while row >= 0 and row != around and events.end.item(row) <= self.time:
+                callers.append(row)
+                row = events.parent.item(row)
+        outer_first = callers[::-1]
+        begins = [*(events.end.item(row) for row in outer_first), self._time_of(before)]
+        for row, begin in zip((around, *outer_first), begins, strict=True):
+            self.add(rank, row, KIND_NAMES[events.kind.item(row)], begin)
 
 
 def walk(

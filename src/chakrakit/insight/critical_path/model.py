@@ -71,7 +71,7 @@ class RankGraph:
     """When each row without a predecessor began; _LONG_AGO for all others."""
     kind: I8
     holder: I32
-    """The host row around each row; the row itself where there is none."""
+    """The host row at work right before each row began; the row itself where nothing is around it."""
     edges: Edges
 
 
@@ -92,9 +92,35 @@ def graph_of(view: RankView) -> RankGraph:
         np.where(view.ran, view.own, 0),
         np.where(free, view.start, _LONG_AGO),
         view.kind,
-        np.where(view.parent >= 0, view.parent, rows),
+        _at_work_before(view, edges, np.where(view.parent >= 0, view.parent, rows)),
         edges,
     )
+
+
+def _at_work_before(view: RankView, edges: Edges, around: I32) -> I32:
+    """For each row, the host row that most of the host's gap before it belongs to.
+
+    That is the row around it, or a row that ended in the gap: a product that views one of its tensors
+    computes after the view has ended.
+    """
+    gaps = edges.where(
+        np.isin(edges.kind, _HOST_EDGES) & (edges.form == EdgeForm.FINISH_START) & (edges.lag > 0)
+    )
+    holder, row, ended = around.copy(), view.parent[gaps.src], view.end[gaps.src]
+    most = np.zeros(len(gaps), np.int64)
+    owner = around[gaps.dst]
+    inside = np.arange(len(gaps))
+    while len(inside):
+        inside = inside[(row[inside] >= 0) & (row[inside] != around[gaps.dst[inside]])]
+        inside = inside[view.end[row[inside]] <= view.start[gaps.dst[inside]]]
+        part = view.end[row[inside]] - ended[inside]
+        longer = inside[part > most[inside]]
+        owner[longer], most[longer] = row[longer], view.end[row[longer]] - ended[longer]
+        ended[inside], row[inside] = view.end[row[inside]], view.parent[row[inside]]
+    rest = view.start[gaps.dst] - ended
+    owner = np.where(rest >= most, around[gaps.dst], owner)
+    holder[gaps.dst] = owner
+    return holder
 
 
 def _lane_edges(view: RankView, edges: Edges) -> Edges:

@@ -96,6 +96,12 @@ def kinds_only(model: Model) -> RankNames:
     return RankNames(-1, model.kind, none, none, [], none, [])
 
 
+def kinds_of(model: Model) -> list[str]:
+    """The kinds of work that a model has rows of."""
+    present = {int(k) for k in np.unique(model.kind)}
+    return [selector for selector, kind in CLASSES.items() if kind in present]
+
+
 def select(names: RankNames, selector: str) -> Mask:
     """The rows that a selector means: `compute`, `communication`, `copy`, `host`, `group:NAME` or a pattern.
 
@@ -170,8 +176,7 @@ def what_if_of(
 ) -> WhatIf:
     """The gains and, if wanted, the slack of a model."""
     if faster is None:
-        kinds = {int(k) for k in np.unique(model.kind)}
-        faster = [(selector, 2.0) for selector, kind in CLASSES.items() if kind in kinds]
+        faster = [(selector, 2.0) for selector in kinds_of(model)]
     gains = [gain(model, names, selector, factor) for selector, factor in faster]
     gains.sort(key=lambda g: -g.saved_ns)
     return WhatIf(measured, model.makespan, gains, slack_summary(model) if slack else [])

@@ -62,6 +62,8 @@ class RankPace(msgspec.Struct, frozen=True, eq=False):
     compute_ns: F64
     work: bytes
     """A digest of the rank's operations; ranks with equal digests can be compared."""
+    by_name: F64 = msgspec.field(default_factory=lambda: np.zeros(0))
+    """Compute time of the whole run by name of operation, names ascending."""
 
 
 def pace_of(view: RankView, steps: Sequence[Step]) -> RankPace:
@@ -69,19 +71,24 @@ def pace_of(view: RankView, steps: Sequence[Step]) -> RankPace:
     rows = np.flatnonzero((view.kind == RowKind.COMPUTE) & ~view.on_host)
     begins = np.array([s.start_ns for s in steps], np.int64)
     order = np.argsort(begins, kind="stable")
+    work, by_name = _work(view, rows)
     if not len(steps):
-        return RankPace(view.rank, begins, begins, np.zeros(0), b"")
+        return RankPace(view.rank, begins, begins, np.zeros(0), work, by_name)
     place = np.searchsorted(begins[order], view.start[rows], "right") - 1
     inside = place >= 0
     spent: F64 = np.zeros(len(steps))
     np.add.at(spent, place[inside], view.duration[rows[inside]])
     numbers = np.array([s.step for s in steps], np.int64)[order]
-    return RankPace(view.rank, numbers, begins[order], spent, _work(view, rows))
+    return RankPace(view.rank, numbers, begins[order], spent, work, by_name)
 
 
-def _work(view: RankView, rows: I64) -> bytes:
-    """A digest of the names of these rows and of how often each occurs."""
+def _work(view: RankView, rows: I64) -> tuple[bytes, F64]:
+    """A digest of the names of these rows and of how often each occurs; and the time of each name."""
     codes, texts = view.names
-    used, counts = np.unique(codes[rows], return_counts=True)
-    operations = sorted((texts[c], n) for c, n in zip(used.tolist(), counts.tolist(), strict=True))
-    return blake2b(repr(operations).encode(), digest_size=16).digest()
+    used, name, counts = np.unique(codes[rows], return_inverse=True, return_counts=True)
+    spent = np.zeros(len(used))
+    np.add.at(spent, name, view.duration[rows])
+    names = [texts[c] for c in used.tolist()]
+    order = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
+    operations = [(names[i], int(counts[i])) for i in order.tolist()]
+    return blake2b(repr(operations).encode(), digest_size=16).digest(), spent[order]

@@ -61,7 +61,8 @@ def _step_at(paces: Sequence[RankPace], time_ns: int) -> int | None:
 #
 # In every step a rank is compared with the median of its peers, so that it is not blamed for what slows all
 # of them down, such as longer sequences. A rank is slow over the stretch of steps that explains its lag best,
-# if the lag is far above what chance produces among so many ranks and steps.
+# if the lag is far above what chance produces among so many ranks and steps. Where steps are too few for
+# that, operations take their place: a slow device is slow in almost all of them.
 
 LEAST_STEPS, LEAST_PEERS = 8, 4
 """With fewer steps or peers than this, a lag cannot be told from chance."""
@@ -89,7 +90,10 @@ def slow_ranks(paces: Iterable[RankPace]) -> list[Culprit]:
 def _in_cohort(peers: Sequence[RankPace]) -> Iterable[Culprit]:
     """The slow ones among ranks that do the same work."""
     steps = peers[0].step
-    if len(steps) < LEAST_STEPS or len(peers) < LEAST_PEERS:
+    if len(steps) < LEAST_STEPS:
+        yield from _slow_in_all_work(peers)
+        return
+    if len(peers) < LEAST_PEERS:
         return
     spent = np.stack([p.compute_ns for p in peers])
     counted = (spent > 0).all(axis=0)
@@ -104,6 +108,30 @@ def _in_cohort(peers: Sequence[RankPace]) -> Iterable[Culprit]:
         if factor >= LEAST_RANK_FACTOR and errors >= SURE:
             until = int(steps[end]) if end < len(steps) else None
             yield _rank_culprit(rank.rank, factor, int(steps[first]), until, first == 0)
+
+
+LEAST_ALIKE = 3
+"""Ranks of which one can be called slow: of two, nothing says which is the usual one."""
+MOST_OF_IT = 0.75
+"""The share of its work that has to be slow on a rank whose device is slow. Assumed: most, not all."""
+
+
+def _slow_in_all_work(peers: Sequence[RankPace]) -> Iterable[Culprit]:
+    """Ranks that take longer than their peers in most of their operations, over the whole run."""
+    if len(peers) < LEAST_ALIKE or not (peers[0].by_name > 0).any():
+        return
+    spent = np.stack([p.by_name for p in peers])
+    counted = (spent > 0).all(axis=0)
+    usual = np.median(spent[:, counted], axis=0)
+    lag = np.log(spent[:, counted] / usual)
+    noise = max(_spread(lag), STEADY)
+    for rank, mine, own in zip(peers, lag, spent[:, counted], strict=True):
+        factor = float(own.sum() / usual.sum()) if usual.sum() else 1.0
+        slow = float(usual[mine > np.log(factor) / 2].sum()) if factor > 1 else 0.0
+        errors = np.log(factor) * np.sqrt(len(mine)) / noise
+        if factor >= LEAST_RANK_FACTOR and errors >= SURE and slow >= MOST_OF_IT * usual.sum():
+            since = int(rank.step[0]) if len(rank.step) else None
+            yield _rank_culprit(rank.rank, factor, since, None, True)
 
 
 def _spread(lag: F64) -> float:
@@ -144,7 +172,9 @@ def _gain(sums: F64, first: Any, end: Any) -> Any:
     return lag**2 / (end - first)
 
 
-def _rank_culprit(rank: int, factor: float, since: int, until: int | None, always: bool) -> Culprit:
+def _rank_culprit(
+    rank: int, factor: float, since: int | None, until: int | None, always: bool
+) -> Culprit:
     when = "from the first step" if always else f"since step {since}"
     over = "" if until is None else f" and until step {until}"
     return Culprit(

@@ -10,7 +10,7 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, DeadlockError, TraceError
 from chakrakit.insight.rank.view import RankView
-from chakrakit.sources import WORKLOAD_TOOLS, is_job_trace, read_job_trace
+from chakrakit.sources import is_job_trace, read_job_trace
 from chakrakit.trace.files import STDIO
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import PS_PER_NS, Card, Run, Times, TraceSet, run_of, subject_of
@@ -80,8 +80,11 @@ def read_run(path: str) -> Run:
 
 def _run_of(traces: TraceSet, path: str) -> Run:
     """The traces as a run; a workload of another tool, which never has times, as its dependencies allow."""
-    foreign = traces.card.tool in WORKLOAD_TOOLS and not isinstance(traces, Run)
-    if not foreign:
+    if isinstance(traces, Run):
+        return as_run(traces, path)
+    from chakrakit.sources import WORKLOAD_TOOLS  # loads every reader of recordings
+
+    if traces.card.tool not in WORKLOAD_TOOLS:
         return as_run(traces, path)
     run, note = scheduled(traces)
     return run.with_card(run.card.replace(settings={**run.card.settings, "scheduled": note}))

@@ -18,9 +18,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I8, I32, I64, Mask
+from chakrakit.operators import Work, operator_of
 from chakrakit.trace.communication import Binding, bind
 from chakrakit.trace.model import NodeType, Trace, collective_name
-from chakrakit.trace.placement import NO_LANE, is_communication, lane_number, lane_of, on_host
+from chakrakit.trace.placement import (
+    NO_LANE,
+    is_communication,
+    lane_number,
+    lane_of,
+    on_host,
+    outlives_parent,
+    stored,
+)
 from chakrakit.trace.sets import Run, Times, check_length, whole_ns
 from chakrakit.trace.timing import Intervals, held_back
 
@@ -40,11 +49,30 @@ class Table(msgspec.Struct, frozen=True):
         return cls(title, tuple(head), [tuple(row) for row in rows])
 
     def first(self, count: int) -> Table:
-        """The table with only its first rows; its title then says how many there were."""
+        """The table with only some rows: of ranks those least like the others, else the first ones.
+
+        Its title then says how many there were.
+        """
         if len(self.rows) <= count:
             return self
+        if self.head[0] == "rank":
+            title = f"{self.title} (the {count} least like the others of {len(self.rows):,})"
+            return Table(title, self.head, [self.rows[i] for i in self._unusual(count)])
         title = f"{self.title} (first {count} of {len(self.rows):,})"
         return Table(title, self.head, self.rows[:count])
+
+    def _unusual(self, count: int) -> list[int]:
+        """The places of the rows whose figures are farthest from the medians of their columns, in order."""
+        columns = [
+            np.array(column, np.float64)
+            for column in zip(*(row[1:] for row in self.rows), strict=True)
+            if not any(isinstance(cell, str) for cell in column)
+        ]
+        apart = np.zeros(len(self.rows))
+        for values in columns:
+            apart += np.abs(values - np.median(values)) / (np.abs(values).max() or 1.0)
+        farthest = np.argsort(-np.round(apart, 9), kind="stable")[:count]
+        return sorted(farthest.tolist())
 
     def folded(self) -> Table:
         """The table with one row for all ranks that are alike; others stay as they are."""
@@ -104,6 +132,8 @@ def percent(part: float, whole: float) -> float:
 _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
 _RUNTIME = re.compile(r"^(cuda|hip|cu|nccl|rccl)[A-Z_]\w*$")
 _MARK = re.compile(r"^ProfilerStep#\d+$|^PyTorch Profiler")
+_LOADER = re.compile(r"DataLoader\w*\b.*__next__|^enumerate\(DataLoader")
+"""Ranges in which PyTorch's profiler marks that a program asks its loader for the next batch."""
 _RECEIVE = 9
 """The engine of receives that name no stream; any number that is not a RowKind."""
 _RECORDERS_ROUND_NS = 1_000
@@ -230,17 +260,40 @@ class RankView:
 
     @cached_property
     def kind(self) -> I8:
-        """The Kind of each row. Where nothing runs on a device, the host's innermost operators compute."""
+        """The Kind of each row. Where nothing runs on a device, the host's compute operators compute."""
         kind = np.full(len(self), RowKind.COMPUTE, np.int8)
         kind[self.on_host] = RowKind.HOST
         moves = self.trace.is_type(NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)
         kind[~self.on_host & (moves | self.named(_COPY.match))] = RowKind.COPY
         if not self.has_device:
-            kind[self.on_host & self.is_leaf & ~self.is_mark] = RowKind.COMPUTE
+            kind[self._computes_on_host] = RowKind.COMPUTE
         kind[self.is_comm] = RowKind.COMM
         idle = self.trace.is_type(NodeType.METADATA_NODE, NodeType.INVALID_NODE) & ~self.on_host
         kind[~self.ran | idle] = RowKind.NONE
         return kind
+
+    @property
+    def _computes_on_host(self) -> Mask:
+        """Host rows whose own time is computation: compute operators whatever they call, and unknown leaves.
+
+        Views, allocations, questions, announcements of communication and what a data loader calls are the
+        host's.
+        """
+        known = self.named(_is_operator)
+        computes = np.where(known, self.named(_computes), self.is_leaf & ~self.is_mark)
+        return np.asarray(self.on_host & computes & ~self.loads_data, np.bool_)
+
+    @cached_property
+    def loads_data(self) -> Mask:
+        """Rows that read data from a store, and host rows in which the program waits for its data loader."""
+        loads = self.on_host & self.named(_LOADER.search)
+        if loads.any():
+            for _ in range(64):
+                inside = (self.parent >= 0) & loads[np.maximum(self.parent, 0)] & ~loads
+                if not inside.any():
+                    break
+                loads |= inside
+        return loads | (stored(self.trace) & self.trace.is_type(NodeType.MEM_LOAD_NODE))
 
     @cached_property
     def has_device(self) -> bool:
@@ -317,16 +370,47 @@ class RankView:
 
     def busy(self, *kinds: RowKind) -> Intervals:
         """When rows of these kinds were at work; a host row that waits counts as working at its end."""
-        rows = np.flatnonzero(np.isin(self.kind, kinds))
+        chosen = np.isin(self.kind, kinds)
+        calling = chosen & self.on_host & ~self.is_comm & ~self.is_leaf
+        rows = np.flatnonzero(chosen & ~calling)
         begin, end = self.start[rows], self.end[rows]
         late = np.flatnonzero((self.on_host & ~self.is_comm)[rows])
         begin[late] = end[late] - self.own[rows[late]]
-        return Intervals.of(begin, end)
+        between_begin, between_end = self._between_calls(calling)
+        return Intervals.of(np.r_[begin, between_begin], np.r_[end, between_end])
+
+    def _between_calls(self, callers: Mask) -> tuple[I64, I64]:
+        """The stretches of host rows before, between and after the rows that they call."""
+        inner = np.flatnonzero((self.parent >= 0) & self.ran & ~outlives_parent(self.trace))
+        inner = inner[callers[self.parent[inner]]]
+        inner = inner[np.lexsort((self.start[inner], self.parent[inner]))]
+        outer = self.parent[inner]
+        first = np.r_[True, outer[1:] != outer[:-1]] if len(inner) else np.zeros(0, np.bool_)
+        last = np.r_[first[1:], True] if len(inner) else first
+        before = np.where(first, self.start[outer], np.r_[0, self.end[inner[:-1]]][: len(inner)])
+        alone = np.flatnonzero(callers & self.ran)
+        alone = alone[~np.isin(alone, outer)]
+        begin = np.r_[before, self.end[inner[last]], self.start[alone]]
+        end = np.r_[self.start[inner], self.end[outer[last]], self.end[alone]]
+        return begin, end
 
     @cached_property
     def works_on_device(self) -> Mask:
         """Rows that make up the timeline: those of the device, and communication anywhere."""
         return self.kind <= RowKind.COPY
+
+
+def _is_operator(name: str) -> bool:
+    """Whether a host row's name is that of an operator, such as `aten::mm`."""
+    return "::" in name and " " not in name
+
+
+def _computes(name: str) -> bool:
+    """Whether an operator computes, copies or looks something up by itself."""
+    if name.startswith("autograd::"):
+        return False
+    operator = operator_of(name)
+    return operator.touches_memory and operator.work is not Work.COMMUNICATION
 
 
 def _unique_rows(columns: list[NDArray[Any]]) -> tuple[I64, I64]:

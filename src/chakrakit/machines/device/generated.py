@@ -7,6 +7,7 @@ are those of the operands, so that they are looked up in the same classes of a p
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -38,6 +39,7 @@ class GeneratedRow(NamedTuple):
     moved: float
 
 
+@lru_cache(1 << 14)
 def generated_operation(row: GeneratedRow) -> Operation | None:
     """The operation of a row; None where it neither computes nor moves anything."""
     if row.op_type == _OPTIMIZER and row.moved:

@@ -72,14 +72,14 @@ class Launchers:
         )
         self._parent = trace.parent
         names = trace.names.combine_chunks()
-        self._names = names.dictionary.to_pylist()
-        self._codes = names.indices.to_numpy()
+        self._names = [str(name) for name in names.dictionary.to_pylist()]
+        self._codes: list[int] = names.indices.to_pylist()
         self._flops, self._moved = trace.column("num_ops", 0), trace.column("tensor_size", 0)
         self._text = {c: _texts(trace, c) for c in _COLUMNS}
 
     def name(self, row: int) -> str:
         """A row's name."""
-        return str(self._names[self._codes[row]])
+        return self._names[self._codes[row]]
 
     def operator(self, kernel: int) -> int | None:
         """The innermost operator around a kernel's launch that has shapes."""
@@ -146,7 +146,7 @@ def _touches(operands: Sequence[Operand]) -> tuple[Touch, ...]:
 
 
 def _texts(trace: Trace, column: str) -> Callable[[int], str]:
-    if column not in trace.table.column_names:
-        return lambda _row: ""
-    values = trace.table.column(column)
-    return lambda row: values[row].as_py() or ""
+    codes, texts = trace.texts(column)
+    values = [*(text or "" for text in texts), ""]  # the last for code -1, a row without a text
+    each: list[int] = codes.tolist()
+    return lambda row: values[each[row]]

@@ -37,7 +37,7 @@ from chakrakit.machines.device.work import (
     Roofline,
     WorkModel,
     as_measured,
-    picoseconds,
+    each_picoseconds,
 )
 from chakrakit.operators import PRODUCT_MARKS, TIMED_AS_THEY_ARE, Operation, figure_for
 from chakrakit.trace.files import replacing
@@ -430,20 +430,40 @@ class Profiled:
         """The profile's times where it has them, the measured ones elsewhere."""
         rest = as_measured(trace)
         ps, source, error = rest.ps.copy(), rest.source.copy(), rest.error.copy()
-        cache = Cache(self.measured.cache_bytes)
-        for work in operations_of(trace):
-            prediction = self.predict(work.operation, cache.resident(work))
-            if prediction is not None:
-                prediction = self.carried(prediction, work.operation, device)
-                prediction = _sustained(prediction, work.operation, device)
-                rows = list(work.rows)
-                first = f"node {trace.ids[rows[0]]}, by its profile,"
-                ps[rows] = picoseconds(prediction.us * 1e-6 / len(rows), first)
-                source[rows] = (
-                    CostSource.EXTRAPOLATED if prediction.extrapolated else CostSource.PROFILE
-                )
-                error[rows] = prediction.error
+        rows, predictions = self._predicted(trace, device)
+        share_us = np.array([p.us / n for p, n in predictions])
+        ps[rows] = each_picoseconds(
+            share_us * 1e-6, lambda i: f"node {trace.ids[rows[i]]}, by its profile,"
+        )
+        extrapolated = np.array([p.extrapolated for p, _ in predictions], bool)
+        source[rows] = np.where(extrapolated, CostSource.EXTRAPOLATED, CostSource.PROFILE)
+        error[rows] = [p.error for p, _ in predictions]
         return Costs(ps, source, error)
+
+    def _predicted(
+        self, trace: Trace, device: Device
+    ) -> tuple[list[int], list[tuple[Prediction, int]]]:
+        """The rows that the profile has a time for; of each its operation's prediction and number of rows."""
+        cache = Cache(self.measured.cache_bytes)
+        on_device: dict[tuple[Operation, float], Prediction | None] = {}
+        rows: list[int] = []
+        predictions: list[tuple[Prediction, int]] = []
+        for work in operations_of(trace):
+            key = work.operation, round(cache.resident(work), 2)
+            if key not in on_device:
+                on_device[key] = self._within_a_step(*key, device)
+            if (prediction := on_device[key]) is not None:
+                rows += work.rows
+                predictions += [(prediction, len(work.rows))] * len(work.rows)
+        return rows, predictions
+
+    def _within_a_step(
+        self, operation: Operation, resident: float, device: Device
+    ) -> Prediction | None:
+        prediction = self.predict(operation, resident)
+        if prediction is None:
+            return None
+        return _sustained(self.carried(prediction, operation, device), operation, device)
 
 
 def _sustained(prediction: Prediction, operation: Operation, device: Device) -> Prediction:

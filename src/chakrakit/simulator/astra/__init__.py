@@ -6,9 +6,9 @@ when first used, so that a caller who wants only cycles does not wait for it.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from chakrakit.late_names import late_names
 from chakrakit.simulator.astra.config import Config, make_config, read_config
 from chakrakit.simulator.astra.result import (
     AstraOptions,
@@ -42,9 +42,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'chakrakit.simulator.astra' has no attribute {name!r}")
-    value = getattr(import_module(f"chakrakit.simulator.astra.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = late_names(__name__, _HOME)

@@ -6,7 +6,7 @@ Jitter is drawn from a seed, so that runs can be repeated.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -50,6 +50,8 @@ class Disturbance:
     jitter: float = 0.0
     seed: int = 0
     stragglers: Mapping[int, float] = field(default_factory=dict)
+    onsets: Mapping[int, int] = field(default_factory=dict)
+    """The first step in which a straggler is slow; by default the first of all."""
     faults: Sequence[Fault] = ()
     drawn_as: Sequence[int] = ()
     """For each rank the rank number that seeds its jitter; by default its own."""
@@ -79,6 +81,7 @@ class Disturbance:
         return replace(
             self,
             stragglers={number[r]: by for r, by in self.stragglers.items() if r in number},
+            onsets={number[r]: step for r, step in self.onsets.items() if r in number},
             faults=[
                 replace(f, target=number[f.target]) if isinstance(f.target, int) else f
                 for f in faults
@@ -97,11 +100,16 @@ class Disturbance:
     def key(self, rank: int) -> tuple[object, ...]:
         """A key of the rank's disturbances; ranks with equal keys are disturbed equally."""
         faults = tuple(f for f in self.faults if f.kind == "device" and f.target == rank)
-        return (rank if self.jitter else -1, self.stragglers.get(rank, 1.0), faults)
+        slow = (self.stragglers.get(rank, 1.0), self.onsets.get(rank, 0))
+        return (rank if self.jitter else -1, *slow, faults)
 
-    def apply(self, rank: int, durations: I64, device_rows: Mask) -> I64:
-        """A rank's durations with its jitter and straggler factor applied."""
-        factor = np.where(device_rows, self.stragglers.get(rank, 1.0), 1.0)
+    def apply(
+        self, rank: int, durations: I64, device_rows: Mask, steps: Callable[[], I64] | None = None
+    ) -> I64:
+        """A rank's durations with its jitter and straggler factor; `steps` gives the step of each row."""
+        onset = self.onsets.get(rank, 0)
+        slowed = device_rows & _from_step(rank, onset, steps()) if onset and steps else device_rows
+        factor = np.where(slowed, self.stragglers.get(rank, 1.0), 1.0)
         if self.jitter:
             drawn = self.drawn_as[rank] if self.drawn_as else rank
             chance = np.random.Generator(np.random.Philox([self.seed, drawn]))
@@ -113,6 +121,14 @@ class Disturbance:
         if disturbed.max(initial=0.0) > HORIZON_PS:
             raise too_long(f"an operation of rank {rank}", f"{disturbed.max() / 1e12:g} s")
         return np.rint(disturbed).astype(np.int64)
+
+
+def _from_step(rank: int, onset: int, steps: I64) -> Mask:
+    """Rows of a step or later; an error where there is none."""
+    last = int(steps.max(initial=-1))
+    if last < onset:
+        raise ConfigError(f"straggler {rank}: no step {onset}; the last is {last}")
+    return np.asarray(steps >= onset)
 
 
 def store_links(machine: Machine, name: str) -> range:

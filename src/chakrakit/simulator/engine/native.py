@@ -438,8 +438,9 @@ class Simulation:
 
     def _durations_of(self, i: int) -> I64:
         """Durations of the i-th rank's rows, with its disturbances."""
-        rank, kind = self.membership.ranks[i], self.programs[self.membership.body(i)].kind
-        return self.options.disturbance.apply(rank, self._costs_of(i).ps, kind == COMPUTE)
+        rank, program = self.membership.ranks[i], self.programs[self.membership.body(i)]
+        disturbance, is_compute = self.options.disturbance, program.kind == COMPUTE
+        return disturbance.apply(rank, self._costs_of(i).ps, is_compute, lambda: program.trace.step)
 
     def _costs_of(self, i: int) -> Costs:
         """The costs of the i-th rank's rows without disturbances."""

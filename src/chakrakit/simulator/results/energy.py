@@ -11,6 +11,7 @@ from chakrakit.arrays import F64, I64
 from chakrakit.machines.device import (
     PICO,
     Clocks,
+    Costs,
     Device,
     Draw,
     Draws,
@@ -29,6 +30,7 @@ from chakrakit.simulator.engine import (
     Simulation,
     SimulationOptions,
 )
+from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.timing import Intervals
 
@@ -64,6 +66,7 @@ def run_within_limits(
     clocks = options.clocks
     clocks.check_phases(_phases(traces) if clocks.mhz else set())
     kernels, within = _apart(options.work)
+    kernels = Remembered(kernels)
     limit = PowerLimited(kernels, clocks=clocks)
     simulation = Simulation(traces, machine, replace(options, work=within(limit)))
     outcome = simulation.run()
@@ -74,6 +77,22 @@ def run_within_limits(
         limit = PowerLimited(kernels, lambda trace: waits.get(id(trace), 0.0), clocks)
         outcome = simulation.run_again(within(limit), outcome)
     return outcome, limit
+
+
+class Remembered:
+    """A work model that computes the costs of a trace on a device once."""
+
+    def __init__(self, work: WorkModel) -> None:
+        self.work, self.name = work, work.name
+        self._costs: dict[tuple[int, int], tuple[Trace, Costs]] = {}
+
+    def costs(self, trace: Trace, device: Device) -> Costs:
+        """The work model's costs."""
+        key = id(trace), id(device)
+        if key not in self._costs:
+            # The trace is kept too, so that no other one gets its id().
+            self._costs[key] = trace, self.work.costs(trace, device)
+        return self._costs[key][1]
 
 
 def _apart(work: WorkModel) -> tuple[WorkModel, Callable[[WorkModel], WorkModel]]:

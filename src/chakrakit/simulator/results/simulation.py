@@ -24,6 +24,7 @@ from chakrakit.machines.fabric import Machine
 from chakrakit.passes.base import pass_class, with_run_times
 from chakrakit.results import Facts
 from chakrakit.simulator.engine import (
+    Disturbance,
     Fault,
     Fixed,
     Outcome,
@@ -42,7 +43,15 @@ from chakrakit.simulator.results.summary import (
     summarize,
 )
 from chakrakit.trace.placement import nested_ends
-from chakrakit.trace.sets import Run, RunFacts, Times, TraceSet, as_recorded, storage_table
+from chakrakit.trace.sets import (
+    PS_PER_NS,
+    Run,
+    RunFacts,
+    Times,
+    TraceSet,
+    as_recorded,
+    storage_table,
+)
 
 # --- settings as text ---------------------------------------------------------------------------
 
@@ -282,6 +291,7 @@ def simulate(
     if machine is None:
         machine = _no_machine(traces, resolved)
     loaded = load_machine(machine) if isinstance(machine, str) else machine
+    recorded = traces
     if work.name == "measured" or resolved.communication == "measured":
         traces = with_run_times(traces)
     traces = _hosted(traces, resolved.host)
@@ -291,6 +301,7 @@ def simulate(
     names["framework"] = framework
     summary = summarize(outcome, loaded, names, energy_of(outcome, loaded, limit))
     summary.notes += _placement_notes(outcome, loaded, resolved.placement is None)
+    summary.notes += _recording_notes(recorded, outcome, resolved)
     return Simulation(outcome, loaded, summary, {**_settings(resolved), **names, **_memory(loaded)})
 
 
@@ -324,6 +335,24 @@ def _placement_notes(outcome: Outcome, machine: Machine, own: bool) -> list[str]
     return [
         f"warning: {len(cut)} groups of {min(cut)} to {max(cut)} ranks straddle nodes of {size} devices; "
         "with more nodes, or a --placement, each would stay within one"
+    ]
+
+
+AS_RECORDED = 1e-3
+"""A run with its own times differs from its recording by less than this share, or the result says so."""
+
+
+def _recording_notes(recorded: TraceSet, outcome: Outcome, options: SimulationOptions) -> list[str]:
+    """Says how far a run with all its measured times and no disturbance is from its recording."""
+    measured = options.work.name == "measured" and options.communication == "measured"
+    if not measured or not isinstance(recorded, Run) or options.disturbance != Disturbance():
+        return []
+    before, again = recorded.makespan_ns, outcome.makespan_ps / PS_PER_NS
+    if abs(again - before) <= max(1.0, AS_RECORDED * before):
+        return []
+    return [
+        f"warning: with its own times the run takes {again / 1e6:.4g} ms and took {before / 1e6:.4g} ms "
+        "when it was recorded; its dependencies and lanes do not give the recorded order back"
     ]
 
 

@@ -435,11 +435,14 @@ def _energy(
 
 
 def _tokens(outcome: Outcome) -> int:
-    """Tokens of a generated training or prefill step; 0 after a pass, which may have changed them."""
+    """Tokens of generated training or prefill steps; 0 after a pass, which may have changed them."""
     card = outcome.membership.traces.card
     step = card.settings.get("step")
     if card.passes or not isinstance(step, dict) or step.get("kind") not in ("train", "prefill"):
         return 0
+    counted = card.measured.get("tokens")
+    if isinstance(counted, int) and counted > 0:
+        return counted
     sizes = [n for n in (step.get("seq"), step.get("global_batch")) if isinstance(n, int) and n > 0]
     return sizes[0] * sizes[1] if len(sizes) == 2 else 0
 

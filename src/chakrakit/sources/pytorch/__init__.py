@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from chakrakit.late_names import late_names
 from chakrakit.sources.pytorch import names
 from chakrakit.sources.pytorch.attribution import layer_of
-from chakrakit.sources.pytorch.collection import Collection, collect_command
-from chakrakit.sources.pytorch.recorder import FollowedCalls
+
+if TYPE_CHECKING:
+    from chakrakit.sources.pytorch.collection import Collection, collect_command
+    from chakrakit.sources.pytorch.recorder import FollowedCalls
+
+__getattr__ = late_names(
+    __name__,
+    {"Collection": "collection", "FollowedCalls": "recorder", "collect_command": "collection"},
+)
 
 __all__ = ["Collection", "FollowedCalls", "collect_command", "layer_of", "names"]

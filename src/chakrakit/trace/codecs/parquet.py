@@ -227,6 +227,7 @@ def _piece(table: pa.Table, layouts: Layouts | None, metadata: Metadata) -> Trac
         if c in _ALWAYS or table.column(c).null_count < table.num_rows
     }
     _check_numbers(data.get("name"))
+    _check_texts(data)
     if layouts is None:
         plain = {c: v for c, v in data.items() if not c.startswith("_")}
         return Trace.from_columns(plain, None, metadata)
@@ -248,6 +249,20 @@ def _with_private(
     trace = Trace.with_layouts({**plain, **private}, numbers, layouts, metadata)
     _check_layouts(trace.nodes, layouts, numbers)
     return trace
+
+
+def _check_texts(data: dict[str, pa.Array]) -> None:
+    """Refuses text that is not UTF-8, which Arrow reads as it is and no other format can hold."""
+    for name, values in data.items():
+        texts = values.dictionary if pa.types.is_dictionary(values.type) else values
+        kind = texts.type.value_type if pa.types.is_list(texts.type) else texts.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            try:
+                texts.validate(full=True)
+            except pa.ArrowInvalid:
+                raise TraceError(
+                    f"column {name!r} has text that is not UTF-8; write it as UTF-8"
+                ) from None
 
 
 def _check_numbers(names: pa.Array | None) -> None:

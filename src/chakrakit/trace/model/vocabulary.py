@@ -346,6 +346,14 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
     _A("layer", _M.int64_val, "", "number of the model's layer", "chakrakit", "chakrakit"),
     _A("micro_batch", _M.int64_val, "", "number of the micro-batch", "chakrakit", "chakrakit"),
     _A(
+        "weights_version",
+        _M.int64_val,
+        "",
+        "updates of the weights that came before, on this rank",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
         "module",
         _M.string_val,
         "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.trace.sets.card import (
+    CAMPAIGN,
     FILLED,
     LIKE_COMMUNICATION,
     Card,
@@ -35,6 +36,7 @@ from chakrakit.trace.sets.subject import subject_of
 from chakrakit.trace.sets.traceset import TraceSet
 
 __all__ = [
+    "CAMPAIGN",
     "DEVICE_TIER",
     "FILLED",
     "LIKE_COMMUNICATION",

@@ -52,6 +52,8 @@ def read_card(path: Path | BundlePath) -> Card:
     return read_json(path, Card, "a card")
 
 
+CAMPAIGN = "chakra campaign"
+"""The tool of runs whose rows are what a job did over months, not operations of a machine."""
 LIKE_COMMUNICATION = "like_communication"
 """The setting that lists kernels which look like communication and count as computation: name → count."""
 _FOOTPRINT_KEY = "footprint"

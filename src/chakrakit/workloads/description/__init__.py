@@ -27,6 +27,7 @@ from chakrakit.workloads.description.description import (
     Model,
     Plan,
     Recommender,
+    Samples,
     Step,
     Tower,
     Vision,
@@ -38,6 +39,7 @@ from chakrakit.workloads.description.precision import Format, Precision
 from chakrakit.workloads.description.rows import LayerRows, layer_rows
 from chakrakit.workloads.description.schedules import (
     SCHEDULES,
+    UPDATE,
     PipelineSchedule,
     PipelineTask,
     gpipe,
@@ -48,6 +50,7 @@ from chakrakit.workloads.description.schedules import (
 __all__ = [
     "MOST_LAYERS",
     "SCHEDULES",
+    "UPDATE",
     "Attention",
     "CompressedAttention",
     "Convolutional",
@@ -74,6 +77,7 @@ __all__ = [
     "Precision",
     "Recommender",
     "Recorded",
+    "Samples",
     "StateSpace",
     "Step",
     "Tower",

@@ -306,6 +306,33 @@ class Lengths(Part, frozen=True, kw_only=True):
     """Standard deviation of the logarithm of the lengths, for lognormal."""
 
 
+class Samples(Part, frozen=True, kw_only=True):
+    """Samples of many lengths, and the batcher that makes micro-batches of them.
+
+    A length is in tokens for decoders and in latent frames for diffusion models. Lengths come from
+    `step.lengths` (a distribution), from `sizes`, or from a file.
+    """
+
+    batcher: Literal["", "fixed", "tokens", "power", "online", "best-fit"] = ""
+    """How samples become micro-batches: micro_batch samples in order (fixed), like lengths up to a budget of
+    padded tokens (tokens), up to B × S^power ≤ M (power), up to the budget as each replica's own samples
+    arrive (online), or packed into sequences without padding (best-fit); empty: sequences of seq tokens."""
+    sample_file: str = ""
+    """Recorded samples, CSV or JSON lines: length, and where it is known modality and cost."""
+    sizes: list[int] = msgspec.field(default_factory=list)
+    """Lengths that samples have, each as often as it is listed, instead of a distribution."""
+    budget: int = 0
+    """The most tokens of a micro-batch, padding included; by default micro_batch × seq."""
+    power: float = 1.0
+    """Batcher power: the exponent p of B × S^p ≤ M."""
+    longest_batch: int = 1
+    """Batcher power: how many samples of the longest length reach M."""
+    window: int = 256
+    """Samples that a batcher looks at together; it knows no lengths beyond them."""
+    quotas: list[int] = msgspec.field(default_factory=list)
+    """Micro-batches of each data-parallel replica in a step; by default all have as many."""
+
+
 class Step(Part, frozen=True, kw_only=True):
     """One training step, or a stretch of inference."""
 
@@ -335,6 +362,9 @@ class Step(Part, frozen=True, kw_only=True):
     loss_reduce: bool = True
     """Whether the loss is averaged over the data-parallel ranks."""
     lengths: Lengths = Lengths()
+    samples: Samples = Samples()
+    steps: int = 1
+    """Training steps in one trace; 0: as many as the samples of sample_file fill."""
     imbalance: float = 0.0
     """Spread of tokens over experts: 0 is even, else the coefficient of variation (seeded)."""
     seed: int = 0

@@ -28,7 +28,7 @@ from chakrakit.workloads.description.description import (
     Vision,
     Workload,
 )
-from chakrakit.workloads.description.schedules import SCHEDULES
+from chakrakit.workloads.description.schedules import SCHEDULES, UPDATE
 
 # --- limits, so that what is generated fits memory and 64 bits ----------------------------------
 
@@ -113,7 +113,8 @@ def _degrees(plan: Plan) -> Iterator[str]:
 def _passes(plan: Plan, step: Step) -> int:
     """Passes of the whole model by one replica."""
     if step.kind == "train":
-        return step.global_batch // max(plan.dp * step.micro_batch, 1)
+        each = step.global_batch // max(plan.dp * step.micro_batch, 1)
+        return max([each, *step.samples.quotas]) * max(step.steps, 1)
     if step.kind == "prefill":
         return 1
     turns = -(-step.global_batch // (step.concurrency or step.global_batch))
@@ -172,6 +173,18 @@ def _problems(w: Workload) -> Iterator[str]:
     yield from _layers(w.model, w.plan)
     yield from _data(w.plan)
     yield from _step(w)
+    yield from _samples(w)
+    yield from _own_updates(w)
+
+
+def _own_updates(w: Workload) -> Iterator[str]:
+    """What stages that apply their gradients on their own cannot do together."""
+    if w.plan.pp == 1 or not any(UPDATE in stage for stage in w.plan.tasks):
+        return
+    if w.step.clip and w.step.optimizer != "none":
+        yield "clip needs the gradients of all stages at once; with U in cells set clip to false"
+    if getattr(w.model, "tied", False):
+        yield f"{w.model.name}'s first and last stage share a table; with U in cells set tied to false"
 
 
 def _ints(part: Plan | Step, names: Iterable[str]) -> dict[str, int]:
@@ -348,6 +361,52 @@ def _step(w: Workload) -> Iterator[str]:
         yield f"imbalance is {w.step.imbalance}; it is a coefficient of variation, 0 or more"
     if w.step.imbalance and not getattr(w.model, "experts", 0):
         yield f"imbalance is about experts; {w.model.name} has none"
+
+
+def _samples(w: Workload) -> Iterator[str]:
+    step, samples = w.step, w.step.samples
+    if step.kind != "train" and (step.steps != 1 or samples.batcher):
+        yield f"steps and batcher are for training; leave them out for {step.kind}"
+    if step.steps == 0 and not (samples.batcher and samples.sample_file):
+        yield "steps 0 means all samples of a file; give sample_file and a batcher, or a number of steps"
+    if not samples.batcher:
+        given = [n for n in ("sample_file", "sizes", "budget", "quotas") if getattr(samples, n)]
+        if given:
+            yield f"{given[0]} is for samples; give a batcher (fixed, tokens, power, online or best-fit)"
+        return
+    if not isinstance(w.model, Decoder | Diffusion):
+        yield f"samples of many lengths are for decoders and diffusion models; not for {w.model.name}"
+    elif samples.batcher == "best-fit" and not isinstance(w.model, Decoder):
+        yield "best-fit packs samples into sequences of tokens; use batcher power or tokens"
+    if step.imbalance:
+        yield "imbalance and a batcher together are not built; use one of them"
+    if samples.window < 1 or samples.longest_batch < 1:
+        yield "window and longest_batch must be 1 or more"
+    if not 0 <= samples.power <= 4:
+        yield f"power is {samples.power}; it is an exponent from 0 to 4"
+    if any(size < 1 for size in samples.sizes):
+        yield "sizes must be 1 or more"
+    elif isinstance(w.model, Diffusion):
+        yield from _frames(w.model, w.plan, samples.sizes or [w.model.patch[0]])
+    yield from _quotas(w)
+
+
+def _frames(model: Diffusion, plan: Plan, sizes: Iterable[int]) -> Iterator[str]:
+    cut = plan.cp * (plan.tp if plan.sequence_parallel else 1)
+    for frames in sorted(set(sizes)):
+        tokens = model.replace(frames=frames).tokens
+        if frames % model.patch[0] or tokens % cut:
+            yield f"{frames} frames ({tokens} tokens) are not divided by the patch and cp × tp = {cut}"
+
+
+def _quotas(w: Workload) -> Iterator[str]:
+    quotas = w.step.samples.quotas
+    if quotas and (len(quotas) != w.plan.dp or min(quotas) < 1):
+        yield f"quotas has {len(quotas)} entries; give one of 1 or more for each of dp {w.plan.dp} replicas"
+    if quotas and w.step.steps == 0:
+        yield "quotas and steps 0 together are not built; give a number of steps"
+    if quotas and w.plan.tasks:
+        yield "quotas and cells together are not built; name a schedule"
 
 
 def _meets_all(mixer: Mixer | None) -> bool:

@@ -7,6 +7,7 @@ model each chunk holds. Anything that gives these two is a schedule, so users ca
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,11 +30,32 @@ class PipelineSchedule:
     """`tasks[stage]` in order; `pieces[stage][chunk]` is the piece of the model that chunk holds.
 
     A piece may be on several stages (two copies of the model): a micro-batch stays with the chunks
-    whose tasks name it.
+    whose tasks name it. `updates[stage]` says after how many of its tasks a stage applies its gradients;
+    without it, once all are done.
     """
 
     tasks: tuple[tuple[PipelineTask, ...], ...]
     pieces: tuple[tuple[int, ...], ...]
+    updates: tuple[tuple[int, ...], ...] = ()
+
+    def updates_of(self, stage: int) -> tuple[int, ...]:
+        """After how many tasks a stage applies its gradients, in order."""
+        return self.updates[stage] if self.updates else (len(self.tasks[stage]),)
+
+    def repeated(self, steps: int, batches: int) -> PipelineSchedule:
+        """The schedule of several steps, one after the other; micro-batches are numbered on."""
+        if steps == 1:
+            return self
+        tasks = tuple(
+            tuple(
+                PipelineTask(c.kind, c.micro_batch + k * batches, c.chunk)
+                for k in range(steps)
+                for c in stage
+            )
+            for stage in self.tasks
+        )
+        updates = tuple(tuple(k * len(stage) for k in range(1, steps + 1)) for stage in self.tasks)
+        return PipelineSchedule(tasks, self.pieces, updates)
 
     @property
     def piece_count(self) -> int:
@@ -219,6 +241,8 @@ def schedule_named(name: str, stages: int, batches: int, chunks: int = 1) -> Pip
     return SCHEDULES[name](stages, batches, chunks)
 
 
+UPDATE = "U"
+"""A cell that applies gradients."""
 _CELL = re.compile(r"([FBIW])(\d+)(?:\.(\d+))?$")
 
 
@@ -226,20 +250,48 @@ def schedule_of(tasks: Sequence[Sequence[str]], batches: int) -> PipelineSchedul
     """Reads a user's schedule from texts like F0, B0 or F3.1 (micro-batch 3, chunk 1), one list per stage.
 
     Chunk c of stage s holds piece c × stages + s. Every chunk must run F, and B or I with W, of
-    every micro-batch once.
+    every micro-batch once. `U` applies the gradients that a stage has gathered since the last one; a stage
+    that names none does so at its end.
     """
-    parsed = tuple(tuple(_parse(text) for text in stage) for stage in tasks)
+    parsed = tuple(tuple(_parse(t) for t in stage if t != UPDATE) for stage in tasks)
     stages, chunks = len(parsed), 1 + max(c.chunk for stage in parsed for c in stage)
     for s, stage in enumerate(parsed):
         _check_complete(s, stage, batches, chunks)
     pieces = tuple(tuple(c * stages + s for c in range(chunks)) for s in range(stages))
-    return PipelineSchedule(parsed, pieces)
+    updates = tuple(_updates(s, stage) for s, stage in enumerate(tasks))
+    if len({len(u) for u in updates}) > 1:
+        raise ConfigError(
+            f"stages apply gradients {', '.join(str(len(u)) for u in updates)} times; every stage needs as "
+            "many U"
+        )
+    return PipelineSchedule(parsed, pieces, updates)
+
+
+def _updates(stage: int, tasks: Sequence[str]) -> tuple[int, ...]:
+    """After how many tasks each U of a stage stands."""
+    places = [
+        place - number for number, place in enumerate(i for i, t in enumerate(tasks) if t == UPDATE)
+    ]
+    total = sum(t != UPDATE for t in tasks)
+    if not places:
+        return (total,)
+    if places[-1] != total:
+        raise ConfigError(
+            f"stage {stage} has tasks after its last U, whose gradients nobody applies; end with U"
+        )
+    backward = [t[0] in "BW" for t in tasks if t != UPDATE]
+    for low, high in itertools.pairwise([0, *places]):
+        if not any(backward[low:high]):
+            raise ConfigError(
+                f"stage {stage} has a U without a B or W before it; there is nothing to apply"
+            )
+    return tuple(places)
 
 
 def _parse(text: str) -> PipelineTask:
     match = _CELL.match(text)
     if not match:
-        raise ConfigError(f"task {text!r} should look like F0, B0, I0, W0 or F0.1 (chunk 1)")
+        raise ConfigError(f"task {text!r} should look like F0, B0, I0, W0, F0.1 (chunk 1) or U")
     return PipelineTask(match[1], int(match[2]), int(match[3] or 0))
 
 

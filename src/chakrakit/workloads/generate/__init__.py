@@ -21,6 +21,7 @@ from chakrakit.workloads.generate.model_figures import (
 )
 from chakrakit.workloads.generate.programs import Generated
 from chakrakit.workloads.generate.requests import Iteration, RequestPiece
+from chakrakit.workloads.generate.series import Series
 
 __all__ = [
     "CacheMove",
@@ -32,6 +33,7 @@ __all__ = [
     "ModelList",
     "PrecisionUsed",
     "RequestPiece",
+    "Series",
     "SteppedEngines",
     "dry_run",
     "generate",

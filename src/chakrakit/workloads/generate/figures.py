@@ -20,6 +20,7 @@ from chakrakit.workloads.generate.model_figures import PrecisionUsed, model_figu
 from chakrakit.workloads.generate.programs import Generated, RankClass
 from chakrakit.workloads.models import catalog
 from chakrakit.workloads.program import memory
+from chakrakit.workloads.samples import tokens_of_unit
 
 
 class Communication(Result, msgspec.Struct, frozen=True):
@@ -54,6 +55,21 @@ class Replicated(Result, msgspec.Struct, frozen=True):
     """FLOPs over all ranks beyond doing it once."""
 
 
+class SampleFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """What a batcher made of samples, over all steps and replicas."""
+
+    samples: int
+    tokens: int
+    padded_tokens: int
+    """Tokens with padding, which all computation but attention within documents is done for."""
+    padding: float
+    """The share of padding in `padded_tokens`."""
+    imbalance: float
+    """How much more than the mean the busiest replica computes, as a mean over steps."""
+    shapes: int
+    """Micro-batches that differ in rows, length or documents."""
+
+
 class Figures(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What a dry run of `chakra generate` prints."""
 
@@ -77,6 +93,10 @@ class Figures(Result, msgspec.Struct, frozen=True, kw_only=True):
     mtp_layers: int = 0
     """Layers that predict further tokens; not among `parameters` and not generated."""
     precision: PrecisionUsed | None = None
+    steps: int = 1
+    """Training steps in the trace; `tokens` and FLOPs are those of all."""
+    samples: SampleFigures | None = None
+    """Where a batcher makes the micro-batches."""
 
 
 def dry_run(programs: Generated) -> Figures:
@@ -98,7 +118,39 @@ def dry_run(programs: Generated) -> Figures:
         replicated=replicated(programs),
         bubble_fraction=bubble_fraction(programs),
         per_rank=per_rank,
+        steps=programs.layout.steps,
+        samples=sample_figures(programs),
     )
+
+
+def sample_figures(programs: Generated) -> SampleFigures | None:
+    """Padding and balance of the micro-batches; None for sequences of one length."""
+    if programs.dealt is None:
+        return None
+    shapes = [shape for c in programs.classes for shape in set(c.layout.shapes)]
+    unit = tokens_of_unit(programs.workload.model)
+    of_replica = [programs.shapes_of(r) for r in range(programs.workload.plan.dp)]
+    padded = sum(s.rows * s.length for replica in of_replica for s in replica) * unit
+    return SampleFigures(
+        samples=sum(len(batch.samples) for batch in programs.dealt.batches()),
+        tokens=programs.tokens,
+        padded_tokens=padded,
+        padding=1 - programs.tokens / padded,
+        imbalance=imbalance(programs),
+        shapes=len(set(shapes)),
+    )
+
+
+def imbalance(programs: Generated) -> float:
+    """How much more than the mean the busiest replica computes in a step, as a mean over steps."""
+    work = np.zeros((programs.workload.plan.dp, programs.layout.steps))
+    for c in programs.classes:
+        columns, per_step = c.program.columns, c.layout.micro_batches
+        inside = columns["micro_batch"] >= 0
+        step = columns["micro_batch"][inside] // per_step
+        flops = np.bincount(step, columns["flops"][inside], programs.layout.steps)
+        np.add.at(work, c.mesh.coordinates["dp"][c.ranks], flops)
+    return float((work.max(axis=0) / work.mean(axis=0)).mean() - 1)
 
 
 def _class_figures(rank_class: RankClass) -> ClassFigures:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,20 +11,24 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import I64
+from chakrakit.errors import ConfigError
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import Card, TraceSet
 from chakrakit.workloads.description import Decoder, Mesh, Workload, check
 from chakrakit.workloads.program import (
     MeshBindings,
+    Shape,
     StageProgram,
     WorkloadLayout,
     header,
+    shape_of,
     stage_program,
     trace_of,
     variants,
     varied,
 )
+from chakrakit.workloads.samples import Deal, deal, tokens_of_unit
 
 VERSION = "chakrakit.workloads.1"
 
@@ -47,7 +52,9 @@ class Generated:
     def __init__(self, workload: Workload) -> None:
         check(workload)
         self.workload = workload
-        self.layout = WorkloadLayout(workload)
+        self.layout = WorkloadLayout(workload, steps=workload.step.steps or 1)
+        if workload.step.steps == 0 and self.dealt:
+            self.layout.steps = self.dealt.steps
 
     @property
     def mesh(self) -> Mesh:
@@ -66,26 +73,53 @@ class Generated:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the step over all ranks; samples, for models that have none."""
+        """Tokens of all steps over all ranks, padding left out; samples, for models that have none."""
         model, step = self.workload.model, self.workload.step
-        if isinstance(model, Decoder):
-            return step.global_batch * step.seq
-        return step.global_batch * getattr(model, "tokens", 1)
+        if self.dealt is not None:
+            return sum(b.own for b in self.dealt.batches()) * tokens_of_unit(model)
+        each = step.seq if isinstance(model, Decoder) else getattr(model, "tokens", 1)
+        return int(step.global_batch * each * self.layout.steps)
+
+    @cached_property
+    def dealt(self) -> Deal | None:
+        """The micro-batches of samples that every replica gets; None for sequences of one length."""
+        return deal(self.workload) if self.workload.step.samples.batcher else None
 
     @cached_property
     def classes(self) -> list[RankClass]:
         """One for each distinct program, in the order of their lowest ranks."""
-        classes = []
-        for stage in range(self.workload.plan.pp):
-            program = stage_program(self.layout, stage)
-            for variant in variants(self.layout, stage):
-                program_of_variant = varied(self.layout, program, variant)
-                classes.append(
-                    rank_class(
-                        variant.name, variant.ranks, program_of_variant, self.layout, self.mesh
-                    )
-                )
+        classes = [
+            c for layout, replicas in self._layouts() for c in self._classes(layout, replicas)
+        ]
+        check_aligned(classes)
         return sorted(classes, key=lambda c: int(c.ranks[0]))
+
+    def _layouts(self) -> Iterator[tuple[WorkloadLayout, list[int]]]:
+        """A layout for every distinct sequence of micro-batches, with the replicas that run it."""
+        if self.dealt is None:
+            yield self.layout, []
+            return
+        alike: dict[tuple[Shape, ...], list[int]] = {}
+        for replica in range(self.workload.plan.dp):
+            alike.setdefault(self.shapes_of(replica), []).append(replica)
+        for shapes, replicas in alike.items():
+            quota = self.dealt.quota(replicas[0])
+            yield replace(self.layout, quota=quota, shapes=shapes), replicas
+
+    def shapes_of(self, replica: int) -> tuple[Shape, ...]:
+        """What the micro-batches of a replica hold, step by step."""
+        assert self.dealt is not None
+        model, plan = self.workload.model, self.workload.plan
+        return tuple(shape_of(b, plan, model) for step in self.dealt.of[replica] for b in step)
+
+    def _classes(self, layout: WorkloadLayout, replicas: list[int]) -> Iterator[RankClass]:
+        some = len(replicas) not in (0, self.workload.plan.dp)
+        for stage in range(self.workload.plan.pp):
+            program = stage_program(layout, stage)
+            for variant in variants(layout, stage, replicas):
+                name = f"{variant.name} replica {replicas[0]}" if some else variant.name
+                program_of_variant = varied(layout, program, variant)
+                yield rank_class(name, variant.ranks, program_of_variant, layout, self.mesh)
 
     def traces(self) -> TraceSet:
         """All ranks' traces."""
@@ -113,13 +147,20 @@ class Generated:
         rank = int(first[0]) + rank_class.mesh.first
         attributes = header(rank_class.layout, rank_class.program)
         trains = self.workload.step.kind == "train"
+        per_step = rank_class.layout.micro_batches if trains else None
         book = self.layout.book
-        return trace_of(rank_class.program, book, peers, rank, VERSION, attributes, one_step=trains)
+        return trace_of(
+            rank_class.program, book, peers, rank, VERSION, attributes, per_step=per_step
+        )
 
     def card(self) -> Card:
         """What it was made from."""
         settings: dict[str, Any] = msgspec.to_builtins(self.workload)
-        return Card(name=self.workload.name, tool="chakra generate", settings=settings)
+        plain = self.dealt is None and self.layout.steps == 1
+        counted = {} if plain else {"tokens": self.tokens, "steps": self.layout.steps}
+        return Card(
+            name=self.workload.name, tool="chakra generate", settings=settings, measured=counted
+        )
 
 
 def rank_class(
@@ -130,3 +171,21 @@ def rank_class(
     peers = tuple(r for r in used if r.startswith(("pp:", "cp_", "rank:")))
     roles = tuple(r for r in used if r and r not in peers)
     return RankClass(name, ranks, program, roles, peers, layout, mesh)
+
+
+def check_aligned(classes: Sequence[RankClass]) -> None:
+    """Raises a ConfigError if ranks of one group make different numbers of collectives, which would hang."""
+    calls_of: dict[tuple[int, str, int], tuple[int, str]] = {}
+    for one in classes:
+        columns, texts = one.program.columns, one.layout.book.roles.texts
+        counts = np.bincount(columns["role"][columns["comm"] >= 0], minlength=len(texts))
+        for number in np.flatnonzero(counts).tolist():
+            role, count = texts[number], int(counts[number])
+            for group in np.unique(one.mesh.group_of(role)[one.ranks]).tolist():
+                known, name = calls_of.setdefault((id(one.mesh), role, group), (count, one.name))
+                if known != count:
+                    raise ConfigError(
+                        f"ranks of one group {role} would make different numbers of collectives and hang: "
+                        f"{name} {known:,}, {one.name} {count:,}; give every replica as many micro-batches "
+                        "(quotas), or reduce gradients once per step (data ddp or zero1)"
+                    )

@@ -15,7 +15,7 @@ import numpy as np
 
 import chakrakit.core as core
 from chakrakit.workloads.description import Step
-from chakrakit.workloads.program import document_lengths
+from chakrakit.workloads.samples import document_lengths
 
 # --- continuous batching, when all requests are there from the start ----------------------------
 #

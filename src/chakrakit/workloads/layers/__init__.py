@@ -8,7 +8,7 @@ from chakrakit.workloads.layers.fsdp import Unit, elements, sharded
 from chakrakit.workloads.layers.kept import Kept, caches_of, grows, kept
 from chakrakit.workloads.layers.operators import add, lookup, norm, vector
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
-from chakrakit.workloads.layers.stack import FAMILIES, Stack, stack_of
+from chakrakit.workloads.layers.stack import FAMILIES, Stack, stack_of, training_tokens
 from chakrakit.workloads.layers.tape import INPUT, Block, BlockNode, Tape, Weight
 from chakrakit.workloads.layers.tokens import Tokens, linear
 
@@ -41,5 +41,6 @@ __all__ = [
     "norm",
     "sharded",
     "stack_of",
+    "training_tokens",
     "vector",
 ]

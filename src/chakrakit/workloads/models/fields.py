@@ -22,6 +22,7 @@ from chakrakit.workloads.description import (
     Model,
     Plan,
     Recommender,
+    Samples,
     Step,
     Vision,
     Workload,
@@ -33,11 +34,12 @@ PARTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "plan": (Plan,),
     "step": (Step,),
     "lengths": (Lengths,),
+    "samples": (Samples,),
     "model": (Decoder, Vision, Diffusion, Recommender, Convolutional),
 }
 """Of equal names the plan's and the step's win over the model's."""
 _ONLY_IN_FILES = {
-    "lengths", "tasks", "tables", "bottom", "top", "patch",
+    "lengths", "samples", "tasks", "tables", "bottom", "top", "patch",
     "kinds", "pattern", "streams", "norm_weights", "head_bias", "extra", "mtp_layers", "vision", "precision",
 }  # fmt: skip
 
@@ -105,8 +107,8 @@ def workload_of(path: str | None, model: str | Model | None, fields: Mapping[str
 
 
 def _section(plain: dict[str, Any], part: str) -> dict[str, Any]:
-    if part == "lengths":
-        part_of_step: dict[str, Any] = plain.setdefault("step", {}).setdefault("lengths", {})
+    if part in ("lengths", "samples"):
+        part_of_step: dict[str, Any] = plain.setdefault("step", {}).setdefault(part, {})
         return part_of_step
     section: dict[str, Any] = plain.setdefault(part, {})
     return section

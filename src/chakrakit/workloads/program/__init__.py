@@ -11,11 +11,12 @@ from chakrakit.workloads.program.program import (
     stage_program,
     streams_of,
 )
+from chakrakit.workloads.program.shapes import Shape, shape_of
 from chakrakit.workloads.program.step_end import step_end_nodes
 from chakrakit.workloads.program.tables import COLUMNS, TextTables, TiledColumns, table_of
 from chakrakit.workloads.program.task_templates import OWN, Template
 from chakrakit.workloads.program.traces import MeshBindings, header, memory, model_state, trace_of
-from chakrakit.workloads.program.variation import document_lengths, variants, varied
+from chakrakit.workloads.program.variation import variants, varied
 
 __all__ = [
     "COLUMNS",
@@ -23,17 +24,18 @@ __all__ = [
     "OWN",
     "HeldWeight",
     "MeshBindings",
+    "Shape",
     "Stage",
     "StageProgram",
     "Template",
     "TextTables",
     "TiledColumns",
     "WorkloadLayout",
-    "document_lengths",
     "header",
     "memory",
     "model_state",
     "ordered_program",
+    "shape_of",
     "stage_program",
     "step_end_nodes",
     "streams_of",

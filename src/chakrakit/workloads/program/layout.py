@@ -7,11 +7,12 @@ model, and blocks with their parameters gathered where the plan shards them.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from chakrakit.workloads.description import (
+    UPDATE,
     Mesh,
     PipelineSchedule,
     Workload,
@@ -29,8 +30,9 @@ from chakrakit.workloads.layers import (
     sharded,
     stack_of,
 )
+from chakrakit.workloads.program.shapes import Shape, shaped_stack
 from chakrakit.workloads.program.tables import TextTables
-from chakrakit.workloads.program.task_templates import BlockTables, Chunk, Link
+from chakrakit.workloads.program.task_templates import BlockTables, Chunk, Link, Template
 
 
 class PlacedBlock(NamedTuple):
@@ -56,26 +58,51 @@ class WorkloadLayout:
     book: TextTables = field(default_factory=TextTables)
     tables: dict[tuple[object, ...], BlockTables] = field(default_factory=dict)
     counts: dict[Tensor, int] = field(default_factory=dict)
+    quota: int = 0
+    """Micro-batches of a step, where they do not follow from the batch."""
+    steps: int = 1
+    first_step: int = 0
+    """Where it is one step of a longer series: which."""
+    shapes: tuple[Shape, ...] = ()
+    """What each micro-batch of all steps holds, where it is not the step's sequences."""
+    shape: Shape | None = None
+    """What the micro-batches hold of which this has the blocks."""
+    shaped: dict[tuple[int, Shape], dict[tuple[str, int], Template]] = field(default_factory=dict)
+    """By stage and shape, the tasks' rows; layouts of one workload share them."""
+
+    def of_shape(self, shape: Shape) -> WorkloadLayout:
+        """The same for micro-batches of another shape: the same rows of other sizes."""
+        return replace(self, tables={}, counts={}, shape=shape)
+
+    def drawn_as(self) -> range:
+        """For each micro-batch of all steps, the number that seeds what is drawn for it."""
+        first = self.first_step * self.micro_batches
+        return range(first, first + self.micro_batches * self.steps)
 
     @cached_property
     def stack(self) -> Stack:
         """The model's blocks under the plan."""
         w = self.workload
+        if self.shape is not None:
+            return shaped_stack(w, self.shape)
         return stack_of(w.model, w.plan, w.step)
 
     @cached_property
     def micro_batches(self) -> int:
         """Micro-batches each data-parallel rank runs in a step."""
         step, plan = self.workload.step, self.workload.plan
-        return step.global_batch // (plan.dp * step.micro_batch)
+        return self.quota or step.global_batch // (plan.dp * step.micro_batch)
 
     @cached_property
     def schedule(self) -> PipelineSchedule:
-        """The order of tasks."""
-        plan = self.workload.plan
+        """The order of tasks, of all steps."""
+        plan, batches = self.workload.plan, self.micro_batches
+        if plan.tasks and any(UPDATE in stage for stage in plan.tasks):
+            return schedule_of(plan.tasks, batches * self.steps)
         if plan.tasks:
-            return schedule_of(plan.tasks, self.micro_batches)
-        return schedule_named(plan.schedule, plan.pp, self.micro_batches, plan.chunks)
+            return schedule_of(plan.tasks, batches).repeated(self.steps, batches)
+        named = schedule_named(plan.schedule, plan.pp, batches, plan.chunks)
+        return named.repeated(self.steps, batches)
 
     @cached_property
     def mesh(self) -> Mesh:

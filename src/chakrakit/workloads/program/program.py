@@ -1,4 +1,4 @@
-"""One stage's program: tasks tiled over micro-batches in the schedule's order, then the step's end.
+"""One stage's program: tasks tiled over micro-batches in the schedule's order, with the end of every step.
 
 Everything here is arrays: a template's rows and edges are repeated with offsets, never node by node.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from chakrakit.arrays import I64, distinct
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.description import PipelineTask
 from chakrakit.workloads.program.layout import HeldWeight, WorkloadLayout
+from chakrakit.workloads.program.shapes import Shape, shaped_template
 from chakrakit.workloads.program.step_end import StepEndNode, step_end_nodes
 from chakrakit.workloads.program.tables import COLUMNS, TiledColumns, table_of
 from chakrakit.workloads.program.task_templates import (
@@ -21,6 +23,7 @@ from chakrakit.workloads.program.task_templates import (
     BEFORE,
     FORWARD,
     OWN,
+    Chunk,
     Template,
     joined_pairs,
 )
@@ -51,21 +54,33 @@ class StageProgram:
 
 
 class Stage:
-    """Places the tasks of one stage and resolves edges between them."""
+    """Places the tasks of one stage and resolves edges between them.
+
+    After the tasks of every update come the rows that apply its gradients.
+    """
 
     def __init__(self, layout: WorkloadLayout, stage: int) -> None:
         self.layout, self.stage = layout, stage
         self.tasks = layout.schedule.tasks[stage]
+        self.updates = layout.schedule.updates_of(stage)
         self.chunks = layout.chunks(stage)
-        self.templates = self._templates()
+        self.templates = self._templates(self.chunks)
         sizes = np.array([len(self.templates[c.kind, c.chunk]) for c in self.tasks], np.int64)
-        self.starts = np.cumsum(sizes) - sizes
+        self.version = np.searchsorted(self.updates, np.arange(len(self.tasks)), "right")
+        tails = self.version * (len(self.tail) if len(self.updates) > 1 else 0)
+        self.starts = np.cumsum(sizes) - sizes + tails
+        self.sizes = sizes
         self.size = int(sizes.sum())
         self.start_of = {c: int(s) for c, s in zip(self.tasks, self.starts, strict=True)}
 
-    def _templates(self) -> dict[tuple[str, int], Template]:
+    @cached_property
+    def tail(self) -> list[StepEndNode]:
+        """What the stage does to apply its gradients."""
+        return step_end_nodes(self.layout, self.stage, self.held_weights())
+
+    def _templates(self, chunks: Sequence[Chunk]) -> dict[tuple[str, int], Template]:
         templates: dict[tuple[str, int], Template] = {}
-        for number, chunk in enumerate(self.chunks):
+        for number, chunk in enumerate(chunks):
             kinds = {c.kind for c in self.tasks if c.chunk == number}
             templates["F", number] = chunk.forward()
             if "B" in kinds:
@@ -76,20 +91,106 @@ class Stage:
         return templates
 
     def columns(self) -> TiledColumns:
-        """The templates' columns repeated, with micro-batch, chunk and task."""
-        keys = list(self.templates)
-        base = np.cumsum([0] + [len(self.templates[k]) for k in keys])
-        where = {k: int(b) for k, b in zip(keys, base[:-1], strict=True)}
-        sizes = np.diff(np.append(self.starts, self.size))
-        shift = np.array([where[c.kind, c.chunk] for c in self.tasks]) - self.starts
-        rows = np.arange(self.size) + np.repeat(shift, sizes)
-        joined = {c: np.concatenate([self.templates[k].columns[c] for k in keys]) for c in COLUMNS}
-        task_columns = {
-            "micro_batch": np.repeat([c.micro_batch for c in self.tasks], sizes),
-            "chunk": np.repeat([c.chunk for c in self.tasks], sizes),
-            "task": np.repeat(np.arange(len(self.tasks)), sizes),
+        """The templates' columns repeated, with micro-batch, chunk, task and the weights' version."""
+        tail = [table_of([t.node], self.layout.book, t.phase).columns for t in self.tail]
+        tables, shift_of = self._tables()
+        table_rows = sum(len(t["op"]) for t in tables)
+        end = (np.arange(table_rows, table_rows + len(tail)), -1, -1, -1)
+        parts = []
+        for number, task in enumerate(self.tasks):
+            if number and self.version[number] != self.version[number - 1]:
+                parts.append((*end, int(self.version[number - 1])))
+            shift = shift_of[self._shape(task.micro_batch), task.kind, task.chunk]
+            rows = np.arange(shift, shift + self.sizes[number])
+            parts.append((rows, task.micro_batch, task.chunk, number, int(self.version[number])))
+        parts.append((*end, len(self.updates) - 1))
+        sizes = [len(p[0]) for p in parts]
+        own = {
+            name: np.repeat(np.array([p[k] for p in parts], np.int64), sizes)
+            for k, name in enumerate(("micro_batch", "chunk", "task", "version"), 1)
         }
-        return TiledColumns(joined, rows, task_columns)
+        joined = {c: np.concatenate([t[c] for t in (*tables, *tail)]) for c in COLUMNS}
+        return TiledColumns(joined, np.concatenate([p[0] for p in parts]), own)
+
+    def _shape(self, micro_batch: int) -> Shape | None:
+        return self.layout.shapes[micro_batch] if self.layout.shapes else None
+
+    def _tables(self) -> tuple[list[dict[str, I64]], dict[tuple[Shape | None, str, int], int]]:
+        """Tables of all shapes of micro-batches, and where each begins when they are joined."""
+        tables, shift_of, size = [], {}, 0
+        for shape in dict.fromkeys(self.layout.shapes or (None,)):
+            templates = self.templates if shape is None else self._shaped_templates(shape)
+            for (kind, chunk), template in templates.items():
+                shift_of[shape, kind, chunk] = size
+                tables.append(template.columns)
+                size += len(template)
+        return tables, shift_of
+
+    def _shaped_templates(self, shape: Shape) -> dict[tuple[str, int], Template]:
+        """The templates for micro-batches of a shape: as many rows, of other sizes."""
+        key = (self.stage, shape)
+        if key not in self.layout.shaped:
+            templates = self._templates(self.layout.of_shape(shape).chunks(self.stage))
+            self.layout.shaped[key] = {
+                k: shaped_template(t, shape.cost) for k, t in templates.items()
+            }
+        return self.layout.shaped[key]
+
+    def tail_starts(self) -> list[int]:
+        """Where the rows of each update begin."""
+        return [int(self.starts[u - 1] + self.sizes[u - 1]) for u in self.updates]
+
+    def tail_edges(self, columns: Mapping[str, I64]) -> I64:
+        """Edges into the rows that apply gradients, and from them to what needs the new weights."""
+        pairs: list[tuple[int, int]] = []
+        low = 0
+        for update, start in zip(self.updates, self.tail_starts(), strict=True):
+            last = self._last_rows(columns, start)
+            for i, t in enumerate(self.tail):
+                sources = {self.gradient_row(h, low, update) for h in t.grads}
+                sources |= {start + a for a in t.after}
+                if t.node.role in ACROSS_STAGES:
+                    sources |= last
+                pairs += [(s, start + i) for s in sorted(sources) if s >= 0]
+            later = self._first_readers(update) + self._first_receives(columns, start)
+            pairs += [(s, d) for d in later for s in self._sinks(start)]
+            low = update
+        return np.array(pairs, np.int64).reshape(-1, 2)
+
+    def _last_rows(self, columns: Mapping[str, I64], start: int) -> set[int]:
+        """The last row of the tasks before an update, and the last message they send."""
+        sends = np.flatnonzero(columns["op"][:start] == _number(self.layout, "send"))
+        return {start - 1, *sends[-1:].tolist()}
+
+    def _sinks(self, start: int) -> list[int]:
+        """The rows of an update that no other row of it waits for."""
+        inner = {a for t in self.tail for a in t.after}
+        return [start + i for i in range(len(self.tail)) if i not in inner]
+
+    def _first_receives(self, columns: Mapping[str, I64], start: int) -> list[int]:
+        """The first receive from every peer after an update: one that is open slows computation down."""
+        after = start + len(self.tail)
+        receives = columns["op"][after:] == _number(self.layout, "recv")
+        lanes = columns["role"][after:] * 2 + (columns["phase"][after:] > 0)
+        _, first = np.unique(lanes[receives], return_index=True)
+        rows: list[int] = (np.flatnonzero(receives)[first] + after).tolist()
+        return rows
+
+    def _first_readers(self, update: int) -> list[int]:
+        """Rows of the first forward of every chunk after an update that wait for nothing but a message."""
+        rows: list[int] = []
+        for chunk in range(len(self.chunks)):
+            later = (c for c in self.tasks[update:] if c.kind == "F" and c.chunk == chunk)
+            if task := next(later, None):
+                template = self.templates["F", chunk]
+                receives = template.columns["op"] == _number(self.layout, "recv")
+                waits = np.zeros(len(template), np.bool_)
+                own = template.edges[OWN]
+                waits[own[~receives[own[:, 0]], 1]] = True
+                waits[template.control[:, 1]] = True
+                first = np.flatnonzero(~waits & ~receives)
+                rows += (first + self.start_of[task]).tolist()
+        return rows
 
     def edges(self) -> tuple[I64, I64]:
         """Data and control edges of all tasks."""
@@ -125,9 +226,9 @@ class Stage:
                 return at + self.templates[kind, chunk].end
         raise AssertionError("a chunk without the one before it")
 
-    def gradient_row(self, held_weight: HeldWeight) -> int:
-        """The row that completes a weight's gradient: in the last task that makes one."""
-        for task in reversed(self.tasks):
+    def gradient_row(self, held_weight: HeldWeight, low: int = 0, high: int | None = None) -> int:
+        """The row that completes a weight's gradient: in the last task of a stretch that makes one."""
+        for task in reversed(self.tasks[low:high]):
             if task.chunk == held_weight.chunk and task.kind in "BIW":
                 row = (
                     self.templates[task.kind, task.chunk]
@@ -156,18 +257,13 @@ def _tiled(pairs: I64, sources: I64, targets: I64) -> I64:
 
 
 def stage_program(layout: WorkloadLayout, stage: int) -> StageProgram:
-    """The program of a stage of a training step."""
+    """The program of a stage of a training step, or of several."""
     tasks = Stage(layout, stage)
     columns = tasks.columns()
     data, control = tasks.edges()
-    weights = tasks.held_weights()
-    tail = step_end_nodes(layout, stage, weights)
-    if tail:
-        columns, extra = _with_step_end(layout, columns, tail, tasks)
-        data = np.concatenate([data, extra])
-    return ordered_program(
-        layout, stage, columns, data, _tags(layout, columns, stage), weights, control
-    )
+    data = np.concatenate([data, tasks.tail_edges(columns)])
+    weights, tags = tasks.held_weights(), _tags(layout, columns, stage)
+    return ordered_program(layout, stage, columns, data, tags, weights, control)
 
 
 def ordered_program(
@@ -187,27 +283,6 @@ def ordered_program(
     control_pairs = ordered if control is None else np.concatenate([control, ordered])
     pairs = np.stack(np.divmod(keys, len(tags)), axis=1)
     return StageProgram(stage, columns, pairs, control_pairs, weights)
-
-
-def _with_step_end(
-    layout: WorkloadLayout, columns: TiledColumns, tail: Sequence[StepEndNode], tasks: Stage
-) -> tuple[TiledColumns, I64]:
-    """Adds the tail's rows; returns the columns and the edges into them."""
-    parts = [table_of([t.node], layout.book, t.phase).columns for t in tail]
-    ends = _last_rows(layout, columns)
-    pairs: list[tuple[int, int]] = []
-    for i, t in enumerate(tail):
-        sources = {tasks.gradient_row(h) for h in t.grads} | {tasks.size + a for a in t.after}
-        if t.node.role in ACROSS_STAGES:
-            sources |= ends
-        pairs += [(s, tasks.size + i) for s in sorted(sources) if s >= 0]
-    return columns.with_rows(parts, -1), np.array(pairs, np.int64).reshape(-1, 2)
-
-
-def _last_rows(layout: WorkloadLayout, columns: Mapping[str, I64]) -> set[int]:
-    """The last row of all tasks, and the last message they send."""
-    sends = np.flatnonzero(columns["op"] == _number(layout, "send"))
-    return {len(columns["op"]) - 1, *sends[-1:].tolist()}
 
 
 def streams_of(layout: WorkloadLayout, columns: Mapping[str, I64]) -> I64:

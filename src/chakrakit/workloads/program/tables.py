@@ -167,14 +167,6 @@ class TiledColumns(Mapping[str, I64]):
     def __len__(self) -> int:
         return len(self._table) + len(self._columns)
 
-    def with_rows(self, parts: Sequence[Mapping[str, I64]], filler: int) -> TiledColumns:
-        """More rows at the end, for which the program's own columns have one value."""
-        table = {n: np.concatenate([v, *(p[n] for p in parts)]) for n, v in self._table.items()}
-        size, added = len(self._table["op"]), sum(len(p["op"]) for p in parts)
-        rows = np.concatenate([self._rows, np.arange(size, size + added)])
-        more = {n: np.concatenate([v, np.full(added, filler)]) for n, v in self._columns.items()}
-        return TiledColumns(table, rows, more)
-
     def with_columns(self, **columns: I64) -> TiledColumns:
         """More columns."""
         return TiledColumns(self._table, self._rows, {**self._columns, **columns})

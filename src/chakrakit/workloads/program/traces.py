@@ -89,13 +89,15 @@ def trace_of(
     version: str,
     header: Mapping[str, str] | None = None,
     *,
-    one_step: bool = True,
+    per_step: int | None = None,
 ) -> Trace:
     """The program as its first rank's trace; groups are named by role.
 
-    A program that is `one_step` of training says so; of inference, iterations repeat as they do.
+    A program of training says which step its rows are of, `per_step` micro-batches each; of inference,
+    iterations repeat as they do.
     """
     c = program.columns
+    micro_batch, steps = _steps(c, per_step)
     types = np.array([_TYPES.get(t, NodeType.COMP_NODE) for t in book.ops.texts], np.int32)[c["op"]]
     compute, collective = types == NodeType.COMP_NODE, types == NodeType.COMM_COLL_NODE
     send, recv = types == NodeType.COMM_SEND_NODE, types == NodeType.COMM_RECV_NODE
@@ -122,13 +124,27 @@ def trace_of(
         "stream": c["stream"],
         "phase": _texts(PHASES, c["phase"], np.ones(len(types), np.bool_)),
         "layer": _where(c["layer"], c["layer"] >= 0),
-        "micro_batch": _where(c["micro_batch"], c["micro_batch"] >= 0),
+        "micro_batch": _where(micro_batch, micro_batch >= 0),
         "chunk": _where(c["chunk"], c["chunk"] > 0),
         "mem_alloc": _where(c["alloc"], c["alloc"] > 0),
         "mem_free": _where(c["free"], c["free"] > 0),
-        **({"step": np.zeros(len(types), np.int64)} if one_step else {}),
+        **steps,
     }
     return Trace.from_columns(data, _edges(program), Metadata.of(version, **(header or {})))
+
+
+def _steps(c: Mapping[str, I64], per_step: int | None) -> tuple[I64, dict[str, I64]]:
+    """Micro-batches numbered within their step; the step, and which of several versions the weights have."""
+    number = c["micro_batch"]
+    if per_step is None:
+        return number, {}
+    if "version" not in c or not c["version"].any():
+        return number, {"step": np.zeros(len(number), np.int64)}
+    step = np.where(number >= 0, number // per_step, c["version"])
+    return np.where(number >= 0, number % per_step, -1), {
+        "step": step,
+        "weights_version": c["version"],
+    }
 
 
 def _edges(program: StageProgram) -> Edges:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.description import Lengths, Step
 from chakrakit.workloads.program.layout import WorkloadLayout
 from chakrakit.workloads.program.program import StageProgram
+from chakrakit.workloads.samples import document_lengths
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,10 +25,12 @@ class Variant:
     expert: int = -1
 
 
-def variants(layout: WorkloadLayout, stage: int) -> Iterator[Variant]:
-    """The ranks of a stage by what they do, lowest rank first."""
+def variants(layout: WorkloadLayout, stage: int, replicas: Sequence[int] = ()) -> Iterator[Variant]:
+    """The ranks of a stage, or those of some data-parallel replicas, by what they do; lowest rank first."""
     step, mesh = layout.workload.step, layout.mesh
     ranks = mesh.ranks_at(stage)
+    if replicas:
+        ranks = ranks[np.isin(mesh.coordinates["dp"][ranks], replicas)]
     documents = _has_documents(step) and getattr(layout.workload.model, "kernel", "") == "flash"
     data = mesh.coordinates["dp"][ranks] if documents else np.full(len(ranks), -1)
     skewed = step.imbalance > 0 and layout.workload.plan.ep > 1
@@ -47,6 +50,8 @@ def _expert_key(key: I64, layout: WorkloadLayout) -> int:
 
 
 def _has_documents(step: Step) -> bool:
+    if step.samples.batcher:
+        return False  # lengths are those of samples
     return step.lengths.distribution != "fixed" or 0 < step.lengths.mean < step.seq
 
 
@@ -78,9 +83,9 @@ def _scale(columns: dict[str, I64], names: tuple[str, ...], rows: Mask, by: F64)
 def _document_share(layout: WorkloadLayout, variant: Variant, columns: dict[str, I64]) -> F64:
     """For each row, the square of its documents' lengths against one document of the whole sequence."""
     step = layout.workload.step
-    shares = np.empty(layout.micro_batches)
-    for m in range(layout.micro_batches):
-        rng = np.random.default_rng((step.seed, 1, variant.data, m))
+    shares = np.empty(len(layout.drawn_as()))
+    for m, drawn in enumerate(layout.drawn_as()):
+        rng = np.random.default_rng((step.seed, 1, variant.data, drawn))
         squares = [
             (_documents(step.lengths, step.seq, rng) ** 2).sum() for _ in range(step.micro_batch)
         ]
@@ -99,17 +104,6 @@ def _documents(lengths: Lengths, seq: int, rng: np.random.Generator) -> F64:
     return sizes[sizes > 0]
 
 
-def document_lengths(lengths: Lengths, mean: int, count: int, rng: np.random.Generator) -> F64:
-    """Whole lengths of `count` documents, at least one token each."""
-    if lengths.distribution == "uniform":
-        drawn = rng.uniform(1, 2 * mean, count)
-    elif lengths.distribution == "lognormal":
-        drawn = rng.lognormal(np.log(mean) - lengths.sigma**2 / 2, lengths.sigma, count)
-    else:
-        drawn = np.full(count, float(mean))
-    return np.asarray(np.maximum(1.0, np.rint(drawn)))
-
-
 def _expert_share(layout: WorkloadLayout, variant: Variant, columns: dict[str, I64]) -> F64:
     """For each row, the tokens this rank's experts get against an even share.
 
@@ -119,10 +113,10 @@ def _expert_share(layout: WorkloadLayout, variant: Variant, columns: dict[str, I
     group, place = divmod(variant.expert, plan.ep)
     layers = int(columns["layer"].max()) + 1 if len(columns["layer"]) else 1
     even = step.micro_batch * step.seq * getattr(layout.workload.model, "top_k", 1) // plan.cp
-    shares = np.ones((layers + 1, layout.micro_batches))
+    shares = np.ones((layers + 1, len(layout.drawn_as())))
     for layer in range(layers):
-        for m in range(layout.micro_batches):
-            rng = np.random.default_rng((step.seed, 2, group, layer, m))
+        for m, number in enumerate(layout.drawn_as()):
+            rng = np.random.default_rng((step.seed, 2, group, layer, number))
             drawn = rng.gamma(1 / step.imbalance**2, size=plan.ep)
             shares[layer, m] = _whole_tokens(drawn, even)[place] / even
     return shares[columns["layer"], np.maximum(columns["micro_batch"], 0)]
