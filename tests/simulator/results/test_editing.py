@@ -110,6 +110,5 @@ def test_edits_that_mean_nothing_are_refused_by_name(folded: ck.Run) -> None:
 
 def test_times_measured_beside_communication_are_not_slowed_by_it_again(folded: ck.Run) -> None:
     same = ck.transform(folded, "edit{scale=1.0000001, classes=[gemm]}").traces
-    assert ck.simulate(same, "dgx-h100:2").makespan_ns == pytest.approx(
-        folded.makespan_ns, rel=1e-3
-    )
+    again = ck.simulate(same, "dgx-h100:2", compute="measured")
+    assert again.makespan_ns == pytest.approx(folded.makespan_ns, rel=1e-3)

@@ -17,7 +17,6 @@ from chakrakit.machines.device import (
     PS_PER_S,
     Clocks,
     Costs,
-    CostSource,
     WorkModel,
     each_picoseconds,
     nanoseconds_to_ticks,
@@ -498,14 +497,9 @@ class Simulation:
 
     def _slowdown(self, i: int) -> float:
         """How much communication slows down compute beside it; 0 for measured times, which include that."""
-        if self.options.communication == "measured" or self._all_measured(i):
+        if "measured" in (self.options.communication, self.options.work.name):
             return 0.0
         return float(self._device(i).comm_slowdown)
-
-    def _all_measured(self, i: int) -> bool:
-        """Whether all of a rank's device rows were timed, beside the communication of their run."""
-        works = self.programs[self.membership.body(i)].kind == COMPUTE
-        return bool(works.any() and (self._costs_of(i).source[works] == CostSource.MEASURED).all())
 
     def _device(self, i: int) -> Any:
         return self.machine.device(int(self.device_of[i]))

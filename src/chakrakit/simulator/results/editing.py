@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shlex
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
@@ -133,6 +134,16 @@ class EditedRun:
     original_ns: float
     makespan_ns: float
     _make: Callable[[], Run]
+    rank_times: Callable[[int], tuple[I64, I64] | None] = lambda _rank: None
+    """Start and end of a rank's rows in ps; None where its rows are not those of the original."""
+
+    took_ms: float = 0.0
+    """How long scheduling took, by the clock on the wall."""
+
+    @property
+    def keeps_ranks_alike(self) -> bool:
+        """Whether ranks that were alike still are."""
+        return not (self.edits.stragglers or self.edits.concern_network)
 
     @cached_property
     def run(self) -> Run:
@@ -163,7 +174,10 @@ class EditSession:
             return self._edited.get(tuple(texts), lambda: self._edit(read_edits(texts)))
 
     def _edit(self, edits: Edits) -> EditedRun:
-        return self._on_machine(edits) if edits.concern_network else self._scheduled(edits)
+        began = time.perf_counter()
+        edited = self._on_machine(edits) if edits.concern_network else self._scheduled(edits)
+        edited.took_ms = 1e3 * (time.perf_counter() - began)
+        return edited
 
     # --- transfers that keep their times --------------------------------------------------------
 
@@ -193,6 +207,7 @@ class EditSession:
             original,
             schedule.makespan_ps / PS_PER_NS,
             lambda: _run_of(self.run, layout, schedule, edits),
+            lambda rank: None if edits.graph else _times(layout, schedule, layout.class_of[rank]),
         )
 
     @cached_property
@@ -271,7 +286,7 @@ def machine_of(run: Run) -> str:
 
 def _run_of(run: Run, layout: FixedTransfers, schedule: Schedule, edits: Edits) -> Run:
     """The laid out traces with the times of a schedule."""
-    times = [_times(layout, schedule, c) for c in range(len(layout.programs))]
+    times = [Times(*_times(layout, schedule, c)) for c in range(len(layout.programs))]
     card = run.card.replace(
         passes=[*run.card.passes, *edits.texts], tick_ps=1, epoch_ns=0, measured={}
     )
@@ -281,11 +296,11 @@ def _run_of(run: Run, layout: FixedTransfers, schedule: Schedule, edits: Edits) 
     )
 
 
-def _times(layout: FixedTransfers, schedule: Schedule, c: int) -> Times:
+def _times(layout: FixedTransfers, schedule: Schedule, c: int) -> tuple[I64, I64]:
     rows = layout.rows(c)
     start, end = schedule.start[rows], schedule.end[rows]
     ends: I64 = nested_ends(layout.programs[c].trace, start, end, per_ns=PS_PER_NS)
-    return Times(np.ascontiguousarray(start), ends)
+    return np.ascontiguousarray(start), np.ascontiguousarray(ends)
 
 
 class Kept(OrderedDict[Hashable, Value]):
