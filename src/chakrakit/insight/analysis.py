@@ -297,7 +297,7 @@ def analyze(
     large = len(board) > _RECORDED_CALLS
     facts = GatheredFacts(False, AllCalls(run)) if large else ranks.gathered(progress)
     analysis = _assembled(run, ranks, facts, options)
-    analysis.culprits = hang_culprits(board)
+    analysis.culprits = hang_culprits(board, run.counters.get("progress"))
     if large:
         analysis.notes = [
             f"{len(board):,} recorded calls: only culprits are looked for above {_RECORDED_CALLS:,}"

@@ -8,7 +8,7 @@ import msgspec
 
 from chakrakit.insight.analysis import Analysis
 from chakrakit.insight.rank import ms, percent, short, stretches
-from chakrakit.results import Result, counted, energy_text
+from chakrakit.results import Result, counted, energy_text, utilization_text
 from chakrakit.trace.memory import shortage_line
 
 _NOTABLE = 0.01
@@ -322,7 +322,8 @@ def _memory(a: Analysis) -> Iterator[Answer]:
 
 def _use(a: Analysis) -> Iterator[Answer]:
     if a.roofline.ops:
-        mfu = f", {100 * a.roofline.mfu:.1f} % of the device's peak" if a.roofline.mfu else ""
+        roofline = a.roofline
+        mfu = f", {utilization_text(roofline.mfu, roofline.hfu)}" if roofline.mfu else ""
         yield Answer(
             "How well is the device used?",
             rate_text(a.roofline.tflops_per_rank),

@@ -12,6 +12,7 @@ from chakrakit.machines.calibrated import (
 from chakrakit.machines.description import machine_document, parse_machine
 from chakrakit.machines.drawing import MachinesReport, describe, draw, overview
 from chakrakit.machines.load import load_machine, machine, parse_name, preset_text, read_machine
+from chakrakit.machines.recorded import recorded_on
 
 __all__ = [
     "CalibrationReport",
@@ -30,4 +31,5 @@ __all__ = [
     "parse_name",
     "preset_text",
     "read_machine",
+    "recorded_on",
 ]

@@ -84,7 +84,7 @@ def test_an_area_is_totalled_by_kind_and_name(client, simulated):
     found = ask("area", rank=0, last=tracks, **whole)
     kinds = dict(found["kinds"])
     assert kinds["compute"] == pytest.approx(
-        ck.analyze(simulated).ranks[0].compute_ns, rel=1e-3
+        ck.analyze(simulated).ranks[0].breakdown.compute_ns, rel=1e-3
     )
     assert sum(count for _, _, count in found["names"]) <= found["slices"]
     half = ask("area", rank=0, last=tracks, **whole | {"to": whole["to"] // 2})

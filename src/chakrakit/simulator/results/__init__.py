@@ -11,12 +11,14 @@ from chakrakit.simulator.results.collective_table import (
     time_collective,
 )
 from chakrakit.simulator.results.editing import EditedRun, EditSession, machine_of
+from chakrakit.simulator.results.hung import HungSimulation
 from chakrakit.simulator.results.jobs import (
     JobsSimulation,
     place_jobs,
     read_job_placement,
     simulate_jobs,
 )
+from chakrakit.simulator.results.records import write_records
 from chakrakit.simulator.results.simulation import (
     Detail,
     Simulation,
@@ -40,6 +42,7 @@ __all__ = [
     "EditSession",
     "EditedRun",
     "ExpertExchange",
+    "HungSimulation",
     "JobsSimulation",
     "Kernels",
     "LinkClassSummary",
@@ -58,4 +61,5 @@ __all__ = [
     "split_fault",
     "time_collective",
     "to_run",
+    "write_records",
 ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from chakrakit.trace.sets.card import (
     CAMPAIGN,
+    CPU,
     FILLED,
     LIKE_COMMUNICATION,
+    RECORDED_DEVICE,
     Card,
     Footprint,
     RecordedStep,
@@ -37,10 +39,12 @@ from chakrakit.trace.sets.traceset import TraceSet
 
 __all__ = [
     "CAMPAIGN",
+    "CPU",
     "DEVICE_TIER",
     "FILLED",
     "LIKE_COMMUNICATION",
     "PS_PER_NS",
+    "RECORDED_DEVICE",
     "SCHEMAS",
     "Card",
     "Counters",

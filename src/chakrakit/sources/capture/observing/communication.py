@@ -55,6 +55,8 @@ def tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, (list, tuple)):
+        if value and type(value[0]) is int and type(value[-1]) is int:
+            return []  # splits, of which there is one per rank
         return [t for v in value for t in tensors(v)]
     return list(tensors(list(value.values()))) if isinstance(value, dict) else []
 
