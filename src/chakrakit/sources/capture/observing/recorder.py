@@ -110,6 +110,7 @@ class Recorder(TorchDispatchMode):
         """The operator of the last communication; -1 while not recording."""
         self._skip: dict[Any, bool] = {}
         self._composite: dict[Any, bool] = {}
+        self._shapeless: dict[Any, bool] = {}
         self._mutates: dict[Any, tuple[int, ...]] = {}
         self._plain: dict[tuple[type, ...], bool] = {}
         self._writer: dict[int, int] = {}
@@ -215,6 +216,8 @@ class Recorder(TorchDispatchMode):
             return shortcuts.split(func, args, kwargs)
         if func in shortcuts.MADE and kwargs.get("device") in (None, _HOST):
             return shortcuts.made(func, args, kwargs, _fake_mode())
+        if self._is(func, self._shapeless, communication.lacks_shapes):
+            return communication.issue(func, args, kwargs)
         if func is shortcuts.LIFT and shortcuts.is_number(args[0]):
             return shortcuts.lifted(args[0], _fake_mode())
         try:
