@@ -44,7 +44,8 @@ class Unsync(Pass):
     def waits(self, trace: Trace) -> Mask:
         """By edge, whether a chosen call waits by it for the device."""
         edges = trace.edges
-        return (edges.kind == EdgeKind.SYNC) & self._selection.rows(trace)[edges.dst]
+        waits: Mask = (edges.kind == EdgeKind.SYNC) & self._selection.rows(trace)[edges.dst]
+        return waits
 
     def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
         """How many waits were removed, over all ranks."""

@@ -39,11 +39,11 @@ class EditedSide(ShownRun):
         return BackgroundAnalysis(self.run)
 
     @property
-    def origin(self) -> int:  # type: ignore[override]
+    def origin(self) -> int:
         """Schedules begin at 0."""
         return 0
 
-    def memory(self, rank: int) -> None:  # type: ignore[override]
+    def memory(self, rank: int) -> None:
         """Nothing is known of the memory of a schedule."""
         return
 

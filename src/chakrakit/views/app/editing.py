@@ -58,16 +58,12 @@ class Editing:
 
     def offered(self) -> dict[str, Any]:
         """What the page offers to change: classes, kernels, waits, groups, collectives, links, ranks."""
-        programs = {}
         classes: Counter[str] = Counter()
         kernels: Counter[str] = Counter()
         waits: Counter[str] = Counter()
         groups: Counter[str] = Counter()
         traces = self.session.timed
-        for binding in traces.bindings.values():
-            programs.setdefault(binding.body, 0)
-            programs[binding.body] += 1
-        for number, ranks in programs.items():
+        for number, ranks in Counter(b.body for b in traces.bindings.values()).items():
             trace = traces.body_at(number)
             own, device = trace.own_ns * ranks, ~trace.on_host
             for name, nanos in _sums(classes_of(trace)[device], own[device]).items():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from chakrakit.arrays import I8
@@ -62,7 +60,8 @@ def codes_by(paint: str, view: RankView) -> I8 | None:
 def _class_codes(view: RankView) -> I8:
     code = {name: number for number, name in enumerate(CLASSES)}
     texts, number = np.unique(classes_of(view.trace).astype(str), return_inverse=True)
-    return np.array([code.get(str(t), len(CLASSES) - 1) for t in texts], np.int8)[number]
+    codes: I8 = np.array([code.get(str(t), len(CLASSES) - 1) for t in texts], np.int8)[number]
+    return codes
 
 
 def _name_codes(view: RankView) -> I8:
@@ -71,5 +70,5 @@ def _name_codes(view: RankView) -> I8:
 
     codes, texts = view.names
     of_text = [crc32(text.encode()) % len(_NAME_COLORS) for text in texts]
-    coded: Any = np.array(of_text or [0], np.int8)[codes]
+    coded: I8 = np.array(of_text or [0], np.int8)[codes]
     return coded
