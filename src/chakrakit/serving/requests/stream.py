@@ -18,6 +18,8 @@ from chakrakit.machines.device import MOST_SECONDS, PS_PER_S
 
 MOST_TOKENS = 2**40
 """Tokens of a prompt or output: far above any context, and sums over millions of requests fit 64 bits."""
+MOST_UNIT = 2**31 - 2
+"""Tokens of a block: the core counts them in 32 bits."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -124,6 +126,7 @@ def stream_of(
     check_lengths(prompt, "prompt", where, first_line)
     check_lengths(output, "output", where, first_line)
     _check_times(times, after, where, first_line)
+    _check_unit(more.get("unit", 1), where)
     sizes = [0] * len(times) if ids is None else [len(i) for i in ids]
     flat = [] if ids is None else [i for prompt_ids in ids for i in prompt_ids]
     none = np.zeros(len(times), np.int64)
@@ -146,6 +149,11 @@ def _identifiers(flat: list[int]) -> U64:
         return np.array(flat, np.uint64) if flat else np.zeros(0, np.uint64)
     except (OverflowError, ValueError):
         return np.array([i & (2**64 - 1) for i in flat], np.uint64)
+
+
+def _check_unit(unit: int, where: str) -> None:
+    if not 1 <= unit <= MOST_UNIT:
+        raise ConfigError(f"{where}: blocks of {unit} tokens; give 1 to {MOST_UNIT:,}")
 
 
 def check_lengths(values: Any, part: str, where: str, first_line: int) -> None:
