@@ -13,7 +13,7 @@ from chakrakit.simulator.engine import one_collective
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.description import Model, Plan, Samples, Step, Workload
 from chakrakit.workloads.generate import generated, parameters
-from chakrakit.workloads.models import named
+from chakrakit.workloads.models import model_named
 from chakrakit.workloads.samples import Deal, MicroBatch, deal
 
 MACHINE = "dgx-h100"
@@ -28,7 +28,7 @@ def machine() -> Machine:
 @cache
 def replica_seconds(model: str, layers: int, rows: int, length: int) -> float:
     """One micro-batch forward and backward on one device."""
-    described = named(model).replace(layers=layers)
+    described = model_named(model).replace(layers=layers)
     step = Step(global_batch=rows, micro_batch=rows, optimizer="none", clip=False)
     if hasattr(described, "frames"):
         described = described.replace(frames=length)
@@ -41,7 +41,7 @@ def replica_seconds(model: str, layers: int, rows: int, length: int) -> float:
 @cache
 def reduce_seconds(model: str, layers: int, ranks: int) -> float:
     """All gradients, in bf16, summed over the ranks of a node; what overlaps with backward is left out."""
-    count = parameters(Workload(model=named(model).replace(layers=layers)))[0]
+    count = parameters(Workload(model=model_named(model).replace(layers=layers)))[0]
     members = list(range(min(ranks, 8)))
     return seconds_of(one_collective(CollectiveType.ALL_REDUCE, 2 * count, members), machine())
 

@@ -85,7 +85,7 @@ def _heads(t: TraceBuilder, tokens: int, deps: list[int]) -> int:
     """Queries, keys, values or results of a rank, exchanged for those of its heads."""
     size = tokens * (WORK.token_bytes + WORK.query_bytes) // 2
     return t.collective(
-        "heads", CollectiveType.ALL_TO_ALL, size, group="heads", stream=3, deps=deps
+        "heads", CollectiveType.ALL_TO_ALL, size, pg_name="heads", stream=3, deps=deps
     )
 
 

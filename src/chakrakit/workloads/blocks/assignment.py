@@ -32,12 +32,12 @@ class Assignment:
     @property
     def tokens(self) -> F64:
         """Tokens of each rank."""
-        return np.bincount(self.owner, self.blocks.size, self.ranks)
+        return np.bincount(self.owner, self.blocks.size.astype(np.float64), self.ranks)
 
     @property
     def work(self) -> F64:
         """Query–key pairs of each rank."""
-        return np.bincount(self.owner, self.blocks.pairs, self.ranks)
+        return np.bincount(self.owner, self.blocks.pairs, self.ranks).astype(np.float64)
 
     def span(self, speeds: F64, byte_pairs: float) -> float:
         """The time of the slowest rank, in pairs: its work, or what it receives where that takes longer."""
