@@ -1,12 +1,15 @@
 """A69, CCL-D: which rank slows or stops a job's communication, from probes on every rank.
 
-Six kinds of anomalies are put into simulated jobs. Probes see when each rank enters and leaves a collective,
-its number, its size, and how many bytes have moved; the analyzer names the kind and the rank. The comparator has
-what a job's timeout leaves: a dump of the calls that were under way, and takes the rank that is furthest behind.
+Six kinds of anomalies are put into simulated jobs. Probes see when each rank enters and leaves a
+collective, its number, its size, and how many bytes have moved; the analyzer names the kind and the rank. The
+comparator has what a job's timeout leaves: a dump of the calls that were under way, and takes the rank that
+is furthest behind.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
@@ -46,9 +49,8 @@ def probed(one: Anomaly) -> tuple[str, int]:
 
 def _end(link: str) -> int:
     """The device at one end of a link, by its name."""
-    numbers = [int(word) for word in link.replace("→", " ").split() if word.isdigit()]
-    devices = link.split("device ")
-    return int(devices[1].split()[0]) if len(devices) > 1 else numbers[0] if numbers else -1
+    found = re.search(r"device (\d+)", link)
+    return int(found[1]) if found else -1
 
 
 def dumped(one: Anomaly, tie: str) -> tuple[str, int]:
@@ -56,9 +58,10 @@ def dumped(one: Anomaly, tie: str) -> tuple[str, int]:
     if not one.hung:
         return "", -1
     board = board_of(one.run)
-    last = {rank: n for (_, rank), n in sorted(board.last.items())}
-    least_calls = min(last.values())
-    behind = [rank for rank, n in last.items() if n == least_calls]
+    made: Counter[int] = Counter()
+    for (_, rank), number in board.last.items():
+        made[rank] += number + 1
+    behind = sorted(rank for rank, n in made.items() if n == min(made.values()))
     return "never enters", behind[0] if tie == "first" else behind[-1]
 
 

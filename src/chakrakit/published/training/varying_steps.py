@@ -52,7 +52,7 @@ class Steps:
 
 
 def drawn(replicas: int, steps: int, quota: int, mean: int, rng: np.random.Generator) -> F64:
-    """Squares of the documents of every micro-batch, as a share; a mean of the whole sequence varies nothing."""
+    """Squares of the documents of every micro-batch, as a share; documents of a whole sequence are alike."""
     if mean >= SEQ:
         return np.ones((steps, replicas, quota))
     lengths = Lengths(distribution="lognormal", mean=mean, sigma=1.2)
