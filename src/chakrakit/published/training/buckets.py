@@ -67,3 +67,20 @@ def step_figures(model: str, layers: int, one: Deal) -> tuple[float, float, floa
 
 def _batch(model: str, layers: int, batch: MicroBatch) -> float:
     return replica_seconds(model, layers, batch.rows, batch.length)
+
+
+@cache
+def _fitted(model: str, layers: int) -> tuple[float, float, float]:
+    """Seconds of a micro-batch as a constant, by token, and by pair of tokens in a row."""
+    shapes = [(1, 512), (4, 512), (16, 512), (1, 2048), (4, 2048), (1, 4096), (4, 4096)]
+    terms = np.array([(1, rows * length, rows * length**2) for rows, length in shapes], float)
+    took = np.array([replica_seconds(model, layers, *shape) for shape in shapes])
+    solved = np.linalg.lstsq(terms / took[:, None], np.ones(len(took)), rcond=None)[0]
+    fixed, token, pair = (float(x) for x in solved)
+    return fixed, token, pair
+
+
+def shape_seconds(model: str, layers: int, rows: int, length: int) -> float:
+    """One micro-batch of any shape, from seven that were simulated."""
+    fixed, token, pair = _fitted(model, layers)
+    return fixed + token * rows * length + pair * rows * length**2

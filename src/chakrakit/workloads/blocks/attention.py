@@ -24,6 +24,8 @@ class AttentionWork:
     head_dim: int = 128
     bytes_per_element: int = 2
     backward: bool = False
+    token_flops: int = 0
+    """FLOPs of all other layers for a token; 0 leaves them out."""
 
     @property
     def pair_flops(self) -> int:
@@ -91,6 +93,10 @@ class _Rank:
     def trace(self) -> Trace:
         arrived = self._messages(self.gives, self.needs, self.after, self.before, -1)
         done = self._pieces(arrived, factor=1)
+        if self.work.token_flops:
+            moved = int(self.queries * self.work.query_bytes)
+            flops = int(self.queries * self.work.token_flops)
+            done = self._row(0, 0, num_ops=flops, tensor_size=moved)
         if self.work.backward:
             done = self._pieces(dict.fromkeys(arrived, done), factor=2)
             self._messages(self.needs, self.gives, self.before, self.after, done)
