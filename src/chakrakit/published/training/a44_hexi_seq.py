@@ -27,11 +27,17 @@ BLOCK = 2048
 
 
 @cache
+def preset(name: str) -> Machine:
+    """A machine that comes with the package, read once."""
+    return load_machine(name)
+
+
+@cache
 def site(kinds: tuple[str, ...], seed: int) -> Machine:
     """A node of eight for every kind named, on one network; devices are those of the presets."""
-    base = load_machine(f"dgx-h100:{len(kinds)}")
+    base = preset(f"dgx-h100:{len(kinds)}")
     names = list(dict.fromkeys(kinds))
-    devices = tuple(load_machine(KINDS[name]).devices[0] for name in names)
+    devices = tuple(preset(KINDS[name]).devices[0] for name in names)
     kind_of = np.repeat([names.index(name) for name in kinds], 8)
     return unsure(replace(base, devices=devices, device_of=kind_of), seed)
 

@@ -9,88 +9,13 @@ each, and weights change once at most. Synchronous schedules are never stale and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-
-import numpy as np
 
 from chakrakit.machines import machine
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
-from chakrakit.published.planning.pipelines import Pipeline, ReadyFirst, seconds
+from chakrakit.published.planning.pipelines import NS, Pipeline, ReadyFirst, seconds
+from chakrakit.published.training.async_pipelines import BATCHES, job, stale
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import simulate
-from chakrakit.trace.model import TraceBuilder
-from chakrakit.trace.sets import Run, TraceSet
-
-NS = 1_000_000
-"""A forward takes 1 ms, a backward two."""
-BATCHES = 16
-"""Mini-batches of an asynchronous run; micro-batches of a synchronous step."""
-
-
-def device(stage: int, pipeline: int, stages: int, pipelines: int) -> int:
-    """Where a stage of a pipeline is: pipelines enter at different devices, every second one backwards."""
-    turned = stage if pipeline % 2 == 0 else stages - 1 - stage
-    return (turned + pipeline // 2 * stages // max(1, pipelines // 2)) % stages
-
-
-@cache
-def job(stages: int, pipelines: int, ahead: int, spread: float, seed: int) -> TraceSet:
-    """All mini-batches in turn over the pipelines; one enters when the one `ahead` before it has left."""
-    rng = np.random.default_rng([seed, stages])
-    slow = np.exp(spread * rng.standard_normal((2, stages, BATCHES)))
-    built = [TraceBuilder() for _ in range(stages)]
-    for m in range(BATCHES):
-        _mini_batch(built, m, stages, pipelines, ahead, slow[:, :, m])
-    return TraceSet.of(built)
-
-
-def _mini_batch(
-    built: list[TraceBuilder], m: int, stages: int, pipelines: int, ahead: int, slow: np.ndarray
-) -> None:
-    """Forward through the stages of its pipeline and back, with the messages between them."""
-    pipeline, round_of = m % pipelines, m // pipelines
-    way = [device(s, pipeline, stages, pipelines) for s in range(stages)]
-    tasks = [("F", s) for s in range(stages)] + [("B", s) for s in reversed(range(stages))]
-    before: int | None = None
-    for number, (kind, stage) in enumerate(tasks):
-        t, here = built[way[stage]], way[stage]
-        deps: list[int] = []
-        there = way[tasks[number - 1][1]] if number else here
-        if number and there != here:
-            deps = [t.recv("recv", there, here, 1, tag=100 * m + number)]
-        elif before is not None:
-            deps = [before]
-        if kind == "F" and stage == 0 and round_of >= ahead:
-            deps.append(_left[id(t), pipeline, round_of - ahead])
-        took = NS * (1 if kind == "F" else 2) * slow["FB".index(kind), stage]
-        before = t.comp(f"{kind}{m}", duration_ns=int(took), deps=deps)
-        if kind == "B" and stage == 0:
-            _left[id(t), pipeline, round_of] = before
-        if number + 1 < len(tasks) and (after := way[tasks[number + 1][1]]) != here:
-            t.send("send", here, after, 1, tag=100 * m + number + 1, deps=[before])
-            before = None
-
-
-_left: dict[tuple[int, int, int], int] = {}
-"""Last task of a mini-batch on the first stage of its pipeline, by builder."""
-
-
-def stale(run: Run, pipelines: int) -> int:
-    """The most updates of a pipeline's own weights between a forward and its backward, on any device."""
-    worst = 0
-    for rank in run.ranks:
-        names = [str(n) for n in run.trace(rank).nodes.column("name").to_pylist()]
-        start, end = run.start(rank), run.end(rank)
-        at = {n: (int(start[i]), int(end[i])) for i, n in enumerate(names) if n[1:].isdigit()}
-        for m in (int(n[1:]) for n in at if n[0] == "F"):
-            mine = [
-                int(n[1:]) for n in at if n[0] == "B" and int(n[1:]) % pipelines == m % pipelines
-            ]
-            updates = [
-                k for k in mine if k != m and at[f"F{m}"][0] < at[f"B{k}"][1] <= at[f"B{m}"][0]
-            ]
-            worst = max(worst, len(updates))
-    return worst
 
 
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
