@@ -1,4 +1,4 @@
-"""Chains of retries: a job that fails is started again, by hand or by itself, on other nodes or on the same."""
+"""Chains of retries: a job that fails starts again, by hand or by itself, on other nodes or the same."""
 
 from __future__ import annotations
 
