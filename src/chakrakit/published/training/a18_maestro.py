@@ -83,14 +83,15 @@ STUDY = Study(
         "Maestro": [way(tp, last, 0, 0) for tp in (4, 8) for last in (1, 2)],
         "one plan": [way(tp, tp, 1, 1) for tp in (1, 2, 4, 8)],
         "plans by section, in order": [way(tp, last, 0, 1) for tp in (4, 8) for last in (1, 2)],
+        "one plan, wavefront": [way(tp, tp, 1, 0) for tp in (1, 2, 4, 8)],
     },
     idea="Maestro",
-    untuned=["plans by section, in order"],
+    untuned=["plans by section, in order", "one plan, wavefront"],
     measure=measure,
     better=("rate", "max"),
     health="busy",
     gone=lambda case: bool(case["sections"] == "one section"),
-    ablate={"plans by section": {"alike": 1}, "the wavefront": {"ordered": 1}},
+    ablate={"plans by section and the wavefront": {"alike": 1, "ordered": 1}},
     predictions={
         "most of the gain is static": lambda t: least(
             t.gains(sections="70B teaches 1B", share=1.0)

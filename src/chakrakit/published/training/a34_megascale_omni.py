@@ -1,8 +1,8 @@
-"""A34, MegaScale-Omni: encoders share the ranks of the language model but not its plan, as the mixture drifts.
+"""A34, MegaScale-Omni: encoders share the language model's ranks but not its plan, as mixtures drift.
 
-Samples bring images or none, and the share drifts from step to step. Coupled, a replica encodes its own samples
-under the language model's plan. Disaggregated, encoders have ranks of their own, as many for all steps.
-Decoupled, all ranks encode all images, the largest first, and tokens are sent to where they are needed.
+Samples bring images or none, and the share drifts from step to step. Coupled, a replica encodes its own
+samples under the language model's plan. Disaggregated, encoders have ranks of their own, as many for all
+steps. Decoupled, all ranks encode all images, the largest first, and tokens go to where they are needed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from chakrakit.published import Case, Claim, Figures, Setting, Study, least, mos
 from chakrakit.published.training.sections import balanced, in_turn, section_seconds, spread
 
 LLM, ENCODER, RANKS, STEPS, SAMPLES = "llama3.1-8b", "llama3.2-1b", 64, 8, 256
-"""The encoder is a transformer of a billion parameters, as vision encoders are; its layers are a decoder's."""
+"""The encoder is a transformer of a billion parameters, as vision encoders are, with a decoder's layers."""
 TOKEN_BYTES, NIC = 2 * 4096, 50e9
 """An encoded token in bf16 at the language model's width, and a 400 Gb/s adapter."""
 
