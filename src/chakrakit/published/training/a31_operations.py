@@ -144,7 +144,8 @@ STUDY = Study(
             least(t.gains(analysis="recovery")) - 1.5
         ),
     },
-    decides="",
+    decides="how often the node that failed is found: chains that exclude it succeed far more often, and how "
+    "much more is set by the assumed chances.",
     cannot_say="The latency of requests at the real server, and what telemetry of real failures looks like: "
     "both are assumed. Ten failures and twelve chains are few, so the published shares are wide intervals.",
 )

@@ -97,7 +97,7 @@ STUDY = Study(
     rests_on={
         "work of documents": "workloads/samples/batchers.py",
         "micro-batches that move between replicas": "workloads/samples/dealing.py",
-        "time of a micro-batch": "machines/device/roofline.py",
+        "time of a micro-batch": "machines/device/work.py",
     },
     cases=cases,
     sides={
