@@ -39,8 +39,8 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     last_tp = first_tp if setting["alike"] else max(last_tp, LEAST_TP[trained])
     first = section_seconds(feeder, first_tp, False) * first_tp
     last = section_seconds(trained, last_tp, True) * last_tp
-    share = first * case["share"] / (first * case["share"] + last)
-    front = float(np.clip(round(share * GPUS / first_tp), 1, GPUS // first_tp - 1)) * first_tp
+    fronts = range(first_tp, GPUS, first_tp)
+    front = min(fronts, key=lambda n: max(first * case["share"] / n, last / (GPUS - n)))
     parts = first / front * sizes, last / (GPUS - front) * sizes
     took, waiting = (
         flow_seconds(*parts, needs, order) for order in (bool(setting["ordered"]), True)
@@ -81,7 +81,7 @@ STUDY = Study(
     },
     cases=cases,
     sides={
-        "Maestro": [way(tp, last, 0, 0) for tp in (4, 8) for last in (1, 2)],
+        "Maestro": [way(tp, 1, 0, 0) for tp in (1, 2, 4, 8)],
         "one plan": [way(tp, tp, 1, 1) for tp in (1, 2, 4, 8)],
     },
     idea="Maestro",

@@ -95,6 +95,7 @@ def cases(quick: bool) -> Sequence[Case]:
     return [{"analysis": name, "size": size} for name, size in found]
 
 
+SINGLE = {"way": "single", "signal": "power", "slots": SLOTS, "attempts": 2}
 STUDY = Study(
     id="A31",
     system="504-GPU operations",
@@ -112,23 +113,14 @@ STUDY = Study(
     cases=cases,
     sides={
         "as operated": [{"way": "idea"}],
-        "single measure": [
-            {"way": "single", "signal": s, "slots": SLOTS, "attempts": 2} for s in SIGNALS
-        ],
+        "single measure": [{**SINGLE, "signal": s} for s in SIGNALS],
     },
     idea="as operated",
     measure=measure,
     better=("score", "max"),
     health="score",
     gone=lambda case: bool(case["analysis"] == "checkpoint" or case["size"] == 1),
-    ablate={
-        "all signals and retries": {
-            "way": "single",
-            "signal": "power",
-            "slots": SLOTS,
-            "attempts": 2,
-        }
-    },
+    ablate={"all signals and retries": SINGLE},
     predictions={
         "all signals detect nine of ten incidents": lambda t: (
             least(t.figure("score", analysis="detection", size=5)) - 0.9
