@@ -521,7 +521,7 @@ def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any)
 
 
 def _print(simulation: Simulation) -> None:
-    from chakrakit.results import counted, energy_text
+    from chakrakit.results import counted, energy_text, utilization_text
     from chakrakit.trace.memory import shortage_line
 
     s, out = simulation.summary, console()
@@ -533,7 +533,6 @@ def _print(simulation: Simulation) -> None:
     place = f" on {s.machine} ({s.network} network, {s.compute} compute: {s.rung}{within})"
     out.print(f"{s.makespan_ns / 1e6:,.3f} ms{place if s.machine else ', all times as measured'}")
     figures = [
-        ("MFU", s.mfu, "{:.1%}".format),
         ("tokens per second", s.tokens_per_s, "{:,.0f}".format),
         ("energy", s.energy_joules, energy_text),
         ("with servers and building", s.facility_joules, energy_text),
@@ -541,6 +540,8 @@ def _print(simulation: Simulation) -> None:
         ("price", s.price, "${:.4g}".format),
         ("clock", s.clock_mhz, "{:,.0f} MHz".format),
     ]
+    if s.mfu is not None and s.hfu is not None:
+        out.print(utilization_text(s.mfu, s.hfu))
     if sentences := [f"{name} {text(v)}" for name, v, text in figures if v is not None]:
         out.print(", ".join(sentences))
     _print_compute_sources(s)

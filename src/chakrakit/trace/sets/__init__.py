@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from chakrakit.trace.sets.card import (
     CAMPAIGN,
+    CPU,
     FILLED,
     LIKE_COMMUNICATION,
+    RECORDED_DEVICE,
     Card,
     Footprint,
     RecordedStep,
@@ -24,7 +26,15 @@ from chakrakit.trace.sets.counters import (
     servers_of,
     storage_table,
 )
-from chakrakit.trace.sets.run import PS_PER_NS, Run, Times, check_length, run_of, whole_ns
+from chakrakit.trace.sets.run import (
+    PS_PER_NS,
+    Run,
+    Times,
+    check_length,
+    named_rank,
+    run_of,
+    whole_ns,
+)
 from chakrakit.trace.sets.run_facts import (
     DEVICE_TIER,
     LinkClassSummary,
@@ -37,10 +47,12 @@ from chakrakit.trace.sets.traceset import TraceSet
 
 __all__ = [
     "CAMPAIGN",
+    "CPU",
     "DEVICE_TIER",
     "FILLED",
     "LIKE_COMMUNICATION",
     "PS_PER_NS",
+    "RECORDED_DEVICE",
     "SCHEMAS",
     "Card",
     "Counters",
@@ -59,6 +71,7 @@ __all__ = [
     "check_length",
     "footprint_of",
     "history_of",
+    "named_rank",
     "read_card",
     "recorded_step_of",
     "run_of",

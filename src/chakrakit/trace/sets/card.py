@@ -52,6 +52,10 @@ def read_card(path: Path | BundlePath) -> Card:
     return read_json(path, Card, "a card")
 
 
+RECORDED_DEVICE = "recorded_on"
+"""The setting that says which device took the recorded times: a driver's name of it, or `CPU`."""
+CPU = "cpu"
+"""What a recording without an accelerator was recorded on."""
 CAMPAIGN = "chakra campaign"
 """The tool of runs whose rows are what a job did over months, not operations of a machine."""
 LIKE_COMMUNICATION = "like_communication"

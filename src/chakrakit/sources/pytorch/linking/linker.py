@@ -60,7 +60,15 @@ from chakrakit.sources.pytorch.two_passes import align_passes
 from chakrakit.trace.communication import Binding, Body, Groups, positive_names
 from chakrakit.trace.files import claimed
 from chakrakit.trace.model import Trace
-from chakrakit.trace.sets import LIKE_COMMUNICATION, Card, Run, recorded_step_of
+from chakrakit.trace.placement import on_device
+from chakrakit.trace.sets import (
+    CPU,
+    LIKE_COMMUNICATION,
+    RECORDED_DEVICE,
+    Card,
+    Run,
+    recorded_step_of,
+)
 
 
 class TraceSpool:
@@ -352,6 +360,7 @@ def _linked(parts: _Parts, options: LinkOptions, spool: TraceSpool | None) -> Li
         base_ns=kineto.base_ns if kineto is not None else 0,
         facts=facts,
         card=parts.card,
+        device=_device(linked, trace),
     )
 
 
@@ -448,6 +457,20 @@ def _host(linked: Rank) -> str:
     return linked.kineto.host_name if linked.kineto is not None else ""
 
 
+def _device(linked: Rank, trace: Trace) -> str:
+    """What computed: the accelerator that the profiler names, or `cpu` where no row ran on one."""
+    if not on_device(trace).any():
+        return CPU
+    devices = linked.kineto.devices if linked.kineto is not None else []
+    return next((str(d["name"]) for d in devices if d.get("name")), "")
+
+
+def _recorded_on(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
+    """The device of the first rank that says, for the card; {} where none does."""
+    named = [x.device for _, x in sorted(ranks.items()) if x.device]
+    return {RECORDED_DEVICE: named[0]} if named else {}
+
+
 def _collector(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
     """Machine and versions from the collector's card of the first rank; {} without one."""
     fields = ranks[min(ranks)].card.of_collector
@@ -476,7 +499,7 @@ def _run(ranks: Mapping[int, LinkedRank], clock: Clock, groups: RecordedGroups) 
     card = Card(
         tool="chakra link",
         source=[f for r in sorted(ranks) for f in ranks[r].report.files],
-        settings={**undilate, **_collector(ranks), **_undecided(ranks)},
+        settings={**undilate, **_recorded_on(ranks), **_collector(ranks), **_undecided(ranks)},
         epoch_ns=epoch,
     )
     linked = Run(bodies, bindings, Groups(groups), card)
