@@ -8,6 +8,7 @@ with an exponent between tokens and their square evens that out, and leaves imag
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -29,7 +30,7 @@ def samples(case: Case, setting: Setting) -> tuple[Samples, Step]:
     sizes = [int(f) for f in str(case["frames"]).split("+")]
     most_tokens = setting["longest"] * max(sizes) * FRAME
     bound = most_tokens if setting["p"] == 1 else MEMORY
-    batcher = "fixed" if setting["p"] == 0 else "power"
+    batcher: Literal["fixed", "power"] = "fixed" if setting["p"] == 0 else "power"
     chosen = Samples(
         batcher=batcher,
         sizes=sizes,

@@ -12,7 +12,7 @@ from chakrakit.published.tools import seconds_of, unsure
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import CollectiveType, TraceBuilder
 from chakrakit.trace.sets import TraceSet
-from chakrakit.workloads.blocks import AttentionWork, Terms, assigned, attention_traces
+from chakrakit.workloads.blocks import AttentionWork, Terms, assigned, attention_traces, exchange_of
 
 WORK = AttentionWork()
 PER_RANK = 8192
@@ -96,9 +96,9 @@ def block_seconds(
     """Seconds, the busiest rank's work over the mean, and tokens of keys that are sent per token."""
     a = assigned(lengths, ranks, how, block, Terms.even(ranks, BYTE_PAIRS))
     traces = attention_traces(a, WORK)
-    sent = sum(int(b.column("comm_size", 0)[b.column("type", 0) == 5].sum()) for b in traces.bodies)
+    sent = float(exchange_of(a).tokens.sum())
     seconds = seconds_of(traces, site(ranks, seed))
-    return seconds, float(a.work.max() / a.work.mean()), sent / WORK.token_bytes / sum(lengths)
+    return seconds, float(a.work.max() / a.work.mean()), sent / sum(lengths)
 
 
 def mfu(lengths: tuple[int, ...], ranks: int, seconds: float) -> float:

@@ -60,7 +60,8 @@ def drawn(replicas: int, steps: int, quota: int, mean: int, rng: np.random.Gener
     pieces = np.minimum(document_lengths(lengths, mean, 12 * count, rng), SEQ).reshape(count, 12)
     ends = np.minimum(np.cumsum(pieces, axis=1), SEQ)
     sizes = np.diff(ends, axis=1, prepend=0)
-    return ((sizes**2).sum(axis=1) / SEQ**2).reshape(steps, replicas, quota)
+    shares: F64 = (sizes**2).sum(axis=1) / SEQ**2
+    return shares.reshape(steps, replicas, quota)
 
 
 def quotas(speeds: F64, total: int) -> I64:

@@ -32,7 +32,7 @@ class Assignment:
     @property
     def tokens(self) -> F64:
         """Tokens of each rank."""
-        return np.bincount(self.owner, self.blocks.size.astype(np.float64), self.ranks)
+        return np.bincount(self.owner, self.blocks.size, self.ranks).astype(np.float64)
 
     @property
     def work(self) -> F64:
