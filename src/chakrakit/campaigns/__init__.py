@@ -8,9 +8,11 @@ from chakrakit.campaigns.many_histories import campaign, workers_for
 from chakrakit.campaigns.pool import Guarding, Pool, PoolPlan, PoolRun, pool_run
 from chakrakit.campaigns.recorded import history_run
 from chakrakit.campaigns.result import CampaignResult
-from chakrakit.campaigns.telemetry import Incident, Telemetry, telemetry
+from chakrakit.campaigns.telemetry import SIGNALS, SIGNS, Incident, Telemetry, telemetry
 
 __all__ = [
+    "SIGNALS",
+    "SIGNS",
     "CampaignJob",
     "CampaignResult",
     "Chain",

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from chakrakit.arrays import F64
-from chakrakit.campaigns import Incident, RetryPlan, retry_chain, telemetry
-from chakrakit.campaigns.telemetry import SIGNALS, SIGNS
+from chakrakit.campaigns import SIGNALS, SIGNS, Incident, RetryPlan, retry_chain, telemetry
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
 
 NODES, DAYS, MINUTES = 63, 2, 1440

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from chakrakit.arrays import I64
-from chakrakit.published.planning.pipelines import Pipeline
+from chakrakit.published.planning import Pipeline
 from chakrakit.trace.model import TraceBuilder
 from chakrakit.trace.sets import Run, TraceSet
 

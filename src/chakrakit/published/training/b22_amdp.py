@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from chakrakit.machines import machine
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
-from chakrakit.published.planning.pipelines import NS, Pipeline, ReadyFirst, seconds
+from chakrakit.published.planning import NS, Pipeline, ReadyFirst, seconds
 from chakrakit.published.training.async_pipelines import BATCHES, job, stale
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import simulate

@@ -9,7 +9,7 @@ import numpy as np
 
 from chakrakit.arrays import F64, Mask
 from chakrakit.machines import machine as described
-from chakrakit.published.planning.pipelines import ReadyFirst
+from chakrakit.published.planning import ReadyFirst
 from chakrakit.published.tools import seconds_of
 from chakrakit.published.training.buckets import machine
 from chakrakit.simulator.engine import SimulationOptions, run

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from chakrakit.workloads.blocks.assignment import ASSIGNMENTS, Assignment, Terms, assigned
+from chakrakit.workloads.blocks.assignment import ASSIGNMENTS, Terms, assigned
 from chakrakit.workloads.blocks.attention import AttentionWork, attention_traces, generate_attention
 from chakrakit.workloads.blocks.cutting import Blocks, cut
-from chakrakit.workloads.blocks.exchange import Exchange, exchange_of
+from chakrakit.workloads.blocks.exchange import Assignment, Exchange, exchange_of
 
 __all__ = [
     "ASSIGNMENTS",

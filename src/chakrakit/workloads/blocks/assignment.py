@@ -15,34 +15,10 @@ import numpy as np
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.blocks.cutting import Blocks, cut, cut_evenly
-from chakrakit.workloads.blocks.exchange import exchange_of
+from chakrakit.workloads.blocks.exchange import Assignment
 
 SLACK = 1.25
 """Tokens of a rank against its share: a quarter more than the mean, which leaves bin packing some choice."""
-
-
-@dataclass(frozen=True, eq=False)
-class Assignment:
-    """Blocks and the rank of each."""
-
-    blocks: Blocks
-    owner: I64
-    ranks: int
-
-    @property
-    def tokens(self) -> F64:
-        """Tokens of each rank."""
-        return np.bincount(self.owner, self.blocks.size, self.ranks).astype(np.float64)
-
-    @property
-    def work(self) -> F64:
-        """Query–key pairs of each rank."""
-        return np.bincount(self.owner, self.blocks.pairs, self.ranks).astype(np.float64)
-
-    def span(self, speeds: F64, byte_pairs: float) -> float:
-        """The time of the slowest rank, in pairs: its work, or what it receives where that takes longer."""
-        received = exchange_of(self).tokens.sum(axis=1) * byte_pairs
-        return float(np.maximum(self.work / speeds, received).max())
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from chakrakit.arrays import F64, I64
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.sets import Card, TraceSet
-from chakrakit.workloads.blocks.assignment import Assignment, assigned
-from chakrakit.workloads.blocks.exchange import Exchange, exchange_of
+from chakrakit.workloads.blocks.assignment import assigned
+from chakrakit.workloads.blocks.exchange import Assignment, Exchange, exchange_of
 
 
 @dataclass(frozen=True)

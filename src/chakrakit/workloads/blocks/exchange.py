@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chakrakit.arrays import F64
+from chakrakit.arrays import F64, I64
+from chakrakit.workloads.blocks.cutting import Blocks
 
-if TYPE_CHECKING:
-    from chakrakit.workloads.blocks.assignment import Assignment
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """Blocks and the rank of each."""
+
+    blocks: Blocks
+    owner: I64
+    ranks: int
+
+    @property
+    def tokens(self) -> F64:
+        """Tokens of each rank."""
+        return np.bincount(self.owner, self.blocks.size, self.ranks).astype(np.float64)
+
+    @property
+    def work(self) -> F64:
+        """Query–key pairs of each rank."""
+        return np.bincount(self.owner, self.blocks.pairs, self.ranks).astype(np.float64)
+
+    def span(self, speeds: F64, byte_pairs: float) -> float:
+        """The time of the slowest rank, in pairs: its work, or what it receives where that takes longer."""
+        received = exchange_of(self).tokens.sum(axis=1) * byte_pairs
+        return float(np.maximum(self.work / speeds, received).max())
 
 
 @dataclass(frozen=True, eq=False)
