@@ -12,8 +12,8 @@ from support.writing_commands import COMMANDS, make_inputs
 
 @pytest.mark.slow
 def test_signals_at_random_moments_leave_whole_outputs(tmp_path: Path) -> None:
-    """Two for each command; `python tests/support/interrupting.py` sends as many as one likes."""
+    """One for each command; `python tests/support/interrupting.py` sends as many as one likes."""
     inputs = tmp_path / "inputs"
     inputs.mkdir()
     make_inputs(inputs)
-    assert run(list(COMMANDS.values()), inputs, 2 * len(COMMANDS), seed=1) == []
+    assert run(list(COMMANDS.values()), inputs, len(COMMANDS), seed=1) == []

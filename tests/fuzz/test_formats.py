@@ -19,7 +19,7 @@ from fuzz.fuzz_format import Format
 from fuzz.mutation import mutate_json, mutate_words
 from fuzz.worker import Bench
 
-RUNS = 12
+RUNS = 8
 
 
 @pytest.mark.slow

@@ -91,7 +91,7 @@ def compare_contended(seed: int, algorithms: native.Algorithms) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(15))
+@pytest.mark.parametrize("block", range(6))
 def test_folded_unfolded_and_the_oracle_agree_on_many(block):
     for seed in range(1000 + block * 100, 1100 + block * 100):
         compare(seed)
