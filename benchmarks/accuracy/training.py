@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ TOO_SLOW = 600
 LOCAL_BATCH = re.compile(r"local batch (\d+)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TrainingRow:
     """A published row that can be expressed, or the reason why it cannot."""
 
@@ -170,6 +171,8 @@ def training_rows(data: Path) -> Iterator[TrainingRow]:
 def _framework(row: dict[str, str]) -> str:
     names = {"NVIDIA": "megatron", "mosaic": "llm-foundry", "pytorc": "torchtitan"}
     name = names[row["source"][:6]]
+    if "rowwise" in row["precision"]:
+        return f"{name}-rowwise"
     return "megatron-eager" if name == "megatron" and _eager(row) else name
 
 
@@ -215,7 +218,7 @@ def _planned(row: dict[str, str]) -> Workload:
     tp, pp, cp, ep, chunks = (_number(row, k) for k in ("tp", "pp", "cp", "ep", "vp"))
     dp = int(row["gpus"]) // (tp * pp * cp)
     micro = _number(row, "mbs")
-    titan = _framework(row) == "torchtitan"
+    titan = _framework(row).startswith("torchtitan")
     local = LOCAL_BATCH.search(row["note"])
     batch = micro * dp * (int(local[1]) if local else 1)
     if titan and "Interleaved" in row["technique"]:
@@ -249,8 +252,9 @@ def _step(row: dict[str, str], batch: int, micro: int) -> Step:
     return Step(seq=int(row["seq"]), global_batch=batch, micro_batch=micro, matmul_dtype=narrow)
 
 
-def measure(data: Path) -> str:
-    """The section of docs/accuracy.md."""
+@cache
+def training_errors(data: Path) -> tuple[dict[TrainingRow, float], dict[str, int]]:
+    """The error of every row, and how many could not be run, by reason."""
     errors: dict[TrainingRow, float] = {}
     refused: dict[str, int] = {}
     for row in training_rows(data):
@@ -262,6 +266,12 @@ def measure(data: Path) -> str:
             errors[row] = row.error()
         except (ChakraError, KeyError) as error:
             refused[str(error)[:70]] = refused.get(str(error)[:70], 0) + 1
+    return errors, refused
+
+
+def measure(data: Path) -> str:
+    """The section of docs/accuracy.md."""
+    errors, refused = training_errors(data)
     sides = [("not fitted", False), ("fitted", True)]
     lines = [
         _line(name, split, [e for r, e in errors.items() if chosen(r) and r.fitted == fitted])

@@ -113,7 +113,7 @@ def profile_from_trace(trace: Trace, name: str) -> Profile:
         ]
         for kind, shapes in times.items()
     }
-    return Profile(name=name, fitted_on=[name], classes=classes)
+    return Profile(name=name, fitted_on=[name], classes=classes, of_steps=True)
 
 
 def merge_profiles(parts: Sequence[Profile], name: str) -> Profile:
@@ -127,6 +127,7 @@ def merge_profiles(parts: Sequence[Profile], name: str) -> Profile:
         name=name,
         device=next((p.device for p in parts if p.device), ""),
         fitted_on=[f for p in parts for f in p.fitted_on],
+        of_steps=all(p.of_steps for p in parts),
         classes={kind: list(rows.values()) for kind, rows in classes.items()},
     )
 
