@@ -23,7 +23,14 @@ from chakrakit.insight.comparison import (
     pair,
     parse_rule,
 )
-from chakrakit.insight.headlines import Answer, answers, ranks_text, size_text, time_text
+from chakrakit.insight.headlines import (
+    Answer,
+    answers,
+    named_ranks,
+    ranks_text,
+    size_text,
+    time_text,
+)
 from chakrakit.insight.served_requests import (
     EngineFacts,
     RequestFacts,
@@ -54,6 +61,7 @@ __all__ = [
     "compare_analyses",
     "failures",
     "is_served",
+    "named_ranks",
     "network_tables",
     "pair",
     "parse_rule",

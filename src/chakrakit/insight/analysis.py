@@ -74,6 +74,7 @@ from chakrakit.trace.sets import (
     TierUse,
     footprint_of,
     history_of,
+    named_rank,
     recorded_step_of,
     servers_of,
 )
@@ -213,6 +214,12 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
     """What setting up groups took, all of them together."""
     footprint: Footprint | None = None
     """Energy, carbon, price and tokens of a simulated run; None for other runs."""
+    actors: list[str] = []
+    """Names of the ranks, where they are programs that react."""
+
+    def rank_name(self, rank: int) -> str:
+        """What a rank is called: its number, and the name of the actor that it is, where it is one."""
+        return named_rank(rank, self.actors)
 
     def tables(self) -> list[Table]:
         """Every section as tables for people, the most useful ones first."""
@@ -220,6 +227,25 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
 
     def sections(self) -> dict[str, list[Table]]:
         """Tables for people by the name of their section, the most useful ones first."""
+        sections = self._sections()
+        if not self.actors:
+            return sections
+        return {name: [self._named(t) for t in tables] for name, tables in sections.items()}
+
+    def _named(self, table: Table) -> Table:
+        """A table by rank with the names of actors beside their numbers."""
+        if table.head[:1] != ("rank",):
+            return table
+        rows = [
+            (
+                self.rank_name(row[0]).removeprefix("rank ") if isinstance(row[0], int) else row[0],
+                *row[1:],
+            )
+            for row in table.rows
+        ]
+        return Table.of(table.title, table.head, rows)
+
+    def _sections(self) -> dict[str, list[Table]]:
         from chakrakit.insight.breakdown import TimeBreakdown
 
         late, operators = Stragglers(self.stragglers, self.slow_links), self.operators
@@ -359,6 +385,7 @@ def _assembled(
         bound_saves=bound.saves,
         explained=bound.explained,
         campaign=_hours(operators, length) if run.card.tool == CAMPAIGN else {},
+        actors=run.actors,
         storage=servers_of(run.counters),
         **msgspec.structs.asdict(RunFacts.of(run.counters)),
         **_culprit_fields(run, parts),

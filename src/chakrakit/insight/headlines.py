@@ -75,6 +75,11 @@ def ranks_text(ranks: Sequence[int]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {stretches(ranks)}"
 
 
+def named_ranks(a: Analysis, ranks: Sequence[int]) -> str:
+    """Ranks as `ranks_text` says them; a single one with the name of its actor, where it has one."""
+    return a.rank_name(ranks[0]) if len(ranks) == 1 else ranks_text(ranks)
+
+
 def rate_text(tflops: float) -> str:
     """Operations per second with a unit that suits them."""
     for unit, size in (("PFLOP/s", 1e3), ("TFLOP/s", 1.0), ("GFLOP/s", 1e-3)):
@@ -284,7 +289,7 @@ def _late(a: Analysis) -> Iterator[Answer]:
     each = caused / others / _steps(a)
     yield Answer(
         "Who makes others wait?",
-        ranks_text(sorted(s.rank for s in alike)),
+        named_ranks(a, sorted(s.rank for s in alike)),
         f"{'makes' if len(alike) == 1 else 'make'} every other rank wait {time_text(each)}"
         f"{_a_step(a)}, {percent(caused, total)} % of all waiting; {how}.{link}",
     )

@@ -13,9 +13,11 @@ from chakrakit.machines.description import machine_document, parse_machine
 from chakrakit.machines.drawing import MachinesReport, describe, draw, overview
 from chakrakit.machines.load import load_machine, machine, parse_name, preset_text, read_machine
 from chakrakit.machines.recorded import recorded_on
+from chakrakit.machines.schedule import ChangeOverTime, read_schedule
 
 __all__ = [
     "CalibrationReport",
+    "ChangeOverTime",
     "MachinesReport",
     "NetworkModel",
     "calibrate_collectives",
@@ -31,5 +33,6 @@ __all__ = [
     "parse_name",
     "preset_text",
     "read_machine",
+    "read_schedule",
     "recorded_on",
 ]

@@ -120,6 +120,12 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     moves: int = 0
     """Caches moved from prefill to decode engines."""
     move_ms: Spread | None = None
+    groups: int = 0
+    """Groups of requests that are one task."""
+    group_ms: Spread | None = None
+    """From the first arrival of a group to its last end."""
+    deadlines_met: float | None = None
+    """Share of the requests with a deadline that ended in time."""
     notes: list[str] = []
     model: ModelFigures | None = None
     """The model, and the precision in which it was served."""

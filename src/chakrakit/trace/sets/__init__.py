@@ -26,7 +26,15 @@ from chakrakit.trace.sets.counters import (
     servers_of,
     storage_table,
 )
-from chakrakit.trace.sets.run import PS_PER_NS, Run, Times, check_length, run_of, whole_ns
+from chakrakit.trace.sets.run import (
+    PS_PER_NS,
+    Run,
+    Times,
+    check_length,
+    named_rank,
+    run_of,
+    whole_ns,
+)
 from chakrakit.trace.sets.run_facts import (
     DEVICE_TIER,
     LinkClassSummary,
@@ -63,6 +71,7 @@ __all__ = [
     "check_length",
     "footprint_of",
     "history_of",
+    "named_rank",
     "read_card",
     "recorded_step_of",
     "run_of",
