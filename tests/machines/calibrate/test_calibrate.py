@@ -166,7 +166,9 @@ BEHIND_MPIRUN = """\
 
 def test_a_log_of_several_runs_behind_a_launcher(tmp_path: Path) -> None:
     titles = ("all_reduce_perf", "alltoall_perf")
-    (tmp_path / "all.log").write_text("\n".join(f"$ mpirun ./{t} -b 1M\n{BEHIND_MPIRUN}" for t in titles))
+    (tmp_path / "all.log").write_text(
+        "\n".join(f"$ mpirun ./{t} -b 1M\n{BEHIND_MPIRUN}" for t in titles)
+    )
     points = [(float(1 << 20), 28.01), (float(1 << 30), 1.2e6)]
     assert read_nccl_log(tmp_path / "all.log") == [
         ("all-reduce", 2, points),
