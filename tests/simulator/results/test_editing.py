@@ -40,7 +40,6 @@ def again(run: ck.Run, texts: list[str], folder: Path) -> float:
 @pytest.mark.parametrize(
     "texts",
     [
-        [GEMM],
         [GEMM, "edit{add_us=30, names=[layers.1]}"],
         ["edit{scale=3, classes=[communication]}"],
         ["comm{action=offload, stream=77, groups=[dp]}", "edit{scale=0.1, classes=[attention]}"],
@@ -62,7 +61,6 @@ def test_folded_runs_are_edited_as_their_command_lines_do(
     [
         ("gpt_pp_2", ["edit{scale=0.2, names=[aten::addmm], on=host}"]),
         ("mlp_ddp_nccl_1", ["unsync", "edit{scale=2, classes=[gemm]}"]),
-        ("resnet50_b128", ["edit{scale=1.5, classes=[conv]}"]),
     ],
 )
 def test_recordings_are_edited_as_their_command_lines_do(
