@@ -120,7 +120,8 @@ def test_compare_exits_1_when_a_rule_fails(two_ranks, tmp_path, capfdbinary):
     out = capfdbinary.readouterr().out
     printed = json.loads(out[out.index(b"{\n") :])
     assert printed["step"]["ratio"] == pytest.approx(62 / 55)
-    assert printed["explained"][0] == {"what": "compute: update", "delta_ns": 7_000}
+    first = {"what": "compute: update", "delta_ns": 7_000, "change": "durations"}
+    assert printed["explained"][0] == printed["causes"][0] == first
 
 
 def test_a_rule_says_by_how_much_it_is_broken(two_ranks):
