@@ -23,7 +23,14 @@ from chakrakit.insight.comparison import (
     pair,
     parse_rule,
 )
-from chakrakit.insight.headlines import Answer, answers, ranks_text, size_text, time_text
+from chakrakit.insight.headlines import (
+    Answer,
+    answers,
+    interval_text,
+    ranks_text,
+    size_text,
+    time_text,
+)
 from chakrakit.insight.served_requests import (
     EngineFacts,
     RequestFacts,
@@ -53,6 +60,7 @@ __all__ = [
     "compare",
     "compare_analyses",
     "failures",
+    "interval_text",
     "is_served",
     "network_tables",
     "pair",

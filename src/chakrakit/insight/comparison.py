@@ -26,6 +26,7 @@ from chakrakit.insight.operators import Spent
 from chakrakit.insight.rank import RankView, RowKind, Table, ms, percent, short
 from chakrakit.insight.served_requests import ServingChange, serving_change
 from chakrakit.machines.device import rungs_differ
+from chakrakit.machines.residuals import Interval, difference
 from chakrakit.results import Result
 from chakrakit.trace.communication import turns
 from chakrakit.trace.placement import seen_whole, slowest_periods
@@ -163,6 +164,9 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
     """Rules of `--fail-if` that B breaks."""
     warning: str = ""
     """A warning to show before everything else; empty if there is none."""
+    interval_ns: tuple[float, float] | None = None
+    """Where the difference should lie in 90 of 100 measured pairs, for two predicted runs: errors that both
+    have cancel, so that it is narrower than the intervals of the two."""
     incomparable: bool = False
     """Whether computation is costed in two ways that cannot be compared."""
     serving: ServingChange | None = None
@@ -174,7 +178,7 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
         sign = "" if s.significant else ", within the noise"
         title = (
             f"step {ms(s.a_ns):,} → {ms(s.b_ns):,} ms ({100 * (s.ratio - 1):+.2f} %, "
-            f"noise {ms(s.noise_ns):,} ms{sign})"
+            f"noise {ms(s.noise_ns):,} ms{sign}){self._within()}"
         )
         rows = [
             (c.change, c.what, ms(c.delta_ns), percent(c.delta_ns, s.delta_ns)) for c in self.causes
@@ -194,6 +198,14 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
             ),
             *self.lists(),
         ]
+
+    def _within(self) -> str:
+        """The interval of the difference of two predicted runs, and whether it could be zero."""
+        if self.interval_ns is None:
+            return ""
+        low, high = self.interval_ns
+        open_sign = "; it could be zero" if low <= 0 <= high else ""
+        return f"; the difference {low / 1e6:+.3g} to {high / 1e6:+.3g} ms{open_sign}"
 
     def lists(self) -> list[Table]:
         """Operators, modules and groups that differ."""
@@ -254,6 +266,7 @@ def compare_analyses(
         metrics=_metrics(first, second, step),
         notes=notes,
         warning=_warning(first, second),
+        interval_ns=_interval(first, second),
         incomparable=_incomparable(first, second),
         serving=serving_change(first.serving, second.serving),
     )
@@ -482,6 +495,16 @@ def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[floa
 
 def _per_rank_and_step(analysis: Analysis, spent_ns: Iterable[float]) -> float:
     return sum(spent_ns) / max(len(analysis.ranks), 1) / _count(analysis)
+
+
+def _interval(a: Analysis, b: Analysis) -> tuple[float, float] | None:
+    """The interval of the difference of two predicted runs."""
+    sides = [
+        Interval(*x.footprint.interval_ns, groups=x.footprint.interval_groups)
+        for x in (a, b)
+        if x.footprint is not None and x.footprint.interval_ns is not None
+    ]
+    return difference(sides[0], sides[1], b.span_ns - a.span_ns) if len(sides) == 2 else None
 
 
 def _incomparable(a: Analysis, b: Analysis) -> bool:

@@ -11,7 +11,14 @@ from chakrakit.machines.calibrated import (
 )
 from chakrakit.machines.description import machine_document, parse_machine
 from chakrakit.machines.drawing import MachinesReport, describe, draw, overview
-from chakrakit.machines.load import load_machine, machine, parse_name, preset_text, read_machine
+from chakrakit.machines.load import (
+    load_machine,
+    machine,
+    parse_name,
+    preset_of_device,
+    preset_text,
+    read_machine,
+)
 
 __all__ = [
     "CalibrationReport",
@@ -28,6 +35,7 @@ __all__ = [
     "overview",
     "parse_machine",
     "parse_name",
+    "preset_of_device",
     "preset_text",
     "read_machine",
 ]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import re
 import tempfile
 import weakref
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -53,6 +55,7 @@ from chakrakit.sources.pytorch.read import (
     RecordingPair,
     find_pairs,
     identify,
+    read_head,
     read_kineto,
     read_observer,
 )
@@ -60,7 +63,7 @@ from chakrakit.sources.pytorch.two_passes import align_passes
 from chakrakit.trace.communication import Binding, Body, Groups, positive_names
 from chakrakit.trace.files import claimed
 from chakrakit.trace.model import Trace
-from chakrakit.trace.sets import LIKE_COMMUNICATION, Card, Run, recorded_step_of
+from chakrakit.trace.sets import LIKE_COMMUNICATION, RECORDED_DEVICE, Card, Run, recorded_step_of
 
 
 class TraceSpool:
@@ -456,6 +459,21 @@ def _collector(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
     return {"collector": facts} if facts else {}
 
 
+_DEVICE = re.compile(rb'"deviceProperties"\s*:\s*\[\s*\{[^{}]*?"name"\s*:\s*"([^"\\]{1,80})"')
+
+
+def _device(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
+    """The name of the device as Kineto's file says it; {} where none does."""
+    for path in (Path(f) for linked in ranks.values() for f in linked.report.files):
+        try:
+            found = _DEVICE.search(read_head(path))
+        except (FormatError, zlib.error):
+            continue
+        if found:
+            return {RECORDED_DEVICE: found[1].decode(errors="replace")}
+    return {}
+
+
 def _undecided(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
     """Kernels that look like communication and are counted as computation, by name; {} without any."""
     counts = Counter[str]()
@@ -476,7 +494,7 @@ def _run(ranks: Mapping[int, LinkedRank], clock: Clock, groups: RecordedGroups) 
     card = Card(
         tool="chakra link",
         source=[f for r in sorted(ranks) for f in ranks[r].report.files],
-        settings={**undilate, **_collector(ranks), **_undecided(ranks)},
+        settings={**undilate, **_collector(ranks), **_undecided(ranks), **_device(ranks)},
         epoch_ns=epoch,
     )
     linked = Run(bodies, bindings, Groups(groups), card)
