@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,7 +19,7 @@ from chakrakit.errors import ChakraError
 from chakrakit.machines import parse_machine
 from chakrakit.simulator.engine import SimulationOptions
 from chakrakit.simulator.results import Simulation, simulate
-from chakrakit.workloads.description import Plan, Step, Workload
+from chakrakit.workloads.description import Decoder, Plan, Step, Workload
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import model_named
 
@@ -30,18 +32,48 @@ MPT = {
     "MPT-7b": "gpt3-6.7b",
     "MPT-13b": "gpt3-13b",
 }
+MPT_LARGER = {
+    "MPT-30b": {"layers": 48, "hidden": 7168, "heads": 64},
+    "MPT-70b": {"layers": 80, "hidden": 8192, "heads": 64},
+}
+"""Shapes of llm-foundry's own files, beyond GPT-3's."""
+GPT_OSS = Decoder(
+    name="gpt-oss-120b",
+    layers=36,
+    hidden=2880,
+    heads=64,
+    kv_heads=8,
+    head_dim=64,
+    vocab=201088,
+    experts=128,
+    top_k=4,
+    expert_ffn=2880,
+    bias=True,
+    qkv_bias=True,
+    router_bias=True,
+)
+"""As its model card says; every layer attends to all tokens here, of which half attend to 128."""
 MODELS = {
     "LLAMA3_8B": "llama3-8b",
     "LLAMA3_70B": "llama3-70b",
     "LLAMA3.1_405B": "llama3.1-405b",
     "Qwen3_30B_a3B": "qwen3-30b-a3b",
     "Qwen3_235B_a22B": "qwen3-235b-a22b",
+    "Qwen3_30B_a3B (tokendrop)": "qwen3-30b-a3b",
+    "Qwen3_235B_a22B (tokendrop)": "qwen3-235b-a22b",
     "DeepSeekV3": "deepseek-v3",
+    "DeepSeekV3 (tokendrop)": "deepseek-v3",
+    "DeepSeekV3 (dropless)": "deepseek-v3",
+    "DeepSeekV3 (w/ MTP)": "deepseek-v3",
+    "DeepSeekV3 (w/o MTP)": "deepseek-v3",
+    "GPT OSS 120B": "gpt-oss-120b",
     "Llama-3.1-8B": "llama3-8b",
     "Llama-3.1-70B": "llama3-70b",
     "Llama-3.1-405B": "llama3.1-405b",
 }
-EXPERTS = ("Qwen3", "DeepSeek")
+EXPERTS = ("Qwen3", "DeepSeek", "GPT OSS")
+GRAPHS_SINCE = "26.06"
+"""Megatron-Bridge's recipes capture whole steps of MXFP8 experts on GB200 and GB300 from here on."""
 PRESETS = {
     "DGX-H100": "dgx-h100",
     "DGX-B200": "dgx-b200",
@@ -57,8 +89,12 @@ TORCHTITAN = {"memory": "96 GB", "memory_bandwidth": "2400 GB/s", "power": "500 
 """What its H100 have other than a DGX's."""
 RACK = 64
 """GPUs of an NVL72 rack that a job of several racks uses."""
+UNSTATED = {"fsdp": "0", "tp": "1", "pp": "1", "cp": "1", "vp": "1", "ep": "1"}
+"""What a column means where it is empty, as tables of other releases write it out."""
 RESULTS = (
+    "source",
     "release",
+    "grad_accum",
     "tokens_per_s_per_gpu",
     "model_tflops_per_gpu",
     "mfu_pct",
@@ -67,8 +103,9 @@ RESULTS = (
     "note",
 )
 """Columns that are no part of a configuration."""
-TOO_SLOW = 300
-"""GPUs above which models of experts are left out: their exchanges take minutes to simulate."""
+TOO_SLOW = 600
+"""GPUs above which rows are left out: they take minutes to simulate."""
+LOCAL_BATCH = re.compile(r"local batch (\d+)")
 
 
 @dataclass(frozen=True)
@@ -93,7 +130,8 @@ class TrainingRow:
         return not self.row["model"].startswith(EXPERTS)
 
     def workload(self) -> Workload:
-        return _foundry(self.row) if self.row["model"] in MPT else _planned(self.row)
+        mpt = self.row["model"] in MPT | MPT_LARGER
+        return _foundry(self.row) if mpt else _planned(self.row)
 
     def machine(self) -> Machine:
         preset = PRESETS.get(self.row["system"])
@@ -119,19 +157,36 @@ def training_rows(data: Path) -> Iterator[TrainingRow]:
     newest: dict[tuple[str, ...], dict[str, str]] = {}
     with need(data, "training", "throughput.csv").open() as file:
         for row in csv.DictReader(file):
-            key = tuple(v for name, v in row.items() if name not in RESULTS)
+            key = tuple(v or UNSTATED.get(n, "") for n, v in row.items() if n not in RESULTS)
             old = newest.get(key)
             if row["tokens_per_s_per_gpu"] and (old is None or row["release"] > old["release"]):
                 newest[key] = row
     for key, row in newest.items():
-        if row["task"] == "pretrain" and row["model"] in MPT | MODELS:
-            fitted = zlib.crc32(repr(key).encode()) % 2 == 0
+        if row["task"] == "pretrain" and row["model"] in MPT | MPT_LARGER | MODELS:
+            fitted = zlib.crc32("/".join(key).encode()) % 2 == 0
             yield TrainingRow(row, _framework(row), fitted)
 
 
 def _framework(row: dict[str, str]) -> str:
     names = {"NVIDIA": "megatron", "mosaic": "llm-foundry", "pytorc": "torchtitan"}
-    return names[row["source"][:6]]
+    name = names[row["source"][:6]]
+    return "megatron-eager" if name == "megatron" and _eager(row) else name
+
+
+def _eager(row: dict[str, str]) -> bool:
+    """Whether a host launches experts kernel by kernel: not where a graph has the whole step."""
+    graphs = row["system"] in ("DGX-GB200", "DGX-GB300") and row["release"] >= GRAPHS_SINCE
+    return row["model"].startswith(EXPERTS) and not graphs
+
+
+def _exchange(row: dict[str, str]) -> dict[str, Any]:
+    """How the public recipes exchange tokens: Qwen's 235B on DGX by all-to-all, all others once."""
+    if not row["model"].startswith(EXPERTS):
+        return {}
+    on_dgx = "GB" not in row["system"]
+    if on_dgx and row["model"].startswith("Qwen3_235B"):
+        return {}
+    return {"exchange": "once", "exchange_node": 8 if on_dgx else 0}
 
 
 def _number(row: dict[str, str], name: str, default: int = 1) -> int:
@@ -141,13 +196,15 @@ def _number(row: dict[str, str], name: str, default: int = 1) -> int:
 def _foundry(row: dict[str, str]) -> Workload:
     gpus, steps = int(row["gpus"]), _number(row, "grad_accum")
     micro = int(row["gbs"]) // (gpus * steps)
+    shape = MPT_LARGER.get(row["model"], {})
     model = msgspec.structs.replace(
-        model_named(MPT[row["model"]]),
+        model_named(MPT.get(row["model"], "gpt3-13b")),
         positions=0,
         kernel="flash",
         dropout=False,
         bias=False,
         qkv_bias=False,
+        **shape,
     )
     data = "fsdp" if row["technique"] == "FULL_SHARD" else "zero2"
     plan = Plan(dp=gpus, data=data, recompute=row["recompute"] or "none")
@@ -159,6 +216,10 @@ def _planned(row: dict[str, str]) -> Workload:
     dp = int(row["gpus"]) // (tp * pp * cp)
     micro = _number(row, "mbs")
     titan = _framework(row) == "torchtitan"
+    local = LOCAL_BATCH.search(row["note"])
+    batch = micro * dp * (int(local[1]) if local else 1)
+    if titan and "Interleaved" in row["technique"]:
+        chunks = 2  # torchtitan's default of stages for each rank
     plan = Plan(
         dp=dp,
         tp=tp,
@@ -170,9 +231,14 @@ def _planned(row: dict[str, str]) -> Workload:
         chunks=chunks,
         recompute=(row["recompute"].split() or ["none"])[0],
         tp_overlap="Async" in row["technique"] if titan else tp > 1,
+        reshard="never" if titan and pp > 1 else "default",
+        sync="step" if titan and pp > 1 else "auto",
+        **_exchange(row),
     )
-    step = _step(row, _number(row, "gbs", micro * dp), micro)
-    return Workload(model=model_named(MODELS[row["model"]]), plan=plan, step=step)
+    step = _step(row, _number(row, "gbs", batch), micro)
+    name = MODELS[row["model"]]
+    model = GPT_OSS if name == GPT_OSS.name else model_named(name)
+    return Workload(model=model, plan=plan, step=step)
 
 
 def _step(row: dict[str, str], batch: int, micro: int) -> Step:
@@ -188,10 +254,9 @@ def measure(data: Path) -> str:
     errors: dict[TrainingRow, float] = {}
     refused: dict[str, int] = {}
     for row in training_rows(data):
-        if not row.dense and row.gpus > TOO_SLOW:
-            refused["experts on more than 300 GPUs"] = (
-                refused.get("experts on more than 300 GPUs", 0) + 1
-            )
+        if row.gpus > TOO_SLOW:
+            reason = f"more than {TOO_SLOW} GPUs"
+            refused[reason] = refused.get(reason, 0) + 1
             continue
         try:
             errors[row] = row.error()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class ChakraError(Exception):
@@ -41,7 +42,12 @@ class ConfigError(ChakraError):
 
 
 class DeadlockError(ChakraError):
-    """Some work can never run, because it waits for something that never happens."""
+    """Some work can never run, because it waits for something that never happens.
+
+    `simulation` is what a simulation had done until then: `run()` has the times of all that began.
+    """
+
+    simulation: Any = None
 
 
 class MissingExtra(ChakraError):  # noqa: N818 - reads as what it is

@@ -140,6 +140,15 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def utilization_text(mfu: float, hfu: float) -> str:
+    """Both utilizations with their definitions, for wherever they are printed."""
+    return f"MFU {100 * mfu:.1f} % ({MFU}), HFU {100 * hfu:.1f} % (all FLOPs that run)"
+
+
+MFU = "FLOPs of the model, without recomputation, of the devices' peak"
+"""What a model's utilization is, for tables that show it alone."""
+
+
 def energy_text(joules: float) -> str:
     """Joules with the prefix that keeps them short: 912 J, 49.55 kJ, 3.1 MJ."""
     for unit, size in (("GJ", 1e9), ("MJ", 1e6), ("kJ", 1e3)):

@@ -161,6 +161,7 @@ def test_plans_reasons_refusals_and_the_next_commands(capsys: pytest.CaptureFixt
         ["2", "8", "4", "7.5", "3.0"],
     ]
     assert lines[3:] == [
+        "MFU: FLOPs of the model, without recomputation, of the devices' peak",
         "best: 80 % compute",
         "2: 2.5 ms longer",
         "refused: 8 gpus tp=3: 3 does not divide 16 heads",

@@ -199,6 +199,13 @@ STORY("communication slows the computation beside it") {
     EXPECT(c.run().end, {100, 250});
 }
 
+STORY("communication that waits for a peer slows nothing until its bytes move") {
+    Case c{.rows = {comm(0), compute(200), {100}, comm(0, 1)}, .edges = {{2, 3}}};
+    c.instance_plans = {{0}}, c.needed = {2};
+    c.slowdown = 1;  // half speed for the 100 of the transfer, which begins at 100
+    EXPECT(c.run().end, {200, 250, 100, 200});
+}
+
 STORY("communication with a share takes that part of the device from computation") {
     Case c{.rows = {comm(0, 0, 250000), compute(200)}, .edges = {}};
     c.instance_plans = {{0}}, c.needed = {1};

@@ -17,7 +17,7 @@ def moved(name, inputs, *values):
 @pytest.mark.parametrize(
     ("name", "inputs", "bytes_", "table"),
     [
-        ("aten::relu", [fp32(10)], 80, "relu"),
+        ("aten::relu", [fp32(10)], 80, "clamp_min"),
         ("aten::add", [fp32(10), fp32(10)], 120, "add"),
         ("aten::add_", [fp32(10), fp32(10)], 120, "add"),
         ("aten::add", [fp32(4, 10), fp32(10)], 360, "add.broadcast"),

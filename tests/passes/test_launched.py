@@ -19,18 +19,56 @@ def program(*kernels_us):
 
 
 def test_small_kernels_wait_for_their_launches_and_long_ones_hide_them():
-    """Ten launches of 30.6 us bound kernels of 1 us; kernels of 100 us wait for the first one alone."""
-    small, large = (ck.simulate(program(*[us] * 10), "dgx-h200").makespan_ns for us in (1, 100))
-    assert small == pytest.approx(10 * 30.6e3 + 1000, abs=20)
-    assert large == pytest.approx(30.6e3 + 10 * 100e3, abs=20)
+    """Ten launches bound kernels of 1 us; those of 100 us wait for the first alone, with gaps between."""
+    host = Launched(launch_us=30.0, gap_us=2.0)
+    small, large = (
+        ck.simulate(program(*[us] * 10) | host, "dgx-h200").makespan_ns for us in (1, 100)
+    )
+    assert small == pytest.approx(10 * 30e3 + 1000, abs=20)
+    assert large == pytest.approx(30e3 + 10 * 100e3 + 9 * 2e3, abs=20)
 
 
-def test_the_host_can_be_left_out_and_is_added_once():
+def test_captured_programs_have_a_host_unless_it_is_left_out():
     traces = program(1, 1)
-    assert ck.simulate(traces, "dgx-h200", host=False).makespan_ns == pytest.approx(2000)
-    hosted = traces | Launched(launch_us=5.0)
+    default, bare = (ck.simulate(traces, "dgx-h200", host=h).makespan_ns for h in (True, False))
+    assert bare == pytest.approx(2000)
+    assert default == pytest.approx(2 * Launched().launch_us * 1e3 + 1000, abs=20)
+    hosted = traces | Launched(launch_us=5.0, gap_us=0.0)
     assert ck.simulate(hosted, "dgx-h200").makespan_ns == pytest.approx(11_000)
     assert Launched().explain(traces, hosted) == {"launches": 2}
+
+
+def test_kernels_of_two_streams_keep_no_gap_between_them():
+    t = TraceBuilder()
+    for stream in (0, 1, 0):
+        t.comp("kernel", stream=stream, duration_ns=1000)
+    edges = Launched(gap_us=3.0)._launched(t.build()).edges
+    gaps = edges.lag > 0
+    assert list(zip(edges.src[gaps], edges.dst[gaps], edges.lag[gaps], strict=True)) == [
+        (0, 2, 3000)
+    ]
+
+
+def test_a_cast_costs_the_host_less_than_an_operator():
+    t = TraceBuilder()
+    t.comp("aten::_to_copy")
+    t.comp("aten::mm")
+    body = Launched(launch_us=30.0, copy_us=10.0)._launched(t.build())
+    assert body.own_ns[2:].tolist() == [10_000, 30_000]
+
+
+def test_added_launches_do_not_change_the_memory_of_a_program():
+    """The first kernel's tensor is freed by a view on the host, which no launch holds back."""
+    t = TraceBuilder()
+    first = t.comp("aten::mm", mem_alloc=100, duration_ns=1000)
+    second = t.comp("aten::mm", mem_alloc=50, duration_ns=1000, deps=[first])
+    t.comp("aten::view", is_cpu_op=True, mem_free=100)
+    t.comp("aten::mm", mem_alloc=10, mem_free=60, duration_ns=1000, deps=[second])
+    traces = TraceSet([t.build()], {0: Binding(0)}, card=Card(tool="chakra capture"))
+    peaks = [
+        ck.simulate(traces, "dgx-h200", host=h).summary.ranks[0].peak_bytes for h in (True, False)
+    ]
+    assert peaks == [150, 150]
 
 
 def test_programs_that_were_not_captured_have_no_host():

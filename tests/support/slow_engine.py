@@ -228,11 +228,13 @@ class Oracle(SlowWorkload):
         return math.ceil(self._left(n) / (n.duration / n.waves) - 1e-9)
 
     def _share_devices(self) -> None:
+        underway = [j for j in self.jobs if 0 <= j.go <= self.now and j.ended < 0 and j.steps]
+        moving = {n.rank for j in underway for n in j.nodes}
         for rank, nodes in self.by_rank.items():
             busy = self._busy(rank)
             talking = [n for n in nodes if n.kind == "comm" and n.start >= 0 and n.end < 0]
             rate, each = 1.0, self._room(rank)
-            if talking:
+            if rank in moving:
                 rate /= 1 + self.slowdown
             if self.share and len(busy) > 1:
                 each /= float(len(busy))

@@ -25,6 +25,7 @@ from chakrakit.commands.inputs import (
 from chakrakit.commands.options import Option, changed, fields_of, public
 from chakrakit.commands.output import Json, console, model_line, print_json, print_table, progress
 from chakrakit.errors import ConfigError
+from chakrakit.results import MFU
 
 if TYPE_CHECKING:
     from chakrakit.commands.results import FoundPlan, FoundScript, FoundService
@@ -466,6 +467,7 @@ def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
         "GiB",
     )
     print_table(head, [(name, *_plan_cells(plan)) for name, plan in plans])
+    out.print(f"MFU: {MFU}")
     for name, plan in plans[1:]:
         out.print(f"{name}: {plan.why}")
     out.print(
@@ -561,7 +563,7 @@ def print_script(result: ScriptSearchResult, output: str | None) -> None:
     )
     head = ("", "gpus", *result.best.flags, "step ms", "MFU %", "GiB")
     print_table(head, [(name, *_script_cells(plan)) for name, plan in plans])
-    lines = [f"{name}: {plan.why}" for name, plan in plans]
+    lines = [f"MFU: {MFU}", *(f"{name}: {plan.why}" for name, plan in plans)]
     for refusal in result.refused:
         flags = " ".join(f"{name}={value}" for name, value in refusal.flags.items())
         lines.append(f"refused: {refusal.gpus} gpus {flags}: {refusal.error}")

@@ -15,8 +15,8 @@ from chakrakit.errors import ConfigError
 
 if TYPE_CHECKING:
     from chakrakit.machines.fabric import Machine
-    from chakrakit.serving import EngineOptions
-    from chakrakit.serving.requests import RequestStream
+    from chakrakit.serving import Codec, EngineOptions, EngineSpec, RankFailure, Service
+    from chakrakit.serving.requests import RequestStream, Source
     from chakrakit.serving.results import ServeResult
     from chakrakit.workloads.description import Model
 
@@ -78,6 +78,47 @@ class ServeOptions(TypedDict, total=False):
             metavar="FILE.py:CLASS",
         ),
     ]
+    engines: Annotated[
+        Sequence[EngineSpec],
+        LaidOut(
+            "Unlike engines behind one router, in place of a model and a machine.",
+            (),
+            in_shell=False,
+            on_card=False,
+        ),
+    ]
+    service: Annotated[
+        Service | None,
+        LaidOut(
+            "Any service with a function for its step times, in place of a model and a machine.",
+            None,
+            in_shell=False,
+            on_card=False,
+        ),
+    ]
+    codecs: Annotated[
+        Sequence[Codec],
+        LaidOut(
+            "Ways to encode a cache that moves; a policy chooses.",
+            (),
+            in_shell=False,
+            on_card=False,
+        ),
+    ]
+    link_schedule: Annotated[
+        Sequence[tuple[float, float]],
+        LaidOut("From a second on, moves have a factor of their bandwidth.", (), in_shell=False),
+    ]
+    store_schedule: Annotated[
+        Sequence[tuple[float, float]],
+        LaidOut("The same for the store of cached content that engines share.", (), in_shell=False),
+    ]
+    rank_faults: Annotated[
+        Sequence[RankFailure],
+        LaidOut(
+            "Ranks of an expert-parallel engine that fail alone.", (), in_shell=False, on_card=False
+        ),
+    ]
     faults: Annotated[
         Sequence[tuple[float, int, float]],
         LaidOut("From a second on, an engine works at a share of its speed.", (), in_shell=False),
@@ -120,17 +161,20 @@ class ServeOptions(TypedDict, total=False):
 @public(ServeOptions)
 def serve(
     model: Annotated[
-        str | Model,
+        str | Model | None,
         Option("A model's name, or a config.json; in Python also a description.", metavar="M"),
-    ],
-    machine: Annotated[str | Machine, Option("A preset such as dgx-h100, or a file.", metavar="X")],
+    ] = None,
+    machine: Annotated[
+        str | Machine | None, Option("A preset such as dgx-h100, or a file.", metavar="X")
+    ] = None,
     requests: Annotated[
-        str | RequestStream,
+        str | RequestStream | Source | None,
         Option(
-            "A file, or 'poisson{rate=4,prompt=512,output=128}'; also gamma, bursts, clients, closed.",
+            "A file, or 'poisson{rate=4,prompt=512,output=128}'; also gamma, bursts, clients, closed, "
+            "diurnal, regimes.",
             metavar="FILE|PROCESS",
         ),
-    ],
+    ] = None,
     engine: Annotated[
         str | EngineOptions,
         Option(
@@ -194,6 +238,19 @@ def _intervals(result: ServeResult) -> Iterator[str]:
             yield f"{name} {mean} ms, p99 {last} ms"
 
 
+def _tasks(result: ServeResult) -> list[str]:
+    """Groups of requests and deadlines, where there are any."""
+    lines = []
+    if result.group_ms is not None:
+        mean, tail = result.group_ms.mean / 1e3, result.group_ms.p99 / 1e3
+        lines.append(
+            f"{result.groups:,} tasks of several requests: {mean:,.2f} s each, p99 {tail:,.2f} s"
+        )
+    if result.deadlines_met is not None:
+        lines.append(f"{result.deadlines_met:.1%} of deadlines met")
+    return lines
+
+
 def _print(result: ServeResult) -> None:
     from chakrakit.results import energy_text
 
@@ -218,6 +275,7 @@ def _print(result: ServeResult) -> None:
     lines = [
         f"{result.steps:,} steps of {result.mean_batch:,.1f} requests; {result.preemptions:,} preemptions; "
         f"{result.cache_hit_rate:.1%} of prompt tokens cached",
+        *_tasks(result),
         *([model_line(result.model)] if result.model else []),
         f"cache: {result.kv.arithmetic}; {result.kv.peak_tokens:,} tokens held at the most",
         f"{energy_text(result.energy_joules)}, {result.joules_per_token:,.2f} J per token"

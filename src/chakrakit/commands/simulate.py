@@ -37,7 +37,7 @@ from chakrakit.commands.output import (
     print_table,
     print_tables,
 )
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, DeadlockError
 
 if TYPE_CHECKING:
     from chakrakit.commands.inputs import Traces
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     )
     from chakrakit.simulator.results import (
         CollectiveSummary,
+        HungSimulation,
         JobsSimulation,
         RankSummary,
         Simulation,
@@ -196,6 +197,23 @@ class NativeSettings(TypedDict, total=False):
             metavar="KIND:TARGET@NS=FACTOR",
         ),
     ]
+    mismatches: Annotated[
+        Literal["refuse", "hang"],
+        Disturbing(
+            "Collectives whose calls differ, or are missing on a rank: an error at once, or a hang in them, "
+            "as in a job.",
+            "refuse",
+        ),
+    ]
+    records: Annotated[
+        Path_ | None,
+        Disturbing(
+            "Write what recorders would have written, also of a simulation that hangs: dumps of the flight "
+            "recorder, lines of NCCL Inspector, telemetry.",
+            None,
+            metavar="DIR",
+        ),
+    ]
     assume_missing: Annotated[
         Literal["symmetric"] | None,
         Option("Assume that ranks nobody recorded arrive with the others of their group.", None),
@@ -320,14 +338,27 @@ def _simulate_on(
     placement = options["placement"]
     places = read_placement(os.fspath(placement)) if placement else None
     engine_options = _engine_options(options, SimulateOptions, places)
-    simulation = simulate_traces(
-        traces_of(workload), machine, compute=options["compute"], options=engine_options
-    )
+    try:
+        simulation = simulate_traces(
+            traces_of(workload), machine, compute=options["compute"], options=engine_options
+        )
+    except DeadlockError as hang:
+        _write_records(hang.simulation, options["records"])
+        raise
+    _write_records(simulation, options["records"])
     if isinstance(engine_options.custom, OwnAlgorithms):
         engine_options.custom.check_used()
     if options["output"] is not None:
         write(simulation.run(options["detail"]), options["output"])
     return simulation
+
+
+def _write_records(simulation: Simulation | HungSimulation, folder: Path_ | None) -> None:
+    """Writes what recorders would have written, where a folder for it is given."""
+    from chakrakit.simulator.results import write_records
+
+    if folder is not None:
+        write_records(simulation.run(), Path(folder))
 
 
 @public(NativeRunOptions)
@@ -490,7 +521,7 @@ def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any)
 
 
 def _print(simulation: Simulation) -> None:
-    from chakrakit.results import counted, energy_text
+    from chakrakit.results import counted, energy_text, utilization_text
     from chakrakit.trace.memory import shortage_line
 
     s, out = simulation.summary, console()
@@ -504,7 +535,6 @@ def _print(simulation: Simulation) -> None:
     if s.modelled:
         out.print("between nodes: modelled, not measured")
     figures = [
-        ("MFU", s.mfu, "{:.1%}".format),
         ("tokens per second", s.tokens_per_s, "{:,.0f}".format),
         ("energy", s.energy_joules, energy_text),
         ("with servers and building", s.facility_joules, energy_text),
@@ -512,6 +542,8 @@ def _print(simulation: Simulation) -> None:
         ("price", s.price, "${:.4g}".format),
         ("clock", s.clock_mhz, "{:,.0f} MHz".format),
     ]
+    if s.mfu is not None and s.hfu is not None:
+        out.print(utilization_text(s.mfu, s.hfu))
     if sentences := [f"{name} {text(v)}" for name, v, text in figures if v is not None]:
         out.print(", ".join(sentences))
     _print_compute_sources(s)

@@ -2,10 +2,9 @@
 
 All micro-batches of a stage run the same rows, so one task of each kind stands for all of them. Tasks are
 measured with computation as the machine has it and communication as if it were alone on the machine;
-then they are put in the order of the pipeline's schedule, messages between stages included. Communication
-slows down the computation beside it; that counts where a stage waits for a message in any case. What is left
+then they are put in the order of the pipeline's schedule, messages between stages included. What is left
 out is only ever more time: waiting for links that others use, for stragglers, and for gradients' buckets
-of earlier tasks, and computing beside collectives.
+of earlier tasks, and computing beside communication, which slows it down.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chakrakit.arrays import F64, I64
-from chakrakit.exploration.pipeline_bound import StageKinds, TaskSpans, pipeline_starts
+from chakrakit.exploration.pipeline_bound import StageKinds, pipeline_starts
 from chakrakit.exploration.task_rows import TaskRows
 from chakrakit.machines.device import (
     COMPUTED,
@@ -245,16 +244,9 @@ class _Plan:
     def _step(self, weights: I64) -> int:
         """Through the pipeline, given the picoseconds of each row; messages are the pipeline's own."""
         finish = self._finish(weights)
-        slowed = self._finish(self._slowed(weights))
-        spans = TaskSpans(self._spans(finish), self._spans(slowed))
-        starts = pipeline_starts(self.kinds, self.rows, spans, self._message)
+        starts = pipeline_starts(self.kinds, self.rows, self._spans(finish), self._message)
         tails = self._tails(finish)
         return max(start + tails[kind] for start, kind in zip(starts, self.kinds.of, strict=True))
-
-    def _slowed(self, weights: I64) -> I64:
-        """What rows take while their device communicates."""
-        least = min(device.comm_slowdown for device in self.bounds.machine.devices)
-        return np.where(self.rows.is_compute, (weights * (1 + least)).astype(np.int64), weights)
 
     def _limited(self, weights: I64, step: int) -> int:
         """Returns the step's bound under power limits; 0 where the devices' power is unknown.

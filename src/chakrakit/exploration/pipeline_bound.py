@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import NamedTuple
 
 import numpy as np
 
-from chakrakit.arrays import I64, Mask
+from chakrakit.arrays import I64
 from chakrakit.exploration.task_rows import TaskRows
-from chakrakit.trace.model import Edges, Graph
+from chakrakit.trace.model import Edges
 from chakrakit.trace.timing import schedule
 from chakrakit.workloads.description import PipelineTask
 from chakrakit.workloads.program import Stage, WorkloadLayout
@@ -63,51 +62,23 @@ Message = Callable[[int, int, int], int]
 """(bytes, source stage, target stage) → time of the message in picoseconds."""
 
 
-class TaskSpans(NamedTuple):
-    """Picoseconds of the segments of tasks."""
-
-    alone: I64
-    beside: I64
-    """Beside communication, which slows computation down."""
-
-
-def pipeline_starts(
-    kinds: StageKinds, rows: TaskRows, spans: TaskSpans, message: Message
-) -> list[int]:
+def pipeline_starts(kinds: StageKinds, rows: TaskRows, spans: I64, message: Message) -> list[int]:
     """For each stage, when the main segment of its last task starts, with tasks as long as `spans`."""
     number = {(b.stage, b.key): i for i, b in enumerate(rows.blocks) if not b.is_tail}
     stages: list[int] = []
-    times: list[list[int]] = []
+    times: list[int] = []
     main: dict[tuple[int, PipelineTask], int] = {}
-    long = np.stack(spans, axis=1).reshape(-1, 3, 2).tolist()
+    long = spans.reshape(-1, 3).tolist()
     for s, kind in enumerate(kinds.of):
         for task in kinds.tasks(s):
             before, inner, after = long[number[kind, (task.kind, task.chunk)]]
-            main[s, task] = len(times) + any(before)
-            mine = [*([before] if any(before) else []), inner, *([after] if any(after) else [])]
+            main[s, task] = len(times) + bool(before)
+            mine = [*([before] if before else []), inner, *([after] if after else [])]
             times += mine
             stages += [s] * len(mine)
-    edges, lanes = _handed_on(kinds, main, message), np.array(stages)
-    alone, beside = np.array(times).T
-    durations = np.where(_beside_receives(lanes, edges), beside, alone)
-    timetable = schedule(len(times), edges, durations, resource=lanes)
+    edges = _handed_on(kinds, main, message)
+    timetable = schedule(len(times), edges, np.array(times), resource=np.array(stages))
     return [int(timetable.start[main[s, kinds.tasks(s)[-1]]]) for s in range(len(kinds.of))]
-
-
-def _beside_receives(lanes: I64, edges: Edges) -> Mask:
-    """Segments that end before some message to their stage is sent.
-
-    A stage waits for its messages from the beginning, one after another, so that receives run beside
-    them for all of their time.
-    """
-    before = np.flatnonzero(lanes[:-1] == lanes[1:])
-    graph = Graph(len(lanes), np.r_[edges.src, before], np.r_[edges.dst, before + 1])
-    across = lanes[edges.src] != lanes[edges.dst]
-    senders, receivers = edges.src[across], lanes[edges.dst[across]]
-    beside = np.zeros(len(lanes), np.bool_)
-    for stage in np.unique(receivers).tolist():
-        beside |= graph.ancestors(np.unique(senders[receivers == stage])) & (lanes == stage)
-    return beside
 
 
 def _handed_on(

@@ -60,7 +60,7 @@ from chakrakit.insight.operators import Operators, Roofline, listed_operators, r
 from chakrakit.insight.rank import Causes, Cell, Table, ms, percent, rank_view
 from chakrakit.insight.served_requests import ServingFacts, serving_facts
 from chakrakit.insight.step_times import Steps, join_steps
-from chakrakit.machines import load_machine, preset_of_device
+from chakrakit.machines import load_machine, recorded_on
 from chakrakit.parallel import Workers
 from chakrakit.results import Result
 from chakrakit.trace.memory import fit_fields, fit_of
@@ -79,6 +79,7 @@ from chakrakit.trace.sets import (
     TierUse,
     footprint_of,
     history_of,
+    named_rank,
     recorded_step_of,
     servers_of,
 )
@@ -225,6 +226,12 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
     """What setting up groups took, all of them together."""
     footprint: Footprint | None = None
     """Energy, carbon, price and tokens of a simulated run; None for other runs."""
+    actors: list[str] = []
+    """Names of the ranks, where they are programs that react."""
+
+    def rank_name(self, rank: int) -> str:
+        """What a rank is called: its number, and the name of the actor that it is, where it is one."""
+        return named_rank(rank, self.actors)
 
     def tables(self) -> list[Table]:
         """Every section as tables for people, the most useful ones first."""
@@ -232,6 +239,25 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
 
     def sections(self) -> dict[str, list[Table]]:
         """Tables for people by the name of their section, the most useful ones first."""
+        sections = self._sections()
+        if not self.actors:
+            return sections
+        return {name: [self._named(t) for t in tables] for name, tables in sections.items()}
+
+    def _named(self, table: Table) -> Table:
+        """A table by rank with the names of actors beside their numbers."""
+        if table.head[:1] != ("rank",):
+            return table
+        rows = [
+            (
+                self.rank_name(row[0]).removeprefix("rank ") if isinstance(row[0], int) else row[0],
+                *row[1:],
+            )
+            for row in table.rows
+        ]
+        return Table.of(table.title, table.head, rows)
+
+    def _sections(self) -> dict[str, list[Table]]:
         from chakrakit.insight.breakdown import TimeBreakdown
 
         late, operators = Stragglers(self.stragglers, self.slow_links), self.operators
@@ -310,7 +336,7 @@ def analyze(
     large = len(board) > _RECORDED_CALLS
     facts = GatheredFacts(False, AllCalls(run)) if large else ranks.gathered(progress)
     analysis = _assembled(run, ranks, facts, options)
-    analysis.culprits = hang_culprits(board)
+    analysis.culprits = hang_culprits(board, run.counters.get("progress"))
     if large:
         analysis.notes = [
             f"{len(board):,} recorded calls: only culprits are looked for above {_RECORDED_CALLS:,}"
@@ -373,6 +399,7 @@ def _assembled(
         bound_saves=bound.saves,
         explained=bound.explained,
         campaign=_hours(operators, length) if run.card.tool == CAMPAIGN else {},
+        actors=run.actors,
         storage=servers_of(run.counters),
         **msgspec.structs.asdict(RunFacts.of(run.counters)),
         expected=expected,
@@ -448,10 +475,12 @@ def _expected(run: Run, machine: str) -> MachineCheck | None:
     if run.times is not None or run.card.tool != LINKED:
         return None
     recorded = run.card.settings.get(RECORDED_DEVICE)
-    name = machine or (preset_of_device(recorded) if isinstance(recorded, str) else "")
-    if not name:
+    if machine:
+        device, name = load_machine(machine).devices[0], machine
+    elif isinstance(recorded, str) and (known := recorded_on(recorded).device) is not None:
+        device, name = known, recorded
+    else:
         return None
-    device = load_machine(name).devices[0]
     views = (rank_view(run, rank) for rank in run.ranks[:_CHECKED_RANKS])
     return check_of(views, name, device)
 

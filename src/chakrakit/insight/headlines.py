@@ -8,7 +8,7 @@ import msgspec
 
 from chakrakit.insight.analysis import Analysis
 from chakrakit.insight.rank import ms, percent, short, stretches
-from chakrakit.results import Result, counted, energy_text
+from chakrakit.results import Result, counted, energy_text, utilization_text
 from chakrakit.trace.memory import shortage_line
 
 _NOTABLE = 0.01
@@ -81,6 +81,11 @@ def size_text(count: float) -> str:
 def ranks_text(ranks: Sequence[int]) -> str:
     """`rank 5`, `ranks 0–63 (64)`, `ranks 0, 8–15, 24 … (12)`: ascending ranks, cut to a few stretches."""
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {stretches(ranks)}"
+
+
+def named_ranks(a: Analysis, ranks: Sequence[int]) -> str:
+    """Ranks as `ranks_text` says them; a single one with the name of its actor, where it has one."""
+    return a.rank_name(ranks[0]) if len(ranks) == 1 else ranks_text(ranks)
 
 
 def rate_text(tflops: float) -> str:
@@ -292,7 +297,7 @@ def _late(a: Analysis) -> Iterator[Answer]:
     each = caused / others / _steps(a)
     yield Answer(
         "Who makes others wait?",
-        ranks_text(sorted(s.rank for s in alike)),
+        named_ranks(a, sorted(s.rank for s in alike)),
         f"{'makes' if len(alike) == 1 else 'make'} every other rank wait {time_text(each)}"
         f"{_a_step(a)}, {percent(caused, total)} % of all waiting; {how}.{link}",
     )
@@ -330,7 +335,8 @@ def _memory(a: Analysis) -> Iterator[Answer]:
 
 def _use(a: Analysis) -> Iterator[Answer]:
     if a.roofline.ops:
-        mfu = f", {100 * a.roofline.mfu:.1f} % of the device's peak" if a.roofline.mfu else ""
+        roofline = a.roofline
+        mfu = f", {utilization_text(roofline.mfu, roofline.hfu)}" if roofline.mfu else ""
         yield Answer(
             "How well is the device used?",
             rate_text(a.roofline.tflops_per_rank),

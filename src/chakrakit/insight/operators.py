@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.insight.rank import RankView, RowKind, Table, ms, percent, rank_views, short, us
-from chakrakit.results import Result
+from chakrakit.results import Result, utilization_text
+from chakrakit.trace.model import RECOMPUTED
 from chakrakit.trace.placement import outlives_parent
 from chakrakit.trace.sets import Run
 
@@ -271,11 +272,16 @@ class Point(Result, msgspec.Struct, kw_only=True):
 
 
 class Roofline(Result, msgspec.Struct):
-    """The run as a whole, and its operators by time. `mfu` is 0 where the device's peak is not known."""
+    """The run as a whole, and its operators by time.
+
+    `mfu` counts the FLOPs of the model, without recomputation, and `hfu` all of them, both as a share of the
+    device's peak over the whole time; they are 0 where the peak is not known.
+    """
 
     ops: int
     tflops_per_rank: float
     mfu: float
+    hfu: float
     peak_tflops: float
     peak_gbps: float
     points: list[Point]
@@ -295,7 +301,7 @@ class Roofline(Result, msgspec.Struct):
             )
             for p in self.points
         ]
-        mfu = f", MFU {100 * self.mfu:.1f} %" if self.peak_tflops else ""
+        mfu = f", {utilization_text(self.mfu, self.hfu)}" if self.peak_tflops else ""
         head = ("operator", "shapes", "ms", "TFLOP/s", "GB/s", "FLOP/B", "bound by", "% of roof")
         return Table.of(f"roofline: {self.tflops_per_rank:.2f} TFLOP/s per rank{mfu}", head, rows)
 
@@ -314,9 +320,10 @@ def roofline_of(
     ]
     ops = sum(s.ops for s in operators.kernels)
     rate = ops / span / 1e3 / ranks if span and ranks else 0.0
-    return Roofline(
-        ops, rate, rate / peak_tflops if peak_tflops else 0.0, peak_tflops, peak_gbps, points
-    )
+    hfu = rate / peak_tflops if peak_tflops else 0.0
+    again = sum(s.ops for s in operators.phases if s.name == RECOMPUTED)
+    mfu = hfu * (1 - again / ops) if ops else 0.0
+    return Roofline(ops, rate, mfu, hfu, peak_tflops, peak_gbps, points)
 
 
 def _point(spent: Spent, peak_tflops: float, peak_gbps: float) -> Point:

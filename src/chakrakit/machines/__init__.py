@@ -11,17 +11,13 @@ from chakrakit.machines.calibrated import (
 )
 from chakrakit.machines.description import machine_document, parse_machine
 from chakrakit.machines.drawing import MachinesReport, describe, draw, overview
-from chakrakit.machines.load import (
-    load_machine,
-    machine,
-    parse_name,
-    preset_of_device,
-    preset_text,
-    read_machine,
-)
+from chakrakit.machines.load import load_machine, machine, parse_name, preset_text, read_machine
+from chakrakit.machines.recorded import recorded_on
+from chakrakit.machines.schedule import ChangeOverTime, read_schedule
 
 __all__ = [
     "CalibrationReport",
+    "ChangeOverTime",
     "MachinesReport",
     "NetworkModel",
     "calibrate_collectives",
@@ -35,7 +31,8 @@ __all__ = [
     "overview",
     "parse_machine",
     "parse_name",
-    "preset_of_device",
     "preset_text",
     "read_machine",
+    "read_schedule",
+    "recorded_on",
 ]

@@ -86,19 +86,6 @@ def preset_names() -> list[str]:
     return sorted(f.stem for f in _PRESETS.glob("*.yaml"))
 
 
-def preset_of_device(name: str) -> str:
-    """The preset whose device a recording names, such as `dgx-h200` for `NVIDIA H200`; empty for none.
-
-    Of several presets with one device, that of a single node with the shortest name.
-    """
-    words = set(re.split(r"[^a-z0-9]+", name.lower()))
-    by_model: dict[str, str] = {}
-    for preset in sorted(preset_names(), key=lambda n: (not n.startswith("dgx"), len(n))):
-        model = re.split(r"[^a-z0-9]+", load_machine(preset).devices[0].name.lower())[0]
-        by_model.setdefault(model, preset)
-    return next((preset for model, preset in by_model.items() if model in words), "")
-
-
 def preset_text(name: str) -> dict[str, Any]:
     """A preset's description."""
     content: dict[str, Any] = with_base(machine_document(_PRESETS / f"{name}.yaml").content, name)

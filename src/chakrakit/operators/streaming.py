@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from chakrakit.operators.calls import Call, Operand, Operation
+from chakrakit.operators.calls import Call, Measure, Operand, Operation
 from chakrakit.operators.products import broadcast_elements
 
 STREAMS = ("add", "mul", "copy", "sub", "div")
@@ -64,9 +64,48 @@ def copy(call: Call) -> Operation | None:
         return None
     if source is None:
         return Operation("elementwise", (to.touched,), 0.0, float(to.touched), "copy.host")
-    moved = to.touched + source.touched
+    return _copied(to, source)
+
+
+def _copied(to: Operand, source: Operand) -> Operation:
     name = "copy" if to.dtype == source.dtype else "copy.cast"
-    return _sized(name, to.elements, moved, [to, source])
+    return _sized(name, to.elements, to.touched + source.touched, [to, source])
+
+
+def duplicate(call: Call) -> Operation | None:
+    """The work of a copy of the first tensor to a new one, which is recorded as its result or not at all."""
+    source = call.tensor(0)
+    return _copied(call.outputs[0], source) if source and call.outputs else elementwise(call)
+
+
+def filled_with(call: Call) -> Operation | None:
+    """The work of an operator that sets all of a new tensor."""
+    written = sum(t.touched for t in call.outputs)
+    if not written:
+        return elementwise(call)
+    return _sized("fill", sum(t.elements for t in call.outputs), written, call.outputs)
+
+
+def scattered_back(call: Call) -> Operation | None:
+    """The work of the gradient of a part: the whole is set to zero, and the part is copied into it."""
+    part = call.tensor(0)
+    if part is None or not call.outputs:
+        return elementwise(call)
+    whole = call.outputs[0]
+    moved = whole.touched + 2 * part.touched
+    return Operation("elementwise", (whole.elements, moved), 0.0, float(moved), "copy")
+
+
+def like(name: str) -> Measure:
+    """Measures an elementwise operator by the table of another that runs the same kernel."""
+
+    def measure(call: Call) -> Operation | None:
+        operation = elementwise(call)
+        if operation is None:
+            return None
+        return operation._replace(table=name + operation.table.removeprefix(call.short))
+
+    return measure
 
 
 def concatenation(call: Call) -> Operation | None:

@@ -241,6 +241,11 @@ _READS = (
 _POOLS = {"max_pool2d_with_indices": 0, "max_pool2d_with_indices_backward": 1, "avg_pool2d": 0,
           "avg_pool2d_backward": 1, "upsample_nearest2d": 0, "upsample_nearest2d_backward": 0,
           "upsample_bilinear2d": 0, "upsample_bilinear2d_backward": 0}  # fmt: skip
+_DUPLICATES = ("_to_copy", "clone")
+_FILLED = ("zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones",
+           "new_full")  # fmt: skip
+_PARTS_BACK = ("slice_backward", "select_backward")
+"""Operators that a dispatcher sees whole; a recording's kernels belong to the copies and fills inside."""
 _GENERATED = "triton_"
 """The beginning of names of kernels that a compiler made from several operators."""
 _LISTS = ("_foreach_", "_fused_ad", "_fused_sgd", "_amp_foreach")
@@ -332,9 +337,13 @@ _ENTRIES: dict[str, Entry] = {
     "scatter_add": _index(_placed(3), indexing.placement),
     "scatter_reduce": _index(_placed(3), indexing.placement),
     "copy": (Work.COPY, _nothing, streaming.copy, False),
+    "relu": _vector(_pointwise, streaming.like("clamp_min")),
     "cat": (Work.COPY, _nothing, streaming.concatenation, False),
     "stack": (Work.COPY, _nothing, streaming.concatenation, False),
 }
+_ENTRIES |= dict.fromkeys(_DUPLICATES, (Work.COPY, _nothing, streaming.duplicate, False))
+_ENTRIES |= dict.fromkeys(_FILLED, (Work.COPY, _nothing, streaming.filled_with, False))
+_ENTRIES |= {n: _vector(_pointwise, streaming.scattered_back) for n in _PARTS_BACK}
 _ENTRIES |= {n: (Work.ATTENTION, a.count, a.measure, True) for n, a in _ATTENTION.items()}
 _ENTRIES |= {n: _matrix(c.count, c.measure, plain=True) for n, c in _CONVOLUTIONS.items()}
 _ENTRIES |= {n: _matrix(r.count, r.measure, plain=True) for n, r in _RECURRENT.items()}

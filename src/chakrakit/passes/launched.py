@@ -16,8 +16,9 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
+from chakrakit.operators import Work, operator_of
 from chakrakit.passes.base import Pass, map_bodies, texts_of, with_nodes
-from chakrakit.trace.model import EdgeKind, NodeType, Trace
+from chakrakit.trace.model import EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 
@@ -29,11 +30,12 @@ _LIST = "[[["
 class Launched(Pass):
     """Add the host that launches a captured program: a row before each kernel, one after another.
 
-    `launch_us` is what an operator costs the host, with its share of Python and of autograd;
-    `optimizer_us` the same in an optimizer's loop; `parameter_us` what an optimizer over lists costs for each
-    of its parameters. The defaults were fitted on eager programs on one H200's host (PyTorch 2.11, Intel
-    Xeon): four recordings that the host bounds, and two programs of small kernels. Bodies whose kernels
-    have launches already stay as they are.
+    `launch_us` is what an operator costs the host, with its share of Python and of autograd; `copy_us` the
+    same of a cast or a copy, most of which are made without Python; `optimizer_us` in an optimizer's loop;
+    `parameter_us` what an optimizer over lists costs for each of its parameters, with the module that holds
+    it and its gradient's accumulation. `gap_us` passes on the device between an operator's kernels and the
+    next one's, even where those were launched long before. The defaults were fitted on eager programs on one
+    H200's host (docs/simulator.md). Bodies whose kernels have launches already stay as they are.
     """
 
     name: ClassVar[str] = "launched"
@@ -41,11 +43,13 @@ class Launched(Pass):
         "all nodes with their work and dependencies; rows of the host are added"
     )
     launch_us: float = 30.6
+    copy_us: float = 17.5
     optimizer_us: float = 13.8
     parameter_us: float = 48.9
+    gap_us: float = 2.0
 
     def __post_init__(self) -> None:
-        for name in ("launch_us", "optimizer_us", "parameter_us"):
+        for name in ("launch_us", "copy_us", "optimizer_us", "parameter_us", "gap_us"):
             if not 0 <= getattr(self, name) < 1e6:
                 raise ConfigError(
                     f"{name}: {getattr(self, name)} is not a time of a launch; give 0 to 1e6"
@@ -76,12 +80,26 @@ class Launched(Pass):
             "duration_micros": nanos // 1000,
             "duration_ns": nanos,
         }
-        return with_nodes(trace, columns, waits)
+        return self._apart(with_nodes(trace, columns, waits), rows)
+
+    def _apart(self, trace: Trace, rows: I64) -> Trace:
+        """The trace with a gap between kernels that follow each other on a stream."""
+        streams = trace.column("stream", 0)[rows]
+        followers = [rows[streams == stream] for stream in np.unique(streams)]
+        before, after = (
+            np.concatenate([r[part] for r in followers])
+            for part in (slice(None, -1), slice(1, None))
+        )
+        lag = round(self.gap_us * 1e3)
+        gaps = Edges.of(before, after, EdgeKind.STREAM, lag=np.full(len(before), lag))
+        return trace.with_edges(Edges.concat([trace.edges, gaps]))
 
     def _micros(self, trace: Trace, rows: I64) -> F64:
         """The host's time for each launch; an optimizer's own for its first one."""
         optimizer = (texts_of(trace, "phase") == "optimizer")[rows]
-        micros = np.where(optimizer, self.optimizer_us, self.launch_us)
+        copies = np.array([operator_of(name).work is Work.COPY for name in _names(trace, rows)])
+        micros = np.where(copies, self.copy_us, self.launch_us)
+        micros = np.where(optimizer, self.optimizer_us, micros)
         if optimizer.any():
             micros[np.flatnonzero(optimizer)[0]] += self.parameter_us * _parameters(
                 trace, rows[optimizer]
@@ -94,6 +112,10 @@ def _kernels(trace: Trace) -> I64:
     if (trace.edges.kind == EdgeKind.LAUNCH).any():
         return np.zeros(0, np.int64)
     return np.flatnonzero(trace.is_type(NodeType.COMP_NODE) & ~on_host(trace))
+
+
+def _names(trace: Trace, rows: I64) -> list[str]:
+    return [str(name) for name in trace.names.take(rows).to_pylist()]
 
 
 def _parameters(trace: Trace, rows: I64) -> int:

@@ -4,24 +4,41 @@ from __future__ import annotations
 
 from chakrakit.serving.cluster import PoolSetup, Setup, run
 from chakrakit.serving.engine import EngineOptions, batch_limits
+from chakrakit.serving.fleet import EngineSpec, Fleet
 from chakrakit.serving.kvcache import Capacity
+from chakrakit.serving.links import Codec, MoveLinks
 from chakrakit.serving.plan import EngineLayout
-from chakrakit.serving.policies import EngineView, RequestView, hooks_of, policy_from
+from chakrakit.serving.policies import hooks_of, policy_from
+from chakrakit.serving.policy_views import EngineView, LinkView, RequestView
+from chakrakit.serving.ranks import RankFailure
+from chakrakit.serving.requests import FinishedRequest, Request, Source
 from chakrakit.serving.results import ServedRun, ServeResult, ServiceLevel, write_run
-from chakrakit.serving.session import ServingSession, serve, serving_of
+from chakrakit.serving.serve import serve
+from chakrakit.serving.service import Service
+from chakrakit.serving.session import ServingSession, serving_of
 
 __all__ = [
     "Capacity",
+    "Codec",
     "EngineLayout",
     "EngineOptions",
+    "EngineSpec",
     "EngineView",
+    "FinishedRequest",
+    "Fleet",
+    "LinkView",
+    "MoveLinks",
     "PoolSetup",
+    "RankFailure",
+    "Request",
     "RequestView",
     "ServeResult",
     "ServedRun",
+    "Service",
     "ServiceLevel",
     "ServingSession",
     "Setup",
+    "Source",
     "batch_limits",
     "hooks_of",
     "policy_from",

@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 
 import chakrakit.core as core
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import PS_PER_S
+from chakrakit.machines.device import PICO, PS_PER_S
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
-from chakrakit.serving.requests import RequestStream
+from chakrakit.serving.links import MoveLinks
+from chakrakit.serving.policies import picoseconds_of
+from chakrakit.serving.policy_views import request_view
+from chakrakit.serving.ranks import RankPause
+from chakrakit.serving.requests import FinishedRequest, GrowingStream, RequestStream, Source
 from chakrakit.serving.steps import StepCost, picoseconds
 
 Columns = dict[str, NDArray[np.int64]]
@@ -42,6 +46,8 @@ class PoolSetup:
     """Time to record the graph of a padded shape."""
     adapter_seconds: float = 0.0
     """Time that each distinct adapter adds to a step."""
+    model: int = -1
+    """The place in the stream's `models` of the only model that it serves; -1 for whatever is asked for."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +59,20 @@ class Setup:
     router: Router = "turn"
     handover_seconds_per_token: float = 0.0
     handover_latency: float = 0.0
+    links: MoveLinks = field(default_factory=MoveLinks)
+    """How the bandwidth of moves and of the shared store changes, and how caches may be encoded."""
     faults: Sequence[tuple[float, int, float]] = ()
     """(seconds, engine, seconds it is down)."""
+    rank_faults: Sequence[RankPause] = ()
+    share_devices: Sequence[tuple[int, int]] = ()
+    """Pairs of engines that use the same devices, of which one is on."""
+    open_seconds: Callable[[int, int], float] | None = None
+    """The time until an engine is ready on devices that others left, by its number and the tokens of their
+    caches; without it, the policy's `start_up_s`."""
+    source: Source | None = None
+    """Makes further requests while the run goes on."""
+    feasible: Callable[[RequestStream], None] | None = None
+    """Raises an error where a source's request could never be served."""
     hooks: Callable[[Any], core.ServingHooks] | None = None
     """Makes the policy's functions from the cluster they may look at."""
     record_steps: bool = False
@@ -76,15 +94,27 @@ class ServingOutcome:
     steps: Columns
     pieces: Columns
     moves: Columns
+    stream: RequestStream
+    """All requests that there were, those of a source included."""
     totals: list[dict[str, Any]] = field(default_factory=list)
     given_up: bool = False
     """Whether too many requests missed the service level, so that the rest was not served."""
+    switched: bool = False
+    """Whether a policy switched engines on and off."""
+    openings: Columns = field(default_factory=dict)
+    """Engines that took over devices of others: when, for how long, with how many tokens of caches."""
 
 
 def run(setup: Setup) -> ServingOutcome:
     """Serves the stream to its end."""
     holder: list[core.ServingCluster] = []
-    hooks = core.ServingHooks() if setup.hooks is None else setup.hooks(_Late(holder))
+    late = _Late(holder)
+    hooks = core.ServingHooks() if setup.hooks is None else setup.hooks(late)
+    growing = None if setup.source is None else GrowingStream(setup.source, setup.stream)
+    if growing is not None:
+        _ask(hooks, growing, late, setup)
+    if (seconds := setup.open_seconds) is not None and setup.share_devices:
+        hooks.open(lambda engine, tokens: round(seconds(engine, tokens) * PS_PER_S))
     cluster = core.ServingCluster(_problem(setup, hooks))
     holder.append(cluster)
     try:
@@ -99,9 +129,33 @@ def run(setup: Setup) -> ServingOutcome:
         cluster.steps(),
         cluster.pieces(),
         cluster.moves(),
+        setup.stream if growing is None else growing.stream(),
         [cluster.totals(e) for e in range(count)],
         cluster.given_up(),
+        any(cluster.totals(e)["on"] != cluster.now() for e in range(count)),
+        cluster.openings(),
     )
+
+
+def _ask(hooks: core.ServingHooks, growing: GrowingStream, cluster: Any, setup: Setup) -> None:
+    """Lets the core ask the source for more requests."""
+
+    def more(now: int, ended: list[int]) -> core.ServingRequests | None:
+        first = len(growing)
+        views = [request_view(cluster, n, knows_output=False) for n in ended]
+        finished = [
+            FinishedRequest(v.number, v.arrived_s, v.first_s or 0.0, now * PICO, v.generated)
+            for v in views
+        ]
+        part = growing.more(now * PICO, finished)
+        if part is None:
+            return None
+        if setup.feasible is not None:
+            setup.feasible(part)
+        return _requests(part, True, first)
+
+    hooks.next(more)
+    hooks.source_interval = picoseconds_of(setup.source, "interval_s", 0.0, 0.0)
 
 
 class _Late:
@@ -123,8 +177,17 @@ def _problem(setup: Setup, hooks: core.ServingHooks) -> core.ServingProblem:
         remote_blocks=max(_blocks(pool, pool.options.remote_gib) for pool in setup.pools),
     )
     problem.hand_over(
-        setup.handover_seconds_per_token * PS_PER_S, round(setup.handover_latency * PS_PER_S)
+        setup.handover_seconds_per_token * PS_PER_S,
+        round(setup.handover_latency * PS_PER_S),
+        setup.links.pieces,
     )
+    _links(problem, setup.links)
+    for fault in setup.rank_faults:
+        times = (fault.pause_s, fault.away_s, fault.back_pause_s)
+        pause, away, back = (round(t * PS_PER_S) for t in times)
+        problem.fail_rank(round(fault.at_s * PS_PER_S), fault.engine, pause, away, back)
+    for a, b in setup.share_devices:
+        problem.share_devices(a, b)
     for at, engine, duration in sorted(setup.faults):
         problem.fail(round(at * PS_PER_S), round(duration * PS_PER_S), engine)
     start, end = (round(t * PS_PER_S) for t in setup.window)
@@ -136,18 +199,50 @@ def _problem(setup: Setup, hooks: core.ServingHooks) -> core.ServingProblem:
     return problem
 
 
-def _requests(stream: RequestStream, priorities: bool) -> core.ServingRequests:
-    return core.ServingRequests(
+def _links(problem: core.ServingProblem, links: MoveLinks) -> None:
+    for schedule, told in (
+        (links.schedule, problem.link_schedule),
+        (links.store_schedule, problem.store_schedule),
+    ):
+        at = np.array([round(c.at * PS_PER_S) for c in schedule], np.int64)
+        told(at, np.array([c.factor for c in schedule], np.float64))
+    if links.codecs:
+        problem.codecs(
+            [
+                (
+                    c.ratio,
+                    c.encode_seconds_per_token * PS_PER_S,
+                    c.decode_seconds_per_token * PS_PER_S,
+                )
+                for c in links.codecs
+            ]
+        )
+
+
+def _requests(stream: RequestStream, priorities: bool, first: int = 0) -> core.ServingRequests:
+    requests = core.ServingRequests(
         arrival=stream.arrival_ps,
         prompt=stream.prompt,
         output=stream.output,
-        after=stream.after,
+        after=np.ascontiguousarray(stream.after).reshape(-1),
         priority=stream.priority if priorities else np.zeros(len(stream), np.int64),
         adapter=stream.adapter,
         offsets=stream.offsets,
         ids=stream.ids,
         unit=stream.unit,
+        parents=1 if stream.after.ndim == 1 else stream.after.shape[1],
+        first=first,
     )
+    related = (stream.continues, stream.group, stream.deadline_ps, stream.model)
+    if any(column is not None for column in related):
+        continues, group, deadline, model = (_NONE if c is None else c for c in related)
+        requests.relate(continues=continues, group=group, deadline=deadline, model=model)
+    if stream.contents is not None:
+        requests.fill(stream.contents.ids, stream.contents.tokens, stream.contents.offsets)
+    return requests
+
+
+_NONE = np.zeros(0, np.int64)
 
 
 def _pool(pool: PoolSetup, setup: Setup) -> core.ServingPool:
@@ -160,6 +255,9 @@ def _pool(pool: PoolSetup, setup: Setup) -> core.ServingPool:
     )
     if pool.cost.shared is not None and pool.ranks > 1:
         core_pool.shared = picoseconds(pool.cost.shared)
+        if (fewer := pool.cost.shared_by_fewer) is not None:
+            core_pool.shared_by_fewer = lambda n, ranks: round(fewer(n, ranks) * PS_PER_S)
+    core_pool.model = pool.model
     return core_pool
 
 
@@ -222,9 +320,22 @@ def _options(pool: PoolSetup, seed: int, stream: RequestStream) -> core.ServingO
         block / pool.host_bandwidth * PS_PER_S if pool.host_bandwidth else 0.0
     )
     core_options.ps_per_remote_block = block / (o.remote_gbps * 1e9) * PS_PER_S
+    _content(core_options, pool)
     core_options.stages = pool.stages
     core_options.seed = seed
     return core_options
+
+
+def _content(core_options: core.ServingOptions, pool: PoolSetup) -> None:
+    """What the core is told of content that is found wherever it stands."""
+    o = pool.options
+    core_options.content_tokens = int(o.content_gib * 2**30 // pool.capacity.bytes_per_token)
+    core_options.content_shards = pool.engines if o.content_shared else 1
+    core_options.recomputed = o.content_recomputed
+    moved = pool.capacity.bytes_per_token * o.content_rotated
+    core_options.ps_per_rotated_token = moved / (o.content_gbps * 1e9) * PS_PER_S
+    fetched = pool.capacity.bytes_per_token / (o.content_link_gbps * 1e9)
+    core_options.ps_per_fetched_token = fetched * PS_PER_S
 
 
 def _blocks(pool: PoolSetup, gib: float) -> int:
@@ -242,6 +353,8 @@ def _cost(pool: PoolSetup) -> core.ServingCost:
         adapter=round(pool.adapter_seconds * PS_PER_S),
         draft=round(o.draft_ms * 1e9),
     )
+    if (service := cost.service) is not None:
+        core_cost.service = lambda kinds: round(service(dict(kinds)) * PS_PER_S)
     if cost.padded is not None and o.padding is not None:
         core_cost.padded = _padded(pool, cost.padded, o.padding)
     return core_cost

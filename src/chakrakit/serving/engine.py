@@ -45,6 +45,18 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     remote_gib: float = 0.0
     remote_gbps: float = 10.0
     """Bandwidth in GB/s between a device and the store of `remote_gib`, which all engines share."""
+    content_gib: float = 0.0
+    """Device memory for content that is found wherever it stands in a prompt, not only in a prefix."""
+    content_shared: bool = False
+    """Whether engines share it: each holds a part, and gets the rest from the others."""
+    content_rotated: float = 1.0
+    """Share of a token's cache that is read and written to put it at another place."""
+    content_gbps: float = 1000.0
+    """GB/s at which that happens."""
+    content_link_gbps: float = 25.0
+    """GB/s from another engine."""
+    content_recomputed: float = 0.0
+    """Share of the found tokens that are computed all the same."""
     depth: int = 1
     graphs: tuple[int, ...] = ()
     """Batch sizes that decode-only steps are padded to."""
@@ -92,8 +104,11 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
             self._refuse("acceptance", "it must be between 0 and 1")
         if not 0 <= self.safety_margin < 1:
             self._refuse("safety_margin", "it must be 0 or more and below 1")
-        if not 0 < self.remote_gbps < float("inf"):
-            self._refuse("remote_gbps", "give more than 0")
+        for name in ("remote_gbps", "content_gbps", "content_link_gbps"):
+            if not 0 < getattr(self, name) < float("inf"):
+                self._refuse(name, "give more than 0")
+        if not 0 <= self.content_recomputed <= 1:
+            self._refuse("content_recomputed", "it must be between 0 and 1")
 
     def _refuse(self, name: str, expected: str) -> NoReturn:
         raise ConfigError(f"engine {self.name}: {name} is {getattr(self, name)}; {expected}")
@@ -102,7 +117,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
 _LEAST = {
     **dict.fromkeys(("block_size", "token_budget", "max_requests", "depth"), 1),
     **dict.fromkeys(("num_blocks", "chunk_limit", "drafts", "output_reserve"), 0),
-    **dict.fromkeys(("swap_gib", "offload_gib", "remote_gib"), 0),
+    **dict.fromkeys(("swap_gib", "offload_gib", "remote_gib", "content_gib", "content_rotated"), 0),
     **dict.fromkeys(("host_ms", "host_per_request_ms", "host_per_token_ms", "frontend_ms"), 0),
     **dict.fromkeys(("serial_ms", "serial_per_request_ms", "output_ms", "launch_ms"), 0),
     **dict.fromkeys(("warmup_ms", "capture_ms_per_layer", "draft_ms"), 0),
@@ -163,6 +178,12 @@ class _Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     draft_ms: float = 0.0
     remote_gib: float = 0.0
     remote_gbps: float = 10.0
+    content_gib: float = 0.0
+    content_shared: bool = False
+    content_rotated: float = 1.0
+    content_gbps: float = 1000.0
+    content_link_gbps: float = 25.0
+    content_recomputed: float = 0.0
 
     def _common_options(self) -> dict[str, Any]:
         names = (
@@ -174,8 +195,14 @@ class _Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "draft_ms",
             "remote_gib",
             "remote_gbps",
+            "content_gib",
+            "content_shared",
+            "content_rotated",
+            "content_gbps",
+            "content_link_gbps",
+            "content_recomputed",
         )
-        return {n: getattr(self, n) or 0.0 for n in names}
+        return {n: 0.0 if getattr(self, n) is None else getattr(self, n) for n in names}
 
     def options(self) -> EngineOptions:
         """In the simulator's terms."""

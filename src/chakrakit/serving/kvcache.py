@@ -91,7 +91,7 @@ def capacity_of(
         share=engine.memory_share,
         weights=_weights(engine, operators, device),
         activations=activation_bytes(engine, operators),
-        reserve=RESERVE_BYTES,
+        reserve=RESERVE_BYTES + engine.content_gib * 2**30,
     )
     blocks = int(capacity.cache_bytes // (per_token * engine.block_size))
     if blocks < 1:

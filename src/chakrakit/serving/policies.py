@@ -1,4 +1,4 @@
-"""Policies: decisions of an engine that a user's object may take over, and what it may look at.
+"""Policies: decisions of engines and of their cluster that a user's object may take over.
 
 A policy is an object with any of these methods; the engine decides where one is missing.
 
@@ -6,52 +6,52 @@ A policy is an object with any of these methods; the engine decides where one is
     batch(running, waiting, engine) -> [(request number, most tokens), …]    what a step works on, in order
     preempt(candidates, engine) -> request number    who gives way when blocks run out
     evict(blocks, engine) -> block number            which cached block is reused, of those nobody holds
-    route(request, engines) -> engine number         where a new request goes
-    place(request, engines) -> engine number         which decode engine takes a prefilled request
-    scale(engines, now_s) -> int                     how many engines take new requests; every `interval_s`
+    route(request, engines) -> engine number | None  where a new request goes; None: it waits in the queue
+    place(request, engines) -> engine number | None  which decode engine takes a prefilled request
+    finish(requests, engine) -> [request number, …]  which requests end now, of those that just got a token
+    migrate(requests, engine, engines) -> [(request number, engine number), …]   which of an engine's move
+    codec(request, source, target, link) -> number   how a cache that moves is encoded
+    scale(engines, now_s) -> int | engine numbers    which engines take new requests; every `interval_s`
+    reconfigure(now_s, engines) -> engine numbers    the same where engines share devices: those that it
+                                                     names take them over, with the caches
+
+Requests for which `route` or `place` answered None are asked about again, in the order in which they came,
+whenever an engine's state has changed. What else a policy may say of itself:
+
+    in_order = True        a request that is held holds those behind it, which are not asked about
+    knows_output = True    it is told how many tokens each request has left
+    start_up_s = 30.0      an engine that `scale` switches on takes requests after this time
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, SupportsIndex, runtime_checkable
 
 import chakrakit.core as core
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import PICO
-from chakrakit.serving.requests import RequestStream
+from chakrakit.serving.policy_views import EngineView, LinkView, RequestView, request_view
 
-NAMES = ("admit", "batch", "preempt", "evict", "route", "place", "scale")
-
-
-class RequestView(NamedTuple):
-    """A request as a policy sees it, with its output length, which a real engine does not know."""
-
-    number: int
-    prompt: int
-    output: int
-    priority: int
-    computed: int
-    generated: int
-    cached: int
-    blocks: int
-    arrived_s: float
-    preempted: int
-
-
-class EngineView(NamedTuple):
-    """An engine as a policy sees it. `matched` gives the prompt tokens of a request that it has cached."""
-
-    number: int
-    free_blocks: int
-    total_blocks: int
-    waiting: int
-    running: int
-    now_s: float
-    matched: Callable[[int], int]
+NAMES = (
+    "admit",
+    "batch",
+    "preempt",
+    "evict",
+    "route",
+    "place",
+    "finish",
+    "migrate",
+    "codec",
+    "scale",
+    "reconfigure",
+)
+_CORE_NAME = {"reconfigure": "scale"}
+HOLD = -2
+"""The core's word for a request that stays in the queue."""
 
 
 @runtime_checkable
@@ -62,81 +62,93 @@ class ServingPolicy(Protocol):
 class _Eyes:
     """Makes views of a cluster's current state."""
 
-    def __init__(self, cluster: Any, stream: RequestStream) -> None:
-        self._cluster, self._stream = cluster, stream
+    def __init__(self, cluster: Any, policy: Any) -> None:
+        self._cluster = cluster
+        self._knows_output = bool(getattr(policy, "knows_output", False))
 
     def request(self, number: int) -> RequestView:
-        computed, generated, cached, blocks, arrived, _first, preempted = self._cluster.request(
-            number
-        )
-        s = self._stream
-        sizes = (int(s.prompt[number]), int(s.output[number]), int(s.priority[number]))
-        return RequestView(
-            number, *sizes, computed, generated, cached, blocks, arrived * PICO, preempted
-        )
+        return request_view(self._cluster, number, self._knows_output)
 
     def engine(self, number: int) -> EngineView:
-        free, total, waiting, running = self._cluster.engine(number)
-        return EngineView(
-            number,
-            free,
-            total,
-            waiting,
-            running,
-            self._cluster.now() * PICO,
-            lambda request: int(self._cluster.matched(number, request)),
-        )
+        return EngineView(self._cluster, number, self._knows_output)
 
-    def requests(self, numbers: list[int]) -> list[RequestView]:
+    def requests(self, numbers: Iterable[int]) -> list[RequestView]:
         return [self.request(n) for n in numbers]
 
+    def count(self) -> int:
+        return int(self._cluster.engines())
 
-def hooks_of(policy: Any, stream: RequestStream) -> Callable[[Any], core.ServingHooks]:
+    def engines(self) -> list[EngineView]:
+        return [self.engine(n) for n in range(self.count())]
+
+    def link(self, source: int, target: int) -> LinkView:
+        free = self._cluster.link_free(source, target) * PICO
+        return LinkView(self._cluster.link_factor(), free - self._cluster.now() * PICO)
+
+
+def hooks_of(policy: Any) -> Callable[[Any], core.ServingHooks]:
     """The policy's methods as functions of the core."""
     if not any(callable(getattr(policy, name, None)) for name in NAMES):
         raise ConfigError(f"policy {policy!r} has none of the methods {', '.join(NAMES)}")
+    if all(callable(getattr(policy, name, None)) for name in ("scale", "reconfigure")):
+        raise ConfigError(f"policy {policy!r} has both scale and reconfigure; give one")
 
     def hooks(cluster: Any) -> core.ServingHooks:
         core_hooks = core.ServingHooks()
-        for name, function in _functions(policy, _Eyes(cluster, stream)).items():
+        for name, function in _functions(policy, _Eyes(cluster, policy)).items():
             if callable(getattr(policy, name, None)):
-                getattr(core_hooks, name)(function)
-        core_hooks.interval = _interval(policy)
+                getattr(core_hooks, _CORE_NAME.get(name, name))(function)
+        core_hooks.in_order = bool(getattr(policy, "in_order", False))
+        core_hooks.interval = picoseconds_of(policy, "interval_s", 1.0, 1e-6)
+        core_hooks.start_up = picoseconds_of(policy, "start_up_s", 0.0, 0.0)
         return core_hooks
 
     return hooks
 
 
-def _interval(policy: Any) -> int:
-    """Picoseconds between two calls of the policy's `scale`."""
-    seconds = float(getattr(policy, "interval_s", 1.0))
-    if not 1e-6 <= seconds < 1e6:
-        raise ConfigError(f"policy: interval_s is {seconds}; give seconds from 1e-6 to 1e6")
+def picoseconds_of(owner: Any, name: str, default: float, least: float) -> int:
+    """A time that a policy or a source says of itself."""
+    seconds = float(getattr(owner, name, default))
+    if not least <= seconds < 1e6:
+        raise ConfigError(f"policy: {name} is {seconds}; give seconds from {least:g} to 1e6")
     return round(seconds / PICO)
 
 
 def _functions(policy: Any, see: _Eyes) -> dict[str, Any]:
     return {
         "admit": lambda e, r: bool(policy.admit(see.request(r), see.engine(e))),
-        "batch": lambda e, run, wait: [
-            (int(r), int(n))
-            for r, n in policy.batch(see.requests(run), see.requests(wait), see.engine(e))
-        ],
+        "batch": lambda e, run, wait: _pairs(
+            policy.batch(see.requests(run), see.requests(wait), see.engine(e))
+        ),
         "preempt": lambda e, rs: int(policy.preempt(see.requests(rs), see.engine(e))),
         "evict": lambda e, blocks: int(policy.evict(blocks, see.engine(e))),
-        "route": lambda r, es: int(policy.route(see.request(r), [see.engine(e) for e in es])),
-        "place": lambda r, es: int(policy.place(see.request(r), [see.engine(e) for e in es])),
-        "scale": lambda now: int(policy.scale(_all(see), now * PICO)),
+        "route": lambda r, es: _engine(policy.route(see.request(r), [see.engine(e) for e in es])),
+        "place": lambda r, es: _engine(policy.place(see.request(r), [see.engine(e) for e in es])),
+        "finish": lambda e, rs: [int(r) for r in policy.finish(see.requests(rs), see.engine(e))],
+        "migrate": lambda e, rs: _pairs(
+            policy.migrate(see.requests(rs), see.engine(e), see.engines())
+        ),
+        "scale": lambda now: _on(policy.scale(see.engines(), now * PICO), see.count()),
+        "reconfigure": lambda now: _on(policy.reconfigure(now * PICO, see.engines()), see.count()),
+        "codec": lambda r, a, b: int(
+            policy.codec(see.request(r), see.engine(a), see.engine(b), see.link(a, b))
+        ),
     }
 
 
-def _all(see: _Eyes) -> list[EngineView]:
-    engines: list[EngineView] = []
-    while True:
-        try:
-            engines.append(see.engine(len(engines)))
-        except IndexError:
-            return engines
+def _pairs(answer: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [(int(a), int(b)) for a, b in answer]
+
+
+def _engine(answer: int | None) -> int:
+    return HOLD if answer is None else int(answer)
+
+
+def _on(answer: SupportsIndex | Iterable[int], count: int) -> list[int]:
+    """The engines that take requests: the first so many, or those that are named."""
+    if isinstance(answer, SupportsIndex):
+        return list(range(min(int(answer), count)))
+    return [int(e) for e in answer]
 
 
 def policy_from(text: str) -> Any:

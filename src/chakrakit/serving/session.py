@@ -15,13 +15,16 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine
 from chakrakit.machines.device import EVERY_PHASE, Clocks, Device, clocks_of
 from chakrakit.machines.fabric import Machine
+from chakrakit.operators import element_bytes
 from chakrakit.serving.calibration import Constants, constants_of
 from chakrakit.serving.cluster import PoolSetup, Role, Router, Setup, run
 from chakrakit.serving.engine import EngineOptions, engine_from
 from chakrakit.serving.kvcache import Capacity, capacity_of
+from chakrakit.serving.links import Codec, MoveLinks
 from chakrakit.serving.plan import EngineLayout, Handover, check_feasible, serving_step
 from chakrakit.serving.policies import hooks_of, policy_from
-from chakrakit.serving.requests import RequestStream, requests_from
+from chakrakit.serving.ranks import RankFailure
+from chakrakit.serving.requests import RequestStream, Source, requests_from
 from chakrakit.serving.results import (
     ServedRun,
     ServeResult,
@@ -66,6 +69,11 @@ class ServingSession:
     quantization: str = ""
     router: Router = "turn"
     faults: Sequence[tuple[float, int, float]] = ()
+    rank_faults: Sequence[RankFailure] = ()
+    codecs: Sequence[Codec] = ()
+    link_schedule: Sequence[tuple[float, float]] = ()
+    store_schedule: Sequence[tuple[float, float]] = ()
+    source: Source | None = None
     policy: Any = None
     seed: int = 0
     clocks: Clocks = field(default_factory=Clocks)
@@ -167,6 +175,17 @@ class ServingSession:
             adapter_seconds=self._adapter_seconds(operators),
         )
 
+    @property
+    def expert_bytes(self) -> float:
+        """Bytes of the experts that one rank of an expert-parallel engine holds."""
+        model, layout = self.model, self.layout
+        if not model.experts or layout.ep < 2:
+            raise ConfigError("a rank fails alone where experts are spread over ranks; give --ep")
+        layers = model.layers - model.dense_layers
+        matrices = 3 * model.hidden * (model.expert_ffn or model.ffn or 0)
+        each = element_bytes("fp8" if self.quantization else self.dtype)
+        return model.experts / layout.ep * matrices * each * layers / layout.pp
+
     def _capture_seconds(self) -> float:
         engine = self.engine
         return (engine.capture_ms + engine.capture_ms_per_layer * self.model.layers) / 1e3
@@ -210,10 +229,25 @@ class ServingSession:
             router=self.router,
             handover_seconds_per_token=handover.seconds_per_token,
             handover_latency=handover.latency,
+            links=self._links(),
             faults=self.faults,
-            hooks=None if self.policy is None else hooks_of(self.policy, self.stream),
+            rank_faults=[f.pause(self.expert_bytes) for f in self.rank_faults],
+            source=self.source,
+            feasible=lambda part: self._check(part, pools),
+            hooks=None if self.policy is None else hooks_of(self.policy),
             seed=self.seed,
         )
+
+    def _links(self) -> MoveLinks:
+        """Moves go layer by layer; a codec works on what one rank of the sender holds."""
+        rank = self.operators(self._tps[0]).cache_bytes_per_token(self.request_tokens)
+        return MoveLinks.of(
+            self.codecs, rank, self.model.layers, self.link_schedule, self.store_schedule
+        )
+
+    def _check(self, stream: RequestStream, pools: list[PoolSetup]) -> None:
+        for pool in pools:
+            check_feasible(stream, self.engine, pool.capacity)
 
     def card(self) -> dict[str, Any]:
         """The card of a run: how it was made."""
@@ -273,9 +307,10 @@ class ServingSession:
         level = level or ServiceLevel()
         limits = (level.ttft, level.tpot, level.e2e)
         setup = replace(self.setup, level_ms=limits, may_miss=may_miss, **recording)
+        outcome = run(setup)
         return ServedRun(
-            setup,
-            run(setup),
+            replace(setup, stream=outcome.stream),
+            outcome,
             self.device,
             tuple(tp * self.layout.pp for tp in self._tps),
             tuple(self.operators(tp) for tp in self._tps),
@@ -314,18 +349,57 @@ def _limits(pool: PoolSetup) -> dict[str, Any]:
     }
 
 
-def serving_of(
-    model: str | Model,
-    machine: str | Machine,
-    requests: str | RequestStream,
-    engine: str | EngineOptions = "vllm",
-    *,
+def decoder_named(model: str | Model) -> Decoder:
+    """A model over tokens, by its name or as it is."""
+    resolved = model_named(model) if isinstance(model, str) else model
+    if not isinstance(resolved, Decoder):
+        raise ConfigError(
+            f"{resolved.name} is not a model over tokens; serve it as a Service with its step times"
+        )
+    return resolved
+
+
+STREAM_CHANGES = ("rate_scale", "prompt_scale", "output_scale", "first", "spread")
+
+
+def stream_asked_for(
+    requests: str | RequestStream | Source,
     seed: int | None = None,
+    *,
     rate_scale: float = 1.0,
     prompt_scale: float = 1.0,
     output_scale: float = 1.0,
     first: int | None = None,
     spread: float = 0.0,
+) -> tuple[RequestStream, Source | None]:
+    """The stream of a text, changed as was asked for; of a source, what it begins with, and the source."""
+    if not isinstance(requests, (str, os.PathLike, RequestStream)):
+        if not isinstance(requests, Source):
+            raise ConfigError(
+                f"requests {requests!r}: give a file, a process, a stream or a source"
+            )
+        begun = getattr(requests, "stream", None)
+        if not isinstance(begun, RequestStream):
+            raise ConfigError(
+                f"source {requests!r}: give it a `stream` of the requests that it begins with, which may "
+                "all come later; engines are sized by them"
+            )
+        return begun, requests
+    stream = requests_from(requests, seed)
+    if first is not None:
+        stream = stream.first(first)
+    if spread:
+        stream = stream.spread(spread, seed or 0)
+    return stream.scaled(rate_scale, prompt_scale, output_scale), None
+
+
+def serving_of(
+    model: str | Model,
+    machine: str | Machine,
+    requests: str | RequestStream | Source,
+    engine: str | EngineOptions = "vllm",
+    *,
+    seed: int | None = None,
     layers: str | os.PathLike[str] | None = None,
     policy: Any = None,
     kv_blocks: int | None = None,
@@ -336,23 +410,29 @@ def serving_of(
     faults: Sequence[tuple[float, int, float]] = (),
     clock: Mapping[str, float] | Sequence[float] = (),
     power_cap: float | None = None,
-    **layout: int,
+    codecs: Sequence[Codec] = (),
+    link_schedule: Sequence[tuple[float, float]] = (),
+    store_schedule: Sequence[tuple[float, float]] = (),
+    rank_faults: Sequence[RankFailure] = (),
+    **settings: Any,
 ) -> ServingSession:
-    """The session that these texts and names describe, checked."""
-    resolved = model_named(model) if isinstance(model, str) else model
-    if not isinstance(resolved, Decoder):
-        raise ConfigError(f"{resolved.name} is not a model over tokens; only those are served")
-    stream = requests_from(requests, seed)
-    if first is not None:
-        stream = stream.first(first)
-    if spread:
-        stream = stream.spread(spread, seed or 0)
+    """The session that these texts and names describe, checked.
+
+    `settings` are those of `stream_asked_for`, and the degrees of an `EngineLayout`.
+    """
+    changes = {name: settings.pop(name) for name in STREAM_CHANGES if name in settings}
+    stream, source = stream_asked_for(requests, seed, **changes)
     return ServingSession(
-        model=resolved,
+        model=decoder_named(model),
         machine=load_machine(machine) if isinstance(machine, str) else machine,
-        stream=stream.scaled(rate_scale, prompt_scale, output_scale),
+        stream=stream,
         engine=engine_from(engine),
-        layout=EngineLayout(**layout),
+        layout=EngineLayout(**settings),
+        source=source,
+        codecs=codecs,
+        link_schedule=link_schedule,
+        store_schedule=store_schedule,
+        rank_faults=rank_faults,
         layers=None if layers is None else os.fspath(layers),
         kv_blocks=kv_blocks,
         compute=compute,
@@ -366,10 +446,10 @@ def serving_of(
     ).within_cap()
 
 
-def serve(
+def serve_model(
     model: str | Model,
     machine: str | Machine,
-    requests: str | RequestStream,
+    requests: str | RequestStream | Source,
     engine: str | EngineOptions = "vllm",
     *,
     output: str | os.PathLike[str] | None = None,

@@ -91,7 +91,10 @@ def _run(run: Run) -> Picture:
 
 @_drawing.register
 def _breakdown(analysis: Analysis) -> Picture:
-    rows = [(f"rank {r.rank}", list(r.breakdown.parts().items())) for r in analysis.ranks[:_BARS]]
+    rows = [
+        (analysis.rank_name(r.rank), list(r.breakdown.parts().items()))
+        for r in analysis.ranks[:_BARS]
+    ]
     title = f"{analysis.name}: {ms(analysis.span_ns):,} ms"
     return Picture(title, _standalone(charts.stacked(rows, analysis.span_ns)))
 

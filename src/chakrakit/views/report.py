@@ -17,8 +17,8 @@ from chakrakit.insight import (
     ServingChange,
     ServingFacts,
     answers,
+    named_ranks,
     network_tables,
-    ranks_text,
     server_table,
     size_text,
     tier_table,
@@ -184,7 +184,9 @@ def _summary(a: Analysis) -> Iterator[Markup]:
 def _time(a: Analysis) -> Iterator[Markup]:
     alike = _alike(a)
     drawn = alike[:_BARS]
-    rows = [(ranks_text(ranks), list(first.breakdown.parts().items())) for ranks, first in drawn]
+    rows = [
+        (named_ranks(a, ranks), list(first.breakdown.parts().items())) for ranks, first in drawn
+    ]
     used = [k for k, _ in rows[0][1] if any(dict(p)[k] for _, p in rows)] if rows else []
     undrawn = sum(len(ranks) for ranks, _ in alike[_BARS:])
     more = f" The other {counted(undrawn, 'rank')} are left out: see all tables." if undrawn else ""
@@ -197,7 +199,7 @@ def _time(a: Analysis) -> Iterator[Markup]:
     yield join(charts.legend(used), chart)
     causes = list(dict.fromkeys(c for r in a.ranks for c in r.breakdown.idle))
     idle: list[tuple[Cell, ...]] = [
-        (ranks_text(ranks), *(ms(first.breakdown.idle.get(c, 0)) for c in causes))
+        (named_ranks(a, ranks), *(ms(first.breakdown.idle.get(c, 0)) for c in causes))
         for ranks, first in alike
     ]
     if causes:
@@ -285,13 +287,14 @@ def _path_lanes(a: Analysis) -> Markup:
     pieces: list[tuple[int, float, float, str, str]] = []
     lane = {r: i for i, r in enumerate(ranks)}
     for s in path.segments:
-        title = f"rank {s.rank}: {s.what}, {short(s.name)}, {time_text(s.end_ns - s.start_ns)}"
+        took = time_text(s.end_ns - s.start_ns)
+        title = f"{a.rank_name(s.rank)}: {s.what}, {short(s.name)}, {took}"
         last = pieces[-1] if pieces else None
         if last and last[0] == lane[s.rank] and s.end_ns - last[1] < least:
             pieces[-1] = (last[0], last[1], s.end_ns, last[3], last[4])
         else:
             pieces.append((lane[s.rank], s.start_ns, s.end_ns, charts.color(s.what), title))
-    return charts.lanes([f"rank {r}" for r in ranks], pieces, path.start_ns, path.end_ns)
+    return charts.lanes([a.rank_name(r) for r in ranks], pieces, path.start_ns, path.end_ns)
 
 
 def _communication(a: Analysis) -> Iterator[Markup]:
@@ -328,7 +331,7 @@ def _communication(a: Analysis) -> Iterator[Markup]:
     if any(s.caused_wait_ns for s in a.stragglers):
         late = [
             (
-                f"rank {s.rank}",
+                a.rank_name(s.rank),
                 float(s.caused_wait_ns),
                 f"{time_text(s.caused_wait_ns)}, last {s.times_last} ×",
                 charts.color("late ranks"),

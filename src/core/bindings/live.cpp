@@ -210,7 +210,14 @@ PyType_Slot world_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)}
 
 void live_programs(nb::module_& m) {
     using nb::literals::operator""_a;
-    nb::class_<Verb>(m, "LiveVerb");
+    nb::class_<Verb>(m, "LiveVerb")
+        .def_prop_ro("op", [](const Verb& v) { return static_cast<int>(v.op); })
+        .def_ro("size", &Verb::size)
+        .def_prop_ro("ns", [](const Verb& v) { return static_cast<double>(v.time) / 1000; })
+        .def_prop_ro("objects", [](const Verb& v) {
+            auto part = [](const nb::object& o) { return o.is_valid() ? o : nb::none(); };
+            return nb::make_tuple(part(v.a), part(v.b), part(v.c));
+        });
     nb::class_<Message>(m, "LiveMessage")
         .def_ro("sender", &Message::sender)
         .def_ro("body", &Message::body)

@@ -81,20 +81,36 @@ void World::run(Time until, nb::object hooks) {
         throw std::overflow_error("the run lasts longer than the simulator's clock has days");
 }
 
+namespace {
+
+// Forgets an object before it drops it: its end may run Python, and collect garbage that includes
+// us.
+void drop(nb::object& object) {
+    nb::object gone = std::move(object);
+}
+
+template <class T>
+void drop(T& objects) {
+    T gone = std::move(objects);
+    objects.clear();
+}
+
+}  // namespace
+
 void World::let_go() {
-    hooks_.reset();
-    fibres_.clear();
-    ready_.clear();
-    late_done_.clear();
-    arrivals_.clear();
-    flights_.clear();
-    playing_.clear();
-    late_.clear();
-    for (NamedPool& pool : pools_) pool.policy.reset();
+    drop(hooks_);
+    drop(fibres_);
+    drop(ready_);
+    drop(late_done_);
+    drop(arrivals_);
+    drop(flights_);
+    drop(playing_);
+    drop(late_);
+    for (NamedPool& pool : pools_) drop(pool.policy);
     for (Actor& actor : actors_) {
-        actor.handle.reset();
-        actor.faults.reset();
-        actor.box.clear();
+        drop(actor.handle);
+        drop(actor.faults);
+        drop(actor.box);
     }
 }
 
@@ -159,10 +175,10 @@ int32_t World::new_fibre(int32_t actor, int32_t parent, int32_t index) {
 }
 
 void World::free_fibre(int32_t f) {
+    drop(fibres_[f].generator);
+    drop(fibres_[f].verb);
+    drop(fibres_[f].results);
     Fibre& fibre = fibres_[f];
-    fibre.generator.reset();
-    fibre.verb.reset();
-    fibre.results.clear();
     fibre.children.clear();
     fibre.alive = fibre.waiting = false;
     ++fibre.version;

@@ -1,5 +1,6 @@
 // chakrakit.core: serving engines. Inputs own what they are given and are checked before anything
 // runs; Python is asked with its lock held, and the rest runs without it.
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -23,10 +24,27 @@ T checked(T input) {
 
 void make_requests(Requests* self, In<int64_t> arrival, In<int64_t> prompt, In<int64_t> output,
                    In<int64_t> after, In<int64_t> priority, In<int64_t> adapter,
-                   In<int64_t> offsets, In<uint64_t> ids, int64_t unit) {
-    new (self)
-        Requests(checked(Requests{own(arrival), own(prompt), own(output), own(after), own(priority),
-                                  own(adapter), own(offsets), own(ids), unit}));
+                   In<int64_t> offsets, In<uint64_t> ids, int64_t unit, int64_t parents,
+                   int64_t first) {
+    Requests all;
+    all.arrival = own(arrival), all.prompt = own(prompt), all.output = own(output);
+    all.after = own(after), all.parents = parents, all.first = first;
+    all.priority = own(priority), all.adapter = own(adapter);
+    all.offsets = own(offsets), all.ids = own(ids), all.unit = unit;
+    new (self) Requests(checked(std::move(all)));
+}
+
+void relate_requests(Requests& self, In<int64_t> continues, In<int64_t> group, In<int64_t> deadline,
+                     In<int64_t> model) {
+    self.continues = own(continues), self.group = own(group);
+    self.deadline = own(deadline), self.model = own(model);
+    check(self);
+}
+
+void fill_requests(Requests& self, In<uint64_t> contents, In<int64_t> tokens, In<int64_t> offsets) {
+    self.contents = own(contents), self.content_tokens = own(tokens);
+    self.content_offsets = own(offsets);
+    check(self);
 }
 
 void make_grid(GridAttention* self, const std::vector<In<double>>& axes, In<double> values,
@@ -53,6 +71,7 @@ void make_cost(CostTerms* self, std::function<Time(int64_t)> dense,
                          attention_of(attention),
                          own(captured),
                          Padded{},
+                         {},
                          adapter,
                          draft};
 }
@@ -83,7 +102,11 @@ void inputs(nb::module_& m) {
         .value("prefix", Router::prefix);
     nb::class_<Requests>(m, "ServingRequests")
         .def("__init__", &make_requests, nb::kw_only(), "arrival"_a, "prompt"_a, "output"_a,
-             "after"_a, "priority"_a, "adapter"_a, "offsets"_a, "ids"_a, "unit"_a);
+             "after"_a, "priority"_a, "adapter"_a, "offsets"_a, "ids"_a, "unit"_a, "parents"_a = 1,
+             "first"_a = 0)
+        .def("relate", &relate_requests, nb::kw_only(), "continues"_a, "group"_a, "deadline"_a,
+             "model"_a)
+        .def("fill", &fill_requests);
     nb::class_<RooflineAttention>(m, "ServingRoofline")
         .def(nb::init<double, double, double, double>(), nb::kw_only(), "ps_per_pair"_a,
              "ps_per_token"_a, "ps_per_context"_a, "least"_a)
@@ -118,16 +141,43 @@ void inputs(nb::module_& m) {
     nb::class_<CostTerms>(m, "ServingCost")
         .def("__init__", &make_cost, nb::kw_only(), "dense"_a, "head"_a, "attention"_a,
              "captured"_a, "adapter"_a, "draft"_a)
-        .def_rw("padded", &CostTerms::padded);
+        .def_rw("padded", &CostTerms::padded)
+        .def_rw("service", &CostTerms::service);
     nb::class_<Pool>(m, "ServingPool")
         .def(nb::init<Role, int32_t, int32_t, Options, CostTerms>(), nb::kw_only(), "role"_a,
              "engines"_a, "ranks"_a, "options"_a, "cost"_a)
-        .def_rw("shared", &Pool::shared);
+        .def_rw("shared", &Pool::shared)
+        .def_rw("shared_by_fewer", &Pool::shared_by_fewer)
+        .def_rw("model", &Pool::model);
     nb::class_<Problem>(m, "ServingProblem")
         .def("__init__", &make_problem, nb::kw_only(), "requests"_a, "pools"_a, "router"_a,
              "concurrency"_a, "remote_blocks"_a)
-        .def("hand_over", [](Problem& p, double ps_per_token,
-                             Time latency) { p.handover = {ps_per_token, latency}; })
+        .def("hand_over",
+             [](Problem& p, double ps_per_token, Time latency, int64_t pieces) {
+                 p.handover.ps_per_token = ps_per_token;
+                 p.handover.latency = latency;
+                 p.handover.pieces = pieces;
+             })
+        .def("codecs",
+             [](Problem& p, const std::vector<std::array<double, 3>>& given) {
+                 p.handover.codecs.clear();
+                 for (auto [ratio, encode, decode] : given)
+                     p.handover.codecs.push_back({ratio, encode, decode});
+             })
+        .def("link_schedule",
+             [](Problem& p, In<int64_t> at, In<double> factor) {
+                 p.handover.bandwidth = {own(at), own(factor)};
+             })
+        .def("store_schedule",
+             [](Problem& p, In<int64_t> at, In<double> factor) {
+                 p.store_bandwidth = {own(at), own(factor)};
+             })
+        .def("fail_rank",
+             [](Problem& p, Time at, int32_t engine, Time pause, Time away, Time back_pause) {
+                 p.rank_faults.push_back({at, engine, pause, away, back_pause});
+             })
+        .def("share_devices",
+             [](Problem& p, int32_t a, int32_t b) { p.share_devices.push_back({a, b}); })
         .def("fail", [](Problem& p, Time at, Time duration,
                         int32_t engine) { p.faults.push_back({at, duration, engine}); })
         .def("record", [](Problem& p, bool steps, Time from, Time to,
@@ -156,6 +206,11 @@ void options(nb::module_& m) {
         .def_rw("host_blocks", &Options::host_blocks)
         .def_rw("ps_per_block", &Options::ps_per_block)
         .def_rw("ps_per_remote_block", &Options::ps_per_remote_block)
+        .def_rw("content_tokens", &Options::content_tokens)
+        .def_rw("content_shards", &Options::content_shards)
+        .def_rw("ps_per_rotated_token", &Options::ps_per_rotated_token)
+        .def_rw("ps_per_fetched_token", &Options::ps_per_fetched_token)
+        .def_rw("recomputed", &Options::recomputed)
         .def_rw("depth", &Options::depth)
         .def_rw("stages", &Options::stages)
         .def_rw("host", &Options::host)
@@ -188,8 +243,16 @@ void hooks(nb::module_& m) {
         .def("evict", set(&Hooks::evict))
         .def("route", [](H& h, decltype(H::route) f) { h.route = std::move(f); })
         .def("place", [](H& h, decltype(H::place) f) { h.place = std::move(f); })
+        .def("codec", [](H& h, decltype(H::codec) f) { h.codec = std::move(f); })
+        .def("open", [](H& h, decltype(H::open) f) { h.open = std::move(f); })
+        .def("finish", [](H& h, decltype(H::finish) f) { h.finish = std::move(f); })
+        .def("migrate", [](H& h, decltype(H::migrate) f) { h.migrate = std::move(f); })
         .def("scale", [](H& h, decltype(H::scale) f) { h.scale = std::move(f); })
-        .def_rw("interval", &H::interval);
+        .def("next", [](H& h, decltype(H::next) f) { h.next = std::move(f); })
+        .def_rw("in_order", &H::in_order)
+        .def_rw("interval", &H::interval)
+        .def_rw("start_up", &H::start_up)
+        .def_rw("source_interval", &H::source_interval);
 }
 
 template <class Row, class F>
@@ -216,10 +279,37 @@ class Handle {
                               e.running().size());
     }
 
+    nb::tuple tokens(int32_t engine) const {
+        Tokens sum = cluster_.tokens(engine);
+        return nb::make_tuple(sum.held, sum.promised, sum.prompts_waiting);
+    }
+
+    nb::tuple state(int32_t engine) const {
+        const Engine& e = one(engine);
+        return nb::make_tuple(cluster_.pool(engine), e.role(), cluster_.open(engine));
+    }
+
+    std::vector<int32_t> running(int32_t engine) const { return one(engine).running(); }
+    std::vector<int32_t> waiting(int32_t engine) const {
+        return {one(engine).waiting().begin(), one(engine).waiting().end()};
+    }
+
+    Time step(int32_t engine, int64_t decodes, int64_t context, int64_t prompt_tokens,
+              int64_t prompt_context) {
+        if (std::min({decodes, context, prompt_tokens, prompt_context}) < 0 || decodes > 1 << 20)
+            throw std::invalid_argument("a step has 0 to 1,048,576 requests and no negative sizes");
+        return cluster_.estimate(engine, {decodes, context, prompt_tokens, prompt_context});
+    }
+
+    // In the order of RequestView's fields; times in seconds, None for what has not come yet.
     nb::tuple request(int32_t request) const {
-        const Progress& p = cluster_.progress().at(static_cast<size_t>(request));
-        return nb::make_tuple(p.computed, p.generated, p.cached, p.blocks.size(), p.arrived,
-                              p.first, p.preempted);
+        auto i = static_cast<size_t>(request);
+        const Progress& p = cluster_.progress().at(i);
+        const Requests& r = cluster_.requests();
+        return nb::make_tuple(request, r.prompt[i], r.output[i], r.priority[i], p.computed,
+                              p.generated, p.cached, p.blocks.size(), seconds(p.arrived),
+                              p.preempted, r.adapter[i], Requests::or_none(r.group, i),
+                              seconds(cluster_.deadline(request)), seconds(p.first));
     }
 
     nb::dict requests() const {
@@ -268,10 +358,27 @@ class Handle {
         d["request"] = column(rows, [](const MoveRow& m) { return m.request; });
         d["source"] = column(rows, [](const MoveRow& m) { return m.source; });
         d["target"] = column(rows, [](const MoveRow& m) { return m.target; });
+        d["codec"] = column(rows, [](const MoveRow& m) { return m.codec; });
         d["start"] = column(rows, [](const MoveRow& m) { return m.start; });
         d["end"] = column(rows, [](const MoveRow& m) { return m.end; });
         return d;
     }
+
+    nb::dict openings() const {
+        const auto& rows = cluster_.openings();
+        nb::dict d;
+        d["engine"] = column(rows, [](const OpenRow& o) { return o.engine; });
+        d["tokens"] = column(rows, [](const OpenRow& o) { return o.tokens; });
+        d["start"] = column(rows, [](const OpenRow& o) { return o.start; });
+        d["end"] = column(rows, [](const OpenRow& o) { return o.end; });
+        return d;
+    }
+
+    double link_factor() const { return cluster_.link_factor(); }
+    Time link_free(int32_t source, int32_t target) const {
+        return cluster_.link_free(source, target);
+    }
+    size_t engines() const { return cluster_.engines().size(); }
 
     nb::dict totals(int32_t engine) const {
         const Totals& t = one(engine).totals();
@@ -283,18 +390,25 @@ class Handle {
         d["hit_tokens"] = t.hit_tokens;
         d["host_hits"] = t.host_hits;
         d["remote_hits"] = t.remote_hits;
+        d["content_hits"] = t.content_hits;
+        d["fetched_tokens"] = t.fetched_tokens;
         d["peak_blocks"] = t.peak_blocks;
         d["tokens"] = t.tokens;
         d["pieces"] = t.pieces;
         d["drafted"] = t.drafted;
         d["accepted"] = t.accepted;
         d["busy"] = t.busy;
+        d["on"] = cluster_.on_for(engine);
         d["block_time"] = t.block_time;
         d["gaps"] = to_numpy(std::vector<int64_t>(t.gaps));
         return d;
     }
 
    private:
+    static nb::object seconds(Time time) {
+        return time == NEVER ? nb::object(nb::none()) : nb::cast(static_cast<double>(time) * 1e-12);
+    }
+
     const Engine& one(int32_t engine) const {
         return cluster_.engines().at(static_cast<size_t>(engine));
     }
@@ -315,6 +429,15 @@ void serving(nb::module_& m) {
         .def("now", &Handle::now)
         .def("matched", &Handle::matched)
         .def("engine", &Handle::engine)
+        .def("tokens", &Handle::tokens)
+        .def("state", &Handle::state)
+        .def("running", &Handle::running)
+        .def("waiting", &Handle::waiting)
+        .def("step", &Handle::step)
+        .def("openings", &Handle::openings)
+        .def("link_factor", &Handle::link_factor)
+        .def("link_free", &Handle::link_free)
+        .def("engines", &Handle::engines)
         .def("request", &Handle::request)
         .def("requests", &Handle::requests)
         .def("steps", &Handle::steps)

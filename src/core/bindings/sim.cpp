@@ -80,6 +80,22 @@ sim::Pick pick_of(const std::optional<PyPick>& ask) {
     };
 }
 
+// What was on its way when the simulation stopped, column by column.
+void add_unfinished(nb::dict& result, const std::vector<sim::Unfinished>& transfers) {
+    std::vector<int64_t> job, transfer, rounds;
+    std::vector<double> remaining;
+    for (const sim::Unfinished& t : transfers) {
+        job.push_back(t.job);
+        transfer.push_back(t.transfer);
+        rounds.push_back(t.rounds);
+        remaining.push_back(t.remaining);
+    }
+    result["unfinished_job"] = to_numpy(std::move(job));
+    result["unfinished_transfer"] = to_numpy(std::move(transfer));
+    result["unfinished_rounds"] = to_numpy(std::move(rounds));
+    result["unfinished_bytes"] = to_numpy(std::move(remaining));
+}
+
 nb::dict to_python(sim::Outcome&& out, sim::LinkMeter&& meter) {
     nb::dict result;
     result["start"] = to_numpy(std::move(out.start));
@@ -104,6 +120,7 @@ nb::dict run(const sim::Workload& workload, const sim::Plans& plans, const sim::
     sim::Pick pick = pick_of(ask);
     sim::Outcome out;
     sim::LinkMeter meter(topology.links());
+    std::vector<sim::Unfinished> unfinished;
     {
         nb::gil_scoped_release unlocked;
         sim::check_together(workload, plans, topology);
@@ -114,8 +131,11 @@ nb::dict run(const sim::Workload& workload, const sim::Plans& plans, const sim::
             network = std::make_unique<sim::Analytical>(topology, plans);
         out = sim::simulate(workload, plans, *network, pick);
         meter = network->meter();
+        unfinished = network->unfinished();
     }
-    return to_python(std::move(out), std::move(meter));
+    nb::dict result = to_python(std::move(out), std::move(meter));
+    add_unfinished(result, unfinished);
+    return result;
 }
 
 Out<double> fair_rates(In<double> capacity, In<int64_t> offsets, In<int32_t> links,

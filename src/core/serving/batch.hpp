@@ -52,6 +52,8 @@ struct Batch {
     Time formed = 0, start = 0, end = 0;
     int64_t moved_blocks = 0;   // between device and host, before the step can run
     int64_t remote_blocks = 0;  // from the store that engines share
+    int64_t rotated_tokens = 0, fetched_tokens = 0;  // content put at another place; from elsewhere
+    std::vector<std::pair<int64_t, int64_t>> kinds{};  // kind and items, where a service asks
 
     bool empty() const { return pieces.empty(); }
     void add(const Piece& p) {

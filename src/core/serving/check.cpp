@@ -39,6 +39,12 @@ void each(const char* name, const std::vector<int64_t>& values, size_t count, in
          std::to_string(*bad) + "; it must be " + std::to_string(least) + " or more");
 }
 
+void earlier(const char* name, size_t i, int64_t value, int64_t before, const char* verb) {
+    if (value < before) return;
+    fail(std::string(name) + "[" + std::to_string(i) + "] is " + std::to_string(value) +
+         "; a request " + verb + " one that stands before it");
+}
+
 template <size_t N>
 void fits(const char* name, const std::array<std::vector<double>, N>& axes,
           const std::vector<double>& values) {
@@ -55,19 +61,58 @@ void fits(const char* name, const std::array<std::vector<double>, N>& axes,
 
 }  // namespace
 
+namespace {
+
+void check_contents(const Requests& r, size_t count) {
+    if (r.content_offsets.empty() && r.contents.empty() && r.content_tokens.empty()) return;
+    each("content_tokens", r.content_tokens, r.contents.size(), 1);
+    bool ascend = r.content_offsets.size() == count + 1 && r.content_offsets.front() == 0 &&
+                  std::is_sorted(r.content_offsets.begin(), r.content_offsets.end()) &&
+                  r.content_offsets.back() == static_cast<int64_t>(r.contents.size());
+    if (!ascend)
+        fail("content_offsets must begin with 0, never descend, and end with the contents");
+    for (size_t i = 0; i < count; ++i) {
+        int64_t sum = 0;
+        for (auto k = r.content_offsets[i]; k < r.content_offsets[i + 1]; ++k)
+            sum += r.content_tokens[static_cast<size_t>(k)];
+        if (sum > r.prompt[i])
+            fail("the contents of request " + std::to_string(i) + " have " + std::to_string(sum) +
+                 " tokens; its prompt has " + std::to_string(r.prompt[i]));
+    }
+}
+
+void check_bandwidth(const char* name, const Bandwidth& b) {
+    bool rises = std::is_sorted(b.at.begin(), b.at.end(), std::less_equal<>());
+    if (b.at.size() != b.factor.size() || !rises)
+        fail(std::string(name) + ": changes have a time and a factor each, in order");
+    for (double factor : b.factor) not_negative(name, factor);
+    if (!b.factor.empty() && b.factor.back() == 0)
+        fail(std::string(name) + ": the last change leaves no bandwidth for ever");
+}
+
+}  // namespace
+
 void check(const Requests& r) {
     size_t count = r.arrival.size();
-    within("the number of requests", static_cast<int64_t>(count), 1);
+    within("the number of requests", static_cast<int64_t>(count), 0);
+    within("parents", r.parents, 1);
     each("arrival", r.arrival, count, 0);
     each("prompt", r.prompt, count, 1);
     each("output", r.output, count, 1);
-    each("after", r.after, count, -1);
+    each("after", r.after, count * static_cast<size_t>(r.parents), -1);
     each("priority", r.priority, count, std::numeric_limits<int64_t>::min());
     each("adapter", r.adapter, count, -1);
+    for (auto [name, column] : {std::pair{"continues", &r.continues},
+                                {"group", &r.group},
+                                {"deadline", &r.deadline},
+                                {"model", &r.model}})
+        if (!column->empty()) each(name, *column, count, -1);
     for (size_t i = 0; i < count; ++i) {
-        if (r.after[i] >= static_cast<int64_t>(i))
-            fail("after[" + std::to_string(i) + "] is " + std::to_string(r.after[i]) +
-                 "; a request follows one that stands before it");
+        auto before = static_cast<int64_t>(i) + r.first;
+        for (size_t k = i * static_cast<size_t>(r.parents);
+             k < (i + 1) * static_cast<size_t>(r.parents); ++k)
+            earlier("after", i, r.after[k], before, "follows");
+        if (!r.continues.empty()) earlier("continues", i, r.continues[i], before, "continues");
     }
     bool ascend = r.offsets.size() == count + 1 && r.offsets.front() == 0 &&
                   std::is_sorted(r.offsets.begin(), r.offsets.end()) &&
@@ -78,6 +123,7 @@ void check(const Requests& r) {
             "descend, "
             "and end with the number of ids");
     within("unit", r.unit, 1);
+    check_contents(r, count);
 }
 
 void check(const Options& o) {
@@ -91,6 +137,7 @@ void check(const Options& o) {
                                {"swap_blocks", o.swap_blocks},
                                {"host_blocks", o.host_blocks},
                                {"drafts", o.drafts},
+                               {"content_tokens", o.content_tokens},
                                {"max_adapters", o.max_adapters}})
         within(name, value, 0);
     for (auto [name, value] : {std::pair{"host", o.host},
@@ -107,6 +154,9 @@ void check(const Options& o) {
                                {"output_reserve", o.output_reserve},
                                {"ps_per_block", o.ps_per_block},
                                {"ps_per_remote_block", o.ps_per_remote_block},
+                               {"ps_per_rotated_token", o.ps_per_rotated_token},
+                               {"ps_per_fetched_token", o.ps_per_fetched_token},
+                               {"recomputed", o.recomputed},
                                {"acceptance", o.acceptance}})
         not_negative(name, value);
 }
@@ -117,7 +167,8 @@ void check(const GridAttention& grid) {
 }
 
 void check(const Problem& problem) {
-    if (!problem.requests) fail("there are no requests");
+    if (!problem.requests || (problem.requests->size() == 0 && !problem.hooks.next))
+        fail("there are no requests");
     if (problem.pools.empty()) fail("there are no engines");
     int64_t engines = 0;
     for (const Pool& pool : problem.pools) {
@@ -126,7 +177,7 @@ void check(const Problem& problem) {
         within("engines", pool.engines, 1);
         if (pool.engines % pool.ranks)
             fail("engines must be a multiple of the ranks that step together");
-        if (!pool.terms.padded.ask &&
+        if (!pool.terms.padded.ask && !pool.terms.service &&
             !(pool.terms.dense && pool.terms.head && pool.terms.attention))
             fail("a pool has no step times");
         engines += pool.engines;
@@ -136,6 +187,27 @@ void check(const Problem& problem) {
         within("a fault's time", fault.at, 0, std::numeric_limits<int64_t>::max());
         within("a fault's duration", fault.duration, 0, std::numeric_limits<int64_t>::max());
     }
+    for (const RankFault& fault : problem.rank_faults) {
+        within("a failing rank", fault.engine, 0, engines - 1);
+        for (auto [name, value] : {std::pair{"its time", fault.at},
+                                   {"its pause", fault.pause},
+                                   {"its absence", fault.away},
+                                   {"the pause at its return", fault.back_pause}})
+            within(name, value, 0, std::numeric_limits<int64_t>::max());
+    }
+    for (auto [a, b] : problem.share_devices) {
+        within("an engine that shares devices", a, 0, engines - 1);
+        within("an engine that shares devices", b, 0, engines - 1);
+    }
+    check_bandwidth("the links' schedule", problem.handover.bandwidth);
+    check_bandwidth("the store's schedule", problem.store_bandwidth);
+    if (problem.handover.codecs.empty()) fail("there is no way to send a cache");
+    for (const Codec& codec : problem.handover.codecs) {
+        not_negative("a codec's encoding", codec.ps_per_encoded_token);
+        not_negative("a codec's decoding", codec.ps_per_decoded_token);
+        if (!(codec.ratio > 0)) fail("a codec's ratio must be above 0");
+    }
+    within("a move's pieces", problem.handover.pieces, 1);
     within("concurrency", problem.concurrency, 0);
     within("remote_blocks", problem.remote_blocks, 0);
     not_negative("handover", problem.handover.ps_per_token);

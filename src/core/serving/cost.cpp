@@ -130,15 +130,33 @@ int64_t Cost::rounded(const Composition& c) const {
 }
 
 Time Cost::operator()(const Batch& batch) {
+    Time time = terms(batch);
+    if (!terms_.padded.ask) return time;
+    int64_t& uses = padded(batch.sums).second;
+    return uses++ < terms_.padded.buffers ? time + terms_.padded.capture : time;
+}
+
+Time Cost::estimate(const Batch& batch) {
+    return terms(batch);
+}
+
+Time Cost::terms(const Batch& batch) {
     const Composition& c = batch.sums;
     Time extra = c.adapters * terms_.adapter + (c.decodes > 0 ? terms_.draft : 0);
-    if (terms_.padded.ask) return padded(c) + extra;
+    if (terms_.service) {
+        auto known = served_.find(batch.kinds);
+        if (known == served_.end())
+            known = served_.emplace(batch.kinds, terms_.service(batch.kinds)).first;
+        return known->second + extra;
+    }
+    if (terms_.padded.ask) return padded(c).first + extra;
     Time time = dense_(rounded(c)) + extra;
     if (c.sampled > 0) time += head_(c.sampled);
     return time + std::llround(terms_.attention(batch));
 }
 
-Time Cost::padded(const Composition& c) {
+// The time of a padded shape, and how often it was used.
+std::pair<Time, int64_t>& Cost::padded(const Composition& c) {
     const Padded& p = terms_.padded;
     std::pair<int64_t, int64_t> shape{up_to(c.tokens, p.tokens_multiple, p.most_tokens),
                                       up_to(c.context, p.context_multiple, p.most_context)};
@@ -147,8 +165,7 @@ Time Cost::padded(const Composition& c) {
         found =
             shapes_.emplace(shape, std::pair{p.ask(shape.first, shape.second), int64_t{0}}).first;
     }
-    auto& [time, uses] = found->second;
-    return uses++ < p.buffers ? time + p.capture : time;
+    return found->second;
 }
 
 }  // namespace chakra::serving

@@ -78,22 +78,29 @@ struct CostTerms {
     Attention attention;                 // of all layers, picoseconds
     std::vector<int64_t> captured;       // sizes that decode-only steps are padded to
     Padded padded;                       // replaces all of the above where it has `ask`
-    Time adapter = 0;                    // for each distinct adapter of a step
-    Time draft = 0;                      // proposing tokens, for each decoding step
+    // The same for a service: by items of each kind, in order of the kinds.
+    std::function<Time(const std::vector<std::pair<int64_t, int64_t>>&)> service;
+    Time adapter = 0;  // for each distinct adapter of a step
+    Time draft = 0;    // proposing tokens, for each decoding step
 };
 
 class Cost {
    public:
     explicit Cost(CostTerms terms);
     Time operator()(const Batch& batch);
+    // The same for a step that is only thought of: it leaves nothing behind.
+    Time estimate(const Batch& batch);
+    bool by_kinds() const { return static_cast<bool>(terms_.service); }
 
    private:
-    Time padded(const Composition& c);
+    Time terms(const Batch& batch);
+    std::pair<Time, int64_t>& padded(const Composition& c);
     int64_t rounded(const Composition& c) const;
 
     CostTerms terms_;
     Memo dense_, head_;
     std::map<std::pair<int64_t, int64_t>, std::pair<Time, int64_t>> shapes_;
+    std::map<std::vector<std::pair<int64_t, int64_t>>, Time> served_;
 };
 
 }  // namespace chakra::serving

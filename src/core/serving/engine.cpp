@@ -9,7 +9,8 @@
 namespace chakra::serving {
 
 Engine::Engine(int32_t number, Role role, const Options& options, const Requests& requests,
-               std::vector<Progress>& progress, Cost& cost, const Hooks& hooks, Tier& remote)
+               std::vector<Progress>& progress, Cost& cost, const Hooks& hooks, Tier& remote,
+               const std::vector<std::unique_ptr<ContentStore>>& stores)
     : number_(number),
       role_(role),
       options_(options),
@@ -17,9 +18,11 @@ Engine::Engine(int32_t number, Role role, const Options& options, const Requests
       progress_(progress),
       cost_(cost),
       hooks_(hooks),
+      stores_(stores),
       blocks_(options.num_blocks, options.host_blocks, remote),
       stage_free_(static_cast<size_t>(options.stages)),
-      names_outputs_(options.host_blocks > 0 || remote.has_room() || hooks.evict) {
+      names_outputs_(options.host_blocks > 0 || remote.has_room() || hooks.evict ||
+                     requests.inherited()) {
     if (hooks.evict) {
         blocks_.on_evict(
             [this](const std::vector<int32_t>& free) { return hooks_.evict(number_, free); });
@@ -112,6 +115,92 @@ void Engine::release(int32_t request) {
     give_back(request);
 }
 
+// What steps in flight compute for it is thrown away.
+void Engine::forget_steps(Progress& p) {
+    ++p.epoch;
+    p.flying = 0;
+    p.scheduled = p.computed;
+    p.expected = p.generated;
+}
+
+void Engine::stop(int32_t request, Time now) {
+    account(now);
+    Progress& p = of(request);
+    forget_steps(p);
+    give_back(request);
+    p.finished = now;
+    p.where = Where::done;
+    std::erase(running_, request);
+}
+
+void Engine::depart(int32_t request) {
+    Progress& p = of(request);
+    forget_steps(p);
+    p.where = Where::moving;
+    std::erase(running_, request);
+    moving_.push_back(request);
+}
+
+void Engine::pause(Time now, Time until) {
+    account(now);
+    for (const Batch& batch : flights_) {
+        for (const Piece& piece : batch.pieces) {
+            Progress& p = of(piece.request);
+            if (p.epoch == piece.epoch) forget_steps(p);
+        }
+    }
+    flights_.clear();
+    std::fill(stage_free_.begin(), stage_free_.end(), until);
+}
+
+std::pair<std::vector<int32_t>, std::vector<int32_t>> Engine::vacate(Time now) {
+    account(now);
+    std::vector<int32_t> queue(waiting_.begin(), waiting_.end()), carried(running_);
+    for (int32_t r : queue) {
+        Progress& p = of(r);
+        p.computed = p.scheduled = 0;
+        p.swapped = p.prefilled = false;
+        p.where = Where::away;
+    }
+    for (int32_t r : carried) {
+        forget_steps(of(r));
+        give_back(r);
+        of(r).where = Where::away;
+    }
+    waiting_.clear();
+    running_.clear();
+    blocks_.forget();
+    swapped_ = 0;
+    return {queue, carried};
+}
+
+Time Engine::estimate(const Thought& thought) {
+    Batch batch;
+    for (int64_t i = 0; i < thought.decodes; ++i) {
+        int64_t context =
+            thought.context * (i + 1) / thought.decodes - thought.context * i / thought.decodes;
+        batch.add({0, 0, 1, context, 1, true});
+    }
+    if (thought.prompt_tokens > 0)
+        batch.add({0, 0, thought.prompt_tokens, thought.prompt_context, 1, false});
+    batch.kinds = {{-1, thought.decodes + thought.prompt_tokens}};
+    auto count = static_cast<Time>(batch.pieces.size());
+    return options_.serial + count * options_.serial_per_request + cost_.estimate(batch);
+}
+
+Tokens Engine::tokens() const {
+    Tokens sum;
+    for (int32_t r : running_) sum.held += of(r).scheduled;
+    for (int32_t r : moving_) sum.held += of(r).computed;
+    for (int32_t r : waiting_) {
+        const Progress& p = of(r);
+        int64_t whole = requests_.prompt[static_cast<size_t>(r)] + p.generated;
+        sum.promised += whole;
+        sum.prompts_waiting += whole - p.computed;
+    }
+    return sum;
+}
+
 // The bin is the position of the highest bit and the six bits below it.
 void Engine::count_gap(Time gap, int64_t tokens) {
     auto value = static_cast<uint64_t>(std::max<Time>(gap, 64));
@@ -174,6 +263,7 @@ std::vector<int32_t> Engine::fail(Time now) {
     moving_.clear();
     flights_.clear();
     blocks_.forget();
+    stores_[static_cast<size_t>(number_)]->forget();
     swapped_ = 0;
     std::fill(stage_free_.begin(), stage_free_.end(), now);
     return lost;

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "core/serving/batch.hpp"
 #include "core/serving/blocks.hpp"
+#include "core/serving/content.hpp"
 #include "core/serving/cost.hpp"
 #include "core/serving/requests.hpp"
 
@@ -29,9 +31,14 @@ struct Options {
     int64_t swap_blocks = 0;    // room on the host for requests that are put aside
     int64_t host_blocks = 0;    // room on the host for content that leaves the device
     double ps_per_block = 0;    // moving a block between device and host
-    double ps_per_remote_block = 0;  // the same for the store that engines share
-    int32_t depth = 1;               // steps formed before the first of them ends
-    int32_t stages = 1;              // a pipeline's; a request is in one step at a time
+    double ps_per_remote_block = 0;   // the same for the store that engines share
+    int64_t content_tokens = 0;       // room for content that is found wherever it stands
+    int64_t content_shards = 1;       // engines that the content is spread over, the first ones
+    double ps_per_rotated_token = 0;  // putting found content at its place
+    double ps_per_fetched_token = 0;  // getting it from another engine
+    double recomputed = 0;            // part of it that is computed all the same
+    int32_t depth = 1;                // steps formed before the first of them ends
+    int32_t stages = 1;               // a pipeline's; a request is in one step at a time
     Time host = 0, host_per_request = 0, host_per_token = 0, output = 0, launch = 0, warmup = 0;
     Time serial = 0, serial_per_request = 0;  // of a step on the host, before the device begins
     Time frontend = 0;                        // between arrival and the queue
@@ -55,9 +62,21 @@ struct Hooks {
     std::function<int32_t(int32_t, const std::vector<int32_t>&)> evict;
 };
 
+// A step that is thought of: so many requests that decode on top of `context` tokens in all, and
+// one prompt.
+struct Thought {
+    int64_t decodes = 0, context = 0, prompt_tokens = 0, prompt_context = 0;
+};
+
+// Tokens of an engine's cache that are filled, that requests which wait will fill when they start,
+// and that are to be computed for these.
+struct Tokens {
+    int64_t held = 0, promised = 0, prompts_waiting = 0;
+};
+
 struct Totals {
     int64_t steps = 0, preemptions = 0, swaps = 0, asked_tokens = 0, hit_tokens = 0, host_hits = 0;
-    int64_t remote_hits = 0;
+    int64_t remote_hits = 0, content_hits = 0, fetched_tokens = 0;
     int64_t peak_blocks = 0, tokens = 0, pieces = 0, drafted = 0, accepted = 0;
     Time busy = 0;
     double block_time = 0;      // blocks held × picoseconds
@@ -73,7 +92,8 @@ struct Outcome {
 class Engine {
    public:
     Engine(int32_t number, Role role, const Options& options, const Requests& requests,
-           std::vector<Progress>& progress, Cost& cost, const Hooks& hooks, Tier& remote);
+           std::vector<Progress>& progress, Cost& cost, const Hooks& hooks, Tier& remote,
+           const std::vector<std::unique_ptr<ContentStore>>& stores);
 
     void arrive(int32_t request);
     // Whether another step may be formed now.
@@ -93,6 +113,19 @@ class Engine {
     Outcome finish(Time now);
     // A prefilled request's cache has left.
     void release(int32_t request);
+    // A request that runs here ends before its output does.
+    void stop(int32_t request, Time now);
+    // A request that runs here leaves; its cache stays until it is released.
+    void depart(int32_t request);
+    // How long a step would take, by its parts that do not wait for others.
+    Time estimate(const Thought& thought);
+    Tokens tokens() const;
+    // Steps in flight are lost, and nothing runs before a time; caches are kept.
+    void pause(Time now, Time until);
+    // Everybody leaves, with nothing in flight: those that wait, and those that run with the tokens
+    // they have, who get their cache back elsewhere.
+    std::pair<std::vector<int32_t>, std::vector<int32_t>> vacate(Time now);
+    bool flying() const { return !flights_.empty(); }
     // Everything is lost; gives the requests that must start again elsewhere.
     std::vector<int32_t> fail(Time now);
     // Prompt tokens of a request that need not be computed here.
@@ -118,6 +151,11 @@ class Engine {
     // Blocks of a prompt that other tiers hold.
     struct Elsewhere {
         int64_t host = 0, remote = 0;
+    };
+    // Tokens of a prompt found by their content: all, those from other engines, and those that need
+    // not be computed.
+    struct Reused {
+        int64_t tokens = 0, fetched = 0, kept = 0;
     };
 
     Batch schedule(Time now);
@@ -149,6 +187,11 @@ class Engine {
     void preempt(int32_t request);
     std::vector<int32_t> prefix(int32_t request) const;
     Elsewhere elsewhere(int32_t request, int64_t from) const;
+    ContentStore& store_of(uint64_t id) const;
+    Reused known_content(int32_t request, int64_t from) const;
+    void keep_content(int32_t request);
+    void count_kinds(Batch& batch) const;
+    void forget_steps(Progress& p);
     void account(Time now);
     void count_gap(Time gap, int64_t tokens);
     Progress& of(int32_t request) { return progress_[static_cast<size_t>(request)]; }
@@ -161,6 +204,7 @@ class Engine {
     std::vector<Progress>& progress_;
     Cost& cost_;
     const Hooks& hooks_;
+    const std::vector<std::unique_ptr<ContentStore>>& stores_;  // by engine
     Blocks blocks_;
     std::deque<int32_t> waiting_;
     std::vector<int32_t> running_, moving_;

@@ -1,6 +1,8 @@
 // How an engine forms a step: which requests, how many tokens of each, and the blocks they need.
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <map>
 #include <stdexcept>
 #include <unordered_set>
 
@@ -63,9 +65,12 @@ bool Engine::adapter_fits(int32_t request) const {
 
 uint64_t Engine::key(int32_t request, int64_t block) const {
     int64_t last = (block + 1) * options_.block_size - 1;
-    auto i = static_cast<size_t>(request);
-    if (last < requests_.prompt[i]) return requests_.key(i, last);
-    return Requests::mix(~static_cast<uint64_t>(request), static_cast<uint64_t>(last));
+    auto i = requests_.origin(static_cast<size_t>(request), last);
+    if (last < requests_.prompt[i]) {
+        uint64_t named = requests_.key(i, last);
+        if (named != 0 || !requests_.inherited()) return named;
+    }
+    return Requests::mix(~static_cast<uint64_t>(i), static_cast<uint64_t>(last));
 }
 
 int64_t Engine::blocks_of(int64_t tokens) const {
@@ -124,6 +129,41 @@ Engine::Elsewhere Engine::elsewhere(int32_t request, int64_t from) const {
     return found;
 }
 
+ContentStore& Engine::store_of(uint64_t id) const {
+    if (options_.content_shards <= 1) return *stores_[static_cast<size_t>(number_)];
+    return *stores_[id % static_cast<uint64_t>(options_.content_shards)];
+}
+
+// Pieces of the prompt behind its first `from` tokens that a store holds.
+Engine::Reused Engine::known_content(int32_t request, int64_t from) const {
+    Reused found;
+    auto i = static_cast<size_t>(request);
+    if (options_.content_tokens == 0 || requests_.content_offsets.empty()) return found;
+    int64_t place = 0;
+    for (auto k = requests_.content_offsets[i]; k < requests_.content_offsets[i + 1]; ++k) {
+        int64_t tokens = requests_.content_tokens[static_cast<size_t>(k)];
+        uint64_t id = requests_.contents[static_cast<size_t>(k)];
+        place += tokens;
+        const ContentStore& store = store_of(id);
+        if (place - tokens < from || !store.has(id)) continue;
+        found.tokens += tokens;
+        if (&store != stores_[static_cast<size_t>(number_)].get()) found.fetched += tokens;
+    }
+    auto again =
+        static_cast<int64_t>(std::ceil(options_.recomputed * static_cast<double>(found.tokens)));
+    found.kept = std::min(found.tokens - again, requests_.prompt[i] - 1 - from);
+    return found;
+}
+
+void Engine::keep_content(int32_t request) {
+    auto i = static_cast<size_t>(request);
+    if (options_.content_tokens == 0 || requests_.content_offsets.empty()) return;
+    for (auto k = requests_.content_offsets[i]; k < requests_.content_offsets[i + 1]; ++k) {
+        uint64_t id = requests_.contents[static_cast<size_t>(k)];
+        store_of(id).put(id, requests_.content_tokens[static_cast<size_t>(k)]);
+    }
+}
+
 int64_t Engine::matched(int32_t request) const {
     if (!options_.prefix_cache) return 0;
     int64_t most = (requests_.prompt[static_cast<size_t>(request)] - 1) / options_.block_size,
@@ -156,6 +196,7 @@ void Engine::add(Batch& batch, int32_t request, int64_t tokens) {
         p.scheduled += tokens;
         piece.gives = wanted(request) == 0 ? 1 : 0;
     }
+    if (!decoding && piece.gives > 0) keep_content(request);
     p.expected += piece.gives;
     ++p.flying;
     int64_t prompt = requests_.prompt[static_cast<size_t>(request)];
@@ -220,7 +261,9 @@ int64_t Engine::admit_one(Batch& batch, int32_t request, int64_t limit, bool for
     }
     int64_t hit =
         (static_cast<int64_t>(found.size()) + away.host + away.remote) * options_.block_size;
-    int64_t have = kept ? p.computed : hit;
+    Reused reused;
+    if (!kept && p.generated == 0) reused = known_content(request, hit);
+    int64_t have = kept ? p.computed : hit + reused.kept;
     int64_t rest = requests_.prompt[i] + p.expected - have;
     int64_t tokens = std::min(rest, limit);
     if (options_.chunk_limit > 0) tokens = std::min(tokens, options_.chunk_limit);
@@ -245,10 +288,15 @@ int64_t Engine::admit_one(Batch& batch, int32_t request, int64_t limit, bool for
     if (p.swapped) swapped_ -= blocks_of(have);
     batch.moved_blocks += away.host + (p.swapped ? blocks_of(have) : 0);
     batch.remote_blocks += away.remote;
+    batch.rotated_tokens += reused.tokens;
+    batch.fetched_tokens += reused.fetched;
+    totals_.content_hits += reused.tokens;
+    totals_.fetched_tokens += reused.fetched;
     totals_.host_hits += away.host * options_.block_size;
     totals_.remote_hits += away.remote * options_.block_size;
-    started(request, kept ? 0 : hit);
+    started(request, kept ? 0 : hit + reused.tokens);
     take(request, have + tokens);
+    if (have > hit && !kept) name(request, hit, have);
     add(batch, request, tokens);
     return tokens;
 }
@@ -268,6 +316,7 @@ Batch Engine::schedule(Time now) {
         continuous(batch);
     }
     std::unordered_set<int64_t> adapters;
+    if (cost_.by_kinds()) count_kinds(batch);
     for (const Piece& piece : batch.pieces) {
         Progress& p = of(piece.request);
         if (p.scheduled_at == NEVER) p.scheduled_at = now;
@@ -276,6 +325,13 @@ Batch Engine::schedule(Time now) {
     }
     batch.sums.adapters = static_cast<int64_t>(adapters.size());
     return batch;
+}
+
+void Engine::count_kinds(Batch& batch) const {
+    std::map<int64_t, int64_t> items;
+    for (const Piece& piece : batch.pieces)
+        items[requests_.adapter[static_cast<size_t>(piece.request)]] += piece.tokens;
+    batch.kinds.assign(items.begin(), items.end());
 }
 
 void Engine::run_all(Batch& batch, int64_t& budget, bool decoding, bool prompts) {

@@ -5,9 +5,9 @@
 namespace chakra::sim {
 
 void Simulation::arrive(int32_t v) {
-    if (w_.kind[v] == kComm) count_communication(v, 1);
     if (w_.after_of(v) < 0) own_end(v, -1 - w_.after_of(v));
     int32_t instance = w_.instance[v];
+    if (jobs_left_[instance] > 0) begin_moving(v);
     int32_t& last = last_arrival_[instance];
     // Of those that arrive last the lowest row counts.
     if (last < 0 || out_.start[last] < now_ || v < last) last = v;
@@ -20,6 +20,7 @@ void Simulation::go(int32_t instance) {
     int64_t first = w_.instance_jobs[instance], last = w_.instance_jobs[instance + 1];
     jobs_left_[instance] = static_cast<int32_t>(last - first);
     if (first == last) return end_instance(instance);
+    for (int32_t v : members_[instance]) begin_moving(v);
     for (int64_t j = first; j < last; ++j) {
         auto job = static_cast<int32_t>(j);
         if (w_.gate_of(job) < 0)
@@ -37,11 +38,6 @@ void Simulation::start_job(int32_t job) {
 void Simulation::start_free_job(int32_t job) {
     job_instance_[job] = -1;
     start_job(job);
-}
-
-void Simulation::count_free_communication(int32_t device, int32_t change) {
-    devices_[device].communicating += change;
-    touch(device);
 }
 
 // Gates let in those that are first in their queues; true if there were any.
@@ -62,8 +58,10 @@ void Simulation::end_job(int32_t job) {
 
 void Simulation::end_instance(int32_t instance) {
     out_.ended[instance] = now_;
-    for (int32_t v : members_[instance])
+    for (int32_t v : members_[instance]) {
+        end_moving(v);
         if (out_.start[v] >= 0 && w_.after_of(v) >= 0) own_end(v, w_.after_of(v));
+    }
 }
 
 }  // namespace chakra::sim

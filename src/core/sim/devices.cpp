@@ -74,10 +74,22 @@ void Simulation::end_round(int32_t d) {
 
 // --- speed --------------------------------------------------------------------------------------
 
-void Simulation::count_communication(int32_t v, int32_t change) {
-    if (w_.device[v] < 0) return;
-    devices_[w_.device[v]].communicating += change;
-    touch(w_.device[v]);
+// Computation slows down while bytes move to or from its device, not while a call waits for peers.
+void Simulation::begin_moving(int32_t v) {
+    if (w_.kind[v] != kComm || w_.device[v] < 0 || out_.start[v] < 0 || moving_[v]) return;
+    moving_[v] = true;
+    count_communication(w_.device[v], 1);
+}
+
+void Simulation::end_moving(int32_t v) {
+    if (!moving_[v]) return;
+    moving_[v] = false;
+    count_communication(w_.device[v], -1);
+}
+
+void Simulation::count_communication(int32_t device, int32_t change) {
+    devices_[device].communicating += change;
+    touch(device);
 }
 
 void Simulation::touch(int32_t device) {

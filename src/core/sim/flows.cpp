@@ -98,6 +98,7 @@ void Flows::begin_flow(int32_t a, int64_t transfer, Time now) {
     if (static_cast<size_t>(f) >= flows_.size()) flows_.resize(f + 1);
     Flow& flow = flows_[f];
     flow.step = a;
+    flow.transfer = transfer;
     flow.remaining = plans_.bytes[transfer];
     flow.rate = 0;
     flow.since = now;
@@ -108,6 +109,7 @@ void Flows::end_flow(const Event& event) {
     Flow& flow = flows_[event.id];
     int32_t a = flow.step;
     ++flow.version;
+    flow.transfer = -1;
     fairness_.remove(event.id);
     if (--active_[a].pending == 0) end_round(a, event.time);
 }
@@ -232,6 +234,15 @@ void Flows::set_rate(int32_t f, double rate, Time now) {
         Time end = now + amount(flow.remaining / rate);
         events_.push({end, kFlowEnd, f, flow.version, 0});
     }
+}
+
+std::vector<Unfinished> Flows::unfinished() const {
+    std::vector<Unfinished> out;
+    for (const Flow& flow : flows_)
+        if (flow.transfer >= 0)
+            out.push_back(
+                {active_[flow.step].job, flow.transfer, flow.remaining, active_[flow.step].rounds});
+    return out;
 }
 
 int32_t Flows::new_active() {

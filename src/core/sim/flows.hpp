@@ -27,6 +27,7 @@ class Flows final : public Network {
     void settle(Time now) override;
     void scale_link(int32_t link, double factor, Time now) override;
     void grow() override;
+    std::vector<Unfinished> unfinished() const override;
 
    private:
     static constexpr int32_t kNobody = -1;
@@ -44,7 +45,8 @@ class Flows final : public Network {
 
     struct Flow {
         int32_t step = -1;
-        uint32_t version = 0;  // of its end: changes with its rate
+        int64_t transfer = -1;  // none once it has ended
+        uint32_t version = 0;   // of its end: changes with its rate
         double remaining = 0, rate = 0;
         Time since = 0;
     };

@@ -11,6 +11,15 @@
 
 namespace chakra::sim {
 
+// A transfer that began and has not ended: its job, its number in the plans, the bytes that are
+// left of it, and the rounds of its step that are left, this one included.
+struct Unfinished {
+    int32_t job;
+    int64_t transfer;
+    double remaining;
+    int64_t rounds;
+};
+
 class Network {
    public:
     explicit Network(size_t links) : meter_(links) {}
@@ -37,6 +46,9 @@ class Network {
 
     // There are more plans, and routes that they use.
     virtual void grow() = 0;
+
+    // What is on its way now, where the network knows.
+    virtual std::vector<Unfinished> unfinished() const { return {}; }
 
    protected:
     LinkMeter meter_;

@@ -27,6 +27,7 @@ void Simulation::fit_to_workload(int32_t plans) {
     out_.end.resize(rows, -1);
     out_.binding.resize(rows, -1);
     out_.reason.resize(rows, kNone);
+    moving_.resize(rows, false);
     out_.arrived.resize(instances, 0);
     out_.began.resize(instances, -1);
     out_.ended.resize(instances, -1);
@@ -225,7 +226,7 @@ void Simulation::finish(int32_t v) {
     ++ended_;
     fire(end_of(v));
     if (in_pool(v)) pools_.free(w_.lane[v]);
-    if (w_.kind[v] == kComm) count_communication(v, -1);
+    end_moving(v);
     if (room_.needed(v)) give_back(v);
     if (reactor_) reactor_->row_ended(v);
 }

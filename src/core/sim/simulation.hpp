@@ -56,7 +56,7 @@ class Simulation {
     void restore(int32_t first, const std::vector<Kernel::Event>& events);
     // A transfer that belongs to no instance, and a device that takes part in one.
     void start_free_job(int32_t job);
-    void count_free_communication(int32_t device, int32_t change);
+    void count_communication(int32_t device, int32_t change);
 
    private:
     enum Kind : uint8_t { kStart, kEnd, kWorkDone, kGo, kRound };
@@ -112,7 +112,8 @@ class Simulation {
     void give_back(int32_t row);
     void await_round(int32_t device);
     void end_round(int32_t device);
-    void count_communication(int32_t row, int32_t change);
+    void begin_moving(int32_t row);
+    void end_moving(int32_t row);
     void touch(int32_t device);
     void begin_work(int32_t row);
     void settle_devices();
@@ -135,6 +136,7 @@ class Simulation {
     std::vector<int32_t> dirty_devices_, asked_devices_, finished_jobs_;
     std::vector<int32_t> job_instance_, jobs_left_, last_arrival_;
     std::vector<std::vector<int32_t>> members_;  // by instance: its rows
+    std::vector<char> moving_;                   // by row: whether its bytes are on the network
     std::vector<Event> due_;                     // events of now, first in, first out
     std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
     size_t fault_ = 0;

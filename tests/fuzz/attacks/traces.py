@@ -198,7 +198,7 @@ TRACES = [
     Attack("a bundle with a damaged member, validate", _damaged_member, "validate {in}/run.chakra", "damaged or changed", 1),
     Attack("1 GB of zeros in a small .et.zst", _compressed, _SIMULATE.replace("{in}/w", "{in}/w.et.zst"), ""),
     Attack("a smaller set over a larger one", _old_set, "convert {in}/w {in}/x.N.et", "of another set"),
-    Attack("a run with somebody's file, replaced", _diary, "simulate {in}/run --machine dgx-h100 -o {in}/run", "other things"),
+    Attack("a run with somebody's file, replaced", _diary, "simulate {in}/run --machine dgx-h100 -o {in}/run", "would replace the workload"),
     Attack("a folder with a foreign card, replaced", _foreign_card, "simulate {in}/run --machine dgx-h100 -o {in}/d", "other things"),
     Attack("a card that is no text", _card_of(b"\xff\xfe{"), "info {in}/run", "not a card"),
     Attack("a card nested 100,000 deep", _card_of(b'{"extra":' + b"[" * 100_000), "info {in}/run", "not a card"),

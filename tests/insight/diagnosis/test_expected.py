@@ -22,7 +22,7 @@ switched off (its products are then float32), and as they should be."""
 def test_what_is_wrong_with_a_recording_is_named(name):
     run, _ = ck.link(DATA / "h200_faults" / name)
     found = ck.analyze(run)
-    assert found.expected.machine == "dgx-h200"
+    assert found.expected.machine == "NVIDIA H200"
     assert [c.kind for c in found.culprits] == FAULTS[name]
 
 

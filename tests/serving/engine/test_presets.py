@@ -102,7 +102,8 @@ def test_every_option_is_tried_or_named_here() -> None:
         "disable_cuda_graph", "context_length", "hicache_size", "max_lora_rank",
         "max_seq_len", "disable_overlap_scheduler", "cuda_graph_batch_sizes", "host_cache_size",
         "num_blocks", "max_memory_percent", "safety_margin", "cpu_offload_space",
-        "host_per_token_ms", "capture_ms_per_layer", "mask_bandwidth",
+        "host_per_token_ms", "capture_ms_per_layer", "mask_bandwidth", "content_gib", "content_shared",
+        "content_rotated", "content_gbps", "content_link_gbps", "content_recomputed",
     }  # fmt: skip
     tried = {part.split("=")[0].strip() for _, text, _, _ in EFFECTS for part in text.split(", ")}
     for preset in PRESETS.values():

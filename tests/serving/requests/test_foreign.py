@@ -83,6 +83,14 @@ def test_servegen_s_lengths_are_parsed_and_never_evaluated(read, tmp_path):
         read(SERVEGEN, "chunk-7-trace.csv")
 
 
+@pytest.mark.parametrize("probabilities", ["{100: 0..5}", "{100: 9e999}"])
+def test_servegen_s_probabilities_have_a_sum(read, tmp_path, probabilities):
+    lengths = SERVEGEN_LENGTHS.replace("{100: 0.5, 200: 0.5}", probabilities)
+    (tmp_path / "chunk-7-dataset.json").write_text(lengths)
+    with pytest.raises(ChakraError, match="probabilit"):
+        read(SERVEGEN, "chunk-7-trace.csv")
+
+
 def test_serve_takes_them(tmp_path):
     (tmp_path / "requests").write_text(DYNAMO)
     engine = ("--model", "llama-3.1-8b", "--machine", "dgx-h100", "--compute", "roofline")
@@ -103,6 +111,13 @@ def test_serve_takes_them(tmp_path):
         ),
         (BLIS.replace("gaussian", "dance"), "no distribution 'dance'"),
         (BLIS.replace("aggregate_rate: 10.0", "aggregate_rate: 0"), "a rate above 0"),
+        (BLIS.replace("seed: 42", "seed: -42"), "seed is -42"),
+        (BLIS.replace("cv: 2.0", "cv: 1.0e300"), r"cv is 1e\+300"),
+        (
+            DYNAMO.replace('size": 16', 'size": 18446744073709551616'),
+            "blocks of 18446744073709551616",
+        ),
+        (OTEL.replace('"key": "gen_ai', '"key": {"gen_ai": 1}, "was": "gen_ai'), "gave a token"),
         (SERVEGEN, "dataset.json beside it"),
         (SERVEGEN.replace("0.5,2.0", "5e6,2.0"), "requests in all"),
     ],

@@ -46,10 +46,10 @@ def used(folder: Path, algorithm: object) -> tuple[str, float]:
 
 
 def test_a_file_and_traces_of_the_same_messages_take_as_long(folder: Path) -> None:
-    """Each member sends the other 1 GB at once: over 450 GB/s that is 2.2 ms."""
+    """Each member sends the other 1 GB at once, as the library's ring of two does, at the same cost."""
     name, from_xml = used(folder, folder / "pair.xml")
     assert name == "pair"
-    assert from_xml == pytest.approx(1e9 / 450, rel=0.01)
+    assert from_xml == pytest.approx(used(folder, "ring")[1], rel=1e-6)
     name, from_traces = used(folder, f"{folder / 'swap'}@1000")
     assert (name, from_traces) == ("swap", from_xml)
 

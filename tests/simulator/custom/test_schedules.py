@@ -2,6 +2,7 @@
 
 import pytest
 
+import chakrakit as ck
 from chakrakit import CollectiveType, TraceBuilder, TraceSet
 from chakrakit.errors import FormatError
 from chakrakit.simulator.custom import custom_for, moves_from_msccl, moves_from_traces
@@ -99,3 +100,18 @@ def test_broken_xml_is_refused(tmp_path, text, said):
     file.write_text(text)
     with pytest.raises(FormatError, match=said):
         moves_from_msccl(file)
+
+
+@pytest.mark.parametrize("preset", ["dgx-h100", "dgx-b200", "l40s-pcie"])
+@pytest.mark.parametrize("size", [1 << 12, 1 << 18, 1 << 25])
+def test_a_ring_written_by_hand_costs_what_the_library_s_does(tmp_path, preset, size):
+    file = tmp_path / "ring.xml"
+    file.write_text(msccl_ring(8).replace('loop="3" ngpus="3"', 'loop="8" ngpus="8"'))
+    t = ck.TraceBuilder()
+    t.collective("gather", ck.CollectiveType.ALL_GATHER, size)
+    traces = ck.TraceSet([t.build()] * 8)
+    own, ring = (
+        ck.simulate(traces, preset, algorithms={"all-gather": name}).makespan_ns
+        for name in (file, "ring")
+    )
+    assert own == pytest.approx(ring, rel=1e-3)

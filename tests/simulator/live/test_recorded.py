@@ -57,6 +57,8 @@ def test_a_program_of_a_file_becomes_a_run_that_every_tool_opens(tmp_path: Path)
     assert [read.rank_name(r) for r in read.ranks] == ["rank 0 · asks", "rank 1 · answers"]
     analysis = ck.analyze(run)
     assert [r.rank for r in analysis.ranks] == [0, 1]
+    assert analysis.actors == ["asks", "answers"]
+    assert "1 · answers" in succeeded("analyze", str(run), "--section", "time")
     page = Path(str(tmp_path / "page.html"))
     ck.report(run, output=page)
     assert page.stat().st_size > 10_000

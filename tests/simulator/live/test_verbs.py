@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError, DeadlockError
+from chakrakit.machines import machine
 from chakrakit.simulator import live
 
 SWITCH = {"network": [{"topology": "switch", "size": 4, "bandwidth": 1e9, "latency": 5e-7}]}
@@ -301,3 +303,18 @@ def test_equal_seeds_give_equal_runs_and_another_seed_another() -> None:
         return [run.end(rank).tolist() for rank in run.ranks]
 
     assert times(1) == times(1) != times(2)
+
+
+@pytest.mark.parametrize("latency", ["500 ns", "0.1 ms"])
+def test_messages_through_one_switch_take_the_ways_that_the_machine_knows(latency: str) -> None:
+    level = {"topology": "switch", "size": 6, "bandwidth": "1 GB/s", "latency": latency}
+    site = machine({"network": [level]})
+    several = machine({"network": [level, {**level, "size": 2}]})
+    world = live.World(site)
+    assert site.one_switch
+    assert not several.one_switch
+    for src, dst in [(0, 5), (3, 1), (2, 2)]:
+        known = site.routes(np.array([src]), np.array([dst]))
+        links, delay = world.route(src, dst)
+        assert links.tolist() == known.links.tolist()
+        assert delay == round(float(known.latency(site.links)[0]) * 1e12)

@@ -2,6 +2,7 @@
 
 import pytest
 
+import chakrakit as ck
 from chakrakit import Binding, CollectiveType, Groups, TraceBuilder, TraceSet
 from chakrakit.simulator.results import simulate
 from support.simulated import one_device
@@ -40,3 +41,18 @@ def test_summary_adds_up():
     assert s.price == pytest.approx(8 * 6.155 * s.makespan_ns * 1e-9 / 3600)
     assert 0 < s.collectives[0].ideal_share <= 1
     assert s.fold.factor == 8
+
+
+def test_recomputation_counts_for_the_hardware_and_not_for_the_model():
+    """A quarter of the FLOPs are activations computed again."""
+    t = TraceBuilder()
+    for phase, flops in (("forward", 10**9), ("recompute", 10**9), ("backward", 2 * 10**9)):
+        t.comp(phase, phase=phase, num_ops=flops, duration_ns=1_000_000)
+    s = ck.simulate(TraceSet.of(t), "dgx-h100").summary
+    assert s.hfu == pytest.approx(4 * 10**9 / (989.4e12 * s.makespan_ns * 1e-9))
+    assert s.mfu == pytest.approx(s.hfu * 3 / 4)
+    assert s.ranks[0].recomputed_flops == 10**9
+    run = ck.simulate(TraceSet.of(t), "dgx-h100").run()
+    found = ck.analyze(run, peak_tflops=989.4).roofline
+    assert (found.mfu, found.hfu) == pytest.approx((s.mfu, s.hfu))
+    assert "without recomputation" in found.table().title

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+import pyarrow as pa
 
 from chakrakit.arrays import F64, I64, Mask
 from chakrakit.insight.diagnosis.board import DONE, Board, CallSignature
@@ -62,11 +63,27 @@ def find_absences(board: Board) -> list[Absence]:
         for rank in s.absent.tolist():
             if rank not in recorded or rank not in waiting:
                 roots.setdefault(rank, Absence(rank, rank not in recorded, s.row))
-    if not roots and stuck:
+    if not roots and stuck and find_inside(board) < 0:
         roots = {a.rank: a for a in _circle(board, stuck)}
     for late in (*_never_recorded(board), *_far_behind(board)):
         roots.setdefault(late.rank, late)
     return sorted(roots.values(), key=lambda a: (not a.dead, a.rank))
+
+
+def find_inside(board: Board) -> int:
+    """A call of the first collective that all members have reached and none has left; -1 where there is none.
+
+    Something stopped it on its way: a link, or a device while it sent.
+    """
+    if not len(board):
+        return -1
+    first = board.order[board.bounds[:-1]]
+    size = np.array([len(m) for m in board.members] or [0], np.int64)[board.group[first]]
+    held = board.per_meeting(np.minimum, _open(board).astype(np.int64)).astype(np.bool_)
+    meetings = np.flatnonzero(held & (np.diff(board.bounds) == size) & (size > 1))
+    if not len(meetings):
+        return -1
+    return int(first[meetings[np.argmin(board.start[first[meetings]])]])
 
 
 def _open(board: Board) -> Mask:
@@ -504,8 +521,10 @@ _KINDS: dict[str, CulpritKind] = {
 }
 
 
-def hang_culprits(board: Board) -> list[Culprit]:
+def hang_culprits(board: Board, progress: pa.Table | None = None) -> list[Culprit]:
     """The root causes of an incomplete or slow recording, surest first.
+
+    `progress` says how many bytes ranks had moved of what is on its way, where that is known.
 
     A rank whose call differs from its group's explains why others wait, so ranks that never arrived
     are then only named if there is no recording of them. Slow ranks are looked for where nothing is
@@ -516,7 +535,32 @@ def hang_culprits(board: Board) -> list[Culprit]:
     culprits = [_difference_culprit(board, d) for d in different] + [
         _absence_culprit(board, a) for a in absent
     ]
+    stopped = progress is not None or bool(_stuck(board))  # a recording may end while calls run
+    if not culprits and stopped and (inside := find_inside(board)) >= 0:
+        return [_inside_culprit(board, inside, progress)]
     return culprits or [_late_culprit(board, x) for x in find_late(board)]
+
+
+def _inside_culprit(board: Board, row: int, progress: pa.Table | None) -> Culprit:
+    """A collective that stopped on its way, and the member that moved the smallest part of its bytes."""
+    label, rank = board.label(row), None
+    if progress is not None and len(progress):
+        rows = progress.to_pylist()
+        rank = min(rows, key=lambda r: (_moved(r), r["rank"]))["rank"]
+    who = "" if rank is None else f": rank {rank} moved the smallest part of its bytes"
+    return Culprit(
+        kind="hang",
+        rank=rank,
+        collective=label,
+        since_step=int(board.seq[row]),
+        detail=f"all ranks arrived at {label}, and it never ended{who}",
+    )
+
+
+def _moved(row: dict[str, float]) -> float:
+    """The part of its bytes that a rank has sent and received."""
+    due = row["to_send"] + row["to_receive"]
+    return (row["sent"] + row["received"]) / due if due else 1.0
 
 
 def _misordered(board: Board) -> list[CallDifference]:

@@ -43,6 +43,7 @@ from chakrakit.machines.device.quantities import (
     show_bytes,
     show_time,
 )
+from chakrakit.machines.device.recosted import RecordedOn, Recosted
 from chakrakit.machines.device.units import Unit, split_units
 from chakrakit.machines.device.work import (
     HORIZON_DAYS,
@@ -101,6 +102,8 @@ __all__ = [
     "Profile",
     "Profiled",
     "Quantity",
+    "RecordedOn",
+    "Recosted",
     "Roofline",
     "Row",
     "Unit",

@@ -35,7 +35,7 @@ _FULL = 0.5
 """A kernel that uses more than this share of the memory's bandwidth is limited by memory. Assumed."""
 _PRODUCTS = ("gemm", "conv", "attention", "grouped", "moe")
 """Beginnings of the names of classes that run on the units for matrix products."""
-COMPUTED = (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE)
+COMPUTED = (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE, CostSource.SCALED)
 """Sources whose times hold at the highest clock, so that a lower clock stretches them."""
 
 

@@ -39,7 +39,7 @@ class DeviceText(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     price_per_hour: float = 0.0
     """In US dollars."""
     comm_slowdown: float = 0.0
-    """While the device communicates, compute takes 1 + comm_slowdown times as long."""
+    """While its communication moves bytes, compute takes 1 + comm_slowdown times as long."""
     sustained: float = 1.0
     """Share of the rate of single products that a whole step of them sustains, on devices without power
     constants, which would say how far their limit lowers the clock."""

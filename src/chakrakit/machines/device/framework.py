@@ -14,10 +14,20 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from chakrakit.arrays import Mask
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device.device import Device
-from chakrakit.machines.device.work import Costs, WorkModel, dtypes_of, typed_as, work_rows
+from chakrakit.machines.device.generated import of_experts
+from chakrakit.machines.device.work import (
+    Costs,
+    CostSource,
+    WorkModel,
+    as_measured,
+    dtypes_of,
+    typed_as,
+    work_rows,
+)
 from chakrakit.operators import rate_name
 from chakrakit.trace.model import Trace
 from chakrakit.trace.placement import on_host
@@ -35,9 +45,14 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     narrow_products: float = 1.0
     """Products in FP8 and below, with the casts and scales around them."""
     attention: float = 1.0
+    context_attention: float = 1.0
+    """Of ranks that share a sequence, besides `attention`: its parts, and putting them together."""
     vector: float = 1.0
     """Everything that only streams through memory."""
     optimizer: float = 1.0
+    experts_us: float = 0.0
+    """The least time from one operation of a model with experts to the next, where a host launches it: in
+    every layer it waits for the counts of tokens, and cannot run ahead."""
 
 
 @cache
@@ -63,8 +78,11 @@ class InFramework:
         """The work model's costs, longer by the framework's factors."""
         costs = self.work.costs(trace, device)
         factor = self._factors(trace)
-        computed = work_rows(trace) & ~on_host(trace) & (costs.source > _RECORDED)
+        recorded = as_measured(trace).source == CostSource.MEASURED
+        computed = work_rows(trace) & ~on_host(trace) & ~recorded
         longer = np.rint(costs.ps * factor).astype(np.int64)
+        if self.framework.experts_us and _has_experts(trace):
+            longer = np.maximum(longer, round(self.framework.experts_us * 1e6))
         return Costs(np.where(computed, longer, costs.ps), costs.source, costs.error)
 
     def _factors(self, trace: Trace) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -73,9 +91,31 @@ class InFramework:
         narrow = np.array([rate_name(name) in _NARROW for name in names])[codes]
         products = np.where(narrow, f.narrow_products, f.products)
         factor = np.where(typed_as(trace, "matmul"), products, f.vector)
-        factor = np.where(typed_as(trace, "attention"), f.attention, factor)
+        shared = f.attention * np.where(_shares_sequences(trace), f.context_attention, 1.0)
+        factor = np.where(typed_as(trace, "attention"), shared, factor)
         return np.where(typed_as(trace, "optimizer"), f.optimizer, factor)
 
 
-_RECORDED = 1
-"""Rows whose times have this source or none keep them."""
+def _has_experts(trace: Trace) -> bool:
+    _, names = trace.texts("name")
+    return any(of_experts(name) for name in names)
+
+
+def _shares_sequences(trace: Trace) -> Mask:
+    """Rows of attention whose queries are a part of a sequence, and whose keys are all of it."""
+    if "inputs_shapes" not in trace.table.column_names:
+        return np.zeros(len(trace), np.bool_)
+    codes, texts = trace.texts("inputs_shapes")
+    cut = np.array([*map(_is_part, texts), False])
+    return np.asarray(cut[codes], np.bool_)
+
+
+def _is_part(shapes: str) -> bool:
+    sizes = [part.split(",") for part in shapes.strip("[]").split("],[")]
+    if len(sizes) != _OPERANDS or any(len(s) != _SIZES for s in sizes):
+        return False
+    return int(sizes[0][2]) < int(sizes[1][2])
+
+
+_OPERANDS, _SIZES = 3, 4
+"""Queries, keys and values, each [batch, heads, tokens, size]."""

@@ -39,6 +39,11 @@ class GeneratedRow(NamedTuple):
     moved: float
 
 
+def of_experts(name: str) -> bool:
+    """Whether a generated row is of a layer's experts: `moe.experts.up`, `layers.3.moe.experts.up`."""
+    return name.startswith("moe.") or ".moe." in name
+
+
 @lru_cache(1 << 14)
 def generated_operation(row: GeneratedRow) -> Operation | None:
     """The operation of a row; None where it neither computes nor moves anything."""
@@ -60,7 +65,7 @@ def _product(row: GeneratedRow, sizes: list[tuple[int, ...]]) -> Operation:
     batch = prod(sizes[0][:-2])
     weight = row.name.endswith(".dw")
     precision = PRODUCT_MARKS.get(rate_name(row.dtype or "bf16"), "")
-    if batch > 1 and row.name.startswith("moe."):
+    if batch > 1 and of_experts(row.name):
         table = "grouped.weight" if weight else "grouped"
         shape = (k if weight else batch * m, n, m if weight else k, batch)
         return Operation("gemm", shape, row.flops, row.moved, table + precision)

@@ -6,6 +6,7 @@
     data sheet          a roofline at the shares of peak rates that measured devices reach
 
 Measured and carried times of one profile can be compared: on the measured device carrying changes nothing.
+So can a recording's own times and those carried to another device by the ladder.
 Times of different rungs differ by more than their devices do.
 """
 
@@ -16,17 +17,22 @@ from collections.abc import Iterable
 from chakrakit.machines.device.device import Device
 from chakrakit.machines.device.framework import InFramework
 from chakrakit.machines.device.profile import SAME_DEVICE, Profiled, packaged_profile, work_model
+from chakrakit.machines.device.recosted import Recosted
 from chakrakit.machines.device.work import Auto, DataSheet, Measured, Roofline, WorkModel
 
 RECORDED = "recorded"
 DATA_SHEET = "data sheet"
 _MEASURED, _CARRIED = "measured profile", "carried profile"
+_THEN = ", carried by "
+"""After recorded times that another device took: by what they were carried."""
 
 
 def rung_of(work: WorkModel, device: Device) -> str:
     """The rung of a work model on a device, such as `carried profile h200`; a user's own goes by its name."""
     if isinstance(work, InFramework):
         return rung_of(work.work, device)
+    if isinstance(work, Recosted):
+        return f"{RECORDED}{_THEN}{rung_of(work.work, device)}"
     if isinstance(work, Measured):
         return RECORDED
     profile = _profile(work, device)
@@ -51,7 +57,7 @@ def _alike(a: float, b: float) -> bool:
 
 def rungs_differ(rungs: Iterable[str]) -> bool:
     """Whether times of these rungs cannot be compared; an empty one is not known and never differs."""
-    families = {r.replace(_MEASURED, _CARRIED) for r in rungs if r}
+    families = {r.partition(_THEN)[0].replace(_MEASURED, _CARRIED) for r in rungs if r}
     return len(families) > 1
 
 

@@ -61,6 +61,20 @@ def operations_of(trace: Trace) -> list[LaunchedOperation]:
     return [work for work in works if work is not None]
 
 
+def operators_of(trace: Trace) -> list[LaunchedOperation]:
+    """The innermost operators of the host that compute something, each with its own row."""
+    launchers = Launchers(trace)
+    host = np.flatnonzero(trace.is_type(NodeType.COMP_NODE) & on_host(trace)).tolist()
+    known = {row: work for row in host if (work := launchers.called(row)) is not None}
+    inside: set[int] = set()
+    for row in known:
+        above = int(trace.parent[row])
+        while above >= 0 and above not in inside:
+            inside.add(above)
+            above = int(trace.parent[above])
+    return [work for row, work in known.items() if row not in inside]
+
+
 class Launchers:
     """Finds the operator that launched a kernel, and the work of its kernels."""
 
@@ -106,12 +120,22 @@ class Launchers:
     def _call(self, row: int, kernels: tuple[int, ...]) -> Call:
         text = {c: of(row) for c, of in self._text.items()}
         outputs = ArgumentTexts(
-            text["outputs_shapes"], text["outputs_types"], "", text["outputs_values"]
+            text["outputs_shapes"],
+            text["outputs_types"],
+            text["outputs_strides"],
+            text["outputs_values"],
         )
         return read_call(
             self.name(row), text["inputs_shapes"], text["inputs_types"], text["inputs_strides"],
             text["inputs_values"], outputs=outputs, kernels=tuple(self.name(k) for k in kernels),
         )  # fmt: skip
+
+    def called(self, row: int) -> LaunchedOperation | None:
+        """The work of an operator that computes itself; None for others and for views."""
+        if not (self.name(row).startswith(_GENERATED) and self._text["inputs_shapes"](row)):
+            return None
+        operation = operation_of(self._call(row, ()))
+        return LaunchedOperation((row,), operation, self.name(row)) if operation else None
 
     def _unlaunched(self, rows: tuple[int, ...]) -> LaunchedOperation | None:
         """The work of a row without a launcher, from its own shapes or else from its counters."""
@@ -137,7 +161,7 @@ class Launchers:
 
 _COLUMNS = (
     "inputs_shapes", "inputs_types", "inputs_strides", "inputs_values", "outputs_shapes",
-    "outputs_types", "outputs_values", "op_type", "dtype", "phase",
+    "outputs_types", "outputs_strides", "outputs_values", "op_type", "dtype", "phase",
 )  # fmt: skip
 
 

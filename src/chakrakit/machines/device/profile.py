@@ -537,6 +537,10 @@ def find_profile(name: str) -> Profile:
     raise ConfigError(f"--compute {name}: no such model and no file; {nearest(name, names)}")
 
 
+LARGEST_SIZE = 2**63
+"""Sizes of tensors are numbers of 64 bits."""
+
+
 def read_profile(path: Path) -> Profile:
     """The profile of a file, checked."""
     profile = read_json(path, Profile, "a profile")
@@ -552,6 +556,8 @@ def read_profile(path: Path) -> Profile:
             raise ConfigError(f"{path}: class {name!r} mixes shapes of different lengths")
         if any(r.us <= 0 for r in rows):
             raise ConfigError(f"{path}: class {name!r} has a time that is not more than 0")
+        if any(not -LARGEST_SIZE < size < LARGEST_SIZE for r in rows for size in r.shape):
+            raise ConfigError(f"{path}: class {name!r} has a size beyond 64 bits")
     return profile
 
 

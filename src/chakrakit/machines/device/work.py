@@ -79,6 +79,8 @@ class CostSource(IntEnum):
     ROOFLINE = 3
     EXTRAPOLATED = 4
     """Also a profile, but outside the sizes measured for it."""
+    SCALED = 5
+    """Recorded on another device, and scaled by the limits of the two."""
 
 
 @dataclass(frozen=True, eq=False)

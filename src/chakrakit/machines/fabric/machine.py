@@ -13,7 +13,7 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, listed
 from chakrakit.machines.device import Device
-from chakrakit.machines.fabric.fabrics import Fabric
+from chakrakit.machines.fabric.fabrics import Fabric, Tree
 from chakrakit.machines.fabric.groups import GroupCost
 from chakrakit.machines.fabric.links import Links, RouteParts, Routes, Schedule, Store
 from chakrakit.machines.fabric.ports import MessageCost
@@ -329,6 +329,16 @@ class Machine:
             if len(move):
                 self._cross(parts, move, at, dst, k)
         return parts.build()
+
+    @cached_property
+    def one_switch(self) -> bool:
+        """Whether the machine is a single switch: a route is its source's link up and its target's down.
+
+        Programs that send to ever new devices ask for one route after another, which is quicker so.
+        """
+        first = self.dimensions[0]
+        plain = isinstance(first.fabric, Tree) and len(first.fabric.arity) == 1
+        return len(self.dimensions) == 1 and plain and first.joins != "gateways"
 
     def store_routes(self, store: I64, devices: I64, writes: I64) -> Routes:
         """The links from each device to its server of store[i] where writes[i] is 1, else back from it."""

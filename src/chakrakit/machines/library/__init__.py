@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.machines.library.constants import (
+    Engine,
     Exchange,
     Experts,
     Library,
@@ -11,12 +12,13 @@ from chakrakit.machines.library.constants import (
     Tuner,
     bus_factor,
 )
-from chakrakit.machines.library.cost import Cost, cost, reduction_factor
+from chakrakit.machines.library.cost import SLOTS, Cost, cost, crossed, reduction_factor
 from chakrakit.machines.library.engines import (
     Routing,
     engine_cost,
     engine_kernel,
     latency_seconds,
+    reached,
     throughput_seconds,
     token_bytes,
 )
@@ -24,8 +26,10 @@ from chakrakit.machines.library.fit import Measurement, descend, fit_library, pr
 from chakrakit.machines.library.tuner import Choice, choose
 
 __all__ = [
+    "SLOTS",
     "Choice",
     "Cost",
+    "Engine",
     "Exchange",
     "Experts",
     "Library",
@@ -37,12 +41,14 @@ __all__ = [
     "bus_factor",
     "choose",
     "cost",
+    "crossed",
     "descend",
     "engine_cost",
     "engine_kernel",
     "fit_library",
     "latency_seconds",
     "predict",
+    "reached",
     "reduction_factor",
     "throughput_seconds",
     "token_bytes",

@@ -160,6 +160,8 @@ class Engine(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     """Bytes up to which the engine uses its own kernels; above, it calls the library."""
     one_shot: dict[int, int] = msgspec.field(default_factory=lambda: {4: 512 << 10, 8: 256 << 10})
     """By members, the most bytes for the one-shot kernel; it alone is used by two members."""
+    two_shot: bool = True
+    """Whether larger sizes have a kernel of two phases; else the engine calls the library for them."""
 
 
 class Experts(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

@@ -69,7 +69,7 @@ def cost(
 def rate(library: Library, constants: Protocol, span: Span) -> float:
     """Bytes/s along a ring: the slower of the links within a node and those between nodes."""
     inside = constants.share * span.link
-    if (bridge := _crossed(library, span)) is not None:
+    if (bridge := crossed(library, span)) is not None:
         inside *= bridge.share
     if span.nodes == 1:
         return inside
@@ -78,7 +78,7 @@ def rate(library: Library, constants: Protocol, span: Span) -> float:
     )
 
 
-def _crossed(library: Library, span: Span) -> Bridge | None:
+def crossed(library: Library, span: Span) -> Bridge | None:
     """The bridge between the halves of a node, where a group lies on both sides of it."""
     bridge = library.bridge
     return bridge if bridge is not None and span.local > bridge.members else None
@@ -96,7 +96,7 @@ def _ring(
     if p.busy:
         near = max(near, p.hop_us * US + flow) - flow
     latency = (hops - far) * near + far * max(near, library.network.hop_us[name] * US)
-    if (bridge := _crossed(library, span)) is not None:
+    if (bridge := crossed(library, span)) is not None:
         latency += 2 * rounds(collective) * bridge.hop_us * US
     fixed = (library.launch_us + p.start_us) * US + p.copy * flow
     transfer = passes * flow
@@ -153,7 +153,7 @@ def exchange(library: Library, collective: str, size: float, span: Span) -> Cost
     quick = min(low_latency_us(x, collective, size, n), x.simple_us) * US
     if span.nodes > 1:
         quick += library.network.hop_us["LL"] * US
-    bridge = _crossed(library, span)
+    bridge = crossed(library, span)
     flow = piece / (x.share * span.link * (bridge.exchange_share if bridge else 1.0))
     moved = peers * flow * (1 + x.fill * (min(1.0, x.in_flight / size) if size else 1.0))
     if span.nodes > 1:

@@ -31,6 +31,8 @@ def engine_cost(engine: Engine, size: float, span: Span, *, eager: bool = False)
         return NEVER
     peers, flow = span.members - 1, size / (engine.share * span.link)
     one_shot = engine_kernel(engine, size, span) == "one-shot"
+    if not one_shot and not engine.two_shot:
+        return NEVER
     fixed = engine.start_us + engine.peer_us * peers + (0.0 if one_shot else engine.barrier_us)
     transfer = peers * flow if one_shot else 2 * peers / span.members * flow
     if eager:

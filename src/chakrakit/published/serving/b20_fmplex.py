@@ -58,10 +58,10 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     tasks, batch = case["tasks"], setting["batch"]
     stream = requests(tasks, case["rate"], case["noisy"], case["requests"], seed)
     if setting["share"] == "partitions":
-        hooks = hooks_of(OwnPartition(stream), stream)
+        hooks = hooks_of(OwnPartition(stream))
         setup = Setup(stream, [pool(tasks, tasks, batch, 0.0)], hooks=hooks)
     elif setting["share"] == "fair":
-        setup = Setup(stream, [pool(1, 1, batch, TASK)], hooks=hooks_of(FairShare(stream), stream))
+        setup = Setup(stream, [pool(1, 1, batch, TASK)], hooks=hooks_of(FairShare(stream)))
     else:
         setup = Setup(stream, [pool(1, 1, batch, TASK)])
     done = run(setup).requests

@@ -27,12 +27,16 @@ from pyarrow import csv
 from chakrakit.configuration import decode_json
 from chakrakit.errors import ConfigError, FormatError, nearest
 from chakrakit.passes.base import split
+from chakrakit.serving.requests.agents import Agents, agent_stream
 from chakrakit.serving.requests.foreign import REQUEST_FORMATS
-from chakrakit.serving.requests.processes import PROCESSES, generated
+from chakrakit.serving.requests.processes import PROCESSES as ARRIVAL_PROCESSES
+from chakrakit.serving.requests.processes import Process, generated
 from chakrakit.serving.requests.stream import RequestStream, stream_of
 from chakrakit.trace.files import check_columns, read_parquet, unpacked
 
 # --- JSON lines ---------------------------------------------------------------------------------
+
+PROCESSES: dict[str, type[Process]] = {**ARRIVAL_PROCESSES, "agents": Agents}
 
 
 _TIMES = {
@@ -466,4 +470,4 @@ def requests_from(text: str | RequestStream, seed: int | None = None) -> Request
         wrong = [f for f in fields if f not in fields_of]
         hint = f"; {nearest(wrong[0], fields_of, 16)}" if wrong else ""
         raise ConfigError(f"--requests {text!r}: {error}{hint}") from None
-    return generated(process)
+    return agent_stream(process) if isinstance(process, Agents) else generated(process)

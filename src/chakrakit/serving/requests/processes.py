@@ -5,10 +5,15 @@
     bursts{rate=4, size=10, …}                       groups of `size` at once
     clients{rate=4, clients=20, cv=2, …}             many clients of unequal rates, each a gamma process
     closed{concurrency=16, …}                        a request arrives when another one ends
+    diurnal{rate=4, swing=0.8, period=86400, …}      a rate that swings up and down once a period
+    regimes{rates=2:8:1, every=60, …}                rates that hold for a while each, again and again
+    rates{file=day.csv, …}                           rates from a file: lines of seconds and rate
+    agents{rate=1, turns=8, edits=0.2, …}            sessions whose prompts grow, with earlier parts rewritten
 
 All take n (requests), prompt and output (a number, or lognormal:MEAN:CV, uniform:LOW:HIGH,
 exponential:MEAN, geometric:MEAN), prefix and prefixes (tokens shared, by how many groups), turns and
-think (requests of a session and the seconds between them), priorities, adapters, seed.
+think (requests of a session and the seconds between them), priorities, adapters, deadlines (seconds by
+priority, as in 2:10), seed.
 """
 
 from __future__ import annotations
@@ -98,6 +103,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     think: float = 0.0
     priorities: int = 1
     adapters: int = 0
+    deadlines: str = ""
     seed: int = 0
 
     def check(self) -> None:
@@ -166,6 +172,90 @@ class Clients(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return np.sort(np.concatenate(each), kind="stable")[:count]
 
 
+class Diurnal(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Independent arrivals at a rate that swings by a share of itself, once in a period of seconds."""
+
+    swing: float = 0.5
+    period: float = 86400.0
+
+    def arrivals(self, rng: np.random.Generator, count: int) -> F64:
+        """Arrival times, by the integral of the rate."""
+        if not (0 <= self.swing <= 1 and 0 < self.period < MOST_SECONDS):
+            raise ConfigError("requests: a swing is from 0 to 1, and a period is above 0 s")
+        phase = (np.arange(_STEPS) + 0.5) / _STEPS * 2 * np.pi
+        rates = self.rate * (1 + self.swing * np.sin(phase))
+        return at_rates(rng, count, np.full(_STEPS, self.period / _STEPS), rates)
+
+
+_STEPS = 1000
+"""Steps of constant rate that a swinging one is made of."""
+
+
+class Regimes(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Independent arrivals at rates that hold `every` seconds each, one after the other, again and again."""
+
+    rates: str = "1:2"
+    every: float = 60.0
+
+    def arrivals(self, rng: np.random.Generator, count: int) -> F64:
+        """Arrival times, by the integral of the rate."""
+        rates = np.array(numbers(self.rates, "rates"))
+        if not 0 < self.every < MOST_SECONDS:
+            raise ConfigError(f"requests: regimes of {self.every:g} s; give more than 0")
+        return at_rates(rng, count, np.full(len(rates), self.every), rates)
+
+
+class Rates(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Independent arrivals at the rates of a file, which begins again at its end.
+
+    A line has a second and the requests per second from then on; the first is 0, and the last line's rate
+    is that of the time before its second.
+    """
+
+    file: str = ""
+
+    def arrivals(self, rng: np.random.Generator, count: int) -> F64:
+        """Arrival times, by the integral of the rate."""
+        return at_rates(rng, count, *rates_of(self.file))
+
+
+def rates_of(file: str) -> tuple[F64, F64]:
+    """Durations and rates of a file of rates."""
+    if not file:
+        raise ConfigError("requests: rates{file=…} needs a file of seconds and rates")
+    try:
+        table = np.loadtxt(file, delimiter=",", ndmin=2, comments="#")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"requests: rates from {file}: {error}") from None
+    if table.shape[1] != 2 or len(table) < 2:
+        raise ConfigError(f"requests: {file} needs two lines or more of `seconds,rate`")
+    durations = np.diff(table[:, 0])
+    if table[0, 0] != 0 or not (durations > 0).all():
+        raise ConfigError(f"requests: the seconds of {file} begin with 0 and rise")
+    return durations, table[:-1, 1]
+
+
+def numbers(text: str, name: str) -> list[float]:
+    """Numbers of 0 or more with colons between them."""
+    try:
+        values = [float(v) for v in str(text).split(":")]
+    except ValueError:
+        values = []
+    if not values or not all(0 <= v < MOST_SECONDS for v in values):
+        raise ConfigError(f"requests: {name} {text!r}; give numbers of 0 or more, as in 2:8:1")
+    return values
+
+
+def at_rates(rng: np.random.Generator, count: int, durations: F64, rates: F64) -> F64:
+    """Independent arrivals at rates that hold for a while each, again and again."""
+    if not (np.isfinite(rates) & (rates >= 0)).all() or not (rates * durations).any():
+        raise ConfigError("requests: rates are 0 or more, and not all of them 0")
+    expected = np.concatenate([[0.0], np.cumsum(rates * durations)])
+    ends = np.concatenate([[0.0], np.cumsum(durations)])
+    rounds, rest = np.divmod(np.cumsum(rng.exponential(1.0, count)), expected[-1])
+    return np.asarray(rounds * ends[-1] + np.interp(rest, expected, ends))
+
+
 class Closed(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A fixed number of requests at the same time: a new one arrives when another ends."""
 
@@ -189,6 +279,9 @@ PROCESSES: dict[str, type[Process]] = {
     "bursts": Bursts,
     "clients": Clients,
     "closed": Closed,
+    "diurnal": Diurnal,
+    "regimes": Regimes,
+    "rates": Rates,
 }
 
 
@@ -221,12 +314,14 @@ def generated(process: Process) -> RequestStream:
             f"shorter think, so that it comes before {MOST_SECONDS:,.0f} s"
         )
     ids, offsets = _ids(process, rng, prompt, session)
+    priority = rng.integers(0, process.priorities, process.n)
     return RequestStream(
         arrival_ps=np.rint(seconds * PS_PER_S).astype(np.int64),
         prompt=prompt,
         output=output,
         after=after.astype(np.int64),
-        priority=rng.integers(0, process.priorities, process.n),
+        priority=priority,
+        deadline_ps=_deadlines(process, priority),
         adapter=_adapters(process, rng),
         offsets=offsets,
         ids=ids,
@@ -240,6 +335,15 @@ def _history(prompt: Any, output: Any, session: Any, turn: Any) -> NDArray[np.in
     tokens_before = np.cumsum(prompt + output) - (prompt + output)
     first = np.flatnonzero(turn == 0)
     return np.asarray(prompt + tokens_before - tokens_before[first][session], np.int64)
+
+
+def _deadlines(process: Process, priority: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Deadlines by priority; the last one given is that of all lower priorities."""
+    if not process.deadlines:
+        return None
+    given = np.array(numbers(process.deadlines, "deadlines"))
+    seconds = given[np.minimum(priority, len(given) - 1)]
+    return np.asarray(np.rint(seconds * PS_PER_S), np.int64)
 
 
 def _adapters(process: Process, rng: np.random.Generator) -> NDArray[np.int64]:

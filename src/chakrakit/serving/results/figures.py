@@ -15,6 +15,7 @@ from chakrakit.machines.device import PICO, Device, Draw, clocked, highest_share
 from chakrakit.machines.fabric import Site
 from chakrakit.results import Spread, spread
 from chakrakit.serving.cluster import PoolSetup, ServingOutcome, Setup
+from chakrakit.serving.requests import RequestStream
 from chakrakit.serving.results.summary import (
     KvCache,
     PoolFigures,
@@ -63,6 +64,34 @@ class RequestLengths:
         prefill = float((prompt * (prompt + 1) / 2).sum()) if role != "decode" else 0.0
         decode = float((output * (prompt + output / 2)).sum()) if role != "prefill" else 0.0
         return prefill + decode, decode
+
+
+def group_times(group: I64, arrival: I64, finish: I64) -> tuple[I64, I64]:
+    """First arrival and last end of each group; -1 where one of its requests never ended."""
+    mine = group >= 0
+    _, number = np.unique(group[mine], return_inverse=True)
+    count = int(number.max()) + 1
+    first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, np.int64)
+    ended = np.ones(count, np.bool_)
+    np.minimum.at(first, number, arrival[mine])
+    np.maximum.at(last, number, finish[mine])
+    np.logical_and.at(ended, number, finish[mine] >= 0)
+    return first, np.where(ended, last, -1)
+
+
+def deadlines_met(stream: RequestStream, arrival: I64, finish: I64) -> float:
+    """The share of requests with a deadline that ended in time; a group's counts from its first arrival."""
+    assert stream.deadline_ps is not None
+    begun = arrival.copy()
+    if stream.group is not None:
+        mine = stream.group >= 0
+        if mine.any():
+            first, _ = group_times(stream.group, arrival, finish)
+            _, number = np.unique(stream.group[mine], return_inverse=True)
+            begun[mine] = first[number]
+    asked = stream.deadline_ps >= 0
+    in_time = (finish >= 0) & (finish <= begun + stream.deadline_ps)
+    return float(in_time[asked].mean())
 
 
 def keys_met(reach: Reach, upto: F64) -> F64:
@@ -179,11 +208,18 @@ class ServedRun:
     level: ServiceLevel = field(default_factory=ServiceLevel)
     clock_shares: tuple[float, ...] = ()
     """The clock of each pool's devices as a share of the highest; none for the highest."""
+    devices: tuple[Device, ...] = ()
+    """The device of each pool, where they differ."""
 
     def requests_table(self) -> pa.Table:
         """A table with one row per request; times in seconds, null where the request did not get there."""
         r, stream = self.outcome.requests, self.setup.stream
         names = stream.names or [str(i) for i in range(len(stream))]
+        more = {}
+        if stream.group is not None:
+            more["group"] = pa.array(stream.group, mask=stream.group < 0)
+        if stream.deadline_ps is not None:
+            more["deadline_s"] = _seconds(stream.deadline_ps)
         return pa.table(
             {
                 "id": pa.array(names),
@@ -196,6 +232,7 @@ class ServedRun:
                 "cached": r["cached"],
                 "preempted": r["preempted"],
                 "engine": r["engine"],
+                **more,
             }
         )
 
@@ -233,8 +270,20 @@ class ServedRun:
             drafts_accepted=self._accepted(),
             moves=len(o.moves["start"]),
             move_ms=self._move_ms(),
-            model=self.work[0].model_figures,
+            model=self.work[0].model_figures if self.work else None,
+            **self._groups(),
         )
+
+    def _groups(self) -> dict[str, Any]:
+        """Figures of requests that are one task, and of deadlines."""
+        stream, r = self.setup.stream, self.outcome.requests
+        figures: dict[str, Any] = {}
+        if stream.group is not None and (stream.group >= 0).any():
+            first, last = group_times(stream.group, r["arrival"], r["finish"])
+            figures |= {"groups": len(first), "group_ms": spread(_ms(last - first)[last >= 0])}
+        if stream.deadline_ps is not None and (stream.deadline_ps >= 0).any():
+            figures["deadlines_met"] = deadlines_met(stream, r["arrival"], r["finish"])
+        return figures
 
     def percentiles(self, share: float) -> tuple[float, float, float]:
         """Milliseconds to the first token, per token and in all that this share of requests stays within."""
@@ -252,7 +301,7 @@ class ServedRun:
         arrival, first, finish, begun = (
             r[n][finished] for n in ("arrival", "first", "finish", "scheduled")
         )
-        output = stream.output[finished]
+        output = r["generated"][finished]  # less than was asked for where a policy ended it
         return _Latencies(
             prompt=stream.prompt[finished],
             output=output,
@@ -309,6 +358,8 @@ class ServedRun:
         """The work of each pool, the operators of its steps, and its clock as a share of the highest."""
         first = 0
         shares = self.clock_shares or (1.0,) * len(self.work)
+        if not self.work:
+            return  # a service, whose work nobody knows
         for pool, devices, work, share in zip(
             self.setup.pools, self.devices_per_engine, self.work, shares, strict=True
         ):
@@ -328,8 +379,9 @@ class ServedRun:
     def _energy(self, seconds: float, lengths: RequestLengths) -> dict[str, float]:
         """Joules of all engines by class of work."""
         joules_by_class: dict[str, float] = {}
-        for load, work, clock in self._loads(seconds):
-            by_class = pool_joules(load, work, self.device, lengths, seconds, clock)
+        pools = zip(self._loads(seconds), self._pool_devices, strict=False)
+        for (load, work, clock), device in pools:
+            by_class = pool_joules(load, work, device, lengths, seconds, clock)
             for name, joules in by_class.items():
                 joules_by_class[name] = joules_by_class.get(name, 0.0) + joules
         return joules_by_class
@@ -354,7 +406,7 @@ class ServedRun:
         """Energy and price, also per token, and the energy of the site with its carbon."""
         by_class = self._energy(seconds, lengths)
         energy, tokens = sum(by_class.values()), max(1, int(lengths.output.sum()))
-        price = self._devices * seconds / 3600 * self.device.price_per_hour
+        price = self._price(seconds)
         figures: dict[str, Any] = {
             "clock_mhz": self._clock_mhz,
             "energy_joules": energy,
@@ -367,6 +419,26 @@ class ServedRun:
             return figures
         facility = self.site.facility_joules(energy, self._devices, seconds)
         return figures | {"facility_joules": facility, "carbon_kg": self.site.carbon_kg(facility)}
+
+    @property
+    def _pool_devices(self) -> tuple[Device, ...]:
+        return self.devices or (self.device,) * len(self.setup.pools)
+
+    def _price(self, seconds: float) -> float:
+        """By the hour: for the whole time, or for as long as engines were switched on."""
+        price, first = 0.0, 0
+        for pool, count, device in zip(
+            self.setup.pools, self.devices_per_engine, self._pool_devices, strict=True
+        ):
+            engines = range(first, first + pool.engines)
+            hours = sum(self._on_s(e, seconds) for e in engines) / 3600
+            price += hours * count * device.price_per_hour
+            first += pool.engines
+        return price
+
+    def _on_s(self, engine: int, seconds: float) -> float:
+        on = float(self.outcome.totals[engine]["on"]) * PICO
+        return on if self.outcome.switched else seconds
 
 
 @dataclass(frozen=True, eq=False)

@@ -121,6 +121,12 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     moves: int = 0
     """Caches moved from prefill to decode engines."""
     move_ms: Spread | None = None
+    groups: int = 0
+    """Groups of requests that are one task."""
+    group_ms: Spread | None = None
+    """From the first arrival of a group to its last end."""
+    deadlines_met: float | None = None
+    """Share of the requests with a deadline that ended in time."""
     notes: list[str] = []
     intervals: dict[str, dict[str, tuple[float, float]]] = {}
     """For `ttft_ms`, `tpot_ms` and `e2e_ms` and their mean and percentiles, where 90 of 100 measured ones

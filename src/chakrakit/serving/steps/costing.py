@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,10 @@ class StepCost:
     attention: core.ServingRoofline | core.ServingGrid
     shared: Seconds | None = None
     padded: Callable[[int, int], float] | None = None
+    service: Callable[[Mapping[int, int]], float] | None = None
+    """The time of a step of any service, by items of each kind; replaces the other terms."""
+    shared_by_fewer: Callable[[int, int], float] | None = None
+    """`shared` by tokens and ranks, where some of the ranks are gone."""
     about: str = ""
     """Where the times come from, in words."""
     notes: tuple[str, ...] = field(default=())

@@ -199,10 +199,24 @@ class ModelledSteps:
             shared=(lambda n: float(self._sum(shared, none + n / dp, none)[0]))
             if together
             else None,
+            shared_by_fewer=(lambda n, ranks: self._shared_by_fewer(shared, n, ranks))
+            if together
+            else None,
             padded=self.padded() if whole else None,
             about=f"operators by {self.compute} on {self.device.name}"
             + (", with the engine's own constants" if self.constants else ""),
         )
+
+    def _shared_by_fewer(self, operators: list[StepOperator], tokens: int, ranks: int) -> float:
+        """Seconds of what ranks do together where only some are left, each with more of the experts."""
+        whole, each = self.operators.plan.dp, np.array([tokens / ranks])
+        met = self.operators.experts_met(np.array([tokens / whole])) * whole / ranks
+        parts = (
+            o.count * self._operator_seconds(o, each, 0 * each, met)
+            for o in operators
+            if tokens > 0
+        )
+        return float(sum(part[0] for part in parts))
 
     def padded(self) -> Callable[[int, int], float]:
         """A function that gives the seconds of a whole step by its padded queries and padded context."""

@@ -19,6 +19,7 @@ from chakrakit.simulator.collectives.pace import (
     LibraryCall,
     library_call,
     library_steps,
+    own_pace,
     plain_cost,
 )
 
@@ -40,6 +41,7 @@ __all__ = [
     "library_call",
     "library_steps",
     "moved_bytes",
+    "own_pace",
     "plain_cost",
     "shapes",
 ]

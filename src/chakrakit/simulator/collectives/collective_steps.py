@@ -51,6 +51,17 @@ class CollectiveSteps:
     steps: tuple[TransferStep, ...]
     owned: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     name: str = ""
+    own_kernels: bool = False
+    """Whether kernels of another library run it, which costs nothing of the machine's library."""
+
+    @property
+    def depth(self) -> int:
+        """Consecutive rounds on the longest way through the steps."""
+        ends: list[int] = []
+        for i, each in enumerate(self.steps):
+            before = max((ends[j] for j in self.after(i) if j < i), default=0)
+            ends.append(max(before, ends[-1] if each.joined else before + each.repeat))
+        return max(ends, default=0)
 
     def after(self, number: int) -> tuple[int, ...]:
         """The steps that step `number` waits for."""

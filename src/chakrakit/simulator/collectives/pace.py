@@ -8,7 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.machines.library import Choice, Cost, Library, Span, choose, cost
+from chakrakit.machines.library import (
+    SLOTS,
+    Choice,
+    Cost,
+    Library,
+    Protocol,
+    Span,
+    choose,
+    cost,
+    crossed,
+)
 from chakrakit.simulator.collectives import algorithms as a
 from chakrakit.simulator.collectives.collective_steps import CollectiveSteps, step
 
@@ -49,6 +59,45 @@ def library_call(
 def plain_cost(library: Library) -> float:
     """Seconds before the start of an algorithm that the library lacks, as with its Simple protocol."""
     return (library.launch_us + library.simple.start_us) * 1e-6
+
+
+class Pace(NamedTuple):
+    """What a library's kernels make of an algorithm of one's own."""
+
+    stretch: float
+    """Of the time that bytes take on links."""
+    hop: float
+    """Seconds for each step."""
+    fixed: float
+    """Seconds before the first step."""
+
+
+def own_pace(library: Library, size: float, rounds: int, flow: float, span: Span) -> Pace:
+    """The pace of an algorithm that the library runs for a user: of its protocols the fastest one.
+
+    `rounds` are consecutive steps, and `flow` the seconds that the bytes of all of them take on links.
+    """
+    bridge = crossed(library, span)
+    flow = flow / bridge.share if bridge else flow
+    paces = [
+        _protocol_pace(library, p, size, flow / max(1, rounds))
+        for p in (library.ll, library.ll128, library.simple)
+        if p is not None
+    ]
+    best = min(paces, key=lambda p: p.fixed + rounds * p.hop + flow * p.stretch)
+    if bridge is None:
+        return best
+    return Pace(best.stretch / bridge.share, best.hop, best.fixed + 2 * bridge.hop_us * 1e-6)
+
+
+def _protocol_pace(library: Library, p: Protocol, size: float, each: float) -> Pace:
+    """The terms of a ring in this protocol (see `cost.py`), step by step."""
+    stretch = (1 + p.fill * min(1.0, p.in_flight / size if size else 1.0)) / p.share
+    hop = p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * 1e-6
+    if p.busy:  # transfers hide behind the hop until the slots are full
+        hop = max(hop, p.hop_us * 1e-6 + each / p.share) - each / p.share
+    fixed = (library.launch_us + p.start_us) * 1e-6 + p.copy * each / p.share
+    return Pace(stretch, hop, fixed)
 
 
 def rail_ring(collective: str, node: I64) -> CollectiveSteps:

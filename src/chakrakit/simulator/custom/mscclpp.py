@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -118,7 +118,8 @@ def moves_from_mscclpp(path: Path) -> CollectiveSteps:
     pieces = max((max(g.input_chunks, g.output_chunks) for g in plan.gpus), default=0)
     if pieces < 1:
         raise FormatError("the plan divides its data into no chunks", path=str(path))
-    return moves(len(plan.gpus), pieces, reader.messages(), plan.name)
+    steps = moves(len(plan.gpus), pieces, reader.messages(), plan.name)
+    return replace(steps, own_kernels=True)
 
 
 @dataclass

@@ -123,10 +123,12 @@ class Matcher:
         empty: bool = False,
         policy: CollectivePolicy | None = None,
         jobs: Sequence[int] = (0,),
+        hangs: bool = False,
     ) -> None:
         self.m, self.classes, self.book = membership, classes, book
         self.shape_of, self.device_of = shape_of, device_of
         self.empty, self.first_ranks = empty, np.array(jobs, np.int64)
+        self.hangs = hangs
         self.setting = PlanSetting(membership, classes, book, algorithms, custom, fixed, policy)
         self._device = device_table(membership, device_of)
         self._crowds: dict[Hashable, Crowd] = {}
@@ -165,10 +167,16 @@ class Matcher:
         assert shape is not None
         devices = np.stack([self._device[self.m.groups[int(g)].members] for g in copies])
         planner = Planner(self.setting, group, devices, shape, self._crowd(group))
-        calls_by_instance = self._instances(group, calls)
+        calls_by_instance, uneven = self._instances(group, calls)
+        for some in uneven:
+            number_of = int(self._column["number"][some[0]])
+            self.out.of_row[self.rows[some]] = self._never_ends(group, number, number_of, len(some))
         first = len(self.out.needed)
         set_up = max(self._set_up[int(g)] for g in copies)
         for seq, call in self._calls(group, calls_by_instance):
+            if call is None:
+                self._never_ends(group, number, seq, calls_by_instance.shape[1])
+                continue
             jobs, name, overhead = planner.plan(call)
             if set_up:
                 overhead = set_up + (self._usual if overhead is None else overhead)
@@ -188,6 +196,18 @@ class Matcher:
         self.out.of_row[self.rows[calls_by_instance]] = np.arange(
             first, first + len(calls_by_instance)
         )[:, None]
+
+    def _never_ends(self, group: Group, group_class: int, seq: int, calls: int) -> int:
+        """Adds a collective whose calls do not fit together: whoever makes one of them waits for ever."""
+        return self.out.add(
+            title=("collective", group.name, seq),
+            size=0,
+            needed=calls + 1,
+            jobs=np.zeros(0, np.int64),
+            group_class=group_class,
+            algorithm="none",
+            shape=None,
+        )
 
     @cached_property
     def _set_up(self) -> list[float]:
@@ -226,8 +246,11 @@ class Matcher:
         parts = self.classes.rank[group.present[recorded]] * self._roles + group.role[recorded]
         return list(dict.fromkeys(parts.tolist()))
 
-    def _instances(self, group: Group, calls: I64) -> I64:
-        """One row per collective, in the order of their numbers: the call of every participant."""
+    def _instances(self, group: Group, calls: I64) -> tuple[I64, list[I64]]:
+        """One row per collective, in the order of their numbers: the call of every participant.
+
+        Then the calls of those that some participants make another number of times, where they may hang.
+        """
         parts = self._participants(group)
         place = {part: i for i, part in enumerate(parts)}
         participant = np.array([place[p] for p in self.matching.part[calls].tolist()], np.int64)
@@ -237,11 +260,15 @@ class Matcher:
         )
         wrong = np.flatnonzero(count != 1)
         ordered = calls[np.lexsort((participant, instance))]
-        if len(wrong):
-            at, part = divmod(int(wrong[0]), len(parts))
+        if not len(wrong):
+            return ordered.reshape(-1, len(parts)), []
+        at, part = divmod(int(wrong[0]), len(parts))
+        if not self.hangs:
             seq = int(self._column["number"][calls[instance == at][0]])
             self._refuse_uneven(group, seq, parts[part], bool(count[wrong[0]]))
-        return ordered.reshape(-1, len(parts))
+        uneven = np.unique(wrong // len(parts))
+        regular = ordered[~np.isin(np.sort(instance), uneven)]
+        return regular.reshape(-1, len(parts)), [calls[instance == i] for i in uneven.tolist()]
 
     def _refuse_uneven(self, group: Group, seq: int, part: int, twice: bool) -> None:
         rank = self.m.ranks[int(self.classes.first[part // self._roles])]
@@ -274,8 +301,8 @@ class Matcher:
             parts.append(trace.column("comm_algorithm", "")[calls.row])
         return np.concatenate(parts)
 
-    def _calls(self, group: Group, calls_by_instance: I64) -> Iterator[tuple[int, Call]]:
-        """The number of each collective, and the call that its members agree on.
+    def _calls(self, group: Group, calls_by_instance: I64) -> Iterator[tuple[int, Call | None]]:
+        """The number of each collective, and the call that its members agree on; None where they may differ.
 
         Collectives whose members plainly agree, and name no root, are not checked one by one.
         """
@@ -299,7 +326,15 @@ class Matcher:
             if clear[i]:
                 yield seq, Call(COLLECTIVES[of], most, 0, {}, str(name))
             else:
-                yield seq, self._call(group, seq, calls_by_instance[i])
+                yield seq, self._agreed(group, seq, calls_by_instance[i])
+
+    def _agreed(self, group: Group, seq: int, calls: I64) -> Call | None:
+        try:
+            return self._call(group, seq, calls)
+        except TraceError:
+            if not self.hangs:
+                raise
+            return None
 
     def _call(self, group: Group, seq: int, calls: I64) -> Call:
         """The call that the members agree on; in an all-to-all sizes may differ, and the largest counts."""

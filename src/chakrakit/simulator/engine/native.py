@@ -45,13 +45,14 @@ from chakrakit.simulator.engine.planner import (
 from chakrakit.simulator.engine.plans import FIGURES, TransferPlans, link_bytes
 from chakrakit.simulator.engine.port_prices import PortUse, port_use
 from chakrakit.simulator.engine.program import COMPUTE, PLAIN, Program, read_program
+from chakrakit.simulator.engine.progress import Progress
 from chakrakit.simulator.engine.stored import (
     StoredMatcher,
     StoredOperations,
     gate_arrays,
     stored_operations,
 )
-from chakrakit.simulator.engine.stuck import check_finished, check_horizon
+from chakrakit.simulator.engine.stuck import check_horizon, why_stuck
 from chakrakit.trace.communication import Binding, Classes, Groups, bind
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.sets import Card, TraceSet
@@ -92,6 +93,10 @@ class Outcome:
     link_ranks: LinkRanks = field(default_factory=LinkRanks.none)
     ports: PortUse | None = None
     """What messages cost at ports; None where nothing is known of that."""
+    stuck: str = ""
+    """Why the simulation stopped before all rows had ended; rows that have not have an end of -1."""
+    progress: Progress | None = None
+    """What was on its way then."""
 
     def program(self, c: int) -> Program:
         """The program that the ranks of a class run."""
@@ -129,6 +134,8 @@ class SimulationOptions:
     clocks: Clocks = field(default_factory=Clocks)
     assume_missing: bool = False
     allow_empty: bool = False
+    mismatches: Literal["refuse", "hang"] = "refuse"
+    """Collectives whose calls differ or are missing on a rank: an error, or a hang, as in a job."""
     share_compute: bool = False
     placement: tuple[int, ...] | None = None
     """The device of each rank; by default its own number."""
@@ -286,18 +293,13 @@ class Simulation:
                 outcome, further = self._attempt(classes, why_folded(classes, attempt), splits)
             except FoldRefusedError as error:
                 return self._unfolded(str(error))
-            except DeadlockError:
-                if not self.options.disturbance.faults:
-                    raise
-                # A fault that stops one copy of a class does not stop the others: only each alone can tell.
-                return self._unfolded("a fault stops some of the ranks that are alike")
             if further is None:
-                return outcome
+                return _finished(outcome)
             splits = further
         return self._unfolded("equal groups or pairs of ranks kept ending apart")
 
     def _unfolded(self, why: str) -> Outcome:
-        return self._attempt(self.membership.communication.apart(), why)[0]
+        return _finished(self._attempt(self.membership.communication.apart(), why)[0])
 
     def laid_out(self) -> LaidOut:
         """What the core would simulate, with every rank apart."""
@@ -340,7 +342,9 @@ class Simulation:
         )
         check_horizon(self.membership, classes, offset, arrays)
         failed = Failed.at_end(self.machine, workload, plans, links)
-        check_finished(self.membership, classes, offset, instances, arrays, failed, self.device_of)
+        stuck = why_stuck(
+            self.membership, classes, offset, instances, arrays, failed, self.device_of
+        )
         stored = stored_operations(instances, self.machine, arrays)
         moved = link_bytes(plans, routes, arrays["job_runs"], len(self.machine.links))
         costs = [self._costs_of(int(i)) for i in classes.first]
@@ -368,6 +372,8 @@ class Simulation:
             stored=stored,
             link_ranks=ranks,
             ports=port_use(plans, routes, arrays["job_runs"]),
+            stuck=stuck,
+            progress=Progress.of(self.machine, plans, links, arrays) if stuck else None,
         )
         return outcome, splits and splits.further(classes, instances, arrays["job_ended"])
 
@@ -401,6 +407,7 @@ class Simulation:
             empty=options.allow_empty or options.communication == "measured",
             policy=options.collectives,
             jobs=options.jobs,
+            hangs=options.mismatches == "hang",
         )
 
     # --- arrays for the core ------------------------------------------------------------------
@@ -532,6 +539,15 @@ class Simulation:
             return index
 
         return pick
+
+
+def _finished(outcome: Outcome) -> Outcome:
+    """Raises a DeadlockError that has the outcome, unless every row has ended."""
+    if outcome.stuck:
+        error = DeadlockError(outcome.stuck)
+        error.simulation = outcome
+        raise error
+    return outcome
 
 
 def _concat(parts: list[Any], dtype: Any) -> NDArray[Any]:

@@ -26,6 +26,7 @@ from chakrakit.simulator.collectives import (
     grid_of,
     library_call,
     library_steps,
+    own_pace,
     plain_cost,
 )
 from chakrakit.simulator.engine.membership import Group, Membership
@@ -177,6 +178,8 @@ class Planner:
         each = total / n if call.collective == "all-to-all" else total
         if moves is None and book.machine.library is not None:
             return self._by_library(call, total, each, book.machine.library)
+        if moves is not None and book.machine.library is not None and not moves.own_kernels:
+            return self._own(moves, total, book.machine.library)
         if moves is None:
             moves = self._moves(call, self._choose(call, each), each)
         return Planned(self._jobs(book.add(moves, self.devices, total)), moves.name)
@@ -188,6 +191,15 @@ class Planner:
         return self.setting.algorithms.moves(
             call.collective, name, each, self.shape, call.root, grid
         )
+
+    def _own(self, moves: CollectiveSteps, total: float, library: Library) -> Planned:
+        """A user's algorithm, with what the library's launch, protocols and channels cost."""
+        book = self.setting.book
+        flow = book.flowing(moves, self.devices[:1], total)
+        assert self.shape.span is not None
+        pace = own_pace(library, total, moves.depth, flow, self.shape.span)
+        first = book.add_at_pace(moves, self.devices, total, pace.stretch, pace.hop)
+        return Planned(self._jobs(first), moves.name, pace.fixed)
 
     def _by_library(self, call: Call, total: float, each: float, library: Library) -> Planned:
         """The plan of the machine's library; algorithms that it lacks run at its Simple protocol's pace."""

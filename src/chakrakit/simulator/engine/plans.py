@@ -107,6 +107,14 @@ class TransferPlans:
         counts = [np.asarray(s.count * piece, np.float64) for s in moves.steps]
         return self.add_bytes(moves, devices, counts, stretch, hop)
 
+    def flowing(self, moves: CollectiveSteps, devices: I64, total: float) -> float:
+        """Seconds that the busiest link needs for the bytes of all steps."""
+        piece = total / moves.pieces
+        counts = [np.asarray(s.count * s.repeat * piece, np.float64) for s in moves.steps]
+        routes, number, _, _ = self._laid(moves, devices, counts)
+        size = np.tile(np.concatenate([*counts, np.zeros(0)]), len(devices))
+        return self._busiest(routes, number.reshape(-1), size)
+
     def together(self, moves: CollectiveSteps, devices: I64, total: float) -> float:
         """Seconds that the schedule takes in all groups at once, with nothing else on the links."""
         piece = total / moves.pieces

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.errors import DeadlockError, TraceError
+from chakrakit.errors import TraceError
 from chakrakit.machines.device import HORIZON_DAYS
 from chakrakit.simulator.engine.failed import Failed
 from chakrakit.simulator.engine.instances import MESSAGE, Instances
@@ -19,7 +19,7 @@ _SHOWN = 4
 """Waiting nodes that an error lists: enough to see a pattern, few enough to read."""
 
 
-def check_finished(
+def why_stuck(
     membership: Membership,
     classes: Classes,
     offset: I64,
@@ -27,13 +27,13 @@ def check_finished(
     arrays: dict[str, Any],
     failed: Failed,
     device_of: I64,
-) -> None:
-    """Raises a DeadlockError that names links, ranks, groups and nodes, unless every row has ended.
+) -> str:
+    """Names links, ranks, groups and nodes, unless every row has ended; then it is empty.
 
     What has failed comes first: what waits for it is no cause.
     """
     if len(arrays["end"]) == 0 or arrays["end"].min() >= 0:
-        return
+        return ""
     names = RowNames(membership, classes, offset)
     waits = _blocked(failed, instances, arrays, names, device_of)
     waits += _on_failed_devices(failed, arrays, names)
@@ -43,7 +43,7 @@ def check_finished(
         len(classes.ranks_of(c)) for c in names.classes_of(np.flatnonzero(arrays["end"] < 0))
     )
     more = f"; and {len(waits) - _SHOWN} more" if len(waits) > _SHOWN else ""
-    raise DeadlockError(
+    return (
         f"the simulation stops with work undone on {ranks:,} of {len(membership.ranks):,} ranks: "
         + "; ".join(waits[:_SHOWN])
         + more
@@ -80,6 +80,12 @@ def _waiting(instances: Instances, arrays: dict[str, Any], names: RowNames) -> l
         rows = np.flatnonzero(instances.of_row == i)
         arrived = [int(r) for r in rows if arrays["start"][r] >= 0]
         missing = [int(r) for r in rows if arrays["start"][r] < 0]
+        if not missing:
+            differ = "members whose calls differ from it or are never made"
+            out.append(
+                f"{names.node(arrived[0])} waits in {_title(instances.what[i])} for {differ}"
+            )
+            continue
         out.append(
             f"{names.node(arrived[0])} waits in {_title(instances.what[i])} for "
             f"{names.node(missing[0])}"

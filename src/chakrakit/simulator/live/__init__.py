@@ -21,6 +21,7 @@ from chakrakit.simulator.live.outcome import LiveResult, LiveSummary, PoolSummar
 from chakrakit.simulator.live.pools import Place, PlacementPolicy, Pool, Task
 from chakrakit.simulator.live.program_file import populate, read_program_file
 from chakrakit.simulator.live.scores import Score
+from chakrakit.simulator.live.sockets import Sockets, SocketsResult
 from chakrakit.simulator.live.verbs import (
     MS,
     US,
@@ -68,6 +69,8 @@ __all__ = [
     "Score",
     "Silent",
     "Slow",
+    "Sockets",
+    "SocketsResult",
     "Task",
     "Verb",
     "World",

@@ -5,27 +5,37 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Protocol
 
 import chakrakit.core as core
 from chakrakit.errors import ConfigError
 
 
+class Clock(Protocol):
+    """What tells the time: a simulated world, or this machine's clock."""
+
+    @property
+    def now_ps(self) -> int:
+        """The time, in picoseconds."""
+        ...
+
+
 class Actor:
     """A program's own view of itself: its number, name and rank, the time, and random numbers of its own."""
 
-    def __init__(self, world: core.LiveWorld, number: int, name: str, rank: int, seed: int) -> None:
-        self._world, self._seed = world, seed
+    def __init__(self, clock: Clock, number: int, name: str, rank: int, seed: int) -> None:
+        self._clock, self._seed = clock, seed
         self.number, self.name, self.rank = number, name, rank
 
     @property
     def now(self) -> float:
         """The time, in nanoseconds."""
-        return self._world.now_ps / 1000
+        return self._clock.now_ps / 1000
 
     @property
     def now_ps(self) -> int:
         """The time, in picoseconds."""
-        return self._world.now_ps
+        return self._clock.now_ps
 
     @cached_property
     def random(self) -> random.Random:

@@ -41,6 +41,8 @@ class Planning:
         self.fair = options.network == "flow"
         library = machine.library
         self._overhead = 0 if library else self._ps(machine.software.collective_overhead)
+        self._before = self._ps(machine.software.step_overhead) + self._overhead
+        self._latency: list[float] = machine.links.latency.tolist()
         self._stores = {store.name: i for i, store in enumerate(machine.stores)}
         # Groups are set up by `new_group`, at the cost that the program gives.
         self._ready = replace(machine, software=replace(machine.software, groups=None))
@@ -49,6 +51,7 @@ class Planning:
         self.work_ps = cache(self._work_ps)
 
     @staticmethod
+    @cache
     def _ps(seconds: float) -> int:
         return picoseconds(seconds, "an overhead")
 
@@ -61,10 +64,13 @@ class Planning:
 
     def route(self, src: int, dst: int) -> tuple[I32, int]:
         """The links of a message, and the picoseconds before its bytes flow."""
+        if self.machine.one_switch and src != dst:
+            links = (src, self.machine.size + dst)
+            wait = self._latency[links[0]] + self._latency[links[1]]
+            return np.array(links, np.int32), self._ps(wait) + self._before
         routes = self.machine.routes(np.array([src]), np.array([dst]))
         wait = float(routes.latency(self.machine.links)[0])
-        delay = self._ps(wait) + self._ps(self.machine.software.step_overhead) + self._overhead
-        return routes.links.astype(np.int32), delay
+        return routes.links.astype(np.int32), self._ps(wait) + self._before
 
     def plan_message(self, src: int, dst: int, size: int) -> int:
         """The plan of a message where a library or the ports say what it costs."""

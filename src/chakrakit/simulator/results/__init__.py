@@ -10,12 +10,14 @@ from chakrakit.simulator.results.collective_table import (
     parse_sizes,
     time_collective,
 )
+from chakrakit.simulator.results.hung import HungSimulation
 from chakrakit.simulator.results.jobs import (
     JobsSimulation,
     place_jobs,
     read_job_placement,
     simulate_jobs,
 )
+from chakrakit.simulator.results.records import write_records
 from chakrakit.simulator.results.simulation import (
     Detail,
     Simulation,
@@ -37,6 +39,7 @@ __all__ = [
     "CollectiveTable",
     "Detail",
     "ExpertExchange",
+    "HungSimulation",
     "JobsSimulation",
     "Kernels",
     "LinkClassSummary",
@@ -54,4 +57,5 @@ __all__ = [
     "split_fault",
     "time_collective",
     "to_run",
+    "write_records",
 ]

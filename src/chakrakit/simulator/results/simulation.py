@@ -10,11 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.configuration import read_json
-from chakrakit.errors import ConfigError
-from chakrakit.machines import NetworkModel, load_machine, parse_machine
+from chakrakit.errors import ConfigError, DeadlockError
+from chakrakit.machines import NetworkModel, load_machine, parse_machine, recorded_on
 from chakrakit.machines.device import (
     RECORDED,
+    Auto,
     InFramework,
+    Measured,
+    RecordedOn,
+    Recosted,
     WorkModel,
     framework_named,
     rung_of,
@@ -33,6 +37,7 @@ from chakrakit.simulator.engine import (
     straddling,
 )
 from chakrakit.simulator.results.energy import energy_of, run_within_limits
+from chakrakit.simulator.results.hung import HungSimulation
 from chakrakit.simulator.results.summary import (
     SimulationSummary,
     class_memory,
@@ -43,7 +48,9 @@ from chakrakit.simulator.results.summary import (
 )
 from chakrakit.trace.placement import nested_ends
 from chakrakit.trace.sets import (
+    CPU,
     PS_PER_NS,
+    RECORDED_DEVICE,
     Run,
     RunFacts,
     Times,
@@ -283,7 +290,11 @@ def simulate(
     Without a machine all times must be measured ones.
     """
     work = work_model(compute) if isinstance(compute, str) else compute
+    source = _recorded_on(traces)
+    if source is not None and isinstance(work, Auto):
+        work = Recosted(work, source)
     framework = options.framework if options is not None else ""
+    inner = work
     if framework:
         work = InFramework(work, framework_named(framework))
     resolved = replace(options or SimulationOptions(), work=work)
@@ -294,14 +305,62 @@ def simulate(
     if work.name == "measured" or resolved.communication == "measured":
         traces = with_run_times(traces)
     traces = _hosted(traces, resolved.host)
-    outcome, limit = run_within_limits(traces, loaded, resolved)
+    try:
+        outcome, limit = run_within_limits(traces, loaded, resolved)
+    except DeadlockError as hang:
+        if isinstance(hang.simulation, Outcome):
+            hang.simulation = HungSimulation(hang.simulation, loaded, _settings(resolved))
+        raise
     names = {"network": resolved.network, "compute": work.name, "machine": loaded.name}
     names["rung"] = _rung(work, outcome, loaded)
     names["framework"] = framework
     summary = summarize(outcome, loaded, names, energy_of(outcome, loaded, limit))
+    if source is not None:
+        summary.notes += _carried_notes(inner, source, outcome, loaded)
+        summary.notes += [_HAS_FRAMEWORK.format(framework)] if framework else []
     summary.notes += _placement_notes(outcome, loaded, resolved.placement is None)
     summary.notes += _recording_notes(recorded, outcome, resolved)
     return Simulation(outcome, loaded, summary, {**_settings(resolved), **names, **_memory(loaded)})
+
+
+def _recorded_on(traces: TraceSet) -> RecordedOn | None:
+    """What a recording was made on, as far as its card says."""
+    name = traces.card.settings.get(RECORDED_DEVICE)
+    return recorded_on(name) if isinstance(name, str) and name else None
+
+
+def _carried_notes(
+    work: WorkModel, source: RecordedOn, outcome: Outcome, machine: Machine
+) -> list[str]:
+    """Says whose times a recording was simulated with, and what was scaled rather than looked up."""
+    used = sorted({int(machine.device_of[d]) for d in outcome.device_of.tolist()})
+    other = [machine.devices[i] for i in used if not source.is_like(machine.devices[i])]
+    if isinstance(work, Measured):
+        return [f"times are those of {source.name}, as recorded"] if other else []
+    if not isinstance(work, Recosted) or not other:
+        return []
+    to = " and ".join(sorted({d.name for d in other}))
+    if source.name == CPU:
+        return [f"recorded on a CPU: its operators take the times of kernels on {to}, one by one"]
+    if source.device is None:
+        return [
+            f"recorded on {source.name}, which no preset has: operators take the times of {to}, "
+            "other kernels those recorded"
+        ]
+    notes = [f"recorded on {source.name}, carried to {to} operation by operation"]
+    shares = {s.source: s.time_share for s in compute_shares(outcome)}
+    if work.scaled:
+        most = ", ".join(name[:60] for name, _ in work.scaled.most_common(3))
+        notes.append(
+            f"{shares.get('scaled', 0.0):.1%} of the computing time is of kernels without a known "
+            f"operation, scaled by the limits of the two devices ({most})"
+        )
+    return notes
+
+
+_HAS_FRAMEWORK = (
+    "--framework {} changes nothing that was recorded: its times hold what a framework adds"
+)
 
 
 def _hosted(traces: TraceSet, wanted: bool) -> TraceSet:

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from chakrakit.arrays import I64
+from chakrakit.arrays import I64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.machines.device import CostSource, work_rows
 from chakrakit.machines.fabric import Machine
@@ -30,6 +30,7 @@ from chakrakit.simulator.engine import (
 from chakrakit.simulator.results.certainty import makespan_interval
 from chakrakit.simulator.results.energy import Energy
 from chakrakit.trace.memory import Allocations, allocations_of, fit_fields, fit_of
+from chakrakit.trace.model import RECOMPUTED, Trace
 from chakrakit.trace.placement import is_communication, marked_steps, on_device, slowest
 from chakrakit.trace.sets import (
     DEVICE_TIER,
@@ -136,6 +137,8 @@ class RankSummary(Result, msgspec.Struct, kw_only=True):
     idle_ns: float
     peak_bytes: int
     flops: float
+    recomputed_flops: float = 0.0
+    """Those of `flops` that compute activations a second time."""
 
 
 class FoldSummary(Result, msgspec.Struct, kw_only=True):
@@ -184,7 +187,10 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     compute: str
     machine: str
     mfu: float | None = None
-    """FLOPs over what all devices could do at their bf16 peak in the step; None without figures."""
+    """The model's FLOPs, without recomputation, over what all devices could do at their bf16 peak in the
+    step; None without figures."""
+    hfu: float | None = None
+    """The same with all FLOPs that run, recomputation included."""
     energy_joules: float | None = None
     """The energy of the devices over the run; None where the machine has no power figures."""
     energy_by_class: dict[str, float] = {}
@@ -402,6 +408,7 @@ def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Allocations |
     busy = (compute | comm).total
     finish = int(end.max(initial=0))
     memory = class_memory(outcome, c)
+    flops = np.where(program.kind == COMPUTE, program.trace.column("num_ops", 0), 0)
     summary = RankSummary(
         rank=-1,
         finish_ns=finish / PS_PER_NS,
@@ -410,9 +417,15 @@ def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Allocations |
         exposed_comm_ns=(busy - compute.total) / PS_PER_NS,
         idle_ns=(finish - busy) / PS_PER_NS,
         peak_bytes=memory.peak_bytes if memory else 0,
-        flops=float(program.trace.column("num_ops", 0)[program.kind == COMPUTE].sum()),
+        flops=float(flops.sum()),
+        recomputed_flops=float(flops[_in_phase(program.trace, RECOMPUTED)].sum()),
     )
     return summary, memory
+
+
+def _in_phase(trace: Trace, phase: str) -> Mask:
+    codes, names = trace.texts("phase")
+    return np.isin(codes, [code for code, name in enumerate(names) if name == phase])
 
 
 def _ghosts(outcome: Outcome) -> list[int]:
@@ -426,13 +439,15 @@ def _costs(
     devices = [machine.device(r) for r in range(min(len(ranks), machine.size))]
     peak = sum(d.peak_rate("bf16") for d in devices)
     flops = sum(r.flops for r in ranks)
+    again = sum(r.recomputed_flops for r in ranks)
     seconds = makespan * 1e-9
     used = flops / (peak * seconds) if peak and flops and seconds else None
+    of_model = used * (1 - again / flops) if used is not None else None
     notes = [f"assumed of {machine.name}: {sentence}" for sentence in machine.assumed]
-    out: dict[str, Any] = {"mfu": used, "notes": notes}
+    out: dict[str, Any] = {"mfu": of_model, "hfu": used, "notes": notes}
     if used is not None and used > 1:
         # Times measured on another device, or work in a type that is faster than bf16.
-        out |= {"mfu": None, "notes": [*notes, _TOO_MUCH.format(used, machine.name)]}
+        out |= {"mfu": None, "hfu": None, "notes": [*notes, _TOO_MUCH.format(used, machine.name)]}
     tokens = _tokens(outcome)
     if tokens and seconds:
         out["tokens_per_s"] = tokens / seconds

@@ -7,6 +7,7 @@ from chakrakit.sources.calls.link import CallRecording, link_calls
 from chakrakit.sources.calls.nccl_inspector import Inspected, is_inspector, read_inspector
 from chakrakit.sources.calls.record import STATES, RecordedCalls, RecordedGroup
 from chakrakit.sources.calls.trace import call_trace, times
+from chakrakit.sources.calls.writing import WrittenCall, flight_recorder_dump, inspector_lines
 
 __all__ = [
     "MAGIC",
@@ -15,7 +16,10 @@ __all__ = [
     "Inspected",
     "RecordedCalls",
     "RecordedGroup",
+    "WrittenCall",
     "call_trace",
+    "flight_recorder_dump",
+    "inspector_lines",
     "is_dump",
     "is_inspector",
     "link_calls",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -101,6 +102,7 @@ def _compute_alone() -> None:
 def record(request: Request, run: Callable[[], None]) -> None:
     """In the child: run the program as this rank, write what was recorded, and end the process."""
     silence(request.quiet)
+    gc.freeze()  # what was imported lives until the end, and need not be looked at again
     session = Session(request.options, request.rank, request.mail)
     failure = ""
     try:

@@ -27,6 +27,7 @@ from chakrakit.sources.capture.standins import (
     Values,
     autocast,
     batch_norm,
+    context_parallel,
     cuda,
     data_parallel,
     pipelining,
@@ -91,7 +92,7 @@ class Session:
         stack.enter_context(_environment(self._variables()))
         self._install()
         self._install_steps()
-        stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        self.recorder.mode = stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         stack.enter_context(self.recorder)
         stack.enter_context(Redirect(self.storages))
         self._begin(0)
@@ -148,6 +149,7 @@ class Session:
         transformers.install(patches)
         unnoticed.install(patches)
         pipelining.install(patches, self.mail, self.recorder, self.where)
+        context_parallel.install(patches, self.recorder)
         autocast.install(patches)
         if options.device:
             self.recorder.workspace = cuda.workspace_of(options.device)

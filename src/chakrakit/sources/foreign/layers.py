@@ -144,10 +144,12 @@ def _plan(header: str, path: str) -> Plan:
 
 
 def _layers(lines: list[str], path: str) -> Iterator[Layer]:
-    count = lines[1].split()[0]
+    count = " ".join(lines[1].split()[:1])
+    if not count.isdecimal() or len(count) > 8:
+        raise FormatError(f"line 2: {count[:12]!r} is not a number of layers", path=path)
     rows = [(n, line.split()) for n, line in enumerate(lines[2:], 3) if line.strip()]
-    if len(count) > 8 or int(count) > _MOST_LAYERS or len(rows) < int(count):
-        raise FormatError(f"{len(rows):,} layers; line 2 says {count[:12]}", path=path)
+    if int(count) > _MOST_LAYERS or len(rows) < int(count):
+        raise FormatError(f"{len(rows):,} layers; line 2 says {count}", path=path)
     for number, words in rows[: int(count)]:
         yield _layer(words, f"line {number}", path)
 

@@ -17,7 +17,7 @@ from chakrakit.arrays import I32
 from chakrakit.errors import FormatError, TraceError
 from chakrakit.trace.codecs import et
 from chakrakit.trace.codecs.parquet_footer import Column, null_columns
-from chakrakit.trace.files import check_columns
+from chakrakit.trace.files import check_columns, is_large
 from chakrakit.trace.model import Layouts, Member, Metadata, Trace, by_name, columns
 
 _LAYOUTS, _METADATA, _VERSION = b"chakra.layouts", b"chakra.metadata", b"chakra.version"
@@ -119,7 +119,8 @@ def scan(stream: io.BufferedReader, name: str, rows: int = et.CHUNK_ROWS) -> Ite
     """A Parquet trace in pieces; a plain table with a column `id` is taken for one, too."""
 
     def batches(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.Table]:
-        for batch in file.iter_batches(batch_size=rows, columns=names):
+        threads = is_large(file)
+        for batch in file.iter_batches(batch_size=rows, columns=names, use_threads=threads):
             yield pa.Table.from_batches([batch])
 
     return _pieces(stream, name, batches)
@@ -129,7 +130,11 @@ def read(stream: io.BufferedReader, name: str) -> Trace:
     """The same in memory, read by row groups."""
 
     def groups(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.Table]:
-        return (file.read_row_group(i, columns=names) for i in range(file.num_row_groups))
+        threads = is_large(file)
+        return (
+            file.read_row_group(i, columns=names, use_threads=threads)
+            for i in range(file.num_row_groups)
+        )
 
     return Trace.concat(_pieces(stream, name, groups))
 

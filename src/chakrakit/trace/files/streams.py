@@ -19,6 +19,7 @@ from chakrakit.trace.files.temporary import claimed
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 STDIO = "-"
 Source = str | os.PathLike[str] | IO[bytes] | BundlePath
@@ -234,6 +235,18 @@ def _within(pieces: Iterator[bytes], size: int, path: str) -> Iterator[bytes]:
         yield piece
 
 
+_ROWS_FOR_THREADS = 1 << 16
+"""Rows from which Arrow reads a table's columns side by side: below, one thread takes some milliseconds."""
+
+
+def is_large(file: pq.ParquetFile) -> bool:
+    """Whether threads are worth starting for a table.
+
+    Where a command ends at once, Arrow's threads may still be starting, and the process would abort.
+    """
+    return int(file.metadata.num_rows) >= _ROWS_FOR_THREADS
+
+
 def read_parquet(source: IO[Any], path: str, expected: str = "Parquet file") -> pa.Table:
     """A whole table, checked; a FormatError names the file and says what it should have been."""
     # Only here: commands that read no table start without Arrow.
@@ -241,7 +254,8 @@ def read_parquet(source: IO[Any], path: str, expected: str = "Parquet file") -> 
     import pyarrow.parquet as pq
 
     try:
-        table = pq.ParquetFile(source).read()
+        file = pq.ParquetFile(source)
+        table = file.read(use_threads=is_large(file))
         table.validate(full=True)
         names = table.column_names
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrakit.arrays import I8, I64
+from chakrakit.arrays import I8, I64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.trace.memory.allocations import BEFORE, KINDS, Allocations
 from chakrakit.trace.memory.model_state import from_model_state
@@ -29,7 +29,7 @@ def from_counts(trace: Trace, start: I64, end: I64) -> Allocations | None:
     wrong = np.flatnonzero((alloc < 0) | (free < 0))
     if len(wrong):
         raise TraceError(f"node {trace.ids[wrong[0]]}: mem_alloc and mem_free are bytes, 0 or more")
-    order = _issue_order(trace, start)
+    order = _issue_order(trace, start, (alloc > 0) | (free > 0))
     row = np.repeat(order, 2)
     at_end = np.tile([False, True], len(order))
     size = np.stack([alloc[order], -free[order]], 1).reshape(-1)
@@ -46,10 +46,14 @@ def from_counts(trace: Trace, start: I64, end: I64) -> Allocations | None:
     )
 
 
-def _issue_order(trace: Trace, start: I64) -> I64:
-    """The file's order where every node comes after what it depends on, else the order of starts."""
+def _issue_order(trace: Trace, start: I64, holds: Mask) -> I64:
+    """The file's order where all that hold memory come after those they depend on, else that of starts.
+
+    Nodes that hold none, such as launches that a pass added at the end, say nothing about the order.
+    """
     edges = trace.edges
-    if not len(edges) or bool((edges.src < edges.dst).all()):
+    between = holds[edges.src] & holds[edges.dst]
+    if bool((edges.src < edges.dst)[between].all()):
         return np.arange(len(trace))
     return np.argsort(start, kind="stable")
 

@@ -36,7 +36,7 @@ from chakrakit.trace.model.schema import (
     node_type_name,
 )
 from chakrakit.trace.model.trace import PARENT_COLUMNS, Trace
-from chakrakit.trace.model.vocabulary import Attribute, by_name
+from chakrakit.trace.model.vocabulary import RECOMPUTED, Attribute, by_name
 from chakrakit.trace.model.wire import field_bytes, varint
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "KIND_BITS",
     "MAX_ROWS",
     "PARENT_COLUMNS",
+    "RECOMPUTED",
     "SLACK_NS",
     "STORAGE_TYPES",
     "Attribute",

@@ -29,6 +29,8 @@ class Attribute:
     readers: str
 
 
+RECOMPUTED = "recompute"
+"""The `phase` of rows that compute activations a second time."""
 _A = Attribute
 _M = Member
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chakrakit.trace.sets.card import (
     CAMPAIGN,
+    CPU,
     FILLED,
     GENERATED,
     LIKE_COMMUNICATION,
@@ -27,7 +28,15 @@ from chakrakit.trace.sets.counters import (
     servers_of,
     storage_table,
 )
-from chakrakit.trace.sets.run import PS_PER_NS, Run, Times, check_length, run_of, whole_ns
+from chakrakit.trace.sets.run import (
+    PS_PER_NS,
+    Run,
+    Times,
+    check_length,
+    named_rank,
+    run_of,
+    whole_ns,
+)
 from chakrakit.trace.sets.run_facts import (
     DEVICE_TIER,
     LinkClassSummary,
@@ -40,6 +49,7 @@ from chakrakit.trace.sets.traceset import TraceSet
 
 __all__ = [
     "CAMPAIGN",
+    "CPU",
     "DEVICE_TIER",
     "FILLED",
     "GENERATED",
@@ -65,6 +75,7 @@ __all__ = [
     "check_length",
     "footprint_of",
     "history_of",
+    "named_rank",
     "read_card",
     "recorded_step_of",
     "run_of",

@@ -52,14 +52,16 @@ def read_card(path: Path | BundlePath) -> Card:
     return read_json(path, Card, "a card")
 
 
+RECORDED_DEVICE = "recorded_on"
+"""The setting that says which device took the recorded times: a driver's name of it, or `CPU`."""
+CPU = "cpu"
+"""What a recording without an accelerator was recorded on."""
 CAMPAIGN = "chakra campaign"
 """The tool of runs whose rows are what a job did over months, not operations of a machine."""
 GENERATED = "chakra generate"
 """The tool of traces that never ran: steps of a described model and plan."""
 LINKED = "chakra link"
 """The tool of linked recordings."""
-RECORDED_DEVICE = "device"
-"""The setting that names the device that a recording was made on, such as `NVIDIA H200`."""
 LIKE_COMMUNICATION = "like_communication"
 """The setting that lists kernels which look like communication and count as computation: name → count."""
 _FOOTPRINT_KEY = "footprint"

@@ -67,6 +67,11 @@ def _public() -> ModuleType:
     return sys.modules["chakrakit"]
 
 
+def named_rank(rank: int, actors: Sequence[str]) -> str:
+    """`rank 3`, or `rank 3 · worker 2` where ranks are actors."""
+    return f"rank {rank} · {actors[rank]}" if 0 <= rank < len(actors) else f"rank {rank}"
+
+
 class Run(TraceSet):
     """A TraceSet in which every node of every rank has a start and an end.
 
@@ -245,10 +250,13 @@ class Run(TraceSet):
 
     def rank_name(self, rank: int) -> str:
         """What a rank is called: its number, and the name of the actor that it is, where it is one."""
+        return named_rank(rank, self.actors)
+
+    @property
+    def actors(self) -> list[str]:
+        """The actors that the ranks are, where they are programs that react."""
         actors = self.card.settings.get("actors")
-        if not isinstance(actors, list) or not 0 <= rank < len(actors):
-            return f"rank {rank}"
-        return f"rank {rank} · {actors[rank]}"
+        return [str(name) for name in actors] if isinstance(actors, list) else []
 
     @cached_property
     def span(self) -> tuple[int, int]:

@@ -229,10 +229,10 @@ Model = Decoder | Vision | Diffusion | Recommender | Convolutional
 class Plan(Part, frozen=True, kw_only=True):
     """How the work is spread over ranks. World size is tp × cp × dp × pp; ep is nested in dp × cp.
 
-    `data` is what data-parallel ranks keep of the model: `ddp` everything, `zero1` a part of the
-    optimizer, `zero2` also of the gradients, `fsdp` (= ZeRO-3) also of the parameters, `none` means
-    they do not talk at all. With `shard` < dp × cp, FSDP and ZeRO shard within groups of that many
-    and reduce across them (HSDP).
+    Where ep is more than dp × cp, it is folded over tp. `data` is what data-parallel ranks keep of the
+    model: `ddp` everything, `zero1` a part of the optimizer, `zero2` also of the gradients, `fsdp`
+    (= ZeRO-3) also of the parameters, `none` means they do not talk at all. With `shard` < dp × cp, FSDP
+    and ZeRO shard within groups of that many and reduce across them (HSDP).
     """
 
     dp: int = 1
@@ -244,7 +244,13 @@ class Plan(Part, frozen=True, kw_only=True):
     cp: int = 1
     """Context parallelism: ranks that share each sequence."""
     ep: int = 1
-    """Expert parallelism: ranks that share the experts, nested in dp × cp."""
+    """Expert parallelism: ranks that share the experts, nested in dp × cp; more than those are folded over
+    tp, which then does not cut experts."""
+    exchange: Literal["all-to-all", "once", "gather"] = "all-to-all"
+    """How tokens reach experts: a copy for each of their experts (all-to-all), one for each rank that has
+    some of them (once, as DeepEP and HybridEP do), or every token to every rank (gather, as vLLM does)."""
+    exchange_node: int = 0
+    """Exchange once: ranks of a node, so that a token crosses to each node once; 0: all are one node."""
     sequence_parallel: bool = True
     """Whether tokens are cut by tp between the tensor-parallel parts; needs tp > 1."""
     vocab_parallel: bool = True
@@ -293,6 +299,11 @@ class Plan(Part, frozen=True, kw_only=True):
     def world(self) -> int:
         """Number of ranks."""
         return self.dp * self.tp * self.pp * self.cp
+
+    @property
+    def folds_experts(self) -> bool:
+        """Whether expert parallelism takes in the ranks of tp."""
+        return self.ep > self.dp * self.cp
 
 
 class Lengths(Part, frozen=True, kw_only=True):

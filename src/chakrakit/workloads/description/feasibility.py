@@ -294,8 +294,12 @@ def _experts(model: Model, plan: Plan) -> Iterator[str]:
     if plan.ep == 1:
         return
     data = plan.dp * plan.cp
-    if data % plan.ep:
+    if plan.folds_experts:
+        yield from _folded(model, plan)
+    elif data % plan.ep:
         yield f"ep {plan.ep} is nested in dp × cp = {data} and must divide it; use {_fitting(data, data)}"
+    if plan.exchange_node and plan.ep % plan.exchange_node and plan.exchange_node < plan.ep:
+        yield f"exchange_node {plan.exchange_node} must divide ep {plan.ep}"
     tables = getattr(model, "tables", None)
     if tables:
         if plan.ep > len(tables):
@@ -307,6 +311,18 @@ def _experts(model: Model, plan: Plan) -> Iterator[str]:
     elif experts % plan.ep:
         why = "more than" if plan.ep > experts else "not a divisor of"
         yield f"ep {plan.ep} is {why} {model.name}'s {experts} experts; use {_fitting(experts, experts)}"
+
+
+def _folded(model: Model, plan: Plan) -> Iterator[str]:
+    """What experts over more ranks than dp × cp need: all ranks of a stage, each with its own tokens."""
+    data, every = plan.dp * plan.cp, plan.dp * plan.cp * plan.tp
+    if every % plan.ep or plan.ep % plan.tp:
+        yield (
+            f"ep {plan.ep} is nested in dp × cp = {data}, or folded over tp = {plan.tp} as well: then it "
+            f"must divide {every} and tp must divide it; use {_fitting(data, data)}"
+        )
+    elif not plan.sequence_parallel or getattr(model, "tables", None):
+        yield f"ep {plan.ep} over tp {plan.tp} needs tokens cut by tp; use sequence_parallel, or ep {data}"
 
 
 def _layers(model: Model, plan: Plan) -> Iterator[str]:

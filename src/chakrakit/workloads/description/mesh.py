@@ -43,12 +43,14 @@ class Mesh:
                 degree = getattr(self.plan, axis)
                 coordinates[axis], rest = rest % degree, rest // degree
         data = coordinates["dp"] * self.plan.cp + coordinates["cp"]
+        folded = self.plan.folds_experts
+        lane = data * self.plan.tp + coordinates["tp"] if folded else data
         shard = self.plan.shard or self.plan.dp * self.plan.cp
         return {
             **coordinates,
             "data": data,
-            "ep": data % self.plan.ep,
-            "edp": data // self.plan.ep,
+            "ep": lane % self.plan.ep,
+            "edp": lane // self.plan.ep,
             "shard": data % shard,
             "replica": data // shard,
         }
@@ -91,18 +93,23 @@ class Mesh:
             return c["data"]
         site = c["pp"] * plan.tp + c["tp"]
         width = plan.dp * plan.cp
+        home = c["pp"] if plan.folds_experts else site
+        node = plan.exchange_node or plan.ep
         if role == "embedding":
             at_ends = np.isin(c["pp"], self.ends)
             return np.where(at_ends, c["data"] * plan.tp + c["tp"], -1)
         if role in ("copy", "copy_edp"):
             pair = np.minimum(c["pp"], plan.pp - 1 - c["pp"]) * plan.tp + c["tp"]
-            return pair if role == "copy" else pair * plan.ep + c["ep"]
+            place = pair // plan.tp if plan.folds_experts else pair
+            return pair if role == "copy" else place * plan.ep + c["ep"]
         inner = {
             "tp": c["data"] + width * c["pp"],
             "cp": site * width + c["dp"],
-            "ep": site * width + c["edp"],
+            "ep": home * plan.world + c["edp"],
+            "ep_far": (home * plan.world + c["edp"]) * node + c["ep"] % node,
+            "ep_near": (home * plan.world + c["edp"]) * plan.ep + c["ep"] // node,
             "dp": site,
-            "edp": site * width + c["ep"],
+            "edp": home * plan.world + c["ep"],
             "shard": site * width + c["replica"],
             "replica": site * width + c["shard"],
         }
@@ -114,6 +121,8 @@ class Mesh:
             "tp": "tp",
             "cp": "cp",
             "ep": "ep",
+            "ep_far": "ep",
+            "ep_near": "ep",
             "dp": "data",
             "edp": "edp",
             "shard": "shard",

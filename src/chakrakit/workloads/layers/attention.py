@@ -205,7 +205,7 @@ def _work(
     flops = attention_flops(scores, int(q.dims[3].size), int(v.dims[3].size))
     moved = sum(t.bytes(tape.degrees) for t in (q, k, v, out))
     moved += core.cached
-    shapes = ",".join(_heads_first(tape, t) for t in (q, k, v))
+    shapes = ",".join(_met_shapes(tape, q, k, v, core))
     return BlockNode(
         name,
         "attention",
@@ -291,6 +291,22 @@ def _heads_first(tape: Tape, x: Tensor) -> str:
     """[batch, heads, tokens, size] on this rank, the order recorded attention operators have."""
     batch, seq, heads, size = (int(d.local(tape.degrees)) for d in x.dims)
     return f"[{batch},{heads},{seq},{size}]"
+
+
+def _met_shapes(tape: Tape, q: Tensor, k: Tensor, v: Tensor, core: Core) -> list[str]:
+    """The shapes of queries, keys and values; cached keys, which no tensor of the step holds, are among them.
+
+    Sequences that go on, all by as many tokens, are a batch whose queries meet the keys of their own cache.
+    """
+    new = {s.new for s in core.stretches}
+    tokens = int(q.dims[0].size) * int(q.dims[1].local(tape.degrees))
+    if not core.cached or len(new) != 1 or tokens % (each := new.pop()):
+        return [_heads_first(tape, t) for t in (q, k, v)]
+    read = sum((core.reach.read(s) for s in core.stretches), Fraction(0)) / len(core.stretches)
+    lengths = (each, each + round(read), each + round(read))
+    heads = [[int(d.local(tape.degrees)) for d in t.dims[2:]] for t in (q, k, v)]
+    sizes = zip(lengths, heads, strict=True)
+    return [f"[{tokens // each},{count},{length},{size}]" for length, (count, size) in sizes]
 
 
 def _scores(tape: Tape, q: Tensor, k: Tensor, core: Core) -> int:

@@ -81,9 +81,11 @@ def experts(tape: Tape, model: Decoder, x: Tensor, ffn: Experts, tokens: Tokens)
 
 def _dispatch(tape: Tape, model: Decoder, x: Tensor, routing: Tensor, tokens: Tokens) -> Tensor:
     """Copies of tokens in the order of their experts: [experts, tokens of each, hidden], sent to them."""
-    ranks = Fraction(tape.degrees.get("ep", 1), tape.degrees.get("cp", 1))
+    shared = tape.degrees.get("cp", 1)
+    shared *= tape.degrees.get("tp", 1) if tape.settings.folds_experts else 1
+    ranks = Fraction(tape.degrees.get("ep", 1), shared)
     rows = int(x.dims[0].size) * int(x.dims[1].size) * model.top_k * ranks / model.experts
-    cut = tuple(a for a in x.dims[1].axes if a != "cp")
+    cut = _beside_experts(tape, x)
     each = Dim(rows, (*cut, "ep"))
     dtype = tokens.dispatch_dtype or x.dtype
     sorted_rows = Tensor((Dim(model.experts), each, x.dims[2]), dtype)
@@ -92,9 +94,16 @@ def _dispatch(tape: Tape, model: Decoder, x: Tensor, routing: Tensor, tokens: To
     return tape.reshard(moved, home, "moe.dispatch")
 
 
+def _beside_experts(tape: Tape, x: Tensor) -> tuple[str, ...]:
+    """The axes that cut tokens and are no part of expert parallelism."""
+    inside = ("cp", "tp") if tape.settings.folds_experts else ("cp",)
+    return tuple(a for a in x.dims[1].axes if a not in inside)
+
+
 def _experts_mlp(tape: Tape, model: Decoder, ffn: Experts, x: Tensor) -> Tensor:
     """The same MLP for each expert of this rank."""
-    size, inner, gated = ffn.width, ("tp",), ffn.gated
+    inner = () if tape.settings.folds_experts else ("tp",)
+    size, gated = ffn.width, ffn.gated
     token = Dim(x.dims[2].size)
     up = _expert_weight(tape, model, ffn, "up", token, Dim(size * (1 + gated), inner))
     hidden = matmul(tape, "moe.experts.up", x, *up, routed=True)
@@ -127,7 +136,7 @@ def _combine(tape: Tape, model: Decoder, routed: Tensor, x: Tensor, routing: Ten
 
     Open sums over tp travel as they are, unless tp cuts the sequence: then they are closed before.
     """
-    cut = tuple(a for a in x.dims[1].axes if a != "cp")
+    cut = _beside_experts(tape, x)
     each = routed.dims[1].over(*cut, "ep")
     open_sums = routed.partial - frozenset(cut)
     back = Tensor((Dim(model.experts), each, routed.dims[2]), tape.settings.dtype, open_sums)

@@ -83,6 +83,8 @@ class Move:
     axis: str
     size: int
     out_size: int
+    inwards: bool = False
+    """Of an all-to-all: whether it cuts the first dimension, as tokens that go to their experts."""
 
 
 def moves(have: Tensor, want: Tensor, degrees: Degrees) -> Iterator[Move]:
@@ -129,4 +131,4 @@ def _change(now: Tensor, want: Tensor, axis: str, degrees: Degrees) -> tuple[Ten
         kind = CollectiveType.ALL_GATHER if target < 0 else CollectiveType.ALL_TO_ALL
     else:
         return after, None
-    return after, Move(kind, axis, now.bytes(degrees), after.bytes(degrees))
+    return after, Move(kind, axis, now.bytes(degrees), after.bytes(degrees), target == 0)

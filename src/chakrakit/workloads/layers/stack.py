@@ -26,6 +26,7 @@ from chakrakit.workloads.description import (
 )
 from chakrakit.workloads.layers import families
 from chakrakit.workloads.layers.attention import Core, Stretch
+from chakrakit.workloads.layers.exchange import Exchange
 from chakrakit.workloads.layers.families import Build
 from chakrakit.workloads.layers.layers import decoder_layer, embedding, head
 from chakrakit.workloads.layers.tape import INPUT, Block, BlockNode, Settings, Tape
@@ -220,6 +221,7 @@ def settings_of(plan: Plan, step: Step, touched: float = 1.0) -> Settings:
         shared_reduce=plan.shared_reduce,
         touched=touched,
         tp_overlap=plan.tp_overlap,
+        folds_experts=plan.folds_experts,
         cache_dtype=step.cache_dtype,
     )
 
@@ -271,6 +273,9 @@ def decoder_stack(
     formats = {} if step.kind == "train" or step.matmul_dtype else formats_of(model, kinds)
     if model.precision and model.precision.cache and not settings.cache_dtype:
         settings = replace(settings, cache_dtype=model.precision.cache)
+    if model.experts and plan.ep > 1 and plan.exchange != "all-to-all":
+        way = Exchange(plan.exchange, plan.ep, plan.exchange_node, model.experts, model.top_k)
+        settings = replace(settings, exchange=way)
     return Stack(
         settings,
         plan.recompute,

@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 from chakrakit.operators import element_bytes
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.description import Format
-from chakrakit.workloads.layers.sharding import BYTES, Degrees, Dim, Tensor, moves
+from chakrakit.workloads.layers.exchange import Exchange
+from chakrakit.workloads.layers.sharding import BYTES, Degrees, Dim, Move, Tensor, moves
 
 INPUT = -1
 """A dependency on the block's own input, or in backward on the gradient of its output."""
@@ -116,6 +117,10 @@ class Settings:
     touched: float = 1.0
     """Part of the experts that the tokens at hand need, whose weights are read."""
     tp_overlap: bool = False
+    folds_experts: bool = False
+    """Whether expert parallelism takes in the ranks of tp, which then cut no expert."""
+    exchange: Exchange | None = None
+    """How tokens reach their experts; None for a copy for each of them."""
     cache_dtype: str = ""
     """Element type of cached keys and values; empty: dtype."""
 
@@ -248,7 +253,7 @@ class Tape:
 
     def _moved(self, have: Tensor, want: Tensor, name: str, routed: bool) -> Tensor:
         place, last = have.node, None
-        for last in moves(have, want, self.degrees):
+        for last in self._moves(have, want):
             node = self._collective(
                 name or self.name, last.kind, last.axis, last.size, last.out_size
             )
@@ -261,6 +266,11 @@ class Tape:
             dims, have.dtype, want.partial, place, have if gathered else None, have.needs_grad
         )
         return self.record(after, lambda grad: [(have, grad)], passes=True)
+
+    def _moves(self, have: Tensor, want: Tensor) -> Iterator[Move]:
+        exchange = self.settings.exchange
+        for move in moves(have, want, self.degrees):
+            yield from exchange.moves(move) if exchange else (move,)
 
     def _collective(
         self, name: str, kind: CollectiveType, axis: str, size: int, out_size: int
@@ -340,7 +350,7 @@ class Tape:
 
     def _moved_back(self, grad: Tensor, goal: Tensor, nodes: Sequence[int] | None = None) -> Tensor:
         places = list(nodes) if nodes else [grad.node]
-        for move in moves(grad, goal, self.degrees):
+        for move in self._moves(grad, goal):
             node = self._collective(
                 f"{self.name}.grad", move.kind, move.axis, move.size, move.out_size
             )

@@ -33,7 +33,7 @@ COMPUTE = 0
 ACROSS_STAGES = ("embedding", "copy", "copy_edp", "mp", "world")
 """Groups with members on several stages. A stage joins them when it has sent its last message: one that
 went in earlier, on hardware that does one communication at a time, would hold up that very message."""
-_STREAMS = {"tp": 1, "cp": 2, "ep": 3}
+_STREAMS = {"tp": 1, "cp": 2, "ep": 3, "ep_far": 3, "ep_near": 3}
 _GATHER, _REDUCE, MESSAGES = 4, 5, 6
 
 

@@ -150,7 +150,7 @@ int32_t Growing::send(Transfer transfer, int32_t device) {
     int32_t instance = take_instance();
     auto job = static_cast<int32_t>(w_.instance_jobs[instance]);
     set_job(job, transfer, -1, 0);
-    simulation_.count_free_communication(device, 1);
+    simulation_.count_communication(device, 1);
     simulation_.start_free_job(job);
     return job;
 }
@@ -184,7 +184,7 @@ void Growing::recycle_row(int32_t row) {
 }
 
 void Growing::recycle_job(int32_t job, int32_t device) {
-    simulation_.count_free_communication(device, -1);
+    simulation_.count_communication(device, -1);
     auto place = std::upper_bound(w_.instance_jobs.begin(), w_.instance_jobs.end(), job);
     free_instances_.push(static_cast<int32_t>(place - w_.instance_jobs.begin()) - 1);
 }

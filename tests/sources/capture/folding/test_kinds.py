@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.sources.capture.folding import Search
+from chakrakit.sources.capture.folding import Search, kinds
 from chakrakit.sources.capture.recording import CommCall, CreatedGroup, Op, Recording
 from chakrakit.sources.pytorch import names as words
 
@@ -50,6 +50,11 @@ def test_an_axis_is_halved_where_its_ends_differ(searched):
     kinds, captured, _ = searched(32, lambda rank: rank >= 20)
     assert kinds == [list(range(20)), list(range(20, 32))]
     assert captured < 12
+
+
+def test_fewer_places_are_captured_where_a_rank_does_more():
+    """Halvings of an axis along which all ranks differ, as in a ring, by operators that a rank calls."""
+    assert [kinds._most_halvings(n) for n in (0, 1_000, 30_000, 54_000, 10**6)] == [5, 5, 2, 1, 1]
 
 
 def test_a_first_rank_that_differs_is_a_kind_of_its_own(searched):

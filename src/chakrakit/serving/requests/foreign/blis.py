@@ -22,6 +22,10 @@ from chakrakit.serving.requests.stream import RequestStream, stream_of
 _MOST = 5_000_000
 _LONGEST = 1_000_000
 """Tokens of a prompt or output that are drawn: the tail of a Pareto distribution has no end."""
+_LARGEST = 1e12
+"""The largest parameter of a distribution: beyond any length, and far from where arithmetic ends."""
+_MOST_VARIATION = 1e6
+"""The largest coefficient of variation of gaps between requests, as for ServeGen's windows."""
 
 
 class _Distribution(msgspec.Struct):
@@ -88,6 +92,8 @@ def read_blis(data: bytes, path: str, seed: int) -> RequestStream:
         and workload.clients
     ):
         raise ConfigError(f"{path}: give clients, a rate above 0 and 1 to {_MOST:,} requests")
+    if workload.seed < 0:
+        raise ConfigError(f"{path}: seed is {workload.seed}; give 0 or more")
     rng = np.random.default_rng((workload.seed, seed))
     sessions = [s for client in workload.clients for s in _sessions(client, workload, rng, path)]
     sessions.sort(key=lambda rows: rows[0].at)
@@ -138,6 +144,8 @@ def _gaps(arrival: _Arrival, rate: float, count: int, rng: Any, path: str) -> An
     if arrival.process == "constant":
         return np.full(count, 1 / rate)
     if arrival.process in ("poisson", "gamma", "weibull"):
+        if not 0 <= arrival.cv < _MOST_VARIATION:
+            raise ConfigError(f"{path}: cv is {arrival.cv}; give 0 to {_MOST_VARIATION:,.0f}")
         variation = 1.0 if arrival.process == "poisson" else max(arrival.cv, 1e-3)
         shape = 1 / variation**2
         return rng.gamma(shape, 1 / rate / shape, count)
@@ -150,11 +158,17 @@ def _lengths(distribution: _Distribution, count: int, rng: Any, path: str) -> An
     def value(name: str, default: float | None = None) -> float:
         if name not in p and default is None:
             raise FormatError(f"{distribution.type} needs {name!r} among its params", path=path)
-        return float(p.get(name, default))  # type: ignore[arg-type]
+        number = float(p.get(name, default))  # type: ignore[arg-type]
+        if not abs(number) <= _LARGEST:
+            raise FormatError(f"{name} of {distribution.type} is {number}", path=path)
+        return number
+
+    def spread(name: str, default: float | None = None) -> float:
+        return max(value(name, default), 0.0) + 0.0  # no -0, which NumPy takes for less than 0
 
     kind = distribution.type
     if kind in ("gaussian", "normal"):
-        drawn = rng.normal(value("mean"), max(value("std_dev", 0.0), 0.0), count)
+        drawn = rng.normal(value("mean"), spread("std_dev", 0.0), count)
     elif kind == "exponential":
         drawn = rng.exponential(max(value("mean"), 1e-9), count)
     elif kind in ("constant", "fixed"):
@@ -162,10 +176,10 @@ def _lengths(distribution: _Distribution, count: int, rng: Any, path: str) -> An
     elif kind == "uniform":
         drawn = rng.uniform(value("min"), max(value("max"), value("min")), count)
     elif kind == "lognormal":
-        drawn = rng.lognormal(value("mu"), max(value("sigma"), 0.0), count)
+        drawn = rng.lognormal(value("mu"), spread("sigma"), count)
     elif kind == "pareto_lognormal":
         heavy = (rng.pareto(max(value("alpha"), 1e-3), count) + 1) * value("xm")
-        body = rng.lognormal(value("mu"), max(value("sigma"), 0.0), count)
+        body = rng.lognormal(value("mu"), spread("sigma"), count)
         drawn = np.where(rng.random(count) < value("mix_weight", 0.5), heavy, body)
     else:
         raise ConfigError(f"{path}: no distribution {kind!r}")

@@ -71,7 +71,7 @@ def _list(value: object, name: str) -> list[Any]:
 
 def _request(span: dict[str, Any], path: str) -> RecordedRequest | None:
     values = {
-        a.get("key"): next(iter(a["value"].values()), None)
+        str(a.get("key")): next(iter(a["value"].values()), None)
         for a in _list(span, "attributes")
         if isinstance(a, dict) and isinstance(a.get("value"), dict)
     }

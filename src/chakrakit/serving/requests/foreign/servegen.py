@@ -22,9 +22,11 @@ from chakrakit.errors import FormatError
 from chakrakit.serving.requests.stream import RequestStream, stream_of
 
 _HEAD = re.compile(rb"\d+(\.\d+)?,[\d.eE+-]+,[\d.eE+-]+,(|Gamma|Weibull|gamma|weibull),")
-_PAIR = re.compile(r"\s*(\d{1,9})\s*:\s*([0-9.]{1,25}(?:e-?\d{1,3})?)\s*", re.IGNORECASE)
+_PAIR = re.compile(r"\s*(\d{1,9})\s*:\s*(\d{0,12}\.?\d{1,25}(?:e-?\d{1,3})?)\s*", re.IGNORECASE)
 _MOST = 5_000_000
 """Requests that are drawn; a client of a day has some ten thousand."""
+_MOST_MORE = 100_000
+"""Gaps drawn beyond those expected, so that bursts do not end a window early: some megabytes at the most."""
 Lengths = tuple[Any, Any]
 """Values, and their probabilities."""
 
@@ -92,7 +94,7 @@ def _arrivals(windows: list[tuple[float, float, float]], rng: Any, path: str) ->
 
 def _gaps(rate: float, variation: float, seconds: float, rng: Any) -> Any:
     """Gaps between requests: gamma with this mean and coefficient of variation."""
-    count = int(rate * seconds * 1.5 + 10 * (1 + variation) ** 2) + 10
+    count = int(rate * seconds * 1.5 + min(10 * (1 + variation) ** 2, _MOST_MORE)) + 10
     shape = 1 / max(variation, 1e-3) ** 2
     return rng.gamma(shape, 1 / rate / shape, min(count, _MOST))
 
@@ -121,7 +123,11 @@ def _probabilities(text: str, path: str) -> Lengths:
         raise FormatError("lengths are not written as {value: probability, …}", path=path)
     values = np.array([int(m[1]) for m in pairs if m], np.int64)
     weights = np.array([float(m[2]) for m in pairs if m], np.float64)
-    return values, weights / weights.sum() if weights.sum() > 0 else weights
+    total = weights.sum()
+    if not total < np.inf:
+        raise FormatError("probabilities of lengths do not add up to a number", path=path)
+    possible = weights > 0
+    return values[possible], weights[possible] / total
 
 
 def _drawn(dataset: Any, field: str, times: Any, rng: Any, path: str) -> Any:

@@ -15,6 +15,8 @@ MOST_ALONE = 64
 """Up to this many ranks that follow no rule are captured one by one; each costs a run of the first step."""
 MOST_HALVINGS = 5
 """How often an axis is halved: at most 33 of its places are captured and stand for those after them."""
+MOST_OPERATORS = 1 << 18
+"""Operators captured along an axis where every rank may differ: some half a minute of capturing."""
 _STEPS = "there and in similar places each rank not captured is taken to be like the one before it"
 
 
@@ -43,12 +45,18 @@ class Search:
         self._full = {0: first}
         self._digests = {0: first.first_digest}
         self._messages = self._with_messages(first)
+        self._halvings = _most_halvings(len(first.ops))
 
     # --- captures -------------------------------------------------------------------------------
 
     def _digest(self, rank: int) -> str:
+        """What a rank does in its first step; where all so far differ, all it does is captured at once."""
         if rank not in self._digests:
-            self._digests[rank] = self.capture(rank, False).first_digest
+            differ = len(set(self._digests.values())) == len(self._digests) > 1
+            recording = self.capture(rank, differ)
+            self._digests[rank] = recording.first_digest
+            if differ:
+                self._full[rank] = recording
         return self._digests[rank]
 
     def _with_messages(self, recording: Recording) -> list[Family]:
@@ -141,7 +149,7 @@ class Search:
             return {i for i in inside if self._digest(line[i]) != self._digest(line[i - 1])}
         if high - low == 1:
             return {high}
-        if halvings == MOST_HALVINGS:
+        if halvings == self._halvings:
             self._warn_of_steps(line[low], line[high])
             return {high}
         middle, more = (low + high) // 2, halvings + 1
@@ -160,11 +168,19 @@ class Search:
     ) -> dict[int, str]:
         if len(ranks) <= MOST_ALONE:
             return {r: self._digest(r) for r in ranks}
+        if any(w.endswith(_STEPS) for w in self.warnings):
+            return by_rule  # which says of such ranks what they are taken to be
         self.warnings.append(
             f"rank {odd} does not run the program its place suggests; it has a separate body, and "
             "other such ranks may have been missed"
         )
         return {**by_rule, odd: self._digest(odd)}
+
+
+def _most_halvings(operators: int) -> int:
+    """How often an axis is halved where a rank calls this many operators."""
+    places = MOST_OPERATORS // max(operators, 1)
+    return min(max((places - 1).bit_length() - 1, 1), MOST_HALVINGS)
 
 
 def _samples(ranks: Sequence[int]) -> list[int]:

@@ -6,6 +6,7 @@ from chakrakit.sources.capture.observing.communication import tensors
 from chakrakit.sources.capture.observing.known_values import KnownValues
 from chakrakit.sources.capture.observing.real_values import RealValues
 from chakrakit.sources.capture.observing.recorder import Recorder
+from chakrakit.sources.capture.observing.shortcuts import view
 from chakrakit.sources.capture.observing.storages import Storages
 from chakrakit.sources.capture.observing.whereabouts import (
     BACKWARD,
@@ -24,4 +25,5 @@ __all__ = [
     "Storages",
     "Whereabouts",
     "tensors",
+    "view",
 ]

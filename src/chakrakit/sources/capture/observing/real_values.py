@@ -68,6 +68,11 @@ class RealValues:
         else:
             tensor.__dict__[_VALUE] = _Held(value)
 
+    @staticmethod
+    def lacks(inputs: list[torch.Tensor]) -> bool:
+        """Whether one of these tensors has no value."""
+        return any(_VALUE not in t.__dict__ and isinstance(t, FakeTensor) for t in inputs)
+
     def line_of(self, tensor: torch.Tensor) -> str:
         """The script's line that made a tensor without a value; "" where it was not kept."""
         return str(tensor.__dict__.get(_LINE, ""))
@@ -105,7 +110,7 @@ class RealValues:
 
     def _computed(self, func: Any, args: Any, kwargs: Any, out: Any, on_device: bool) -> Any:
         inputs = tensors((args, kwargs))
-        if any(_VALUE not in t.__dict__ and isinstance(t, FakeTensor) for t in inputs):
+        if self.lacks(inputs):
             return _UNKNOWN
         if func.namespace in _SPACES or not self._may_compute(func, inputs, out, on_device):
             return _UNKNOWN

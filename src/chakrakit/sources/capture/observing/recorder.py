@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -98,6 +99,8 @@ class Recorder(TorchDispatchMode):
         self._workspaces: set[bool] = set()
         self.read_value: Callable[[torch.Tensor], Any] | None = None
         """Reads the only element of a tensor for PyTorch's own code in C++."""
+        self.mode: Any = None
+        """The program's fake-tensor mode. What runs in another one is PyTorch's own trying out of shapes."""
         self.signatures = Signatures()
         self.ops: list[Op] = []
         self._freed_before = 0
@@ -106,6 +109,8 @@ class Recorder(TorchDispatchMode):
         self.last_comm = -1
         """The operator of the last communication; -1 while not recording."""
         self._skip: dict[Any, bool] = {}
+        self._composite: dict[Any, bool] = {}
+        self._shapeless: dict[Any, bool] = {}
         self._mutates: dict[Any, tuple[int, ...]] = {}
         self._plain: dict[tuple[type, ...], bool] = {}
         self._writer: dict[int, int] = {}
@@ -119,18 +124,12 @@ class Recorder(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if self.mode is not None and _fake_mode() is not self.mode:
+            return func(*args, **kwargs)
         if func is shortcuts.DEVICE and type(args[0]) is FakeTensor:
             return args[0].fake_device
         if kwargs.get("device") is not None and kwargs["device"].type == "cuda":
             return self._on_device(func, args, kwargs)
-        skip = self._skip.get(func)
-        if skip is None:
-            skip = self._skip[func] = self._is_noise(func)
-        if skip:
-            out = self._run(func, args, kwargs)
-            if isinstance(out, torch.Tensor):
-                self.real_values.follow(func, args, kwargs, out, False, ())
-            return out
         plain = self._plain.get(types)
         if plain is None:
             plain = self._plain[types] = all(t in _PLAIN for t in types)
@@ -139,11 +138,27 @@ class Recorder(TorchDispatchMode):
                 return NotImplemented
             with self:
                 return run(func, args, kwargs)
+        if self._is(func, self._composite, _is_composite):
+            with self:  # below autograd, such operators arrive whole
+                return func.decompose(*args, **kwargs)
+        if self._is(func, self._skip, self._is_noise):
+            out = self._run(func, args, kwargs)
+            if isinstance(out, torch.Tensor):
+                self.real_values.follow(func, args, kwargs, out, False, ())
+            return out
         if func is _ADD and self._accumulates(args):
             func = _ADD_IN_PLACE
         out = self._run(func, args, kwargs)
         self._note(func, args, kwargs, out)
         return out
+
+    @staticmethod
+    def _is(func: Any, known: dict[Any, bool], ask: Callable[[Any], bool]) -> bool:
+        """The answer to a question about an operator, asked once."""
+        answer = known.get(func)
+        if answer is None:
+            answer = known[func] = ask(func)
+        return answer
 
     def _on_device(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Run an operator that names the device on the host that stands in for it."""
@@ -197,6 +212,14 @@ class Recorder(TorchDispatchMode):
             return torch.ops.aten.clone.default(args[0], memory_format=kwargs.get("memory_format"))
         if func in shortcuts.VIEWS and shortcuts.fits(args):
             return shortcuts.view(func, args, kwargs)
+        if func in shortcuts.SPLITS and shortcuts.fits(args):
+            return shortcuts.split(func, args, kwargs)
+        if func in shortcuts.MADE and kwargs.get("device") in (None, _HOST):
+            return shortcuts.made(func, args, kwargs, _fake_mode())
+        if self._is(func, self._shapeless, communication.lacks_shapes):
+            return communication.issue(func, args, kwargs)
+        if func is shortcuts.LIFT and shortcuts.is_number(args[0]):
+            return shortcuts.lifted(args[0], _fake_mode())
         try:
             return self._results.run(func, args, kwargs)
         except (DynamicOutputShapeException, DataDependentOutputException):
@@ -212,16 +235,16 @@ class Recorder(TorchDispatchMode):
             ) from None
 
     def _as_fake(self, real: Any) -> Any:
-        mode = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
-        return self.real_values.to_fake(real, mode)
+        return self.real_values.to_fake(real, _fake_mode())
 
     def _note(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> None:
         name = self.signatures.name(func)
         space, _, short = name.partition("::")
         self.known_values.note(short, args, kwargs, out)
-        read = [self.storages.number(t) for t in communication.tensors(args)]
+        inputs = communication.tensors(args)
         if kwargs:
-            read += [self.storages.number(t) for t in communication.tensors(kwargs)]
+            inputs += communication.tensors(kwargs)
+        read = [self.storages.number(t) for t in inputs]
         self._note_freed()
         before = self.storages.live
         if short in _BLAS and self.workspace:
@@ -230,10 +253,12 @@ class Recorder(TorchDispatchMode):
         result_storages = [self.storages.number(t) for t in results]
         leaves = func is _TO_COPY and kwargs.get("device") == _HOST and not self.storages.arriving
         on_device = self._place(read, result_storages, leaves)
-        self._follow(func, args, kwargs, out, on_device, read)
-        if "resize" in short:
-            for tensor in communication.tensors(args)[:1]:
-                self.storages.resized(tensor)
+        if self.real_values.lacks(inputs):
+            self.real_values.forget(args, results, self._changed_places(func))
+        else:
+            self._follow(func, args, kwargs, out, on_device, read)
+        if "resize" in short and inputs:
+            self.storages.resized(inputs[0])
         if not self.recording:
             self.storages.freed = 0
             return
@@ -364,6 +389,19 @@ class Recorder(TorchDispatchMode):
             self.signatures.number(name, (), {}, None, name), list(completed), [], -1, False, 0
         )
         self.ops[-1].waits_for = op
+
+
+def _fake_mode() -> Any:
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+
+
+def _is_composite(func: Any) -> bool:
+    """Whether an operator is nothing but calls of others, gradients included, on the host and on a GPU."""
+    keys = torch._C.DispatchKey
+    if not isinstance(func, OpOverload):
+        return False
+    has = func.has_kernel_for_dispatch_key
+    return has(keys.CompositeImplicitAutograd) and not (has(keys.CPU) or has(keys.CUDA))
 
 
 def _stays(tensor: torch.Tensor, kwargs: dict[str, Any]) -> bool:

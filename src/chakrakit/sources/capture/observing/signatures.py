@@ -84,6 +84,8 @@ def _key(value: Any, tensors: list[torch.Tensor]) -> Any:
         tensors.append(value)
         return (value.shape, value.stride(), value.dtype)
     if isinstance(value, (list, tuple)):
+        if value and type(value[0]) is int and type(value[-1]) is int:
+            return tuple(value)
         return tuple([_key(v, tensors) for v in value])
     if isinstance(value, dict):
         return tuple([(k, _key(v, tensors)) for k, v in value.items()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from chakrakit.sources.capture.standins import (
     autocast,
     batch_norm,
+    context_parallel,
     cuda,
     data_parallel,
     pipelining,
@@ -27,6 +28,7 @@ __all__ = [
     "Values",
     "autocast",
     "batch_norm",
+    "context_parallel",
     "cuda",
     "data_parallel",
     "pipelining",

@@ -307,6 +307,7 @@ class Cuda:
             "utilization": 0,
             "get_rng_state": None,
             "get_rng_state_all": [],
+            "is_current_stream_capturing": False,
         }
         for name, answer in answers.items():
             patches.set(cuda, name, lambda *_, answer=answer, **__: answer)

@@ -1,4 +1,7 @@
-"""FSDP's shards, made only when used: FSDP cuts a parameter into one piece per rank and keeps one piece."""
+"""FSDP's shards, made only when used: FSDP cuts a parameter into one piece per rank and keeps one piece.
+
+DTensor's trying out of global shapes happens outside of the program.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from typing import Any
 import torch
 from torch.distributed.fsdp import FullyShardedDataParallel, _flat_param, _init_utils
 from torch.distributed.fsdp._fully_shard import _fsdp_common, _fsdp_param
+from torch.distributed.tensor._sharding_prop import ShardingPropagator
+from torch.utils._python_dispatch import _disable_current_modes
 
 from chakrakit.sources.capture.recording import Patches
 
@@ -40,10 +45,21 @@ def install(patches: Patches) -> None:
 
     for owner in (_fsdp_common, _fsdp_param):
         patches.set(owner, "_chunk_with_empty", chunks)
+    patches.wrap(ShardingPropagator, "_propagate_tensor_meta_non_cached", _unobserved)
     patches.wrap(FullyShardedDataParallel, "__init__", _without_device)
     patches.set(_init_utils, "_get_compute_device", lambda *_: torch.device("cpu"))
     patches.set(_init_utils, "_check_module_states_for_sync_module_states", lambda _: None)
     patches.set(_flat_param, "_data_ptr_allocated", lambda t: t.untyped_storage().size() > 0)
+
+
+def _unobserved(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that runs operators in a fake-tensor mode of its own, to learn what they give."""
+
+    def propagate(*args: Any) -> Any:
+        with _disable_current_modes():
+            return plain(*args)
+
+    return propagate
 
 
 def _without_device(plain: Callable[..., Any]) -> Callable[..., Any]:

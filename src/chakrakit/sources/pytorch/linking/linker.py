@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import re
 import tempfile
 import weakref
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -55,7 +53,6 @@ from chakrakit.sources.pytorch.read import (
     RecordingPair,
     find_pairs,
     identify,
-    read_head,
     read_kineto,
     read_observer,
 )
@@ -63,7 +60,15 @@ from chakrakit.sources.pytorch.two_passes import align_passes
 from chakrakit.trace.communication import Binding, Body, Groups, positive_names
 from chakrakit.trace.files import claimed
 from chakrakit.trace.model import Trace
-from chakrakit.trace.sets import LIKE_COMMUNICATION, RECORDED_DEVICE, Card, Run, recorded_step_of
+from chakrakit.trace.placement import on_device
+from chakrakit.trace.sets import (
+    CPU,
+    LIKE_COMMUNICATION,
+    RECORDED_DEVICE,
+    Card,
+    Run,
+    recorded_step_of,
+)
 
 
 class TraceSpool:
@@ -355,6 +360,7 @@ def _linked(parts: _Parts, options: LinkOptions, spool: TraceSpool | None) -> Li
         base_ns=kineto.base_ns if kineto is not None else 0,
         facts=facts,
         card=parts.card,
+        device=_device(linked, trace),
     )
 
 
@@ -451,27 +457,26 @@ def _host(linked: Rank) -> str:
     return linked.kineto.host_name if linked.kineto is not None else ""
 
 
+def _device(linked: Rank, trace: Trace) -> str:
+    """What computed: the accelerator that the profiler names, or `cpu` where no row ran on one."""
+    if not on_device(trace).any():
+        return CPU
+    devices = linked.kineto.devices if linked.kineto is not None else []
+    return next((str(d["name"]) for d in devices if d.get("name")), "")
+
+
+def _recorded_on(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
+    """The device of the first rank that says, for the card; {} where none does."""
+    named = [x.device for _, x in sorted(ranks.items()) if x.device]
+    return {RECORDED_DEVICE: named[0]} if named else {}
+
+
 def _collector(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
     """Machine and versions from the collector's card of the first rank; {} without one."""
     fields = ranks[min(ranks)].card.of_collector
     names = ("torch", "python", "host", "device", "steps", "settings")
     facts = {k: fields[k] for k in names if k in fields}
     return {"collector": facts} if facts else {}
-
-
-_DEVICE = re.compile(rb'"deviceProperties"\s*:\s*\[\s*\{[^{}]*?"name"\s*:\s*"([^"\\]{1,80})"')
-
-
-def _device(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
-    """The name of the device as Kineto's file says it; {} where none does."""
-    for path in (Path(f) for linked in ranks.values() for f in linked.report.files):
-        try:
-            found = _DEVICE.search(read_head(path))
-        except (FormatError, zlib.error):
-            continue
-        if found:
-            return {RECORDED_DEVICE: found[1].decode(errors="replace")}
-    return {}
 
 
 def _undecided(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
@@ -494,7 +499,7 @@ def _run(ranks: Mapping[int, LinkedRank], clock: Clock, groups: RecordedGroups) 
     card = Card(
         tool="chakra link",
         source=[f for r in sorted(ranks) for f in ranks[r].report.files],
-        settings={**undilate, **_collector(ranks), **_undecided(ranks), **_device(ranks)},
+        settings={**undilate, **_recorded_on(ranks), **_collector(ranks), **_undecided(ranks)},
         epoch_ns=epoch,
     )
     linked = Run(bodies, bindings, Groups(groups), card)

@@ -149,6 +149,8 @@ class LinkedRank:
     base_ns: int
     facts: RankRecording
     card: RankCard
+    device: str = ""
+    """The accelerator's name, `cpu` where nothing ran on one, empty where no file says."""
 
 
 def list_of(linked: LinkedRank) -> list[Any]:

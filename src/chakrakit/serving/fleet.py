@@ -1,0 +1,263 @@
+"""Unlike engines behind one router: models, devices and degrees, and what a change of shape costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from chakrakit.errors import ConfigError
+from chakrakit.machines import load_machine
+from chakrakit.machines.fabric import Machine
+from chakrakit.serving.cluster import Role, Router, Setup, run
+from chakrakit.serving.engine import EngineOptions, engine_from
+from chakrakit.serving.links import Codec, MoveLinks
+from chakrakit.serving.plan import EngineLayout, Handover
+from chakrakit.serving.policies import hooks_of
+from chakrakit.serving.requests import RequestStream, Source
+from chakrakit.serving.results import ServedRun, ServiceLevel
+from chakrakit.serving.session import ServingSession, decoder_named
+from chakrakit.serving.steps import times_on
+from chakrakit.workloads.description import Model
+
+STORE_GBPS = 3.0
+"""GB/s from a node's local disk, as one NVMe drive reads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSpec:
+    """Equal engines of a cluster.
+
+    `devices` names the first device of each of the `count` engines on their machine; engines whose devices
+    overlap are shapes of the same devices, of which one is on at a time. Without it nothing is shared.
+    """
+
+    model: str | Model
+    machine: str | Machine
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    ep: int = 1
+    role: Role = "whole"
+    count: int = 1
+    options: str | EngineOptions = "vllm"
+    devices: Sequence[int] = ()
+    kv_blocks: int | None = None
+    compute: str = "auto"
+    dtype: str = "bf16"
+    quantization: str = ""
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise ConfigError(f"an EngineSpec with a count of {self.count}; give 1 or more")
+        if self.devices and len(self.devices) != self.count:
+            raise ConfigError(
+                f"an EngineSpec of {self.count} engines names {len(self.devices)} first devices; give as many"
+            )
+
+    def session(self, stream: RequestStream, seed: int) -> ServingSession:
+        """Engines of this kind alone with the stream."""
+        machine = load_machine(self.machine) if isinstance(self.machine, str) else self.machine
+        return ServingSession(
+            model=decoder_named(self.model),
+            machine=machine,
+            stream=stream,
+            engine=engine_from(self.options),
+            layout=EngineLayout(tp=self.tp, pp=self.pp, dp=self.dp, ep=self.ep),
+            kv_blocks=self.kv_blocks,
+            compute=self.compute,
+            dtype=self.dtype,
+            quantization=self.quantization,
+            seed=seed,
+        )
+
+    @property
+    def size(self) -> int:
+        """Devices of one engine."""
+        return self.tp * self.pp * self.dp
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One engine on its devices."""
+
+    spec: EngineSpec
+    machine: str
+    first: int
+
+    def devices(self) -> range:
+        """Its devices."""
+        return range(self.first, self.first + self.spec.size)
+
+    def overlaps(self, other: Shape) -> bool:
+        """Whether both need a device."""
+        mine, theirs = self.devices(), other.devices()
+        return (
+            self.machine == other.machine and mine.start < theirs.stop and theirs.start < mine.stop
+        )
+
+    def missing(self, before: Sequence[Shape], spread: bool = False) -> float:
+        """The largest share of the model that one of its devices does not have yet, of those before.
+
+        A device of an engine of degree n has an n-th of the weights, by its place. What is `spread` over
+        several engines, as caches are, it has only of the one that it belonged to.
+        """
+        return max(self._missing(device, before, spread) for device in self.devices())
+
+    def _missing(self, device: int, before: Sequence[Shape], spread: bool) -> float:
+        low, high = self._part(device)
+        had = 0.0
+        for shape in before:
+            if device in shape.devices():
+                other_low, other_high = shape._part(device)
+                had = max(had, min(high, other_high) - max(low, other_low))
+        return high - low - max(0.0, had) / (len(before) if spread else 1)
+
+    def _part(self, device: int) -> tuple[float, float]:
+        place, degree = device - self.first, self.spec.size
+        return place / degree, (place + 1) / degree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """A stream and unlike engines, resolved and checked; fields are those of `serve`."""
+
+    specs: Sequence[EngineSpec]
+    stream: RequestStream
+    router: Router = "turn"
+    faults: Sequence[tuple[float, int, float]] = ()
+    codecs: Sequence[Codec] = ()
+    link_schedule: Sequence[tuple[float, float]] = ()
+    store_schedule: Sequence[tuple[float, float]] = ()
+    policy: Any = None
+    source: Source | None = None
+    store_gbps: float = STORE_GBPS
+    seed: int = 0
+
+    @cached_property
+    def sessions(self) -> list[ServingSession]:
+        """Engines of each kind, with the requests that ask for their model."""
+        return [spec.session(self._asking(spec), self.seed) for spec in self.specs]
+
+    def _asking(self, spec: EngineSpec) -> RequestStream:
+        number = self._model_number(spec)
+        if number < 0 or self.stream.model is None:
+            return self.stream
+        mine = (self.stream.model == number) | (self.stream.model < 0)
+        return self.stream.reordered(mine.nonzero()[0]) if mine.any() else self.stream
+
+    def _model_number(self, spec: EngineSpec) -> int:
+        name = decoder_named(spec.model).name
+        known = [decoder_named(model).name for model in self.stream.models]
+        if name in known:
+            return known.index(name)
+        if self.stream.models:
+            raise ConfigError(
+                f"no request can ask for {name}; the stream's models are {', '.join(self.stream.models)}"
+            )
+        return -1
+
+    @cached_property
+    def shapes(self) -> list[Shape]:
+        """All engines by number."""
+        found, free = [], 0
+        for spec, session in zip(self.specs, self.sessions, strict=True):
+            for i in range(spec.count):
+                if spec.devices:
+                    found.append(Shape(spec, session.machine.name, spec.devices[i]))
+                else:  # devices of its own, beyond any that are named
+                    found.append(Shape(spec, f"{session.machine.name} ({len(found)})", free))
+        return found
+
+    @cached_property
+    def setup(self) -> Setup:
+        """Everything the run depends on."""
+        pools = [
+            replace(session.pool(spec.role, spec.count, spec.tp), model=self._model_number(spec))
+            for spec, session in zip(self.specs, self.sessions, strict=True)
+        ]
+        handover = self._handover()
+        return Setup(
+            self.stream,
+            pools,
+            router=self.router,
+            handover_seconds_per_token=handover.seconds_per_token,
+            handover_latency=handover.latency,
+            links=self._links(),
+            faults=self.faults,
+            share_devices=list(self._sharing()),
+            hooks=None if self.policy is None else hooks_of(self.policy),
+            open_seconds=self.open_seconds,
+            source=self.source,
+            seed=self.seed,
+        )
+
+    def _links(self) -> MoveLinks:
+        first, spec = self.sessions[0], self.specs[0]
+        rank = first.operators(spec.tp).cache_bytes_per_token(first.request_tokens)
+        layers = first.model.layers
+        return MoveLinks.of(self.codecs, rank, layers, self.link_schedule, self.store_schedule)
+
+    def _sharing(self) -> Iterator[tuple[int, int]]:
+        for (a, one), (b, other) in combinations(enumerate(self.shapes), 2):
+            if one.overlaps(other):
+                yield a, b
+
+    def _handover(self) -> Handover:
+        """How caches move, by the first engine that sends one and the first that takes it."""
+        by_role = {spec.role: i for i, spec in reversed(list(enumerate(self.specs)))}
+        source = by_role.get("prefill", by_role.get("whole", 0))
+        target = by_role.get("decode", source)
+        session, spec, other = self.sessions[source], self.specs[source], self.specs[target]
+        whole = session.operators(spec.tp).cache_bytes_per_token(session.request_tokens) * spec.tp
+        lengths = (int(self.stream.prompt.min()), int(self.stream.prompt.max()))
+        place = spec.size if session.machine.size > spec.size else 0
+        return Handover.between(session.machine, whole / min(spec.tp, other.tp), place, lengths)
+
+    def open_seconds(self, engine: int, tokens: int) -> float:
+        """The time until an engine is ready on devices that others have left with so many cached tokens.
+
+        Weights that its devices do not have come from their neighbours, or from a store where those served
+        another model; so do the caches, all devices side by side.
+        """
+        shape = self.shapes[engine]
+        session = self._session_of(engine)
+        operators = session.operators(shape.spec.tp)
+        others = [o for o in self.shapes if o is not shape and o.overlaps(shape)]
+        alike = [o for o in others if decoder_named(o.spec.model).name == session.model.name]
+        weights = operators.weight_bytes * shape.spec.size
+        if not alike:
+            return weights / shape.spec.size / (self.store_gbps * 1e9)
+        caches = operators.cache_bytes_per_token(session.request_tokens) * shape.spec.tp * tokens
+        moved = shape.missing(alike) * weights + shape.missing(alike, spread=True) * caches
+        if not moved or session.machine.size < 2:
+            return 0.0
+        return float(times_on(session.machine).message_seconds(np.array([moved]), 0, 1)[0])
+
+    def _session_of(self, engine: int) -> ServingSession:
+        counts = [spec.count * spec.dp for spec in self.specs]
+        for session, count in zip(self.sessions, counts, strict=True):
+            if engine < count:
+                return session
+            engine -= count
+        raise ConfigError(f"there is no engine {engine}")
+
+    def served(self, level: ServiceLevel | None = None, **recording: Any) -> ServedRun:
+        """The stream served to its end."""
+        setup = replace(self.setup, **recording)
+        outcome = run(setup)
+        sessions = self.sessions
+        return ServedRun(
+            replace(setup, stream=outcome.stream),
+            outcome,
+            sessions[0].device,
+            tuple(spec.tp * spec.pp for spec in self.specs),
+            tuple(s.operators(spec.tp) for s, spec in zip(sessions, self.specs, strict=True)),
+            sessions[0].machine.site,
+            level or ServiceLevel(),
+            devices=tuple(s.device for s in sessions),
+        )

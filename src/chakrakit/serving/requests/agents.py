@@ -1,0 +1,81 @@
+"""Sessions of agents: every turn's prompt is all that was said so far, with some of it rewritten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chakrakit.errors import ConfigError
+from chakrakit.serving.requests.processes import UNIT, LengthDistribution, Process, refuse_more
+from chakrakit.serving.requests.stream import Contents, RequestStream, stream_of
+
+_HEADER = 16
+"""Tokens at the very front that a turn may rewrite: a date, a counter, the state of an environment."""
+
+
+class Agents(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sessions of `turns` requests: a header, a system prompt of `prefix` tokens, a piece for each turn.
+
+    The system prompt is one of `prefixes`; pieces have `prompt` tokens. In each turn after the first, with
+    the probability `edits`, the header or one of the earlier pieces is rewritten: with other content of the
+    same length, so that what stands behind it keeps its content and loses its prefix.
+    """
+
+    edits: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Piece:
+    content: int
+    tokens: int
+
+
+def agent_stream(process: Agents) -> RequestStream:
+    """The stream of the process, with its prompts as prefixes and as pieces of content."""
+    process.check()
+    if not 0 <= process.edits <= 1:
+        raise ConfigError(f"requests: edits of {process.edits}; give a probability from 0 to 1")
+    rng = np.random.default_rng([process.seed, 23])
+    sessions = -(-process.n // process.turns)
+    starts = process.arrivals(rng, sessions)
+    sizes = LengthDistribution.parse(process.prompt, "prompt").draw(rng, process.n)
+    output = LengthDistribution.parse(process.output, "output").draw(rng, process.n)
+    prompts: list[list[_Piece]] = []
+    fresh = iter(range(1 + process.prefixes, 2**62))
+    for number in range(process.n):
+        turn = number % process.turns
+        if turn == 0:
+            system = _Piece(1 + int(rng.integers(process.prefixes)), max(1, process.prefix))
+            history = [_Piece(next(fresh), _HEADER), system]
+        elif rng.random() < process.edits:
+            place = int(rng.integers(len(history) - 1))  # anything but the system prompt
+            place += place >= 1
+            history = history.copy()
+            history[place] = _Piece(next(fresh), history[place].tokens)
+        history = [*history, _Piece(next(fresh), int(sizes[number]))]
+        prompts.append(history)
+    refuse_more(sum(len(p) for p in prompts), "the number of pieces of prompts")
+    turns = np.arange(process.n) % process.turns
+    return stream_of(
+        np.where(turns > 0, process.think, starts[np.arange(process.n) // process.turns]),
+        [sum(piece.tokens for piece in p) for p in prompts],
+        output,
+        ids=[prefix_ids(p) for p in prompts],
+        after=np.where(turns > 0, np.arange(process.n) - 1, -1),
+        group=np.arange(process.n) // process.turns,
+        contents=Contents.of([[(p.content, p.tokens) for p in prompt] for prompt in prompts]),
+        unit=UNIT,
+    )
+
+
+def prefix_ids(pieces: list[_Piece]) -> list[int]:
+    """Ids of each unit of tokens with all that stands before it."""
+    ids, before, place = [], 0, 0
+    for piece in pieces:
+        before = hash((before, piece.content)) & (2**63 - 1)
+        end = place + piece.tokens
+        first = -(-(place + 1) // UNIT)
+        ids += [hash((before, unit)) & (2**63 - 1) for unit in range(first, end // UNIT + 1)]
+        place = end
+    return ids

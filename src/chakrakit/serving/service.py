@@ -1,0 +1,95 @@
+"""Any service: requests are items of kinds, and a function says how long a step with some of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from chakrakit.errors import ConfigError
+from chakrakit.serving.cluster import PoolSetup
+from chakrakit.serving.engine import EngineOptions
+from chakrakit.serving.kvcache import Capacity
+from chakrakit.serving.requests import RequestStream
+from chakrakit.serving.steps import StepCost, no_attention
+
+_UNBOUNDED = 1_000_000
+"""Items that an engine without a limit of memory has room for: more than any batch."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """Engines that run items in steps: encoders, recommenders, diffusion or vision models.
+
+    A request's prompt is its number of items, its adapter their kind, and its output the number of steps:
+    the first has all its items, each further one a single item. `step_seconds(items, kinds)` gives the time
+    of a step with so many items, of which `kinds` says how many are of each kind.
+    """
+
+    step_seconds: Callable[[int, Mapping[int, int]], float]
+    memory: float = 0.0
+    """Bytes for the items of requests that have started, without weights; 0 for no limit."""
+    item_bytes: float = 0.0
+    """Bytes of an item until its request ends."""
+    max_items: int = 64
+    """Most items of a step."""
+    max_requests: int = 0
+    """Most requests of a step; 0 for as many as it has items."""
+    in_parts: bool = False
+    """Whether the items of a request may be spread over several steps."""
+    engines: int = 1
+    name: str = "service"
+
+    def __post_init__(self) -> None:
+        if self.max_items < 1 or self.engines < 1 or self.max_requests < 0:
+            raise ConfigError(f"service {self.name}: max_items and engines must be 1 or more")
+        if self.memory and not 0 < self.item_bytes <= self.memory:
+            raise ConfigError(
+                f"service {self.name}: {self.memory:g} bytes of memory need item_bytes above 0 that fit"
+            )
+
+    def pool(self) -> PoolSetup:
+        """The engines in the terms of the core: a block is an item's room."""
+        options = EngineOptions(
+            name=self.name,
+            block_size=1,
+            token_budget=self.max_items,
+            max_requests=self.max_requests or self.max_items,
+            prefix_cache=False,
+            chunked=self.in_parts,
+        )
+        room = int(self.memory // self.item_bytes) if self.memory else _UNBOUNDED
+        capacity = Capacity(
+            blocks=room, block_size=1, bytes_per_token=max(1, round(self.item_bytes)), fixed=True
+        )
+        return PoolSetup(options, self.cost(), capacity, engines=self.engines)
+
+    def cost(self) -> StepCost:
+        """The time of its steps."""
+
+        def seconds(kinds: Mapping[int, int]) -> float:
+            taken = self.step_seconds(sum(kinds.values()), kinds)
+            if not 0 <= taken < 1e6:
+                raise ConfigError(f"service {self.name}: a step with {dict(kinds)} takes {taken} s")
+            return taken
+
+        return StepCost(
+            dense=lambda _n: 0.0,
+            head=lambda _n: 0.0,
+            attention=no_attention(),
+            service=seconds,
+            about=f"the service's own function {self.name}",
+        )
+
+    def check(self, stream: RequestStream) -> None:
+        """Raises an error where a request could never be served."""
+        pool = self.pool()
+        most = int((stream.prompt + stream.output - 1).max())
+        if most > pool.capacity.blocks:
+            raise ConfigError(
+                f"service {self.name}: a request of {most} items has no room; {pool.capacity.blocks} fit"
+            )
+        if not self.in_parts and int(stream.prompt.max()) > self.max_items:
+            raise ConfigError(
+                f"service {self.name}: a request of {int(stream.prompt.max())} items never fits a step of "
+                f"{self.max_items}; give a larger max_items, or in_parts"
+            )
