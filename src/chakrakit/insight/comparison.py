@@ -22,10 +22,11 @@ from chakrakit.insight.analysis import Analysis, analyze
 from chakrakit.insight.breakdown import PARTS
 from chakrakit.insight.communication import role_of
 from chakrakit.insight.explanation import DURATIONS, WORK, Explained, explanation
+from chakrakit.insight.gap import GapPart, gap_of, gap_table
 from chakrakit.insight.operators import Spent
 from chakrakit.insight.rank import RankView, RowKind, Table, ms, percent, short
 from chakrakit.insight.served_requests import ServingChange, serving_change
-from chakrakit.machines.device import rungs_differ
+from chakrakit.machines.device import RECORDED, rungs_differ
 from chakrakit.machines.residuals import Interval, difference
 from chakrakit.results import Result
 from chakrakit.trace.communication import turns
@@ -164,6 +165,8 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
     """Rules of `--fail-if` that B breaks."""
     warning: str = ""
     """A warning to show before everything else; empty if there is none."""
+    gap: list[GapPart] = []
+    """For a predicted A and a recorded B: measured − predicted in parts that sum, largest first."""
     interval_ns: tuple[float, float] | None = None
     """Where the difference should lie in 90 of 100 measured pairs, for two predicted runs: errors that both
     have cancel, so that it is narrower than the intervals of the two."""
@@ -189,6 +192,7 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
         ]
         return [
             *(self.serving.tables() if self.serving else []),
+            *([gap_table(self.gap, s.delta_ns)] if self.gap else []),
             Table.of(title, ("changed", "what", "ms", "% of it"), rows),
             Table.of("in detail", ("changed", "what", "ms", "% of it"), detail),
             Table.of(
@@ -266,6 +270,7 @@ def compare_analyses(
         metrics=_metrics(first, second, step),
         notes=notes,
         warning=_warning(first, second),
+        gap=gap_of(first, second, step.delta_ns) if _is_gap(first, second) else [],
         interval_ns=_interval(first, second),
         incomparable=_incomparable(first, second),
         serving=serving_change(first.serving, second.serving),
@@ -495,6 +500,12 @@ def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[floa
 
 def _per_rank_and_step(analysis: Analysis, spent_ns: Iterable[float]) -> float:
     return sum(spent_ns) / max(len(analysis.ranks), 1) / _count(analysis)
+
+
+def _is_gap(a: Analysis, b: Analysis) -> bool:
+    """Whether A was predicted and B recorded."""
+    predicted = a.footprint is not None and a.footprint.rung not in ("", RECORDED)
+    return predicted and b.recording is not None and b.footprint is None
 
 
 def _interval(a: Analysis, b: Analysis) -> tuple[float, float] | None:
