@@ -209,7 +209,7 @@ def serving_rows(data: Path, limit: int = 300) -> Iterator[ResidualRow]:
 
 # --- steps of training ----------------------------------------------------------------------------
 
-MOST_GPUS = 128
+MOST_GPUS = 32
 """Published steps on more GPUs take minutes to simulate."""
 
 

@@ -66,6 +66,6 @@ The 90 % intervals that results print come from residuals of rows that nothing w
 attention and decoding of ai-dynamo/aiconfigurator 095f58a (on carried profiles with corrections fitted on
 every other row), operators recorded on one H200, NCCL on 4 GPUs, published serving and training rows. Here
 every second row gives the intervals and the others are counted. A kernel's group is its rung, kind, size,
-whether it lies outside of what was measured, and system; groups with fewer than 10 rows are part of a wider
+whether it lies outside of what was measured, and system; groups with fewer than 20 rows are part of a wider
 one. Between nodes nothing but DeepEP's exchange was measured, and results say so. A test fails where less
 than 80 % of 20 rows or more are within."""

@@ -24,8 +24,8 @@ from chakrakit.configuration import read_json
 from chakrakit.results import Result
 
 _FILE = Path(__file__).parent / "residuals.json"
-LEAST_ROWS = 10
-"""Rows from which a group counts: of so few, the interval is from the smallest to the largest residual."""
+LEAST_ROWS = 20
+"""Rows from which a group counts: of fewer, chance decides how far apart the outermost are."""
 SIZES = (5e-6, 50e-6)
 """Predicted seconds that separate small, middle and large operations: the shortest kernels, which are all
 latency, and those from which rates count (docs/accuracy.md tells products apart by the same)."""
