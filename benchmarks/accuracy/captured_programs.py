@@ -95,8 +95,9 @@ programs themselves on one H200, steps back to back. Nothing was fitted on them:
 `h200`, gaps between them from three recordings, and the host from other programs. The host bounds `resnet152`
 with the smaller batch alone.
 
-Programs of small kernels follow, measured in one session or in two. Hosts differ: the same programs took 1.3 to
-1.5 times as long in one session as in another, so that a step which the host bounds is known no better. The
-host's constants were fitted in the first session, on recordings and two of these programs, and that of casts on
-`gpt_item` and `gpt_autocast`; programs with one figure were measured after that. Recurrent layers are left out:
-they are captured as the operators that they are made of, and come out several times too slow."""
+Programs of small kernels follow, measured in one session or in two. Hosts differ: the same programs took
+1.3 to 1.5 times as long in one session as in another, so that a step which the host bounds is known no
+better. The host's constants were fitted in the first session, on recordings and two of these programs, and
+that of casts on `gpt_item` and `gpt_autocast`; programs with one figure were measured after that. Recurrent
+layers are left out: they are captured as the operators that they are made of, and come out several times
+too slow."""
