@@ -15,7 +15,7 @@ from pathlib import Path
 
 import chakrakit as ck
 from chakrakit.passes import Edit
-from chakrakit.trace.library import LibraryEntry, sha256_of, write_index
+from chakrakit.trace.library import LibraryEntry, entry_of, write_index
 from chakrakit.trace.sets import Run
 
 DATA = Path(__file__).parents[1] / "tests/data/pytorch"
@@ -41,11 +41,8 @@ def entry(folder: Path, name: str, edit: dict[str, float]) -> LibraryEntry:
     file = folder / f"{label}.chakra"
     file.unlink(missing_ok=True)
     ck.bundle(edited(name, added), file)
-    return LibraryEntry(
-        name=label,
-        file=file.name,
-        bytes=file.stat().st_size,
-        sha256=sha256_of(file),
+    return entry_of(
+        file,
         licence="Apache-2.0",
         about="training, two steps",
         machine="dgx-h200",

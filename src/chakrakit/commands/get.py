@@ -30,6 +30,15 @@ def get(
     """Get a bundle of a library; its size and checksum are checked before anything of it is read.
 
     Without a name, the library's index.
+
+    Examples
+    --------
+    >>> from chakrakit.trace.library import entry_of, write_index
+    >>> bundle = ck.bundle(ck.generate(model="gpt3-125m", seq=128, global_batch=1).traces, "gpt.chakra")
+    >>> write_index(".", [entry_of("gpt.chakra", machine="dgx-h100")])
+    >>> ck.get("gpt", ".", "here").fetched
+    True
+
     """
     from pathlib import Path
 

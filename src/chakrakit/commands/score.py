@@ -21,7 +21,18 @@ def score(
         Sequence[str], Positional("A simulator's command, to be scored too.", metavar="COMMAND…")
     ] = (),
 ) -> ScoreResult:
-    """Score our simulator, a constant rate and any simulator's command on a library of traces."""
+    """Score our simulator, a constant rate and any simulator's command on a library of traces.
+
+    Examples
+    --------
+    >>> from chakrakit.trace.library import entry_of, write_index
+    >>> run = ck.simulate(ck.generate(model="gpt3-125m", seq=128, global_batch=1).traces, "dgx-h100").run()
+    >>> bundle = ck.bundle(run, "gpt.chakra")
+    >>> write_index(".", [entry_of("gpt.chakra", machine="dgx-h100", step_ns=run.makespan_ns)])
+    >>> ck.score(".").failed
+    {'chakrakit': 0, 'constant rate': 0}
+
+    """
     from chakrakit.exploration.scoring import score as scored
 
     return scored(str(library), simulator)

@@ -9,7 +9,7 @@ from typing import Any
 
 import chakrakit as ck
 from chakrakit.exploration.sweep import read_study
-from chakrakit.trace.library import LibraryEntry, sha256_of, write_index
+from chakrakit.trace.library import entry_of, write_index
 from fuzz.formats.traces import traces
 from fuzz.fuzz_format import Format, Step
 from fuzz.mutation import mutate_csv, mutate_json, mutate_words, mutate_yaml
@@ -48,14 +48,7 @@ def _written(name: str, text: str) -> Step:
 
 def _library(folder: Path) -> None:
     (folder / "one.chakra").write_bytes(b"bytes of a bundle")
-    entry = LibraryEntry(
-        name="one",
-        file="one.chakra",
-        bytes=17,
-        sha256=sha256_of(folder / "one.chakra"),
-        machine="dgx-h100",
-        step_ns=1e6,
-    )
+    entry = entry_of(folder / "one.chakra", machine="dgx-h100", step_ns=1e6)
     write_index(folder, [entry])
 
 

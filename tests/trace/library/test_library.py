@@ -13,7 +13,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.errors import ConfigError, FormatError
 from chakrakit.machines import load_machine
-from chakrakit.trace.library import INDEX, LibraryEntry, read_index, sha256_of, write_index
+from chakrakit.trace.library import INDEX, entry_of, read_index, write_index
 from support.commands import succeeded
 
 
@@ -33,9 +33,7 @@ def library(tmp_path):
     folder.mkdir()
     file = folder / "one.chakra"
     ck.bundle(two_steps(), file)
-    known = {"bytes": file.stat().st_size, "sha256": sha256_of(file)}
-    entry = LibraryEntry(name="one", file=file.name, machine="dgx-h200", step_ns=1.25e6, **known)
-    write_index(folder, [entry])
+    write_index(folder, [entry_of(file, machine="dgx-h200", step_ns=1.25e6)])
     return folder
 
 

@@ -7,9 +7,9 @@ from chakrakit.trace.library.index import (
     INDEX,
     LibraryEntry,
     LibraryIndex,
+    entry_of,
     is_url,
     read_index,
-    sha256_of,
     write_index,
 )
 
@@ -18,9 +18,9 @@ __all__ = [
     "FetchedBundle",
     "LibraryEntry",
     "LibraryIndex",
+    "entry_of",
     "fetch",
     "is_url",
     "read_index",
-    "sha256_of",
     "write_index",
 ]

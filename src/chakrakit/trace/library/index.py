@@ -15,7 +15,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 
@@ -109,11 +109,18 @@ def read_index(source: str | Path) -> LibraryIndex:
     return msgspec.structs.replace(index, source=place)
 
 
-def write_index(folder: Path, entries: Sequence[LibraryEntry]) -> None:
+def entry_of(bundle: str | Path, **facts: Any) -> LibraryEntry:
+    """The line of an index for a bundle that lies here, under its own name unless another is given."""
+    path = Path(bundle)
+    known = {"name": path.stem, "file": path.name, "bytes": path.stat().st_size}
+    return msgspec.convert({**known, "sha256": sha256_of(path), **facts}, LibraryEntry)
+
+
+def write_index(folder: str | Path, entries: Sequence[LibraryEntry]) -> None:
     """Writes the index of bundles that lie in a folder."""
     index = LibraryIndex(bundles=list(entries))
     text = msgspec.json.format(msgspec.json.encode(index), indent=1)
-    (folder / INDEX).write_bytes(text + b"\n")
+    (Path(folder) / INDEX).write_bytes(text + b"\n")
 
 
 def sha256_of(path: Path) -> str:
