@@ -58,6 +58,8 @@ for _ in range(2):
     if low != {"linear", "attention", "add", "stack", *UNTIL_2_11}:
         raise TypeError(f"in low precision: {sorted(low)}")
     scaler.scale(loss).backward()
+    if not all(p.grad.is_cuda for p in model.parameters() if p.grad is not None):
+        raise TypeError("a gradient is not on the device")
     scaler.step(optimizer)
     scaler.update()
     optimizer.zero_grad()

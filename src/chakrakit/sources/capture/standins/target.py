@@ -41,6 +41,17 @@ def install(patches: Patches, recorder: Recorder) -> None:
         patches.set(owner, "_foreach_supported_types", types)
     for module in (_foreach_utils, torch.nn.utils.clip_grad):
         patches.wrap(module, "_device_has_foreach_support", lambda _: lambda device: True)
+    patches.wrap(torch.nn.utils.clip_grad, "_group_tensors_by_device_and_dtype", _as_shown)
+
+
+def _as_shown(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Groups of tensors by the device that they are shown to be on: clipping moves its factor there."""
+
+    def grouped(*args: Any, **kwargs: Any) -> Any:
+        groups = plain(*args, **kwargs).items()
+        return {(lists[0][0][0].device, dtype): lists for (_, dtype), lists in groups}
+
+    return grouped
 
 
 def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
