@@ -204,7 +204,8 @@ def serve(
 
     asked = settings_of(ServeOptions, options)
     result = serve_stream(model, machine, requests, engine, card_settings=asked, **options)
-    place = (machine if isinstance(machine, str) else machine.name).partition(":")[0]
+    name_of_machine = machine if isinstance(machine, str) else machine.name if machine else ""
+    place = name_of_machine.partition(":")[0]
     name = engine if isinstance(engine, str) else engine.name
     return with_intervals(result, place, name.partition("{")[0].partition(":")[0])
 

@@ -239,8 +239,8 @@ def _change_table(title: str, changes: Iterable[Change]) -> Table:
 def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
     """Compares B with A; several runs of a side show how large the noise is."""
     runs = [[s] if isinstance(s, Run) else list(s) for s in (a, b)]
-    analyses = ([analyze(r) for r in side] for side in runs)
-    return compare_analyses(*analyses, (runs[0][0], runs[1][0]))
+    before, after = ([analyze(r) for r in side] for side in runs)
+    return compare_analyses(before, after, (runs[0][0], runs[1][0]))
 
 
 def compare_analyses(

@@ -279,7 +279,8 @@ def _by_change(
     owned = np.flatnonzero((edge_class >= 0) & (lag > _ROUNDING_NS))
     np.add.at(amount, edge_class[owned], lag[owned])
     order = np.argsort(-amount, kind="stable")
-    return order[amount[order] > 0].tolist()
+    differing: list[int] = order[amount[order] > 0].tolist()
+    return differing
 
 
 def _exchange_groups(

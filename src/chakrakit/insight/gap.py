@@ -28,6 +28,7 @@ _CLOSED_BY = {
     "exposed copy": "the bandwidth between host and device",
     "other idle": "gaps between kernels (kernel_overhead of the device)",
 }
+_STREAMS = "streams that a prediction does not have"
 _TITLES = {
     "compute": "kernels",
     "exposed communication": "collectives",
@@ -108,9 +109,9 @@ def _kernels(a: Analysis, b: Analysis, compute_a: float, compute_b: float) -> It
             yield _part("kernels", short(name), times[0], times[1], _CLOSED_BY["compute"])
         else:
             rest = [rest[0] + times[0], rest[1] + times[1]]
-    yield _part("kernels", "all others", *rest, _CLOSED_BY["compute"])
+    yield _part("kernels", "all others", rest[0], rest[1], _CLOSED_BY["compute"])
     beside = [c - sum(s.values()) for c, s in zip((compute_a, compute_b), sums, strict=True)]
-    yield _part("kernels", "side by side", *beside, "streams that a prediction does not have")
+    yield _part("kernels", "side by side", beside[0], beside[1], _STREAMS)
 
 
 def _by_operator(analysis: Analysis) -> dict[str, float]:
