@@ -171,7 +171,7 @@ class NativeSettings(TypedDict, total=False):
         str,
         Option(
             "The framework whose casts, scales and unfused kernels are added to computed times: megatron, "
-            "llm-foundry or torchtitan.",
+            "megatron-eager (experts launched by a host), llm-foundry, torchtitan or torchtitan-rowwise.",
             "",
             metavar="NAME",
         ),
