@@ -37,7 +37,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     """Seconds to the first token, what was recovered above the prefix, and energy of a prompt token."""
     text = (
         f"agents{{rate=0.5,n={case['requests']},turns=12,think=1,prefix=3000,prompt=lognormal:330:0.7,"
-        f"output=32,edits={case['edits']},seed={seed}}}"
+        f"output=1,edits={case['edits']},front={case['front']},seed={seed}}}"
     )
     stream = requests_from(text)
     session = replace(engine(case["model"], setting["block"], setting["gib"]), stream=stream)
@@ -72,10 +72,14 @@ def counted(stream: RequestStream, served: ServedRun) -> float:
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """Two kinds of attention, by how often a turn rewrites something."""
-    count, edits = (24, (0.0, 0.5, 1.0)) if quick else (120, (0.0, 0.1, 0.3, 0.6, 1.0))
-    models = list(ROTATED)[:1] if quick else list(ROTATED)
-    return [{"model": m, "edits": e, "requests": count} for m in models for e in edits]
+    """Two kinds of attention, by how often a turn rewrites something, in the middle or at the front."""
+    models, count = (list(ROTATED)[:1], 24) if quick else (list(ROTATED), 120)
+    rows = [(0.0, 0.0), (0.3, 0.0), (1.0, 0.0), (0.3, 1.0), (1.0, 1.0)]
+    return [
+        {"model": model, "edits": edits, "front": front, "requests": count}
+        for model in models
+        for edits, front in (rows[::2] if quick else rows)
+    ]
 
 
 def one(block: int, gib: float) -> Setting:
@@ -111,7 +115,12 @@ STUDY = Study(
     predictions={
         "what is recovered equals a count on the pieces": lambda t: 1e-9 - most(t.figure("off_by")),
         "it rises with the rate of edits": lambda t: (
-            least(t.figure("above_prefix", edits=1.0)) - most(t.figure("above_prefix", edits=0.0))
+            least(t.figure("above_prefix", edits=1.0))
+            - most(t.figure("above_prefix", edits=0.3, front=0.0))
+        ),
+        "an edit at the front loses the most": lambda t: (
+            least(t.figure("above_prefix", edits=1.0, front=1.0))
+            - most(t.figure("above_prefix", edits=1.0, front=0.0))
         ),
         "the first token comes sooner where prompts are rewritten": lambda t: (
             least(t.gains(edits=1.0)) - 1.2
@@ -119,7 +128,7 @@ STUDY = Study(
         "there is no gain without edits": lambda t: 0.02 - most(abs(t.gains(edits=0.0) - 1)),
     },
     decides="where edits fall: a rewritten header loses the whole prefix, a rewritten piece only what stands "
-    "behind it, so that a prefix cache keeps a part of most prompts.",
+    "behind it.",
     cannot_say="Whether answers stay the same when content is moved, and how content is cut into pieces: the "
     "pieces here are those that sessions are made of.",
 )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from chakrakit.serving import EngineView, RequestView
 
 
@@ -14,9 +12,8 @@ class FewestRequests:
 
     in_order = True
 
-    def __init__(self, most: int, wrong: float, seed: int) -> None:
-        self.most, self.rng = most, np.random.default_rng([seed, 56])
-        self.wrong, self.turn = wrong, 0
+    def __init__(self, most: int) -> None:
+        self.most, self.turn = most, 0
 
     def route(self, request: RequestView, engines: Sequence[EngineView]) -> int | None:
         """The number of the rank, or None to wait."""
