@@ -58,7 +58,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
 
 def cases(quick: bool) -> Sequence[Case]:
     """Full ranks with long tails or equal lengths, all at once or as others end, and a low load."""
-    count = 160 if quick else 640
+    count = 96 if quick else 480
     tail = {"prompt": "lognormal:1500:1.5", "output": "lognormal:40:1"}
     equal = {"prompt": "1500", "output": "40"}
     full = {"arrivals": "closed", "load": f"concurrency={count // 2}", "requests": count}

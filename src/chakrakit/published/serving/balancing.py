@@ -52,7 +52,7 @@ STEEP = 10.0
 
 
 class BelowTheFullest(FewestRequests):
-    """Filling below the fullest rank is nearly free, above it costs steeply."""
+    """Filling below the fullest rank is free, best to the brim; above it costs steeply."""
 
     def score(
         self, request: RequestView, engine: EngineView, engines: Sequence[EngineView]
@@ -60,7 +60,7 @@ class BelowTheFullest(FewestRequests):
         """What speaks against a rank."""
         fullest = max(e.tokens_held + e.tokens_promised for e in engines)
         after = engine.tokens_held + engine.tokens_promised + request.prompt
-        return 0.01 * after + STEEP * max(0, after - fullest)
+        return STEEP * (after - fullest) if after > fullest else fullest - after
 
 
 ROUTERS = {
