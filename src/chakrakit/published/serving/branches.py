@@ -9,7 +9,7 @@ import numpy as np
 from chakrakit.serving import EngineView, RequestView
 from chakrakit.serving.requests import RequestStream, stream_of
 
-PROMPT, HEAD, BRANCHES, BRANCH, SERIAL = 512, 8, 4, 24, 64
+PROMPT, HEAD, BRANCHES, BRANCH, SERIAL = 512, 16, 6, 48, 128
 """Tokens of a prompt, of an answer before it forks, number of branches, tokens of each, of a plain answer."""
 
 
