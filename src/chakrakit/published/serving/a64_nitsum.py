@@ -1,8 +1,8 @@
 """A64, Nitsum: the degree of tensor parallelism changes while serving, as the mix of service levels does.
 
-Four devices are four engines, two or one. Some phases have few requests that want their tokens fast, which only
-a large degree gives; others have many that want to be done soon, which four engines serve best. A change costs
-the weights and caches that devices lack, times a factor that is swept. Comparators are all degrees that stay.
+Four devices are four engines, two or one. Some phases have requests that want their tokens fast, which only a
+large degree gives; others have many that want to be done soon, which four engines serve best. A change costs
+the weights and caches that devices lack, times a factor that is swept. Comparators are degrees that stay.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from chakrakit.published.serving.reshaping import DEGREES, ByTier, drifting, spe
 from chakrakit.serving import Fleet, Setup, hooks_of, run
 from chakrakit.serving.requests import stream_of
 
-FAST_S, SOON_S = 0.0075, 1.5
+FAST_S, SOON_S = 0.0055, 1.5
 """Seconds for each token of a request that wants them fast, and in all for one that wants to be done."""
 
 
@@ -97,7 +97,7 @@ STUDY = Study(
             0.02 - most(abs(t.gains("a degree that stays", phases="fast fast") - 1))
         ),
     },
-    decides="what a change costs: half a second of weights over NVLink is little in a phase of twenty seconds, "
-    "and minutes are more than the phase.",
+    decides="what a change costs: weights over NVLink take little of a phase of twenty seconds, and minutes "
+    "are more than the phase.",
     cannot_say="How the published system chooses its degrees; the one here knows the tier of every request.",
 )

@@ -40,7 +40,7 @@ def drifting(phases: Sequence[str], seconds: float, seed: int) -> RequestStream:
     rng = np.random.default_rng([seed, 64])
     rows: list[tuple[float, int, int, int]] = []
     for phase, name in enumerate(phases):
-        rate, prompt, output = (2.0, 600, 150) if name == "fast" else (30.0, 1500, 30)
+        rate, prompt, output = (12.0, 600, 150) if name == "fast" else (50.0, 1500, 30)
         times = np.cumsum(rng.exponential(1 / rate, int(rate * seconds * 2)))
         inside = times[times < seconds] + phase * seconds
         rows += [(float(t), prompt, output, int(name != "fast")) for t in inside]
