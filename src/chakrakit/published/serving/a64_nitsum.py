@@ -37,7 +37,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
         price = case["price"]
         setup = replace(
             setup,
-            hooks=hooks_of(ByTier(setting["patience"])),
+            hooks=hooks_of(ByTier(setting["patience"], setting["start"])),
             open_seconds=lambda e, n: price * fleet.open_seconds(e, n),
         )
     done = run(setup).requests
@@ -50,16 +50,19 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
 
 def cases(quick: bool) -> Sequence[Case]:
     """Mixes that change or stay, and what a change costs."""
-    seconds = 4.0 if quick else 20.0
+    seconds = 8.0 if quick else 20.0
     drifts = [("fast many fast", price) for price in ((1, 3000) if quick else (1, 30, 300, 3000))]
     steady = [] if quick else [("fast fast", 1), ("many many", 1)]
     rows = [*drifts, *steady, *([("fast fast", 1)] if quick else [])]
     return [{"phases": phases, "price": price, "seconds": seconds} for phases, price in rows]
 
 
-def one(degree: int, patience: int = 1) -> Setting:
-    """A degree that stays, or any (0) and for how many seconds a change must be wanted."""
-    return {"degree": degree, "patience": patience}
+NEVER = 10**6
+
+
+def one(degree: int, patience: int = 1, start: int = 4) -> Setting:
+    """A degree that stays; or any (0), for how many seconds a change must be wanted, and the first degree."""
+    return {"degree": degree, "patience": patience, "start": start}
 
 
 STUDY = Study(
@@ -75,7 +78,7 @@ STUDY = Study(
     },
     cases=cases,
     sides={
-        "Nitsum": [one(0, 1), one(0, 3)],
+        "Nitsum": [one(0), one(0, NEVER, 2), one(0, NEVER, 4)],
         "a degree that stays": [one(degree) for degree in DEGREES],
         "degree 1": [one(1)],
     },
@@ -91,7 +94,7 @@ STUDY = Study(
             least(t.gains("a degree that stays", phases="fast many fast", price=1)) - 1.02
         ),
         "no better than the best degree where a change is dear": lambda t: (
-            1.0 - most(t.gains("a degree that stays", price=3000))
+            1.001 - most(t.gains("a degree that stays", price=3000))
         ),
         "no gain where the mix stays": lambda t: (
             0.02 - most(abs(t.gains("a degree that stays", phases="fast fast") - 1))

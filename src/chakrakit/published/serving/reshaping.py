@@ -53,8 +53,8 @@ class ByTier:
 
     interval_s = 1.0
 
-    def __init__(self, patience: int) -> None:
-        self.patience, self.degree, self.since = patience, 4, 0
+    def __init__(self, patience: int, degree: int) -> None:
+        self.patience, self.degree, self.since = patience, degree, 0
 
     def reconfigure(self, now_s: float, engines: Sequence[EngineView]) -> list[int]:
         """The engines that are on: a change has to be wanted for some seconds."""
