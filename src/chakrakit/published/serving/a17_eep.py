@@ -87,7 +87,7 @@ def cases(quick: bool) -> Sequence[Case]:
     """How long a restart takes, and how busy the engine is."""
     if quick:
         return [{"ranks": 8, "rate": 1, "restart": r} for r in (3.0, 60.0, 90.0)]
-    rows = [(8, 4, 348.0), (8, 12, 348.0), (8, 4, 60.0), (4, 4, 60.0), (8, 4, 3.0)]
+    rows = [(8, 1, 348.0), (8, 2, 60.0), (4, 1, 60.0), (8, 1, 3.0)]
     return [{"ranks": n, "rate": rate, "restart": restart} for n, rate, restart in rows]
 
 

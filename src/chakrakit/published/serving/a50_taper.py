@@ -46,7 +46,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
 
 def cases(quick: bool) -> Sequence[Case]:
     """From an idle engine to one that cannot keep up."""
-    rates, answers = ((0.5, 20, 40), 12) if quick else ((0.5, 8, 20, 40), 80)
+    rates, answers = ((0.5, 20, 40), 12) if quick else ((0.5, 8, 20, 40), 70)
     return [{"rate": rate, "answers": answers} for rate in rates]
 
 

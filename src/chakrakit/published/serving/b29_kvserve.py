@@ -82,7 +82,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
 
 def cases(quick: bool) -> Sequence[Case]:
     """Links that stay fast or slow, and links that change."""
-    count, rates = (40, (4,)) if quick else (150, (2, 4, 8))
+    count, rates = (40, (4,)) if quick else (80, (3, 8))
     return [
         {"link": link, "rate": rate, "requests": count}
         for link in list(SPEEDS)[: 3 if quick else 4]
