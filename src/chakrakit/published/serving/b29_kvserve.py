@@ -83,11 +83,8 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
 def cases(quick: bool) -> Sequence[Case]:
     """Links that stay fast or slow, and links that change."""
     count, rates = (40, (4,)) if quick else (80, (3, 8))
-    return [
-        {"link": link, "rate": rate, "requests": count}
-        for link in list(SPEEDS)[: 3 if quick else 4]
-        for rate in rates
-    ]
+    links = list(SPEEDS)[: 3 if quick else 4]
+    return [{"link": k, "rate": rate, "requests": count} for k in links for rate in rates]
 
 
 def one(choose: str, profile: int = 0) -> Setting:
@@ -146,6 +143,8 @@ STUDY = Study(
             0.02 - most(abs(t.gains("one profile", link=lambda k: k != "changing") - 1))
         ),
     },
+    decides="for how long a link is slow. Where it always is, jobs are 3 to 90 times as fast as without "
+    "compression, and one profile is as good as a choice; where it changes, a choice saves 4 %.",
     cannot_say="What compression does to answers, and codecs' real rates, which are a table here. Fetches "
     "from a store have no codec of their own.",
 )
