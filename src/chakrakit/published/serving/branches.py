@@ -58,10 +58,19 @@ SPARE = 0.95
 
 
 class BySlack(Branches):
-    """As many branches as a step has time for, by the engine's own model of it."""
+    """As many branches as a step has time for, by the engine's own model of it.
+
+    A step may take as long as one token, or as long as every answer that is ahead of its level can spare.
+    """
+
+    def __init__(self, tpot_s: float, cap: float) -> None:
+        super().__init__(tpot_s, cap)
+        self.got: dict[int, dict[int, int]] = {}
+        self.first_s: dict[int, float] = {}
 
     def extras(self, own: list[RequestView], more: list[RequestView], engine: EngineView) -> int:
-        """The most for which a step takes no longer than a token may."""
+        """The most for which a step takes no longer than it may."""
+        allowed = SPARE * self.allowed([*own, *more], engine.now_s)
         prompts = sum(r.prompt - r.computed for r in own if r.generated == 0)
         width = sum(r.generated > 0 for r in own)
         context = sum(r.computed for r in own)
@@ -70,5 +79,18 @@ class BySlack(Branches):
             middle = (low + high + 1) // 2
             read = context + sum(max(r.computed, r.prompt) for r in more[:middle])
             taken = engine.step_seconds(width + middle, read, prompts)
-            low, high = (middle, high) if taken <= SPARE * self.tpot_s else (low, middle - 1)
+            low, high = (middle, high) if taken <= allowed else (low, middle - 1)
         return low
+
+    def allowed(self, requests: list[RequestView], now_s: float) -> float:
+        """Seconds that a step may take; an answer that is late already is not waited for."""
+        for r in requests:
+            self.got.setdefault(r.group, {})[r.number] = r.generated
+            if r.first_s is not None:
+                self.first_s.setdefault(r.group, r.first_s)
+        spare = []
+        for group in {r.group for r in requests} & self.first_s.keys():
+            tokens = 1 + sum(self.got[group].values())
+            left = self.first_s[group] + self.tpot_s * tokens - now_s
+            spare += [left] if left > 0 else []
+        return max(self.tpot_s, min(spare, default=self.tpot_s))
