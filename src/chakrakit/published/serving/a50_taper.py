@@ -100,7 +100,7 @@ STUDY = Study(
     },
     decides="how wide a step becomes before it is longer than a token may be: weights are read once for all "
     "branches, so that only hundreds of them make a step much longer.",
-    amended="The first rule looked at the time of a step alone; what answers had saved before was counted after "
-    "the first full run, in which the rule was 5 % behind at the highest load.",
+    amended="The first rule looked at the time of a step alone; what answers had saved before was counted "
+    "after the first full run, in which the rule was 5 % behind at the highest load.",
     cannot_say="Whether branches of an answer are really independent, and what they do to its quality.",
 )
