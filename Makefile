@@ -128,7 +128,7 @@ docs: $(VENV)/.built  ## build the documentation site into build/site; a broken 
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 bench: $(VENV)/.built  ## measure the claims of the README
-	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline replay view scale sweep search serving messages campaign capture; do ../$(BIN)/python $$file.py; done
+	cd benchmarks && for file in codec feeder schedule link generate megatron astra simulate analyze timeline replay view editing scale sweep search serving messages campaign capture; do ../$(BIN)/python $$file.py; done
 
 programs: $(VENV)/.built  ## capture, validate and simulate the programs of tests/programs at 2, 8 and 512 ranks
 	$(BIN)/python -W ignore tests/programs/capture_all.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
@@ -38,6 +39,14 @@ class GenerateOptions(TypedDict, total=False):
             None,
             flags="-o --output",
             metavar="OUT",
+        ),
+    ]
+    cells: Annotated[
+        Sequence[Sequence[str]] | None,
+        Option(
+            "A schedule of your own: for each pipeline stage its cells, as `F0`, `B0` (docs/workloads.md).",
+            None,
+            in_shell=False,
         ),
     ]
     machine: Annotated[

@@ -5,20 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from chakrakit.commands.command import command as command_of
-from chakrakit.commands.inputs import Path_
 from chakrakit.commands.opening import opened, said
 from chakrakit.commands.options import Positional, public
 from chakrakit.commands.output import Json, clean, console, print_json, print_table
 
 if TYPE_CHECKING:
+    from chakrakit.commands.inputs import Traces
     from chakrakit.trace.query import Info
 
 
 @public()
 def info(
     path: Annotated[
-        Path_,
-        Positional("A file, a prefix of `prefix.N.et`, a directory, or a bundle.", metavar="PATH"),
+        Traces,
+        Positional(
+            "A file, a prefix of `prefix.N.et`, a directory, or a bundle; in Python also traces.",
+            metavar="PATH",
+        ),
     ],
 ) -> Info:
     """Say what a trace holds: ranks, nodes, edges, types, groups, communication.
@@ -28,11 +31,14 @@ def info(
     >>> _ = ck.write(ck.generate(model="gpt3-125m", dp=2, seq=128, global_batch=2).traces, "w")
     >>> ck.info("w").ranks
     2
+    >>> ck.info(ck.read("w")).subject["plan"]
+    'dp 2'
 
     """
-    from chakrakit.trace.query import describe
+    from chakrakit.trace.query import describe, describe_traces
+    from chakrakit.trace.sets import TraceSet
 
-    return describe(opened(path))
+    return describe_traces(path) if isinstance(path, TraceSet) else describe(opened(path))
 
 
 @command_of(info)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 import click
 
 from chakrakit.commands.command import command as command_of
-from chakrakit.commands.inputs import Path_
 from chakrakit.commands.opening import said
 from chakrakit.commands.options import Option, Positional, public
+
+if TYPE_CHECKING:
+    from chakrakit.commands.inputs import Traces
 
 
 class ViewOptions(TypedDict, total=False):
@@ -25,29 +27,42 @@ class ViewOptions(TypedDict, total=False):
             most=65535,
         ),
     ]
+    machine: Annotated[
+        str,
+        Option(
+            "The machine of the run, for edits of links and algorithms; by default the preset that it names.",
+            "",
+            metavar="NAME_OR_FILE",
+        ),
+    ]
     browser: Annotated[bool, Option("Open a browser; else the address alone is said.", True)]
 
 
 @public(ViewOptions)
 def view(
-    *runs: Annotated[Path_, Positional("One path, or two to compare.", metavar="RUN [OTHER]")],
+    *runs: Annotated[
+        Traces, Positional("One run, or two to compare: paths or Runs.", metavar="RUN [OTHER]")
+    ],
     **options: Unpack[ViewOptions],
 ) -> None:
     """Look at a run, or two, in the browser; serves on this machine only, until interrupted.
 
     Examples
     --------
-    >>> ck.view("run")  # doctest: +SKIP
+    >>> run = ck.simulate("w", "dgx-h100").run()  # doctest: +SKIP
+    >>> ck.view(run)  # doctest: +SKIP
 
     """
     _serve(runs, options, lambda _address: None)
 
 
-def _serve(runs: tuple[Path_, ...], options: ViewOptions, announce: Any) -> None:
+def _serve(runs: tuple[Traces, ...], options: ViewOptions, announce: Any) -> None:
     from chakrakit.commands.opening import opened
+    from chakrakit.trace.sets import TraceSet
     from chakrakit.views.app import open_session, serve  # needs the extra `view`
 
-    session = open_session([opened(run) for run in runs])
+    sources = [run if isinstance(run, TraceSet) else opened(run) for run in runs]
+    session = open_session(sources, options["machine"])
     serve(session, options["port"], options["browser"], announce)
 
 
@@ -55,11 +70,16 @@ def _serve(runs: tuple[Path_, ...], options: ViewOptions, announce: Any) -> None
 def command(runs: tuple[str, ...], **options: Any) -> None:
     """Look at RUN in the browser: timeline at any zoom, search, dependencies, critical path, analyses.
 
-    With OTHER, both are shown one above the other, and what differs is marked. Traces without times
-    are shown in the order their dependencies allow. Serves on 127.0.0.1 only, until Ctrl-C.
+    With RUN alone it can be changed: a class or kernel faster, a collective on another stream, another link,
+    device or algorithm, one synchronization less. The new schedule is drawn below at once, with the command
+    lines that come to the same. With OTHER, both are shown one above the other, and what differs is marked.
+
+    Traces without times are shown in the order their dependencies allow. Serves on 127.0.0.1 only, until
+    Ctrl-C.
 
     \b
     chakra view run
+    chakra view run --machine my-cluster.yaml
     chakra view before after
     """
     if len(runs) > 2:

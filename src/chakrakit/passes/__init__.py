@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from chakrakit.passes.tiers import Cache as Cache
     from chakrakit.passes.tiers import Offload as Offload
     from chakrakit.passes.units import Units as Units
+    from chakrakit.passes.unsync import Unsync as Unsync
 
 _NAMES = {place.partition(":")[2]: name for name, place in PASSES.items()}
 

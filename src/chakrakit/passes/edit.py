@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -143,10 +144,7 @@ class Edit(Pass):
     def apply(self, traces: TraceSet) -> TraceSet:
         """Returns the edited traces; selecting nothing is an error."""
         traces = with_run_times(traces)
-        replace(self._selection, classes=self.classes).refuse_absent(traces)
-        rows_of_bodies = [self._rows_to_edit(traces.body_at(i)) for i in range(traces.body_count)]
-        if not any(len(edited_rows.rows) for edited_rows in rows_of_bodies):
-            raise TraceError(f"{self}: no {self.on} node is selected; {_hint(traces, self.on)}")
+        rows_of_bodies = self.rows(traces, map(traces.body_at, range(traces.body_count)))
         bodies = [
             partial(self._edited, traces, i, edited_rows)
             for i, edited_rows in enumerate(rows_of_bodies)
@@ -164,7 +162,15 @@ class Edit(Pass):
             names=self.names, modules=self.modules, phases=self.phases, nodes=self.nodes
         )
 
-    def _rows_to_edit(self, trace: Trace) -> _EditedRows:
+    def rows(self, traces: TraceSet, bodies: Iterable[Trace]) -> list[EditedRows]:
+        """The rows to edit in bodies of these traces, however much they are edited; none is an error."""
+        replace(self._selection, classes=self.classes).refuse_absent(traces)
+        chosen = [self._rows_of(body) for body in bodies]
+        if not any(len(edited.rows) for edited in chosen):
+            raise TraceError(f"{self}: no {self.on} node is selected; {_hint(traces, self.on)}")
+        return chosen
+
+    def _rows_of(self, trace: Trace) -> EditedRows:
         host = on_host(trace)
         selected = self._selection.rows(trace)
         on_side = host if self.on == "host" else ~host
@@ -173,19 +179,23 @@ class Edit(Pass):
         calls = SelectedCalls(trace, selected)
         if not (self.names or self.modules or self.nodes):  # every node by itself, no calls
             rows = np.flatnonzero(selected & on_side)
-            return _EditedRows(rows, rows)
-        return _EditedRows(np.flatnonzero(on_side & (calls.call >= 0)), calls.last(on_side))
+            return EditedRows(rows, rows)
+        return EditedRows(np.flatnonzero(on_side & (calls.call >= 0)), calls.last(on_side))
 
-    def _edited(self, traces: TraceSet, number: int, target: _EditedRows) -> Trace:
+    def _edited(self, traces: TraceSet, number: int, target: EditedRows) -> Trace:
         trace = traces.body_at(number)
-        own_ns = trace.own_ns.copy()
-        scaled = np.minimum(own_ns[target.rows] * self.scale, float(MOST_NS))
-        own_ns[target.rows] = np.rint(scaled).astype(np.int64)
-        own_ns[target.last] += round(self.add_us * 1000)
-        edited = with_own_ns(trace, own_ns)
+        edited = with_own_ns(trace, self.own_times(trace.own_ns, target))
         return edited if self.on == "device" else self._gaps(edited, target)
 
-    def _gaps(self, trace: Trace, target: _EditedRows) -> Trace:
+    def own_times(self, own_ns: I64, target: EditedRows) -> I64:
+        """The own times after the edit of rows that had these."""
+        edited = own_ns.copy()
+        scaled = np.minimum(own_ns[target.rows] * self.scale, float(MOST_NS))
+        edited[target.rows] = np.rint(scaled).astype(np.int64)
+        edited[target.last] += round(self.add_us * 1000)
+        return edited
+
+    def _gaps(self, trace: Trace, target: EditedRows) -> Trace:
         """Scales host gaps.
 
         The gap before a row belongs to its parent, at the top level to the row itself.
@@ -203,7 +213,7 @@ class Edit(Pass):
 
 
 @dataclass(frozen=True, eq=False)
-class _EditedRows:
+class EditedRows:
     """The rows of a body to scale, and the last row of each call, which gets the added time."""
 
     rows: I64

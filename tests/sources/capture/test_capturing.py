@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError
-from chakrakit.sources.capture.capturing import options_of
+from chakrakit.sources.capture.capturing import _untested, options_of
 
 
 def train() -> None:
@@ -60,3 +60,12 @@ def test_a_device_is_found_by_the_start_of_its_name():
     assert found.memory == 80e9
     assert (found.local_size, found.values) == (2, {"train.py:3": 1.0})
     assert options_of(4, "cpu", None, {}).device == ""
+
+
+def test_a_release_of_pytorch_that_was_not_tried_is_used_with_a_warning() -> None:
+    assert [
+        len(_untested(r)) for r in ("2.9.1+cu128", "2.15.0", "2.16.0.dev20261101", "3.0.1")
+    ] == [0, 0, 1, 1]
+    assert _untested("2.8.0")[0].startswith(
+        "PyTorch 2.8.0 was not tried: capture is tested with 2.9 to 2.15"
+    )

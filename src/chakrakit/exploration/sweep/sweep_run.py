@@ -7,8 +7,10 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 
 from chakrakit.errors import ConfigError
+from chakrakit.exploration.sweep.findings import is_serving, varied
 from chakrakit.exploration.sweep.measurement import SimulatedRow, measure
 from chakrakit.exploration.sweep.points import PointGrid, StudyPoint, grid, is_captured
 from chakrakit.exploration.sweep.served import ServedRow
@@ -21,7 +23,7 @@ from chakrakit.exploration.sweep.store import (
 )
 from chakrakit.exploration.sweep.study import Study
 from chakrakit.parallel import Outcome, Progress, check_engine, each, quiet
-from chakrakit.results import Result
+from chakrakit.results import Bars, Result
 from chakrakit.trace.files import claimed
 
 _BODIES = "bodies"
@@ -40,6 +42,31 @@ class SweepResult(Result, msgspec.Struct, kw_only=True):
     skipped: int
     """Infeasible combinations, left out as the study asks."""
     table: str
+    """The file that has one row per point."""
+
+    def to_arrow(self) -> pa.Table:
+        """One row per point: the values of its axes, and what it came to."""
+        import pyarrow.parquet as pq
+
+        return pq.read_table(self.table)
+
+    def picture(self) -> Bars | None:
+        """The step of every point that fits, or what each serves, best first."""
+        table = self.to_arrow()
+        names, served = varied(table), is_serving(table)
+        figure = "output_tokens_per_s_per_device" if served else "step_ns"
+        if figure not in table.column_names:
+            return None
+        rows = [
+            row for row in table.to_pylist() if row[figure] and row.get("fits", True) is not False
+        ]
+        rows.sort(key=lambda row: -row[figure] if served else row[figure])
+        bars = [(" ".join(str(row[n]) for n in names), *_bar(row[figure], served)) for row in rows]
+        return Bars("tokens/s per device" if served else "steps", bars)
+
+
+def _bar(value: float, served: bool) -> tuple[float, str]:
+    return (value, f"{value:,.0f}") if served else (value, f"{value / 1e6:,.1f} ms")
 
 
 def sweep(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -80,11 +81,22 @@ COMPUTE = "compute"
 _NOT_COMPUTE = ("host", "communication", "copy", "none")
 
 
+_CLASSES: WeakKeyDictionary[Trace, Texts] = WeakKeyDictionary()
+"""Classes of traces in use: finding out what every kernel computes takes seconds for 100,000 nodes."""
+
+
 def classes_of(trace: Trace) -> Texts:
-    """Returns one class per node; metadata nodes have the class `none`.
+    """Returns one class per node, which nobody may change; metadata nodes have the class `none`.
 
     A kernel whose work is unknown takes the class of others with its name, or else `other`.
     """
+    if trace not in _CLASSES:
+        _CLASSES[trace] = _classes_of(trace)
+        _CLASSES[trace].flags.writeable = False
+    return _CLASSES[trace]
+
+
+def _classes_of(trace: Trace) -> Texts:
     classes: Texts = np.full(len(trace), "none", object)
     host = on_host(trace)
     compute = trace.is_type(NodeType.COMP_NODE)

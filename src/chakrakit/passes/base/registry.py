@@ -22,6 +22,7 @@ PASSES = {
     "select": "select:Select",
     "compact": "compact:Compact",
     "edit": "edit:Edit",
+    "unsync": "unsync:Unsync",
     "recost": "recost:Recost",
     "scale-ranks": "scale:ScaleRanks",
     "comm": "comm:Comm",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
-from chakrakit.results import NO_SPREAD, Result, Spread
+from chakrakit.results import NO_SPREAD, Bars, Result, Spread
 from chakrakit.workloads.generate import ModelFigures
 
 
@@ -129,6 +129,20 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
     model: ModelFigures | None = None
     """The model, and the precision in which it was served."""
+
+    def picture(self) -> Bars:
+        """Median, p95 and p99 of the latencies."""
+        spreads = {
+            "first token": self.ttft_ms,
+            "per token": self.tpot_ms,
+            "end to end": self.e2e_ms,
+        }
+        figures = [
+            (f"{name} {label}", getattr(spread, label))
+            for name, spread in spreads.items()
+            for label in ("p50", "p95", "p99")
+        ]
+        return Bars("latencies", [(name, value, f"{value:,.1f} ms") for name, value in figures])
 
 
 def gap_spread(totals: list[dict[str, Any]]) -> Spread:

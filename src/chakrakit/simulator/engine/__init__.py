@@ -19,6 +19,7 @@ from chakrakit.simulator.engine.placing import per_rack, straddling, whole_group
 from chakrakit.simulator.engine.planner import CollectivePolicy, Custom, DispatchPolicy, Fixed
 from chakrakit.simulator.engine.plans import FIGURES, TransferPlans, link_bytes
 from chakrakit.simulator.engine.program import COMM, COMPUTE, Program
+from chakrakit.simulator.engine.rescheduling import FixedTransfers, Schedule, no_machine
 from chakrakit.simulator.engine.stored import ONE_SIDED, UNLIMITED, StoredOperations, most_at_once
 
 __all__ = [
@@ -34,9 +35,11 @@ __all__ = [
     "Disturbance",
     "Fault",
     "Fixed",
+    "FixedTransfers",
     "LaidOut",
     "Outcome",
     "Program",
+    "Schedule",
     "Simulation",
     "SimulationOptions",
     "StoredOperations",
@@ -46,6 +49,7 @@ __all__ = [
     "message_pace",
     "most_at_once",
     "native",
+    "no_machine",
     "one_collective",
     "per_rack",
     "run",

@@ -185,6 +185,17 @@ class LaidOut(NamedTuple):
     """The first row of each rank, and an end."""
 
 
+class Folded(NamedTuple):
+    """One rank of each class of a workload in the arrays of the core."""
+
+    classes: Classes
+    offset: I64
+    """The first row of each class, and an end."""
+    instances: Instances
+    programs: list[Program]
+    workload: dict[str, Any]
+
+
 class Simulation:
     """A simulation of all ranks of the traces on the machine, which can be repeated with other durations."""
 
@@ -308,6 +319,25 @@ class Simulation:
         _, _, offset, instances, plans, links, _, ranks, _ = self._prepare(classes, None, book)
         workload = self._workload(classes, offset, instances) | ranks.arrays(instances)
         return LaidOut(workload, plans, links, offset)
+
+    def folded(self) -> Folded:
+        """One rank of each class in the arrays of the core, with one copy of every transfer."""
+        splits, book = Splits.none(self.membership), TransferPlans(self.machine, fair=False)
+        classes = self._classes(splits) if self.options.fold else None
+        try:
+            matcher = self._matcher(classes or self.membership.communication.apart(), book)
+            instances = matcher.match()
+        except FoldRefusedError:
+            matcher = self._matcher(self.membership.communication.apart(), book)
+            instances = matcher.match()
+        instances.jobs = list(np.arange(len(instances.needed))[:, None])
+        instances.overhead = [0.0] * len(instances.needed)
+        workload = self._workload(matcher.classes, matcher.offset, instances)
+        members = [int(i) for i in matcher.classes.first]
+        programs = [self.programs[self.membership.body(i)] for i in members]
+        workload |= link_ranks(programs, instances).arrays(instances)
+        workload["release"] = recorded_starts(programs)
+        return Folded(matcher.classes, matcher.offset, instances, programs, workload)
 
     def _classes(self, splits: Splits) -> Classes:
         ranks = self.membership.ranks
@@ -474,8 +504,9 @@ class Simulation:
 
     def _slowdown(self, i: int) -> float:
         """How much communication slows down compute beside it; 0 for measured times, which include that."""
-        measured = self.options.communication == "measured"
-        return 0.0 if measured else float(self._device(i).comm_slowdown)
+        if "measured" in (self.options.communication, self.options.work.name):
+            return 0.0
+        return float(self._device(i).comm_slowdown)
 
     def _device(self, i: int) -> Any:
         return self.machine.device(int(self.device_of[i]))

@@ -10,6 +10,7 @@ from chakrakit.simulator.results.collective_table import (
     parse_sizes,
     time_collective,
 )
+from chakrakit.simulator.results.editing import EditedRun, EditSession, machine_of
 from chakrakit.simulator.results.hung import HungSimulation
 from chakrakit.simulator.results.jobs import (
     JobsSimulation,
@@ -38,6 +39,8 @@ __all__ = [
     "CollectiveSummary",
     "CollectiveTable",
     "Detail",
+    "EditSession",
+    "EditedRun",
     "ExpertExchange",
     "HungSimulation",
     "JobsSimulation",
@@ -46,6 +49,7 @@ __all__ = [
     "RankSummary",
     "Simulation",
     "SimulationSummary",
+    "machine_of",
     "parse_members",
     "parse_sizes",
     "place_jobs",

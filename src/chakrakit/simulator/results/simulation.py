@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, DeadlockError
-from chakrakit.machines import NetworkModel, load_machine, parse_machine, recorded_on
+from chakrakit.machines import NetworkModel, load_machine, recorded_on
 from chakrakit.machines.device import (
     RECORDED,
     Auto,
@@ -33,6 +33,7 @@ from chakrakit.simulator.engine import (
     Fixed,
     Outcome,
     SimulationOptions,
+    no_machine,
     per_rack,
     straddling,
 )
@@ -430,14 +431,14 @@ def _no_machine(traces: TraceSet, options: SimulationOptions) -> Machine:
             "say what to simulate on: --machine NAME_OR_FILE; only --compute measured with "
             "--communication measured needs none"
         )
-    level = {"topology": "switch", "size": max(1, traces.world_size), "bandwidth": 1e9}
-    return replace(parse_machine({"network": [level]}, "no machine"), name="")
+    return no_machine(traces.world_size)
 
 
 def _memory(machine: Machine) -> dict[str, int]:
-    """The memory of the smallest device, for the card of the run."""
+    """The memory of the smallest device and how many a preset has, for the card of the run."""
     least = min(int(device.memory) for device in machine.devices)
-    return {"device_memory_bytes": least} if least else {}
+    memory = {"device_memory_bytes": least} if least else {}
+    return memory | ({"machine_devices": machine.size} if machine.is_preset else {})
 
 
 def _settings(options: SimulationOptions) -> dict[str, Any]:

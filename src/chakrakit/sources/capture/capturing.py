@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -198,7 +201,7 @@ def _all_ranks(
 ) -> tuple[TraceSet, CaptureReport]:
     search = Search(capture_rank, options.ranks)
     kinds = search.kinds()
-    report = report_of(kinds, search.families, search.warnings)
+    report = report_of(kinds, search.families, [*_untested(version("torch")), *search.warnings])
     return fold(kinds, search.families, card), report
 
 
@@ -255,9 +258,26 @@ def _window(steps: tuple[int, int] | str | None) -> tuple[int, int] | None:
     return first, last
 
 
+OLDEST, NEWEST = (2, 9), (2, 15)
+"""PyTorch releases between which every one that was tried passes the tests (`make torch-versions`)."""
+
+
+def _untested(release: str) -> list[str]:
+    """A warning where capture was not tried with a release of PyTorch."""
+    if OLDEST <= _numbers(release) <= NEWEST:
+        return []
+    return [
+        f"PyTorch {release} was not tried: capture is tested with 2.{OLDEST[1]} to 2.{NEWEST[1]}; compare "
+        "a program with one of these before you rely on its operators and memory"
+    ]
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    """`2.13.0+cpu` as (2, 13)."""
+    return tuple(int(n) for n in re.findall(r"\d+", release)[:2])
+
+
 def _require_torch() -> None:
-    from importlib import import_module
-    from importlib.metadata import version
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
@@ -266,6 +286,6 @@ def _require_torch() -> None:
         import_module("chakrakit.sources.capture")
     except ImportError as error:
         raise ConfigError(
-            f"capture is tested with PyTorch 2.13, and this is {version('torch')}, which differs: {error}; "
-            "install torch==2.13.0"
+            f"capture is tested with PyTorch 2.{OLDEST[1]} to 2.{NEWEST[1]}, and this is {version('torch')}, "
+            f"which differs: {error}; install torch==2.13.0"
         ) from None

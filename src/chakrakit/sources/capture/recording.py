@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -131,14 +132,21 @@ def is_library(filename: str) -> bool:
     )
 
 
-_MARK = "/torch/"
-_LIKE_SCRIPTS = tuple(f"{_MARK}{part}/" for part in ("nn", "optim", "amp", "cuda"))
+_LIKE_SCRIPTS = ("nn", "optim", "amp", "cuda")
 
 
 def in_pytorch(frame: FrameType) -> bool:
     """Whether code of PyTorch's asks for which the host is the device, not modules and optimizers."""
+    home, like_scripts = _pytorch()
     name = frame.f_code.co_filename
-    return _MARK in name and not any(part in name for part in _LIKE_SCRIPTS)
+    return name.startswith(home) and not name.startswith(like_scripts)
+
+
+@cache
+def _pytorch() -> tuple[str, tuple[str, ...]]:
+    """The folder of PyTorch, and those in it whose code asks as scripts do."""
+    home = str(Path(str(sys.modules["torch"].__file__)).parent) + "/"
+    return home, tuple(f"{home}{part}/" for part in _LIKE_SCRIPTS)
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.trace.query.description import Info, describe
+from chakrakit.trace.query.description import Info, describe, describe_traces
 from chakrakit.trace.query.sql import query, rows_of
 
-__all__ = ["Info", "describe", "query", "rows_of"]
+__all__ = ["Info", "describe", "describe_traces", "query", "rows_of"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -21,7 +22,7 @@ from chakrakit.trace.model import (
     columns,
     node_type_name,
 )
-from chakrakit.trace.sets import Run, subject_of
+from chakrakit.trace.sets import Run, TraceSet, subject_of
 from chakrakit.trace.storage import groups_beside_file, is_stream, place_of, rank_files, read
 
 
@@ -150,10 +151,20 @@ def describe(path: Source) -> Info:
     if is_stream(path) or place_of(path).is_file():
         return _describe_file(*next(iter(files.items())))
     traces = read(path)
+    bodies = [scan_trace(file) for file in files.values()]
+    return _described(traces, bodies)
+
+
+def describe_traces(traces: TraceSet) -> Info:
+    """Counts what traces in memory hold."""
+    return _described(traces, [[traces.body_at(i)] for i in range(traces.body_count)])
+
+
+def _described(traces: TraceSet, bodies: Iterable[Iterable[Trace]]) -> Info:
     counts = _Counts()
     used = Counter(b.body for b in traces.bindings.values())
-    for number, file in enumerate(files.values()):
-        for piece in scan_trace(file):
+    for number, pieces in enumerate(bodies):
+        for piece in pieces:
             counts.add(piece, used[number])
     info = _filled(counts, traces.groups, traces.ranks)
     info.bodies, info.subject = len(used), subject_of(traces.card)

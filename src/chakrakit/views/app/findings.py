@@ -83,6 +83,30 @@ class AnalyzedRun:
             else np.zeros(0, np.int64)
         )
 
+    def waiting(self, rank: int, rows: I32) -> I64:
+        """How long each of these rows waited for peers after it began: ns, below 0 for a message's wait."""
+        waits = self._waits.get(self.stand_in(rank))
+        if waits is None:
+            return np.zeros(len(rows), np.int64)
+        known, nanos = waits
+        at = np.minimum(np.searchsorted(known, rows), len(known) - 1)
+        return np.where(known[at] == rows, nanos[at], 0)
+
+    @cached_property
+    def _waits(self) -> dict[int, tuple[I64, I64]]:
+        """By rank, the rows that waited, ascending, and for how long."""
+        matched = self.rows.matched
+        waited = np.flatnonzero(matched.wait > 0)
+        signed = np.where(matched.collective, matched.wait, -matched.wait)
+        order = waited[np.lexsort((matched.row[waited], matched.rank[waited]))]
+        ranks, first = np.unique(matched.rank[order], return_index=True)
+        parts = np.split(order, first[1:])
+        return {
+            int(r): (matched.row[part], signed[part])
+            for r, part in zip(ranks, parts, strict=True)
+            if len(part)
+        }
+
 
 class BackgroundAnalysis:
     """Runs the analysis in a thread, reports its progress, and keeps the result (`analyzed`)."""

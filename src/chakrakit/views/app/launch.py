@@ -7,7 +7,7 @@ import contextlib
 import socket
 import sys
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chakrakit.errors import ConfigError, MissingExtra
 from chakrakit.insight.rank import as_run, name_of, scheduled
-from chakrakit.trace.sets import Run
+from chakrakit.trace.sets import Run, TraceSet
 from chakrakit.trace.storage import read
 from chakrakit.views.app.session import AppSession
 from chakrakit.views.app.shown_run import ShownRun
@@ -97,18 +97,19 @@ PORT = 8127
 """The default port: fixed, so that links still work the next day; the number is arbitrary."""
 
 
-def open_session(paths: list[str]) -> AppSession:
-    """Opens the runs at these paths; traces without times are scheduled."""
-    sides = [_side(path) for path in paths]
+def open_session(runs: Sequence[str | TraceSet], machine: str = "") -> AppSession:
+    """Opens the runs, or those at these paths; traces without times are scheduled."""
+    paths = [run if isinstance(run, str) else run.card.name for run in runs]
+    sides = [_side(run, path) for run, path in zip(runs, paths, strict=True)]
     for names in ([Path(path).name for path in paths], paths):
         if len({side.name for side in sides}) < len(sides):
             for side, name in zip(sides, names, strict=True):
                 side.name = name
-    return AppSession(sides)
+    return AppSession(sides, machine)
 
 
-def _side(path: str) -> ShownRun:
-    traces = read(path)
+def _side(source: str | TraceSet, path: str) -> ShownRun:
+    traces = read(source) if isinstance(source, str) else source
     if isinstance(traces, Run) or any(traces.body(r).is_timed for r in traces.ranks[:1]):
         run, notes = as_run(traces, path), []
     else:
@@ -116,7 +117,7 @@ def _side(path: str) -> ShownRun:
         notes = [note]
     if run.missing_ranks:
         notes.append(f"{len(run.missing_ranks):,} ranks that groups name were not recorded.")
-    return ShownRun(run, name_of(run, path), notes)
+    return ShownRun(run, name_of(run, path), notes, path)
 
 
 def serve(

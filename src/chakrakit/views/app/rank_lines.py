@@ -85,7 +85,7 @@ def lines_of(view: RankView, origin: int) -> RankLines:
         len(view),
         (first - origin, last - origin),
         _track_lines(tracks, view.kind, origin),
-        _strip(view, origin),
+        strip_of(view, origin),
         view.names,
         place,
         deep,
@@ -121,7 +121,8 @@ def _line(tracks: Tracks, codes: I8, at: I64 | slice, origin: int) -> SliceLine:
     return SliceLine(start, end, row.astype(np.int32), codes[row])
 
 
-def _strip(view: RankView, origin: int) -> list[Intervals]:
+def strip_of(view: RankView, origin: int) -> list[Intervals]:
+    """When each kind of STRIP is at work and none before it is."""
     covered = Intervals.of(np.zeros(0, np.int64), np.zeros(0, np.int64))
     out = []
     for kind in STRIP:

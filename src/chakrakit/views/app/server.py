@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from chakrakit.errors import ChakraError, ConfigError
 from chakrakit.trace.files import scratch
+from chakrakit.views.app.area import totals
 from chakrakit.views.app.lod import Window
 from chakrakit.views.app.node import around, describe
 from chakrakit.views.app.search import ask_again, search
@@ -139,8 +140,17 @@ class Question:
         return Window(begin, end, self.number("width", 1, _MOST_BUCKETS))
 
     def side(self, session: AppSession) -> ShownRun:
-        """The run of `side`: 0, or 1 for the run that it is compared with."""
-        return session.sides[self.number("side", 0, len(session.sides), 0)]
+        """The run of `side`: 0, or 1 for the run that it is compared with, or for it under `edits`."""
+        edits = self.edits()
+        most = len(session.sides) + (bool(edits) and not session.is_pair)
+        return session.side_of(self.number("side", 0, most, 0), edits)
+
+    def edits(self) -> list[str]:
+        """`edits`: a JSON list of texts; none by default."""
+        try:
+            return msgspec.json.decode(self.text("edits", "[]"), type=list[str])
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"edits should be a JSON list of texts: {error}") from None
 
     def place(self, session: AppSession) -> tuple[ShownRun, int]:
         """The run of `side`, and `rank`."""
@@ -175,7 +185,7 @@ def _rank(session: AppSession, question: Question) -> Any:
 def _window(session: AppSession, question: Question) -> Any:
     side, rank = question.place(session)
     tracks = range(question.number("first", 0, 2**31, 0), question.number("last", 0, 2**31, 0))
-    code = session.changes(side, rank) if question.text("paint", "") == "change" else None
+    code = session.codes(question.text("paint", ""), side, rank)
     return rank_window(side, rank, question.window(), tracks, code)
 
 
@@ -195,7 +205,9 @@ def _node(session: AppSession, question: Question) -> Any:
 
 
 def _analyze(session: AppSession, question: Question) -> Any:
-    question.side(session).findings.start()
+    side = question.side(session)
+    if not question.number("small", 0, 2, 0) or side.is_small:
+        side.findings.start()
     return session.progress()
 
 
@@ -215,6 +227,29 @@ def _not_now(session: AppSession, question: Question) -> Any:
 
 def _progress(session: AppSession, _: Question) -> Any:
     return session.progress()
+
+
+def _tabs(session: AppSession, _: Question) -> Any:
+    return {"empty": session.empty_tabs()}
+
+
+def _offered(session: AppSession, _: Question) -> Any:
+    return session.editing.offered()
+
+
+def _edited(session: AppSession, question: Question) -> Any:
+    return session.editing.outcome(question.edits())
+
+
+def _area(session: AppSession, question: Question) -> Any:
+    side, rank = question.place(session)
+    tracks = range(question.number("first", 0, 2**31, 0), question.number("last", 0, 2**31))
+    window = question.window()
+    return totals(side, rank, window.begin, window.end, tracks)
+
+
+def _query(session: AppSession, question: Question) -> Any:
+    return session.query(question.side(session), question.text("sql"))
 
 
 def _path(session: AppSession, question: Question) -> Any:
@@ -237,6 +272,11 @@ _ANSWERS: dict[str, Answer] = {
     "node": _node,
     "around": _around,
     "progress": _progress,
+    "tabs": _tabs,
+    "offered": _offered,
+    "edited": _edited,
+    "area": _area,
+    "query": _query,
     "analyze": _analyze,
     "path": _path,
     "section": _section,

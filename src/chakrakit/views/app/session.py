@@ -21,11 +21,14 @@ from chakrakit.insight import (
     pair,
     ranks_text,
 )
-from chakrakit.insight.rank import KIND_NAMES, facts_of
+from chakrakit.insight.rank import facts_of
+from chakrakit.trace.query import query, rows_of
 from chakrakit.trace.sets import Run
 from chakrakit.views import charts
+from chakrakit.views.app.editing import Editing
 from chakrakit.views.app.lod import Window
 from chakrakit.views.app.node import brief
+from chakrakit.views.app.painting import codes_by, legends
 from chakrakit.views.app.shown_run import Fold, Recent, ShownRun
 from chakrakit.views.charts import join
 from chakrakit.views.report import SECTIONS, comparison_section
@@ -33,6 +36,8 @@ from chakrakit.views.timeline import TimelineOptions, write_timeline
 
 _PAIRS = 64
 """Ranks whose rows stay paired with the other run's: those on a screen, at 9 bytes a row and side."""
+_QUERIED = 200
+"""Rows of a query that the page shows."""
 _PATH_SHOWN = 300
 """Segments of the critical path that an answer lists; the page shows them as a table."""
 _CHANGES = [change.name.lower() for change in RowChange]
@@ -47,20 +52,53 @@ _ONLY_OF: dict[str, Callable[[Run], bool]] = {
 class AppSession:
     """One or two runs (sides); everything is computed when it is first requested, and kept."""
 
-    def __init__(self, sides: list[ShownRun]) -> None:
+    def __init__(self, sides: list[ShownRun], machine: str = "") -> None:
         self.sides = sides
+        self.editing = Editing(sides[0], machine)
+        """Edits of the first run; the page offers them where it is the only one."""
         self._pairs: Recent[tuple[Paired, Paired]] = Recent(threading.RLock(), _PAIRS)
         self._comparison: Comparison | None = None
+        self._empty: list[str] | None = None
 
     def summary(self) -> dict[str, Any]:
         """What the page needs first; no rank is read for it."""
         return {
             "sides": [_side_summary(side) for side in self.sides],
-            "kinds": [{"name": n, "color": charts.color(n)} for n in KIND_NAMES.values()],
+            "legends": legends(),
             "changes": [{"name": n, "color": charts.color(n)} for n in _CHANGES],
             "tabs": [*([_COMPARISON] if self.is_pair else []), *self._sections()],
             "colors": charts.COLORS,
         }
+
+    def side_of(self, number: int, edits: list[str]) -> ShownRun:
+        """A run by its number; the one after the last is the first one under edits."""
+        if number < len(self.sides):
+            return self.sides[number]
+        return self.editing.side(edits)
+
+    def query(self, side: ShownRun, sql: str) -> dict[str, Any]:
+        """The first rows that a SELECT gives, as texts."""
+        table = query(side.run, sql, _QUERIED + 1)
+        rows = rows_of(table.slice(0, _QUERIED))
+        return {
+            "columns": table.column_names,
+            "rows": [["" if value is None else str(value) for value in row] for row in rows],
+            "more": table.num_rows > _QUERIED,
+        }
+
+    def empty_tabs(self) -> list[str]:
+        """Tabs without content; none is known to be empty before the analyses are done."""
+        analyses = [s.findings.analyzed.analysis for s in self.sides if s.findings.analyzed]
+        if len(analyses) < len(self.sides):
+            return []
+        if self._empty is None:
+            makers = {name: SECTIONS[name][1] for name in self._sections()}
+            self._empty = [
+                name
+                for name, make in makers.items()
+                if not any(str(join(*make(analysis))) for analysis in analyses)
+            ]
+        return self._empty
 
     def _sections(self) -> list[str]:
         """The tabs that at least one of the runs has."""
@@ -89,9 +127,15 @@ class AppSession:
             return np.full(len(side.view(rank)), RowChange.ALONE, np.int8)
         return paired[self.sides.index(side)].change
 
+    def codes(self, paint: str, side: ShownRun, rank: int) -> I8 | None:
+        """The code of each row of a rank under a way to colour it; None for the kinds of rows."""
+        if paint == "change" and side in self.sides:
+            return self.changes(side, rank)
+        return codes_by(paint, side.view(rank)) if paint in ("class", "name") else None
+
     def twin(self, side: ShownRun, rank: int, row: int) -> dict[str, Any] | None:
         """The twin of a row in the other run, and how it changed; None if only one run has the rank."""
-        paired = self._paired(rank)
+        paired = self._paired(rank) if side in self.sides else None
         if paired is None:
             return None
         number = self.sides.index(side)

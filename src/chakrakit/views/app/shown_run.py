@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
+from chakrakit.arrays import I64
 from chakrakit.errors import ChakraError, TraceError
 from chakrakit.insight.rank import RankView, rank_view
 from chakrakit.trace.sets import Run
@@ -118,9 +121,13 @@ class Recent(Generic[Value]):
 class ShownRun:
     """A run and its name. Times are sent as ns since `origin`, so that they stay exact in JavaScript."""
 
-    def __init__(self, run: Run, name: str, notes: list[str]) -> None:
-        self.run, self.name, self.notes = run, name, notes
+    def __init__(self, run: Run, name: str, notes: list[str], path: str = "run") -> None:
+        self.run, self.path = run, path
         self.findings = BackgroundAnalysis(run)
+        self._keep(name, notes)
+
+    def _keep(self, name: str, notes: list[str]) -> None:
+        self.name, self.notes = name, notes
         # Bodies are read one at a time, because a TraceSet is not safe for threads.
         making = threading.RLock()
         self._lines: Recent[RankLines] = Recent(making, _LINES_BYTES, lambda lines: lines.bytes)
@@ -173,6 +180,25 @@ class ShownRun:
         except CancelledError:  # another request for the same key cancelled it
             pass
         return None
+
+    def memory(self, rank: int) -> tuple[I64, I64] | None:
+        """When the bytes that a rank holds change, in ns since `origin`, and to what; None if nobody says."""
+        first = self.alike(rank)[0]
+        return self._memory.get(first)
+
+    @cached_property
+    def _memory(self) -> dict[int, tuple[I64, I64]]:
+        table = self.run.counters.get("memory")
+        if table is None:
+            return {}
+        columns = {n: np.asarray(table[n], np.int64) for n in ("rank", "time_ns", "bytes")}
+        out = {}
+        for rank in np.unique(columns["rank"]).tolist():
+            mine = columns["rank"] == rank
+            times = columns["time_ns"][mine] - self.origin
+            order = np.argsort(times, kind="stable")
+            out[rank] = (times[order], columns["bytes"][mine][order])
+        return out
 
     @property
     def is_small(self) -> bool:

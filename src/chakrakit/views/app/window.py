@@ -24,11 +24,17 @@ def rank_layout(side: ShownRun, rank: int) -> dict[str, Any]:
         "nodes": lines.nodes,
         "too_deep": lines.too_deep,
         "span": lines.span,
+        "memory": _peak(side, rank),
         "tracks": [
             {"title": t.title, "depth": len(t.depths), "host": t.track.on_host}
             for t in lines.tracks
         ],
     }
+
+
+def _peak(side: ShownRun, rank: int) -> int:
+    history = side.memory(rank)
+    return int(history[1].max(initial=0)) if history is not None else 0
 
 
 def rank_window(
@@ -48,12 +54,28 @@ def rank_window(
     ]
     return {
         "begin": window.begin,
+        "span": lines.span,
         "step": window.step,
+        "memory": _memory(side, rank, window),
         "strip": [_shares(busy, np.diff(window.borders)) for busy in lines.busy(window)],
         "lines": drawn,
         "names": names.texts,
         "path": _path(side, rank, window, analyzed) if analyzed else None,
     }
+
+
+def _memory(side: ShownRun, rank: int, window: Window) -> list[int] | None:
+    """The most bytes that the rank held in each part of the window; None where the run does not say."""
+    history = side.memory(rank)
+    if history is None:
+        return None
+    times, held = history
+    at = np.searchsorted(times, window.borders, side="right") - 1
+    before = np.where(at[:-1] >= 0, held[np.maximum(at[:-1], 0)], 0)
+    peaks = np.maximum.reduceat(np.r_[held, 0], np.minimum(at[:-1] + 1, len(held)))
+    within = np.where(at[1:] > at[:-1], peaks, 0)
+    most: list[int] = np.maximum(before, within).tolist()
+    return most
 
 
 def _coded(line: SliceLine, code: I8 | None) -> SliceLine:
@@ -90,6 +112,7 @@ def _line(
         "code": line.code[detail.at].tolist(),
         "name": names.of(rows),
         "path": analyzed.on_path(rank, rows).tolist() if analyzed else [],
+        "wait": analyzed.waiting(rank, rows).tolist() if analyzed else [],
         "bucket": detail.bucket.tolist(),
         "share": _shares(detail.busy, np.diff(window.borders)[detail.bucket]),
         "most": detail.code.tolist(),

@@ -95,14 +95,14 @@ def workload_of(path: str | None, model: str | Model | None, fields: Mapping[str
         plain["model"] = msgspec.to_builtins(described)
     if "model" not in plain:
         raise ConfigError("no model; give --model M (see `chakra models`) or a WORKLOAD.yaml")
-    types = field_types()
+    parts = {name: part for name, (part, _) in field_types().items()} | {"cells": "plan"}
     for name, value in fields.items():
-        if name not in types:
-            close = get_close_matches(name, types, 1)
+        if name not in parts:
+            close = get_close_matches(name, parts, 1)
             hint = f"did you mean {close[0]!r}?" if close else "`chakra generate --help` lists them"
             raise ConfigError(f"a workload has no field {name!r}; {hint}")
         if value is not None:
-            _section(plain, types[name][0])[name] = as_written(value)
+            _section(plain, parts[name])[name] = as_written(value)
     return from_plain(plain, path or "options")
 
 

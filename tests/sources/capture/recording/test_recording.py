@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-import msgspec
+import sys
+from pathlib import Path
 
-from chakrakit.sources.capture.recording import CommCall, CreatedGroup, Op, Recording, Signature
+import msgspec
+import pytest
+import torch
+
+from chakrakit.sources.capture.recording import (
+    CommCall,
+    CreatedGroup,
+    Op,
+    Recording,
+    Signature,
+    in_pytorch,
+)
 
 
 def test_a_recording_arrives_as_it_was_sent():
@@ -37,3 +49,17 @@ def test_two_recordings_share_no_lists():
     one, other = Recording(rank=0, world=2), Recording(rank=1, world=2)
     one.ops.append(Op(signature=0, module=0, phase=0, step=0, reads=[], writes=[]))
     assert other.ops == []
+
+
+@pytest.mark.parametrize(
+    ("file", "answer"),
+    [
+        (f"{Path(torch.__file__).parent}/distributed/fsdp.py", True),
+        (f"{Path(torch.__file__).parent}/optim/adam.py", False),
+        ("/opt/torch/.venv/lib/python3.12/site-packages/transformers/masking_utils.py", False),
+    ],
+)
+def test_code_is_pytorchs_by_the_folder_it_is_installed_in(file, answer):
+    """Not by a name in its path: an environment may be called torch, and its packages ask as scripts do."""
+    asked = eval(compile("ask(sys._getframe())", file, "eval"), {"ask": in_pytorch, "sys": sys})
+    assert asked is answer

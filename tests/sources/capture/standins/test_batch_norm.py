@@ -30,6 +30,11 @@ def test_outside_its_forward_nothing_is_pretended(patches):
     batch_norm.install(patches)
     name = torch._C._get_privateuse1_backend_name
     with batch_norm._admitted():
-        assert torch._C._get_privateuse1_backend_name() == "cpu"
+        asked = eval(
+            compile(
+                "torch._C._get_privateuse1_backend_name()", "torch/nn/modules/batchnorm.py", "eval"
+            )
+        )
+        assert (asked, torch._C._get_privateuse1_backend_name()) == ("cpu", name())
         assert torch.cuda.is_current_stream_capturing()
     assert torch._C._get_privateuse1_backend_name is name

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.utils._python_dispatch import _disable_current_modes
 
 from chakrakit.sources.capture.recording import CommCall
 from chakrakit.sources.pytorch import names as words
@@ -59,6 +60,28 @@ def tensors(value: Any) -> list[torch.Tensor]:
             return []  # splits, of which there is one per rank
         return [t for v in value for t in tensors(v)]
     return list(tensors(list(value.values()))) if isinstance(value, dict) else []
+
+
+def lacks_shapes(func: Any) -> bool:
+    """Whether fake tensors do not know an operator of communication, as before PyTorch 2.10."""
+    if getattr(func, "namespace", "") != "c10d":
+        return False
+    return not func.has_kernel_for_dispatch_key(torch._C.DispatchKey.Meta)
+
+
+def issue(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Issue a communication with empty tensors; beside its work it gives back those it fills, its first."""
+    with _disable_current_modes():
+        out = func(*_emptied(args), **_emptied(kwargs))
+    return (args[0], *out[1:]) if isinstance(out, tuple) else out
+
+
+def _emptied(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return torch.empty(0, dtype=value.dtype)
+    if isinstance(value, (list, tuple)):
+        return [_emptied(v) for v in value]
+    return {k: _emptied(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _group(value: Any) -> str | None:

@@ -110,6 +110,7 @@ class Recorder(TorchDispatchMode):
         """The operator of the last communication; -1 while not recording."""
         self._skip: dict[Any, bool] = {}
         self._composite: dict[Any, bool] = {}
+        self._shapeless: dict[Any, bool] = {}
         self._mutates: dict[Any, tuple[int, ...]] = {}
         self._plain: dict[tuple[type, ...], bool] = {}
         self._writer: dict[int, int] = {}
@@ -215,6 +216,8 @@ class Recorder(TorchDispatchMode):
             return shortcuts.split(func, args, kwargs)
         if func in shortcuts.MADE and kwargs.get("device") in (None, _HOST):
             return shortcuts.made(func, args, kwargs, _fake_mode())
+        if self._is(func, self._shapeless, communication.lacks_shapes):
+            return communication.issue(func, args, kwargs)
         if func is shortcuts.LIFT and shortcuts.is_number(args[0]):
             return shortcuts.lifted(args[0], _fake_mode())
         try:
@@ -248,7 +251,7 @@ class Recorder(TorchDispatchMode):
             self._hold_workspace(read)
         results = [] if out is None else communication.tensors(out)
         result_storages = [self.storages.number(t) for t in results]
-        leaves = func is _TO_COPY and kwargs.get("device") == _HOST and not self.storages.arriving
+        leaves = func is _TO_COPY and self._leaves(args[0], kwargs)
         on_device = self._place(read, result_storages, leaves)
         if self.real_values.lacks(inputs):
             self.real_values.forget(args, results, self._changed_places(func))
@@ -276,6 +279,13 @@ class Recorder(TorchDispatchMode):
         for number in writes:
             if short != "wait_tensor":
                 self._writer[number] = len(self.ops) - 1
+
+    def _leaves(self, tensor: torch.Tensor, kwargs: dict[str, Any]) -> bool:
+        """Whether a copy is to the host; the gradient of autocast's copy of a weight stays."""
+        if kwargs.get("device") != _HOST or self.storages.arriving:
+            return False
+        changes = kwargs.get("dtype") not in (None, tensor.dtype)
+        return not (changes and self.where.phase == BACKWARD)
 
     def _hold_workspace(self, read: list[int]) -> None:
         """Count the memory that cuBLAS keeps: once for the thread of forwards and once for backwards."""

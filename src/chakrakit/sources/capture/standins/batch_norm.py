@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -33,12 +34,24 @@ def _admitted() -> Iterator[None]:
     The search needs values. PyTorch skips it while a graph is captured, so it is made to see one.
     """
     patches = Patches()
-    patches.set(torch._C, "_get_privateuse1_backend_name", lambda: "cpu")
+    patches.wrap(torch._C, "_get_privateuse1_backend_name", _host_for_norms)
     patches.set(torch.cuda, "is_current_stream_capturing", lambda: True)
     try:
         yield
     finally:
         patches.undo()
+
+
+def _host_for_norms(plain: Callable[[], str]) -> Callable[[], str]:
+    """The name of the device that has no other, as the module asks for it; fake tensors ask as well."""
+
+    def name() -> str:
+        return "cpu" if sys._getframe(1).f_code.co_filename.endswith(_ASKING) else plain()
+
+    return name
+
+
+_ASKING = "nn/modules/batchnorm.py"
 
 
 @cache

@@ -41,10 +41,24 @@ def install(patches: Patches, recorder: Recorder) -> None:
         patches.set(owner, "_foreach_supported_types", types)
     for module in (_foreach_utils, torch.nn.utils.clip_grad):
         patches.wrap(module, "_device_has_foreach_support", lambda _: lambda device: True)
+    patches.wrap(torch.nn.utils.clip_grad, "_group_tensors_by_device_and_dtype", _as_shown)
+
+
+def _as_shown(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Groups of tensors by the device that they are shown to be on: clipping moves its factor there."""
+
+    def grouped(*args: Any, **kwargs: Any) -> Any:
+        groups = plain(*args, **kwargs).items()
+        return {(lists[0][0][0].device, dtype): lists for (_, dtype), lists in groups}
+
+    return grouped
 
 
 def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """Attention by the kernels of a Hopper GPU: CuDNN's for half precision, else the memory-efficient one."""
+    """Attention by the kernels of a Hopper GPU: CuDNN's for half precision, else the memory-efficient one.
+
+    That one is also used where the mask is learnt, as T5's places are.
+    """
 
     def attention(
         query: Any,
@@ -66,7 +80,8 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
             )  # CuDNN's kernel takes fewer heads of keys as they are
             key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
         grows = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
-        if query.dtype not in _HALF:
+        learnt = attn_mask is not None and attn_mask.requires_grad  # which CuDNN's kernel refuses
+        if query.dtype not in _HALF or learnt:
             return torch.ops.aten._scaled_dot_product_efficient_attention(
                 query, key, value, attn_mask, grows, dropout_p, is_causal, scale=scale
             )[0]
@@ -131,6 +146,9 @@ def _rms_norm(recorder: Recorder) -> Callable[[Callable[..., Any]], Callable[...
             )
             return gradients[0], None, gradients[1], None
 
+    of_gpus = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")
+    keeps_rms_norm = "aten::rms_norm" in of_gpus  # from PyTorch 2.12 on
+
     def make(plain: Callable[..., Any]) -> Callable[..., Any]:
         def rms_norm(
             input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
@@ -139,7 +157,7 @@ def _rms_norm(recorder: Recorder) -> Callable[[Callable[..., Any]], Callable[...
                 weight is not None and type(weight) is DTensor
             ):
                 return plain(input, normalized_shape, weight, eps)
-            if _in_autocast():  # which keeps norms in single precision
+            if _in_autocast() and keeps_rms_norm:  # in single precision, as all norms
                 input, weight = input.float(), None if weight is None else weight.float()
             return RmsNorm.apply(input, list(normalized_shape), weight, eps)
 

@@ -1,5 +1,5 @@
 // What the server sent of each rank, and what to ask it next. Only what is visible is asked for.
-import { ask } from "./api.js";
+import { ask, edited } from "./api.js";
 import { state } from "./state.js";
 
 const AT_ONCE = 3;
@@ -35,7 +35,7 @@ export class Data {
 
   fits(one) {
     const have = this.windows.get(one.key);
-    if (!have || have.version !== this.version || have.paint !== paint()) return false;
+    if (!have || have.version !== this.version || have.paint !== paint() || have.edits !== editsOf(one.side)) return false;
     if (have.first > one.first || have.last < one.last) return false;
     const step = ((state.to - state.from) / this.width) * PIXELS;
     const fine = have.step <= step * 1.3 || have.step <= 1;
@@ -44,11 +44,11 @@ export class Data {
   }
 
   fetchWindow(one) {
-    const span = state.to - state.from, { version } = this, by = paint();
+    const span = state.to - state.from, { version } = this, by = paint(), edits = editsOf(one.side);
     const from = Math.floor(state.from - span / 2), to = Math.ceil(state.to + span / 2);
     const asked = { from, to, width: Math.min(Math.ceil((2 * this.width) / PIXELS), 7999), first: one.first, last: one.last, paint: by };
     this.fetch(one, "window", asked, (found) =>
-      this.windows.set(one.key, { ...found, side: one.side, end: to, version, paint: by, first: one.first, last: one.last }));
+      this.windows.set(one.key, { ...found, side: one.side, end: to, version, paint: by, edits, first: one.first, last: one.last }));
   }
 
   async fetch(one, what, given, take) {
@@ -66,4 +66,5 @@ export class Data {
   }
 }
 
-export const paint = () => (state.diff ? "change" : "kind");
+export const paint = () => (state.diff ? "change" : state.paint);
+const editsOf = (side) => (side === edited.side ? JSON.stringify(edited.edits) : "");

@@ -8,8 +8,8 @@ const STRIP_NAMES = ["compute", "communication", "copy"];
 const STRIP_GREYS = ["#6b7480", "#a9b1bb", "#cfd5dc"]; // beside the colors of differences
 
 export class Picture {
-  constructor(painter, { width, height, top, rows, data, session, theme, edges }) {
-    Object.assign(this, { painter, width, height, top, rows, data, session, theme, edges });
+  constructor(painter, { width, height, top, rows, data, session, theme, edges, selection }) {
+    Object.assign(this, { painter, width, height, top, rows, data, session, theme, edges, selection });
     this.plot = width - LABEL;
     this.query = state.query && !/[=<>~]/.test(state.query) ? state.query.toLowerCase() : "";
   }
@@ -26,6 +26,7 @@ export class Picture {
       this.grid();
       this.rows.forEach((row) => this.content(row));
       this.arrows();
+      this.area();
       painter.unclip();
     }
     this.rows.forEach((row) => this.label(row));
@@ -42,7 +43,7 @@ export class Picture {
   label(row) {
     const { painter, theme } = this, y = this.y(row);
     if (row.type === "rank") {
-      const badge = this.session.sides.length > 1 ? "AB"[row.side] + "  " : "";
+      const badge = this.session.sides.length > 1 ? badgeOf(this.session, row.side) + "  " : "";
       painter.text(8, y + 20, row.open ? "▾" : "▸", theme.soft, 12);
       painter.text(24, y + 20, cut(badge + row.label, row.count > 1 ? 24 : 29), theme.ink, 12, "start", 600);
       if (row.count > 1) painter.text(LABEL - 12, y + 20, row.split ? "⊟" : "⊞", theme.soft, 14, "end");
@@ -59,6 +60,7 @@ export class Picture {
       return;
     }
     if (row.type === "rank") this.strip(row, sent);
+    if (row.type === "memory") this.memory(row, sent);
     if (row.type === "track") sent.lines.filter((l) => l.track === row.track).forEach((line) => this.line(row, sent, line));
   }
 
@@ -76,6 +78,14 @@ export class Picture {
       });
     }
     if (state.path && sent.path) this.path(sent, y + full + 1);
+  }
+
+  memory(row, sent) {
+    const full = row.height - PAD, bottom = this.y(row) + PAD / 2 + full;
+    (sent.memory || []).forEach((held, i) => {
+      const [x, wide] = this.part(sent, i), height = (held / row.peak) * full;
+      if (height > 0 && x < this.width && x + wide > LABEL) this.painter.rect(x, bottom - height, wide, height, this.theme.soft, 0.45);
+    });
   }
 
   path(sent, y) {
@@ -97,7 +107,7 @@ export class Picture {
   wide(length) { return (length / (state.to - state.from)) * this.plot; }
 
   line(row, sent, line) {
-    const palette = (state.diff ? this.session.changes : this.session.kinds).map((k) => k.color);
+    const palette = (state.diff ? this.session.changes : this.session.legends[state.paint]).map((k) => k.color);
     const y = this.y(row) + PAD / 2 + line.depth * LINE, height = LINE - 2;
     const onPath = state.path ? new Set(line.path) : null;
     line.bucket.forEach((bucket, i) => {
@@ -116,6 +126,9 @@ export class Picture {
     const lit = onPath ? onPath.has(i) : !this.query || name.toLowerCase().includes(this.query);
     const shown = Math.max(wide - (wide > 3 ? 0.7 : 0), 1);
     this.painter.rect(x, y, shown, height, fill, lit ? 1 : DIM);
+    // The part of communication in which it only waits: for peers, or for a message to be sent.
+    const waited = line.wait?.[i] || 0;
+    if (waited && !state.diff) this.painter.rect(x, y, Math.min(this.wide(Math.abs(waited)), shown), height, this.session.colors[waited > 0 ? "late ranks" : "bubble"], lit ? 1 : DIM);
     if (onPath && lit) this.painter.rect(x, y + height - 2, shown, 2, this.theme.ink);
     const left = Math.max(x, LABEL) + 4, room = Math.min(x + wide, this.width) - left - 2;
     const text = room > 24 ? cut(name, Math.floor(room / 6.1)) : "";
@@ -144,6 +157,14 @@ export class Picture {
     });
   }
 
+  // The area that is being selected, or was.
+  area() {
+    if (!this.selection) return;
+    const { from, to, top, bottom } = this.selection, x = this.x(from);
+    this.painter.frame(x, top - this.top + RULER, this.x(to) - x, bottom - top, this.theme.ink, 1.5);
+    this.painter.rect(x, top - this.top + RULER, this.x(to) - x, bottom - top, this.theme.ink, 0.08);
+  }
+
   ticks() {
     const rough = ((state.to - state.from) / this.plot) * 110, base = 10 ** Math.floor(Math.log10(rough));
     const step = Math.max([1, 2, 5, 10].map((f) => f * base).find((s) => s >= rough), 1);
@@ -169,6 +190,8 @@ export class Picture {
     });
   }
 }
+
+export const badgeOf = (session, side) => (session.sides[side].edited ? "edited" : session.sides.some((s) => s.edited) ? "" : "AB"[side]);
 
 export const cut = (text, most) => (text.length <= most ? text : text.slice(0, Math.max(most - 1, 0)) + "…");
 

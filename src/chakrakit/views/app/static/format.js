@@ -14,4 +14,11 @@ export function tickText(ns, step) {
   return `${(ns / size).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`;
 }
 
+const SIZES = [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]];
+
+export function sizeText(bytes) {
+  const [unit, size] = SIZES.find(([, size]) => bytes >= size) || ["B", 1];
+  return `${(bytes / size).toLocaleString("en", { maximumFractionDigits: 1 })} ${unit}`;
+}
+
 export const countText = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;

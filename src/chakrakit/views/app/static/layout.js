@@ -1,4 +1,5 @@
 // Which rows there are, and where: folds of ranks, their tracks when open, their ranks when split.
+import { sizeText } from "./format.js";
 import { state } from "./state.js";
 
 export const STRIP = 30, LINE = 17, PAD = 6, LABEL = 210, RULER = 26;
@@ -21,6 +22,7 @@ export function layout(session, known) {
     if (!found) return add({ type: "wait", side, rank, key, label: "reading …" }, LINE + PAD);
     if (!found.tracks.length) add({ type: "wait", side, rank, key, label: "nothing ran" }, LINE + PAD);
     if (found.too_deep) add({ type: "wait", side, rank, key, label: `${found.too_deep.toLocaleString("en")} nodes nested too deep` }, LINE + PAD);
+    if (found.memory) add({ type: "memory", side, rank, key, peak: found.memory, label: `memory, up to ${sizeText(found.memory)}` }, 2 * LINE + PAD);
     found.tracks.forEach((track, number) =>
       add({ type: "track", side, rank, key, track: number, label: track.title, depth: track.depth }, track.depth * LINE + PAD));
   };

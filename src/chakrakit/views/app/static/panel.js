@@ -1,6 +1,7 @@
 // The side panel: a list (hits of a search, the critical path) above, the selected node below.
 import { ask } from "./api.js";
 import { byId, el } from "./dom.js";
+import { badgeOf } from "./draw.js";
 import { countText, timeText } from "./format.js";
 
 const ROWS = [
@@ -17,11 +18,11 @@ const ROWS = [
 ];
 
 export class Panel {
-  constructor(session, { select, graph, analyze }) {
-    Object.assign(this, { session, select, graph, analyze });
+  constructor(session, { select, graph, analyze, editsFor }) {
+    Object.assign(this, { session, select, graph, analyze, editsFor });
   }
 
-  fold() { byId("panel").hidden = byId("list").hidden && byId("node").hidden; }
+  fold() { byId("panel").hidden = byId("list").hidden && byId("node").hidden && byId("edits").hidden; }
 
   // --- the list ---------------------------------------------------------------------------------
 
@@ -42,7 +43,7 @@ export class Panel {
   hit(node, side, note, color) {
     const mark = color ? el("i") : null;
     if (mark) mark.style.background = color;
-    const badge = this.session.sides.length > 1 ? "AB"[side] + " " : "";
+    const badge = this.session.sides.length > 1 ? `${badgeOf(this.session, side)} ` : "";
     return el("button", { className: "hit", title: node.name, on: { click: () => this.select({ side, rank: node.rank, row: node.row }, true) } },
       mark, el("span", { className: "what" }, node.name), el("small", {}, `${badge}rank ${node.rank} · ${note}`));
   }
@@ -68,7 +69,7 @@ export class Panel {
 
   facts(node) {
     const rows = ROWS.map(([name, get]) => [name, get(node)]).filter(([, text]) => text);
-    return [table(rows), this.analysis(node), el("p", {}, el("button", { on: { click: () => this.graph(node) } }, "Draw the graph around it"))];
+    return [table(rows), this.analysis(node), el("p", {}, el("button", { on: { click: () => this.graph(node) } }, "Draw the graph around it")), this.editsFor(node)];
   }
 
   // What is not known without an analysis: it comes by itself, or, where that takes long, when asked for.

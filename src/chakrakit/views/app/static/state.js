@@ -9,6 +9,9 @@ export const state = {
   query: "",
   path: false,
   diff: false,
+  paint: "kind", // kind, class or name
+  edits: [], // texts, as chakra transform and simulate take them
+  editing: false, // whether the panel of edits is open
   top: 0, // px scrolled down
 };
 
@@ -38,6 +41,9 @@ export function written() {
   if (state.query) out.set("q", state.query);
   if (state.path) out.set("path", 1);
   out.set("diff", state.diff ? 1 : 0);
+  if (state.paint !== "kind") out.set("paint", state.paint);
+  state.edits.forEach((text) => out.append("edit", text));
+  if (state.editing) out.set("editing", 1);
   if (state.top) out.set("top", Math.round(state.top));
   return out.toString();
 }
@@ -60,6 +66,9 @@ export function restored() {
     query: given.get("q") || "",
     path: given.get("path") === "1",
     diff: given.get("diff") === "1",
+    paint: ["class", "name"].includes(given.get("paint")) ? given.get("paint") : "kind",
+    edits: given.getAll("edit"),
+    editing: given.get("editing") === "1",
     top: +(given.get("top") || 0) || 0,
   };
 }

@@ -1,22 +1,36 @@
 // The tabs beside the timeline: sections of the report, made by the server once the analysis is done.
 import { ask } from "./api.js";
 import { byId, el } from "./dom.js";
+import { showQuery } from "./sql.js";
 import { change, state } from "./state.js";
+
+const SQL = "SQL";
 
 export class Tabs {
   constructor(session) {
     this.session = session;
-    byId("tabs").replaceChildren(...["Timeline", ...session.tabs].map((name) =>
-      el("button", { role: "tab", on: { click: () => change({ tab: name }) } }, name)));
+    this.fillTabs([]);
+  }
+
+  // Once the analysis is done it is known which tabs would be empty; those go.
+  async prune() {
+    const { empty } = await ask("tabs");
+    if (empty.length) this.fillTabs(empty);
+  }
+
+  fillTabs(empty) {
+    byId("tabs").replaceChildren(...["Timeline", ...this.session.tabs.filter((name) => !empty.includes(name)), SQL].map((name) =>
+      el("button", { role: "tab", ariaSelected: String(name === state.tab), on: { click: () => change({ tab: name }) } }, name)));
   }
 
   async show() {
-    const name = ["Timeline", ...this.session.tabs].includes(state.tab) ? state.tab : "Timeline";
+    const name = ["Timeline", ...this.session.tabs, SQL].includes(state.tab) ? state.tab : "Timeline";
     [...byId("tabs").children].forEach((tab) => tab.setAttribute("aria-selected", tab.textContent === name));
     byId("timeline").hidden = name !== "Timeline";
     byId("panel").style.display = name === "Timeline" ? "" : "none";
     byId("page").hidden = name === "Timeline";
-    if (name !== "Timeline") await this.fill(name);
+    if (name === SQL) showQuery(byId("page"));
+    else if (name !== "Timeline") await this.fill(name);
   }
 
   async fill(name) {

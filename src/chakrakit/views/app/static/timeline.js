@@ -20,6 +20,8 @@ export class Timeline {
     this.data = new Data((key, what) => this.news(key, what));
     this.extent = null;
     this.edges = [];
+    this.selection = null;
+    this.onArea = () => {};
     this.plan();
     this.listen();
     onChange((given) => this.changed(given));
@@ -36,7 +38,7 @@ export class Timeline {
   }
 
   changed(given) {
-    if ("open" in given || "split" in given) this.plan();
+    if ("open" in given || "split" in given || "edits" in given) this.plan();
     if ("top" in given && Math.abs(this.scroller.scrollTop - state.top) > 1) this.scroller.scrollTop = state.top;
     this.redraw();
   }
@@ -196,6 +198,7 @@ export class Timeline {
   press(event) {
     if (event.button !== 0) return;
     const { x, y } = this.spot(event);
+    if (event.altKey || event.shiftKey) { this.drag = { x, y, area: true, moved: false }; return; }
     this.drag = { x, y, clientX: event.clientX, from: state.from, to: state.to, top: this.scroller.scrollTop, moved: false, pick: y <= RULER };
   }
 
@@ -206,6 +209,7 @@ export class Timeline {
     if (!drag.moved && Math.abs(dx) + Math.abs(dy) < 4) return;
     if (!drag.moved) this.scroller.setPointerCapture(event.pointerId);
     drag.moved = true;
+    if (drag.area) return this.mark(drag, spot);
     if (drag.pick) return;
     const by = (dx / this.plot) * (drag.to - drag.from);
     this.show(drag.from - by, drag.to - by);
@@ -216,13 +220,38 @@ export class Timeline {
     const { drag } = this, spot = this.spot(event);
     this.drag = null;
     if (!drag) return;
-    if (drag.moved && drag.pick) {
+    if (drag.moved && drag.area) this.total();
+    else if (drag.moved && drag.pick) {
       const [a, b] = [this.time(drag.x), this.time(spot.x)].sort((p, q) => p - q);
       if (b > a) this.show(a, b);
     } else if (!drag.moved && spot.row) this.click(spot);
   }
 
+  // The area between where the mouse went down and where it is: times, and heights on the whole page.
+  mark(drag, spot) {
+    const [from, to] = [this.time(Math.max(drag.x, LABEL)), this.time(Math.max(spot.x, LABEL))].sort((p, q) => p - q);
+    const [top, bottom] = [drag.y, spot.y].map((y) => Math.max(y, RULER) - RULER + this.scroller.scrollTop).sort((p, q) => p - q);
+    this.selection = { from, to, top, bottom };
+    this.redraw();
+  }
+
+  // The totals of the marked area: of each rank in it, the tracks that it touches, or all of them.
+  async total() {
+    const { from, to, top, bottom } = this.selection;
+    const rows = visibleRows(this.rows, top, bottom).filter((r) => r.type === "track" || r.type === "rank");
+    const asked = new Map();
+    rows.forEach((row) => {
+      const tracks = rows.filter((r) => r.key === row.key && r.type === "track").map((r) => r.track);
+      const all = this.data.layouts.get(row.key)?.tracks.length || 0;
+      asked.set(row.key, { side: row.side, rank: row.rank, first: tracks.length ? Math.min(...tracks) : 0, last: tracks.length ? Math.max(...tracks) + 1 : all });
+    });
+    const window = { from: Math.round(from), to: Math.max(Math.round(to), Math.round(from) + 1), width: 1 };
+    const found = await Promise.all([...asked.values()].map((one) => ask("area", { ...one, ...window }).then((totals) => ({ ...one, ...totals }))));
+    this.onArea(found);
+  }
+
   click({ x, y, row }) {
+    this.selection = null;
     if (row.type === "rank" && row.count > 1 && x > LABEL - 30 && x < LABEL) return this.toggle("split", row.key);
     if (x < LABEL) return row.type === "rank" && this.toggle("open", row.key);
     const hit = this.hit(x, y, row);

@@ -1,0 +1,65 @@
+"""Unsync: host calls that no longer wait for the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from chakrakit.arrays import Mask
+from chakrakit.errors import TraceError
+from chakrakit.passes.base import NodeSelection, Pass, with_bodies, with_run_times
+from chakrakit.trace.model import EdgeKind, Trace
+from chakrakit.trace.sets import TraceSet
+
+
+@dataclass(frozen=True)
+class Unsync(Pass):
+    """Let the host go on where it waits for the device.
+
+    `names` are regular expressions that the name of a host call begins to match (`cudaStreamSynchronize`,
+    `aten::item`), `nodes` its ids; all calls that wait if both are empty. A call keeps its own time.
+    """
+
+    name = "unsync"
+    preserves = "nodes, times, sizes and groups; every edge but those by which chosen calls wait"
+    names: tuple[str, ...] = ()
+    nodes: tuple[int, ...] = ()
+
+    def apply(self, traces: TraceSet) -> TraceSet:
+        """Returns the traces without the waits; choosing none is an error."""
+        traces = with_run_times(traces)
+        self.refuse_absent(traces)
+        bodies = [partial(self._without, traces, i) for i in range(traces.body_count)]
+        return with_bodies(traces, bodies)
+
+    def refuse_absent(self, traces: TraceSet) -> None:
+        """Raises an error if no chosen call waits for the device."""
+        self._selection.refuse_absent(traces)
+        if not any(self.waits(traces.body_at(i)).any() for i in range(traces.body_count)):
+            raise TraceError(f"{self}: no call that is chosen waits for the device")
+
+    def waits(self, trace: Trace) -> Mask:
+        """By edge, whether a chosen call waits by it for the device."""
+        edges = trace.edges
+        waits: Mask = (edges.kind == EdgeKind.SYNC) & self._selection.rows(trace)[edges.dst]
+        return waits
+
+    def explain(self, before: TraceSet, after: TraceSet) -> dict[str, Any]:
+        """How many waits were removed, over all ranks."""
+        counts = [
+            sum(int((t.body(r).edges.kind == EdgeKind.SYNC).sum()) for r in t.ranks)
+            for t in (before, after)
+        ]
+        return {"waits": counts[0], "left": counts[1]}
+
+    @property
+    def _selection(self) -> NodeSelection:
+        return NodeSelection(names=self.names, nodes=self.nodes)
+
+    def _without(self, traces: TraceSet, number: int) -> Trace:
+        trace = traces.body_at(number)
+        waits = self.waits(trace)
+        return trace.with_edges(trace.edges.where(~waits)) if np.any(waits) else trace
