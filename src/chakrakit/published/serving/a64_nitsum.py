@@ -21,25 +21,22 @@ FAST_S, SOON_S = 0.0055, 1.5
 
 
 @cache
-def engines(degree: int) -> tuple[Fleet, Setup]:
-    """Four devices of a degree, or of all (0); step times are worked out once."""
-    shapes = specs(DEGREES if degree == 0 else (degree,))
-    fleet = Fleet(specs=shapes, stream=stream_of([0.0], [1500], [150]), router="least")
+def engines() -> tuple[Fleet, Setup]:
+    """Four devices in all their shapes; step times are worked out once."""
+    fleet = Fleet(specs=specs(DEGREES), stream=stream_of([0.0], [1500], [150]), router="least")
     return fleet, fleet.setup
 
 
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
-    """Requests a second within their own level, over all and by tier."""
+    """Requests a second within their own level."""
     stream = drifting(case["phases"].split(), case["seconds"], seed)
-    fleet, setup = engines(setting["degree"])
-    setup = replace(setup, stream=stream)
-    if setting["degree"] == 0:
-        price = case["price"]
-        setup = replace(
-            setup,
-            hooks=hooks_of(ByTier(setting["patience"], setting["start"])),
-            open_seconds=lambda e, n: price * fleet.open_seconds(e, n),
-        )
+    (fleet, setup), price = engines(), case["price"]
+    setup = replace(
+        setup,
+        stream=stream,
+        hooks=hooks_of(ByTier(setting["patience"], setting["start"])),
+        open_seconds=lambda e, n: price * fleet.open_seconds(e, n),
+    )
     done = run(setup).requests
     first, finish, arrival = (done[name] * 1e-12 for name in ("first", "finish", "arrival"))
     fast = (stream.priority == 0) & (finish - first <= FAST_S * (stream.output - 1))
@@ -60,9 +57,9 @@ def cases(quick: bool) -> Sequence[Case]:
 NEVER = 10**6
 
 
-def one(degree: int, patience: int = 1, start: int = 4) -> Setting:
-    """A degree that stays; or any (0), for how many seconds a change must be wanted, and the first degree."""
-    return {"degree": degree, "patience": patience, "start": start}
+def one(patience: int, start: int) -> Setting:
+    """For how many seconds a change of degree must be wanted, and the degree at the start."""
+    return {"patience": patience, "start": start}
 
 
 STUDY = Study(
@@ -78,9 +75,9 @@ STUDY = Study(
     },
     cases=cases,
     sides={
-        "Nitsum": [one(0), one(0, NEVER, 2), one(0, NEVER, 4)],
-        "a degree that stays": [one(degree) for degree in DEGREES],
-        "degree 1": [one(1)],
+        "Nitsum": [one(1, 4), one(NEVER, 2), one(NEVER, 4)],
+        "a degree that stays": [one(NEVER, degree) for degree in DEGREES],
+        "degree 1": [one(NEVER, 1)],
     },
     idea="Nitsum",
     untuned=["degree 1"],
@@ -88,7 +85,7 @@ STUDY = Study(
     better=("goodput", "max"),
     health="met",
     gone=lambda case: bool(case["price"] >= 3000 or "fast many" not in case["phases"]),
-    ablate={"changing the degree": {"degree": 1}},
+    ablate={"changing the degree": {"patience": NEVER, "start": 1}},
     predictions={
         "better than every degree that stays where a change is cheap": lambda t: (
             least(t.gains("a degree that stays", phases="fast many fast", price=1)) - 1.02
