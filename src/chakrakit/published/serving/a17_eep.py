@@ -57,7 +57,9 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     starts = np.sort(outcome.steps["start"]) * 1e-12
     refill = float(starts[starts > at][0]) - at - DETECT - REBUILD
     figures = {"pause_off": abs(refill / (LOST_GB * 8 / ranks / setting["gbps"]) - 1)}
-    return {**served(outcome, at), **figures, "shrunk": shrunk(ranks, seed)}
+    if case["shrinks"]:
+        figures["shrunk"] = shrunk(ranks, seed)
+    return {**served(outcome, at), **figures}
 
 
 def served(outcome: ServingOutcome, at: float) -> Figures:
@@ -70,14 +72,14 @@ def served(outcome: ServingOutcome, at: float) -> Figures:
 @cache
 def shrunk(ranks: int, seed: int) -> float:
     """Throughput of a full engine after it lost a rank, over that of before."""
-    count = f"concurrency={ranks * 38},n={ranks * 165}"
+    count = f"concurrency={ranks * 38},n={ranks * 210}"
     text = f"closed{{{count},prompt=64,output=lognormal:60:0.6,seed={seed}}}"
-    failure = RankFailure(at_s=2.5, rank=1, tier_gbps=1e6)
+    failure = RankFailure(at_s=3.0, rank=1, tier_gbps=1e6)
     session = replace(engine(ranks), stream=requests_from(text), rank_faults=[failure])
     steps = session.served(record_steps=True).outcome.steps
     start, end = steps["start"] * 1e-12, steps["end"] * 1e-12
     rates = []
-    for low, high in ((1.0, 2.45), (2.8, 4.25)):
+    for low, high in ((1.0, 2.95), (3.3, 5.2)):
         inside = (start >= low) & (end <= high)
         rates.append(steps["tokens"][inside].sum() / (end[inside].max() - start[inside].min()))
     return float(rates[1] / rates[0])
@@ -86,9 +88,9 @@ def shrunk(ranks: int, seed: int) -> float:
 def cases(quick: bool) -> Sequence[Case]:
     """How long a restart takes, and how busy the engine is."""
     if quick:
-        return [{"ranks": 8, "rate": 1, "restart": r} for r in (3.0, 60.0, 80.0)]
+        return [{"ranks": 8, "rate": 1, "restart": r, "shrinks": 0} for r in (3.0, 60.0, 80.0)]
     rows = [(8, 1, 348.0), (8, 2, 60.0), (4, 1, 60.0), (8, 1, 3.0)]
-    return [{"ranks": n, "rate": rate, "restart": restart} for n, rate, restart in rows]
+    return [{"ranks": n, "rate": r, "restart": s, "shrinks": int(n == 8)} for n, r, s in rows]
 
 
 def one(recover: str, gbps: float = 0.0, warm: float = 1.0) -> Setting:
