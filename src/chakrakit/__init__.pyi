@@ -99,6 +99,8 @@ from chakrakit.trace.timing import schedule as schedule
 from chakrakit.trace.validation import ValidationReport as ValidationReport
 from chakrakit.views.pictures import Picture as Picture
 from chakrakit.views.pictures import plot as plot
+from chakrakit.workloads.blocks import AttentionWork as AttentionWork
+from chakrakit.workloads.blocks import generate_attention as generate_attention
 from chakrakit.workloads.description import Plan as Plan
 from chakrakit.workloads.description import Step as Step
 from chakrakit.workloads.description import Workload as Workload

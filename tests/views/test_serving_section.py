@@ -10,7 +10,7 @@ def test_requests_engines_and_the_cache_are_drawn():
     """Two requests of 30 ms on an engine whose cache holds 100 tokens."""
     markup = "".join(map(str, serving_parts(ck.analyze(served()))))
     assert "2 requests, ms" in markup
-    assert "mean request: waiting" in markup
+    assert "mean request: queued 5.00 ms (16.7 %)" in markup
     assert "request 1, prompt: 10.0 ms" in markup
     for title in ("Tokens in the cache", "Requests in a batch", "Requests in the queue"):
         assert markup.count(f"{title} over time") == 1

@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import nn
@@ -93,6 +94,8 @@ class Unrolled(nn.Module):
 
 
 Step = Callable[[], None]
+Parameters = Iterator[nn.Parameter]
+MakesOptimizer = Callable[[Parameters], torch.optim.Optimizer]
 
 
 def train(
@@ -151,6 +154,70 @@ def recurrent() -> Step:
     return train(model, optimizer, lambda: model(x).square().mean())
 
 
+class Residual(nn.Module):
+    """Two convolutions with normalisation around which the input passes."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.second = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.norm1, self.norm2 = nn.BatchNorm2d(width), nn.BatchNorm2d(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = functional.relu(self.norm1(self.first(x)))
+        return functional.relu(x + self.norm2(self.second(y)))
+
+
+def sgd(parameters: Parameters) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=0.01, momentum=0.9)
+
+
+def residual(optimizer: MakesOptimizer, *, autocast: bool, channels_last: bool) -> Step:
+    head = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))
+    model = nn.Sequential(nn.Conv2d(3, 32, 3), *(Residual(32) for _ in range(20)), *head).to(DEVICE)
+    images = torch.randn(8, 3, 32, 32, device=DEVICE)
+    if channels_last:
+        model, images = (x.to(memory_format=torch.channels_last) for x in (model, images))
+    labels = torch.randint(0, 10, (8,), device=DEVICE)
+    update = optimizer(model.parameters())
+    return train(
+        model, update, lambda: functional.cross_entropy(model(images), labels), autocast=autocast
+    )
+
+
+def _encoder(layers: int) -> nn.Sequential:
+    each = (nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True) for _ in range(layers))
+    return nn.Sequential(*each).to(DEVICE)
+
+
+def encoder(optimizer: MakesOptimizer, *, autocast: bool) -> Step:
+    model = _encoder(12).train()
+    x = torch.randn(2, 64, 256, device=DEVICE)
+    update = optimizer(model.parameters())
+    return train(model, update, lambda: model(x).square().mean(), autocast=autocast)
+
+
+def groupnormed() -> Step:
+    def layer(before: int, after: int) -> nn.Sequential:
+        return nn.Sequential(
+            nn.Conv2d(before, after, 3, padding=1), nn.GroupNorm(4, after), nn.SiLU()
+        )
+
+    layers = [layer(4, 32), *(layer(32, 32) for _ in range(30)), nn.Conv2d(32, 4, 1)]
+    model = nn.Sequential(*layers).to(DEVICE)
+    x = torch.randn(2, 4, 32, 32, device=DEVICE)
+    optimizer = torch.optim.AdamW(model.parameters())
+    return train(model, optimizer, lambda: functional.mse_loss(model(x), x), autocast=True)
+
+
+def lstm() -> Step:
+    layers, head = nn.LSTM(128, 128, 2, batch_first=True).to(DEVICE), nn.Linear(128, 128).to(DEVICE)
+    x = torch.randn(8, 32, 128, device=DEVICE)
+    model = nn.ModuleList([layers, head])
+    optimizer = torch.optim.AdamW(model.parameters())
+    return train(model, optimizer, lambda: head(layers(x)[0]).square().mean())
+
+
 CASES: dict[str, Callable[[], Step]] = {
     "gpt": lambda: gpt(8, 256, fused=False, autocast=False),
     "gpt_autocast": lambda: gpt(8, 256, fused=True, autocast=True),
@@ -158,6 +225,13 @@ CASES: dict[str, Callable[[], Step]] = {
     "conv": conv,
     "mlp": mlp,
     "recurrent": recurrent,
+    "residual": lambda: residual(sgd, autocast=False, channels_last=False),
+    "residual_last": lambda: residual(sgd, autocast=True, channels_last=True),
+    "residual_adamw": lambda: residual(torch.optim.AdamW, autocast=True, channels_last=False),
+    "encoder": lambda: encoder(torch.optim.AdamW, autocast=False),
+    "encoder_autocast": lambda: encoder(partial(torch.optim.AdamW, fused=True), autocast=True),
+    "groupnormed": groupnormed,
+    "lstm": lstm,
 }
 
 

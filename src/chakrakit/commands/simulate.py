@@ -171,7 +171,7 @@ class NativeSettings(TypedDict, total=False):
         str,
         Option(
             "The framework whose casts, scales and unfused kernels are added to computed times: megatron, "
-            "llm-foundry or torchtitan.",
+            "megatron-eager (experts launched by a host), llm-foundry, torchtitan or torchtitan-rowwise.",
             "",
             metavar="NAME",
         ),
@@ -438,7 +438,11 @@ def _engine_options(
         "algorithms": Algorithms(by_collective),
         "custom": options["custom"] or custom,
         "disturbance": Disturbance(
-            options["jitter"], options["seed"], stragglers, onsets, tuple(map(split_fault, faults))
+            options["jitter"],
+            options["seed"],
+            stragglers,
+            tuple(map(split_fault, faults)),
+            onsets=onsets,
         ),
         "assume_missing": options["assume_missing"] is not None,
         "clocks": clocks_of(options["clock"], options["power_cap"]),

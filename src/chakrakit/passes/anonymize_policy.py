@@ -49,6 +49,7 @@ _NUMBERS = (
     "edge_kinds",
     "layer",
     "micro_batch",
+    "weights_version",
     "parent",
     "step",
     "chunk",

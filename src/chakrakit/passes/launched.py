@@ -43,7 +43,7 @@ class Launched(Pass):
         "all nodes with their work and dependencies; rows of the host are added"
     )
     launch_us: float = 30.6
-    copy_us: float = 17.5
+    copy_us: float = 14.4
     optimizer_us: float = 13.8
     parameter_us: float = 48.9
     gap_us: float = 2.0

@@ -6,7 +6,7 @@ All text is escaped: names in a trace are untrusted.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from chakrakit.insight import size_text, time_text
@@ -131,8 +131,15 @@ def legend(kinds: Sequence[str]) -> Markup:
     )
 
 
-def stacked(rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], total: float) -> Markup:
-    """One bar per row, made of parts; `total` is as long as the chart is wide."""
+def stacked(
+    rows: Sequence[tuple[str, Sequence[tuple[str, float]]]],
+    total: float,
+    kinds: Mapping[str, str] | None = None,
+) -> Markup:
+    """One bar per row, made of parts in ns; `total` is as long as the chart is wide.
+
+    A part has the colour of its own name, or of the kind of time that `kinds` gives for it.
+    """
     margin, height = (90 if all(len(name) < 14 for name, _ in rows) else 190), 20
     out = []
     for i, (name, parts) in enumerate(rows):
@@ -142,7 +149,9 @@ def stacked(rows: Sequence[tuple[str, Sequence[tuple[str, float]]]], total: floa
             width = (WIDTH - margin - 10) * value / total if total else 0
             if value > 0:
                 title = f"{name}: {kind} {time_text(value)} ({100 * value / total:.1f} %)"
-                out.append(box(x, y, width, height - 5, color(kind), title))
+                out.append(
+                    box(x, y, width, height - 5, color((kinds or {}).get(kind, kind)), title)
+                )
             x += width
     return svg(8 + len(rows) * height, *out)
 

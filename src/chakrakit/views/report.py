@@ -43,13 +43,13 @@ def serving_parts(a: Analysis) -> Iterator[Markup]:
     if serving is None:
         return
     yield table_markup(serving.tables()[0])
-    rows = [("mean request", [(_PARTS[n], ms) for n, ms in serving.parts.items()])]
+    rows = [("mean request", [(n, ms * 1e6) for n, ms in serving.parts.items()])]
     yield join(
         tag("p", *(_key(name, kind) for name, kind in _PARTS.items()), class_="legend"),
         charts.figure(
             "Where a request spends its time",
             "The mean request, from arrival to its last token.",
-            charts.stacked(rows, max(serving.e2e_ms.mean, 1e-12)),
+            charts.stacked(rows, max(serving.e2e_ms.mean * 1e6, 1e-6), _PARTS),
         ),
         charts.figure(
             "Requests from arrival to end",

@@ -47,7 +47,7 @@ REFUSED: list[tuple[Decoder, dict[str, Any], dict[str, Any], str]] = [
         {"global_batch": 16},
         "ep 16 is more than .* 8 experts; use 1, 2, 4, 8",
     ),
-    (MOE, {"ep": 4, "dp": 2}, {"global_batch": 2}, "ep 4 is nested in dp × cp = 2 .*; use 1, 2"),
+    (MOE, {"ep": 4, "dp": 2}, {"global_batch": 2}, "ep 4 is nested in dp × cp = 2, .*; use 1, 2"),
     (
         SMALL,
         {"dp": 3},

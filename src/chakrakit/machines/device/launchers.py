@@ -84,6 +84,8 @@ class Launchers:
         self._launch: dict[int, int] = dict(
             zip(edges.dst[launch].tolist(), edges.src[launch].tolist(), strict=True)
         )
+        self._makers = _makers(trace)
+        self._written: dict[int, int] = {}
         self._parent = trace.parent
         names = trace.names.combine_chunks()
         self._names = [str(name) for name in names.dictionary.to_pylist()]
@@ -143,11 +145,27 @@ class Launchers:
         if self.name(row).startswith(_GENERATED) and self._text["inputs_shapes"](row):
             call = self._call(row, ())
             if (operation := operation_of(call)) is not None:
-                return LaunchedOperation(
-                    rows, operation, call.name, _touches(call.tensors), _touches(call.outputs)
-                )
+                return LaunchedOperation(rows, operation, call.name, *self._made_of(row, call))
         counted = self._counted(row)
         return LaunchedOperation(rows, counted, self.name(row)) if counted else None
+
+    def _made_of(self, row: int, call: Call) -> tuple[tuple[Touch, ...], tuple[Touch, ...]]:
+        """What a call reads and writes: by storage where it is known, else by the rows that made its inputs.
+
+        Inputs that no row made, such as parameters, are in no cache.
+        """
+        reads, writes = _touches(call.tensors), _touches(call.outputs)
+        if reads or writes:
+            return reads, writes
+        left = sum(t.touched for t in call.tensors)
+        for maker in self._makers.get(row, ()):
+            if (size := min(left, self._written.get(maker, 0))) > 0:
+                reads += (Touch(maker, size),)
+                left -= size
+        if left:
+            reads += (Touch(-1 - row, left),)
+        self._written[row] = sum(t.touched for t in call.outputs)
+        return reads, (Touch(row, self._written[row]),)
 
     def _counted(self, row: int) -> Operation | None:
         text = {c: self._text[c](row) for c in ("op_type", "dtype", "phase", "inputs_shapes")}
@@ -163,6 +181,18 @@ _COLUMNS = (
     "inputs_shapes", "inputs_types", "inputs_strides", "inputs_values", "outputs_shapes",
     "outputs_types", "outputs_strides", "outputs_values", "op_type", "dtype", "phase",
 )  # fmt: skip
+
+
+def _makers(trace: Trace) -> dict[int, list[int]]:
+    """By row, the rows of the device whose results it reads, the last ones first."""
+    edges, host = trace.edges, on_host(trace)
+    reads = np.isin(edges.kind, (EdgeKind.DATA, EdgeKind.TENSOR)) & ~host[edges.src]
+    makers: dict[int, list[int]] = {}
+    for row, maker in sorted(
+        zip(edges.dst[reads].tolist(), edges.src[reads].tolist(), strict=True), reverse=True
+    ):
+        makers.setdefault(row, []).append(maker)
+    return makers
 
 
 def _touches(operands: Sequence[Operand]) -> tuple[Touch, ...]:

@@ -50,11 +50,11 @@ class Disturbance:
     jitter: float = 0.0
     seed: int = 0
     stragglers: Mapping[int, float] = field(default_factory=dict)
-    onsets: Mapping[int, int] = field(default_factory=dict)
-    """The first step in which a straggler is slow; by default the first of all."""
     faults: Sequence[Fault] = ()
     drawn_as: Sequence[int] = ()
     """For each rank the rank number that seeds its jitter; by default its own."""
+    onsets: Mapping[int, int] = field(default_factory=dict)
+    """The first step in which a straggler is slow; by default the first of all."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.jitter < 10:

@@ -1,0 +1,1 @@
+"""Studies of training whose samples, ranks or models differ from one another."""
