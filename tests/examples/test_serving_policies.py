@@ -71,13 +71,6 @@ OTHERS = (
     "start_cheapest",
     "tool_calls",
 )
-    "hold_by_tokens",
-    "migrate_to_idle",
-    "rank_fails",
-    "reshape_with_load",
-    "start_cheapest",
-    "tool_calls",
-)
 
 
 @pytest.mark.slow
