@@ -44,8 +44,8 @@ def drifting(phases: Sequence[str], seconds: float, seed: int) -> RequestStream:
         times = np.cumsum(rng.exponential(1 / rate, int(rate * seconds * 2)))
         inside = times[times < seconds] + phase * seconds
         rows += [(float(t), prompt, output, int(name != "fast")) for t in inside]
-    at, prompt, output, tier = zip(*rows, strict=True)
-    return stream_of(at, prompt, output, priority=tier)
+    at, prompts, outputs, tiers = zip(*rows, strict=True)
+    return stream_of(at, prompts, outputs, priority=tiers)
 
 
 class ByTier:
