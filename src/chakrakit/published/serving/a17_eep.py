@@ -14,8 +14,7 @@ from functools import cache
 import numpy as np
 
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
-from chakrakit.serving import RankFailure, ServingSession, serving_of
-from chakrakit.serving.cluster import ServingOutcome
+from chakrakit.serving import RankFailure, ServedRun, ServingSession, serving_of
 from chakrakit.serving.requests import requests_from
 
 DETECT, REBUILD = 5.0, 3.0
@@ -48,23 +47,23 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     session = replace(engine(ranks), stream=requests_from(text))
     if setting["recover"] == "restart":
         session = replace(session, faults=[(at, 0, DETECT + restart)])
-        return served(session.served().outcome, at)
+        return in_time(session.served(), at)
     failure = RankFailure(
         at_s=at, rank=1, tier_gbps=setting["gbps"], detect_s=DETECT, rebuild_s=REBUILD, away_s=0.0
     )
     session = replace(session, rank_faults=[failure])
-    outcome = session.served(record_steps=True).outcome
-    starts = np.sort(outcome.steps["start"]) * 1e-12
+    done = session.served(record_steps=True)
+    starts = np.sort(done.outcome.steps["start"]) * 1e-12
     refill = float(starts[starts > at][0]) - at - DETECT - REBUILD
     figures = {"pause_off": abs(refill / (LOST_GB * 8 / ranks / setting["gbps"]) - 1)}
     if case["shrinks"]:
         figures["shrunk"] = shrunk(ranks, seed)
-    return {**served(outcome, at), **figures}
+    return {**in_time(done, at), **figures}
 
 
-def served(outcome: ServingOutcome, at: float) -> Figures:
+def in_time(done: ServedRun, at: float) -> Figures:
     """The share of requests that came after the failure and had their first token in time."""
-    first, arrival = (outcome.requests[name] * 1e-12 for name in ("first", "arrival"))
+    first, arrival = (done.outcome.requests[name] * 1e-12 for name in ("first", "arrival"))
     later = arrival > at
     return {"in_time": float((first - arrival <= PATIENCE)[later].mean())}
 
