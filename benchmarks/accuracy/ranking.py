@@ -120,4 +120,4 @@ TITLE = "Ranking of machines"
 TEXT = f"""\
 Wherever two machines have figures for the same workload, which one is faster: products by the sum over the
 shapes that all tables have, collectives as above, training by the fastest published row of each model and
-system. Pairs closer than {TIE:.0%} are not asked."""
+system. Pairs closer than {TIE:.0%} are not asked; one that is predicted closer than half of that agrees."""
