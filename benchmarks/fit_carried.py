@@ -19,7 +19,14 @@ import pyarrow.parquet as pq
 
 from chakrakit import load_machine
 from chakrakit.arrays import F64
-from chakrakit.machines.device import Correction, Profile, find_profile, packaged_profile, weights
+from chakrakit.machines.device import (
+    Correction,
+    Profile,
+    Profiled,
+    find_profile,
+    packaged_profile,
+    weights,
+)
 from chakrakit.operators import Operation, attention_flops, gemm_operation
 
 CARDS = {"h100": "dgx-h100", "a100": "dgx-a100", "b200": "dgx-b200"}
@@ -37,6 +44,17 @@ KNOTS: dict[str, list[list[float]]] = {
 }
 """Octaves of (m, n, k), of (batch × heads, queries, keys, head size) and of (batch × cached heads, sharing
 heads, keys, head size)."""
+
+
+def half_fitted(data: Path, card: str) -> Profiled:
+    """A card's profile with products corrected by the even rows of its table alone."""
+    device = load_machine(CARDS[card]).devices[0]
+    carried = Profile(
+        name=f"{card}, half", base=BASE, peak=device.peak, memory_bandwidth=device.memory_bandwidth
+    )
+    rows = _rows(data / "kernels", card, "gemm")[::2]
+    carried.corrections = {"gemm": _fitted("gemm", rows, carried)}
+    return Profiled(carried)
 
 
 def main(data: str, output: str = "src/chakrakit/machines/profiles") -> int:

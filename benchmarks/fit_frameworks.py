@@ -1,11 +1,11 @@
 """Fits what frameworks add to kernels: `python benchmarks/fit_frameworks.py DATA [FRAMEWORK…]`.
 
-Dense rows of published training runs whose configuration has an even CRC-32 (accuracy/training.py tests
-on the others) are simulated once with kernels alone. A step is then the sum of its classes of work and
-of the rest, communication and bubbles; the factors that bring these sums closest to the published times
-are looked for one at a time, each held near 1, so that a class that no row shows stays as it is.
-Megatron's are fitted on H100 and GB300 alone, whose power is modelled or does not limit; what B200 and
-GB200 then still lose is their `sustained`.
+Rows of published training runs whose configuration has an even CRC-32 (accuracy/training.py tests on the
+others) are simulated once with kernels alone. The step is split along its critical path into classes of
+work and the rest, communication; the factors that bring these sums closest to the published times are
+looked for one at a time, each held near 1, so that a class that no row shows stays as it is. What a host
+takes for each operation of a model with experts (`experts_us`) is looked for in the same way, over the
+operations of a stage in the middle. Dense models alone give the factors of `megatron`.
 """
 
 from __future__ import annotations
@@ -20,60 +20,91 @@ sys.path.insert(0, str(Path(__file__).parent / "accuracy"))
 
 from training import TrainingRow, training_rows
 
-from chakrakit.arrays import F64
+from chakrakit.arrays import F64, I64
 from chakrakit.errors import ChakraError
-from chakrakit.simulator.engine import COMPUTE
+from chakrakit.simulator.engine import COMPUTE, Outcome, Program
 
-NAMES = ("products", "narrow_products", "attention", "vector", "optimizer")
+NAMES = ("products", "narrow_products", "attention", "context_attention", "vector", "optimizer")
+REST = len(NAMES)
 HELD = 0.002
 """What a factor's logarithm costs, in mean logarithms of errors."""
-HELD_CLOCK = ("DGX-H100", "DGX-GB300")
-"""Systems of Megatron's rows whose power is modelled, or whose limit does not show."""
-MOST_GPUS = 128
+MOST_GPUS = 512
 """Larger rows take minutes to simulate."""
+PEER = 5
+"""The reason of rows that waited for a peer."""
+EACH_US = range(0, 400, 10)
+"""Times of a host for an operation that are tried."""
 
 
 class Case(NamedTuple):
-    """A row's step in ms by class, the rest of it, what was published, and the system."""
+    """A row's step in ms by class along its critical path, what was published, and single operations."""
 
+    row: TrainingRow
     parts: F64
-    rest: float
     published: float
-    system: str
+    operations: F64
+    """Milliseconds of every computing row of a stage in the middle."""
 
     def step(self, factors: F64) -> float:
-        return float(self.parts @ factors) + self.rest
+        on_attention = self.parts[2:4].sum() * factors[2]
+        shared = self.parts[3] * factors[2] * (factors[3] - 1)
+        others = self.parts[[0, 1, 4, 5]] @ factors[[0, 1, 4, 5]]
+        return float(others + on_attention + shared + self.parts[REST])
+
+
+def classes_of(program: Program) -> I64:
+    """The class of every row of a program: an index into NAMES, or REST."""
+    trace = program.trace
+    kinds, names = trace.texts("op_type")
+    types, dtypes = trace.texts("dtype")
+    labels, titles = trace.texts("name")
+    shapes, texts = trace.texts("inputs_shapes")
+    experts = np.array([".moe." in t for t in titles])[labels]
+    out = np.full(len(trace), REST)
+    for name, kind in (("products", "matmul"), ("attention", "attention"), ("vector", "vector"),
+                       ("vector", "lookup"), ("optimizer", "optimizer")):  # fmt: skip
+        out[np.isin(kinds, [i for i, n in enumerate(names) if n == kind])] = NAMES.index(name)
+    narrow = np.isin(types, [i for i, n in enumerate(dtypes) if n in ("fp8", "fp4")])
+    out[(out == NAMES.index("products")) & narrow] = NAMES.index("narrow_products")
+    cut = np.array([*[_is_cut(t) for t in texts], False])[shapes]
+    out[(out == NAMES.index("attention")) & cut] = NAMES.index("context_attention")
+    out[(out == NAMES.index("vector")) & experts] = REST
+    return np.where(program.kind == COMPUTE, out, REST)
+
+
+def _is_cut(shapes: str) -> bool:
+    sizes = [part.split(",") for part in shapes.strip("[]").split("],[")]
+    return len(sizes) == 3 and len(sizes[0]) == 4 and int(sizes[0][2]) < int(sizes[1][2])
+
+
+def path_parts(outcome: Outcome) -> F64:
+    """Milliseconds of each class on the way from the last end back to the beginning."""
+    parts, classes = np.zeros(REST + 1), {}
+    row, at = int(np.argmax(outcome.end)), int(outcome.end.max())
+    while row >= 0:
+        c = int(np.searchsorted(outcome.offset, row, "right")) - 1
+        if c not in classes:
+            classes[c] = classes_of(outcome.program(c))
+        waited = int(outcome.reason[row]) == PEER
+        begin = int(outcome.start[outcome.binding[row] if waited else row])
+        parts[classes[c][row - int(outcome.offset[c])]] += at - begin
+        at = begin
+        row = int(outcome.binding[outcome.binding[row] if waited else row])
+        if row >= 0:
+            parts[REST] += max(0, at - int(outcome.end[row]))
+            at = min(at, int(outcome.end[row]))
+    return parts * 1e-9
 
 
 def case_of(row: TrainingRow) -> Case:
-    """The parts of a row's step on rank 0."""
-    simulation = row.simulated("")
-    outcome = simulation.outcome
-    program = outcome.program(0)
-    trace, works = program.trace, program.kind == COMPUTE
-    ms = outcome.durations[outcome.rows(0)] * 1e-9
-    kinds, names = trace.texts("op_type")
-    types, dtypes = trace.texts("dtype")
-    narrow = np.isin(types, [i for i, name in enumerate(dtypes) if name in ("fp8", "fp4")])
-
-    def total(*wanted: str) -> float:
-        codes = [i for i, name in enumerate(names) if name in wanted]
-        return float(ms[works & np.isin(kinds, codes)].sum())
-
-    eight = float(ms[works & narrow].sum())
-    parts = np.array(
-        [
-            total("matmul") - eight,
-            eight,
-            total("attention"),
-            total("vector", "lookup"),
-            total("optimizer"),
-        ]
-    )
-    whole = simulation.makespan_ns * 1e-6
+    """The parts of a row's step."""
+    outcome = row.simulated("").outcome
+    middle = outcome.classes.count // 2
+    works = outcome.program(middle).kind == COMPUTE
+    operations = outcome.durations[outcome.rows(middle)][works] * 1e-9
     step = row.workload().step
     published = step.global_batch * step.seq / row.published / row.gpus * 1e3
-    return Case(parts, whole - float(parts.sum()), published, row.row["system"])
+    return Case(row, path_parts(outcome), published, operations)
 
 
 def fitted(cases: list[Case]) -> F64:
@@ -96,26 +127,46 @@ def fitted(cases: list[Case]) -> F64:
     return x
 
 
+def host_us(cases: list[Case], factors: F64) -> int:
+    """The time for each operation that brings models with experts closest."""
+
+    def loss(us: float) -> float:
+        steps = [c.step(factors) + np.maximum(0, us / 1e3 - c.operations).sum() for c in cases]
+        missed = [abs(np.log(s / c.published)) for s, c in zip(steps, cases, strict=True)]
+        return float(np.mean(missed))
+
+    return min(EACH_US, key=loss)
+
+
+def cases_of(data: Path, framework: str, dense: bool) -> list[Case]:
+    """The rows of a framework that are fitted on."""
+    cases = []
+    for row in training_rows(data):
+        if (
+            (row.framework, row.dense) != (framework, dense)
+            or not row.fitted
+            or row.gpus > MOST_GPUS
+        ):
+            continue
+        try:
+            cases.append(case_of(row))
+        except (ChakraError, KeyError) as error:
+            print(row.row["model"], row.row["system"], error, file=sys.stderr)
+    return cases
+
+
 def main(data: str, *frameworks: str) -> int:
-    """Prints the factors of each framework and what systems sustain beside them."""
-    for framework in frameworks or ("llm-foundry", "torchtitan", "megatron"):
-        cases = []
-        for row in training_rows(Path(data)):
-            wanted = (
-                row.framework == framework and row.fitted and row.dense and row.gpus <= MOST_GPUS
-            )
-            if not wanted or "rowwise" in row.row["precision"]:
-                continue
-            try:
-                cases.append(case_of(row))
-            except (ChakraError, KeyError) as error:
-                print(row.row["model"], row.row["system"], error, file=sys.stderr)
-        own = [c for c in cases if framework != "megatron" or c.system in HELD_CLOCK]
-        factors = fitted(own)
-        print(framework, len(own), dict(zip(NAMES, factors.round(2).tolist(), strict=True)))
-        for system in sorted({c.system for c in cases}):
-            left = [c.step(factors) / c.published for c in cases if c.system == system]
+    """Prints the factors of each framework, and the host's time for experts beside them."""
+    for framework in frameworks or ("llm-foundry", "torchtitan", "torchtitan-rowwise", "megatron"):
+        cases = cases_of(Path(data), framework, dense=True)
+        factors = fitted(cases)
+        print(framework, len(cases), dict(zip(NAMES, factors.round(2).tolist(), strict=True)))
+        for system in sorted({c.row.row["system"] for c in cases}):
+            left = [c.step(factors) / c.published for c in cases if c.row.row["system"] == system]
             print("  ", system, len(left), f"predicted over published {np.median(left):.3f}")
+        if framework == "megatron":
+            experts = cases_of(Path(data), "megatron-eager", dense=False)
+            print("megatron-eager", len(experts), "experts_us", host_us(experts, factors))
     return 0
 
 

@@ -22,6 +22,8 @@ ORDER = (
     "experts",
     "training",
     "megatron_lm",
+    "ranking",
+    "products",
     "linked_traces",
     "recordings",
     "power",

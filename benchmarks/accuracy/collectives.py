@@ -20,6 +20,7 @@ MACHINES = {
     "gb200_sxm": "gb200-nvl72",
     "gb200": "gb200-nvl72",
     "l40s": "l40s-pcie",
+    "rtx_pro_6000_server": "rtx-pro-6000",
 }
 NAMES = {
     "all_reduce": "all-reduce",
@@ -27,7 +28,6 @@ NAMES = {
     "reduce_scatter": "reduce-scatter",
     "alltoall": "all-to-all",
 }
-FITTED = ("a100_sxm", "h100_sxm", "h200_sxm")
 MIB = 1 << 20
 
 
@@ -51,7 +51,11 @@ def errors(library: Library, rows: list[Measurement], spans: dict[int, Span]) ->
 
 def measure(data: Path) -> str:
     """The section of docs/accuracy.md."""
-    systems = measured(need(data, "nccl", "collectives.parquet"))
+    systems = {
+        system: rows
+        for name in ("collectives.parquet", "collectives_2_8.parquet")
+        for system, rows in measured(need(data, "nccl", name)).items()
+    }
     main, worst = [], []
     for system, rows in systems.items():
         if system not in MACHINES:
@@ -78,8 +82,6 @@ def _lines(
         large = errors(used, [r for r in part if r.size >= MIB], spans)
         return [system, what, *spread(small)[:2], *spread(large)]
 
-    if system not in FITTED:
-        return [line("all: data-sheet constants", library, rows)]
     four = [r for r in rows if r.members == 4]
     ends = [r for r in rows if r.members != 4]
     even = [r for r in ends if _even(r)]
@@ -87,8 +89,8 @@ def _lines(
     left_out = [r for r in rows if not _even(r)]
     return [
         line("2 and 8 GPUs: fitted", library, ends),
-        line("**4 GPUs: not fitted**", library, four),
-        line("every other size, fitted on the rest of 2 and 8", other, left_out),
+        *([line("**4 GPUs: not fitted**", library, four)] if four else []),
+        line("**every other size, fitted on the rest of 2 and 8**", other, left_out),
     ]
 
 
@@ -114,7 +116,8 @@ WORST = ("where", "what", "chosen", "measured µs", "error")
 TITLE = "Collectives within a node"
 TEXT = """\
 All-reduce, all-gather, reduce-scatter and all-to-all of 512 B to 512 MiB in half precision, measured
-with nccl-tests (ai-dynamo/aiconfigurator 095f58a: NCCL 2.29.2, on A100 2.27.3; repeated rows count as
-their median, and NCCL 2.23 is left out). They are predicted by `chakra collective` with the presets,
-whose constants are fitted on 2 and 8 GPUs of each system. Repeated measurements differ by 1 % in the
-median and by 8 % at the 90th percentile. Errors are absolute."""
+with nccl-tests (ai-dynamo/aiconfigurator 095f58a: NCCL 2.29.2, on A100 and L40S 2.27.3; repeated rows count
+as their median, and NCCL 2.23 is left out). `chakra collective COLLECTIVE --machine PRESET --members N`
+predicts them with dgx-a100, dgx-h100, dgx-h200, dgx-b200, l40s-pcie and rtx-pro-6000, whose constants are
+fitted on 2 and 8 GPUs of each system; the rows in bold were not fitted. Repeated measurements differ by 1 %
+in the median and by 8 % at the 90th percentile. Errors are absolute."""

@@ -21,29 +21,42 @@ def measure(data: Path) -> str:
     """The section of docs/accuracy.md."""
     library = {
         (system, r.members, r.size): r.seconds * 1e6
-        for system, rows in measured(need(data, "nccl", "collectives.parquet")).items()
+        for name in ("collectives.parquet", "collectives_2_8.parquet")
+        for system, rows in measured(need(data, "nccl", name)).items()
         for r in rows
         if r.collective == "all-reduce"
     }
-    rows = pq.read_table(need(data, "nccl", "custom_allreduce.parquet")).to_pylist()
+    rows = [
+        row
+        for name in ("custom_allreduce.parquet", "custom_allreduce_2_8.parquet")
+        for row in pq.read_table(need(data, "nccl", name)).to_pylist()
+    ]
     lines, named = [], []
-    for (framework, mode, gpus), part in sorted(_parts(rows).items()):
+    for (card, framework, mode, gpus), part in sorted(_parts(rows).items()):
         own = [r for r in part if r["bytes"] <= _most(r["system"])]
         errors = [_predicted(r) / r["latency_us"] - 1 for r in own]
         right = [_named(r, library) for r in part if (r["system"], gpus, r["bytes"]) in library]
         named += right
         share = percent(sum(right) / len(right)) if right else "–"
-        lines.append([framework, mode, gpus, len(own), *spread(errors)[:2], share])
+        lines.append([card, framework, mode, gpus, len(own), *spread(errors)[:2], share])
     text = f"{TEXT} Correct overall: **{percent(sum(named) / len(named))}** of {len(named):,}."
     return "\n\n".join([text, table(HEADS, lines)])
 
 
-def _parts(rows: list[dict[str, object]]) -> dict[tuple[str, str, int], list[dict[str, object]]]:
+def _parts(
+    rows: list[dict[str, object]],
+) -> dict[tuple[str, str, str, int], list[dict[str, object]]]:
     parts = defaultdict(list)
     for row in rows:
         if row["system"] in MACHINES:
-            parts[row["framework"], row["mode"], row["gpus"]].append(row)
+            parts[_card(row), row["framework"], row["mode"], row["gpus"]].append(row)
     return parts
+
+
+def _card(row: dict[str, object]) -> str:
+    """The card; H100 and H200 together, whose links are the same."""
+    name = str(row["system"]).removesuffix("_sxm").upper()
+    return "H100, H200" if name in ("H100", "H200") else name
 
 
 def _most(system: str) -> int:
@@ -71,11 +84,12 @@ def _named(row: dict[str, object], library: dict[tuple[str, int, int], float]) -
     return bool(abs(truth) < TIE or (abs(said) < 1e-9 and abs(truth) < 0.2) or truth * said > 0)
 
 
-HEADS = ("engine", "mode", "GPUs", "rows", "median error", "90 %", "faster one correct")
+HEADS = ("card", "engine", "mode", "GPUs", "rows", "median error", "90 %", "faster one correct")
 TITLE = "All-reduce of serving engines"
 TEXT = f"""\
-The kernels that engines use below 8 MiB: `custom_allreduce` of the same source (bf16, H100 and H200; vLLM,
-SGLang, TensorRT-LLM). Constants are fitted on 2 and 8 GPUs of vLLM and SGLang in CUDA graphs. The last
-column covers the sizes at which NCCL was measured too: how often the faster of the two is predicted
-correctly. Measurements within {TIE:.0%} of each other count as a tie. Above
+The kernels that engines use for small sizes: `custom_allreduce` of the same source (bf16; vLLM, SGLang,
+TensorRT-LLM), predicted by `chakra collective all-reduce --kernels engine --machine PRESET`. Constants are
+fitted on 2 and 8 GPUs of vLLM and SGLang in CUDA graphs; 4 GPUs, eager launches and TensorRT-LLM are not
+fitted. The last column covers the sizes at which NCCL was measured too: how often the faster of the two is
+predicted correctly. Measurements within {TIE:.0%} of each other count as a tie. Above
 its size limit an engine calls NCCL, which counts as correct within 20 %."""

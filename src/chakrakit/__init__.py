@@ -79,6 +79,8 @@ _HOMES = {
     "collective": "commands.collective",
     "compare": "commands.compare",
     "conformance": "commands.conformance",
+    "get": "commands.get",
+    "score": "commands.score",
     "convert": "commands.convert",
     "counted": "operators",
     "export": "commands.export",

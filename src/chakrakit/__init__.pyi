@@ -13,6 +13,7 @@ from chakrakit.commands.conformance import conformance as conformance
 from chakrakit.commands.convert import convert as convert
 from chakrakit.commands.export import export as export
 from chakrakit.commands.generate import generate as generate
+from chakrakit.commands.get import get as get
 from chakrakit.commands.info import info as info
 from chakrakit.commands.link import link as link
 from chakrakit.commands.live import run_program as run_program
@@ -28,6 +29,7 @@ from chakrakit.commands.results import GeneratedTraces as GeneratedTraces
 from chakrakit.commands.results import LinkedRun as LinkedRun
 from chakrakit.commands.results import QueryResult as QueryResult
 from chakrakit.commands.results import TransformedTraces as TransformedTraces
+from chakrakit.commands.score import score as score
 from chakrakit.commands.search import search as search
 from chakrakit.commands.serve import serve as serve
 from chakrakit.commands.simulate import simulate as simulate

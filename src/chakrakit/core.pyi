@@ -323,6 +323,7 @@ class ServingOptions:
     prefill_first: bool
     prefix_cache: bool
     whole_prompt: bool
+    priorities: bool
     safety_margin: float
     output_reserve: float
     swap_blocks: int

@@ -110,6 +110,7 @@ def test_sql_is_asked_in_the_app_and_no_tab_is_empty(view, simulated):
     page.click("#tabs button", "Summary")
     page.wait_for("#page .answers")
     page.until("chakra.timeline && !document.querySelector('#page > .wait')")
+    page.until("chakra.tabs.pruned")
     for name in page.tabs()[:-1]:
         page.tab(name)
         assert "nothing to show here" not in page.text("#page")

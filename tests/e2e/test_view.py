@@ -143,6 +143,7 @@ def test_two_runs_are_compared(view, simulated):
 
 def test_every_tab_shows_something(view, measured):
     page = view(measured)
+    page.until("chakra.tabs.pruned")
     for name in page.tabs():
         page.tab(name)
         page.shot(f"tab {name}")
@@ -183,6 +184,7 @@ def test_names_in_a_trace_are_text_and_nothing_else(view, tmp_path):
     page.search("script")
     page.click("#list .hit")
     page.wait_for("#node .head", "script")
+    page.settle()
     page.mouse(*page.place_of(0, 0, 0)).perform()
     page.click("#node button", "Draw the graph")
     page.wait_for("#dialog svg")
@@ -190,6 +192,7 @@ def test_names_in_a_trace_are_text_and_nothing_else(view, tmp_path):
     page.click("#dialog button", "Close")
     page.click("#path")
     page.wait_for("#list .hit")
+    page.until("chakra.tabs.pruned")
     for name in page.tabs():
         page.tab(name)
         assert page.js("document.querySelectorAll('#page script, #page img').length") == 0

@@ -49,6 +49,36 @@ def test_a_policy_helps(name: str, better: str, capsys: pytest.CaptureFixture[st
     assert own < usual if better == "less" else own > usual
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["exit_early", "fork_and_join", "any_service"])
+def test_a_change_helps(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second line is that with the change: sooner done."""
+    usual, own = printed(EXAMPLES / "serving" / f"{name}.py", capsys)[:2]
+    assert own < usual
+
+
+@pytest.mark.slow
+def test_a_codec_by_bandwidth_is_as_good_as_the_best(capsys: pytest.CaptureFixture[str]) -> None:
+    *alone, chosen = printed(EXAMPLES / "serving" / "codec_by_bandwidth.py", capsys)
+    assert chosen <= min(alone)
+
+
+OTHERS = (
+    "hold_by_tokens",
+    "migrate_to_idle",
+    "rank_fails",
+    "reshape_with_load",
+    "start_cheapest",
+    "tool_calls",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_examples_of_clusters_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(printed(EXAMPLES / "serving" / f"{name}.py", capsys)) >= 2
+
+
 @pytest.mark.parametrize("name", ["preempt_cheapest", "scale_with_load", "sticky_router"])
 def test_the_others_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(printed(EXAMPLES / "serving" / f"{name}.py", capsys)) >= 2

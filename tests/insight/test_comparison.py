@@ -120,7 +120,8 @@ def test_compare_exits_1_when_a_rule_fails(two_ranks, tmp_path, capfdbinary):
     out = capfdbinary.readouterr().out
     printed = json.loads(out[out.index(b"{\n") :])
     assert printed["step"]["ratio"] == pytest.approx(62 / 55)
-    assert printed["explained"][0] == {"what": "compute: update", "delta_ns": 7_000}
+    first = {"what": "compute: update", "delta_ns": 7_000, "change": "durations"}
+    assert printed["explained"][0] == printed["causes"][0] == first
 
 
 def test_a_rule_says_by_how_much_it_is_broken(two_ranks):
@@ -137,3 +138,14 @@ def test_sides_of_unlike_size_are_noted(two_ranks):
     notes = compare(two_ranks, two_ranks.select_ranks([1])).notes
     assert "A has 2 ranks and B 1; sums are per rank" in notes
     assert "no steps were found: the whole run counts as one" in notes
+
+
+def test_the_gap_between_predicted_and_recorded_sums_exactly_and_says_what_closes_it(linked):
+    """A recording against its own prediction by a profile: parts of the step, kernels by operator."""
+    run = linked("two_streams")
+    predicted = ck.simulate(run, "dgx-h200", compute="h200").run()
+    result = compare(predicted, run)
+    assert sum(part.delta_ns for part in result.gap) == result.step.delta_ns
+    assert {"kernels", "host dispatch"} <= {part.part for part in result.gap}
+    assert all(part.closes for part in result.gap)
+    assert compare(run, run).gap == []

@@ -26,6 +26,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "capture": "Traces of your program on ranks that need not exist.",
         "collect": "Record a PyTorch program's steps and link them.",
         "link": "Link recordings (PyTorch, Nsight Systems, XLA, …) into a run.",
+        "get": "A bundle of a library of traces: a folder, or a URL.",
         "models": "Models that `generate` knows by name.",
     },
     "Run it": {
@@ -59,6 +60,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "convert": "Between .et, JSON and Parquet, one file or all ranks.",
         "export": "A graph as GraphML or DOT, a timeline for Perfetto.",
         "bundle": "Pack traces and their card into one file, or check one.",
+        "score": "How far simulators are from a library's timed steps.",
         "conformance": "Check a reader of the format against known traces.",
     },
     "Begin": {

@@ -62,6 +62,15 @@ class AnalysisSettings(TypedDict, total=False):
             parse=factors_of,
         ),
     ]
+    machine: Annotated[
+        str,
+        Option(
+            "The machine that a recording was made on: what its operators take is held beside what it needs "
+            "for them; by default the one that the recording names.",
+            "",
+            metavar="NAME_OR_FILE",
+        ),
+    ]
     peak_tflops: Annotated[float, Option("The device's peak, for MFU and the roofline.", 0.0)]
     peak_gbps: Annotated[float, Option("Its memory's peak in GB/s.", 0.0)]
 
@@ -106,7 +115,8 @@ def analyzing(options: AnalysisSettings) -> Analyzing:
     from chakrakit.insight import AnalysisOptions as Analyzing
 
     faster = tuple(mapping_of(options["faster"]).items())
-    return Analyzing(faster or None, options["peak_tflops"], options["peak_gbps"])
+    peaks = options["peak_tflops"], options["peak_gbps"]
+    return Analyzing(faster or None, options["machine"], *peaks)
 
 
 @command_of(analyze)

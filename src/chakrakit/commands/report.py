@@ -68,9 +68,8 @@ def report(
     facts, comparison, against = facts_of(timed, _path(run)), None, options["against"]
     if against is not None:
         baseline = traces_of(against, timed=True)
-        comparison = compare_analyses(
-            [analyze_run(baseline, analysis_options, report_progress)], [result]
-        )
+        before = analyze_run(baseline, analysis_options, report_progress)
+        comparison = compare_analyses([before], [result], (baseline, timed))
         facts |= {"against": _path(against) or baseline.card.name}
     page = markdown_report if options["md"] else html_report
     with open_output(os.fspath(output or _page_of(options["md"])), binary_only=False) as stream:

@@ -23,6 +23,8 @@ RESULTS = {
     "generate": "chakrakit.workloads.generate.figures.Figures",
     "info": "chakrakit.trace.query.description.Info",
     "conformance": "chakrakit.trace.conformance.checking.ConformanceResult",
+    "get": "chakrakit.trace.library.fetching.FetchedBundle",
+    "score": "chakrakit.exploration.scoring.scores.ScoreResult",
     "link": "chakrakit.sources.pytorch.linking.report.LinkReport",
     "live": "chakrakit.simulator.live.outcome.LiveSummary",
     "machines": "chakrakit.machines.drawing.MachinesReport",

@@ -441,7 +441,13 @@ def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
     """The best plan, the others, and why."""
     out = console()
     best = result.best
-    out.print(f"best: {best.step_ns / 1e6:,.1f} ms a step with {best.spelled} on {result.machine}")
+    within = ""
+    if best.interval_ns is not None:
+        low, high = (f"{bound / 1e6:,.3g}" for bound in best.interval_ns)
+        within = f" ({low}–{high})"
+    out.print(
+        f"best: {best.step_ns / 1e6:,.1f} ms{within} a step with {best.spelled} on {result.machine}"
+    )
     out.print(f"  {best.why}")
     plans = [("best", best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
     head = (

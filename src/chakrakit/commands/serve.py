@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 
@@ -200,9 +200,14 @@ def serve(
 
     """
     from chakrakit.serving import serve as serve_stream
+    from chakrakit.serving.results import with_intervals
 
     asked = settings_of(ServeOptions, options)
-    return serve_stream(model, machine, requests, engine, card_settings=asked, **options)
+    result = serve_stream(model, machine, requests, engine, card_settings=asked, **options)
+    name_of_machine = machine if isinstance(machine, str) else machine.name if machine else ""
+    place = name_of_machine.partition(":")[0]
+    name = engine if isinstance(engine, str) else engine.name
+    return with_intervals(result, place, name.partition("{")[0].partition(":")[0])
 
 
 @command_of(serve)
@@ -219,6 +224,19 @@ def command(*, json: Json = False, **options: Any) -> None:
         raise ConfigError(
             "no request was finished: look at the policy, the cache's size and the notes above"
         )
+
+
+def _intervals(result: ServeResult) -> Iterator[str]:
+    """`time to first token 35 (28–61) ms`, and the same of the 99th percentile."""
+    names = {"ttft_ms": "time to first token", "tpot_ms": "time per output token"}
+    for field, name in names.items():
+        bounds, spread = result.intervals.get(field, {}), getattr(result, field)
+        if bounds:
+            mean, last = (
+                f"{getattr(spread, k):.3g} ({bounds[k][0]:.3g}–{bounds[k][1]:.3g})"
+                for k in ("mean", "p99")
+            )
+            yield f"{name} {mean} ms, p99 {last} ms"
 
 
 def _tasks(result: ServeResult) -> list[str]:
@@ -253,6 +271,8 @@ def _print(result: ServeResult) -> None:
         f"{result.output_tokens_per_s:,.0f} output tokens/s, goodput {result.goodput:,.2f} requests/s"
     )
     print_table(("ms", "mean", "p50", "p90", "p95", "p99"), rows)
+    if result.intervals:
+        console().print(f"90 of 100 measured runs: {', '.join(_intervals(result))}", markup=False)
     lines = [
         f"{result.steps:,} steps of {result.mean_batch:,.1f} requests; {result.preemptions:,} preemptions; "
         f"{result.cache_hit_rate:.1%} of prompt tokens cached",

@@ -171,7 +171,7 @@ class NativeSettings(TypedDict, total=False):
         str,
         Option(
             "The framework whose casts, scales and unfused kernels are added to computed times: megatron, "
-            "llm-foundry or torchtitan.",
+            "megatron-eager (experts launched by a host), llm-foundry, torchtitan or torchtitan-rowwise.",
             "",
             metavar="NAME",
         ),
@@ -535,7 +535,9 @@ def _print(simulation: Simulation) -> None:
         out.print(verdict)
     within = f", as in {s.framework}" if s.framework else ""
     place = f" on {s.machine} ({s.network} network, {s.compute} compute: {s.rung}{within})"
-    out.print(f"{s.makespan_ns / 1e6:,.3f} ms{place if s.machine else ', all times as measured'}")
+    out.print(f"{_makespan(s)}{place if s.machine else ', all times as measured'}")
+    if s.modelled:
+        out.print("between nodes: modelled, not measured")
     figures = [
         ("tokens per second", s.tokens_per_s, "{:,.0f}".format),
         ("energy", s.energy_joules, energy_text),
@@ -561,6 +563,14 @@ def _print(simulation: Simulation) -> None:
 
     tables = [*network_tables(s), tier_table(s.tiers), server_table(s.storage)]
     print_tables([], tables, max((len(table.rows) for table in tables), default=0))
+
+
+def _makespan(s: SimulationSummary) -> str:
+    """The time, and where it was not measured the interval that 90 of 100 measured ones should lie in."""
+    if s.interval_ns is None:
+        return f"{s.makespan_ns / 1e6:,.3f} ms"
+    low, high = (f"{bound / 1e6:,.3g}" for bound in s.interval_ns)
+    return f"{s.makespan_ns / 1e6:,.3f} ms ({low}–{high})"
 
 
 def _print_compute_sources(summary: SimulationSummary) -> None:

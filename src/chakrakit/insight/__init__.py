@@ -26,6 +26,7 @@ from chakrakit.insight.comparison import (
 from chakrakit.insight.headlines import (
     Answer,
     answers,
+    interval_text,
     named_ranks,
     ranks_text,
     size_text,
@@ -60,6 +61,7 @@ __all__ = [
     "compare",
     "compare_analyses",
     "failures",
+    "interval_text",
     "is_served",
     "named_ranks",
     "network_tables",

@@ -41,7 +41,9 @@ from chakrakit.insight.critical_path import (
 from chakrakit.insight.diagnosis import (
     Culprit,
     JobDelays,
+    MachineCheck,
     board_of,
+    check_of,
     hang_culprits,
     is_job,
     is_recording,
@@ -55,15 +57,18 @@ from chakrakit.insight.gather import GatheredFacts, Progress, RankTasks
 from chakrakit.insight.launches import Launches, LaunchTable
 from chakrakit.insight.memory import Memory, join_memory, with_history
 from chakrakit.insight.operators import Operators, Roofline, listed_operators, roofline_of
-from chakrakit.insight.rank import Causes, Cell, Table, ms, percent
+from chakrakit.insight.rank import Causes, Cell, Table, ms, percent, rank_view
 from chakrakit.insight.served_requests import ServingFacts, serving_facts
 from chakrakit.insight.step_times import Steps, join_steps
+from chakrakit.machines import load_machine, recorded_on
 from chakrakit.parallel import Workers
 from chakrakit.results import Result
 from chakrakit.trace.memory import fit_fields, fit_of
 from chakrakit.trace.sets import (
     CAMPAIGN,
     LIKE_COMMUNICATION,
+    LINKED,
+    RECORDED_DEVICE,
     Footprint,
     LinkClassSummary,
     PortSummary,
@@ -140,6 +145,8 @@ def tier_table(tiers: Sequence[TierUse]) -> Table:
 
 _SCHEDULED_ROWS = 20_000_000
 """Rows scheduled in all what-ifs together: larger models get fewer of them, so that their time is bounded."""
+_CHECKED_RANKS = 8
+"""Ranks of a recording that are held beside their machine: those of a node, the others do the same work."""
 _RECORDED_CALLS = 1_000_000
 """Larger recordings of communication are only searched for culprits: matching all calls takes too long."""
 
@@ -148,11 +155,13 @@ class AnalysisOptions(msgspec.Struct, frozen=True):
     """What an analysis should try and assume.
 
     faster       classes of work and factors to try; None tries every kind twice as fast
+    machine      what a recording was made on, as a preset or a file; by default what the recording says
     peak_tflops  the peak of one device, for MFU and the roofline; 0 where it is not known
     peak_gbps    the peak bandwidth of its memory; 0 where it is not known
     """
 
     faster: tuple[tuple[str, float], ...] | None = None
+    machine: str = ""
     peak_tflops: float = 0.0
     peak_gbps: float = 0.0
 
@@ -200,6 +209,9 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
     """The step as recorded, as corrected and as it takes without recording; None for other runs."""
     warning: str = ""
     """A warning to show before everything else; empty if there is none."""
+    expected: MachineCheck | None = None
+    """A recording's operators beside what its machine needs for them; None for other runs, and where the
+    machine is not known or has no profile."""
     campaign: dict[str, float] = {}
     """Hours of a campaign's history by what the job did, longest first; empty for other runs."""
     storage: list[ServerUse] = []
@@ -265,6 +277,7 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
             "operators": [operators.table(), operators.kernel_table()],
             "modules": [operators.module_table()],
             "shapes": [operators.shape_table()],
+            "expected": [self.expected.table()] if self.expected else [],
             "launches": [LaunchTable(self.launches).table()],
             "roofline": [self.roofline.table()],
             "memory": [self.memory.table()],
@@ -365,6 +378,7 @@ def _assembled(
         rows.slack = slack_by_rank(model)
     operators = listed_operators(parts.operators)
     memory = _memory(run, parts)
+    expected = _expected(run, options.machine)
     return Analysis(
         name=run.card.name,
         span_ns=length,
@@ -388,7 +402,8 @@ def _assembled(
         actors=run.actors,
         storage=servers_of(run.counters),
         **msgspec.structs.asdict(RunFacts.of(run.counters)),
-        **_culprit_fields(run, parts),
+        expected=expected,
+        **_culprit_fields(run, parts, expected),
         **_fit_fields(run, memory),
         **_card_fields(run, bound),
     )
@@ -455,7 +470,24 @@ def _device_memory(run: Run) -> dict[int, int]:
     return dict.fromkeys(run.ranks, device_bytes) if isinstance(device_bytes, int) else {}
 
 
-def _culprit_fields(run: Run, parts: GatheredFacts) -> dict[str, Any]:
+def _expected(run: Run, machine: str) -> MachineCheck | None:
+    """A recording beside its machine: the one that was named, or the one that it says itself."""
+    if run.times is not None or run.card.tool != LINKED:
+        return None
+    recorded = run.card.settings.get(RECORDED_DEVICE)
+    if machine:
+        device, name = load_machine(machine).devices[0], machine
+    elif isinstance(recorded, str) and (known := recorded_on(recorded).device) is not None:
+        device, name = known, recorded
+    else:
+        return None
+    views = (rank_view(run, rank) for rank in run.ranks[:_CHECKED_RANKS])
+    return check_of(views, name, device)
+
+
+def _culprit_fields(
+    run: Run, parts: GatheredFacts, expected: MachineCheck | None
+) -> dict[str, Any]:
     """The fields of an Analysis about culprits.
 
     They are found by what-if where the job's layout is known, else by comparing ranks and links.
@@ -466,6 +498,7 @@ def _culprit_fields(run: Run, parts: GatheredFacts) -> dict[str, Any]:
         return {"delays": delays, "culprits": job_culprits(rows, delays)}
     links = slow_links(run.counters, parts.paces)
     culprits = sorted([*links, *slow_ranks(parts.paces)], key=lambda c: -(c.factor or 0.0))
+    culprits += expected.culprits if expected else []
     return {"culprits": culprits}
 
 

@@ -1,14 +1,14 @@
 """Two runs compared: what is slower, faster, added or removed, and what explains the difference of the step.
 
 Rows of the same rank are paired (`pair`), the change of the step is explained by exchanging times class by
-class (`exchanged`), and rules such as `step>3%` judge the result (`failures`).
+class (`explanation`), and rules such as `step>3%` judge the result (`failures`).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -16,29 +16,21 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from chakrakit.arrays import I8, I32, I64, Mask
+from chakrakit.arrays import I8, I64
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.insight.analysis import Analysis, analyze
-from chakrakit.insight.communication import AllCalls
-from chakrakit.insight.critical_path import Model, RankGraphs, events_of, graph_of
+from chakrakit.insight.breakdown import PARTS
+from chakrakit.insight.communication import role_of
+from chakrakit.insight.explanation import DURATIONS, WORK, Explained, explanation
+from chakrakit.insight.gap import GapPart, gap_of, gap_table
 from chakrakit.insight.operators import Spent
-from chakrakit.insight.rank import (
-    KIND_NAMES,
-    RankView,
-    RowKind,
-    Table,
-    ms,
-    percent,
-    rank_views,
-    short,
-)
+from chakrakit.insight.rank import RankView, RowKind, Table, ms, percent, short
 from chakrakit.insight.served_requests import ServingChange, serving_change
-from chakrakit.insight.step_times import rows_of_steps
-from chakrakit.machines.device import rungs_differ
+from chakrakit.machines.device import RECORDED, rungs_differ
+from chakrakit.machines.residuals import Interval, difference
 from chakrakit.results import Result
 from chakrakit.trace.communication import turns
-from chakrakit.trace.model import EdgeForm, EdgeKind
-from chakrakit.trace.placement import StepRows, seen_whole, slowest, slowest_periods
+from chakrakit.trace.placement import seen_whole, slowest_periods
 from chakrakit.trace.sets import Run
 
 # --- rows of the same rank in two runs, paired -----------------------------------------------------
@@ -107,163 +99,6 @@ def _side(count: int, rows: I64, twin_rows: I64, change: I8) -> Paired:
     return Paired(twin, changes)
 
 
-# --- why the same program takes longer in another run: its times exchanged class by class -----------
-#
-# A critical path says what a run is made of. When one class of work becomes faster, the path moves to
-# other work, and the difference of two paths names both. What changed in the first place comes out by
-# scheduling run A again with the times of run B, one class of rows after the other.
-
-
-_MOST_ROWS = 2_000_000
-"""Larger runs are not scheduled again: each class costs one schedule of all rows."""
-_MOST_CLASSES = 24
-"""Classes exchanged one by one; the rest goes by kind of work, since each costs one more schedule."""
-_ROUNDING_NS = 1
-"""Times of equal work may differ by this much: both runs round to whole nanoseconds."""
-_GAPS = (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.AUTOGRAD)
-
-
-@dataclass(frozen=True, eq=False)
-class _Side:
-    """A run as a model; `label` is each row's class of work as an index into `texts`; `steps` is by rank."""
-
-    model: Model
-    label: I32
-    texts: list[str]
-    steps: list[StepRows | None]
-    """None for a rank whose run is one step."""
-
-    def step(self, own_ns: I64 | None = None) -> int:
-        """The usual step in ns with the model's own times or these; the whole run where it has no steps."""
-        timed = self.model.schedule(own_ns)
-        ranks = []
-        for rows, first in zip(self.steps, self.model.offset.values(), strict=True):
-            if rows is not None:
-                spans = rows.spans(timed.start[first:], timed.end[first:])
-                ranks.append({s.number: s.period for s in spans})
-        return slowest(ranks) if any(ranks) else int(timed.end.max(initial=0))
-
-
-def exchanged(a: Run, b: Run) -> dict[str, float] | None:
-    """The share of each class of work in the change from A to B; shares sum to 1.
-
-    None where the runs differ in their program or are too large; empty where both take equally long.
-    """
-    if a.ranks != b.ranks or sum(len(a.body(r)) for r in a.ranks) > _MOST_ROWS:
-        return None
-    side_a, side_b = _side_of(a), _side_of(b)
-    if not _same_program(side_a, side_b):
-        return None
-    whole = side_b.step() - side_a.step()
-    if not whole:
-        return {}
-    return {name: change / whole for name, change in _steps(side_a, side_b).items()}
-
-
-def _side_of(run: Run) -> _Side:
-    graphs, calls = RankGraphs(), AllCalls(run)
-    texts: dict[str, int] = {}
-    labels, steps = [], []
-    for view in rank_views(run):
-        graphs.add(graph_of(view))
-        calls.add_view(view)
-        events = events_of(view, None)
-        names = [
-            f"{KIND_NAMES[k]}: {short(events.texts[n])}" if k <= RowKind.HOST else KIND_NAMES[k]
-            for k, n in zip(view.kind.tolist(), events.operator.tolist(), strict=True)
-        ]
-        step_source, rows = rows_of_steps(view)
-        steps.append(None if step_source == "none" else rows)
-        labels.append(np.array([texts.setdefault(t, len(texts)) for t in names], np.int32))
-    model = Model(graphs, calls.matched())
-    return _Side(model, np.concatenate([*labels, np.zeros(0, np.int32)]), list(texts), steps)
-
-
-def _same_program(a: _Side, b: _Side) -> bool:
-    """Whether both runs have the same rows; the order on lanes and in collectives may differ."""
-    if a.model.rows != b.model.rows or a.texts != b.texts:
-        return False
-    return bool((a.label == b.label).all() and (a.model.kind == b.model.kind).all())
-
-
-def _lags(a: Model, b: Model) -> I64:
-    """The lags of A's edges, with transfers and gaps of the host taken from B where B has them."""
-    lag = a.edges.lag.copy()
-    both = np.flatnonzero((a.transfer[: a.rows] >= 0) & (b.transfer[: b.rows] >= 0))
-    lag[a.transfer[both]] = b.edges.lag[b.transfer[both]]
-    (mine, keys), (theirs, their_keys) = _gaps(a), _gaps(b)
-    if len(their_keys):
-        at = np.minimum(np.searchsorted(their_keys, keys), len(their_keys) - 1)
-        in_both = their_keys[at] == keys
-        lag[mine[in_both]] = b.edges.lag[theirs[at[in_both]]]
-    return lag
-
-
-def _gaps(model: Model) -> tuple[I64, I64]:
-    """The edges whose lag is time of the host, sorted by a key that they have in both runs."""
-    edges, gaps = model.edges, np.flatnonzero(np.isin(model.edges.kind, _GAPS))
-    keys = (edges.src[gaps].astype(np.int64) * model.n + edges.dst[gaps]) * len(EdgeForm)
-    keys += edges.form[gaps]
-    order = np.argsort(keys, kind="stable")
-    return gaps[order], keys[order]
-
-
-def _steps(a: _Side, b: _Side) -> dict[str, int]:
-    """How much longer A's step gets as one class after another takes B's times."""
-    owner = _edge_owner(a.model)
-    changes = np.zeros(len(a.texts) + 1)
-    rows = a.model.rows
-    moved = np.abs(b.model.own[:rows] - a.model.own[:rows])
-    np.add.at(changes, a.label, np.where(moved > _ROUNDING_NS, moved, 0))
-    lags = _lags(a.model, b.model)
-    lag = np.abs(lags - a.model.edges.lag)
-    lag = np.where((owner >= 0) & (lag > _ROUNDING_NS), lag, 0)
-    np.add.at(changes, np.where(owner >= 0, a.label[owner], len(a.texts)), lag)
-    order = np.argsort(-changes[:-1], kind="stable")
-    order = order[changes[order] > 0]
-    return _exchange(a, b.model.own, lags, owner, _exchange_groups(a.texts, order.tolist()))
-
-
-def _exchange_groups(texts: list[str], order: list[int]) -> dict[str, list[int]]:
-    """Labels to exchange together: those that changed most one by one, the rest by kind of work."""
-    groups = {texts[code]: [code] for code in order[:_MOST_CLASSES]}
-    for code in order[_MOST_CLASSES:]:
-        groups.setdefault(f"{texts[code].partition(':')[0]}: others", []).append(code)
-    return groups
-
-
-def _exchange(
-    a: _Side, other_own_ns: I64, lags: I64, owner: I64, groups: Mapping[str, list[int]]
-) -> dict[str, int]:
-    """By how much A's step changes as one group of rows after another gets the other run's times and lags."""
-    model, rows = a.model, a.model.rows
-    own_ns, original_lag = model.own.copy(), model.edges.lag.copy()
-    out: dict[str, int] = {}
-    before = a.step()
-    try:
-        for name, codes in groups.items():
-            mine: Mask = np.isin(a.label, codes)
-            own_ns[:rows][mine] = other_own_ns[:rows][mine]
-            edges = (owner >= 0) & mine[np.maximum(owner, 0)]
-            model.edges.lag[edges] = lags[edges]
-            now = a.step(own_ns)
-            out[name] = now - before
-            before = now
-    finally:
-        model.edges.lag[:] = original_lag
-    return out
-
-
-def _edge_owner(model: Model) -> I64:
-    """For each edge, the row that its lag belongs to: a transfer's call, or a gap's caller; -1 for others."""
-    owner = np.full(len(model.edges), -1, np.int64)
-    gaps, _ = _gaps(model)
-    owner[gaps] = model.holder[model.edges.dst[gaps]]
-    rows = np.flatnonzero(model.transfer >= 0)
-    owner[model.transfer[rows]] = rows
-    return owner
-
-
 _UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _RULE = re.compile(r"^\s*(\w+)\s*([<>]=?)\s*([-+]?[\d.]+(?:e[-+]?\d+)?)\s*(%|ns|us|µs|ms|s)?\s*$")
 _CHANGED_SUM = 0.01
@@ -286,10 +121,14 @@ class StepChange(Result, msgspec.Struct):
     b_steps: list[int]
 
 
-class Explained(Result, msgspec.Struct):
-    """A part of the step's difference, positive where B takes longer; all parts sum to the difference."""
+class ChangeCause(Result, msgspec.Struct):
+    """What changed between two runs, and what it adds to the step; all causes sum to its difference."""
 
+    change: str
+    """`work` (other operations or sizes), `durations` (the same in another time), `gaps`, `overlap` (the same
+    in the same time, less or more of it side by side) or `waiting`."""
     what: str
+    """The kind of work or of waiting, and the class that makes up most of it."""
     delta_ns: int
 
 
@@ -311,7 +150,10 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
     """The comparison of B with A. `metrics` is what `--fail-if` can name: {name: (a, b)}."""
 
     step: StepChange
+    causes: list[ChangeCause] = []
+    """What changed, largest first: work, durations, gaps, overlap and waiting apart, by kind of work."""
     explained: list[Explained]
+    """The same in detail: one part for each class of work."""
     breakdown: list[Explained]
     """The same difference by what the mean rank does; these parts sum to it as well."""
     operators: list[Change]
@@ -323,6 +165,11 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
     """Rules of `--fail-if` that B breaks."""
     warning: str = ""
     """A warning to show before everything else; empty if there is none."""
+    gap: list[GapPart] = []
+    """For a predicted A and a recorded B: measured − predicted in parts that sum, largest first."""
+    interval_ns: tuple[float, float] | None = None
+    """Where the difference should lie in 90 of 100 measured pairs, for two predicted runs: errors that both
+    have cancel, so that it is narrower than the intervals of the two."""
     incomparable: bool = False
     """Whether computation is costed in two ways that cannot be compared."""
     serving: ServingChange | None = None
@@ -334,14 +181,20 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
         sign = "" if s.significant else ", within the noise"
         title = (
             f"step {ms(s.a_ns):,} → {ms(s.b_ns):,} ms ({100 * (s.ratio - 1):+.2f} %, "
-            f"noise {ms(s.noise_ns):,} ms{sign})"
+            f"noise {ms(s.noise_ns):,} ms{sign}){self._within()}"
         )
         rows = [
-            (e.what, ms(e.delta_ns), percent(e.delta_ns, s.delta_ns)) for e in self.explained
-        ] or [("nothing: it takes as long", 0.0, 0.0)]
+            (c.change, c.what, ms(c.delta_ns), percent(c.delta_ns, s.delta_ns)) for c in self.causes
+        ] or [("", "nothing: it takes as long", 0.0, 0.0)]
+        detail = [
+            (e.change, e.what, ms(e.delta_ns), percent(e.delta_ns, s.delta_ns))
+            for e in self.explained
+        ]
         return [
             *(self.serving.tables() if self.serving else []),
-            Table.of(title, ("explained by", "ms", "% of it"), rows),
+            *([gap_table(self.gap, s.delta_ns)] if self.gap else []),
+            Table.of(title, ("changed", "what", "ms", "% of it"), rows),
+            Table.of("in detail", ("changed", "what", "ms", "% of it"), detail),
             Table.of(
                 "by what ranks do",
                 ("what", "ms"),
@@ -349,6 +202,14 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
             ),
             *self.lists(),
         ]
+
+    def _within(self) -> str:
+        """The interval of the difference of two predicted runs, and whether it could be zero."""
+        if self.interval_ns is None:
+            return ""
+        low, high = self.interval_ns
+        open_sign = "; it could be zero" if low <= 0 <= high else ""
+        return f"; the difference {low / 1e6:+.3g} to {high / 1e6:+.3g} ms{open_sign}"
 
     def lists(self) -> list[Table]:
         """Operators, modules and groups that differ."""
@@ -378,21 +239,30 @@ def _change_table(title: str, changes: Iterable[Change]) -> Table:
 def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
     """Compares B with A; several runs of a side show how large the noise is."""
     runs = [[s] if isinstance(s, Run) else list(s) for s in (a, b)]
-    comparison = compare_analyses(*([analyze(r) for r in side] for side in runs))
-    shares = exchanged(runs[0][0], runs[1][0])
-    if shares or (shares is not None and not comparison.step.delta_ns):
-        comparison.explained = _explained_by_exchange(shares, comparison.step)
-    return comparison
+    before, after = ([analyze(r) for r in side] for side in runs)
+    return compare_analyses(before, after, (runs[0][0], runs[1][0]))
 
 
-def compare_analyses(a: list[Analysis], b: list[Analysis]) -> Comparison:
-    """Compares analyses of B with those of A: the first of each side is explained, all show the noise."""
+def compare_analyses(
+    a: list[Analysis], b: list[Analysis], runs: tuple[Run, Run] | None = None
+) -> Comparison:
+    """Compares analyses of B with those of A: the first of each side is explained, all show the noise.
+
+    With the runs of the first ones, the difference is explained by exchanging their times, else by what is on
+    their critical paths.
+    """
     first, second = a[0], b[0]
     step = _step(a, b)
     notes = _notes(first, second)
+    parts = explanation(*runs) if runs is not None else None
+    if parts is None:
+        explained = _explained(_path_shares(first), _path_shares(second), step)
+    else:
+        explained = _with_structure(parts, step, first, second)
     return Comparison(
         step=step,
-        explained=_explained(_path_shares(first), _path_shares(second), step),
+        causes=_causes(explained, first, second),
+        explained=explained,
         breakdown=_explained(_breakdown_shares(first), _breakdown_shares(second), step),
         operators=_section_changes(first, second, "operators"),
         modules=_section_changes(first, second, "modules"),
@@ -400,6 +270,8 @@ def compare_analyses(a: list[Analysis], b: list[Analysis]) -> Comparison:
         metrics=_metrics(first, second, step),
         notes=notes,
         warning=_warning(first, second),
+        gap=gap_of(first, second, step.delta_ns) if _is_gap(first, second) else [],
+        interval_ns=_interval(first, second),
         incomparable=_incomparable(first, second),
         serving=serving_change(first.serving, second.serving),
     )
@@ -431,11 +303,9 @@ def _path_shares(analysis: Analysis) -> dict[str, float]:
 
 
 def _breakdown_shares(analysis: Analysis) -> dict[str, float]:
-    """What the mean rank does, as shares of the span."""
-    ranks, total = max(len(analysis.ranks), 1), max(analysis.span_ns, 1)
-    parts = ("compute_ns", "exposed_comm_ns", "exposed_copy_ns", "idle_ns")
-    mean = {p: sum(getattr(r.breakdown, p) for r in analysis.ranks) / ranks for p in parts}
-    return {p.removesuffix("_ns").replace("_", " "): ns / total for p, ns in mean.items()}
+    """What the mean rank does and waits for, as shares of the span."""
+    total = max(analysis.span_ns / _count(analysis), 1)
+    return {part: ns / total for part, ns in _mean_parts(analysis).items()}
 
 
 def _sums(items: Iterable[tuple[str, float]]) -> dict[str, float]:
@@ -458,12 +328,90 @@ def _explained(a: dict[str, float], b: dict[str, float], step: StepChange) -> li
     return [*listed, Explained("everything else", missing)] if missing else listed
 
 
-def _explained_by_exchange(shares: dict[str, float], step: StepChange) -> list[Explained]:
-    """The step's difference by class of work, from the shares that `exchanged` found."""
-    out = [Explained(cause, round(share * step.delta_ns)) for cause, share in shares.items()]
-    out = sorted((e for e in out if e.delta_ns), key=lambda e: (-abs(e.delta_ns), e.what))
-    missing = step.delta_ns - sum(e.delta_ns for e in out)
-    return [*out, Explained("everything else", missing)] if missing else out
+def _with_structure(
+    parts: list[Explained], step: StepChange, a: Analysis, b: Analysis
+) -> list[Explained]:
+    """The parts that were exchanged, the structure by what ranks do more or less of, and what is left."""
+    *classes, structure = parts
+    if structure.delta_ns:
+        classes.append(_structure(structure.delta_ns, a, b))
+    classes.sort(key=lambda e: (-abs(e.delta_ns), e.what))
+    missing = step.delta_ns - sum(e.delta_ns for e in classes)
+    return [*classes, Explained("everything else", missing)] if missing else classes
+
+
+def _structure(delta: int, a: Analysis, b: Analysis) -> Explained:
+    """Another order or other dependencies of the same work: less of it side by side, or more waiting."""
+    parts = [_mean_parts(x) for x in (a, b)]
+    grown = {p: (parts[1][p] - parts[0][p]) * (1 if delta > 0 else -1) for p in PARTS[1:]}
+    most = max(grown, key=lambda p: grown[p])
+    if most == "exposed communication":
+        return Explained(f"communication: {_most_exposed(a, b, delta)}", delta, "overlap")
+    if most in ("exposed copy", "other idle"):
+        return Explained(f"{most.removeprefix('exposed ')}: other dependencies", delta, "overlap")
+    return Explained(f"waiting: {most}", delta, "waiting")
+
+
+def _mean_parts(analysis: Analysis) -> dict[str, float]:
+    """The parts of the mean rank's step."""
+    per = max(len(analysis.ranks), 1) * _count(analysis)
+    every = [r.breakdown.parts() for r in analysis.ranks]
+    return {part: sum(p[part] for p in every) / per for part in PARTS}
+
+
+def _most_exposed(a: Analysis, b: Analysis, delta: int) -> str:
+    """The type and role of the collectives whose exposed time changed most."""
+    change = Counter[str]()
+    for analysis, sign in ((a, -1), (b, 1)):
+        for c in analysis.collectives:
+            exposed = c.total_exposed_ns / _count(analysis)
+            change[f"{c.type} {role_of(c.group)}"] += round(sign * exposed)
+    if not change:
+        return "messages"
+    return max(change, key=lambda name: change[name] * (1 if delta > 0 else -1))
+
+
+_MOST_OF_IT = 0.6
+"""The share of a cause from which its largest class is named alone."""
+
+
+def _causes(explained: Sequence[Explained], a: Analysis, b: Analysis) -> list[ChangeCause]:
+    """The parts summed by what changed and by kind of work, largest first."""
+    groups: dict[tuple[str, str], list[Explained]] = {}
+    for part in explained:
+        kind = WORK if part.change == WORK else part.what.partition(":")[0]
+        groups.setdefault((part.change, kind), []).append(part)
+    causes = [
+        ChangeCause(change, _cause_text(change, kind, parts, a, b), sum(p.delta_ns for p in parts))
+        for (change, kind), parts in groups.items()
+    ]
+    return sorted(causes, key=lambda c: (-abs(c.delta_ns), c.what))
+
+
+def _cause_text(
+    change: str, kind: str, parts: Sequence[Explained], a: Analysis, b: Analysis
+) -> str:
+    whole = sum(p.delta_ns for p in parts)
+    most = max(parts, key=lambda p: p.delta_ns * (1 if whole >= 0 else -1))
+    text = most.what
+    if len(parts) > 1 and abs(most.delta_ns) < _MOST_OF_IT * abs(whole):
+        text = f"{text} and {len(parts) - 1} more"
+    if change == WORK:
+        return f"{kind}: {_more_work(a, b)}{text}"
+    return f"{text}{_new_culprit(a, b)}" if change == DURATIONS and kind != "host" else text
+
+
+def _more_work(a: Analysis, b: Analysis) -> str:
+    """How many times A's FLOPs B has, where both say theirs."""
+    flops = [x.roofline.ops / _count(x) for x in (a, b)]
+    return f"{flops[1] / flops[0]:.2f} × the FLOPs; " if all(flops) else ""
+
+
+def _new_culprit(a: Analysis, b: Analysis) -> str:
+    """The first culprit of B that A does not have."""
+    known = {(c.kind, c.rank, c.link) for c in a.culprits}
+    new = [c.detail for c in b.culprits if (c.kind, c.rank, c.link) not in known]
+    return f"; {new[0]}" if new else ""
 
 
 def _count(analysis: Analysis) -> int:
@@ -552,6 +500,22 @@ def _metrics(a: Analysis, b: Analysis, step: StepChange) -> dict[str, tuple[floa
 
 def _per_rank_and_step(analysis: Analysis, spent_ns: Iterable[float]) -> float:
     return sum(spent_ns) / max(len(analysis.ranks), 1) / _count(analysis)
+
+
+def _is_gap(a: Analysis, b: Analysis) -> bool:
+    """Whether A was predicted and B recorded."""
+    predicted = a.footprint is not None and a.footprint.rung not in ("", RECORDED)
+    return predicted and b.recording is not None and b.footprint is None
+
+
+def _interval(a: Analysis, b: Analysis) -> tuple[float, float] | None:
+    """The interval of the difference of two predicted runs."""
+    sides = [
+        Interval(*x.footprint.interval_ns, groups=x.footprint.interval_groups)
+        for x in (a, b)
+        if x.footprint is not None and x.footprint.interval_ns is not None
+    ]
+    return difference(sides[0], sides[1], b.span_ns - a.span_ns) if len(sides) == 2 else None
 
 
 def _incomparable(a: Analysis, b: Analysis) -> bool:

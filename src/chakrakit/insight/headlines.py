@@ -62,6 +62,14 @@ def time_text(nanos: float) -> str:
     return f"{nanos:,.0f} ns"
 
 
+def interval_text(nanos: float, low: float, high: float) -> str:
+    """`1.41 s (1.2–1.65)`: a time and its interval in a unit that suits them, with three digits."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)):
+        if abs(nanos) >= size or unit == "ns":
+            return f"{nanos / size:.3g} {unit} ({low / size:.3g}–{high / size:.3g})"
+    raise AssertionError
+
+
 def size_text(count: float) -> str:
     """Bytes with a unit that suits them."""
     for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
@@ -358,13 +366,21 @@ def _takes(a: Analysis) -> Iterator[Answer]:
 
 def _sure(a: Analysis) -> Iterator[Answer]:
     footprint = a.footprint
-    if footprint is None or not footprint.extrapolated_share:
+    if footprint is None or footprint.interval_ns is None:
         return
-    rung = f" Computation is costed by a {footprint.rung}." if footprint.rung else ""
+    low, high = footprint.interval_ns
+    rung = (
+        f"computation is costed by a {footprint.rung}" if footprint.rung else "times are predicted"
+    )
+    beyond = (
+        f"; {100 * footprint.extrapolated_share:.1f} % of the devices' time lies outside of what was measured"
+        if footprint.extrapolated_share
+        else ""
+    )
+    modelled = "; between nodes it is modelled, not measured" if footprint.modelled else ""
     yield Answer(
         "How sure are the times?",
-        f"± {100 * (footprint.compute_error or 0.0):.0f} %",
-        f"{100 * footprint.extrapolated_share:.1f} % of the devices' time lies outside of what was measured."
-        + rung,
-        footprint.extrapolated_share,
+        interval_text(a.span_ns, low, high),
+        f"90 of 100 measured runs should lie there: {rung}{beyond}{modelled}.",
+        (high - low) / 2 / max(a.span_ns, 1),
     )

@@ -6,6 +6,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -113,7 +114,7 @@ def profile_from_trace(trace: Trace, name: str) -> Profile:
         ]
         for kind, shapes in times.items()
     }
-    return Profile(name=name, fitted_on=[name], classes=classes)
+    return Profile(name=name, fitted_on=[name], classes=classes, of_steps=True)
 
 
 def merge_profiles(parts: Sequence[Profile], name: str) -> Profile:
@@ -127,6 +128,7 @@ def merge_profiles(parts: Sequence[Profile], name: str) -> Profile:
         name=name,
         device=next((p.device for p in parts if p.device), ""),
         fitted_on=[f for p in parts for f in p.fitted_on],
+        of_steps=all(p.of_steps for p in parts),
         classes={kind: list(rows.values()) for kind, rows in classes.items()},
     )
 
@@ -164,14 +166,16 @@ _TITLE = re.compile(
 )
 _NAMES = {"alltoall": "all-to-all", "sendrecv": "message"}
 _DEVICE_LINE = re.compile(r"#\s+Rank\s+\d+")
-_LINE = re.compile(r"^\s*(\d+)\s+(\d+)\s+\w+\s+\w+\s+-?\d+\s+([0-9.]+)\s")
+_LINE = re.compile(
+    r"^(?:\[[^\]]*\](?:<\w+>)?:?|\d+:)?\s*(\d+)\s+\d+\s+\w+\s+\w+\s+-?\d+\s+([0-9.]+(?:e[+-]?\d+)?)\s"
+)
+"""A row: size, count, type, operation, root and time out of place, after what mpirun or srun writes first."""
 
 
 def network_from_nccl_tests(paths: Sequence[Path]) -> NetworkModel:
     """The network model fitted to logs of nccl-tests: α and β by collective, ranks and size range."""
     model = NetworkModel(fitted_on=[p.name for p in paths])
-    for path in paths:
-        name, ranks, points = read_nccl_log(path)
+    for name, ranks, points in (run for path in paths for run in read_nccl_log(path)):
         # nccl-tests counts an all-gather's whole output; a node's size is one rank's shard.
         scale = 1 / ranks if name in ("all-gather", "gather") else 1.0
         shards = [(size * scale, us) for size, us in points]
@@ -193,23 +197,48 @@ def _number(text: str, path: Path) -> float:
     return value
 
 
-def read_nccl_log(path: Path) -> tuple[str, int, list[tuple[float, float]]]:
-    """The collective, the number of ranks and the (bytes, us) points of a log.
+def read_nccl_log(path: Path) -> list[tuple[str, int, list[tuple[float, float]]]]:
+    """The runs of a log: of each the collective, the number of ranks and the (bytes, us) points.
 
-    Bytes are as nccl-tests count them.
+    Bytes are as nccl-tests count them. A log may hold several runs one after another, and lines may begin
+    with what a launcher writes before them.
     """
     text = read_bounded(path).decode(errors="replace")
-    title = _TITLE.search(text) or _TITLE.search(path.name)
-    ranks = len(_DEVICE_LINE.findall(text))
-    matches = (m for line in text.splitlines() if (m := _LINE.match(line)))
-    rows = [(_number(m[1], path), _number(m[3], path)) for m in matches]
-    points = sorted((size, us) for size, us in rows if size > 0 and us > 0)
-    if title is None or not ranks or not points:
+    named = _TITLE.search(path.name)
+    runs: list[_LoggedRun] = [_LoggedRun(named[1] if named else "")]
+    for line in text.splitlines():
+        title, row = _TITLE.search(line), _LINE.match(line)
+        if row is not None:
+            runs[-1].points.append((_number(row[1], path), _number(row[2], path)))
+        elif (title or _DEVICE_LINE.search(line)) and runs[-1].points:
+            runs.append(_LoggedRun(runs[-1].name))
+        if row is None and title:
+            runs[-1].name = title[1]
+        runs[-1].ranks += bool(_DEVICE_LINE.search(line))
+    complete = [r.plain() for r in runs if r.name and r.ranks and r.has_points]
+    if not complete:
         raise FormatError(
             "not a log of nccl-tests: it needs the test's name, `# Rank` lines and rows",
             path=str(path),
         )
-    return _NAMES.get(title[1], title[1].replace("_", "-")), ranks, points
+    return complete
+
+
+@dataclass
+class _LoggedRun:
+    """One run of a log while it is read."""
+
+    name: str
+    ranks: int = 0
+    points: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def has_points(self) -> bool:
+        return any(size > 0 and us > 0 for size, us in self.points)
+
+    def plain(self) -> tuple[str, int, list[tuple[float, float]]]:
+        points = sorted((size, us) for size, us in self.points if size > 0 and us > 0)
+        return _NAMES.get(self.name, self.name.replace("_", "-")), self.ranks, points
 
 
 MOST_PLACES = 48

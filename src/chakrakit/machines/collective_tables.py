@@ -146,10 +146,14 @@ _MOST, _LONGEST_S = 1 << 50, 86_400.0
 
 
 def _log(source: Path) -> list[Measurement]:
-    name, ranks, points = read_nccl_log(source)
-    if ranks < 2:
+    runs = read_nccl_log(source)
+    if min(ranks for _, ranks, _ in runs) < 2:
         raise FormatError("has one rank; give logs of two ranks or more", path=str(source))
-    return [Measurement(name, ranks, int(size), us * 1e-6) for size, us in points]
+    return [
+        Measurement(name, ranks, int(size), us * 1e-6)
+        for name, ranks, points in runs
+        for size, us in points
+    ]
 
 
 # --- tables -------------------------------------------------------------------------------------

@@ -152,7 +152,7 @@ def _ask(hooks: core.ServingHooks, growing: GrowingStream, cluster: Any, setup: 
             return None
         if setup.feasible is not None:
             setup.feasible(part)
-        return _requests(part, True, first)
+        return _requests(part, first)
 
     hooks.next(more)
     hooks.source_interval = picoseconds_of(setup.source, "interval_s", 0.0, 0.0)
@@ -170,7 +170,7 @@ class _Late:
 
 def _problem(setup: Setup, hooks: core.ServingHooks) -> core.ServingProblem:
     problem = core.ServingProblem(
-        requests=_requests(setup.stream, any(p.options.priorities for p in setup.pools)),
+        requests=_requests(setup.stream),
         pools=[_pool(pool, setup) for pool in setup.pools],
         router=core.ServingRouter[setup.router],
         concurrency=setup.stream.concurrency,
@@ -219,13 +219,13 @@ def _links(problem: core.ServingProblem, links: MoveLinks) -> None:
         )
 
 
-def _requests(stream: RequestStream, priorities: bool, first: int = 0) -> core.ServingRequests:
+def _requests(stream: RequestStream, first: int = 0) -> core.ServingRequests:
     requests = core.ServingRequests(
         arrival=stream.arrival_ps,
         prompt=stream.prompt,
         output=stream.output,
         after=np.ascontiguousarray(stream.after).reshape(-1),
-        priority=stream.priority if priorities else np.zeros(len(stream), np.int64),
+        priority=stream.priority,
         adapter=stream.adapter,
         offsets=stream.offsets,
         ids=stream.ids,
@@ -270,6 +270,7 @@ _UNCHANGED_OPTIONS = (
     "prefill_first",
     "prefix_cache",
     "whole_prompt",
+    "priorities",
     "safety_margin",
     "output_reserve",
     "depth",

@@ -394,17 +394,17 @@ def comparison_section(comparison: Comparison) -> Markup:
     noise = "" if step.significant else " The difference is within the noise."
     rows = [
         (
-            e.what,
-            float(abs(e.delta_ns)),
-            f"{'+' if e.delta_ns > 0 else '−'}{time_text(abs(e.delta_ns))}",
-            charts.color("slower" if e.delta_ns > 0 else "faster"),
+            f"{c.change}: {c.what}" if c.change else c.what,
+            float(abs(c.delta_ns)),
+            f"{'+' if c.delta_ns > 0 else '−'}{time_text(abs(c.delta_ns))}",
+            charts.color("slower" if c.delta_ns > 0 else "faster"),
         )
-        for e in comparison.explained[:14]
-        if abs(e.delta_ns) * 1000 >= abs(step.delta_ns)
+        for c in comparison.causes[:14]
+        if abs(c.delta_ns) * 1000 >= abs(step.delta_ns)
     ]
     caption = (
-        "Parts of the step on the critical path, orange longer here, blue shorter; they sum to it. "
-        "Those under a thousandth are left out."
+        "Work, durations, gaps, overlap and waiting by kind, orange longer here, blue shorter; they sum to "
+        "the difference. Those under a thousandth are left out."
     )
     return tag(
         "section",

@@ -200,6 +200,7 @@ void options(nb::module_& m) {
         .def_rw("prefill_first", &Options::prefill_first)
         .def_rw("prefix_cache", &Options::prefix_cache)
         .def_rw("whole_prompt", &Options::whole_prompt)
+        .def_rw("priorities", &Options::priorities)
         .def_rw("safety_margin", &Options::safety_margin)
         .def_rw("output_reserve", &Options::output_reserve)
         .def_rw("swap_blocks", &Options::swap_blocks)

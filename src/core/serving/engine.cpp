@@ -35,7 +35,9 @@ void Engine::arrive(int32_t request) {
     p.engine = number_;
     auto urgency = [&](int32_t r) { return requests_.priority[static_cast<size_t>(r)]; };
     auto place = waiting_.end();
-    while (place != waiting_.begin() && urgency(*(place - 1)) > urgency(request)) --place;
+    while (options_.priorities && place != waiting_.begin() &&
+           urgency(*(place - 1)) > urgency(request))
+        --place;
     waiting_.insert(place, request);
 }
 

@@ -26,6 +26,7 @@ struct Options {
     int64_t chunk_limit = 0;  // most prompt tokens of one request in a step; 0: the budget
     Discipline discipline = Discipline::continuous;
     bool chunked = true, prefill_first = false, prefix_cache = false, whole_prompt = false;
+    bool priorities = false;    // whether they decide a request's place in the queue
     double safety_margin = 0;   // part of the blocks that new prompts leave free
     double output_reserve = 0;  // part of the output still to come that admission counts as needed
     int64_t swap_blocks = 0;    // room on the host for requests that are put aside

@@ -145,7 +145,8 @@ Engine::Reused Engine::known_content(int32_t request, int64_t from) const {
         uint64_t id = requests_.contents[static_cast<size_t>(k)];
         place += tokens;
         const ContentStore& store = store_of(id);
-        if (place - tokens < from || !store.has(id)) continue;
+        tokens = std::min(tokens, place - from);  // what the prefix does not hold already
+        if (tokens <= 0 || !store.has(id)) continue;
         found.tokens += tokens;
         if (&store != stores_[static_cast<size_t>(number_)].get()) found.fetched += tokens;
     }

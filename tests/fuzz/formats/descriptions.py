@@ -9,6 +9,7 @@ from typing import Any
 
 import chakrakit as ck
 from chakrakit.exploration.sweep import read_study
+from chakrakit.trace.library import entry_of, write_index
 from fuzz.formats.traces import traces
 from fuzz.fuzz_format import Format, Step
 from fuzz.mutation import mutate_csv, mutate_json, mutate_words, mutate_yaml
@@ -43,6 +44,12 @@ def _written(name: str, text: str) -> Step:
         ck.write(traces(), folder / "w")
 
     return write
+
+
+def _library(folder: Path) -> None:
+    (folder / "one.chakra").write_bytes(b"bytes of a bundle")
+    entry = entry_of(folder / "one.chakra", machine="dgx-h100", step_ns=1e6)
+    write_index(folder, [entry])
 
 
 def _machine(name: str, text: str) -> Format:
@@ -314,6 +321,8 @@ DESCRIPTIONS = [
     _topology("rocm-smi", node_topologies.ROCM),
     _topology("rocm-smi-json", node_topologies.ROCM_JSON),
     _topology("simai-topology", node_topologies.SIMAI),
+    Format("library-index", _library, {"library.json": mutate_json},
+           "get --from {in}", ("get one --from {in} -o {out}",)),
     _machine("machine", MACHINE),
     _machine("machine-graph", GRAPH),
     _machine("machine-preset", _PRESET),

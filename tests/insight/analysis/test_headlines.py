@@ -3,7 +3,7 @@
 import pytest
 
 import chakrakit as ck
-from chakrakit.insight import answers, ranks_text, size_text, time_text
+from chakrakit.insight import answers, interval_text, ranks_text, size_text, time_text
 
 
 @pytest.mark.parametrize(
@@ -46,10 +46,9 @@ def test_a_simulation_says_what_it_takes_and_how_sure_it_is(simulated):
     joules = simulated.summary.energy_joules
     assert by_question["What does it take?"].figure == f"{joules:,.4g} J"
     sure = by_question["How sure are the times?"]
-    assert sure.sentence.startswith(
-        "100.0 % of the devices' time lies outside of what was measured"
-    )
-    assert sure.share == simulated.summary.extrapolated_share == 1.0
+    low, high = simulated.summary.interval_ns
+    assert sure.figure == interval_text(simulated.summary.makespan_ns, low, high)
+    assert "100.0 % of the devices' time lies outside of what was measured" in sure.sentence
 
 
 def test_what_is_known_of_a_simulation_reaches_the_analysis_as_json(simulated):

@@ -152,3 +152,25 @@ def test_a_network_model_without_bandwidth_is_refused():
     sizes = {"most": 1, "alpha_us": 1, "bytes_per_us": 0, "error": 0}
     with pytest.raises(msgspec.ValidationError, match=r"> 0.*bytes_per_us"):
         msgspec.convert({"collectives": {"all-reduce": {2: [sizes]}}}, NetworkModel)
+
+
+BEHIND_MPIRUN = """\
+# nThread 1 nGpus 2 minBytes 8 maxBytes 128 step: 2(factor)
+[1,0]<stdout>:#  Rank  0 Group  0 Pid 1 on node device  0 NVIDIA H100
+[1,0]<stdout>:#  Rank  1 Group  0 Pid 1 on node device  1 NVIDIA H100
+[1,0]<stdout>:     1048576   262144  float  sum  -1   28.01  37.44  56.15  N/A   27.9  37.6  56.4  N/A
+[1,0]<stdout>:  1073741824   262144  float  sum  -1  1.2e+06  37.44  56.15  0   27.9  37.6  56.4  0
+# Out of bounds values : 0 OK
+"""
+
+
+def test_a_log_of_several_runs_behind_a_launcher(tmp_path: Path) -> None:
+    titles = ("all_reduce_perf", "alltoall_perf")
+    (tmp_path / "all.log").write_text(
+        "\n".join(f"$ mpirun ./{t} -b 1M\n{BEHIND_MPIRUN}" for t in titles)
+    )
+    points = [(float(1 << 20), 28.01), (float(1 << 30), 1.2e6)]
+    assert read_nccl_log(tmp_path / "all.log") == [
+        ("all-reduce", 2, points),
+        ("all-to-all", 2, points),
+    ]

@@ -43,3 +43,48 @@ def test_an_unknown_framework_is_refused_with_the_nearest():
     with pytest.raises(ConfigError, match="megatron"):
         framework_named("megatro")
     assert all(f.about for f in frameworks().values())
+
+
+def test_ranks_that_share_a_sequence_pay_for_its_parts():
+    """Attention whose queries are a part of the keys; attention to all of its own sequence does not."""
+    t = TraceBuilder()
+    for queries in (1024, 4096):
+        shapes = f"[[1,8,{queries},128],[1,8,4096,128],[1,8,4096,128]]"
+        t.comp("a", num_ops=10**12, tensor_size=10**9, op_type="attention", inputs_shapes=shapes)
+    framework = Framework("", attention=2, context_attention=3)
+    device = load_machine("dgx-h100").devices[0]
+    plain, longer = (
+        m.costs(t.build(), device).ps for m in (Roofline(), InFramework(Roofline(), framework))
+    )
+    assert np.allclose(longer / plain, [6, 2])
+
+
+def test_a_host_that_launches_experts_leaves_no_operation_shorter():
+    """In a model with experts, dense rows too; what streams to experts has no factor of its own."""
+    t = TraceBuilder()
+    for name in ("layers.0.moe.permute", "layers.0.norm"):
+        t.comp(name, tensor_size=10**8, op_type="vector")
+    device = load_machine("dgx-h100").devices[0]
+    kernels = Roofline().costs(t.build(), device).ps
+    eager = Framework("", vector=3, experts_us=50.0)
+    longer = InFramework(Roofline(), eager).costs(t.build(), device).ps
+    assert kernels[0] < 50e6
+    assert longer.tolist() == [50_000_000, max(50_000_000, 3 * int(kernels[1]))]
+
+
+def test_profiles_of_recorded_steps_hold_what_a_step_sustains():
+    """A profile of single operations is slowed by `sustained`; one calibrated on steps is not."""
+    from chakrakit.machines.device import Profile, Profiled, Row
+
+    table = {"gemm": [Row([4096, 4096, 4096], 100.0, 2.0 * 4096**3, 6.0 * 4096**2)]}
+    t = TraceBuilder()
+    shapes = "[[4096,4096],[4096,4096]]"
+    t.comp(
+        "mm", num_ops=2 * 4096**3, tensor_size=6 * 4096**2, op_type="matmul", inputs_shapes=shapes
+    )
+    device = load_machine("dgx-b200").devices[0]
+    single, step = (
+        Profiled(Profile(classes=table, of_steps=of_steps)).costs(t.build(), device).ps[0]
+        for of_steps in (False, True)
+    )
+    assert single * device.sustained == pytest.approx(step, rel=1e-6)

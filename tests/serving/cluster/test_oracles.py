@@ -30,7 +30,7 @@ from support.serving_oracle_parts import Job, Worker
 from support.serving_oracle_ranks import RankOracle
 from support.serving_oracle_shapes import ShapeOracle
 
-CLUSTERS = int(os.environ.get("CHAKRA_CLUSTERS", "25"))
+CLUSTERS = int(os.environ.get("CHAKRA_CLUSTERS", "8"))
 PS = 10**12
 
 

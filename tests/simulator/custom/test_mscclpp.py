@@ -84,6 +84,29 @@ def test_an_all_reduce_of_two_reads_and_writes_half_each(tmp_path: Path) -> None
     assert took == pytest.approx(2 * (1e-6 + size / 2 / 10e9), rel=0.01)
 
 
+@pytest.mark.parametrize("blocks", [1, 2, 4])
+def test_a_group_of_thread_blocks_divides_the_data_among_its_blocks(
+    tmp_path: Path, blocks: int
+) -> None:
+    """Each block of the group does all of the exchange's operations, on its share of the data."""
+
+    def shared(gpu: int, block: int) -> list[dict[str, Any]]:
+        share = {"tbg_info": {"tb_id": block, "tbg_size": blocks}}
+        return [{**op, **share} for op in exchange(gpu)]
+
+    said = plan({g: [shared(g, b) for b in range(blocks)] for g in (0, 1)})
+    for gpu in said["gpus"]:
+        gpu["channels"][0]["connected_to"] *= blocks
+        for number, block in enumerate(gpu["threadblocks"]):
+            block["channels"][0]["channel_ids"] = [number]
+    took = seconds(
+        collective(CollectiveType.ALL_REDUCE, 10**9, 2),
+        machine_of("full", 2),
+        custom=custom_for("all-reduce", moves_from_mscclpp(written(tmp_path, said))),
+    )
+    assert took == pytest.approx(2 * (1e-6 + 10**9 / 2 / 10e9), rel=0.01)
+
+
 def test_a_packet_waits_for_no_signal_but_for_its_data(tmp_path: Path) -> None:
     """GPU 0 puts a packet into the scratch of 1, which sends it back once it is there."""
     there = {"name": "ppkt", "src_buff": [buffer("i", 0)], "dst_buff": [remote(1)]}
@@ -111,6 +134,10 @@ def test_semaphores_order_threadblocks(tmp_path: Path) -> None:
         ([WAIT], "waits 1 times"),
         ([{"name": "put", "dst_buff": [{"buffer_id": 7}]}], "remote buffer 7 of 1"),
         ([{"name": "put", "dst_buff": [remote(-1)]}], "a part at -1 of 1 chunks"),
+        (
+            [{"name": "put", "dst_buff": [remote(0)], "tbg_info": {"tb_id": 2, "tbg_size": 2}}],
+            "thread block 2 of 2",
+        ),
         ([{"name": "signal", "channel_ids": [3], "channel_type": "memory"}], "channel 3 of 1"),
     ],
 )

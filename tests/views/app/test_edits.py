@@ -91,6 +91,16 @@ def test_an_area_is_totalled_by_kind_and_name(client, simulated):
     assert dict(half["kinds"])["compute"] < kinds["compute"]
 
 
+def test_a_run_in_which_nobody_communicates_has_no_waits(client):
+    t = ck.TraceBuilder()
+    t.comp("work", duration_ns=1000, stream=0)
+    alone = ck.simulate(
+        ck.TraceSet([t.build()]), None, compute="measured", communication="measured"
+    ).run()
+    sent = client(alone).analyzed()("window", rank=0, last=9, width=9, **{"from": 0, "to": 2000})
+    assert [line["wait"] for line in sent["lines"]] == [[0]]
+
+
 def test_waits_memory_and_sql_reach_the_page(client, simulated):
     pytest.importorskip("duckdb")
     ask = client(simulated).analyzed()

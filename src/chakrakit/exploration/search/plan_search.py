@@ -26,6 +26,7 @@ from chakrakit.exploration.search.searcher import (
 )
 from chakrakit.exploration.search.space import space_of, workloads
 from chakrakit.machines import load_machine, parse_name
+from chakrakit.machines.residuals import Interval, difference
 from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Bars
 from chakrakit.workloads.description import Model, Step, Workload
@@ -183,6 +184,17 @@ def _decide(
     progress(looked_at + len(rest), looked_at + len(rest))
 
 
+def ties(best: PlanResult, other: PlanResult) -> bool:
+    """Whether the difference of two steps could be zero, by what their residuals leave of it."""
+    sides = [
+        Interval(*p.interval_ns, groups=p.interval_groups) for p in (best, other) if p.interval_ns
+    ]
+    if len(sides) < 2:
+        return False
+    low, high = difference(sides[0], sides[1], other.step_ns - best.step_ns)
+    return low <= 0 <= high
+
+
 def ranked(searcher: Searcher, runners: int) -> tuple[Evaluated, list[PlanResult]]:
     """The best plan, and the others with what they lost by."""
     ranking = searcher.ranking()
@@ -193,6 +205,8 @@ def ranked(searcher: Searcher, runners: int) -> tuple[Evaluated, list[PlanResult
     runners_up = [*(e.result for e in ranking[1 : 1 + runners]), *_beyond(searcher, best)]
     for result in runners_up:
         result.why = why(result.step_ns, result.parts, best.result.parts)
+        if ties(best.result, result):
+            result.tie, result.why = True, f"a tie with the best, within the interval; {result.why}"
         if not result.fits:
             need, room = gib(result.memory_bytes), gib(searcher.room)
             result.why = f"does not fit: needs {need}, a device has {room}; {result.why}"

@@ -193,6 +193,12 @@ class PlanResult(Result, msgspec.Struct, kw_only=True):
     """Nanoseconds of the step: compute, exposed communication by group, bubble; means over ranks."""
     rung: str = ""
     """Where the times of computation come from."""
+    interval_ns: tuple[float, float] | None = None
+    """Where 90 of 100 measured steps should lie."""
+    interval_groups: dict[str, tuple[float, float, float, float]] = {}
+    """What the interval is made of, by group of residuals."""
+    tie: bool = False
+    """Whether the difference to the best is within its interval: nothing says which of the two is faster."""
     why: str = ""
     """Why it lost to the best; of the best, what its step is made of."""
 
@@ -298,6 +304,8 @@ class Searcher:
             value=self.objective.of(plan.world, summary),
             mfu=summary.mfu,
             rung=summary.rung,
+            interval_ns=summary.interval_ns,
+            interval_groups=summary.interval_groups,
             memory_bytes=need,
             fits=need <= self.room,
             parts=parts_of(simulation.outcome),

@@ -82,6 +82,9 @@ class SimulatedRow(Result, msgspec.Struct, kw_only=True):
     price: float | None
     rung: str = ""
     """Where the times of computation come from; one for all machines of a study."""
+    step_low_ns: float | None = None
+    """Where 90 of 100 measured steps should lie: from here to `step_high_ns`."""
+    step_high_ns: float | None = None
 
 
 def measure(point: StudyPoint, cache: Path | None = None) -> SimulatedRow | ServedRow:
@@ -117,6 +120,8 @@ def _times(summary: SimulationSummary) -> dict[str, Any]:
         "energy_joules": summary.energy_joules,
         "price": summary.price,
         "rung": summary.rung,
+        "step_low_ns": summary.interval_ns[0] if summary.interval_ns else None,
+        "step_high_ns": summary.interval_ns[1] if summary.interval_ns else None,
         **{
             name: mean(summary.ranks, name) for name in ("compute_ns", "exposed_comm_ns", "idle_ns")
         },

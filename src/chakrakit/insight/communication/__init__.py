@@ -26,6 +26,7 @@ from chakrakit.insight.communication.summary import (
     Communication,
     communication,
     communication_of,
+    role_of,
 )
 
 __all__ = [
@@ -45,5 +46,6 @@ __all__ = [
     "dependency_arrows",
     "joined_arrows",
     "match_calls",
+    "role_of",
     "stragglers_of",
 ]

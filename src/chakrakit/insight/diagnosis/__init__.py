@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.insight.diagnosis.culprit import Culprit, CulpritKind, RankPace, pace_of
+from chakrakit.insight.diagnosis.expected import ExpectedTime, MachineCheck, check_of
 from chakrakit.insight.diagnosis.hang_recordings import board_of, is_recording
 from chakrakit.insight.diagnosis.hangs import hang_culprits
 from chakrakit.insight.diagnosis.jobs import (
@@ -19,11 +20,14 @@ from chakrakit.insight.diagnosis.slow_parts import slow_links, slow_ranks
 __all__ = [
     "Culprit",
     "CulpritKind",
+    "ExpectedTime",
     "JobDelays",
     "JobRows",
+    "MachineCheck",
     "RankPace",
     "Repair",
     "board_of",
+    "check_of",
     "hang_culprits",
     "is_job",
     "is_recording",

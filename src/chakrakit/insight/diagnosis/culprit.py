@@ -28,6 +28,10 @@ CulpritKind = Literal[
     "order-mismatch",
     "size-mismatch",
     "type-mismatch",
+    "held-back-clock",
+    "float32-products",
+    "unfused-attention",
+    "slow-operator",
 ]
 """What is wrong: something is slow, or a collective can never end."""
 

@@ -542,12 +542,12 @@ def hang_culprits(board: Board, progress: pa.Table | None = None) -> list[Culpri
 
 
 def _inside_culprit(board: Board, row: int, progress: pa.Table | None) -> Culprit:
-    """A collective that stopped on its way, and the member that moved the smallest part of its bytes."""
+    """A collective that stopped on its way, and the member at most of the transfers that stopped it."""
     label, rank = board.label(row), None
     if progress is not None and len(progress):
         rows = progress.to_pylist()
-        rank = min(rows, key=lambda r: (_moved(r), r["rank"]))["rank"]
-    who = "" if rank is None else f": rank {rank} moved the smallest part of its bytes"
+        rank = min(rows, key=lambda r: (-r["held"], _moved(r), r["rank"]))["rank"]
+    who = "" if rank is None else f": most transfers that stopped begin or end at rank {rank}"
     return Culprit(
         kind="hang",
         rank=rank,

@@ -48,7 +48,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     context_attention: float = 1.0
     """Of ranks that share a sequence, besides `attention`: its parts, and putting them together."""
     vector: float = 1.0
-    """Everything that only streams through memory."""
+    """Everything that only streams through memory, but for what goes to experts and back."""
     optimizer: float = 1.0
     experts_us: float = 0.0
     """The least time from one operation of a model with experts to the next, where a host launches it: in
@@ -81,7 +81,7 @@ class InFramework:
         recorded = as_measured(trace).source == CostSource.MEASURED
         computed = work_rows(trace) & ~on_host(trace) & ~recorded
         longer = np.rint(costs.ps * factor).astype(np.int64)
-        if self.framework.experts_us and _has_experts(trace):
+        if self.framework.experts_us and _of_experts(trace).any():
             longer = np.maximum(longer, round(self.framework.experts_us * 1e6))
         return Costs(np.where(computed, longer, costs.ps), costs.source, costs.error)
 
@@ -91,14 +91,15 @@ class InFramework:
         narrow = np.array([rate_name(name) in _NARROW for name in names])[codes]
         products = np.where(narrow, f.narrow_products, f.products)
         factor = np.where(typed_as(trace, "matmul"), products, f.vector)
+        factor = np.where(_of_experts(trace) & ~typed_as(trace, "matmul"), 1.0, factor)
         shared = f.attention * np.where(_shares_sequences(trace), f.context_attention, 1.0)
         factor = np.where(typed_as(trace, "attention"), shared, factor)
         return np.where(typed_as(trace, "optimizer"), f.optimizer, factor)
 
 
-def _has_experts(trace: Trace) -> bool:
-    _, names = trace.texts("name")
-    return any(of_experts(name) for name in names)
+def _of_experts(trace: Trace) -> Mask:
+    codes, names = trace.texts("name")
+    return np.array([*map(of_experts, names), False])[codes]
 
 
 def _shares_sequences(trace: Trace) -> Mask:

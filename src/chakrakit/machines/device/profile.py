@@ -250,6 +250,8 @@ class Profile(msgspec.Struct, kw_only=True):
     classes: dict[str, list[Row]] = {}
     base: str = ""
     """The packaged profile whose times are carried to this device; a profile has this or `classes`."""
+    of_steps: bool = False
+    """Whether its rows are of recorded steps, whose clock was that of a whole step already."""
     corrections: dict[str, Correction] = {}
     """By kind of operation: how far the device's own times are from the carried ones."""
 
@@ -463,7 +465,8 @@ class Profiled:
         prediction = self.predict(operation, resident)
         if prediction is None:
             return None
-        return _sustained(self.carried(prediction, operation, device), operation, device)
+        carried = self.carried(prediction, operation, device)
+        return carried if self.profile.of_steps else _sustained(carried, operation, device)
 
 
 def _sustained(prediction: Prediction, operation: Operation, device: Device) -> Prediction:

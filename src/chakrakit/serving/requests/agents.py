@@ -18,11 +18,13 @@ class Agents(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Sessions of `turns` requests: a header, a system prompt of `prefix` tokens, a piece for each turn.
 
     The system prompt is one of `prefixes`; pieces have `prompt` tokens. In each turn after the first, with
-    the probability `edits`, the header or one of the earlier pieces is rewritten: with other content of the
-    same length, so that what stands behind it keeps its content and loses its prefix.
+    the probability `edits`, something is rewritten with other content of the same length, so that what stands
+    behind it keeps its content and loses its prefix: the header for a share `front` of the edits, else one of
+    the earlier pieces.
     """
 
     edits: float = 0.0
+    front: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -34,23 +36,23 @@ class _Piece:
 def agent_stream(process: Agents) -> RequestStream:
     """The stream of the process, with its prompts as prefixes and as pieces of content."""
     process.check()
-    if not 0 <= process.edits <= 1:
-        raise ConfigError(f"requests: edits of {process.edits}; give a probability from 0 to 1")
+    if not (0 <= process.edits <= 1 and 0 <= process.front <= 1):
+        raise ConfigError("requests: edits is a probability and front a share, from 0 to 1")
     rng = np.random.default_rng([process.seed, 23])
     sessions = -(-process.n // process.turns)
     starts = process.arrivals(rng, sessions)
     sizes = LengthDistribution.parse(process.prompt, "prompt").draw(rng, process.n)
     output = LengthDistribution.parse(process.output, "output").draw(rng, process.n)
     prompts: list[list[_Piece]] = []
-    fresh = iter(range(1 + process.prefixes, 2**62))
+    fresh = iter(range(1 + process.prefixes, 2**62))  # 0 is the header that all begin with
     for number in range(process.n):
         turn = number % process.turns
         if turn == 0:
             system = _Piece(1 + int(rng.integers(process.prefixes)), max(1, process.prefix))
-            history = [_Piece(next(fresh), _HEADER), system]
+            history = [_Piece(0, _HEADER), system]
         elif rng.random() < process.edits:
-            place = int(rng.integers(len(history) - 1))  # anything but the system prompt
-            place += place >= 1
+            behind = 2 + int(rng.integers(len(history) - 2))
+            place = 0 if rng.random() < process.front else behind
             history = history.copy()
             history[place] = _Piece(next(fresh), history[place].tokens)
         history = [*history, _Piece(next(fresh), int(sizes[number]))]

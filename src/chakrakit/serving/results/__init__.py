@@ -2,6 +2,14 @@
 
 from chakrakit.serving.results.figures import ServedRun
 from chakrakit.serving.results.run import expanded, window_of, write_run
-from chakrakit.serving.results.summary import ServeResult, ServiceLevel
+from chakrakit.serving.results.summary import ServeResult, ServiceLevel, with_intervals
 
-__all__ = ["ServeResult", "ServedRun", "ServiceLevel", "expanded", "window_of", "write_run"]
+__all__ = [
+    "ServeResult",
+    "ServedRun",
+    "ServiceLevel",
+    "expanded",
+    "window_of",
+    "with_intervals",
+    "write_run",
+]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
+from chakrakit.machines.residuals import served_interval
 from chakrakit.results import NO_SPREAD, Bars, Result, Spread
 from chakrakit.workloads.generate import ModelFigures
 
@@ -127,6 +128,9 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     deadlines_met: float | None = None
     """Share of the requests with a deadline that ended in time."""
     notes: list[str] = []
+    intervals: dict[str, dict[str, tuple[float, float]]] = {}
+    """For `ttft_ms`, `tpot_ms` and `e2e_ms` and their mean and percentiles, where 90 of 100 measured ones
+    should lie by what published runs of the engine showed; empty where none are known."""
     model: ModelFigures | None = None
     """The model, and the precision in which it was served."""
 
@@ -143,6 +147,16 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
             for label in ("p50", "p95", "p99")
         ]
         return Bars("latencies", [(name, value, f"{value:,.1f} ms") for name, value in figures])
+
+
+def with_intervals(result: ServeResult, machine: str, engine: str) -> ServeResult:
+    """The result with the intervals of its figures; time per output token decides that from end to end."""
+    intervals = {}
+    for name, known in (("ttft_ms", "ttft"), ("tpot_ms", "tpot"), ("e2e_ms", "tpot")):
+        spread = msgspec.structs.asdict(getattr(result, name))
+        found = {k: served_interval(machine, engine, known, v) for k, v in spread.items()}
+        intervals[name] = {k: bounds for k, bounds in found.items() if bounds is not None}
+    return msgspec.structs.replace(result, intervals={k: v for k, v in intervals.items() if v})
 
 
 def gap_spread(totals: list[dict[str, Any]]) -> Spread:

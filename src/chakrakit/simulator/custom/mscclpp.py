@@ -50,8 +50,16 @@ class _Buffer(msgspec.Struct):
     size: int = 1
 
 
+class _Share(msgspec.Struct, frozen=True):
+    """A block's place in a group of thread blocks, which divide an operation's data among them."""
+
+    tb_id: int = 0
+    tbg_size: int = 1
+
+
 class _Op(msgspec.Struct):
     name: str
+    tbg_info: _Share = _Share()
     src_buff: list[_Buffer] = []
     dst_buff: list[_Buffer] = []
     channel_ids: list[int] = []
@@ -313,6 +321,13 @@ class _Reader:
             )
         return out
 
+    def _blocks(self, node: _Node) -> int:
+        """How many thread blocks divide an operation's data among them."""
+        share = node.op.tbg_info
+        if not 0 <= share.tb_id < share.tbg_size:
+            raise self._wrong(node, f"is of thread block {share.tb_id} of {share.tbg_size}")
+        return share.tbg_size
+
     def _add(
         self, out: list[AlgorithmMessage], node: _Node, before: set[int], fetch: bool
     ) -> set[int]:
@@ -320,7 +335,7 @@ class _Reader:
         if node.op.name not in (_READS if fetch else _WRITES):
             return set()
         buffers: list[_Buffer] = node.op.src_buff if fetch else node.op.dst_buff
-        factor = _PACKET if node.op.name.endswith("pkt") else 1.0
+        factor = (_PACKET if node.op.name.endswith("pkt") else 1.0) / self._blocks(node)
         reduces = "r" in node.op.name.replace("pkt", "") and node.op.name not in ("gstore", "rppkt")
         added: set[int] = set()
         for buffer in buffers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from chakrakit.simulator.engine import native
 from chakrakit.simulator.engine.disturb import Disturbance, Fault, link_changes
 from chakrakit.simulator.engine.instances import MESSAGE
+from chakrakit.simulator.engine.measured import MEASURED
 from chakrakit.simulator.engine.messages import message_pace
 from chakrakit.simulator.engine.native import (
     LaidOut,
@@ -26,6 +27,7 @@ __all__ = [
     "COMM",
     "COMPUTE",
     "FIGURES",
+    "MEASURED",
     "MESSAGE",
     "ONE_SIDED",
     "UNLIMITED",

@@ -23,6 +23,8 @@ class Progressed(NamedTuple):
     to_send: float
     received: float
     to_receive: float
+    held: float
+    """Transfers on their way that it sends or receives."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +57,16 @@ class Progress:
             instance = int(np.searchsorted(first, job, "right")) - 1
             copy = job - int(first[instance])
             plan = int(instances.jobs[instance][copy])
-            figures = self._moved(job, plan)
+            figures = np.vstack([self._moved(job, plan), self._held(job)])
             for device in np.flatnonzero(figures[1] + figures[3]).tolist():
                 yield Progressed(instance, copy, device, *figures[:, device].tolist())
+
+    def _held(self, job: int) -> F64:
+        """By device, transfers of a job that it takes part in and that have not ended."""
+        held = np.zeros(self.machine.size)
+        for ends in self._ends(self.plans["route"][self.transfer[self.job == job]]):
+            np.add.at(held, ends[ends < self.machine.size], 1.0)
+        return held
 
     def _moved(self, job: int, plan: int) -> F64:
         """By device, bytes that a job has sent and has to send, has received and has to receive."""

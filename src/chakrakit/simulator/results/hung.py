@@ -95,7 +95,7 @@ class HungSimulation:
         """For every rank in a call that is on its way: bytes sent and received, and all that are due."""
         outcome = self.outcome
         rank_on = {d: r for r, d in outcome.devices().items()}
-        names = ("sent", "to_send", "received", "to_receive")
+        names = ("sent", "to_send", "received", "to_receive", "held")
         columns: dict[str, list[Any]] = {
             n: [] for n in ("rank", "collective", "group", "seq", *names)
         }
@@ -109,7 +109,7 @@ class HungSimulation:
             values = (rank_on.get(p.device, -1), kind, group, number, *p[3:])
             for name, value in zip(columns, values, strict=True):
                 columns[name].append(value)
-        types = (pa.int64(), pa.string(), pa.string(), pa.int64(), *[pa.float64()] * 4)
+        types = (pa.int64(), pa.string(), pa.string(), pa.int64(), *[pa.float64()] * 5)
         return {n: pa.array(v, t) for (n, v), t in zip(columns.items(), types, strict=True)}
 
 

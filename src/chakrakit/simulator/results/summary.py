@@ -27,6 +27,7 @@ from chakrakit.simulator.engine import (
     StoredOperations,
     most_at_once,
 )
+from chakrakit.simulator.results.certainty import makespan_interval
 from chakrakit.simulator.results.energy import Energy
 from chakrakit.trace.memory import Allocations, allocations_of, fit_fields, fit_of
 from chakrakit.trace.model import RECOMPUTED, Trace
@@ -216,6 +217,14 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     measured sizes."""
     compute_error: float = 0.0
     """Relative error of operations' times: the error estimates of all, weighted by time."""
+    interval_ns: tuple[float, float] | None = None
+    """Where 90 of 100 measured makespans should lie, by the residuals of what is on the critical path; None
+    where all times were measured."""
+    interval_groups: dict[str, tuple[float, float, float, float]] = {}
+    """What the interval is made of, by group of residuals: ns on the critical path, and by what shares they
+    may be shorter, are off, or longer."""
+    modelled: bool = False
+    """Whether communication between nodes is on the critical path: it is modelled, not measured."""
     notes: list[str] = []
     """Figures that were left out, and why."""
     collectives: list[CollectiveSummary] = []
@@ -305,8 +314,21 @@ def summarize(
         warning=recording.warning if recording else "",
         **_costs(outcome, machine, ranks, makespan),
         **_energy(energy, machine, len(ranks), makespan),
+        **_interval(outcome, machine, settings),
         **settings,
     )
+
+
+def _interval(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> dict[str, Any]:
+    rung, framework = (str(settings.get(name, "")) for name in ("rung", "framework"))
+    found = makespan_interval(outcome, machine, rung, framework)
+    if found is None:
+        return {}
+    return {
+        "interval_ns": (found.low_ns, found.high_ns),
+        "interval_groups": found.groups,
+        "modelled": found.modelled,
+    }
 
 
 def _step(outcome: Outcome) -> float:

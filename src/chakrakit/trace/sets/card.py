@@ -58,6 +58,10 @@ CPU = "cpu"
 """What a recording without an accelerator was recorded on."""
 CAMPAIGN = "chakra campaign"
 """The tool of runs whose rows are what a job did over months, not operations of a machine."""
+GENERATED = "chakra generate"
+"""The tool of traces that never ran: steps of a described model and plan."""
+LINKED = "chakra link"
+"""The tool of linked recordings."""
 LIKE_COMMUNICATION = "like_communication"
 """The setting that lists kernels which look like communication and count as computation: name → count."""
 _FOOTPRINT_KEY = "footprint"
@@ -83,12 +87,18 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     compute_error: float | None = None
     """By what share operations' times may be off: each one's own estimate, weighted by its time."""
 
+    interval_ns: tuple[float, float] | None = None
+    """Where 90 of 100 measured makespans should lie."""
+    interval_groups: dict[str, tuple[float, float, float, float]] = {}
+    """What the interval is made of: ns on the critical path, and shares of them, by group of residuals."""
+    modelled: bool = False
+    """Whether communication between nodes, which is modelled and not measured, is on the critical path."""
     rung: str = ""
     """Where the times of computation come from: `recorded`, a profile, or a data sheet."""
 
     def figures(self) -> dict[str, float]:
         """What is known, one number per name."""
-        words = ("energy_by_class", "rung")
+        words = ("energy_by_class", "rung", "interval_ns", "interval_groups", "modelled")
         fields = {n: getattr(self, n) for n in self.__struct_fields__ if n not in words}
         return {name: value for name, value in fields.items() if value is not None}
 

@@ -100,11 +100,9 @@ class AnalyzedRun:
         signed = np.where(matched.collective, matched.wait, -matched.wait)
         order = waited[np.lexsort((matched.row[waited], matched.rank[waited]))]
         ranks, first = np.unique(matched.rank[order], return_index=True)
-        parts = np.split(order, first[1:])
+        parts = np.split(order, first[1:]) if len(order) else []
         return {
-            int(r): (matched.row[part], signed[part])
-            for r, part in zip(ranks, parts, strict=True)
-            if len(part)
+            int(r): (matched.row[part], signed[part]) for r, part in zip(ranks, parts, strict=True)
         }
 
 

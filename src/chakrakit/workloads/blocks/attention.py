@@ -61,9 +61,21 @@ def generate_attention(
 ) -> TraceSet:
     """One layer of causal attention over packed documents, in blocks that ranks share.
 
-    `assignment` is `per-document` (every document over all ranks, as in a ring), `whole` (no document is
-    cut), `flops` (blocks, packed by their work) or `mixed` (long documents in blocks, as a search finds
-    best). Ranks exchange exactly the keys and values that their queries meet.
+    Ranks exchange exactly the keys and values that their queries meet.
+
+    Parameters
+    ----------
+    documents
+        Tokens of each document.
+    ranks
+        How many ranks share them.
+    assignment
+        `per-document` (every document over all ranks, as in a ring), `whole` (no document is cut), `flops`
+        (blocks, packed by their work) or `mixed` (long documents in blocks, as a search finds best).
+    block
+        Tokens of a block.
+    work
+        What a pair and a token amount to, and whether there is a backward pass.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import Trace
-from chakrakit.trace.sets import Card, TraceSet
+from chakrakit.trace.sets import GENERATED, Card, TraceSet
 from chakrakit.workloads.description import Decoder, Mesh, Workload, check
 from chakrakit.workloads.program import (
     MeshBindings,
@@ -158,9 +158,7 @@ class Generated:
         settings: dict[str, Any] = msgspec.to_builtins(self.workload)
         plain = self.dealt is None and self.layout.steps == 1
         counted = {} if plain else {"tokens": self.tokens, "steps": self.layout.steps}
-        return Card(
-            name=self.workload.name, tool="chakra generate", settings=settings, measured=counted
-        )
+        return Card(name=self.workload.name, tool=GENERATED, settings=settings, measured=counted)
 
 
 def rank_class(

@@ -1,5 +1,6 @@
 """What exists on accelerators alone: torch.accelerator, synchronised normalisation, FSDP1's device."""
 
+import copy
 import os
 import sys
 
@@ -17,7 +18,11 @@ dist.init_process_group("nccl")
 if sys.argv[1] == "normalised":
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten()).to(device)
     model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
-    data = torch.randn(4, 3, 6, 6, device=device)
+    average = copy.deepcopy(model)  # with the number of batches, which is known
+    chosen = torch.zeros(8, dtype=torch.bool, device=device)
+    chosen[::2] = True
+    data = torch.randn(8, 3, 6, 6, device=device)[chosen]  # a mask whose values are known
+    assert data.shape[0] == 4
 else:
     strategy = ShardingStrategy[sys.argv[1]]
     model = nn.Sequential(nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)).to(device)

@@ -81,3 +81,10 @@ def test_streams_and_events_exist_and_have_nothing_to_wait_for():
     assert event.elapsed_time(stream.record_event()) == 1.0
     with stream as entered:
         assert entered is stream
+
+
+def test_generators_have_states_that_can_be_put_back(told):
+    """As frameworks do that keep a state for each kind of parallelism."""
+    state = torch.cuda.random.get_rng_state(device="cuda")
+    torch.cuda.default_generators[torch.cuda.current_device()].set_state(state)
+    assert len(torch.cuda.default_generators) == 8

@@ -64,3 +64,11 @@ def test_a_script_that_starts_its_ranks_goes_on_as_the_one_captured(patches):
     assert list(patches.stubbed) == [
         "torch.multiprocessing.spawn: this rank's process alone, in place"
     ]
+
+
+def test_threads_that_a_script_asks_for_are_answered_and_not_used(patches):
+    """A forked process has none but its own."""
+    torch.set_num_threads(7)
+    answered = torch.get_num_threads()
+    patches.undo()
+    assert (answered, torch.get_num_threads() != 7) == (7, True)

@@ -98,11 +98,25 @@ class RealValues:
         values = _replaced((args, kwargs), self.get)
         return None if values is _UNKNOWN else self._run(func, *values)
 
+    def places(self, indices: Any) -> list[Any] | None:
+        """The places that masks select, for masks whose values are known; None if those of one are not."""
+        out: list[Any] = []
+        for index in indices:
+            if index is None or index.dtype not in (torch.bool, torch.uint8):
+                out.append(index)
+                continue
+            mask = self.get(index)
+            if mask is None:
+                return None
+            with _disable_current_modes():
+                out += mask.nonzero(as_tuple=True)
+        return out
+
     def to_fake(self, real: Any, mode: FakeTensorMode) -> Any:
         """Real results as fake ones that have these values."""
         if isinstance(real, (list, tuple)):
             return type(real)(self.to_fake(r, mode) for r in real)
-        if not isinstance(real, torch.Tensor):
+        if not isinstance(real, torch.Tensor) or isinstance(real, FakeTensor):
             return real
         fake = mode.from_tensor(real)
         self.give(fake, real)

@@ -71,6 +71,7 @@ _PROFILER = ("profiler::",)
 
 _ADD, _ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
 _TO_COPY, _READ = torch.ops.aten._to_copy.default, torch.ops.aten._local_scalar_dense.default
+_INDEX, _HISTOGRAM = torch.ops.aten.index.Tensor, torch.ops.aten.histc.default
 _HOST = torch.device("cpu")
 _BLAS = ("mm", "addmm", "bmm", "baddbmm")
 _IN_BACKWARD = {"aten::scatter": "aten::scatter_", "aten::index_put": "aten::_index_put_impl_"}
@@ -208,6 +209,8 @@ class Recorder(TorchDispatchMode):
             size = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
             if size:
                 return args[0].new_empty((size,), dtype=torch.int64)
+        if func is _HISTOGRAM and shortcuts.fits(args):
+            return args[0].new_empty((args[1] if len(args) > 1 else kwargs.get("bins", 100),))
         if func is _TO_COPY and _is_plain_copy(args[0], kwargs):
             return torch.ops.aten.clone.default(args[0], memory_format=kwargs.get("memory_format"))
         if func in shortcuts.VIEWS and shortcuts.fits(args):
@@ -228,6 +231,8 @@ class Recorder(TorchDispatchMode):
             real = self.real_values.compute(func, args, kwargs)
             if real is not None:
                 return self._as_fake(real)
+            if func is _INDEX and (places := self.real_values.places(args[1])) is not None:
+                return func(args[0], self._as_fake(places))
             raise NeedsValue(
                 f"{script_line()}: {self.signatures.name(func)} makes a result whose size or value depends "
                 "on data, and nothing is computed; use a form of fixed size there (a balanced router, "

@@ -305,12 +305,14 @@ class Cuda:
             "mem_get_info": (self.memory, self.memory),
             "get_arch_list": ["sm_90"],
             "utilization": 0,
-            "get_rng_state": None,
-            "get_rng_state_all": [],
+            "get_rng_state": torch.Generator().get_state(),
+            "get_rng_state_all": [torch.Generator().get_state()] * self.count,
             "is_current_stream_capturing": False,
         }
         for name, answer in answers.items():
-            patches.set(cuda, name, lambda *_, answer=answer, **__: answer)
+            for owner in (cuda, *([cuda.random] if "rng" in name else [])):
+                patches.set(owner, name, lambda *_, answer=answer, **__: answer)
+        patches.set(cuda, "default_generators", tuple(torch.Generator() for _ in range(self.count)))
         patches.set(cuda, "set_device", self._set_device)
         patches.wrap(torch._C._nn, "_parse_to", _parsed)
         show_device(patches, self.storages, self.local_rank)

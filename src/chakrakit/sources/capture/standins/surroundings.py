@@ -25,6 +25,17 @@ def install(patches: Patches, rank: int) -> None:
     _install_data(patches)
     _install_network(patches)
     _install_processes(patches, rank)
+    _install_threads(patches)
+
+
+def _install_threads(patches: Patches) -> None:
+    """Answer with the number of threads that the script asks for, and go on with one.
+
+    The others did not come along when the process was forked, and work given to them would never end.
+    """
+    asked = [torch.get_num_threads()]
+    patches.set(torch, "set_num_threads", lambda count: asked.__setitem__(0, int(count)))
+    patches.set(torch, "get_num_threads", lambda: asked[0])
 
 
 def _install_processes(patches: Patches, rank: int) -> None:

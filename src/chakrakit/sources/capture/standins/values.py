@@ -155,6 +155,7 @@ class Values:
             ("__repr__", lambda t, **_: _text(t)),
         ):
             self._read_by(name, unknown)
+        self.patches.wrap(torch.Tensor, "__deepcopy__", _copied_for_real)
         self.patches.wrap(torch, "set_rng_state", self._with_real)
         self.patches.wrap(torch.random, "set_rng_state", self._with_real)
 
@@ -250,6 +251,18 @@ class Values:
         if tensor.dtype is torch.bool:
             raise NeedsValue(_needs(tensor, self.real_values.line_of(_local(tensor))))
         return WholePlaceholder(line)
+
+
+def _copied_for_real(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Copies a real tensor, such as the constant that a fake one holds, to a real one."""
+
+    def deepcopy(tensor: torch.Tensor, memo: dict[int, Any]) -> Any:
+        if isinstance(tensor, FakeTensor) or type(tensor) is not torch.Tensor:
+            return plain(tensor, memo)
+        with _disable_current_modes():
+            return plain(tensor, memo)
+
+    return deepcopy
 
 
 def _needs(tensor: torch.Tensor, maker: str) -> str:

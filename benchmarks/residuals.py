@@ -1,0 +1,338 @@
+"""Learns how far predictions are off: `python benchmarks/residuals.py DATA [OUT]` writes residuals.json.
+
+Rows that no constant was fitted on: products, attention and decoding of other people's tables (on carried
+profiles the rows that a fit on every other row leaves out), operators of recordings on one H200, collectives
+on 4 GPUs, requests of published serving runs, published training steps. The file also says the coverage: how
+many of every second row lie in the 90 % intervals that the rows in between give.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow.parquet as pq
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE / "accuracy")]
+
+from chakrakit.machines import load_machine  # noqa: E402
+from chakrakit.machines.device import CostSource, Profiled, find_profile, packaged_profile, weights  # noqa: E402
+from chakrakit.machines.residuals import (  # noqa: E402
+    LEAST_ROWS,
+    ResidualTable,
+    Spread,
+    collective_group,
+    groups_of,
+    kernel_group,
+    step_group,
+)
+from chakrakit.operators import Operation  # noqa: E402
+
+OUT = HERE.parent / "src" / "chakrakit" / "machines" / "residuals" / "residuals.json"
+RECORDINGS = HERE.parent / "tests" / "data" / "h200"
+SAMPLE = 1000
+"""Rows that are asked of one table; more would not move a percentile."""
+PERCENTILES = (5, 50, 95)
+
+
+class ResidualRow(NamedTuple):
+    """One prediction beside its measurement."""
+
+    group: tuple[str, ...]
+    predicted: float
+    measured: float
+    program: str = ""
+    """The recording that it belongs to."""
+
+    @property
+    def residual(self) -> float:
+        return math.log(self.measured / self.predicted)
+
+
+# --- kernels --------------------------------------------------------------------------------------
+
+KINDS = {"gemm": "matmul", "attention": "attention", "decode": "decode"}
+
+
+def kernel_rows(data: Path) -> Iterator[ResidualRow]:
+    """Tables of kernels by the profiles, and by the data sheet alone."""
+    import fit_carried
+
+    for card in ("h200", "h100", "a100", "b200"):
+        for kind in KINDS:
+            rows = _table(data / "kernels", card, kind, fit_carried)
+            yield from _by_profile(card, kind, rows, fit_carried)
+            yield from _by_data_sheet(card, kind, rows)
+
+
+def _table(folder: Path, card: str, kind: str, fits: Any) -> list[tuple[Operation, float]]:
+    if card == "h200":
+        names = {"gemm": "gemm", "attention": "attention_prefill", "decode": "attention_decode"}
+        table = pq.read_table(folder / f"{names[kind]}_h200_bf16.parquet").to_pylist()
+        rows = [(fits._OPERATION[kind](r), r["latency_us"]) for r in table if not r.get("window")]
+    else:
+        rows = fits._rows(folder, card, kind)
+    return rows[:: max(1, len(rows) // SAMPLE)]
+
+
+def _by_profile(
+    card: str, kind: str, rows: list[tuple[Operation, float]], fits: Any
+) -> Iterator[ResidualRow]:
+    """On the measured device as it is; on others with a grid fitted on every other row."""
+    if not rows:
+        return
+    base = packaged_profile("h200")
+    profile = find_profile(card)
+    predictions = [base.predict(operation) for operation, _ in rows]
+    if card == "h200":
+        us = np.array([p.us for p in predictions])
+        rung = "measured profile"
+    else:
+        rung = "carried profile"
+        carried = np.array(
+            [base.carried(p, o, profile).us for p, (o, _) in zip(predictions, rows, strict=True)]
+        )
+        left = np.log(np.array([truth for _, truth in rows]) / carried)
+        shapes = np.log2(np.maximum(1, np.array([o.shape for o, _ in rows], np.float64)))
+        columns = weights(shapes, fits.KNOTS[kind])
+        us = carried.copy()
+        for half in (0, 1):
+            out = np.arange(len(rows)) % 2 == half
+            us[out] *= np.exp(columns[out] @ fits._grid(columns[~out], left[~out]))
+    for found, prediction, (_, truth) in zip(us.tolist(), predictions, rows, strict=True):
+        group = kernel_group(rung, card, KINDS[kind], found * 1e-6, prediction.extrapolated)
+        yield ResidualRow(group, found, truth)
+
+
+def _by_data_sheet(
+    card: str, kind: str, rows: list[tuple[Operation, float]]
+) -> Iterator[ResidualRow]:
+    from chakrakit.machines.device.work import LEARNED_SHARE
+
+    device = load_machine(f"dgx-{card}").devices[0]
+    rate = device.peak_rate("bf16") * LEARNED_SHARE
+    bandwidth = device.memory_bandwidth * LEARNED_SHARE
+    for operation, truth in rows[::2]:
+        seconds = max(operation.flops / rate, operation.bytes / bandwidth, device.kernel_overhead)
+        group = kernel_group("data sheet", card, KINDS[kind], seconds, False)
+        yield ResidualRow(group, seconds * 1e6, truth)
+
+
+def recorded_rows(data: Path) -> Iterator[ResidualRow]:
+    """Operators of recorded steps on one H200: equal ones of a recording count as one, by their mean."""
+    import device_time
+
+    from chakrakit.sources.pytorch.linking import LinkOptions, link
+    from chakrakit.trace.placement import on_host
+
+    profile = Profiled(find_profile("h200"))
+    device = load_machine("dgx-h200").devices[0]
+    for _, name, seen in device_time.PROGRAMS:
+        own = RECORDINGS / name
+        folder = own if own.is_dir() else data / "gpu_h200" / name
+        if seen or not folder.is_dir():
+            continue
+        files = [folder / "et.json.gz", folder / "kineto.json.gz"]
+        trace = link(files, LinkOptions(as_recorded=True))[0].trace(0)
+        costs = profile.costs(trace, device)
+        rows = np.flatnonzero(~on_host(trace) & (costs.source >= CostSource.PROFILE))
+        kinds = operation_kinds(trace)
+        sums: dict[tuple[str, int, bool], list[float]] = {}
+        for row in rows.tolist():
+            beyond = bool(costs.source[row] == CostSource.EXTRAPOLATED)
+            entry = sums.setdefault((kinds[row], int(costs.ps[row]), beyond), [0.0, 0.0])
+            entry[0] += costs.ps[row] / 1e6
+            entry[1] += trace.duration_ns[row] / 1e3
+        for (kind, ps, beyond), (predicted, measured) in sums.items():
+            if predicted > 0 and measured > 0:
+                group = kernel_group("measured profile", "h200", kind, ps * 1e-12, beyond)
+                yield ResidualRow(group, predicted, measured, name)
+
+
+def operation_kinds(trace: Any) -> list[str]:
+    """`matmul`, `attention`, `lookup` or `vector` for each row, by the operator that launched it."""
+    from chakrakit.insight.rank import RankView
+    from chakrakit.operators import operator_of
+
+    view = RankView(0, trace, trace.start_ns, trace.end_ns, True)
+    names, texts = view.names
+    kinds = [operator_of(t).op_type for t in texts]
+    return [kinds[c] for c in names[view.operator].tolist()]
+
+
+# --- collectives ----------------------------------------------------------------------------------
+
+
+def collective_rows(data: Path) -> Iterator[ResidualRow]:
+    """Collectives of NCCL on 4 GPUs, which nothing was fitted on; on systems without fits, all of them."""
+    import collectives as claim
+
+    from chakrakit.machines.fabric import span_of
+    from chakrakit.machines.library import predict
+
+    for system, rows in claim.measured(data / "nccl" / "collectives.parquet").items():
+        if system not in claim.MACHINES:
+            continue
+        machine = load_machine(claim.MACHINES[system])
+        assert machine.library is not None
+        for row in rows:
+            if system in claim.FITTED and row.members != 4:
+                continue
+            span = span_of(machine, np.arange(row.members))
+            found = predict(machine.library, row, span)
+            name = claim.MACHINES[system]
+            group = collective_group(name, row.collective, found)
+            yield ResidualRow(group, found * 1e6, row.seconds * 1e6)
+
+
+# --- serving --------------------------------------------------------------------------------------
+
+
+def serving_rows(data: Path, limit: int = 300) -> Iterator[ResidualRow]:
+    """Times to the first token and per output token of published runs, of the half that was not fitted."""
+    import serving_silicon as claim
+
+    _, _, lines = claim.errors_of(str(data / "serving" / "silicon.parquet"), "odd", limit)
+    for line in lines:
+        for figure in ("ttft", "tpot"):
+            if figure == "ttft" and line["concurrency"] > claim.MOST_FOR_TTFT:
+                continue
+            group = ("serving", figure, line["backend"], claim.MACHINES[line["system"]])
+            yield ResidualRow(group, line[figure], line[f"{figure}_ms"])
+
+
+# --- steps of training ----------------------------------------------------------------------------
+
+MOST_GPUS = 32
+"""Published steps on more GPUs take minutes to simulate."""
+
+
+def step_rows(data: Path) -> Iterator[ResidualRow]:
+    """Published training steps that no factor was fitted on."""
+    import training as claim
+
+    from chakrakit.errors import ChakraError
+
+    for row in claim.training_rows(data):
+        if row.fitted or row.gpus > MOST_GPUS:
+            continue
+        try:
+            error = row.error()
+        except (ChakraError, KeyError):
+            continue
+        # tokens per second: what is predicted too fast takes longer when measured
+        yield ResidualRow(step_group(row.framework, row.machine().name), 1.0, 1.0 + error)
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def spread(residuals: Iterable[float]) -> Spread:
+    """The percentiles of residuals, a little outside of 5 and 95 so that a further row is covered in 90 %."""
+    values = np.sort(np.array(list(residuals)))
+    n = len(values)
+    upper = min(0.95 * (n + 1) / n, 1.0)
+    low, middle, high = np.quantile(values, [1 - upper, 0.5, upper])
+    return Spread(n, round(float(low), 4), round(float(middle), 4), round(float(high), 4))
+
+
+def table_of(rows: list[ResidualRow], correlation: float, sources: list[str]) -> ResidualTable:
+    groups = {
+        name: spread(residuals)
+        for name, residuals in groups_of((r.group, r.residual) for r in rows)
+        if len(residuals) >= LEAST_ROWS
+    }
+    return ResidualTable(sources, correlation, dict(sorted(groups.items())))
+
+
+def correlation_of(rows: list[ResidualRow]) -> float:
+    """The share of its operations' errors that a recording has as a whole, by kind of work.
+
+    The variance of a sum over the variance that its operations would give it if their errors were their own,
+    beside the one if they were all the same.
+    """
+    sums: dict[tuple[str, str], list[ResidualRow]] = {}
+    for row in rows:
+        if row.program:
+            sums.setdefault((row.program, row.group[2]), []).append(row)
+    whole = same = alone = 0.0
+    for part in sums.values():
+        predicted = np.array([r.predicted for r in part])
+        off = np.array([r.measured - r.predicted for r in part])
+        total = predicted.sum()
+        whole += (off.sum() / total) ** 2
+        same += (np.abs(off).sum() / total) ** 2
+        alone += float((off**2).sum()) / total**2
+    return round(min(max(float(whole - alone) / max(float(same - alone), 1e-12), 0.0), 1.0), 3)
+
+
+def covered(rows: list[ResidualRow]) -> dict[str, tuple[int, float]]:
+    """For each kind and system, the rows in between and the share of them within 90 % intervals."""
+    ordered = sorted(rows, key=lambda r: (r.group, r.predicted, r.measured))
+    table = table_of(ordered[::2], 0.0, [])
+    hits: dict[str, list[bool]] = {}
+    for row in ordered[1::2]:
+        found = table.spread(*row.group)
+        if found is None:
+            continue
+        hit = found.low <= row.residual <= found.high
+        for name in _coverage_groups(row.group):
+            hits.setdefault(name, []).append(hit)
+    return {name: (len(h), round(sum(h) / len(h), 4)) for name, h in sorted(hits.items())}
+
+
+def _coverage_groups(group: tuple[str, ...]) -> tuple[str, str]:
+    if group[0] == "kernel":
+        return f"{group[1]}: {group[2]}", f"{group[1]}: {group[5]}"
+    if group[0] == "collective":
+        return f"collective: {group[2]}", f"collective: {group[1]}"
+    if group[0] == "step":
+        return f"training step: {group[1]}", f"training step: {group[2]}"
+    return f"serving: {group[1]}, {group[2]}", f"serving: {group[3]}"
+
+
+SOURCES = {
+    "kernels": kernel_rows,
+    "recordings": recorded_rows,
+    "collectives": collective_rows,
+    "serving": serving_rows,
+    "steps": step_rows,
+}
+
+
+def every_row(data: Path) -> list[ResidualRow]:
+    rows: list[ResidualRow] = []
+    for name, source in SOURCES.items():
+        before = len(rows)
+        rows += source(data)
+        print(f"{name}: {len(rows) - before:,} rows", file=sys.stderr, flush=True)
+    return rows
+
+
+def main(data: str, output: str = str(OUT)) -> int:
+    """Writes the table and prints the coverage."""
+    rows = every_row(Path(data))
+    made_from = [
+        "products, attention and decoding: ai-dynamo/aiconfigurator 095f58a",
+        "operators of recordings on one H200",
+        "nccl-tests on 4 GPUs: ai-dynamo/aiconfigurator 095f58a",
+        "served requests: ai-dynamo/aiconfigurator 095f58a, rows not fitted",
+        "training steps: Megatron-Bridge, llm-foundry and torchtitan, rows not fitted",
+    ]
+    table = table_of(rows, correlation_of(rows), made_from)
+    table = msgspec.structs.replace(table, coverage=covered(rows))
+    Path(output).write_bytes(msgspec.json.format(msgspec.json.encode(table), indent=1) + b"\n")
+    print(f"{len(table.groups)} groups, correlation {table.correlation}")
+    for name, (count, share) in table.coverage.items():
+        print(f"{name:45} {count:6} {share:.1%}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

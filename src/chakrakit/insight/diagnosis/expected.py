@@ -1,0 +1,211 @@
+"""What a recording's operators take beside what its machine needs for them: no healthy run is needed.
+
+Expected times are those of the machine's profile for the operators' shapes and types. What is slower than
+they allow is named: a clock that is held back, attention that was not fused, products on plain float32 units,
+and single operators.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+
+from chakrakit.arrays import F64, I64, Mask
+from chakrakit.insight.diagnosis.culprit import Culprit
+from chakrakit.insight.rank import RankView, Table, ms, percent, short
+from chakrakit.machines.device import CostSource, Device, packaged_profile
+from chakrakit.machines.residuals import kernel_group, residual_table
+from chakrakit.operators import operator_of
+from chakrakit.results import Result
+
+HELD_BACK = 1.25
+"""How many times longer than expected every kind of work takes where a clock is held back. In 38 healthy
+recordings of an H200 some kind is always below 1.1; at 1,005 instead of 1,980 MHz all are above 1.35."""
+LEAST_SHARE = 0.05
+"""Shares of the device's time below this are not judged."""
+SLOW = 3.0
+"""How many times longer than expected an operator takes to be called slow, if that is also beyond what
+residuals of its group allow: single operators of 38 healthy recordings reach 2.6."""
+_FLOAT32 = re.compile(r"sgemm|ffma|gemm_f32f32_f32f32_f32|fmha_cutlass[FB]_f32")
+"""Kernels of products and attention on plain float32 units; those on TF32 say so."""
+_OUTSIDE = re.compile(r"Memcpy (HtoD|DtoH|PtoP)")
+"""Copies that leave the device: they are as fast as what is outside of it."""
+_UNFUSED = "aten::_scaled_dot_product_attention_math"
+
+
+class ExpectedTime(Result, msgspec.Struct, frozen=True):
+    """All kernels that one operator launched: what they took, and what the machine needs for them."""
+
+    operator: str
+    kind: str
+    """`matmul`, `attention`, `lookup` or `vector`."""
+    count: int
+    measured_ns: float
+    expected_ns: float
+    ratio: float
+
+
+class MachineCheck(Result, msgspec.Struct, frozen=True):
+    """A recording beside its machine, longest operators first."""
+
+    machine: str
+    operators: list[ExpectedTime] = []
+    by_kind: dict[str, float] = {}
+    """How many times as long as expected each kind of work takes, of those with a notable share."""
+    culprits: list[Culprit] = []
+
+    def table(self) -> Table:
+        """One row per operator."""
+        rows = [
+            (
+                short(e.operator),
+                e.kind,
+                e.count,
+                ms(e.measured_ns),
+                ms(e.expected_ns),
+                round(e.ratio, 2),
+            )
+            for e in self.operators
+        ]
+        head = ("operator", "kind", "kernels", "measured ms", "expected ms", "× expected")
+        return Table.of(f"expected on {self.machine}", head, rows)
+
+
+def check_of(views: Iterable[RankView], machine: str, device: Device) -> MachineCheck | None:
+    """The recording of these ranks beside a device; None where the device has no profile."""
+    if not device.profile:
+        return None
+    parts = [_RankTimes(view, device) for view in views if view.measured and view.has_device]
+    sums: dict[str, list[float]] = {}
+    for part in parts:
+        for name, amounts in part.by_operator().items():
+            old = sums.setdefault(name, [0.0, 0.0, 0.0])
+            for i, amount in enumerate(amounts):
+                old[i] += amount
+    operators = [
+        ExpectedTime(n, operator_of(n).op_type, int(c), took, needs, took / needs)
+        for n, (c, took, needs) in sorted(sums.items(), key=lambda item: -item[1][1])
+        if needs > 0
+    ]
+    if not operators:
+        return None
+    total = sum(p.device_ns for p in parts)
+    kinds = _by_kind(operators, total)
+    culprits = [
+        *_held_back(kinds, operators, device),
+        *_unfused(parts, total),
+        *_on_float32(parts, total, device),
+    ]
+    slow = [] if culprits else _slow_operators(operators, total, device)
+    return MachineCheck(machine, operators, kinds, [*culprits, *slow])
+
+
+class _RankTimes:
+    """The kernels of one rank: measured, expected, and the operator that launched each."""
+
+    def __init__(self, view: RankView, device: Device) -> None:
+        costs = packaged_profile(device.profile).costs(view.trace, device)
+        known = np.isin(costs.source, (CostSource.PROFILE, CostSource.EXTRAPOLATED))
+        works = ~view.on_host & view.works_on_device & ~view.is_comm & ~view.named(_OUTSIDE.match)
+        self.view = view
+        self.rows: I64 = np.flatnonzero(works & known)
+        self.measured: F64 = view.duration[self.rows].astype(np.float64)
+        self.expected: F64 = costs.ps[self.rows] / 1e3
+        self.every: I64 = np.flatnonzero(works)
+        self.device_ns = float(view.duration[self.every].sum())
+
+    def by_operator(self) -> dict[str, tuple[float, float, float]]:
+        """Kernels, measured and expected ns by operator."""
+        codes, texts = self.view.names
+        name = codes[self.view.operator[self.rows]]
+        used, place = np.unique(name, return_inverse=True)
+        sums = [np.bincount(place, w, len(used)) for w in (None, self.measured, self.expected)]
+        return {
+            texts[code]: (float(c), float(m), float(e))
+            for code, c, m, e in zip(used.tolist(), *(s.tolist() for s in sums), strict=True)
+        }
+
+    def spent(self, chosen: Mask) -> float:
+        """The time of these kernels, given for all rows."""
+        return float(self.view.duration[self.every[chosen[self.every]]].sum())
+
+    def launched_inside(self, name: str) -> Mask:
+        """Kernels whose operator runs inside one of this name."""
+        view = self.view
+        inside = view.named(lambda text: text == name)
+        row, found = view.operator.copy(), np.zeros(len(view), np.bool_)
+        for _ in range(64):
+            found |= inside[row]
+            up = view.parent[row]
+            if (up < 0).all():
+                break
+            row = np.where(up >= 0, up, row)
+        return found
+
+
+def _by_kind(operators: Sequence[ExpectedTime], total: float) -> dict[str, float]:
+    sums: dict[str, list[float]] = {}
+    for e in operators:
+        old = sums.setdefault(e.kind, [0.0, 0.0])
+        old[0], old[1] = old[0] + e.measured_ns, old[1] + e.expected_ns
+    return {k: m / x for k, (m, x) in sums.items() if m >= LEAST_SHARE * total}
+
+
+def _held_back(
+    kinds: dict[str, float], operators: Sequence[ExpectedTime], device: Device
+) -> list[Culprit]:
+    """A clock that is held back slows every kind of work."""
+    if len(kinds) < 2 or min(kinds.values()) < HELD_BACK:
+        return []
+    factor = sum(e.measured_ns for e in operators) / sum(e.expected_ns for e in operators)
+    each = ", ".join(f"{kind} {ratio:.2f}" for kind, ratio in kinds.items())
+    detail = (
+        f"every kind of work takes longer than a healthy {device.name} needs ({each} times): its clock is "
+        f"held back to about 1/{factor:.1f} (locked, too hot, or short of power; nvidia-smi -q says which)"
+    )
+    return [Culprit(kind="held-back-clock", factor=factor, detail=detail)]
+
+
+def _on_float32(parts: Sequence[_RankTimes], total: float, device: Device) -> list[Culprit]:
+    """Products on plain float32 units, where others of the device are many times as fast."""
+    spent = sum(p.spent(p.view.named(_FLOAT32.search)) for p in parts)
+    plain, fast = device.peak.get("fp32", 0.0), device.peak_rate("bf16")
+    if spent < 2 * LEAST_SHARE * total or not plain or fast < 2 * plain:
+        return []
+    detail = (
+        f"products on plain float32 units take {percent(spent, total)} % of the device's time; in bf16 its "
+        f"peak is {fast / plain:.0f} times as high (torch.autocast, or set_float32_matmul_precision('high'))"
+    )
+    return [Culprit(kind="float32-products", factor=fast / plain, detail=detail)]
+
+
+def _unfused(parts: Sequence[_RankTimes], total: float) -> list[Culprit]:
+    """Attention that writes its scores to memory."""
+    spent = sum(p.spent(p.launched_inside(_UNFUSED)) for p in parts)
+    if spent < LEAST_SHARE * total:
+        return []
+    detail = (
+        f"attention is not fused: its products and softmax run apart, {percent(spent, total)} % of the "
+        "device's time in the forward pass alone (allow the flash or memory-efficient backend of sdpa_kernel)"
+    )
+    return [Culprit(kind="unfused-attention", detail=detail)]
+
+
+def _slow_operators(
+    operators: Sequence[ExpectedTime], total: float, device: Device
+) -> list[Culprit]:
+    """Single operators beyond what residuals of their group allow."""
+    slow = []
+    for e in operators:
+        seconds = e.expected_ns / e.count * 1e-9
+        group = kernel_group("measured profile", device.profile, e.kind, seconds, False)
+        spread = residual_table().spread(*group)
+        allowed = max(SLOW, float(np.exp(spread.high)) if spread else SLOW)
+        if e.measured_ns >= 2 * LEAST_SHARE * total and e.ratio > allowed:
+            needs = f"{e.ratio:.2f} times what a {device.name} needs for its shapes"
+            detail = f"{short(e.operator)} takes {needs}"
+            slow.append(Culprit(kind="slow-operator", factor=e.ratio, detail=detail))
+    return slow

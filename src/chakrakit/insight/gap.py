@@ -1,0 +1,132 @@
+"""The gap between a predicted run and a recorded one: in parts that sum, each with what would close it.
+
+Both runs are split into what the mean rank does and waits for in a step. The difference of computation is
+split further, by the operators whose kernels take longer or shorter than predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from chakrakit.insight.analysis import Analysis
+from chakrakit.insight.breakdown import PARTS
+from chakrakit.insight.rank import Table, ms, percent, short
+from chakrakit.operators import Work, operator_of
+from chakrakit.results import Result
+
+_NAMED = 8
+"""Operators that are named; the others are summed."""
+_CLOSED_BY = {
+    "compute": "the profile's rows of this operator (chakra calibrate)",
+    "exposed communication": "the constants of the communication library (chakra calibrate)",
+    "late ranks": "unlike ranks: stragglers or jitter of the simulation",
+    "bubble": "the pipeline's schedule and its messages",
+    "host": "the host's times of launches and operators (the pass launched, --host)",
+    "data": "reads of input data, which a prediction has only as storage nodes",
+    "exposed copy": "the bandwidth between host and device",
+    "other idle": "gaps between kernels (kernel_overhead of the device)",
+}
+_STREAMS = "streams that a prediction does not have"
+_TITLES = {
+    "compute": "kernels",
+    "exposed communication": "collectives",
+    "late ranks": "waiting for ranks",
+    "host": "host dispatch",
+    "exposed copy": "memory copies",
+    "other idle": "gaps",
+}
+
+
+class GapPart(Result, msgspec.Struct, frozen=True):
+    """A part of measured − predicted, positive where the measured step takes longer."""
+
+    part: str
+    what: str
+    predicted_ns: float
+    measured_ns: float
+    delta_ns: int
+    closes: str
+    """The constant that would close it."""
+
+
+def gap_table(parts: list[GapPart], delta_ns: int) -> Table:
+    """One row per part, largest first."""
+    rows = [
+        (
+            p.part,
+            p.what,
+            ms(p.predicted_ns),
+            ms(p.measured_ns),
+            ms(p.delta_ns),
+            percent(p.delta_ns, delta_ns),
+            p.closes,
+        )
+        for p in parts
+    ]
+    head = ("part", "what", "predicted ms", "measured ms", "Δ ms", "% of it", "closed by")
+    return Table.of(f"measured − predicted: {ms(delta_ns):+,} ms", head, rows)
+
+
+def gap_of(predicted: Analysis, measured: Analysis, delta_ns: int) -> list[GapPart]:
+    """The parts of a step's gap, largest first; they sum to `delta_ns` exactly."""
+    a, b = _parts(predicted), _parts(measured)
+    parts = [*_kernels(predicted, measured, a["compute"], b["compute"])]
+    parts += [
+        _part(_TITLES.get(name, name), "", a[name], b[name], _CLOSED_BY[name]) for name in PARTS[1:]
+    ]
+    parts = [p for p in parts if p.delta_ns]
+    left = delta_ns - sum(p.delta_ns for p in parts)
+    if left:
+        edges = "what the recording holds beside whole steps"
+        parts.append(GapPart("edges of the recording", "", 0.0, float(left), left, edges))
+    return sorted(parts, key=lambda p: (-abs(p.delta_ns), p.part, p.what))
+
+
+def _part(part: str, what: str, a: float, b: float, closes: str) -> GapPart:
+    return GapPart(part, what, a, b, round(b - a), closes)
+
+
+def _parts(analysis: Analysis) -> Mapping[str, float]:
+    """The parts of the mean rank's step in ns."""
+    per = max(len(analysis.ranks), 1) * analysis.steps.count
+    every = [r.breakdown.parts() for r in analysis.ranks]
+    parts = {part: sum(p[part] for p in every) / per for part in PARTS}
+    parts["other idle"] -= sum(r.breakdown.idle.get("cut", 0) for r in analysis.ranks) / per
+    return parts
+
+
+def _kernels(a: Analysis, b: Analysis, compute_a: float, compute_b: float) -> Iterator[GapPart]:
+    """Computation by operator; what runs side by side counts once in the whole, and is the last part."""
+    sums = [_by_operator(x) for x in (a, b)]
+    names = {**sums[0], **sums[1]}
+    order = sorted(names, key=lambda n: -abs(sums[1].get(n, 0.0) - sums[0].get(n, 0.0)))
+    rest = [0.0, 0.0]
+    for place, name in enumerate(order):
+        times = [s.get(name, 0.0) for s in sums]
+        if place < _NAMED:
+            yield _part("kernels", short(name), times[0], times[1], _CLOSED_BY["compute"])
+        else:
+            rest = [rest[0] + times[0], rest[1] + times[1]]
+    yield _part("kernels", "all others", rest[0], rest[1], _CLOSED_BY["compute"])
+    beside = [c - sum(s.values()) for c, s in zip((compute_a, compute_b), sums, strict=True)]
+    yield _part("kernels", "side by side", beside[0], beside[1], _STREAMS)
+
+
+def _by_operator(analysis: Analysis) -> dict[str, float]:
+    per = max(len(analysis.ranks), 1) * analysis.steps.count
+    sums: dict[str, float] = {}
+    for spent in analysis.operators.operators:
+        if spent.kind == "compute":
+            name = _family(spent.name)
+            sums[name] = sums.get(name, 0.0) + spent.time_ns / per
+    return sums
+
+
+def _family(name: str) -> str:
+    """An operator's name for both runs: a profiler calls some by their caller, some by their callee."""
+    short_name = name.partition("::")[2] or name
+    if "attention" in short_name:
+        return "attention backward" if "backward" in short_name else "attention"
+    return "copies" if operator_of(name).work is Work.COPY else name.rstrip("_")

@@ -1,0 +1,215 @@
+"""How far predicted times may be off: residuals of rows that were not fitted, and intervals that follow.
+
+`residuals.json` (benchmarks/residuals.py writes it) holds the 5th, 50th and 95th percentile of the logarithm
+of measured over predicted time: for kernels by rung of the ladder, kind of work, size, whether they lie
+outside of what was measured, and system; for collectives by system, kind and size; for served requests by
+engine and system; for whole training steps by framework and machine. Where a group has too few rows, a wider
+one stands in for it.
+
+Errors of equal operations are one error. Those of different operations of one group share a part
+(`correlation`), so that a step's interval does not shrink to nothing however many operations it has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from chakrakit.configuration import read_json
+from chakrakit.results import Result
+
+_FILE = Path(__file__).parent / "residuals.json"
+LEAST_ROWS = 20
+"""Rows from which a group counts: of fewer, chance decides how far apart the outermost are."""
+SIZES = (5e-6, 50e-6)
+"""Predicted seconds that separate small, middle and large operations: the shortest kernels, which are all
+latency, and those from which rates count (docs/accuracy.md tells products apart by the same)."""
+BETWEEN_NODES = "between nodes"
+"""The system of collectives that leave a node: nothing but DeepEP's exchange was measured there."""
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Percentiles of log(measured / predicted) in a group of rows that were not fitted."""
+
+    rows: int
+    low: float
+    middle: float
+    high: float
+
+
+class ResidualTable(msgspec.Struct, frozen=True):
+    """The file: groups by name, their parts joined by `/`, from wide to narrow."""
+
+    made_from: list[str]
+    correlation: float
+    """The share of the variance of a group's errors that all of its operations have in common."""
+    groups: dict[str, Spread]
+    coverage: dict[str, tuple[int, float]] = {}
+    """By kind and by system: rows that were left out, and the share of them within their 90 % intervals."""
+
+    def spread(self, *parts: str) -> Spread | None:
+        """The narrowest group with enough rows: all parts, then without the last, and so on."""
+        for end in range(len(parts), 0, -1):
+            found = self.groups.get("/".join(parts[:end]))
+            if found is not None and found.rows >= LEAST_ROWS:
+                return found
+        return None
+
+
+@cache
+def residual_table() -> ResidualTable:
+    """The table of the package."""
+    return read_json(_FILE, ResidualTable, "residuals")
+
+
+def size_name(seconds: float) -> str:
+    """`small`, `middle` or `large`, by predicted time."""
+    return ("small", "middle", "large")[sum(seconds >= limit for limit in SIZES)]
+
+
+def kernel_group(
+    rung: str, system: str, kind: str, seconds: float, beyond: bool
+) -> tuple[str, ...]:
+    """The group of a kernel: its rung (`measured profile`, …), what it does, its size, its system."""
+    place = "beyond" if beyond else "within"
+    return ("kernel", rung, kind, size_name(seconds), place, system)
+
+
+def collective_group(system: str, collective: str, seconds: float) -> tuple[str, ...]:
+    """The group of a collective within a node, by its system, kind and size."""
+    return ("collective", system, collective, size_name(seconds))
+
+
+def step_group(framework: str, machine: str) -> tuple[str, ...]:
+    """The group of a generated training step, by the framework it stands for and the machine."""
+    return ("step", framework or "any", machine.partition(":")[0])
+
+
+class Contribution(NamedTuple):
+    """Time on a critical path that comes from one operation, and the group that its error is known by."""
+
+    group: tuple[str, ...]
+    operation: str
+    """Operations with equal names have one error."""
+    seconds: float
+
+
+class Interval(Result, msgspec.Struct, frozen=True):
+    """A predicted time and where 90 of 100 measured ones should lie, in ns."""
+
+    low_ns: float
+    high_ns: float
+    computation_ns: float = 0.0
+    """Half of the interval's width that comes from computation alone, and from the network alone."""
+    network_ns: float = 0.0
+    modelled: bool = False
+    """Whether a part of it was modelled and not measured: what happens between nodes."""
+    groups: dict[str, tuple[float, float, float, float]] = {}
+    """By group: ns on the critical path, and shares by which they may be shorter, are off, or longer."""
+
+
+def interval_of(
+    total_seconds: float, parts: Iterable[Contribution], step: tuple[str, ...] = ()
+) -> Interval | None:
+    """The interval of a time that is made of these parts; None where nothing is known of any of them.
+
+    A whole training step (`step`: its group) is no surer than published steps were: what no operation says,
+    such as waiting for the host, is in their residuals alone.
+    """
+    table = residual_table()
+    by_group: dict[tuple[str, ...], dict[str, float]] = {}
+    for part in parts:
+        operations = by_group.setdefault(part.group, {})
+        operations[part.operation] = operations.get(part.operation, 0.0) + part.seconds
+    groups, widths = {}, []
+    for group, operations in by_group.items():
+        spread = table.spread(*group)
+        if spread is None:
+            continue
+        shares = _shares(spread, _effective(operations.values(), table.correlation))
+        seconds = sum(operations.values())
+        name = "/".join(group)
+        groups[name] = (seconds * 1e9, *shares)
+        widths.append((group[0], [seconds * s * 1e9 for s in shares]))
+    if not groups:
+        return None
+    low, high, bias = _combined(widths)
+    total = total_seconds * 1e9
+    whole = table.spread(*step) if step else None
+    if whole is not None:
+        low = max(low, bias - total * math.expm1(whole.low))
+        high = max(high, total * math.expm1(whole.high) - bias)
+    sides = {
+        kind: _combined([w for w in widths if w[0] == kind])[:2]
+        for kind in ("kernel", "collective")
+    }
+    return Interval(
+        max(total + bias - low, 0.0),
+        total + bias + high,
+        sum(sides["kernel"]) / 2,
+        sum(sides["collective"]) / 2,
+        any(BETWEEN_NODES in name for name in groups),
+        groups,
+    )
+
+
+def _effective(seconds: Iterable[float], correlation: float) -> float:
+    """The width of a sum of operations over the sum of their widths: 1 for one, √correlation for many."""
+    parts = list(seconds)
+    total = sum(parts) or 1.0
+    alone = sum(s * s for s in parts) / (total * total)
+    return math.sqrt(correlation + (1 - correlation) * alone)
+
+
+def _shares(spread: Spread, width: float) -> tuple[float, float, float]:
+    """Shares of a time: how much shorter than usual, how far the usual is off, how much longer."""
+    middle = math.expm1(spread.middle)
+    low = (1 + middle) * -math.expm1((spread.low - spread.middle) * width)
+    high = (1 + middle) * math.expm1((spread.high - spread.middle) * width)
+    return low, middle, high
+
+
+def _combined(widths: Iterable[tuple[str, list[float]]]) -> tuple[float, float, float]:
+    """Widths below and above of independent groups together, and the sum of their biases."""
+    rows = [w for _, w in widths]
+    low, high = (math.sqrt(sum(w[i] ** 2 for w in rows)) for i in (0, 2))
+    return low, high, sum(w[1] for w in rows)
+
+
+def difference(a: Interval, b: Interval, delta_ns: float) -> tuple[float, float]:
+    """The interval of B − A in ns: an error that both have counts only for time that they do not share."""
+    widths = []
+    for name in {**a.groups, **b.groups}:
+        (time_a, *shares), (time_b, *other) = (
+            x.groups.get(name, (0.0, 0.0, 0.0, 0.0)) for x in (a, b)
+        )
+        low, middle, high = (max(s, o, key=abs) for s, o in zip(shares, other, strict=True))
+        more = time_b - time_a
+        below, above = (low, high) if more >= 0 else (high, low)
+        widths.append((name, [abs(more) * below, more * middle, abs(more) * above]))
+    low, high, bias = _combined(widths)
+    return delta_ns + bias - low, delta_ns + bias + high
+
+
+def served_interval(
+    system: str, engine: str, figure: str, value: float
+) -> tuple[float, float] | None:
+    """The interval of a served figure (`ttft` or `tpot`) by what published runs of the engine showed."""
+    spread = residual_table().spread("serving", figure, engine, system)
+    if spread is None:
+        return None
+    return value * math.exp(spread.low), value * math.exp(spread.high)
+
+
+def groups_of(rows: Iterable[tuple[tuple[str, ...], float]]) -> Iterator[tuple[str, list[float]]]:
+    """Residuals of every group and of every wider group around it."""
+    out: dict[str, list[float]] = {}
+    for group, residual in rows:
+        for end in range(1, len(group) + 1):
+            out.setdefault("/".join(group[:end]), []).append(residual)
+    yield from out.items()

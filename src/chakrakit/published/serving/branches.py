@@ -1,0 +1,96 @@
+"""Answers with branches: streams of them, and who decides how many branches a step works on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from chakrakit.serving import EngineView, RequestView
+from chakrakit.serving.requests import RequestStream, stream_of
+
+PROMPT, HEAD, BRANCHES, BRANCH, SERIAL = 512, 16, 6, 48, 128
+"""Tokens of a prompt, of an answer before it forks, number of branches, tokens of each, of a plain answer."""
+
+
+def branching(rate: float, count: int, seed: int) -> RequestStream:
+    """Requests of which every second forks into branches, which share what stands before them, and joins."""
+    rng = np.random.default_rng([seed, 50])
+    rows: list[tuple[float, int, int, list[int], int, int]] = []
+    for group, at in enumerate(np.cumsum(rng.exponential(1 / rate, count)).tolist()):
+        root = len(rows)
+        if rng.random() < 0.5:
+            rows.append((at, PROMPT, SERIAL, [-1], -1, group))
+            continue
+        rows.append((at, PROMPT, HEAD, [-1], -1, group))
+        rows += [(0.0, PROMPT + HEAD, BRANCH, [root], root, group)] * BRANCHES
+        branches = list(range(root + 1, root + 1 + BRANCHES))
+        rows.append((0.0, PROMPT + HEAD + BRANCHES * BRANCH, HEAD, branches, root, group))
+    at_s, prompt, output, after, continues, groups = zip(*rows, strict=True)
+    return stream_of(at_s, prompt, output, after=after, continues=continues, group=groups)
+
+
+class Branches:
+    """One branch of every answer always runs; `extras` says how many more of them may."""
+
+    def __init__(self, tpot_s: float, cap: float) -> None:
+        self.tpot_s, self.cap = tpot_s, cap
+
+    def batch(
+        self, running: Sequence[RequestView], waiting: Sequence[RequestView], engine: EngineView
+    ) -> list[tuple[int, int]]:
+        """All answers first, then as many further branches as the rule admits."""
+        own: dict[int, RequestView] = {}
+        more: list[RequestView] = []
+        for request in (*running, *waiting):
+            if own.setdefault(request.group, request) is not request:
+                more.append(request)
+        chosen = [*own.values(), *more[: self.extras(list(own.values()), more, engine)]]
+        return [(request.number, 10**6) for request in chosen]
+
+    def extras(self, own: list[RequestView], more: list[RequestView], engine: EngineView) -> int:
+        """A fixed number for each answer in the step."""
+        return round(min(self.cap * len(own), len(more)))
+
+
+SPARE = 0.95
+"""The part of the time of a token that a step may use up: the rest is for what comes in between."""
+
+
+class BySlack(Branches):
+    """As many branches as a step has time for, by the engine's own model of it.
+
+    A step may take as long as one token, or as long as every answer that is ahead of its level can spare.
+    """
+
+    def __init__(self, tpot_s: float, cap: float) -> None:
+        super().__init__(tpot_s, cap)
+        self.got: dict[int, dict[int, int]] = {}
+        self.first_s: dict[int, float] = {}
+
+    def extras(self, own: list[RequestView], more: list[RequestView], engine: EngineView) -> int:
+        """The most for which a step takes no longer than it may."""
+        allowed = SPARE * self.allowed([*own, *more], engine.now_s)
+        prompts = sum(r.prompt - r.computed for r in own if r.generated == 0)
+        width = sum(r.generated > 0 for r in own)
+        context = sum(r.computed for r in own)
+        low, high = 0, len(more)
+        while low < high:
+            middle = (low + high + 1) // 2
+            read = context + sum(max(r.computed, r.prompt) for r in more[:middle])
+            taken = engine.step_seconds(width + middle, read, prompts)
+            low, high = (middle, high) if taken <= allowed else (low, middle - 1)
+        return low
+
+    def allowed(self, requests: list[RequestView], now_s: float) -> float:
+        """Seconds that a step may take; an answer that is late already is not waited for."""
+        for r in requests:
+            self.got.setdefault(r.group, {})[r.number] = r.generated
+            if r.first_s is not None:
+                self.first_s.setdefault(r.group, r.first_s)
+        spare = []
+        for group in {r.group for r in requests} & self.first_s.keys():
+            tokens = 1 + sum(self.got[group].values())
+            left = self.first_s[group] + self.tpot_s * tokens - now_s
+            spare += [left] if left > 0 else []
+        return max(self.tpot_s, min(spare, default=self.tpot_s))

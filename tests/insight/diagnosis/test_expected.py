@@ -1,0 +1,33 @@
+"""Recordings beside their machine: what is slower than it allows is named without a healthy run."""
+
+from __future__ import annotations
+
+import pytest
+
+import chakrakit as ck
+from support.paths import DATA
+
+FAULTS = {
+    "clock_1005": ["held-back-clock"],
+    "float32": ["float32-products"],
+    "unfused_attention": ["unfused-attention", "float32-products"],
+    "healthy": [],
+}
+"""Programs on one H200: with its clock locked at 1,005 MHz, in float32 instead of bf16, with flash attention
+switched off (its products are then float32), and as they should be."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_is_wrong_with_a_recording_is_named(name):
+    run, _ = ck.link(DATA / "h200_faults" / name)
+    found = ck.analyze(run)
+    assert found.expected.machine == "NVIDIA H200"
+    assert [c.kind for c in found.culprits] == FAULTS[name]
+
+
+def test_a_machine_can_be_named_and_a_simulated_run_is_not_held_beside_one(linked):
+    run = linked("two_streams")
+    assert ck.analyze(run, machine="dgx-h200").expected.operators[0].expected_ns > 0
+    simulated = ck.simulate(run, compute="measured", communication="measured").run()
+    assert ck.analyze(simulated, machine="dgx-h200").expected is None
