@@ -29,7 +29,7 @@ def test_the_list_of_one_family():
 
 def test_an_unknown_family_or_study_is_refused_with_those_there_are():
     assert "there are " in chakra("studies", "--family", "cooking").stderr
-    assert "did you mean 'B02'" in chakra("study", "B022").stderr
+    assert "did you mean 'B22' or 'B02'" in chakra("study", "B022").stderr
 
 
 @pytest.mark.slow

@@ -15,9 +15,10 @@ from chakrakit.serving.requests import FinishedRequest, Request, Source
 from chakrakit.serving.results import ServedRun, ServeResult, ServiceLevel, write_run
 from chakrakit.serving.serve import serve
 from chakrakit.serving.service import Service
-from chakrakit.serving.session import ServingSession, serving_of
+from chakrakit.serving.session import STREAM_CHANGES, ServingSession, serving_of
 
 __all__ = [
+    "STREAM_CHANGES",
     "Capacity",
     "Codec",
     "EngineLayout",

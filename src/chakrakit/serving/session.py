@@ -421,9 +421,10 @@ def serving_of(
     `settings` are those of `stream_asked_for`, and the degrees of an `EngineLayout`.
     """
     changes = {name: settings.pop(name) for name in STREAM_CHANGES if name in settings}
+    decoder = decoder_named(model)
     stream, source = stream_asked_for(requests, seed, **changes)
     return ServingSession(
-        model=decoder_named(model),
+        model=decoder,
         machine=load_machine(machine) if isinstance(machine, str) else machine,
         stream=stream,
         engine=engine_from(engine),

@@ -15,10 +15,10 @@ from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.fabric import Machine
 from chakrakit.passes.base import head_and_inside
 from chakrakit.results import Result
-from chakrakit.serving import EngineLayout, ServingSession, serving_of
+from chakrakit.serving import STREAM_CHANGES, EngineLayout, ServingSession, serving_of
 from chakrakit.serving.results import ServiceLevel
 
-_NOT_HERE = ("machine", "policy", "faults", "layout")
+_NOT_HERE = ("machine", "policy", "faults", "layout", "codecs", "rank_faults", "settings")
 _TEXTS = ("engine", "requests")
 """Settings of the form name{field=value}, whose fields an axis may set."""
 
@@ -84,7 +84,12 @@ def is_served(plain: Mapping[str, Any]) -> bool:
 def setting_names() -> list[str]:
     """What may be set, and be an axis: the arguments of `chakrakit.serve`."""
     arguments = [n for n in inspect.signature(serving_of).parameters if n not in _NOT_HERE]
-    return [*arguments, *(f.name for f in msgspec.structs.fields(EngineLayout)), "slo"]
+    return [
+        *arguments,
+        *STREAM_CHANGES,
+        *(f.name for f in msgspec.structs.fields(EngineLayout)),
+        "slo",
+    ]
 
 
 def served_of(plain: Mapping[str, Any], fields: Mapping[str, Any], folder: Path) -> ServedWorkload:

@@ -33,6 +33,8 @@ def makespan_interval(
     outcome: Outcome, machine: Machine, rung: str, framework: str
 ) -> Interval | None:
     """Where the time of the run should lie; None where all of it was measured, or nothing is known."""
+    if not len(outcome.end):
+        return None
     rows, seconds = _critical(outcome)
     generated = outcome.membership.traces.card.tool == GENERATED
     step = step_group(framework, machine.name) if generated else ()

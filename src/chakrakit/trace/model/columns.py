@@ -7,6 +7,7 @@ ones start with an underscore and exist to write back what was read: `_layout`, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -129,24 +130,34 @@ def members_that_hold(array: pa.Array) -> set[Member]:
     """The oneof members that can hold every value of a column without changing it."""
     storage = STORAGE_TYPES.index(array.type)
     values = array.flatten() if storage >= 5 else array
-    members = {m for m in Member if storage_of_member(m) == storage}
-    if storage in (INT, BOOL):
-        members |= {m for m in Member if storage_of_member(m) in (INT, BOOL)}
-    return {m for m in members if _holds(m, values)}
+    if pa.types.is_integer(values.type):
+        least, most = pc.min_max(values).as_py().values()
+        return {
+            member
+            for member, (low, high) in _ranges(storage).items()
+            if least is None or (low <= least and most <= high)
+        }
+    narrow = not pa.types.is_floating(values.type) or _is_single_precision(values)
+    return {m for m in _ranges(storage) if narrow or not m.name.startswith("float_")}
 
 
-def _holds(member: Member, values: pa.Array) -> bool:
-    kind = member.name.rpartition("_")[0]
-    if kind == "float":
-        exact = values.drop_null().to_numpy(zero_copy_only=False)
-        with np.errstate(over="ignore"):
-            narrow = exact.astype(np.float32).astype(np.float64)
-        return bool(np.array_equal(narrow, exact, equal_nan=True))
-    if not pa.types.is_integer(values.type):
-        return True
-    low, high = (0, 1) if kind == "bool" else RANGES[kind]
-    extremes = pc.min_max(values).as_py()
-    return extremes["min"] is None or (low <= extremes["min"] and extremes["max"] <= high)
+@cache
+def _ranges(storage: int) -> dict[Member, tuple[int, int]]:
+    """The members that a storage type may be written as, and which whole numbers each of them holds."""
+    alike = (INT, BOOL) if storage in (INT, BOOL) else (storage,)
+    members = [m for m in Member if storage_of_member(m) in alike]
+    kinds = [m.name.rpartition("_")[0] for m in members]
+    return {
+        m: (0, 1) if kind == "bool" else RANGES.get(kind, (0, 0))
+        for m, kind in zip(members, kinds, strict=True)
+    }
+
+
+def _is_single_precision(values: pa.Array) -> bool:
+    exact = values.drop_null().to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore"):
+        narrow = exact.astype(np.float32).astype(np.float64)
+    return bool(np.array_equal(narrow, exact, equal_nan=True))
 
 
 def cast(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
