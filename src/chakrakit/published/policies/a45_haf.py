@@ -113,5 +113,7 @@ STUDY = Study(
         ),
     },
     decides="the split itself: in proportion to the load it is what a learner can find at best.",
+    amended="After a trial late requests are given up, and the length of a run became a field of the "
+    "cases.",
     cannot_say="What a language model adds as the agent, and radio functions with deadlines of their own.",
 )

@@ -84,6 +84,8 @@ STUDY = Study(
         "rounds are less than 3 % longer": lambda t: 0.03 - most(t.figure("overhead", share=0.12)),
     },
     decides="chunks of the warm-up need not be sent again, so it adds only what it loses against full rates.",
+    amended="One trial of the quick cases came before the predictions were committed; afterwards cases "
+    "were given other sizes.",
     cannot_say="Random lags before a peer begins, which are added to a round as they are; and what an "
     "attacker who watches several peers learns.",
 )

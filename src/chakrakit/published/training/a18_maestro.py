@@ -103,5 +103,7 @@ STUDY = Study(
         ),
     },
     decides="how badly the small section suffers from the degree that the large one needs.",
+    amended="After the first run: the idea's settings, how devices are split between sections and the "
+    "ablation were changed, and sides without tuning became a figure instead of comparators.",
     cannot_say="The production jobs of the publication, and what moving weights between plans costs.",
 )

@@ -145,6 +145,6 @@ STUDY = Study(
     },
     decides="what it is held against: shares in proportion to rates already bring most of the gain.",
     amended="Fewer devices for a sequence after the first run, which had 16 for 65,536 tokens: there sending "
-    "keys takes longer than computing, and no share of work matters.",
+    "keys takes longer than computing, and no share of work matters. Settings were reduced as well.",
     cannot_say="Heads that are split unevenly, and training of a whole model with its pipeline.",
 )

@@ -102,5 +102,6 @@ STUDY = Study(
         "offline budgets are at most 15 % better": lambda t: least(t.figure("of_offline")) - 0.85,
     },
     decides="how much smaller than the longest a usual sample is: a fixed batch must fit the longest.",
+    amended="After the first run the side without tuning became a figure instead of a comparator.",
     cannot_say="Time of reading and preprocessing, and what batches of other sizes do to convergence.",
 )

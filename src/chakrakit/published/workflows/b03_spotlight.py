@@ -112,5 +112,6 @@ STUDY = Study(
     decides="how long training is beside sampling: that is what exploring fills; a lost sample costs half a "
     "minute of one group, whatever the group is built from; and what is being explored when samples are "
     "wanted again delays them.",
+    amended="After a trial samples were counted by phase.",
     cannot_say="How much sooner a score is reached with explored samples: their worth is assumed.",
 )
