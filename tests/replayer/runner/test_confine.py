@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from chakrakit.replayer import ReplayOptions, export
-from chakrakit.replayer.runner.confine import bare_environment
+from chakrakit.replayer.runner.confine import _holds_packages, bare_environment
 from chakrakit.replayer.session import ReplayFailed, finish, run_folder
 from support.replayed import small_model
 
@@ -167,3 +167,14 @@ def test_the_exported_folder_ends_with_2_and_a_message(hijacked, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
     assert done.returncode == 2
     assert "error: rank 0 was killed by SIGABRT in step 0 (aten::embedding)" in done.stderr
+
+
+def test_packages_that_pip_put_elsewhere_are_readable_and_other_folders_of_the_path_are_not(
+    tmp_path,
+):
+    own, installed = tmp_path / "own", tmp_path / "target"
+    own.mkdir()
+    (installed / "thing-1.0.dist-info").mkdir(parents=True)
+    assert _holds_packages(str(installed))
+    assert not _holds_packages(str(own))
+    assert not _holds_packages("")

@@ -109,11 +109,21 @@ def _libraries() -> list[str]:
     """Where Python and the packages lie that PyTorch needs."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     found = [sysconfig.get_path(n) for n in names] + [f"{sys.base_prefix}/lib"]
-    found += [p for p in sys.path if p.endswith(("site-packages", "dist-packages"))]
+    found += [p for p in sys.path if _holds_packages(p)]
     torch = importlib.util.find_spec("torch")
     if torch is not None and torch.origin is not None:
         found.append(str(Path(torch.origin).parents[1]))
     return [*found, *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
+
+
+def _holds_packages(path: str) -> bool:
+    """Whether pip installed into a folder of Python's path, by its name or by the records pip leaves there.
+
+    Other folders on the path are somebody's own files, which a replay has no need of.
+    """
+    if path.endswith(("site-packages", "dist-packages")):
+        return True
+    return any(Path(path).glob("*.dist-info")) if path else False
 
 
 def _allow(library: ctypes.CDLL, rules: int, path: str, rights: int) -> None:
