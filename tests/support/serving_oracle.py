@@ -113,7 +113,7 @@ class Oracle:
     def form(self, group: int) -> None:
         ranks = [w for w in self.workers if w.group == group]
         alive = [w for w in ranks if not w.down]
-        idle = alive and alive[0].batch is None and self.paused[group] <= self.now
+        idle = alive and all(w.batch is None for w in alive) and self.paused[group] <= self.now
         if idle and ranks[0].on != "closing":
             batches = [self.batch(w) for w in alive]
             tokens = [sum(n for _, n, _ in b) for b, _, _ in batches]

@@ -368,8 +368,7 @@ double Cluster::store_work(const Options& options, int64_t blocks) const {
 // Every rank forms a step; all take as long as the slowest, and ranks with nothing to do wait.
 void Cluster::form(const Group& group) {
     const Pool& pool = problem_.pools[group.pool];
-    int32_t first = alive(group);
-    while (engines_[at(first)].may_form()) {
+    while (all_may_form(group)) {
         std::vector<Batch> batches;
         int64_t tokens = 0, moved = 0, fetched = 0, count = 0, rotated = 0, sent = 0;
         Composition most;

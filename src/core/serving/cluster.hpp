@@ -248,6 +248,7 @@ class Cluster {
     void fail_rank(const RankFault& fault);
     void return_rank(const RankFault& fault);
     int32_t alive(const Group& group) const;
+    bool all_may_form(const Group& group) const;
     bool may_step(const Group& group) const;
     double store_work(const Options& options, int64_t blocks) const;
     Time together(const Group& group, int64_t tokens);

@@ -21,6 +21,15 @@ int32_t Cluster::alive(const Group& group) const {
     return -1;
 }
 
+// Whether the ranks that are there can begin a step together: one that has come back waits until
+// the step that the others are in has ended.
+bool Cluster::all_may_form(const Group& group) const {
+    for (int32_t e = group.first; e < group.last; ++e) {
+        if (!down_[at(e)] && !engines_[at(e)].may_form()) return false;
+    }
+    return alive(group) >= 0;
+}
+
 // What the ranks that are there do together.
 Time Cluster::together(const Group& group, int64_t tokens) {
     const Pool& pool = problem_.pools[group.pool];
