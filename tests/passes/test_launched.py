@@ -88,3 +88,10 @@ def test_a_fused_optimizer_costs_for_each_parameter():
 def test_a_launch_has_a_time():
     with pytest.raises(ConfigError, match="launch_us"):
         Launched(launch_us=-1.0)
+
+
+def test_a_run_that_launches_bound_says_that_its_interval_leaves_the_host_out():
+    small, large = (ck.simulate(program(*[us] * 10), "dgx-h200").facts() for us in (1, 1000))
+    (note,) = small.notes
+    assert "% of the time is the host's" in note
+    assert large.notes == []

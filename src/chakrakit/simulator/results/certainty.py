@@ -20,6 +20,7 @@ from chakrakit.machines.residuals import (
 )
 from chakrakit.simulator.engine import COMM, COMPUTE, MEASURED, MESSAGE, Outcome
 from chakrakit.trace.model import Trace
+from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import GENERATED
 
 _MOST_STEPS = 400_000
@@ -43,6 +44,15 @@ def makespan_interval(
         *_network(outcome, machine, rows, seconds),
     ]
     return interval_of(outcome.makespan_ps * _PS, parts, step)
+
+
+def host_share(outcome: Outcome) -> float:
+    """The share of the run in which nodes of a host are last on the way to its end."""
+    if not len(outcome.end) or not outcome.makespan_ps:
+        return 0.0
+    rows, seconds = _critical(outcome)
+    parts = [on_host(outcome.program(c).trace) for c in range(outcome.classes.count)]
+    return float(seconds[np.concatenate(parts)[rows]].sum() / (outcome.makespan_ps * _PS))
 
 
 def _critical(outcome: Outcome) -> tuple[I64, F64]:

@@ -37,6 +37,7 @@ from chakrakit.simulator.engine import (
     per_rack,
     straddling,
 )
+from chakrakit.simulator.results.certainty import host_share
 from chakrakit.simulator.results.energy import energy_of, run_within_limits
 from chakrakit.simulator.results.hung import HungSimulation
 from chakrakit.simulator.results.summary import (
@@ -305,6 +306,7 @@ def simulate(
     recorded = traces
     if work.name == "measured" or resolved.communication == "measured":
         traces = with_run_times(traces)
+    modelled_host = _has_modelled_host(traces) or (resolved.host and _captured(traces))
     traces = _hosted(traces, resolved.host)
     try:
         outcome, limit = run_within_limits(traces, loaded, resolved)
@@ -321,6 +323,7 @@ def simulate(
         summary.notes += [_HAS_FRAMEWORK.format(framework)] if framework else []
     summary.notes += _placement_notes(outcome, loaded, resolved.placement is None)
     summary.notes += _recording_notes(recorded, outcome, resolved)
+    summary.notes += _host_notes(outcome) if modelled_host else []
     return Simulation(outcome, loaded, summary, {**_settings(resolved), **names, **_memory(loaded)})
 
 
@@ -371,9 +374,11 @@ def _hosted(traces: TraceSet, wanted: bool) -> TraceSet:
 
 def _captured(traces: TraceSet) -> bool:
     """Whether the traces come straight from `chakra capture` and no pass has given them a host."""
-    return traces.card.tool == _CAPTURE and not any(
-        str(p).startswith("launched") for p in traces.card.passes
-    )
+    return traces.card.tool == _CAPTURE and not _has_modelled_host(traces)
+
+
+def _has_modelled_host(traces: TraceSet) -> bool:
+    return any(str(p).startswith("launched") for p in traces.card.passes)
 
 
 _CAPTURE = "chakra capture"
@@ -394,6 +399,20 @@ def _placement_notes(outcome: Outcome, machine: Machine, own: bool) -> list[str]
     return [
         f"warning: {len(cut)} groups of {min(cut)} to {max(cut)} ranks straddle nodes of {size} devices; "
         "with more nodes, or a --placement, each would stay within one"
+    ]
+
+
+_MUCH_HOST = 0.1
+"""The share of a run that a host may take before the result says that its interval leaves the host out."""
+
+
+def _host_notes(outcome: Outcome) -> list[str]:
+    """Says where much of a run is the time of a modelled host, which has no interval."""
+    if (share := host_share(outcome)) < _MUCH_HOST:
+        return []
+    return [
+        f"warning: {100 * share:.0f} % of the time is the host's, from launch costs whose error is not in "
+        "the interval; eleven launch-bound programs on an H200 were off by 10 % in the middle, 38 % at most"
     ]
 
 
