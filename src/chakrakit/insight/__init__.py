@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chakrakit.insight.advice import Advice, advice_table, advise
 from chakrakit.insight.analysis import (
     Analysis,
     AnalysisOptions,
@@ -29,6 +30,7 @@ from chakrakit.insight.headlines import (
     interval_text,
     named_ranks,
     ranks_text,
+    saving_text,
     size_text,
     time_text,
 )
@@ -42,6 +44,7 @@ from chakrakit.insight.served_requests import (
 from chakrakit.insight.step_times import steps
 
 __all__ = [
+    "Advice",
     "Analysis",
     "AnalysisOptions",
     "Answer",
@@ -55,6 +58,8 @@ __all__ = [
     "RowFindings",
     "ServingChange",
     "ServingFacts",
+    "advice_table",
+    "advise",
     "analyze",
     "analyze_rows",
     "answers",
@@ -68,6 +73,7 @@ __all__ = [
     "pair",
     "parse_rule",
     "ranks_text",
+    "saving_text",
     "server_table",
     "size_text",
     "steps",

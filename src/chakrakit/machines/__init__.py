@@ -12,7 +12,7 @@ from chakrakit.machines.calibrated import (
 from chakrakit.machines.description import machine_document, parse_machine
 from chakrakit.machines.drawing import MachinesReport, describe, draw, overview
 from chakrakit.machines.load import load_machine, machine, parse_name, preset_text, read_machine
-from chakrakit.machines.recorded import recorded_on
+from chakrakit.machines.recorded import preset_on, recorded_on
 from chakrakit.machines.schedule import ChangeOverTime, read_schedule
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "overview",
     "parse_machine",
     "parse_name",
+    "preset_on",
     "preset_text",
     "read_machine",
     "read_schedule",

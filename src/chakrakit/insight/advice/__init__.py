@@ -1,0 +1,7 @@
+"""Advice: changes of a run that were tried by simulating them, with what each saves and how to make it."""
+
+from __future__ import annotations
+
+from chakrakit.insight.advice.advice import Advice, advice_table, advise
+
+__all__ = ["Advice", "advice_table", "advise"]
