@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from chakrakit.insight.advice.advice import Advice, advice_table, advise
+from chakrakit.insight.advice.advice import Advice, advice_table
+from chakrakit.insight.advice.advising import advise
 
 __all__ = ["Advice", "advice_table", "advise"]

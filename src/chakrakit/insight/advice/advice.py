@@ -8,7 +8,6 @@ import msgspec
 
 from chakrakit.insight.rank import Table, ms, percent
 from chakrakit.results import Result
-from chakrakit.trace.sets import Run
 
 NOTABLE = 0.01
 """The least share of a run that a change has to save to be advised: less is within the jitter of steps."""
@@ -42,23 +41,6 @@ class Advice(Result, msgspec.Struct, frozen=True, kw_only=True):
     def certain(self) -> bool:
         """Whether it helps anywhere in the interval."""
         return self.interval_ns is None or self.interval_ns[0] > 0
-
-
-def advise(run: Run, source: str = "RUN", machine: str = "") -> tuple[list[Advice], str]:
-    """What would help a run, best first, and a note on what was left untried.
-
-    `source` is the run's path in the command lines, `machine` what it was simulated on where that is a file.
-    Of several variants of one change the best is advised; changes of what is computed come after those that
-    keep it.
-    """
-    from chakrakit.insight.advice.plans import tried_plans
-    from chakrakit.insight.advice.programs import tried_programs
-
-    for tried in (tried_plans, tried_programs):
-        result = tried(run, source, machine)
-        if result is not None:
-            return ranked(result[0]), result[1]
-    return [], ""
 
 
 def ranked(tried: Iterable[Advice]) -> list[Advice]:
