@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import hashlib
@@ -213,7 +214,10 @@ def _turn_table(rng: Random, to: sqlite3.Connection) -> None:
         if isinstance(value, str):
             value = value.encode("utf-8", "replace").decode()
         where = "1" if way < 4 else f"rowid = {1 + rng.randrange(9)}"
-        to.execute(f'update "{table}" set "{column}" = ? where {where}', (value,))
+        with contextlib.suppress(
+            sqlite3.IntegrityError
+        ):  # a key of a table takes only numbers, once each
+            to.execute(f'update "{table}" set "{column}" = ? where {where}', (value,))
 
 
 def mutate_protobuf(rng: Random, data: bytes) -> bytes:
