@@ -183,7 +183,8 @@ def mutate_sqlite(rng: Random, data: bytes) -> bytes:
         path.write_bytes(data)
         with sqlite3.connect(path) as to:
             for _ in range(rng.choice((1, 1, 2, 4))):
-                _turn_table(rng, to)
+                with contextlib.suppress(sqlite3.Error):  # keys, and columns that a view names
+                    _turn_table(rng, to)
         to.close()
         return path.read_bytes()
 
@@ -214,10 +215,7 @@ def _turn_table(rng: Random, to: sqlite3.Connection) -> None:
         if isinstance(value, str):
             value = value.encode("utf-8", "replace").decode()
         where = "1" if way < 4 else f"rowid = {1 + rng.randrange(9)}"
-        with contextlib.suppress(
-            sqlite3.IntegrityError
-        ):  # a key of a table takes only numbers, once each
-            to.execute(f'update "{table}" set "{column}" = ? where {where}', (value,))
+        to.execute(f'update "{table}" set "{column}" = ? where {where}', (value,))
 
 
 def mutate_protobuf(rng: Random, data: bytes) -> bytes:
