@@ -11,7 +11,6 @@ import msgspec
 from chakrakit.configuration import read_document
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.workloads.description import Model, Workload
-from chakrakit.workloads.models.hugging_face import cached_config, read_config
 from chakrakit.workloads.models.published import catalog
 
 # Models by name: from the catalog, or from a Hugging Face `config.json`.
@@ -25,6 +24,13 @@ def model_named(name: str) -> Model:
     spelled = {_letters(k): k for k in models}
     if _letters(name) in spelled:
         return models[spelled[_letters(name)]]
+    return _from_config(name)
+
+
+def _from_config(name: str) -> Model:
+    """The model of a `config.json`, whose reader is imported for such models alone."""
+    from chakrakit.workloads.models.hugging_face import cached_config, read_config
+
     place, ignored = _ignoring(name)
     path = Path(place)
     if path.is_dir():
@@ -34,7 +40,7 @@ def model_named(name: str) -> Model:
     if cached := cached_config(place):
         return read_config(cached, ignored).replace(name=place.rpartition("/")[2])  # type: ignore[no-any-return]
     raise ConfigError(
-        f"no model {name!r}; {nearest(name, models)} See `chakra models`; a path to a Hugging Face "
+        f"no model {name!r}; {nearest(name, catalog())} See `chakra models`; a path to a Hugging Face "
         "config.json works too, or ORGANISATION/NAME of one in the local cache"
     )
 
