@@ -96,9 +96,9 @@ class _Edge:
     def add(self) -> None:
         tokens: dict[_Batches, list[int]] = defaultdict(list)
         for sample, (replica, batch) in sorted(self.taker.samples.places.items()):
-            source = self.giver.samples.places.get(sample)
-            if source is not None:
-                key = _Batches(source.replica, source.batch, replica, batch)
+            given = self.giver.samples.places.get(sample)
+            if given is not None:
+                key = _Batches(given.replica, given.batch, replica, batch)
                 tokens[key].append(self.giver.tokens_of(sample))
         for batches, counts in tokens.items():
             for (source, target), size in self._sizes(batches, counts).items():

@@ -257,9 +257,9 @@ class _Spots:
 
     def key(self, row: int, side: int) -> I64:
         """The place beside a row."""
-        key = self.keys[row].copy()
-        key[3] = side
-        return key[None, :]
+        key: I64 = self.keys[row : row + 1].copy()
+        key[0, 3] = side
+        return key
 
 
 def _owners(rows: _Rows, joined: Joined, spots: _Spots) -> list[str]:
