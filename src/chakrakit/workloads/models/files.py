@@ -59,16 +59,20 @@ def _letters(name: str) -> str:
     return "".join(c for c in name.lower() if c.isalnum() or c == ".")
 
 
+def with_models(data: dict[str, Any]) -> dict[str, Any]:
+    """A description in which a model's name, or its `base` with other fields, is written out."""
+    model = data.get("model")
+    if isinstance(model, str):
+        return {**data, "model": msgspec.to_builtins(model_named(model))}
+    if isinstance(model, dict) and "base" in model:
+        changed = {k: v for k, v in model.items() if k != "base"}
+        return {**data, "model": {**msgspec.to_builtins(model_named(model["base"])), **changed}}
+    return data
+
+
 def from_plain(data: dict[str, Any], where: str = "description") -> Workload:
     """A workload from nested dictionaries; errors say which field is wrong."""
-    if isinstance(data.get("model"), str):
-        data = {**data, "model": msgspec.to_builtins(model_named(data["model"]))}
-    elif isinstance(data.get("model"), dict) and "base" in data["model"]:
-        overrides = dict(data["model"])
-        data = {
-            **data,
-            "model": {**msgspec.to_builtins(model_named(overrides.pop("base"))), **overrides},
-        }
+    data = with_models(data)
     try:
         return _with_batch(msgspec.convert(data, Workload), data)
     except msgspec.ValidationError as error:
@@ -78,7 +82,7 @@ def from_plain(data: dict[str, Any], where: str = "description") -> Workload:
 def _with_batch(workload: Workload, data: dict[str, Any]) -> Workload:
     """Where nothing says the batch of a training step, one micro-batch for every replica."""
     step = workload.step
-    if step.kind != "train" or "global_batch" in (data.get("step") or {}):
+    if not step.in_micro_batches or "global_batch" in (data.get("step") or {}):
         return workload
     batch = workload.plan.dp * step.micro_batch
     return msgspec.structs.replace(workload, step=msgspec.structs.replace(step, global_batch=batch))
