@@ -76,7 +76,7 @@ def test_a_ranks_own_file_has_its_times_in_nanoseconds() -> None:
 
 def test_rows_that_did_not_run_cannot_be_written_to_a_ranks_own_file() -> None:
     run = run_of(TraceSet([body()]), {0: Times(np.array([-1, 1_500]), np.array([-1, 2_500]))})
-    with pytest.raises(TraceError, match="did not run.*write the run as a directory"):
+    with pytest.raises(TraceError, match=r"did not run.*write the run as a directory"):
         run.timed_trace(0)
 
 
