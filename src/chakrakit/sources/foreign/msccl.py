@@ -203,7 +203,7 @@ def msccl_text(plan: AlgorithmPlan) -> str:
     buffer, chunks = _BUFFERS.get(plan.collective, "i"), str(plan.pieces)
     for gpu in range(plan.ranks):
         held = {f"{b}_chunks": chunks if b == buffer else "0" for b in ("i", "o", "s")}
-        writer.put(SubElement(root, "gpu", id=str(gpu), **held), gpu)
+        writer.put(SubElement(root, "gpu", {"id": str(gpu)} | held), gpu)
     indent(root)
     return tostring(root, "unicode") + "\n"
 
@@ -235,8 +235,9 @@ class _Writer:
         for number in range(len(self.messages)):
             self._add(number)
         for gpu, blocks in enumerate(self.blocks):
-            for step in (s for steps in blocks.values() for s in steps if s.after is not None):
-                blocks[self._lane(step.after, gpu)][self.step_of[step.after, gpu]].hasdep = True
+            for before in [s.after for steps in blocks.values() for s in steps]:
+                if before is not None:
+                    blocks[self._lane(before, gpu)][self.step_of[before, gpu]].hasdep = True
 
     def _lane(self, number: int, gpu: int) -> Lane:
         message = self.messages[number]
@@ -248,11 +249,12 @@ class _Writer:
             lane = self._lane(number, gpu)
             block = self.blocks[gpu].setdefault(lane, [])
             sends = lane[0] == "send"
-            *others, last = self._waits(number, gpu) or [None]
+            waits = self._waits(number, gpu)
             # A step names one other: further ones are waited for before it.
-            block += [_Step("nop", 0, 0, before) for before in others]
+            block += [_Step("nop", 0, 0, before) for before in waits[:-1]]
             kind = "s" if sends else "rrc" if message.reduce else "r"
             self.step_of[number, gpu] = len(block)
+            last = waits[-1] if waits else None
             block.append(_Step(kind, message.piece, round(message.size), last))
 
     def _waits(self, number: int, gpu: int) -> list[int]:
@@ -271,7 +273,7 @@ class _Writer:
         blocks = self.blocks[gpu]
         for number, ((way, peer), steps) in enumerate(blocks.items()):
             peers = {"send": "-1", "recv": "-1"} | {way: str(peer)}
-            block = SubElement(element, "tb", id=str(number), **peers, chan="0")
+            block = SubElement(element, "tb", {"id": str(number)} | peers | {"chan": "0"})
             for place, step in enumerate(steps):
                 where = (-1, -1)
                 if step.after is not None:
