@@ -98,7 +98,9 @@ def is_layers(head: bytes) -> bool:
 
 def read_layers(data: bytes, path: str) -> TraceSet:
     """The traces of a workload by layers: one program that all ranks run."""
-    lines = data.decode("utf-8", "replace").splitlines()
+    lines = data.decode("utf-8", "replace").lstrip().splitlines()
+    if len(lines) < 2:
+        raise FormatError("ends before the number of layers, on line 2", path=path)
     plan = _plan(lines[0], path)
     layers = list(_layers(lines, path))
     builder = TraceBuilder()
