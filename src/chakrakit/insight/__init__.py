@@ -1,47 +1,91 @@
-"""What happened in a Run and why: facts as small typed results. Nothing here draws."""
+"""What happened in a Run and why: facts as small typed results. Nothing here draws.
+
+Names are imported when first used, so that the tables of a simulation do not load a whole analysis.
+"""
 
 from __future__ import annotations
 
-from chakrakit.insight.advice import Advice, advice_table, advise
-from chakrakit.insight.analysis import (
-    Analysis,
-    AnalysisOptions,
-    RowFindings,
-    analyze,
-    analyze_rows,
-    network_tables,
-    server_table,
-    tier_table,
-)
-from chakrakit.insight.breakdown import Breakdown, RankTime
-from chakrakit.insight.comparison import (
-    Comparison,
-    Paired,
-    RowChange,
-    compare,
-    compare_analyses,
-    failures,
-    pair,
-    parse_rule,
-)
-from chakrakit.insight.headlines import (
-    Answer,
-    answers,
-    interval_text,
-    named_ranks,
-    ranks_text,
-    saving_text,
-    size_text,
-    time_text,
-)
-from chakrakit.insight.served_requests import (
-    EngineFacts,
-    RequestFacts,
-    ServingChange,
-    ServingFacts,
-    is_served,
-)
-from chakrakit.insight.step_times import steps
+from typing import TYPE_CHECKING
+
+from chakrakit.late_names import late_names
+
+if TYPE_CHECKING:
+    from chakrakit.insight.advice import Advice, advice_table, advise
+    from chakrakit.insight.analysis import (
+        Analysis,
+        AnalysisOptions,
+        RowFindings,
+        analyze,
+        analyze_rows,
+    )
+    from chakrakit.insight.breakdown import Breakdown, RankTime
+    from chakrakit.insight.comparison import (
+        Comparison,
+        Paired,
+        RowChange,
+        compare,
+        compare_analyses,
+        failures,
+        pair,
+        parse_rule,
+    )
+    from chakrakit.insight.headlines import (
+        Answer,
+        answers,
+        interval_text,
+        named_ranks,
+        ranks_text,
+        saving_text,
+        size_text,
+        time_text,
+    )
+    from chakrakit.insight.resource_tables import network_tables, server_table, tier_table
+    from chakrakit.insight.served_requests import (
+        EngineFacts,
+        RequestFacts,
+        ServingChange,
+        ServingFacts,
+        is_served,
+    )
+    from chakrakit.insight.step_times import steps
+
+_HOME = {
+    "Advice": "advice",
+    "Analysis": "analysis",
+    "AnalysisOptions": "analysis",
+    "Answer": "headlines",
+    "Breakdown": "breakdown",
+    "Comparison": "comparison",
+    "EngineFacts": "served_requests",
+    "Paired": "comparison",
+    "RankTime": "breakdown",
+    "RequestFacts": "served_requests",
+    "RowChange": "comparison",
+    "RowFindings": "analysis",
+    "ServingChange": "served_requests",
+    "ServingFacts": "served_requests",
+    "advice_table": "advice",
+    "advise": "advice",
+    "analyze": "analysis",
+    "analyze_rows": "analysis",
+    "answers": "headlines",
+    "compare": "comparison",
+    "compare_analyses": "comparison",
+    "failures": "comparison",
+    "interval_text": "headlines",
+    "is_served": "served_requests",
+    "named_ranks": "headlines",
+    "network_tables": "resource_tables",
+    "pair": "comparison",
+    "parse_rule": "comparison",
+    "ranks_text": "headlines",
+    "saving_text": "headlines",
+    "server_table": "resource_tables",
+    "size_text": "headlines",
+    "steps": "step_times",
+    "tier_table": "resource_tables",
+    "time_text": "headlines",
+}
 
 __all__ = [
     "Advice",
@@ -80,3 +124,5 @@ __all__ = [
     "tier_table",
     "time_text",
 ]
+
+__getattr__ = late_names(__name__, _HOME)

@@ -9,7 +9,13 @@ from chakrakit.workloads.models.fields import (
     workload_of,
     workload_with,
 )
-from chakrakit.workloads.models.files import from_plain, generated_from, model_named, read_workload
+from chakrakit.workloads.models.files import (
+    from_plain,
+    generated_from,
+    model_named,
+    read_workload,
+    with_models,
+)
 from chakrakit.workloads.models.published import catalog
 
 __all__ = [
@@ -21,6 +27,7 @@ __all__ = [
     "generated_from",
     "model_named",
     "read_workload",
+    "with_models",
     "workload_of",
     "workload_with",
 ]
