@@ -3,7 +3,8 @@
 A run's traces are written with plain dependencies (the pass `portable`), others as they are; ASTRA-sim reads
 durations in whole microseconds. Each dimension of the machine that the ranks fill becomes one of its network:
 a ring where links form one, a switch where they do not, with the bandwidth and the latency of one device's
-links. A rank alone gets an idle second one, since a network has two places at least. Collectives run as rings.
+links. A rank alone gets an idle second one, since a network has two places at least. Collectives run as
+rings.
 The answer is the cycle, a nanosecond each, at which the last rank has finished, shared among the steps.
 """
 
