@@ -134,7 +134,7 @@ def saving(
     saved = before.makespan_ns - after.makespan_ns / work
     if before.interval_ns is None or after.interval_ns is None:
         return saved, None
-    scaled = {name: (ns / work, *shares) for name, (ns, *shares) in after.interval_groups.items()}
+    scaled = {n: (ns / work, a, b, c) for n, (ns, a, b, c) in after.interval_groups.items()}
     low, high = (x / work for x in after.interval_ns)
     more = difference(
         Interval(*before.interval_ns, groups=before.interval_groups),

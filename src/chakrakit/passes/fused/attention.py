@@ -125,7 +125,7 @@ def _causal(values: list[Any]) -> bool:
 def _forward(shapes: list[Any], types: list[str], values: list[Any]) -> Call:
     """The fused operator of a call's queries, keys and values."""
     name = f"aten::_scaled_dot_product_{_backend(types, values)}_attention"
-    flags = [0.0, _causal(values)]
+    flags: list[Any] = [0.0, _causal(values)]
     if "efficient" in name:
         flags = [None, True, *flags]
     return _call(name, shapes[:3], types[:3], flags)
@@ -136,6 +136,7 @@ def _backward(shapes: list[Any], types: list[str], values: list[Any]) -> Call:
     backend = _backend(types, values)
     name = f"aten::_scaled_dot_product_{backend}_attention_backward"
     q, k, v = shapes[:3]
+    flags: list[Any]
     if backend == "flash":
         tensors = [q, q, k, v, q, q[:-1], [], [], [], []]
         flags = [0.0, _causal(values)]

@@ -101,7 +101,8 @@ def unfused_steps(trace: Trace) -> I64:
     inside = [rows for _, rows in _rows_of(trace, steps)]
     fused = [any("_fused_" in str(n) for n in names[rows]) for rows in inside]
     changes = [any(n in _UPDATES for n in names[rows]) for rows in inside]
-    return steps[np.array(changes) & ~np.array(fused)]
+    chosen: I64 = steps[np.array(changes) & ~np.array(fused)]
+    return chosen
 
 
 def _rows_of(trace: Trace, calls: I64) -> Iterator[tuple[int, I64]]:
