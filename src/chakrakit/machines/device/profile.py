@@ -172,15 +172,28 @@ class ClassModel:
         roof = [self.roofline_us(r.flops, r.bytes) for r in self.rows]
         return np.asarray(np.log(self._us / np.array(roof)), np.float64)
 
-    @cached_property
+    @property
     def leave_one_out(self) -> F64:
         """The error of each row's logarithm when it is predicted from the other rows."""
-        out = np.zeros(len(self.rows))
-        everything = np.arange(len(self.rows))
-        for i in everything.tolist():
-            near = _neighbours(self._shape, self._shape[i], everything != i)
-            out[i] = near.plane(self._residual) - self._residual[i]
-        return out
+        return np.array([self._left_out_error(row) for row in range(len(self.rows))])
+
+    def _left_out_error(self, row: int) -> float:
+        """That of one row, found once: a prediction asks for its neighbours alone, of hundreds of rows."""
+        if row not in self._left_out:
+            others = np.arange(len(self.rows)) != row
+            near = _neighbours(self._shape, self._shape[row], others)
+            self._left_out[row] = near.plane(self._residual) - float(self._residual[row])
+        return self._left_out[row]
+
+    @cached_property
+    def _left_out(self) -> dict[int, float]:
+        return {}
+
+    def _spread(self, rows: I64) -> float:
+        """How far these rows are from what the others say of them; 0.5 (assumed) where there are few."""
+        if len(self.rows) <= 2:
+            return 0.5
+        return float(np.mean([abs(self._left_out_error(row)) for row in rows.tolist()]))
 
     def predict(self, operation: Operation, resident: float = 0.0) -> Prediction:
         """The time of an operation of this class; `resident` is the share of its inputs in the cache."""
@@ -190,10 +203,9 @@ class ClassModel:
         point = np.log2(np.maximum(1, np.array(size, np.float64)))
         near = _neighbours(table, point, np.ones(len(self.rows), np.bool_))
         apart = float(np.abs(table - point).max(1).min())
-        spread = float(np.abs(self.leave_one_out[near.rows]).mean()) if len(self.rows) > 2 else 0.5
         change = near.plane(self._residual) + resident * near.mean(self._warmth)
         us = self.roofline_us(operation.flops, operation.bytes) * float(np.exp(change))
-        error = spread + ERROR_PER_OCTAVE * max(0.0, apart - 0.5)
+        error = self._spread(near.rows) + ERROR_PER_OCTAVE * max(0.0, apart - 0.5)
         return Prediction(us, error, apart > REACH or not by_shape)
 
 
@@ -291,6 +303,9 @@ DEFAULTS = {
     "batch_norm_backward_nchw": "native_batch_norm_backward.nchw",
 }
 """The measured class used for a kind of operation without a more exact table."""
+FEW = 4
+"""A class with fewer rows than this says nothing of sizes beyond them: a wider class does. One row of a small
+convolution once gave all large ones its 5.6 TFLOP/s, 60 times too slow."""
 FLOORS = 10.0
 """A class's floor is its shortest time, but at most this multiple of the device's shortest: beyond that, only
 large operations of the class were measured. Assumed."""
@@ -376,9 +391,10 @@ class Profiled:
     def _read_off(self, operation: Operation, resident: float) -> Prediction | None:
         """The time by the table of the operation's class."""
         exact = operation.table or operation.kind
-        for name in _names(operation):
-            if (model := self.models.get(name)) is not None:
-                prediction = model.predict(operation, resident)
+        classes = [name for name in _names(operation) if name in self.models]
+        for name in classes:
+            prediction = (model := self.models[name]).predict(operation, resident)
+            if not prediction.extrapolated or len(model.rows) >= FEW or name == classes[-1]:
                 if name in (exact, operation.kind, DEFAULTS.get(operation.kind)):
                     return prediction
                 return Prediction(prediction.us, prediction.error + BEYOND, True)
@@ -484,7 +500,18 @@ def _element_type(operation: Operation) -> str:
 
 
 def _names(operation: Operation) -> Iterator[str]:
-    """Names of classes that may hold an operation, best first: its own, coarser ones, then its kind."""
+    """Names of classes that may hold an operation, best first.
+
+    Convolutions in fp32 were timed with channels first; with channels last they count as those.
+    """
+    for name in _coarser(operation):
+        yield name
+        if operation.kind.startswith("conv") and ".fp32" in name:
+            yield name.replace(f"{operation.kind}.", f"{operation.kind}_nchw.", 1)
+
+
+def _coarser(operation: Operation) -> Iterator[str]:
+    """Its own class, coarser ones, then its kind."""
     yield operation.table
     for tail in (".strided", ".broadcast"):
         if operation.table.endswith(tail):
@@ -527,7 +554,8 @@ def find_profile(name: str) -> Profile:
     """A profile by the name of one that comes with the package, or by its file."""
     packaged = _PROFILES / f"{name}.json"
     if packaged.is_file() and packaged.parent == _PROFILES:
-        return read_profile(packaged)
+        # Ours, and checked by the tests: the checks of a stranger's file take three times as long.
+        return msgspec.json.decode(packaged.read_bytes(), type=Profile)
     if Path(name).is_file():
         return read_profile(Path(name))
     names = [
