@@ -76,7 +76,7 @@ def _layers(recorder: Recorder, kind: Kind) -> Callable[[Any], Callable[..., Any
             state, rest = (rest[0], rest[1:]) if packed else (second, rest)
             weights, _, layers, dropout, train, both, *more = rest
             weights = list(weights)
-            states = tuple(state) if is_lstm else (state,)
+            states = list(state) if is_lstm else [state]
             if torch.is_autocast_enabled("cpu"):
                 kind_of = torch.get_autocast_dtype("cpu")
                 x, *states = (t.to(kind_of) for t in (x, *states))
