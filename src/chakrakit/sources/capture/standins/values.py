@@ -207,12 +207,11 @@ class Values:
 
         class Generator(torch._C.Generator):
             def __new__(cls, device: Any = "cpu") -> Generator:
-                generator = super().__new__(cls)
-                generator._asked = torch.device("cuda" if type(device) is int else device)
-                return generator
+                return super().__new__(cls)  # on the host, which stands in for every device
 
             def __init__(self, device: Any = "cpu") -> None:
                 super().__init__()
+                self._asked = torch.device("cuda" if type(device) is int else device)
 
             @property
             def device(self) -> torch.device:
