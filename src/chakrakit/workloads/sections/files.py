@@ -13,14 +13,12 @@ from chakrakit.workloads.description import SectionGraph
 from chakrakit.workloads.models import field_types, with_models
 
 
-def document_with_sections(source: object) -> Document | None:
-    """The description that a path or a dictionary holds, if it is one of sections."""
-    holds = "model, plan and step, or sections and step"
+def description_of(source: object) -> Document:
+    """The description that a path or a dictionary holds."""
+    holds = "model, plan and step; sections and step; or attention, spatial or gnn"
     if isinstance(source, Mapping):
-        document = document_of(source, "description", holds)
-    else:
-        document = read_document(str(source), holds)
-    return document if "sections" in document.content else None
+        return document_of(source, "description", holds)
+    return read_document(str(source), holds)
 
 
 def section_graph_of(document: Document, fields: Mapping[str, Any]) -> SectionGraph:
