@@ -19,7 +19,7 @@ from chakrakit.trace.sets import TraceSet
 _OWN = re.compile(r".+\.(et|et\.gz|et\.zst|parquet|chakra|feeder\.json)$")
 """Names of traces' files that chakrakit or another writer of Chakra traces made."""
 
-WORKLOAD_TOOLS = frozenset({"GOAL", "ASTRA-sim 1.0", "SimAI", "AICB", "PARAM"})
+WORKLOAD_TOOLS = frozenset({"GOAL", "ASTRA-sim 1.0", "SimAI", "AICB", "PARAM", "MSCCL", "MSCCL++"})
 """What the cards of workloads say that they are from."""
 
 

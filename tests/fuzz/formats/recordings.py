@@ -438,6 +438,8 @@ WORKLOADS = [
     _workload("astra1", foreign_workloads.ASTRA1, mutate_words),
     _workload("aicb", foreign_workloads.AICB, mutate_csv),
     _workload("param-comms", foreign_workloads.PARAM, mutate_json),
+    _workload("msccl-workload", foreign_workloads.MSCCL, mutate_words),
+    _workload("mscclpp-workload", foreign_workloads.MSCCLPP, mutate_json),
     Format("goal-binary", _binary_goal, {"*": mutate_protobuf}, _read_workload),
 ]
 

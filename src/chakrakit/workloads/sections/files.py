@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,11 +14,13 @@ from chakrakit.workloads.description import SectionGraph
 from chakrakit.workloads.models import field_types, with_models
 
 
-def description_of(source: object) -> Document:
-    """The description that a path or a dictionary holds."""
+def description_of(source: object) -> Document | None:
+    """The description that a file or a dictionary holds; None for a folder of traces."""
     holds = "model, plan and step; sections and step; or attention, spatial or gnn"
     if isinstance(source, Mapping):
         return document_of(source, "description", holds)
+    if Path(str(source)).is_dir():  # generated traces, whose card describes one model
+        return None
     return read_document(str(source), holds)
 
 
