@@ -48,6 +48,9 @@ class Worker:
         return len(self.waiting) + len(self.running)
 
     def tokens(self) -> int:
-        held = sum(j.computed for j in (*self.running, *self.moving))
-        held += sum(n for job, n, _ in self.batch or () if job in self.running)
+        flying = {id(job): n for job, n, _ in self.batch or ()}
+        held = sum(j.computed for j in self.moving)
+        for j in self.running:
+            begun = j.computed + flying.get(id(j), 0)
+            held += max(begun, j.prompt + max(0, j.generated - 1))
         return held + sum(j.prompt + j.generated for j in self.waiting)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import Device
 from chakrakit.machines.fabric import Machine
-from chakrakit.serving.cluster import Setup, run
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.fleet import EngineSpec, Fleet
-from chakrakit.serving.policies import hooks_of, policy_from
+from chakrakit.serving.policies import policy_from
 from chakrakit.serving.requests import RequestStream, Source
 from chakrakit.serving.results import ServedRun, ServeResult, ServiceLevel, write_run
 from chakrakit.serving.service import Service
@@ -115,35 +112,4 @@ def _service_run(
     record: bool,
 ) -> ServedRun:
     stream, source, policy, own = _asked(requests, settings, _SERVICE)
-    service.check(stream)
-    hooks = None if policy is None else hooks_of(policy)
-    setup = Setup(
-        stream,
-        [service.pool()],
-        hooks=hooks,
-        source=source,
-        feasible=service.check,
-        record_steps=record,
-        **own,
-    )
-    outcome = run(setup)
-    setup = replace(setup, stream=outcome.stream)
-    return ServedRun(setup, outcome, _unknown(service.name), (1,), (), None, level)
-
-
-def _unknown(name: str) -> Device:
-    """A device of which nothing is known."""
-    return Device(
-        name=name,
-        peak={},
-        memory=0.0,
-        memory_bandwidth=0.0,
-        compute_efficiency=1.0,
-        memory_efficiency=1.0,
-        kernel_overhead=0.0,
-        power=0.0,
-        idle_power=0.0,
-        price_per_hour=0.0,
-        comm_slowdown=0.0,
-        sources={},
-    )
+    return service.served(stream, level, policy=policy, source=source, record_steps=record, **own)

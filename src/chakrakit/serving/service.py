@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from chakrakit.errors import ConfigError
-from chakrakit.serving.cluster import PoolSetup
+from chakrakit.machines.device import Device
+from chakrakit.serving.cluster import PoolSetup, Setup, run
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
-from chakrakit.serving.requests import RequestStream
+from chakrakit.serving.policies import hooks_of
+from chakrakit.serving.requests import RequestStream, Source
+from chakrakit.serving.results import ServedRun, ServiceLevel
 from chakrakit.serving.steps import StepCost, no_attention
 
 _UNBOUNDED = 1_000_000
@@ -93,3 +97,41 @@ class Service:
                 f"service {self.name}: a request of {int(stream.prompt.max())} items never fits a step of "
                 f"{self.max_items}; give a larger max_items, or in_parts"
             )
+
+    def served(
+        self,
+        stream: RequestStream,
+        level: ServiceLevel | None = None,
+        *,
+        policy: Any = None,
+        source: Source | None = None,
+        **more: Any,
+    ) -> ServedRun:
+        """The stream served to its end; `more` are further fields of `Setup`: router, faults, records."""
+        self.check(stream)
+        hooks = None if policy is None else hooks_of(policy)
+        setup = Setup(
+            stream, [self.pool()], hooks=hooks, source=source, feasible=self.check, **more
+        )
+        outcome = run(setup)
+        setup = replace(setup, stream=outcome.stream)
+        level = level or ServiceLevel()
+        return ServedRun(setup, outcome, _unknown(self.name), (1,), (), None, level)
+
+
+def _unknown(name: str) -> Device:
+    """A device of which nothing is known."""
+    return Device(
+        name=name,
+        peak={},
+        memory=0.0,
+        memory_bandwidth=0.0,
+        compute_efficiency=1.0,
+        memory_efficiency=1.0,
+        kernel_overhead=0.0,
+        power=0.0,
+        idle_power=0.0,
+        price_per_hour=0.0,
+        comm_slowdown=0.0,
+        sources={},
+    )
