@@ -67,6 +67,8 @@ class OneDepth:
         by_model: dict[int, list[RequestView]] = {}
         for request in (*running, *waiting):
             by_model.setdefault(request.adapter, []).append(request)
+        if not by_model:
+            return []
         model = max(by_model, key=lambda m: (self.score(by_model[m], engine.now_s), -m))
         chosen = sorted(by_model[model], key=lambda r: (r.deadline_s, r.number))[:MOST]
         return [(request.number, 1) for request in chosen]
@@ -104,14 +106,15 @@ class ByStability(OneDepth):
         """Images that would be late, or make others late, by one more part."""
         if not self.exits:
             return []
-        now, waiting = engine.now_s, engine.waiting_requests
-        counts = np.bincount([r.adapter for r in waiting], minlength=3)
-        queue = sum(part_seconds(m, int(n)) for m, n in enumerate(counts) if n)
-        first = min(((r.deadline_s or 0.0) for r in waiting), default=np.inf) - now
-        more = part_seconds(requests[0].adapter, len(requests))
-        crowded = self.margin * queue + more > first
-        return [
-            r.number
-            for r in requests
-            if crowded or now + self.margin * more > (r.deadline_s or 0.0)
+        own = {r.number for r in requests}
+        others = [
+            r
+            for r in (*engine.running_requests, *engine.waiting_requests)
+            if r.number not in own and (r.deadline_s or 0.0) > engine.now_s
         ]
+        counts = np.bincount([r.adapter for r in others], minlength=len(MACS))
+        queue = sum(part_seconds(m, int(n)) for m, n in enumerate(counts) if n)
+        more = part_seconds(requests[0].adapter, len(requests))
+        ready = engine.now_s + self.margin * (queue + more)
+        crowded = ready > min(((r.deadline_s or 0.0) for r in others), default=np.inf)
+        return [r.number for r in requests if crowded or ready > (r.deadline_s or 0.0)]
