@@ -1,4 +1,4 @@
-"""A year of load with seasons, what a decomposition or a habit expects of the next days, and scaling by it."""
+"""A year of load with seasons, what is expected of the hours after it, and scaling by that."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ HOURS, DAYS, QUARTER = 24, 364, 91
 """Hours of a day, days of the year that is known, and of a quarter of it."""
 HOUR_S = 10.0
 """Seconds that stand for an hour, so that days can be served in minutes."""
-SERVICE_S = 0.1
+SERVICE_S = 0.4
 """Seconds of a request on an engine."""
 ENGINES = 12
 
 
 @dataclass(frozen=True)
 class Year:
-    """Load by the hour: that of the known year, and of the days after it, as shares of the mean."""
+    """Load by the hour: that of the known year, and of the hours after it, as shares of the mean."""
 
     known: F64
     later: F64
@@ -32,10 +32,10 @@ class Year:
 
 
 @cache
-def year(seasonal: float, noise: float, days: int, seed: int) -> Year:
+def year(seasonal: float, noise: float, hours: int, seed: int) -> Year:
     """Daily, weekly and quarterly seasons, a trend, and noise that nobody can foresee."""
     rng = np.random.default_rng([seed, 27])
-    hour = np.arange((DAYS + days) * HOURS)
+    hour = np.arange(DAYS * HOURS + hours)
     parts = {"day": 0.5 * seasonal, "week": 0.2 * seasonal, "quarter": 0.1 * seasonal}
     level = 1.0 + 0.1 * seasonal * hour / len(hour)
     for name, period in PERIODS.items():
@@ -67,7 +67,7 @@ def habit(known: F64, ahead: int, days: int) -> F64:
 
 
 def requests(later: F64, rate: float, seed: int) -> RequestStream:
-    """Requests of the days that are served, by the load of each hour."""
+    """Requests of the hours that are served, by the load of each hour."""
     rng = np.random.default_rng([seed, 28])
     counts = rng.poisson(np.maximum(later, 0.05) * rate * HOUR_S)
     at = np.concatenate(
