@@ -51,11 +51,13 @@ def decomposed(known: F64, ahead: int) -> tuple[F64, dict[str, float]]:
     """A trend and a wave of each season, fitted to the known hours: what they give next, and the waves."""
 
     def terms(hour: F64) -> F64:
-        waves = [f(2 * np.pi * hour / p) for p in PERIODS.values() for f in (np.sin, np.cos)]
+        turns = [2 * np.pi * hour * len(known) / p for p in PERIODS.values()]
+        waves = [f(t) for t in turns for f in (np.sin, np.cos)]
         return np.stack([np.ones(len(hour)), hour, *waves], axis=1)
 
-    hour = np.arange(len(known) + ahead, dtype=float)
-    fit = np.linalg.lstsq(terms(hour[: len(known)]), known, rcond=None)[0]
+    hour = np.arange(len(known) + ahead) / len(known)
+    past = terms(hour[: len(known)])
+    fit = np.linalg.solve(past.T @ past, past.T @ known)
     sizes = {name: math.hypot(*fit[2 + 2 * i : 4 + 2 * i]) for i, name in enumerate(PERIODS)}
     return terms(hour[len(known) :]) @ fit, sizes
 
@@ -95,7 +97,7 @@ class Scaling:
     def scale(self, engines: Sequence[EngineView], now_s: float) -> int:
         """The number of engines that take requests."""
         busy = self.expected(engines, now_s) * SERVICE_S
-        return min(ENGINES, max(1, math.ceil(busy / self.target)))
+        return min(ENGINES, max(1, round(busy / self.target)))
 
 
 def by_forecast(forecast: F64, rate: float) -> Callable[[Sequence[EngineView], float], float]:
