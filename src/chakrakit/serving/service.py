@@ -51,8 +51,11 @@ class Service:
                 f"service {self.name}: {self.memory:g} bytes of memory need item_bytes above 0 that fit"
             )
 
-    def pool(self) -> PoolSetup:
-        """The engines in the terms of the core: a block is an item's room."""
+    def pool(self, stream: RequestStream | None = None) -> PoolSetup:
+        """The engines in the terms of the core: a block is an item's room.
+
+        Without a limit of memory there is room for all items of the stream, or for very many.
+        """
         options = EngineOptions(
             name=self.name,
             block_size=1,
@@ -61,7 +64,8 @@ class Service:
             prefix_cache=False,
             chunked=self.in_parts,
         )
-        room = int(self.memory // self.item_bytes) if self.memory else _UNBOUNDED
+        most = _UNBOUNDED if stream is None else int((stream.prompt + stream.output).sum())
+        room = int(self.memory // self.item_bytes) if self.memory else min(most, _UNBOUNDED)
         capacity = Capacity(
             blocks=room, block_size=1, bytes_per_token=max(1, round(self.item_bytes)), fixed=True
         )
@@ -110,9 +114,8 @@ class Service:
         """The stream served to its end; `more` are further fields of `Setup`: router, faults, records."""
         self.check(stream)
         hooks = None if policy is None else hooks_of(policy)
-        setup = Setup(
-            stream, [self.pool()], hooks=hooks, source=source, feasible=self.check, **more
-        )
+        pool = self.pool(stream if source is None else None)
+        setup = Setup(stream, [pool], hooks=hooks, source=source, feasible=self.check, **more)
         outcome = run(setup)
         setup = replace(setup, stream=outcome.stream)
         level = level or ServiceLevel()

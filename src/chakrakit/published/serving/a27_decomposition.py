@@ -144,8 +144,7 @@ STUDY = Study(
             1.02 - most(t.gains("fixed", seasonal=0.0))
         ),
     },
-    amended="After the first quick run numbers of engines were rounded and no longer rounded up, which had made "
-    "equal forecasts differ by an engine.",
+    amended="After the first quick run numbers of engines were rounded, and no longer rounded up.",
     cannot_say=f"Whether real load has such seasons: a year here is {DAYS} days of {HOURS} hours with "
     "waves of known periods, whose noise sets the error of any forecast.",
 )
