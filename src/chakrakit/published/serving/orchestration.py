@@ -62,7 +62,7 @@ class Scaler:
     """How many engines are on.
 
     The policy goes by the requests under way. The others multiply the engines of now by what each had when
-    it was looked at; the largest of `window` such answers counts, and with one there is no damping.
+    it was looked at. The largest of the last answers counts; as shipped there is one, without damping.
     """
 
     interval_s, start_up_s = INTERVAL_S, INTERVAL_S
@@ -71,13 +71,15 @@ class Scaler:
         self.rule, self.knob = rule, knob
         self.on = WORKERS
         self.looks: deque[tuple[float, int]] = deque(maxlen=1 + round(seen.lag_s / INTERVAL_S))
-        self.answers: deque[int] = deque(maxlen=8 if rule == "tuned" else 1)
+        self.answers: deque[int] = deque(maxlen={"policy": 4, "tuned": 8}.get(rule, 1))
         self.factors = iter(seen.factors(1000))
 
     def scale(self, engines: Sequence[EngineView], now_s: float) -> int:
         """The number of engines that take requests."""
         if self.rule == "static":
             return round(self.knob * MOST)
+        if now_s == 0:  # nothing has been seen yet
+            return self.on
         there = [r for e in engines for r in (*e.running_requests, *e.waiting_requests)]
         self.looks.append((sum(r.adapter == OWN for r in there) * next(self.factors), self.on))
         under_way, on_then = self.looks[0]
