@@ -21,19 +21,19 @@ LIKED = 0.8
 
 
 def prompts(rate: float, again: float, count: int, seed: int) -> RequestStream:
-    """Requests of users, popular ones more often; a share `again` shows the user the items of the last time.
+    """Requests of users, popular ones more often.
 
-    Items are drawn by popularity, each once. The group of a request is the kind of items that its user likes.
+    A share `again` shows a user the same list as always, of items that nobody else sees; the others show new
+    items, drawn by popularity. The group of a request is the kind of items that its user likes.
     """
     rng = np.random.default_rng([seed, 46])
     user_of = rng.choice(USERS, count, p=_popularity(USERS))
-    last: dict[int, list[int]] = {}
     pieces: list[list[Piece]] = []
     for user in user_of.tolist():
-        if user not in last or rng.random() >= again:
-            last[user] = _shown(rng, user % KINDS)
+        own = range(ITEMS + user * SHOWN, ITEMS + (user + 1) * SHOWN)
+        items = own if rng.random() < again else _shown(rng, user % KINDS)
         head = [Piece(0, INSTRUCTION), Piece(1 + user, HISTORY)]
-        pieces.append([*head, *(Piece(1 + USERS + item, ITEM) for item in last[user])])
+        pieces.append([*head, *(Piece(1 + USERS + item, ITEM) for item in items)])
     return stream_of(
         np.cumsum(rng.exponential(1 / rate, count)),
         [sum(p.tokens for p in prompt) for prompt in pieces],
