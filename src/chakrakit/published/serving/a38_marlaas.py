@@ -34,7 +34,12 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     shape = (case["tenants"], case["wait"], case["sessions"], case["iterations"], seed)
     seconds, busy = trained(*shape, **setting)
     alone = trained(*shape, 1, False, 0.0)[1]
-    return {"seconds": seconds, "busy_share": busy, "busier": busy / alone, "speed": 1 / seconds}
+    one_s = trained(1, *shape[1:], 1, False, 0.0)[0]
+    return {
+        "seconds": seconds,
+        "busier": busy / alone,
+        "as_planned": case["tenants"] * one_s / seconds,
+    }
 
 
 @cache
@@ -104,7 +109,7 @@ STUDY = Study(
     untuned=["one after another"],
     measure=measure,
     better=("seconds", "min"),
-    health="busy_share",
+    health="as_planned",
     gone=lambda case: bool(case["tenants"] == 1),
     ablate={"tenants at the same time": {"at_once": 1}},
     predictions={
@@ -119,6 +124,8 @@ STUDY = Study(
             least(t.gains() - t.figure("busier")) + 0.05
         ),
     },
+    amended="After the first quick run the figure for collapse became the time that tenants would take one by "
+    "one: how busy devices are differs between cases anyway.",
     cannot_say="What policies learn, and how long environments and training steps really take: their times "
     "are given.",
 )
