@@ -124,8 +124,8 @@ STUDY = Study(
             least(t.gains() - t.figure("busier")) + 0.05
         ),
     },
-    amended="After the first quick run the figure for collapse became the time that tenants would take one by "
-    "one: how busy devices are differs between cases anyway.",
+    amended="After the first quick run the figure for collapse became the time that tenants would take one "
+    "by one: how busy devices are differs between cases anyway.",
     cannot_say="What policies learn, and how long environments and training steps really take: their times "
     "are given.",
 )

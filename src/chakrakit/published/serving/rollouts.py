@@ -87,14 +87,15 @@ class Rollouts:
         self.tenants[tenant].under_way = self.plan.sessions
         return [self.turn(tenant, 0, at_s) for _ in range(self.plan.sessions)]
 
-    def turn(self, tenant: int, turn: int, at_s: float) -> Request:
-        """A turn, whose prompt has all that was said before."""
+    def turn(self, tenant: int, turn: int, at_s: float, last: int = -1) -> Request:
+        """A turn, whose prompt has all that was said before, up to the `last` request."""
         plan = self.plan
         before = turn * (plan.prompt + plan.output)
         return Request(
             prompt=plan.prompt + before,
             output=plan.output,
             at_s=at_s,
+            continues=last,
             adapter=tenant,
             priority=ROLLOUT,
             tag=(tenant, turn),
@@ -106,13 +107,13 @@ class Rollouts:
         for one in finished:
             tag = one.tag or self.tags.get(one.number)
             if tag is not None:
-                more += self.after(*tag, now_s)
+                more += self.after(*tag, now_s, one.number)
         return more
 
-    def after(self, tenant: int, turn: int, now_s: float) -> list[Request]:
+    def after(self, tenant: int, turn: int, now_s: float, number: int) -> list[Request]:
         """What a turn that has ended is followed by."""
         if turn + 1 < self.plan.turns:
-            return [self.turn(tenant, turn + 1, now_s + self.wait())]
+            return [self.turn(tenant, turn + 1, now_s + self.wait(), number)]
         state = self.tenants[tenant]
         state.under_way -= 1
         if state.under_way:
