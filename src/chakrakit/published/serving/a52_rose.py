@@ -73,10 +73,11 @@ def policy_of(setting: Setting) -> Any:
 
 def cases(quick: bool) -> Sequence[Case]:
     """Users who leave much, little or nothing; environments that answer slowly."""
-    seconds, output, iterations = (8, 40, 1) if quick else (60, 1000, 2)
+    seconds, output, iterations = (3, 30, 1) if quick else (60, 1000, 2)
     size = {"seconds": seconds, "output": output, "iterations": iterations}
-    rows = [(2, 8, 128, 2.0), (40, 32, 128, 2.0), (2, 8, 4, 2.0)]
+    rows = [(2, 8, 32, 2.0), (40, 32, 32, 2.0), (2, 8, 4, 2.0)]
     if not quick:
+        rows = [(2, 8, 128, 2.0), (40, 32, 128, 2.0), (2, 8, 4, 2.0)]
         rows += [(15, 32, 128, 2.0), (2, 8, 128, 20.0), (2, 8, 256, 2.0)]
     return [{"rate": r, "burst": b, "sessions": s, "wait": w, **size} for r, b, s, w in rows]
 
