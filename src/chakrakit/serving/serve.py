@@ -9,6 +9,7 @@ from typing import Any
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Machine
+from chakrakit.serving.cluster_file import read_cluster
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.fleet import EngineSpec, Fleet
 from chakrakit.serving.policies import policy_from
@@ -30,9 +31,14 @@ def serve(
     *,
     engines: Sequence[EngineSpec] = (),
     service: Service | None = None,
+    cluster: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> ServeResult:
     """Serves a stream; `chakrakit.serve` explains the settings."""
+    if cluster is not None:
+        asked = {**settings, "engines": engines, "service": service}
+        described = _described(cluster, asked)
+        return serve(model, machine, requests, engine, **described)
     if requests is None:
         raise ConfigError("--requests: give a file, a process, a stream or a source")
     if engines or service is not None:
@@ -43,9 +49,21 @@ def serve(
         return served(engines or service, requests, settings)
     if model is None or machine is None:
         raise ConfigError(
-            "--model and --machine: give both; in Python, or `engines` or a `service`"
+            "--model and --machine: give both, or a --cluster; in Python, or `engines` or a `service`"
         )
     return serve_model(model, machine, requests, engine, **settings)
+
+
+def _described(cluster: str | os.PathLike[str], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with what a file says of the cluster; what both say is an error."""
+    described = read_cluster(cluster)
+    usual = {"router": "turn"}
+    both = [n for n in described if settings.get(n) not in (None, (), [], usual.get(n))]
+    if both:
+        raise ConfigError(
+            f"{os.fspath(cluster)} says {', '.join(both)}; do not ask for them as well"
+        )
+    return {**settings, **described}
 
 
 def _result(
