@@ -36,14 +36,14 @@ class Fewest:
 
 
 class BalanceRoute:
-    """Requests wait together until one fits below the fullest rank, where it costs the step nothing.
+    """Requests wait together until the first fits below the fullest rank, where it costs the step nothing.
 
     With a horizon, loads are those after so many steps: of requests that will have ended by then, as a
     classifier says that is `wrong` for a share of them, nothing is left, and the others have grown. A request
     that fits nowhere goes to the rank with the least, once that has room.
     """
 
-    knows_output = True
+    in_order, knows_output = True, True
 
     def __init__(self, room: int, horizon: int, wrong: float, below: bool, seed: int) -> None:
         self.room, self.horizon, self.wrong, self.below = room, horizon, wrong, below
