@@ -115,6 +115,7 @@ class Service:
         self.check(stream)
         hooks = None if policy is None else hooks_of(policy)
         pool = self.pool(stream if source is None else None)
+        stream = replace(stream, model=None)  # whatever they ask for, there is one service
         setup = Setup(stream, [pool], hooks=hooks, source=source, feasible=self.check, **more)
         outcome = run(setup)
         setup = replace(setup, stream=outcome.stream)
