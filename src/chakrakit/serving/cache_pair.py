@@ -77,8 +77,8 @@ class CachePair:
     """Two caches that share `memory` bytes, of which the first has a `share`.
 
     `controller(pair)` gives a new share after every `every` requests; it may look at the hits, misses and
-    near misses of both caches since it was asked last. With `eager`, a cache that grows is filled at once with
-    what left it last.
+    near misses of both caches since it was asked last. With `eager`, a cache that grows is filled at once
+    with what left it last.
     """
 
     memory: float

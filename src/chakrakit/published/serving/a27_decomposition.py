@@ -2,8 +2,8 @@
 
 A known year of load has a daily, a weekly and a quarterly season, a trend and noise. The idea fits them and
 starts engines before the load comes, as an engine takes an hour to start. Comparators expect what the same
-hours of earlier days had, or go by the requests under way; all choose their target of use. What counts is
-the spread of latencies times the engines that were paid for: either alone is easily bought with the other.
+hours of earlier days had, or go by the requests under way. What counts is the spread of latencies times the
+engines that were paid for: either alone is easily bought with the other. All choose their target of use.
 """
 
 from __future__ import annotations
@@ -51,13 +51,14 @@ def served(
     """Latencies of the hours after the known year, and what engines they took."""
     data = year(seasonal, noise, hours, seed)
     ahead = len(data.later)
-    policy = {
-        "decomposed": lambda: Scaling(by_forecast(decomposed(data.known, ahead)[0], RATE), target),
-        "yesterday": lambda: Scaling(by_forecast(habit(data.known, ahead, 1), RATE), target),
-        "last week": lambda: Scaling(by_forecast(habit(data.known, ahead, 7), RATE), target),
-        "reactive": lambda: Scaling(by_what_is_there, target),
-        "fixed": lambda: Scaling(lambda _e, _now: RATE, target),
-    }[expect]()
+    expected = {
+        "decomposed": lambda: by_forecast(decomposed(data.known, ahead)[0], RATE),
+        "yesterday": lambda: by_forecast(habit(data.known, ahead, 1), RATE),
+        "last week": lambda: by_forecast(habit(data.known, ahead, 7), RATE),
+        "reactive": lambda: by_what_is_there,
+        "fixed": lambda: lambda _engines, _now: RATE,
+    }
+    policy = Scaling(expected[expect](), target)
     done = service().served(requests(data.later, RATE, seed), policy=policy).outcome
     seconds = (done.requests["finish"] - done.requests["arrival"]) * 1e-12
     end = float(done.requests["finish"].max()) * 1e-12
@@ -94,6 +95,7 @@ def one(expect: str, targets: Sequence[float] = (0.5, 0.6, 0.7, 0.8)) -> list[Se
     return [{"expect": expect, "target": target} for target in targets]
 
 
+STRONG = {"seasonal": 1.0}
 STUDY = Study(
     id="A27",
     system="Cloud performance decomposition",
@@ -104,13 +106,7 @@ STUDY = Study(
         Claim(
             "latency varies by over 60 % less", 0.6, 1.0, figure="steadier", where={"seasonal": 1.0}
         ),
-        Claim(
-            "the longest latency is 10 % less",
-            0.1,
-            1.0,
-            figure="less_at_most",
-            where={"seasonal": 1.0},
-        ),
+        Claim("the longest latency is 10 % less", 0.1, 1.0, figure="less_at_most", where=STRONG),
     ],
     rests_on={
         "engines that take time to start": "serving/policies.py",
@@ -144,6 +140,8 @@ STUDY = Study(
             1.02 - most(t.gains("fixed", seasonal=0.0))
         ),
     },
+    decides="the comparator: latencies vary far less than with reactive scaling, and not less than by "
+    "yesterday's load, which has the daily season too; whole engines hide better forecasts.",
     amended="After the first quick run numbers of engines were rounded, and no longer rounded up.",
     cannot_say=f"Whether real load has such seasons: a year here is {DAYS} days of {HOURS} hours with "
     "waves of known periods, whose noise sets the error of any forecast.",

@@ -57,7 +57,7 @@ def cases(quick: bool) -> Sequence[Case]:
     if not quick:
         rows += [("scaling", "lag", 2.0), ("routing", "lag", 1.0)]
     return [
-        {"system": s, "disturbed": d, "size": x, "seconds": 60 if quick else 180}
+        {"system": s, "disturbed": d, "size": x, "seconds": 60 if quick else 120}
         for s, d, x in rows
     ]
 

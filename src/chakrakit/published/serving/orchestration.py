@@ -45,10 +45,11 @@ def load(system: str, seconds: float, shift: float, tenants: float, seed: int) -
     rng = np.random.default_rng([seed, 8])
     rows: list[tuple[float, int, int, int]] = []
     jobs = system == "scheduling"
+    usual = 28 if jobs else 40
     for start in range(0, round(seconds), 10):
         level = 1 + 0.5 * math.sin(2 * math.pi * start / 60)
         level *= shift if start >= seconds / 2 else 1.0
-        for tenant, rate in ((OWN, 40 * level), (FOREIGN, 40 * tenants)):
+        for tenant, rate in ((OWN, usual * level), (FOREIGN, usual * tenants)):
             for at in start + rng.uniform(0, 10, rng.poisson(rate if jobs else 10 * rate)):
                 tasks = int(rng.integers(1, 9)) if jobs else 1
                 work = int(rng.integers(1, 6)) if jobs else 1

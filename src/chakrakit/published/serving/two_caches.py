@@ -17,7 +17,7 @@ PAGE, HISTORY = 1.25e6, 40e6
 """Bytes of a page of embeddings and of a user's keys and values."""
 PAGE_S, HISTORY_S, STEP_S = PAGE / 25e9, 8e-3, 2e-3
 """Seconds for a page over PCIe 4.0 at 25 GB/s; to compute a history of 2,000 tokens; of any request."""
-NEEDED = 60
+NEEDED = 200
 """Pages that a request needs."""
 
 
