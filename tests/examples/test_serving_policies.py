@@ -69,6 +69,7 @@ OTHERS = (
     "reshape_with_load",
     "start_cheapest",
     "tool_calls",
+    "two_caches",
 )
 
 

@@ -16,6 +16,7 @@ class Job:
     after: list[int]
     pieces: list[tuple[int, int]]
     kind: int = -1
+    continues: int = -1
     engine: int = -1
     computed: int = 0
     generated: int = 0
