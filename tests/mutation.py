@@ -1,18 +1,20 @@
 """Changes the sources in one place at a time, and says which changes no test notices.
 
-    python tests/mutation.py --count 200 --seed 1 --jobs 2 [FILE or FOLDER of src …]
+    python tests/mutation.py --count 200 --seed 1 --jobs 2 --seconds 600 [FILE or FOLDER of src …]
 
 A change that makes a test fail is *killed*; one that *survives* is in a line whose tests do not care what it
 does. Each is tried on a copy of the sources, which comes first on Python's path, so nothing is changed in
 place and several are tried side by side. The tests of a changed file are its nearest ones, then those of its
 folder, then those of its room: found from paths and imports when this runs, and run in that order until one
-fails.
+fails; last come the slow ones among the nearest. A test that fails without any change as well says nothing
+and is left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import math
 import os
 import queue
 import random
@@ -30,7 +32,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import cache_from_source
+from importlib.util import cache_from_source, find_spec
 from itertools import islice
 from pathlib import Path
 from site import getsitepackages
@@ -254,15 +256,36 @@ def _is_python(mutant: Mutant) -> bool:
 
 
 @cache
-def imported_modules(file: Path) -> frozenset[str]:
-    """The modules that a file imports by name, anywhere in it."""
-    modules: set[str] = set()
+def imported_names(file: Path) -> frozenset[tuple[str, str]]:
+    """What a file imports by name, anywhere in it: modules, and of each the name that is taken from it."""
+    names: set[tuple[str, str]] = set()
     for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
-            modules |= {alias.name for alias in node.names}
+            names |= {(alias.name, "") for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return frozenset(modules)
+            names |= {(node.module, alias.name) for alias in node.names}
+    return frozenset(names)
+
+
+@cache
+def defined_names(file: Path) -> frozenset[str]:
+    """The functions, classes and constants of a module."""
+    names: set[str] = set()
+    for node in ast.parse(file.read_bytes()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return frozenset(names)
+
+
+def _imports(test: Path, module: str, source: Path) -> bool:
+    """Whether a test imports a module, or something of it through a face of the folders around it."""
+    return any(
+        module in (home, f"{home}.{name}")
+        or (module.startswith(f"{home}.") and name in defined_names(source))
+        for home, name in imported_names(test)
+    )
 
 
 def sources(chosen: Sequence[Path]) -> list[Path]:
@@ -275,7 +298,7 @@ def sources(chosen: Sequence[Path]) -> list[Path]:
 
 def _needs_other_framework(file: Path) -> bool:
     parts = file.relative_to(PACKAGE).with_suffix("").parts
-    own = {module.split(".")[0] for module in imported_modules(file)}
+    own = {module.split(".")[0] for module, _ in imported_names(file)}
     return _is_among_other_frameworks(parts) or not own.isdisjoint({"torch", "jax"})
 
 
@@ -289,7 +312,7 @@ def stages_of(source: Path) -> list[tuple[Path, ...]]:
     module = ".".join(("chakrakit", *own.with_suffix("").parts)).removesuffix(".__init__")
     room = TESTS / own.parts[0]
     within = _test_files(room if room.is_dir() else TESTS)
-    importing = [file for file in within if module in imported_modules(file)]
+    importing = [file for file in within if _imports(file, module, source)]
     folders = [TESTS / parent for parent in own.parents if (TESTS / parent).is_dir()]
     stages = [
         [TESTS / own.parent / f"test_{own.name}"],
@@ -313,9 +336,9 @@ def _without_repeats(stages: list[list[Path]]) -> Iterator[tuple[Path, ...]]:
 
 
 def _compiled_core() -> list[Path]:
-    """The extension module, which an editable installation has beside other packages."""
-    places = [Path(folder) / "chakrakit" for folder in getsitepackages()]
-    return [file for place in places if place != PACKAGE for file in place.glob("core*.so")]
+    """The extension module, wherever the package that is installed has it."""
+    core = find_spec("chakrakit.core")
+    return [Path(core.origin)] if core and core.origin and core.origin.endswith(".so") else []
 
 
 def _editable_finders() -> set[str]:
@@ -396,13 +419,14 @@ class Copy:
             process.wait()
 
     def _command(self, files: Sequence[Path]) -> list[str]:
-        options = ["-q", "-m", "not slow", "--hypothesis-profile", "quick"]
+        options = ["-q", "--hypothesis-profile", "quick"]
         options += ["-p", "no:cacheprovider", f"--basetemp={self.folder / 'temporary'}"]
         names = [str(file.relative_to(ROOT)) for file in files]
         return [sys.executable, "-m", "pytest", *options, *names]
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": str(self.folder), "OMP_NUM_THREADS": "1"}
+        path = os.pathsep.join(filter(None, [str(self.folder), os.environ.get("PYTHONPATH")]))
+        return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
     def _limit_memory(self) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (self.memory, self.memory))
@@ -410,101 +434,159 @@ class Copy:
 
 SLOWER = 10
 """A change whose tests run so many times as long as without it is noticed: it does not end, or nearly so."""
+PATIENCE = 100.0
+"""Seconds after which it is asked how long the tests take without the change: longer than most rooms need."""
 LEAST_MEMORY = 8 << 30
 """Addresses, of which Arrow and PyTorch reserve a few GiB; a change that wants far more fails by itself."""
+QUICK, SLOW = ("-m", "not slow"), ("-m", "slow")
+NEAREST = 2
+"""Stages whose slow tests are asked as well: a file's own tests, and those that import it."""
+PASSED = {0, 5}
+"""Pytest's status where all tests passed, and where there were none."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the tests said to a change."""
+    """What the tests said to a change: the test that noticed it, "" where none did."""
 
     mutant: Mutant
-    killed: bool
-    by: str
+    killer: str
+    decided: bool = True
+    """False where the time was up before."""
+
+
+class OutOfTimeError(Exception):
+    """The time that was given is up."""
 
 
 class Trial:
-    """Tries changes on copies, and remembers how long the tests take without one."""
+    """Tries changes on copies, and remembers which tests fail without one."""
 
-    def __init__(self, folder: Path, jobs: int) -> None:
+    def __init__(self, folder: Path, jobs: int, seconds: float = math.inf) -> None:
         share = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // jobs
         self.copies: queue.Queue[Copy] = queue.Queue()
         for number in range(jobs):
             self.copies.put(Copy(folder / str(number), max(LEAST_MEMORY, share)))
-        self.unchanged: dict[tuple[Path, ...], Future[Unchanged]] = {}
+        self.end = time.monotonic() + seconds
+        self.unchanged: dict[str, Future[frozenset[str]]] = {}
         self.lock = threading.Lock()
 
     def __call__(self, mutant: Mutant) -> Verdict:
         """Tests of a change, the nearest first, until one fails."""
         copy = self.copies.get()
         try:
-            for files in stages_of(mutant.file):
-                unchanged = self._unchanged(files, copy)
-                with copy.changed(mutant):
-                    status, output = copy.run(
-                        files, SLOWER * unchanged.seconds, ["-x", *unchanged.left_out]
-                    )
-                if status is None or status not in PASSED:
-                    return Verdict(mutant, True, _failed_test(output) if status else "time")
-            return Verdict(mutant, False, "")
+            stages = [(files, QUICK) for files in stages_of(mutant.file)]
+            stages += [(files, SLOW) for files, _ in stages[:NEAREST]]
+            killers = (self._killer(mutant, files, marked, copy) for files, marked in stages)
+            return Verdict(mutant, next(filter(None, killers), ""))
+        except OutOfTimeError:
+            return Verdict(mutant, "", decided=False)
         finally:
             self.copies.put(copy)
 
-    def _unchanged(self, files: tuple[Path, ...], copy: Copy) -> Unchanged:
+    def _killer(
+        self, mutant: Mutant, files: Sequence[Path], marked: Sequence[str], copy: Copy
+    ) -> str:
+        """The test among these that notices a change, "" if none does."""
+        patience = PATIENCE
+        while True:
+            left_out = self._left_out(files)
+            options = [*marked, *_options(left_out)]
+            with copy.changed(mutant):
+                status, output = self._run(copy, files, patience, ["-x", *options])
+            if status in PASSED:
+                return ""
+            if status is None:
+                least = SLOWER * self._seconds(copy, files, options)
+                if least <= patience:
+                    return "time"
+                patience = least
+            elif not (failed := _failed_tests(output)):
+                self._check_start(copy, files)
+                return "an import"
+            elif failed[0] not in self._failing(failed[0].partition("::")[0], copy):
+                return failed[0]
+            elif failed[0] in left_out:
+                raise SystemExit(f"{failed[0]} fails without any change, and cannot be left out")
+
+    def _run(
+        self, copy: Copy, files: Sequence[Path], limit: float, options: Sequence[str] = ()
+    ) -> tuple[int | None, str]:
+        left = self.end - time.monotonic()
+        status, output = copy.run(files, min(limit, max(left, 0.0)), options)
+        if status is None and left < limit:
+            raise OutOfTimeError
+        return status, output
+
+    def _seconds(self, copy: Copy, files: Sequence[Path], options: Sequence[str]) -> float:
+        """How long tests take without a change."""
+        start = time.monotonic()
+        self._run(copy, files, LONGEST, options)
+        return time.monotonic() - start
+
+    def _check_start(self, copy: Copy, files: Sequence[Path]) -> None:
+        """Fails where pytest cannot even collect these tests without a change."""
+        options = ["--collect-only", *_options(self._left_out(files))]
+        status, output = self._run(copy, files, LONGEST, options)
+        if status not in PASSED:
+            raise SystemExit(f"without any change, these tests do not run:\n{output[-4000:]}")
+
+    def _left_out(self, files: Sequence[Path]) -> list[str]:
+        """What is known to fail without a change."""
+        known = [self.unchanged.get(str(file.relative_to(ROOT))) for file in files]
+        return [name for f in known if f is not None and f.done() for name in f.result()]
+
+    def _failing(self, file: str, copy: Copy) -> frozenset[str]:
+        """The tests of a file that fail without a change, or the file where it cannot be imported."""
         with self.lock:
-            first = files not in self.unchanged
-            future = self.unchanged.setdefault(files, Future())
+            first = file not in self.unchanged
+            future = self.unchanged.setdefault(file, Future())
         if first:
             try:
-                future.set_result(_without_change(files, copy))
+                _, output = self._run(copy, [ROOT / file], LONGEST)
+                future.set_result(frozenset(_failed_tests(output)))
             except BaseException as problem:
                 future.set_exception(problem)
+        for name in future.result() if first else ():
+            print(f"left out, since it fails without any change: {name}", flush=True)
         return future.result()
 
 
-PASSED = {0, 5}
-"""Pytest's status where all tests passed, and where there were none."""
+LONGEST = 3600.0
+"""Seconds for tests without a change, which end."""
 
 
-@dataclass(frozen=True)
-class Unchanged:
-    """How long some tests take on unchanged sources, and which of them fail there and are left out."""
-
-    seconds: float
-    left_out: tuple[str, ...]
+def _options(left_out: Sequence[str]) -> list[str]:
+    """Pytest's options that leave out tests, or files that cannot be imported."""
+    return [f"--{'deselect' if '::' in name else 'ignore'}={name}" for name in left_out]
 
 
-def _without_change(files: tuple[Path, ...], copy: Copy) -> Unchanged:
-    start = time.monotonic()
-    status, output = copy.run(files)
-    seconds = time.monotonic() - start
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
-    if status not in PASSED and not failed:
-        raise SystemExit(f"without any change, these tests do not run:\n{output[-4000:]}")
-    for name in failed:
-        print(f"left out, since it fails without any change: {name}", flush=True)
-    return Unchanged(seconds, tuple(f"--deselect={name}" for name in failed))
-
-
-def _failed_test(output: str) -> str:
-    """The test that noticed, as pytest names it."""
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
-    return failed.group(1) if failed else "an import"
+def _failed_tests(output: str) -> list[str]:
+    """The tests that failed, as pytest names them."""
+    return re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
 
 
 def _print_verdicts(verdicts: Iterator[Verdict], count: int) -> None:
     """Each as it comes, then the survivors with their lines before and after."""
-    survivors = []
+    survivors, undecided = [], 0
     for number, verdict in enumerate(verdicts, 1):
-        outcome = f"killed by {verdict.by}" if verdict.killed else "SURVIVED"
-        print(f"{number}/{count}  {verdict.mutant.place}  {outcome}", flush=True)
-        if not verdict.killed:
+        outcome = f"killed by {verdict.killer}" if verdict.killer else "SURVIVED"
+        print(
+            f"{number}/{count}  {verdict.mutant.place}  {outcome if verdict.decided else 'undecided'}",
+            flush=True,
+        )
+        undecided += not verdict.decided
+        if verdict.decided and not verdict.killer:
             survivors.append(verdict.mutant)
-    print(f"\nkilled {count - len(survivors)}, survived {len(survivors)} of {count}")
+    tried = count - undecided
+    share = f" ({1 - len(survivors) / tried:.0%} killed)" if tried else ""
+    print(f"\nkilled {tried - len(survivors)}, survived {len(survivors)} of {tried}{share}")
+    if undecided:
+        print(f"undecided when the time was up: {undecided}")
     for mutant in sorted(survivors, key=lambda m: (m.file, m.start)):
         before, after = mutant.lines
         print(mutant.place, *(f"-{line}" for line in before.splitlines()), sep="\n")
-        print(*(f"+{line}" for line in after.splitlines()), sep="\n")
+        print(*(f"+{line}" for line in after.splitlines()), sep="\n", flush=True)
 
 
 def main() -> None:
@@ -514,13 +596,14 @@ def main() -> None:
     arguments.add_argument("--count", type=int, default=200, help="how many changes to try")
     arguments.add_argument("--seed", type=int, default=1, help="which ones")
     arguments.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="side by side")
+    arguments.add_argument("--seconds", type=float, default=math.inf, help="how long at most")
     options = arguments.parse_args()
     files = sources([path.resolve() for path in options.paths] or [PACKAGE])
     every = [mutant for file in files for mutant in mutants_of(file)]
     chosen = sample(every, options.count, options.seed)
     print(f"{len(chosen)} of {len(every):,} changes in {len(files)} files", flush=True)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        trial = Trial(Path(folder), options.jobs)
+        trial = Trial(Path(folder), options.jobs, options.seconds)
         trial.copies.queue[0].check()
         with ThreadPoolExecutor(options.jobs) as pool:
             waiting = [pool.submit(trial, mutant) for mutant in chosen]

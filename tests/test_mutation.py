@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import mutation
-from mutation import Copy, Mutant, mutants_of, sample, stages_of
+from mutation import Copy, Mutant, Trial, mutants_of, sample, stages_of
 
 
 def changes(folder: Path, text: str) -> list[str]:
@@ -75,16 +75,23 @@ def test_a_sample_is_the_same_for_the_same_seed_and_is_python(tmp_path: Path) ->
     assert sample(every, 3, seed=1) == sample(every, 3, seed=1) != sample(every, 3, seed=2)
 
 
+QUICK_PROFILE = "from hypothesis import settings\nsettings.register_profile('quick')\n"
+
+
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package of two rooms, with tests in some of the places where they may be."""
     files = {
+        "pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['slow']\n",
+        "tests/conftest.py": QUICK_PROFILE,
+        "src/chakrakit/__init__.py": "",
         "src/chakrakit/room/inner/part.py": "x = 1\n",
         "src/chakrakit/alone.py": "y = 1\n",
         "tests/room/inner/test_part.py": "",
         "tests/room/inner/test_other.py": "",
         "tests/room/test_far.py": "",
         "tests/room/test_user.py": "from chakrakit.room.inner.part import x\n",
+        "tests/room/test_visitor.py": "from chakrakit.room import x\n",
         "tests/room/capture/test_torch.py": "",
         "tests/other/test_alone.py": "from chakrakit import alone\n",
     }
@@ -101,7 +108,7 @@ def test_the_nearest_tests_come_first_and_none_twice(house: Path) -> None:
     stages = stages_of(house / "src/chakrakit/room/inner/part.py")
     assert [[file.name for file in stage] for stage in stages] == [
         ["test_part.py"],
-        ["test_user.py"],
+        ["test_user.py", "test_visitor.py"],
         ["test_other.py"],
         ["test_far.py"],
     ]
@@ -119,3 +126,24 @@ def test_a_copy_is_changed_and_the_sources_are_not(house: Path) -> None:
     with copy.changed(mutant):
         assert (house / "copy/chakrakit/alone.py").read_bytes() == mutant.source != b"y = 1\n"
     assert (house / "copy/chakrakit/alone.py").read_text() == source.read_text() == "y = 1\n"
+
+
+def verdict_on(house: Path, test: str, seconds: float = 60.0) -> mutation.Verdict:
+    """What a file of tests says to the one change of `y = 1`."""
+    (house / "tests/other/test_alone.py").write_text(test)
+    (mutant,) = mutants_of(house / "src/chakrakit/alone.py")
+    return Trial(house / "copies", 1, seconds)(mutant)
+
+
+SEES = "def test_sees():\n    from chakrakit.alone import y\n    assert y == 1\n"
+BROKEN = "def test_broken():\n    assert False\n"
+
+
+@pytest.mark.slow
+def test_a_change_is_killed_by_a_test_that_passes_without_it_alone(house: Path) -> None:
+    both = f"from chakrakit import alone\n{BROKEN}{SEES}"
+    assert verdict_on(house, both).killer == "tests/other/test_alone.py::test_sees"
+
+
+def test_nothing_is_decided_once_the_time_is_up(house: Path) -> None:
+    assert not verdict_on(house, f"from chakrakit import alone\n{SEES}", seconds=0.0).decided

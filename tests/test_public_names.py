@@ -63,6 +63,8 @@ NAMES = [
     "Run",
     "ScaleRanks",
     "Schedule",
+    "Section",
+    "SectionGraph",
     "Select",
     "Simulation",
     "SimulationOptions",

@@ -20,3 +20,17 @@ def test_pyarrow_converts_without_pandas_and_gives_it_when_asked():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_garbage_is_sought_seldom_in_our_own_processes_alone():
+    """In a process of its own, whose settings stay: the package leaves a program's as they were."""
+    program = (
+        "import gc, chakrakit\n"
+        "before = gc.get_threshold()\n"
+        "from chakrakit.start_up import collect_seldom\n"
+        "assert gc.get_threshold() == before\n"
+        "collect_seldom()\n"
+        "assert gc.get_threshold() == (100_000, *before[1:])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

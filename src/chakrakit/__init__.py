@@ -53,6 +53,8 @@ _HOMES = {
     "Run": "trace.sets",
     "ScaleRanks": "passes.scale",
     "Schedule": "trace.timing",
+    "Section": "workloads.description",
+    "SectionGraph": "workloads.description",
     "Select": "passes.select",
     "Simulation": "simulator.results",
     "SimulationOptions": "simulator.engine",

@@ -104,6 +104,8 @@ from chakrakit.views.pictures import plot as plot
 from chakrakit.workloads.blocks import AttentionWork as AttentionWork
 from chakrakit.workloads.blocks import generate_attention as generate_attention
 from chakrakit.workloads.description import Plan as Plan
+from chakrakit.workloads.description import Section as Section
+from chakrakit.workloads.description import SectionGraph as SectionGraph
 from chakrakit.workloads.description import Step as Step
 from chakrakit.workloads.description import Workload as Workload
 from chakrakit.workloads.graphs import GnnGraph as GnnGraph

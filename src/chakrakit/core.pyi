@@ -1,7 +1,7 @@
 """What the compiled core offers to the layers above it."""
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -496,6 +496,25 @@ class SimWorkload:
     @property
     def rows(self) -> int: ...
 
+class SimFabric: ...
+
+def sim_full(ports: int) -> SimFabric: ...
+def sim_ring(ports: int, closed: bool) -> SimFabric: ...
+def sim_tree(
+    arity: Sequence[int], uplinks: Sequence[int], switches: Sequence[int], modulo: bool
+) -> SimFabric: ...
+def sim_dragonfly(groups: int, routers: int, hosts: int) -> SimFabric: ...
+def sim_graph(vertices: int, src: _I64, dst: _I64, names: Sequence[str]) -> SimFabric: ...
+
+class SimWays:
+    # Each level: fabric, size, inner devices, joins, first link, links of a copy, first attachment.
+    def __init__(
+        self, levels: Sequence[tuple[SimFabric, int, int, int, int, int, int]], devices: int
+    ) -> None: ...
+    def routes(self, src: _I64, dst: _I64) -> tuple[_I64, _I64]: ...
+
+def sim_sums(offsets: _I64, links: _I64, values: NDArray[np.float64]) -> NDArray[np.float64]: ...
+
 SIM_HORIZON_PS: int
 
 def sim_run(
@@ -586,7 +605,11 @@ class LiveWorld:
         fault_target: NDArray[np.int32],
         fault_factor: NDArray[np.float64],
         flow: bool,
+        ways: SimWays,
+        latency: NDArray[np.float64],
+        before: int,
         plain: bool,
+        timed: bool,
         records: bool,
     ) -> None: ...
     def add_actor(

@@ -13,7 +13,6 @@ Each message says what is wrong, where, and what to do; the command line prints 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
 
@@ -63,6 +62,8 @@ _SHOWN = 12
 
 def nearest(name: object, names: Iterable[object], few: int = _SHOWN) -> str:
     """The end of a message "no X named …": the names most like it or, if none is, the names there are."""
+    from difflib import get_close_matches  # for errors alone, and it takes a while to import
+
     texts = [str(k) for k in names]
     spelled = {t.lower(): t for t in texts}
     close = (

@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 
 import pytest
 
 from chakrakit.commands.opening import digest_of, opened
 from support.commands import chakra, data, succeeded
+from support.paths import DATA
 from support.recording import Recording
 
 
@@ -99,6 +101,14 @@ def test_folders_of_a_framework_with_profiles_and_execution_traces_apart(tmp_pat
             packed = gzip.compress(text.replace('"pid": 9', f'"pid": {90 + rank}').encode())
             (tmp_path / folder / f"rank-{rank}.json.gz").write_bytes(packed)
     assert data("info", tmp_path)["ranks"] == 2
+
+
+def test_a_folder_with_both_files_of_a_rank_and_its_card_is_linked_as_it_lies(tmp_path):
+    folder = tmp_path / "recorded"
+    shutil.copytree(DATA / "pytorch" / "mlp_ddp_nccl_1", folder)
+    (folder / "card.json").write_text('{"step_ms": 1.5}')
+    assert data("analyze", folder)["ranks"][0]["breakdown"]["compute_ns"] > 0
+    assert "linked before" in chakra("info", folder).stderr
 
 
 def test_a_run_or_a_trace_is_left_where_it_is(tmp_path):

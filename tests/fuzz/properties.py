@@ -82,15 +82,24 @@ def only(folder: Path, beginning: str = "run") -> Path:
     return path
 
 
+_OF_RUNS = ("analyze", "compare", "report")
+
+
 def accepted(line: str) -> Step:
-    """What validates is taken by this command."""
+    """What validates is taken by this command, if it has the times that the command is about."""
 
     def hold(folder: Path) -> None:
-        if validates(only(folder)):
+        path = only(folder)
+        if validates(path) and (_is_timed(path) or not line.startswith(_OF_RUNS)):
             with _must(f"validates, and is refused by {line}"):
                 typed(line, folder)
 
     return hold
+
+
+def _is_timed(path: Path) -> bool:
+    traces = ck.read(path)
+    return isinstance(traces, ck.Run) or traces.body(traces.ranks[0]).is_timed
 
 
 def written(line: str, out: str) -> Step:

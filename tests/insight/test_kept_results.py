@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import chakrakit as ck
+from chakrakit.insight import answers
 from support.kept_results import compare
 from support.recorded import linked
 
@@ -19,16 +20,20 @@ def simulated(machine: str = "dgx-h100", **options: object) -> ck.Run:
     return ck.simulate(traces, machine, **options).run()
 
 
+def analyzed(run: ck.Run) -> dict[str, object]:
+    """All figures of a run, and the sentences that a reader sees first."""
+    analysis = ck.analyze(run)
+    sentences = {a.question: [a.figure, a.sentence, a.share] for a in answers(analysis)}
+    return {**analysis.to_dict(), "answers": sentences}
+
+
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_kept_analyses_of_recordings(name: str) -> None:
-    compare(f"analyzed-{name}", ck.analyze(linked(name)).to_dict())
+    compare(f"analyzed-{name}", analyzed(linked(name)))
 
 
 def test_kept_analyses_of_simulated_runs() -> None:
-    figures = {
-        "plain": ck.analyze(simulated()).to_dict(),
-        "slow rank": ck.analyze(simulated(stragglers=["3=2"])).to_dict(),
-    }
+    figures = {"plain": analyzed(simulated()), "slow rank": analyzed(simulated(stragglers=["3=2"]))}
     compare("analyzed-simulated", figures)
 
 

@@ -20,6 +20,8 @@ SETTINGS = {
     "fp8": ("llama3.1-8b", "dgx-h100", "--quantization", "fp8"),
     "pipeline": ("llama3.1-70b", "dgx-h100", "--tp", 4, "--pp", 2),
     "other device": ("llama3.1-8b", "dgx-a100"),
+    "clocked": ("llama3.1-8b", "dgx-h100", "--clock", 1200),
+    "ranks together": ("mixtral-8x7b", "dgx-h100", "--tp", 2, "--dp", 2, "--ep", 2),
     "roofline": ("llama3.1-8b", "dgx-h100", "--compute", "roofline"),
 }
 

@@ -15,6 +15,15 @@ def test_ranks_step_together_only_where_there_are_experts():
     assert (layout.plan(2, DENSE).dp, layout.plan(2, SPARSE).dp) == (1, 4)
 
 
+def test_one_engine_on_one_device_is_what_nobody_asked_otherwise():
+    layout = EngineLayout()
+    layout.check()
+    assert (layout.tp, layout.pp, layout.dp, layout.ep, layout.replicas) == (1, 1, 1, 1, 1)
+    assert (layout.prefill, layout.decode, layout.prefill_tp, layout.decode_tp) == (0, 0, 0, 0)
+    assert not layout.apart
+    EngineLayout(replicas=2).check()
+
+
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [

@@ -54,6 +54,50 @@ PARAM = (
     '{"comms": "all_to_allv", "in_msg_size": 64, "out_msg_size": 64, "dtype": "Half", "pg_id": 0}]'
 )
 
+MSCCL = """\
+<algo name="ring" proto="LL128" nchannels="1" nchunksperloop="3" ngpus="3" coll="allgather" inplace="1">
+  <gpu id="0" i_chunks="0" o_chunks="3" s_chunks="0">
+    <tb id="0" send="1" recv="2" chan="0">
+      <step s="0" type="s" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="-1" deps="-1"/>
+      <step s="1" type="rcs" srcbuf="o" srcoff="2" dstbuf="o" dstoff="2" cnt="1" depid="-1" deps="-1"/>
+      <step s="2" type="r" srcbuf="o" srcoff="1" dstbuf="o" dstoff="1" cnt="1" depid="-1" deps="-1"/>
+    </tb>
+  </gpu>
+  <gpu id="1" i_chunks="0" o_chunks="3" s_chunks="0">
+    <tb id="0" send="2" recv="0" chan="0">
+      <step s="0" type="s" srcbuf="o" srcoff="1" dstbuf="o" dstoff="1" cnt="1" depid="-1" deps="-1"/>
+      <step s="1" type="rcs" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="-1" deps="-1"/>
+      <step s="2" type="r" srcbuf="o" srcoff="2" dstbuf="o" dstoff="2" cnt="1" depid="-1" deps="-1"/>
+    </tb>
+  </gpu>
+  <gpu id="2" i_chunks="0" o_chunks="3" s_chunks="0">
+    <tb id="0" send="0" recv="1" chan="0">
+      <step s="0" type="s" srcbuf="o" srcoff="2" dstbuf="o" dstoff="2" cnt="1" depid="-1" deps="-1"/>
+      <step s="1" type="rcs" srcbuf="o" srcoff="1" dstbuf="o" dstoff="1" cnt="1" depid="-1" deps="-1"/>
+      <step s="2" type="r" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="-1" deps="-1"/>
+    </tb>
+  </gpu>
+</algo>
+"""
+
+_CHANNEL = '"channel_ids": [0], "channel_type": "memory"'
+_GPU = """{{"id": {gpu}, "input_chunks": 2, "output_chunks": 2, "scratch_chunks": 0,
+  "channels": [{{"channel_type": "memory", "connected_to": [{peer}]}}],
+  "remote_buffers": [{{"rank": {peer}, "type": "i", "access_channel_types": ["memory"]}}], "semaphores": [],
+  "threadblocks": [{{"id": 0, "channels": [{{"channel_type": "memory", "channel_ids": [0]}}],
+    "remote_buffer_refs": [{{"access_channel_type": "memory", "remote_buffer_ids": [0]}}],
+    "ops": [{{"name": "signal", {channel}}}, {{"name": "wait", {channel}}},
+      {{"name": "rres", "reduce_op": "sum",
+        "src_buff": [{{"type": "i", "index": {gpu}, "size": 1}}, {{"buffer_id": 0, "index": {gpu}}}],
+        "dst_buff": [{{"type": "i", "index": {gpu}, "size": 1}}, {{"buffer_id": 0, "index": {gpu}}}]}},
+      {{"name": "signal", {channel}}}, {{"name": "wait", {channel}}}]}}]}}"""
+MSCCLPP = (
+    '{"name": "two", "collective": "allreduce", "protocol": "Simple", "inplace": true, '
+    '"min_message_size": 4096, "gpus": ['
+    + ", ".join(_GPU.format(gpu=g, peer=1 - g, channel=_CHANNEL) for g in (0, 1))
+    + "]}"
+)
+
 DYNAMO = "\n".join(
     [
         '{"timestamp": 1, "event": {"schema": "dynamo.request.trace.v1", "event_type": "request_end", '

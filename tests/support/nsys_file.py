@@ -5,6 +5,9 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from chakrakit.sources.pytorch.read import Kind, Kineto
 
 _COPIES = {"HtoD": 1, "DtoH": 2, "DtoD": 8}
@@ -17,6 +20,7 @@ class NsysFile:
 
     def __init__(self, path: Path, old: bool = False) -> None:
         self._to = sqlite3.connect(path)
+        self._to.execute("pragma synchronous = off")  # nobody pulls the plug on a test
         self._strings: dict[str, int] = {}
         self._old = old
         graph = "" if old else ", graphNodeId"
@@ -118,3 +122,18 @@ class NsysFile:
 def _three(trace: Kineto, column: str, event: int) -> list[str]:
     text = trace.texts[int(trace.text_columns[column][event])]
     return text.strip("[]").split(",") if text else ["1", "1", "1"]
+
+
+def parquet_tables(export: Path, folder: Path) -> Path:
+    """An SQLite export as `nsys export --type parquetdir` writes it: a Parquet file for every table."""
+    folder.mkdir()
+    with sqlite3.connect(export) as connection:
+        for (table,) in connection.execute("select name from sqlite_master where type = 'table'"):
+            cursor = connection.execute(f"select * from {table}")
+            names = [column[0] for column in cursor.description]
+            rows = cursor.fetchall()
+            if rows:  # a table that would be empty is not written
+                columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+                pq.write_table(pa.table(columns), folder / f"{table}.parquet")
+    connection.close()
+    return folder

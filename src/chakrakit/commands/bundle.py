@@ -81,23 +81,22 @@ def bundle(
 
 
 def _opened(report: BundleReport) -> BundleReport:
-    """The report, with a problem more if the files are whole and say what no command could open."""
+    """The report, with a problem more if the files are whole and say what no command could use."""
     from chakrakit.trace.files import Problem
-    from chakrakit.trace.sets import Run
     from chakrakit.trace.storage import read
+    from chakrakit.trace.validation import validate
 
     if not report.ok:
         return report
     try:
-        traces = read(report.path)
-        for number in range(traces.body_count):
-            traces.body_at(number)
-        if isinstance(traces, Run):
-            for ranks in traces.folds:
-                traces.times_of(ranks[0])
+        checked = validate(read(report.path))
+        wrong = next((f for f in checked.findings if f.severity == "error"), None)
+        problem = f"does not validate: {wrong.code}: {wrong.message}" if wrong else ""
     except ChakraError as error:
+        problem = f"cannot be opened: {error}"
+    if problem:
         report.ok = False
-        report.problems.append(Problem("", f"cannot be opened: {error}"))
+        report.problems.append(Problem("", problem))
     return report
 
 

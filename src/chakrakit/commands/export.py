@@ -44,10 +44,11 @@ class ExportOptions(TypedDict, total=False):
         str | None, OfGraph("Only nodes whose name contains a match.", None, metavar="REGEX")
     ]
     to: Annotated[
-        Literal["goal", "simai", "astra1", "otlp"] | None,
+        Literal["goal", "simai", "astra1", "msccl", "otlp"] | None,
         Option(
             "Write a workload for another tool: GOAL (text, or binary where OUT ends in .bin), SimAI's or "
-            "ASTRA-sim 1.0's layers, a run's nodes as OpenTelemetry spans.",
+            "ASTRA-sim 1.0's layers, one collective's algorithm as MSCCL's XML, a run's nodes as "
+            "OpenTelemetry spans.",
             None,
         ),
     ]
@@ -113,7 +114,7 @@ def export(
 
 def _export_workload(traces: Traces, target: Path_, options: ExportOptions) -> Exported:
     from chakrakit.machines import load_machine
-    from chakrakit.simulator.exports import write_goal, write_layers
+    from chakrakit.simulator.exports import write_goal, write_layers, write_msccl
     from chakrakit.views import write_spans
 
     name = options["to"]
@@ -123,7 +124,8 @@ def _export_workload(traces: Traces, target: Path_, options: ExportOptions) -> E
         return write_layers(traces_of(traces), target, simai=name == "simai")
     machine = None if options["machine"] is None else load_machine(options["machine"])
     algorithms = mapping_of(options["algorithms"])
-    return write_goal(traces_of(traces), target, machine, algorithms)
+    write = write_msccl if name == "msccl" else write_goal
+    return write(traces_of(traces), target, machine, algorithms)
 
 
 def _export_graph(traces: TraceSet, target: Path_, options: ExportOptions) -> Exported:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
@@ -16,8 +16,9 @@ from chakrakit.workloads.models import field_defaults, field_docs, field_types
 
 if TYPE_CHECKING:
     from chakrakit.commands.results import GeneratedTraces
-    from chakrakit.workloads.description import Model, Workload
-    from chakrakit.workloads.generate import Figures
+    from chakrakit.workloads.description import Model, SectionGraph, Workload
+    from chakrakit.workloads.generate import Figures, Generated
+    from chakrakit.workloads.sections import SectionPrograms
 
 
 class GenerateOptions(TypedDict, total=False):
@@ -85,9 +86,10 @@ def _is_list(kind: Any) -> bool:
 @public(GenerateOptions, description_options())
 def generate(
     workload: Annotated[
-        Workload | Path_ | None,
+        Workload | SectionGraph | Mapping[str, Any] | Path_ | None,
         Positional(
-            "A YAML file, or in Python a `Workload`; else give --model. Options win over the file.",
+            "A YAML file, or in Python a `Workload`, a `SectionGraph` or a dictionary of the file's form; "
+            "else give --model. Options win over the file.",
             metavar="[WORKLOAD.yaml]",
         ),
     ] = None,
@@ -104,16 +106,11 @@ def generate(
     """
     from chakrakit.commands.results import GeneratedTraces
     from chakrakit.trace.storage import write
-    from chakrakit.workloads.description import Workload
-    from chakrakit.workloads.generate import dry_run, generated, refuse_over_capacity
-    from chakrakit.workloads.models import workload_of
+    from chakrakit.workloads.generate import refuse_over_capacity
 
     model, output, machine = (options.pop(n) for n in ("model", "output", "machine"))
     memory_gib = options.pop("memory_gib")
-    if not isinstance(workload, Workload):
-        workload = workload_of(None if workload is None else os.fspath(workload), model, options)
-    programs = generated(workload)
-    figures = dry_run(programs)
+    programs, figures = _programs(workload, model, options)
     if memory_gib:
         refuse_over_capacity(figures, int(memory_gib * 2**30), "the device")
     if machine:
@@ -122,6 +119,41 @@ def generate(
     if output is not None:
         write(result.traces, output)
     return result
+
+
+def _programs(
+    workload: Workload | SectionGraph | Mapping[str, Any] | Path_ | None,
+    model: str | Model | None,
+    options: dict[str, Any],
+) -> tuple[Generated | SectionPrograms, Figures]:
+    """The programs of a description, of one model or of several sections, and what they amount to."""
+    from chakrakit.workloads.description import SectionGraph, Workload
+    from chakrakit.workloads.generate import dry_run, generated
+    from chakrakit.workloads.models import from_plain, workload_of
+    from chakrakit.workloads.sections import (
+        SectionPrograms,
+        document_with_sections,
+        section_figures,
+        section_graph_of,
+    )
+
+    if isinstance(workload, Mapping) or (
+        workload and not isinstance(workload, Workload | SectionGraph)
+    ):
+        sections = document_with_sections(workload)
+        if sections is not None:
+            if model:
+                raise ConfigError("every section has its own model; leave --model out")
+            workload = section_graph_of(sections, options)
+    if isinstance(workload, SectionGraph):
+        sectioned = SectionPrograms(workload)
+        return sectioned, section_figures(sectioned)
+    if isinstance(workload, Mapping):
+        workload = from_plain(dict(workload))
+    if not isinstance(workload, Workload):
+        workload = workload_of(None if workload is None else os.fspath(workload), model, options)
+    programs = generated(workload)
+    return programs, dry_run(programs)
 
 
 def _with_fit(figures: Figures, machine: str) -> Figures:
@@ -219,6 +251,7 @@ def _print(figures: Figures) -> None:
             f"{s.samples:,} samples in micro-batches of {counted(s.shapes, 'shape')}, padding "
             f"{s.padding:.1%}, busiest replica {s.imbalance:.1%} above the mean"
         )
+    _print_sections(figures)
     kinds = list(dict.fromkeys(k for c in figures.per_rank for k in c.memory))
     listed = figures.per_rank[:32]
     print_table(
@@ -246,6 +279,36 @@ def _print(figures: Figures) -> None:
         out.print(f"and {len(figures.per_rank) - len(listed):,} more; --json has all")
     for r in figures.replicated:
         out.print(f"replicated {r.times} times: {r.name} ({r.flops:.4g} FLOPs more than once)")
+
+
+def _print_sections(figures: Figures) -> None:
+    """A row for every section of a model of several."""
+    if figures.sections:
+        print_table(
+            (
+                "section",
+                "model",
+                "parameters",
+                "ranks",
+                "samples",
+                "micro-batches",
+                "GFLOP",
+                "handed on MiB",
+            ),
+            (
+                (
+                    s.section,
+                    s.model,
+                    s.parameters,
+                    f"{s.first_rank}–{s.first_rank + s.ranks - 1}",
+                    s.samples,
+                    s.micro_batches,
+                    s.flops // 10**9,
+                    s.handed_bytes >> 20,
+                )
+                for s in figures.sections
+            ),
+        )
 
 
 def _differs(figures: Figures) -> bool:

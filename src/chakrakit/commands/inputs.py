@@ -129,3 +129,10 @@ def numbers_of(text: str) -> list[int]:
         return [int(part) for part in words_of(text)]
     except ValueError:
         raise ValueError("give whole numbers with commas, like 1,2,4") from None
+
+
+def read_clock_texts(texts: Iterable[str]) -> dict[str, float]:
+    """`["1410"]` or `["backward=1200"]` as MHz by phase."""
+    from chakrakit.machines.device import read_clocks
+
+    return read_clocks(tuple(texts))

@@ -302,9 +302,10 @@ def _documented(text: str, parameters: list[Parameter]) -> str:
     if not parameters:
         return text
     at = section.start() if (section := _SECTION.search(text)) else len(text)
+    names = {spelling: p.name for p in parameters for spelling in p.spellings}
     lines = ["Parameters", "----------"]
     for parameter in parameters:
-        sentence = in_python(_explained(parameter), parameters)
+        sentence = _in_python(_explained(parameter), names)
         wrapped = textwrap.wrap(sentence, _WIDTH, initial_indent="    ", subsequent_indent="    ")
         lines += [parameter.name, *wrapped]
     return "\n".join([text[:at].rstrip(), "", *lines, "", text[at:]])
@@ -324,9 +325,11 @@ def _explained(parameter: Parameter) -> str:
 _FLAG = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)")
 
 
-def in_python(text: str, parameters: Iterable[Parameter]) -> str:
-    """Help as Python says it: `--two-words` is `two_words`; what stands in backticks stays."""
-    names = {spelling: p.name for p in parameters for spelling in p.spellings}
+def _in_python(text: str, names: Mapping[str, str]) -> str:
+    """Help as Python says it: `--two-words` is `two_words`; what stands in backticks stays.
+
+    `names` are the options by their spellings.
+    """
 
     def in_backticks(match: re.Match[str]) -> str:
         flag = match[1]

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from chakrakit.serving import ServingSession
     from chakrakit.sources.pytorch.linking import LinkReport
     from chakrakit.trace.sets import Run, TraceSet
-    from chakrakit.workloads.description import Workload
+    from chakrakit.workloads.description import SectionGraph, Workload
     from chakrakit.workloads.generate import Figures, Generated, Series
+    from chakrakit.workloads.sections import SectionPrograms
 
 
 class Converted(Result, msgspec.Struct):
@@ -87,11 +88,11 @@ class LinkedRun(Facts):
 class GeneratedTraces(Facts):
     """A workload's traces, made when they are asked for, and what they amount to."""
 
-    programs: Generated
+    programs: Generated | SectionPrograms
     figures: Figures
 
     @property
-    def workload(self) -> Workload:
+    def workload(self) -> Workload | SectionGraph:
         """What was generated."""
         return self.programs.workload
 
@@ -103,9 +104,12 @@ class GeneratedTraces(Facts):
     @property
     def series(self) -> Series:
         """The traces of each step by itself, made as they are asked for."""
-        from chakrakit.workloads.generate import Series
+        from chakrakit.workloads.generate import Generated, Series
+        from chakrakit.workloads.sections import SectionSeries
 
-        return Series(self.programs)
+        if isinstance(self.programs, Generated):
+            return Series(self.programs)
+        return SectionSeries(self.programs.graph)
 
     def facts(self) -> msgspec.Struct:
         """Parameters, FLOPs, memory and bytes."""

@@ -7,10 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 
 from chakrakit.commands.command import command as command_of
-from chakrakit.commands.inputs import Pairs, Path_
+from chakrakit.commands.inputs import Pairs, Path_, read_clock_texts
 from chakrakit.commands.options import Option, public, settings_of
 from chakrakit.commands.output import Json, console, model_line, print_json, print_table
-from chakrakit.commands.simulate import read_clock_texts
 from chakrakit.errors import ConfigError
 
 if TYPE_CHECKING:

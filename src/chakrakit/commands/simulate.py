@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack, overload
 
 import click
@@ -18,7 +17,14 @@ from chakrakit.commands.astra import (
     simulate_as_astra,
 )
 from chakrakit.commands.command import command as command_of
-from chakrakit.commands.inputs import Pairs, Path_, mapping_of, pairs_of, traces_of
+from chakrakit.commands.inputs import (
+    Pairs,
+    Path_,
+    mapping_of,
+    pairs_of,
+    read_clock_texts,
+    traces_of,
+)
 from chakrakit.commands.options import (
     Option,
     Positional,
@@ -61,13 +67,6 @@ if TYPE_CHECKING:
 
 Timing = partial(Option, group="How long things take")
 Disturbing = partial(Option, group="What goes wrong")
-
-
-def read_clock_texts(texts: Iterable[str]) -> dict[str, float]:
-    """`["1410"]` or `["backward=1200"]` as MHz by phase."""
-    from chakrakit.machines.device import read_clocks
-
-    return read_clocks(tuple(texts))
 
 
 def factors_of(texts: Iterable[str]) -> dict[int, float | str]:
@@ -355,9 +354,11 @@ def _simulate_on(
 
 def _write_records(simulation: Simulation | HungSimulation, folder: Path_ | None) -> None:
     """Writes what recorders would have written, where a folder for it is given."""
-    from chakrakit.simulator.results import write_records
-
     if folder is not None:
+        from pathlib import Path
+
+        from chakrakit.simulator.results import write_records
+
         write_records(simulation.run(), Path(folder))
 
 
@@ -380,6 +381,8 @@ def simulate_jobs(
     [('a', 1.0), ('b', 1.0)]
 
     """
+    from pathlib import Path
+
     from chakrakit.machines import load_machine
     from chakrakit.simulator.results import place_jobs, read_job_placement
     from chakrakit.simulator.results import simulate_jobs as run_jobs
@@ -408,6 +411,8 @@ def simulate_jobs(
 
 def _jobs_by_name(workloads: Mapping[str, Traces] | Sequence[Traces]) -> dict[str, TraceSet]:
     """Jobs by name: of a path its last part, numbered where two are called the same."""
+    from pathlib import Path
+
     from chakrakit.trace.sets import TraceSet
 
     if isinstance(workloads, Mapping):
@@ -495,6 +500,8 @@ def command(
 
 def _keep_workloads(workloads: Iterable[str], output: str | None) -> None:
     """Refuses to write the Run where a workload lies."""
+    from pathlib import Path
+
     for workload in workloads:
         if output is not None and Path(output).resolve() == Path(workload).resolve():
             raise ConfigError(

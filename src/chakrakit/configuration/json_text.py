@@ -90,11 +90,15 @@ def decode_json(data: bytes, kind: type[T], where: str, expected: str) -> T:
         raise ConfigError(f"{where}{line}: not {expected}: {_BYTE.sub('', str(error))}") from None
 
 
+_WHOLES = (dict, list)
+"""What has parts. A tuple, since `dict | list` would be made anew for each of a million values."""
+
+
 def check_depth(content: Any, where: str) -> None:
     """Refuses lists and mappings inside each other beyond `DEEPEST`."""
     level = [content]
     for _ in range(DEEPEST):
-        level = [p for whole in level for p in _parts(whole) if isinstance(p, dict | list)]
+        level = [p for whole in level for p in _parts(whole) if isinstance(p, _WHOLES)]
         if not level:
             return
     raise _too_deep(where)

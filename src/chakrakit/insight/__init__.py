@@ -1,45 +1,85 @@
-"""What happened in a Run and why: facts as small typed results. Nothing here draws."""
+"""What happened in a Run and why: facts as small typed results. Nothing here draws.
+
+Names are imported when first used, so that the tables of a simulation do not load a whole analysis.
+"""
 
 from __future__ import annotations
 
-from chakrakit.insight.analysis import (
-    Analysis,
-    AnalysisOptions,
-    RowFindings,
-    analyze,
-    analyze_rows,
-    network_tables,
-    server_table,
-    tier_table,
-)
-from chakrakit.insight.breakdown import Breakdown, RankTime
-from chakrakit.insight.comparison import (
-    Comparison,
-    Paired,
-    RowChange,
-    compare,
-    compare_analyses,
-    failures,
-    pair,
-    parse_rule,
-)
-from chakrakit.insight.headlines import (
-    Answer,
-    answers,
-    interval_text,
-    named_ranks,
-    ranks_text,
-    size_text,
-    time_text,
-)
-from chakrakit.insight.served_requests import (
-    EngineFacts,
-    RequestFacts,
-    ServingChange,
-    ServingFacts,
-    is_served,
-)
-from chakrakit.insight.step_times import steps
+from typing import TYPE_CHECKING
+
+from chakrakit.late_names import late_names
+
+if TYPE_CHECKING:
+    from chakrakit.insight.analysis import (
+        Analysis,
+        AnalysisOptions,
+        RowFindings,
+        analyze,
+        analyze_rows,
+    )
+    from chakrakit.insight.breakdown import Breakdown, RankTime
+    from chakrakit.insight.comparison import (
+        Comparison,
+        Paired,
+        RowChange,
+        compare,
+        compare_analyses,
+        failures,
+        pair,
+        parse_rule,
+    )
+    from chakrakit.insight.headlines import (
+        Answer,
+        answers,
+        interval_text,
+        named_ranks,
+        ranks_text,
+        size_text,
+        time_text,
+    )
+    from chakrakit.insight.resource_tables import network_tables, server_table, tier_table
+    from chakrakit.insight.served_requests import (
+        EngineFacts,
+        RequestFacts,
+        ServingChange,
+        ServingFacts,
+        is_served,
+    )
+    from chakrakit.insight.step_times import steps
+
+_HOME = {
+    "Analysis": "analysis",
+    "AnalysisOptions": "analysis",
+    "Answer": "headlines",
+    "Breakdown": "breakdown",
+    "Comparison": "comparison",
+    "EngineFacts": "served_requests",
+    "Paired": "comparison",
+    "RankTime": "breakdown",
+    "RequestFacts": "served_requests",
+    "RowChange": "comparison",
+    "RowFindings": "analysis",
+    "ServingChange": "served_requests",
+    "ServingFacts": "served_requests",
+    "analyze": "analysis",
+    "analyze_rows": "analysis",
+    "answers": "headlines",
+    "compare": "comparison",
+    "compare_analyses": "comparison",
+    "failures": "comparison",
+    "interval_text": "headlines",
+    "is_served": "served_requests",
+    "named_ranks": "headlines",
+    "network_tables": "resource_tables",
+    "pair": "comparison",
+    "parse_rule": "comparison",
+    "ranks_text": "headlines",
+    "server_table": "resource_tables",
+    "size_text": "headlines",
+    "steps": "step_times",
+    "tier_table": "resource_tables",
+    "time_text": "headlines",
+}
 
 __all__ = [
     "Analysis",
@@ -74,3 +114,5 @@ __all__ = [
     "tier_table",
     "time_text",
 ]
+
+__getattr__ = late_names(__name__, _HOME)

@@ -1,10 +1,10 @@
-"""`analyze`: answers every question about a run, reading each rank once; and the table of servers."""
+"""`analyze`: answers every question about a run, reading each rank once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -57,7 +57,8 @@ from chakrakit.insight.gather import GatheredFacts, Progress, RankTasks
 from chakrakit.insight.launches import Launches, LaunchTable
 from chakrakit.insight.memory import Memory, join_memory, with_history
 from chakrakit.insight.operators import Operators, Roofline, listed_operators, roofline_of
-from chakrakit.insight.rank import Causes, Cell, Table, ms, percent, rank_view
+from chakrakit.insight.rank import Causes, Table, percent, rank_view
+from chakrakit.insight.resource_tables import network_tables, server_table, tier_table
 from chakrakit.insight.served_requests import ServingFacts, serving_facts
 from chakrakit.insight.step_times import Steps, join_steps
 from chakrakit.machines import load_machine, recorded_on
@@ -83,65 +84,6 @@ from chakrakit.trace.sets import (
     recorded_step_of,
     servers_of,
 )
-
-_SERVER_COLUMNS = (
-    "store",
-    "server",
-    "operations",
-    "most in flight",
-    "longest queue",
-    "read GB",
-    "written GB",
-    "busy ms",
-    "waited ms",
-    "longest wait ms",
-)
-
-
-def server_table(servers: Sequence[ServerUse]) -> Table:
-    """One row per server; the time waited is that of all its operations together."""
-    rows: list[tuple[Cell, ...]] = []
-    for s in servers:
-        counts = (s.operations, s.most_in_flight, s.longest_queue)
-        sizes = (s.read_bytes / 1e9, s.written_bytes / 1e9)
-        times = (ms(t) for t in (s.busy_ns, s.wait_ns, s.longest_wait_ns))
-        rows.append((s.store, s.server, *counts, *sizes, *times))
-    return Table.of("storage servers", _SERVER_COLUMNS, rows)
-
-
-class NetworkFacts(Protocol):
-    """What is known of a run's network, in the summary of a simulation and in an analysis."""
-
-    link_classes: list[LinkClassSummary]
-    ports: PortSummary | None
-    group_setup_ns: float
-
-
-def network_tables(facts: NetworkFacts) -> list[Table]:
-    """Traffic by class, what messages cost at ports, and what setting up groups took."""
-    classes = [
-        (c.priority, c.weight, c.operations, c.bytes / 1e9, c.mean_ns / 1e3)
-        for c in facts.link_classes
-    ]
-    p = facts.ports
-    ports = [(p.messages, ms(p.port_ns), p.busiest, ms(p.busiest_ns))] if p else []
-    setup = [(ms(facts.group_setup_ns),)] if facts.group_setup_ns else []
-    port_columns = ("messages", "held ports ms", "busiest port", "of it ms")
-    return [
-        Table.of("traffic by class", ("class", "weight", "operations", "GB", "mean µs"), classes),
-        Table.of("messages at ports", port_columns, ports),
-        Table.of("setting up groups", ("ms, all together",), setup),
-    ]
-
-
-def tier_table(tiers: Sequence[TierUse]) -> Table:
-    """One row per tier: the devices' memory, then the stores."""
-    rows = [
-        (t.tier, t.peak_bytes / 1e9, t.read_bytes / 1e9, t.written_bytes / 1e9, t.operations)
-        for t in tiers
-    ]
-    return Table.of("tiers", ("tier", "peak GB", "read GB", "written GB", "operations"), rows)
-
 
 _SCHEDULED_ROWS = 20_000_000
 """Rows scheduled in all what-ifs together: larger models get fewer of them, so that their time is bounded."""

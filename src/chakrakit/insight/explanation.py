@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import I32, I64, Mask
+from chakrakit.errors import DeadlockError
 from chakrakit.insight.communication import AllCalls
 from chakrakit.insight.critical_path import Model, RankGraphs, events_of, graph_of
 from chakrakit.insight.rank import KIND_NAMES, RankView, RowKind, rank_views, short
@@ -81,12 +82,16 @@ class _Side:
 def explanation(a: Run, b: Run) -> list[Explained] | None:
     """What the change from A's scheduled step to B's is made of, largest first.
 
-    The last part, `structure`, may be 0. None where the runs have other ranks or are too large.
+    The last part, `structure`, may be 0. None where the runs have other ranks, are too large, or depend on
+    what came later, so that no exchange of times can be scheduled.
     """
     if a.ranks != b.ranks or sum(len(r.body(k)) for r in (a, b) for k in r.ranks) > 2 * _MOST_ROWS:
         return None
     codes: dict[str, int] = {}
-    return _explained(_side_of(a, codes), _side_of(b, codes))
+    try:
+        return _explained(_side_of(a, codes), _side_of(b, codes))
+    except DeadlockError:
+        return None
 
 
 def _explained(a: _Side, b: _Side) -> list[Explained]:

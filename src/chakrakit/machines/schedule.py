@@ -12,6 +12,7 @@ from chakrakit.machines.device import Quantity, parse
 from chakrakit.machines.fabric import Change, Schedule
 
 MOST_CHANGES = 100_000
+"""Changes over a run, each of them an event: a file cannot ask for hours of simulation."""
 
 
 class ChangeOverTime(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -21,6 +21,7 @@ _PARENT_DEATH, _SUBREAPER = 1, 36
 _GRACE_S = 3.0
 """A launcher needs this long to end its ranks; all must be gone 5 s after the parent."""
 _POLL_S = 0.05
+"""Seconds between two looks at a process: its end is noticed soon, and looking is cheap."""
 
 
 def main(command: list[str]) -> int:

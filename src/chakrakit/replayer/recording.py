@@ -201,7 +201,10 @@ class Recording:
         text = self.texts(column)[row]
         try:
             found = msgspec.json.decode(text) if text else []
-        except msgspec.DecodeError:
+        except (
+            msgspec.DecodeError,
+            RecursionError,
+        ):  # the latter where lists are nested thousands deep
             raise TraceError(f"{self.place(row)}: {column} is not a list of JSON") from None
         if not isinstance(found, list):
             raise TraceError(f"{self.place(row)}: {column} is not a list")

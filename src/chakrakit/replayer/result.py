@@ -72,6 +72,7 @@ class Comparison(Result, msgspec.Struct):
 
 
 _SHOWN = 20
+"""Kinds of differences that are listed: about a screen of them."""
 
 
 def compare_with_recording(

@@ -25,6 +25,7 @@ from chakrakit.operators import (
 _HEAD = re.compile(r"^(\w+)::(\w+)(?:\.(\w+))?\(")
 _ARGUMENT = re.compile(r"^(?P<type>.+?)\s+(?P<name>\w+)(?:\s*=.*)?$")
 _LONGEST = 20_000
+"""Letters of a schema, of which PyTorch's own have some hundreds at most. Assumed."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ INTEGERS = frozenset(t.torch for t in TYPES if t.torch in ITEM_BYTES and t.kind 
 
 _MOST_BYTES = 1 << 48
 _MOST_DIMENSIONS = 64
+"""PyTorch's own limit of dimensions."""
 _UNDEFINED = "nullptr"
 
 

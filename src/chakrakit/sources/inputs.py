@@ -30,8 +30,10 @@ from chakrakit.sources.calls import (
     read_dump,
     read_inspector,
 )
-from chakrakit.sources.nsys import is_export, refuse_report
+from chakrakit.sources.nsys import is_export, is_parquet_export, refuse_report
 from chakrakit.sources.nsys import read_processes as read_nsys
+from chakrakit.sources.perfetto import is_perfetto
+from chakrakit.sources.perfetto import read_processes as read_perfetto
 from chakrakit.sources.pytorch.linking import LinkOptions, LinkReport, link_files, workers_for
 from chakrakit.sources.pytorch.read import (
     Kineto,
@@ -44,9 +46,12 @@ from chakrakit.sources.pytorch.read import (
     read_bytes,
     read_head,
 )
+from chakrakit.sources.rocpd import is_rocpd
+from chakrakit.sources.rocpd import read_processes as read_rocpd
 from chakrakit.sources.rocprof import is_rocprof
 from chakrakit.sources.rocprof import read_processes as read_rocprof
 from chakrakit.sources.snapshots import is_snapshot, memory_table, read_snapshot
+from chakrakit.sources.tables import PARQUET
 from chakrakit.sources.xla import Module, is_hlo, is_xplane, parse_hlo, read_devices
 from chakrakit.trace.sets import RecordedStep, Run, as_recorded, recorded_step_of
 from chakrakit.trace.validation import disagreements
@@ -57,7 +62,9 @@ class Format(StrEnum):
 
     PYTORCH = "PyTorch's observer or Kineto"
     NSYS = "Nsight Systems"
+    ROCPD = "rocpd"
     ROCPROF = "rocprofv3"
+    PERFETTO = "rocprofv3's Perfetto trace"
     FLIGHT_RECORDER = "flight recorder"
     NCCL_INSPECTOR = "NCCL Inspector"
     XPLANE = "XLA's profiler"
@@ -83,6 +90,8 @@ def recognise(path: Path) -> Recognised:
     except zlib.error:
         return Recognised(path, None)
     format = next((r.format for r in RECORDINGS if r.recognises(head)), None)
+    if head.startswith(PARQUET) and is_parquet_export(path.parent):
+        format = Format.NSYS
     source = identify_head(path, head) if format == Format.PYTORCH else None
     return Recognised(path, format, source)
 
@@ -96,9 +105,10 @@ Item = TypeVar("Item")
 def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Linked:
     """Link recordings of all ranks into a Run.
 
-    `inputs` are files and directories: PyTorch's observer and Kineto files, Nsight Systems' SQLite
-    exports, rocprofv3's JSON, XLA's profiles (`xplane.pb`, with HLO modules beside them), PyTorch's
-    flight recorder dumps, NCCL Inspector's lines; plain or gzipped, recognised by their content. See
+    `inputs` are files and directories: PyTorch's observer and Kineto files, Nsight Systems' exports
+    (SQLite, or a folder of Parquet files), rocprofv3's databases (rocpd), JSON and Perfetto traces, XLA's
+    profiles (`xplane.pb`, with HLO modules beside them), PyTorch's flight recorder dumps, NCCL Inspector's
+    lines; plain or gzipped, recognised by their content. See
     `LinkOptions`. Returns the Run and a report of what was matched, inferred and left out.
     """
     link_options = options or LinkOptions()
@@ -176,7 +186,9 @@ def _sorted(files: list[Recognised]) -> tuple[dict[Format, list[Recognised]], di
 _FULLNESS = (
     Format.PYTORCH,
     Format.NSYS,
+    Format.ROCPD,
     Format.ROCPROF,
+    Format.PERFETTO,
     Format.XPLANE,
     Format.FLIGHT_RECORDER,
     Format.NCCL_INSPECTOR,
@@ -211,16 +223,27 @@ def _pytorch(files: list[Recognised], ignored: dict[str, str], options: LinkOpti
     return link_files(pairs_of(sources, ignored), options)
 
 
+def _processes(read: Callable[[Path], list[Kineto]]) -> Linker:
+    """Links the processes that a reader finds in each file."""
+
+    def linked(files: list[Recognised], ignored: dict[str, str], options: LinkOptions) -> Linked:
+        return _activities(_events(read, _paths(files), options), ignored, options)
+
+    return linked
+
+
 def _nsys(files: list[Recognised], ignored: dict[str, str], options: LinkOptions) -> Linked:
-    return _activities(_events(read_nsys, _paths(files), options), ignored, options)
-
-
-def _rocprof(files: list[Recognised], ignored: dict[str, str], options: LinkOptions) -> Linked:
-    return _activities(_events(_rocprof_processes, _paths(files), options), ignored, options)
+    """Exports are SQLite files, or folders in which every table is a Parquet file."""
+    exports = [p.parent if p.suffix == ".parquet" else p for p in _paths(files)]
+    return _activities(_events(read_nsys, list(dict.fromkeys(exports)), options), ignored, options)
 
 
 def _rocprof_processes(path: Path) -> list[Kineto]:
     return read_rocprof(read_bytes(path), str(path))
+
+
+def _perfetto_processes(path: Path) -> list[Kineto]:
+    return read_perfetto(read_bytes(path), str(path))
 
 
 def _profiles(files: list[Recognised], ignored: dict[str, str], options: LinkOptions) -> Linked:
@@ -244,9 +267,13 @@ def _events(
     """Every process or device of every file, each with its file's path; a file is read once."""
     if options.times:
         raise ConfigError("--times goes with PyTorch's observer files; these recordings have times")
-    workers = workers_for([path.stat().st_size for path in paths], options)
+    workers = workers_for([_size(path) for path in paths], options)
     read_files = zip(paths, spread(read, paths, workers), strict=True)
     return [(path, item) for path, items in read_files for item in items]
+
+
+def _size(path: Path) -> int:
+    return sum(p.stat().st_size for p in (path.iterdir() if path.is_dir() else [path]))
 
 
 def _activities(
@@ -335,15 +362,18 @@ def _is_pytorch(head: bytes) -> bool:
 
 
 RECORDINGS = (
+    Recording(Format.ROCPD, is_rocpd, _processes(read_rocpd)),
     Recording(Format.NSYS, is_export, _nsys),
-    Recording(Format.ROCPROF, is_rocprof, _rocprof),
+    Recording(Format.ROCPROF, is_rocprof, _processes(_rocprof_processes)),
     Recording(Format.NCCL_INSPECTOR, is_inspector, _inspectors),
     Recording(Format.PYTORCH, _is_pytorch, _pytorch),
     Recording(Format.SNAPSHOT, is_snapshot),
     Recording(Format.FLIGHT_RECORDER, is_dump, _dumps),
     Recording(Format.XPLANE, is_xplane, _profiles),
+    Recording(Format.PERFETTO, is_perfetto, _processes(_perfetto_processes)),
     Recording(Format.HLO, is_hlo),
 )
 """The registry of recordings, in the order in which they are tried: formats that could be mistaken for others
-come last (Kineto lists process groups under the same key as the flight recorder).
+come last (Kineto lists process groups under the same key as the flight recorder; rocpd and Nsight's exports
+are both SQLite).
 """

@@ -1,20 +1,20 @@
-"""Nsight Systems exports (SQLite): each process of each file as the columns that are linked.
+"""Nsight Systems exports: each process of each export as the columns that are linked.
 
-Tables and columns that an export does not have read as empty. NVTX ranges give PyTorch's operators, and
-NCCL's payloads what is communicated.
+An export is an SQLite file (`nsys export --type sqlite`) or a folder of Parquet files named after the same
+tables (`--type parquetdir`). Tables and columns that an export does not have read as empty. NVTX ranges give
+PyTorch's operators, and NCCL's payloads what is communicated.
 """
 
 from __future__ import annotations
 
 import re
-import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -23,18 +23,19 @@ from chakrakit.errors import FormatError
 from chakrakit.operators import json_value
 from chakrakit.sources.activities import Activities
 from chakrakit.sources.pytorch.read import Kind, Kineto, whole
-from chakrakit.trace.files import unpacked
+from chakrakit.sources.tables import SQLITE, ParquetTables, Tables, open_sqlite
 
-_MAGIC = b"SQLite format 3\0"
-_MARK = "META_DATA_EXPORT"
-_MOST = 1 << 63
-"""Numbers from -_MOST up to, not including, _MOST fit into 64 bits."""
-Answer = TypeVar("Answer")
+_MARK, _STRINGS = "META_DATA_EXPORT", "StringIds"
 
 
 def is_export(head: bytes) -> bool:
     """Whether a file's first bytes are those of an SQLite file, the form in which reports are exported."""
-    return head.startswith(_MAGIC)
+    return head.startswith(SQLITE)
+
+
+def is_parquet_export(folder: Path) -> bool:
+    """Whether a folder is what `nsys export --type parquetdir` writes: files with the names of its tables."""
+    return (folder / f"{_STRINGS}.parquet").is_file() or any(folder.glob(f"{_ACTIVITY}*.parquet"))
 
 
 def refuse_report(path: Path) -> None:
@@ -47,124 +48,16 @@ def refuse_report(path: Path) -> None:
         )
 
 
-_MOST_ANSWERS = 2
-"""Answers that are kept: reading one part of all processes uses one table or two."""
-
-
-class NsysTables:
-    """An open export. Tables are lazy and columns come and go with the version: ask by name.
-
-    The last answers are kept, so that a table is read once where its processes are read in turn.
-    """
-
-    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
-        self._connection, self.path = connection, path
-        self._answers: dict[tuple[Any, ...], Any] = {}
-        rows = self._fetch(
-            "select name, sql from sqlite_master where type = 'table' and sql not like '%virtual%'"
-        )
-        self._columns: dict[str, set[str]] = {str(name): set() for name, _ in rows}
-        for name in self._columns:
-            quoted = name.replace('"', '""')
-            self._columns[name] = {str(r[1]) for r in self._fetch(f'pragma table_info("{quoted}")')}
-
-    def __contains__(self, table: str) -> bool:
-        return table in self._columns
-
-    def _fetch(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        try:
-            return self._connection.execute(sql, values).fetchall()
-        except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
-            raise FormatError(
-                f"this SQLite file cannot be read ({error}); export the report again with "
-                "`nsys export --type sqlite`",
-                path=self.path,
-            ) from None
-
-    @cached_property
-    def strings(self) -> dict[int, str]:
-        """Texts by the numbers that other tables use for them."""
-        rows = self._rows("StringIds", ("id", "value"), "")
-        return {self.whole(i, "StringIds"): str(v) for i, v in rows}
-
-    def rows(self, table: str, columns: Sequence[str], where: str = "") -> list[tuple[Any, ...]]:
-        """Rows of a table; a column that it does not have is None, an absent table has no rows."""
-        return self._answer(self._rows, table, tuple(columns), where)
-
-    def numbers(self, table: str, columns: Sequence[str], where: str = "") -> dict[str, I64]:
-        """Numeric columns of a table; -1 for empty cells and absent columns."""
-        return self._answer(self._numbers, table, tuple(columns), where)
-
-    def _answer(self, read: Callable[..., Answer], *question: Any) -> Answer:
-        key = read.__name__, *question
-        if key not in self._answers:
-            self._answers[key] = read(*question)
-            if len(self._answers) > _MOST_ANSWERS:
-                del self._answers[next(iter(self._answers))]
-        answer: Answer = self._answers[key]
-        return answer
-
-    def _rows(self, table: str, columns: tuple[str, ...], where: str) -> list[tuple[Any, ...]]:
-        if table not in self._columns:
-            return []
-        existing = self._columns[table]
-        picked = ", ".join(f'"{c}"' if c in existing else "null" for c in columns)
-        return self._fetch(f'select {picked} from "{table}" {where}')
-
-    def _numbers(self, table: str, columns: tuple[str, ...], where: str) -> dict[str, I64]:
-        rows = self._rows(table, columns, where)
-        whole = np.array([[self.whole(v, table) for v in row] for row in rows], np.int64).reshape(
-            len(rows), len(columns)
-        )
-        return {c: whole[:, i] for i, c in enumerate(columns)}
-
-    def whole(self, value: Any, table: str, missing: int = -1) -> int:
-        """A cell of a table as a whole number of 64 bits; `missing` where the cell is empty."""
-        try:
-            number = missing if value is None else int(value)
-        except (TypeError, ValueError, OverflowError):
-            number = _MOST
-        if not -_MOST <= number < _MOST:
-            raise FormatError(
-                f"{str(value)[:40]!r} in {table} is not a whole number of 64 bits", path=self.path
-            )
-        return number
-
-    def has(self, table: str, column: str) -> bool:
-        """Whether a table has a column."""
-        return column in self._columns.get(table, ())
-
-
 @contextmanager
-def open_tables(path: Path) -> Iterator[NsysTables]:
-    """The tables of an export, plain or gzipped, opened for reading alone."""
-    try:
-        connection = _connect(path)
-    except (OSError, sqlite3.Error) as error:
-        raise FormatError(f"cannot be opened: {error}", path=str(path)) from None
-    try:
-        connection.execute("pragma trusted_schema = off")
-        tables = NsysTables(connection, str(path))
-        if _MARK not in tables and "StringIds" not in tables:
+def open_tables(path: Path) -> Iterator[Tables]:
+    """The tables of an export: an SQLite file, plain or gzipped, or a folder of Parquet files."""
+    with nullcontext(ParquetTables(path)) if path.is_dir() else open_sqlite(path) as tables:
+        if _MARK not in tables and _STRINGS not in tables:
             raise FormatError(
-                "this SQLite file is not an export of Nsight Systems: it has neither META_DATA_EXPORT nor "
-                "StringIds",
+                "not an export of Nsight Systems: it has neither META_DATA_EXPORT nor StringIds",
                 path=str(path),
             )
         yield tables
-    finally:
-        connection.close()
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    with path.open("rb") as stream:
-        compressed = stream.read(2) == b"\x1f\x8b"
-    if not compressed:
-        where = path.absolute().as_uri() + "?mode=ro&immutable=1"
-        return sqlite3.connect(where, uri=True)
-    connection = sqlite3.connect(":memory:")
-    connection.deserialize(unpacked(path.read_bytes(), str(path)))
-    return connection
 
 
 # NVTX ranges: PyTorch's operators among them, and NCCL's payloads.
@@ -233,7 +126,7 @@ class Payloads:
     layouts: dict[tuple[int, int], list[tuple[str, str, int]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tables: NsysTables) -> Payloads:
+    def of(cls, tables: Tables) -> Payloads:
         """The layouts an export lists."""
         columns = ("domainId", "schemaId", "idx", "type", "name", "offset")
         table = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
@@ -336,7 +229,8 @@ def read_processes(path: Path) -> list[Kineto]:
     Times are ns since the session began, which the file gives in UTC.
     """
     with open_tables(path) as tables:
-        readers = [_Reader(tables, number) for number in _processes(tables)]
+        strings = tables.texts(_STRINGS, "id", "value")
+        readers = [_Reader(tables, number, strings) for number in _processes(tables)]
         for part in _PARTS:  # of all processes in turn, since they share the tables
             for reader in readers:
                 part(reader)
@@ -344,7 +238,7 @@ def read_processes(path: Path) -> list[Kineto]:
         return [reader.activities.kineto(**session) for reader in readers]
 
 
-def _processes(tables: NsysTables) -> list[int]:
+def _processes(tables: Tables) -> list[int]:
     """The processes with GPU work, or calls into CUDA where there is none, by device and number.
 
     A number is as the export writes it: the upper bits of every thread's number.
@@ -369,7 +263,7 @@ def _processes(tables: NsysTables) -> list[int]:
     return sorted(device, key=lambda number: (device[number], number))
 
 
-def _session(tables: NsysTables) -> dict[str, Any]:
+def _session(tables: Tables) -> dict[str, Any]:
     """Clock, host and devices, which all processes of an export share."""
     return {
         "base_ns": _session_start(tables),
@@ -379,30 +273,30 @@ def _session(tables: NsysTables) -> dict[str, Any]:
     }
 
 
-def _session_start(tables: NsysTables) -> int:
+def _session_start(tables: Tables) -> int:
     table = "TARGET_INFO_SESSION_START_TIME"
     rows = tables.rows(table, ("utcEpochNs",))
     return tables.whole(rows[0][0], table, 0) if rows else 0
 
 
-def _host_name(tables: NsysTables) -> str:
-    rows = tables.rows("TARGET_INFO_SYSTEM_ENV", ("name", "value"), "where name = 'Hostname'")
+def _host_name(tables: Tables) -> str:
+    rows = tables.rows("TARGET_INFO_SYSTEM_ENV", ("name", "value"))
+    names = [str(value) for name, value in rows if name == "Hostname"]
     # Processes of one session share its clock, whether or not the host is named.
-    return str(rows[0][1]) if rows else f"session {_session_start(tables)}"
+    return names[0] if names else f"session {_session_start(tables)}"
 
 
-def _devices(tables: NsysTables) -> list[dict[str, Any]]:
+def _devices(tables: Tables) -> list[dict[str, Any]]:
     return [{"id": i, "name": str(n)} for i, n in tables.rows("TARGET_INFO_GPU", ("id", "name"))]
 
 
 class _Reader:
     """Fills `activities` with one process' rows, table by table."""
 
-    def __init__(self, tables: NsysTables, process: int) -> None:
-        self.tables, self.process = tables, process
+    def __init__(self, tables: Tables, process: int, strings: Mapping[int, str]) -> None:
+        self.tables, self.process, self.strings = tables, process, strings
         self.pid = (process >> 24) & 0xFFFFFF
         self.activities = Activities(tables.path)
-        self.strings = tables.strings
 
     def _overheads(self) -> None:
         for table in _OVERHEADS:

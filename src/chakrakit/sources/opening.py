@@ -11,16 +11,15 @@ from pathlib import Path
 
 from chakrakit.sources.foreign import Workload, workload_of
 from chakrakit.sources.inputs import Recognised, files_of, link, recognise
+from chakrakit.sources.nsys import is_parquet_export
 from chakrakit.sources.pytorch.linking import LinkOptions
 from chakrakit.sources.pytorch.read import read_bytes, read_head
 from chakrakit.trace.sets import TraceSet
 
-_OWN = re.compile(
-    r".+\.(et|et\.gz|et\.zst|parquet|chakra|feeder\.json)$|card\.json$|ranks\.parquet$"
-)
-"""Names of files that chakrakit or another writer of Chakra traces made."""
+_OWN = re.compile(r".+\.(et|et\.gz|et\.zst|parquet|chakra|feeder\.json)$")
+"""Names of traces' files that chakrakit or another writer of Chakra traces made."""
 
-WORKLOAD_TOOLS = frozenset({"GOAL", "ASTRA-sim 1.0", "SimAI", "AICB", "PARAM"})
+WORKLOAD_TOOLS = frozenset({"GOAL", "ASTRA-sim 1.0", "SimAI", "AICB", "PARAM", "MSCCL", "MSCCL++"})
 """What the cards of workloads say that they are from."""
 
 
@@ -56,7 +55,8 @@ def raw_at(path: Path) -> Raw | None:
     if not path.exists() or _OWN.match(path.name):
         return None
     files = [path] if path.is_file() else files_of([path])
-    if path.is_dir() and any(_OWN.match(file.name) for file in files if file.parent == path):
+    own = path.is_dir() and any(_OWN.match(file.name) for file in files if file.parent == path)
+    if own and not is_parquet_export(path):
         return None
     recordings = [r for r in map(recognise, files) if r.format is not None]
     if recordings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -32,6 +33,10 @@ class _Size(msgspec.Struct):
     x: Whole = 1
     y: Whole = 1
     z: Whole = 1
+
+    @property
+    def axes(self) -> tuple[int, int, int]:
+        return self.x, self.y, self.z
 
 
 class _Dispatch(msgspec.Struct):
@@ -174,8 +179,8 @@ class _Reader:
             [names.get(d.kernel_id, f"kernel {d.kernel_id}") for d in info],
             *self._times(records),
             correlation=[r.correlation_id.internal for r in records],
-            grid=[_blocks(d) for d in info],
-            block=[_size(d.workgroup_size) for d in info],
+            grid=[grid_text(d.grid_size.axes, d.workgroup_size.axes) for d in info],
+            block=[block_text(d.workgroup_size.axes) for d in info],
             **self._lanes(records, [d.agent_id.handle for d in info]),
         )
 
@@ -186,7 +191,7 @@ class _Reader:
         ]
         self.activities.add(
             Kind.MEMCPY,
-            [_copy_name(self._operation(r)) for r in records],
+            [copy_name(self._operation(r)) for r in records],
             *self._times(records),
             correlation=[r.correlation_id.internal for r in records],
             bytes=[r.bytes for r in records],
@@ -215,20 +220,17 @@ class _Reader:
         return self.texts.get(str(record.correlation_id.internal)) or self._operation(record)
 
 
-def _size(size: _Size) -> str:
-    return f"[{size.x}, {size.y}, {size.z}]"
+def block_text(size: Sequence[int]) -> str:
+    """The size of a work group, as other tracers write it."""
+    return "[" + ", ".join(map(str, size)) + "]"
 
 
-def _blocks(d: _Dispatch) -> str:
-    """A launch's grid in blocks, as other tracers give it; rocprofv3 counts work items."""
-    pairs = (
-        (d.grid_size.x, d.workgroup_size.x),
-        (d.grid_size.y, d.workgroup_size.y),
-        (d.grid_size.z, d.workgroup_size.z),
-    )
-    return "[" + ", ".join(str(-(-items // max(per, 1))) for items, per in pairs) + "]"
+def grid_text(items: Sequence[int], per_block: Sequence[int]) -> str:
+    """A launch's grid in blocks, as other tracers give it; ROCm's count work items."""
+    return block_text([-(-n // max(per, 1)) for n, per in zip(items, per_block, strict=True)])
 
 
-def _copy_name(operation: str) -> str:
+def copy_name(operation: str) -> str:
+    """The name Kineto would give a copy."""
     match = _COPY.search(operation)
     return f"Memcpy {match[1][0]}to{match[2][0]}" if match else f"Memcpy {operation}"

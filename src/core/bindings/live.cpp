@@ -1,4 +1,5 @@
 // Programs that react: the verbs they yield and the world they act in.
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -18,6 +19,8 @@ using live::Message;
 using live::Playing;
 using live::Verb;
 using live::World;
+
+constexpr double kPicosecondsPerSecond = 1e12;
 
 // Nanoseconds as the clock counts them, to the nearest picosecond.
 sim::Time ticks(double ns, const char* what) {
@@ -163,8 +166,11 @@ void make_playing(Playing* self, int32_t score) {
 void make_world(World* self, In<double> bandwidth, In<double> comm_slowdown, bool fair,
                 int64_t queue_depth, In<int32_t> gate_slots, In<int64_t> fault_time,
                 In<int8_t> fault_is_link, In<int32_t> fault_target, In<double> fault_factor,
-                bool flow, bool plain, bool records) {
+                bool flow, std::shared_ptr<sim::Ways> ways, In<double> latency, int64_t before,
+                bool plain, bool timed, bool records) {
+    live::Messages messages{std::move(ways), own(bandwidth), own(latency), before, plain, timed};
     sim::Topology topology{own(bandwidth), {0}, {}};
+    for (double& rate : topology.bandwidth) rate /= kPicosecondsPerSecond;
     sim::check(topology);
     sim::Workload site;
     site.comm_slowdown = own(comm_slowdown);
@@ -175,7 +181,7 @@ void make_world(World* self, In<double> bandwidth, In<double> comm_slowdown, boo
     site.fault_time = own(fault_time), site.fault_is_link = own(fault_is_link);
     site.fault_target = own(fault_target), site.fault_factor = own(fault_factor);
     sim::check(site);
-    new (self) World(std::move(site), std::move(topology), flow, plain, records);
+    new (self) World(std::move(site), std::move(topology), flow, std::move(messages), records);
 }
 
 int32_t add_plans(World& world, const sim::Plans& plans, const sim::Topology& routes,
@@ -245,7 +251,8 @@ void live_programs(nb::module_& m) {
     nb::class_<World>(m, "LiveWorld", nb::type_slots(world_slots))
         .def("__init__", &make_world, nb::kw_only(), "bandwidth"_a, "comm_slowdown"_a, "fair"_a,
              "queue_depth"_a, "gate_slots"_a, "fault_time"_a, "fault_is_link"_a, "fault_target"_a,
-             "fault_factor"_a, "flow"_a, "plain"_a, "records"_a)
+             "fault_factor"_a, "flow"_a, "ways"_a, "latency"_a, "before"_a, "plain"_a, "timed"_a,
+             "records"_a)
         .def("add_actor", &World::add_actor, "handle"_a, "name"_a, "device"_a, "daemon"_a,
              "faults"_a.none())
         .def("begin", &World::begin, "actor"_a, "program"_a, "at"_a)

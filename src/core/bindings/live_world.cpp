@@ -1,6 +1,7 @@
 #include "core/bindings/live_world.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -31,14 +32,18 @@ nb::object tuple_of(std::vector<nb::object>& values) {
     return tuple;
 }
 
-uint64_t pair_key(int32_t from, int32_t to) {
-    return static_cast<uint64_t>(static_cast<uint32_t>(from)) << 32 | static_cast<uint32_t>(to);
+// Seconds as the clock counts them, to the nearest picosecond.
+Time picoseconds(double seconds) {
+    double ps = std::rint(seconds * 1e12);
+    if (!(ps >= 0) || ps > static_cast<double>(sim::kHorizon))
+        throw std::overflow_error("the latency of a way is longer than the clock has days");
+    return static_cast<Time>(ps);
 }
 
 }  // namespace
 
-World::World(sim::Workload site, sim::Topology links, bool flow, bool plain, bool records)
-    : plain_(plain),
+World::World(sim::Workload site, sim::Topology links, bool flow, Messages messages, bool records)
+    : how_(std::move(messages)),
       records_kept_(records),
       growing_(std::move(site), std::move(links), flow, *this) {}
 
@@ -111,6 +116,8 @@ void World::let_go() {
         drop(actor.handle);
         drop(actor.faults);
         drop(actor.box);
+        // A message that a program returned knows its sender, and the sender the world.
+        nb::object gone = std::exchange(actor.returned, nb::none());
     }
 }
 
@@ -394,13 +401,11 @@ bool World::send(int32_t f, Verb& v, nb::object& value) {
         return m;
     };
     auto noted = [&](Message m, int32_t whom) {
-        std::vector<int64_t> before = fibres_[f].last;
-        m.record = note(f, kSend, v.c, v.size);
+        m.record = note(f, kSend, v.c, v.size, v.flag);
         if (m.record >= 0) {
             records_[m.record].peer = whom;
             records_[m.record].link = m.number;
         }
-        if (!v.flag) fibres_[f].last = std::move(before);
         return nb::cast(std::move(m));
     };
     label_ = -1;
@@ -433,30 +438,56 @@ bool World::send(int32_t f, Verb& v, nb::object& value) {
 void World::launch(Token t, int32_t from, int32_t to, nb::object message, sim::Rank rank) {
     int32_t device = actors_[from].device;
     auto size = nb::inst_ptr<Message>(message)->size;
-    sim::live::Transfer transfer = message_plan(device, actors_[to].device, size, rank);
-    int32_t job = growing_.send(transfer, device);
+    int32_t plan = message_plan(device, actors_[to].device, size);
+    int32_t job = growing_.send({plan, rank}, device);
     ++under_way_;
     flights_[job] = {t, std::move(message), from, to, device};
 }
 
-sim::live::Transfer World::message_plan(int32_t from, int32_t to, int64_t size, sim::Rank rank) {
-    uint64_t key = pair_key(from, to);
-    auto& sizes = plans_[key];
-    auto [place, fresh] = sizes.try_emplace(size, -1);
-    if (!fresh) return {place->second, rank};
-    if (!plain_) {
-        place->second = nb::cast<int32_t>(hooks_.attr("plan_message")(from, to, size));
-        return {place->second, rank};
+// Most pairs know one size alone, for which one look is enough.
+int32_t World::message_plan(int32_t from, int32_t to, int64_t size) {
+    Pair& pair = pair_of(from, to);
+    if (pair.size == size) return pair.plan;
+    if (pair.plan < 0) {
+        pair.plan = new_plan(pair, from, to, size);
+        pair.size = size;
+        return pair.plan;
     }
-    auto [pair, unknown] = pairs_.try_emplace(key);
-    if (unknown) {
-        nb::tuple route = nb::cast<nb::tuple>(hooks_.attr("route")(from, to));
-        auto links = nb::cast<In<int32_t>>(route[0]);
-        pair->second = {growing_.add_route({links.data(), links.size()}), nb::cast<Time>(route[1])};
+    auto [place, fresh] = plans_.try_emplace({pair.route, size}, -1);
+    if (fresh) place->second = new_plan(pair, from, to, size);
+    return place->second;
+}
+
+int32_t World::new_plan(const Pair& pair, int32_t from, int32_t to, int64_t size) {
+    Cost cost = cost_of(pair, from, to, size);
+    return growing_.add_message(pair.route, cost.bytes, static_cast<double>(size), cost.delay);
+}
+
+World::Pair& World::pair_of(int32_t from, int32_t to) {
+    auto [place, fresh] = pairs_.try_emplace({from, to});
+    Pair& pair = place->second;
+    if (!fresh) return pair;
+    way_.clear();
+    how_.ways->append(from, to, way_);
+    pair.latency = picoseconds(sim::sum_over<int64_t>(way_, how_.latency));
+    pair.outermost = how_.ways->outermost(from, to);
+    pair.route = growing_.add_route(way_);
+    for (int64_t link : way_) pair.bandwidth = std::min(pair.bandwidth, how_.bandwidth[link]);
+    return pair;
+}
+
+// Messages of one size on ways as wide, out of the same dimension, cost the same.
+World::Cost World::cost_of(const Pair& pair, int32_t from, int32_t to, int64_t size) {
+    Time latency = how_.timed ? 0 : pair.latency + how_.before;
+    if (how_.plain) return {static_cast<double>(size), latency};
+    auto [place, fresh] = costs_.try_emplace({size, pair.bandwidth, pair.outermost});
+    Cost& cost = place->second;
+    if (fresh) {
+        nb::tuple asked = nb::cast<nb::tuple>(
+            hooks_.attr("message_cost")(from, to, size, pair.bandwidth, pair.outermost));
+        cost = {nb::cast<double>(asked[0]), nb::cast<Time>(asked[1])};
     }
-    auto bytes = static_cast<double>(size);
-    place->second = growing_.add_message(pair->second.route, bytes, bytes, pair->second.delay);
-    return {place->second, rank};
+    return {cost.bytes, cost.delay + latency};
 }
 
 // Whether the message is one that the fibre waits for; it is then taken.
@@ -926,7 +957,7 @@ int32_t World::name_number(nb::handle name) {
     return number;
 }
 
-int64_t World::note(int32_t f, Op op, nb::handle name, int64_t size) {
+int64_t World::note(int32_t f, Op op, nb::handle name, int64_t size, bool waited_for) {
     if (!records_kept_) return -1;
     Fibre& fibre = fibres_[f];
     auto number = std::ssize(records_);
@@ -934,7 +965,7 @@ int64_t World::note(int32_t f, Op op, nb::handle name, int64_t size) {
         {fibre.actor, name_number(name), -1, -1, op, false, label_, now(), -1, size, -1});
     deps_.insert(deps_.end(), fibre.last.begin(), fibre.last.end());
     dep_offsets_.push_back(std::ssize(deps_));
-    fibre.last.assign(1, number);
+    if (waited_for) fibre.last.assign(1, number);
     return number;
 }
 

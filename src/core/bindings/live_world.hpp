@@ -10,13 +10,17 @@
 #include <nanobind/stl/string.h>
 
 #include <deque>
+#include <limits>
+#include <memory>
 #include <queue>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "core/sim/live/growing.hpp"
 #include "core/sim/live/pool.hpp"
+#include "core/sim/ways.hpp"
 
 namespace nb = nanobind;
 
@@ -84,9 +88,18 @@ struct Playing {
     bool whole = false;
 };
 
+// How messages find their way and what they cost: nothing but their bytes where they are `plain`,
+// else what the world is asked for, instead of the way's latency where they are `timed`.
+struct Messages {
+    std::shared_ptr<sim::Ways> ways;
+    std::vector<double> bandwidth, latency;  // of each link, in bytes per second and seconds
+    Time before = 0;                         // picoseconds before bytes flow, besides the latency
+    bool plain = true, timed = false;
+};
+
 class World final : public sim::Reactor {
    public:
-    World(sim::Workload site, sim::Topology links, bool flow, bool plain, bool records);
+    World(sim::Workload site, sim::Topology links, bool flow, Messages messages, bool records);
 
     // Drops every Python object, since programs refer to their world and it to them.
     void let_go();
@@ -175,10 +188,37 @@ class World final : public sim::Reactor {
         int32_t from = -1, to = -1, device = 0;
     };
 
+    // A way that messages took, and what says what they cost there.
     struct Pair {
         int32_t route = -1;
+        Time latency = 0;
+        double bandwidth = std::numeric_limits<double>::infinity();  // of its narrowest link
+        int outermost = -1;  // the dimension that it leaves by
+        int64_t size = -1;   // of its first message, and that message's plan
+        int32_t plan = -1;
+    };
+
+    struct Cost {
+        double bytes = 0;
         Time delay = 0;
     };
+
+    template <class... Keys>
+    struct Mixed {
+        size_t operator()(const std::tuple<Keys...>& key) const {
+            return std::apply(
+                [](const auto&... part) {
+                    size_t seed = 0;
+                    ((seed = (seed ^ std::hash<Keys>{}(part)) * 0x9E3779B97F4A7C15,
+                      seed ^= seed >> 29),
+                     ...);
+                    return seed;
+                },
+                key);
+        }
+    };
+    template <class Value, class... Keys>
+    using MapOf = std::unordered_map<std::tuple<Keys...>, Value, Mixed<Keys...>>;
 
     struct NamedPool {
         sim::live::Pool pool;
@@ -251,17 +291,22 @@ class World final : public sim::Reactor {
     void look_at(int32_t pool);
 
     // records
-    int64_t note(int32_t f, Op op, nb::handle name, int64_t size);
+    // What the program does next follows it, unless it is not waited for.
+    int64_t note(int32_t f, Op op, nb::handle name, int64_t size, bool waited_for = true);
     void keep_times(const Playing& playing, int32_t first, int32_t last);
     void close_record(int64_t record) {
         if (record >= 0) records_[record].end = now();
     }
     int32_t name_number(nb::handle name);
     int32_t actor_number(nb::handle who) const;
-    sim::live::Transfer message_plan(int32_t from, int32_t to, int64_t size, sim::Rank rank);
+    int32_t message_plan(int32_t from, int32_t to, int64_t size);
+    int32_t new_plan(const Pair& pair, int32_t from, int32_t to, int64_t size);
+    Pair& pair_of(int32_t from, int32_t to);
+    Cost cost_of(const Pair& pair, int32_t from, int32_t to, int64_t size);
 
     nb::object hooks_;
-    bool plain_, records_kept_;
+    Messages how_;
+    bool records_kept_;
     sim::live::Growing growing_;
     Time until_ = sim::kNever;
     std::vector<Actor> actors_;
@@ -276,8 +321,10 @@ class World final : public sim::Reactor {
     std::unordered_map<int32_t, RowOwner> rows_;
     std::unordered_map<int32_t, int32_t> instance_left_;
     std::unordered_map<int32_t, nb::object> playing_;  // by copy
-    std::unordered_map<uint64_t, Pair> pairs_;
-    std::unordered_map<uint64_t, std::unordered_map<int64_t, int32_t>> plans_;
+    MapOf<Pair, int32_t, int32_t> pairs_;              // by sender and receiver
+    MapOf<int32_t, int32_t, int64_t> plans_;           // by way and size, where a pair has several
+    MapOf<Cost, int64_t, double, int> costs_;          // by size, bandwidth and dimension
+    sim::Way way_;
     std::vector<NamedPool> pools_;
     std::vector<int32_t> changed_pools_;
     std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;

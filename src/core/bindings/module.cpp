@@ -13,6 +13,7 @@ void pytorch(nb::module_& m);
 void schedule(nb::module_& m);
 void serving(nb::module_& m);
 void sim(nb::module_& m);
+void ways(nb::module_& m);
 }  // namespace chakra::bind
 
 NB_MODULE(core, m) {
@@ -42,4 +43,5 @@ NB_MODULE(core, m) {
     chakra::bind::schedule(m);
     chakra::bind::serving(m);
     chakra::bind::sim(m);
+    chakra::bind::ways(m);
 }

@@ -133,10 +133,40 @@ def test_a_deployment_s_workers_have_known_options_and_the_devices_of_the_plan(p
     assert sum(w["replicas"] * int(w["resources"]["limits"]["gpu"]) for w in workers) == 8
 
 
+def keys_of(values, place=""):
+    """The keys of nested mappings and lists of them, as paths."""
+    for key, value in values.items():
+        inner = value[0] if isinstance(value, list) else value
+        if isinstance(inner, dict):
+            yield from keys_of(inner, f"{place}{key}.")
+        else:
+            yield place + key
+
+
+@pytest.mark.parametrize("engine", VERSIONS)
+def test_options_come_from_a_named_version_of_the_engine_with_its_address(engine):
+    first, *names = (DATA / "engine_options" / f"{engine}.txt").read_text().splitlines()
+    assert first.startswith(f"# {VERSIONS[engine]}: ")
+    assert ".org/" in first or ".com/" in first or ".io/" in first
+    assert len(names) > 30
+    assert names == sorted(set(names))
+
+
+def test_dynamo_s_workers_are_told_their_stage():
+    (made,) = SERVING["dynamo"](PLANS["apart"], "m")
+    services = yaml.safe_load(made.text)["spec"]["services"]
+    stages = {
+        s["subComponentType"]: s["extraPodSpec"]["mainContainer"]["args"][-2:]
+        for s in services.values()
+        if "subComponentType" in s
+    }
+    assert stages == {s: ["--disaggregation-mode", s] for s in ("prefill", "decode")}
+
+
 def test_llm_d_has_a_pool_for_each_stage():
     (made,) = SERVING["llm-d"](PLANS["apart"], "m")
     values = yaml.safe_load(made.text)
-    assert set(values) <= option_names("llm-d")
+    assert set(keys_of(values)) <= option_names("llm-d")
     assert (values["prefill"]["replicas"], values["decode"]["parallelism"]["tensor"]) == (2, 3)
 
 

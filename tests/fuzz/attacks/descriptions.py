@@ -79,6 +79,8 @@ DESCRIPTIONS = [
     Attack("more heads than hidden_size", text("config.json", json.dumps(CONFIG | {"num_attention_heads": 512, "head_dim": None})), _CONFIG, "heads|hidden"),
     Attack("65,536 micro-batches, written", _many_batches, "generate {in}/w.yaml -o {out}", "--yes", large=True),
     Attack("decode of no tokens", text("w.yaml", WORKLOAD.replace("kind: train", "kind: decode, new_tokens: 0").replace("dp: 2, tp: 2, pp: 2, data: zero1, recompute: selective, schedule: 1f1b", "tp: 1")), "generate {in}/w.yaml --dry-run", "new_tokens is 0"),
+    Attack("layers after blank lines and nothing else", text("w.txt", "\n\nDATA\n2\n"), "info {in}/w.txt", "layers"),
+    Attack("a failure's shape of 1e-9", text("job.yaml", "name: x\nstep_seconds: 10\nsteps: 9\ncluster: {nodes: 2}\nfailures: {node_mtbf_hours: 9, shape: 1.0e-9}\ncheckpoint: {interval_steps: 3, seconds: 5}\nrecovery: restart\n"), "campaign {in}/job.yaml", "0.05"),
     Attack("an nccl-tests log of 1,200 rows", _log, "calibrate --nccl-tests {in}/all_reduce.log -o {out}", "", 0),
     Attack("an nccl-tests time of 1.2.3", text("all_reduce.log", nccl_log("all_reduce", 2).replace(" 8.010", " 1.2.3")), "calibrate --nccl-tests {in}/all_reduce.log -o {out}", "1.2.3|number", 2),
     Attack("an MTBF of 1.8e308 hours", text("j.yaml", CAMPAIGN.replace("node_mtbf_hours: 500", "node_mtbf_hours: 1.7e+308").replace("log: log.csv", "")), "campaign {in}/j.yaml --histories 2", "never fails"),

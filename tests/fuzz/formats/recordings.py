@@ -14,8 +14,10 @@ from chakrakit.commands import main
 from chakrakit.sources.calls import read_dump, read_inspector
 from chakrakit.sources.foreign import goal_binary, parse_goal, workload_of
 from chakrakit.sources.nsys import read_processes as read_nsys
+from chakrakit.sources.perfetto import read_processes as read_perfetto
 from chakrakit.sources.pytorch.linking.rank import link_rank
 from chakrakit.sources.pytorch.read import Kineto, read_kineto, read_observer
+from chakrakit.sources.rocpd import read_processes as read_rocpd
 from chakrakit.sources.rocprof import read_processes
 from chakrakit.sources.snapshots import read_snapshot
 from chakrakit.sources.xla import parse_hlo, read_devices
@@ -27,6 +29,7 @@ from fuzz.mutation import (
     mutate_csv,
     mutate_json,
     mutate_json_lines,
+    mutate_parquet,
     mutate_pickle,
     mutate_protobuf,
     mutate_sqlite,
@@ -36,10 +39,11 @@ from fuzz.mutation import (
 from fuzz.properties import as_recorded, linked, periods, then_accepted
 from support import foreign_workloads
 from support.foreign_files import HLO
-from support.nsys_file import NsysFile
+from support.nsys_file import NsysFile, parquet_tables
 from support.oracle import varint
 from support.paths import DATA
 from support.recorders import dump_of
+from support.rocm_files import RocpdFile, perfetto_trace
 
 LINK = "link {in} -o {out} --jobs 1"
 LOOK = (
@@ -208,6 +212,25 @@ def nsys(folder: Path) -> None:
     file.close()
 
 
+def nsys_parquet(folder: Path) -> None:
+    """The same as a folder of tables."""
+    nsys(folder)
+    parquet_tables(folder / "report.sqlite", folder / "report_pqtdir")
+    (folder / "report.sqlite").unlink()
+
+
+def rocpd(folder: Path) -> None:
+    """The same events in a database of ROCm."""
+    file = RocpdFile(folder / "results.db")
+    file.write(_kineto_columns())
+    file.close()
+
+
+def perfetto(folder: Path) -> None:
+    """The same events in a Perfetto trace of ROCm."""
+    (folder / "results.pftrace").write_bytes(perfetto_trace(_kineto_columns()))
+
+
 def rocprof(folder: Path) -> None:
     """Two launches and a copy."""
     size = {"x": 256, "y": 1, "z": 1}
@@ -349,9 +372,16 @@ def _link_pair(folder: Path) -> None:
     link_rank(0, observer, kineto)
 
 
-def _link_nsys(folder: Path) -> None:
-    for kineto in read_nsys(folder / "report.sqlite"):
-        link_rank(0, None, kineto)
+def _link_with(read: Callable[[Path], list[Kineto]], name: str) -> Step:
+    def link_all(folder: Path) -> None:
+        for kineto in read(folder / name):
+            link_rank(0, None, kineto)
+
+    return link_all
+
+
+def _read_pftrace(path: Path) -> list[Kineto]:
+    return read_perfetto(path.read_bytes(), path.name)
 
 
 def _link_rocprof(folder: Path) -> None:
@@ -408,6 +438,8 @@ WORKLOADS = [
     _workload("astra1", foreign_workloads.ASTRA1, mutate_words),
     _workload("aicb", foreign_workloads.AICB, mutate_csv),
     _workload("param-comms", foreign_workloads.PARAM, mutate_json),
+    _workload("msccl-workload", foreign_workloads.MSCCL, mutate_words),
+    _workload("mscclpp-workload", foreign_workloads.MSCCLPP, mutate_json),
     Format("goal-binary", _binary_goal, {"*": mutate_protobuf}, _read_workload),
 ]
 
@@ -415,7 +447,12 @@ RECORDINGS = [
     *WORKLOADS,
     Format("kineto", pytorch, {"kineto_0*": mutate_json}, _link_pair, LINKED, holds=HOLDS),
     Format("observer", pytorch, {"et_0*": mutate_json}, _link_pair, LINKED, holds=HOLDS),
-    Format("nsys", nsys, {"*": mutate_sqlite}, _link_nsys, LINKED, holds=HOLDS),
+    Format("nsys", nsys, {"*": mutate_sqlite}, _link_with(read_nsys, "report.sqlite"), LINKED, holds=HOLDS),
+    Format("nsys-parquet", nsys_parquet, {"*/*": mutate_parquet}, _link_with(read_nsys, "report_pqtdir"),
+           LINKED, holds=HOLDS),
+    Format("rocpd", rocpd, {"*": mutate_sqlite}, _link_with(read_rocpd, "results.db"), LINKED, holds=HOLDS),
+    Format("perfetto", perfetto, {"*": mutate_protobuf}, _link_with(_read_pftrace, "results.pftrace"), LINKED,
+           holds=HOLDS),
     Format("rocprof", rocprof, {"*": mutate_json}, _link_rocprof, LINKED, holds=HOLDS),
     Format("flight-recorder", flight_recorder, {"*": mutate_json}, _DUMPS, LINKED, holds=HOLDS),
     Format("flight-recorder-pickle", flight_recorder_pickle, {"*": mutate_pickle}, _DUMPS, LINKED,

@@ -7,7 +7,7 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines import parse_machine
-from chakrakit.machines.fabric import Full, Ring, Routes, Tree, lone_port
+from chakrakit.machines.fabric import Ring, Routes, Tree, lone_port
 from support.networks import LINK, MACHINES, network, walk, walks
 
 
@@ -44,15 +44,15 @@ def links(routes: Routes) -> list[list[int]]:
 
 
 def test_a_circle_goes_the_shorter_way_and_clockwise_on_ties():
-    ring = Ring.make(4, 1.0, 0.0)
+    ring = network({"topology": "ring", "size": 4})
     assert links(ring.routes(np.array([0, 0, 0, 3]), np.array([1, 2, 3, 1]))) == [
         [0],
         [0, 1],
         [7],  # the cable from the last to the first, backwards
         [3, 0],
     ]
-    line = Ring.make(4, 1.0, 0.0, closed=False)
-    assert (line.shape, len(line.links)) == ("line", 6)
+    line = network({"topology": "line", "size": 4})
+    assert len(line.links) == 6
     assert links(line.routes(np.array([0, 3]), np.array([3, 1]))) == [[0, 1, 2], [5, 4]]
 
 
@@ -62,7 +62,7 @@ def test_a_circle_of_two_is_one_cable():
 
 
 def test_every_pair_has_a_link_of_its_own():
-    full = Full.make(3, 1.0, 0.0)
+    full = network({"topology": "full", "size": 3})
     assert links(full.routes(np.array([0, 2, 1]), np.array([2, 0, 2]))) == [[1], [4], [3]]
     assert list(zip(full.links.src.tolist(), full.links.dst.tolist(), strict=True)) == [
         (0, 1),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines import parse_machine
-from chakrakit.machines.fabric import AnyGraph, Links
+from chakrakit.machines.fabric import AnyGraph, Links, Machine
 from support.networks import LINK
 
 
@@ -19,26 +21,43 @@ def test_parts_that_are_not_joined_are_refused():
         machine.routes(np.array([0]), np.array([2]))
 
 
-def square(*more: tuple[int, int]) -> AnyGraph:
-    """0 and 3 are two hops apart, by way of 1 or of 2."""
-    rows = [(a, b, 1.0, 0.0) for a, b in ((0, 1), (0, 2), (1, 3), (2, 3), *more)]
-    return AnyGraph(4, 4, Links.of(rows))
+def graph(devices: list[str], *ends: tuple[str, str]) -> Machine:
+    """Links one way each."""
+    links = [{"ends": list(pair), **LINK, "one_way": True} for pair in ends]
+    return parse_machine({"graph": {"devices": devices, "links": links}}, "m")
+
+
+def square(*more: tuple[str, str]) -> Machine:
+    """a and d are two hops apart, by way of b or of c."""
+    return graph(list("abcd"), *(("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")), *more)
 
 
 def test_the_shortest_way_is_taken():
-    assert square((0, 3)).routes(np.array([0]), np.array([3])).route(0).tolist() == [4]
+    routes = square(("a", "d")).routes(np.array([0]), np.array([3]))
+    assert routes.route(0).tolist() == [4]
 
 
 def test_equal_ways_are_shared_by_the_pairs_and_each_pair_keeps_its_own():
-    rows = [(a, b, 1.0, 0.0) for a in range(8) for b in (16, 17)]
-    rows += [(a, b, 1.0, 0.0) for a in (16, 17) for b in range(8, 16)]
-    graph = AnyGraph(16, 18, Links.of(rows))
+    left, right, between = [f"l{i}" for i in range(8)], [f"r{i}" for i in range(8)], ("x", "y")
+    ends = [(a, s) for a in left for s in between] + [(s, b) for s in between for b in right]
+    machine = graph(left + right, *ends)
     a, b = np.repeat(np.arange(8), 8), np.tile(np.arange(8, 16), 8)
-    routes, again = graph.routes(a, b), graph.routes(a, b)
-    assert set(graph.links.dst[routes.links[routes.offsets[:-1]]].tolist()) == {16, 17}
+    routes, again = machine.routes(a, b), machine.routes(a, b)
+    assert set(machine.links.dst[routes.links[routes.offsets[:-1]]].tolist()) == {16, 17}
     assert routes.links.tolist() == again.links.tolist()
 
 
-def test_links_go_one_way_and_vertices_without_names_have_numbers():
-    with pytest.raises(ConfigError, match="no way from vertex 3 to vertex 0; add links"):
+def test_links_go_one_way():
+    with pytest.raises(ConfigError, match="no way from d to a; add links"):
         square().routes(np.array([3]), np.array([0]))
+
+
+def test_vertices_without_names_have_numbers():
+    assert AnyGraph(1, 1, Links.of([])).name_of(0) == "vertex 0"
+
+
+def test_a_machine_that_knows_its_ways_goes_to_other_processes():
+    machine = square()
+    before = machine.routes(np.array([0]), np.array([3])).links.tolist()
+    other = pickle.loads(pickle.dumps(machine))
+    assert other.routes(np.array([0]), np.array([3])).links.tolist() == before

@@ -3,7 +3,8 @@
 import numpy as np
 
 from chakrakit.machines.fabric import Links, Routes
-from chakrakit.machines.fabric.links import RouteParts, mix
+from chakrakit.machines.fabric.links import RouteParts
+from support.networks import network
 
 LINKS = Links.of([(0, 1, 10.0, 1e-6), (1, 2, 5.0, 2e-6), (2, 0, 8.0, 0.0)])
 
@@ -33,9 +34,12 @@ def test_hops_come_in_the_order_in_which_they_were_added():
 
 
 def test_the_hash_is_the_same_on_every_machine():
-    """Computed by hand with splitmix64's constants."""
-    assert int(mix(1, 2)[0]) == _by_hand(1, 2)
-    assert mix(np.array([1, 2]), 3).shape == (2,)
+    """Computed by hand with splitmix64's constants: the way up that the first switch of a tree takes."""
+    tree = network({"topology": "fat-tree", "arity": [2, 3], "uplinks": [5]})
+    for a, b in [(0, 2), (1, 5), (4, 3)]:
+        up = tree.routes(np.array([a]), np.array([b])).route(0)[1]
+        signed = (_by_hand(a, b, 0) ^ 1 << 63) - (1 << 63)
+        assert up == 2 * tree.size + a // 2 * 5 + signed % 5
 
 
 def _by_hand(*parts):

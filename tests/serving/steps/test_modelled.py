@@ -53,3 +53,14 @@ def test_a_whole_padded_step_runs_more_kernels(operators, machine) -> None:
 def test_a_device_without_rates_is_refused(operators, machine) -> None:
     with pytest.raises(ConfigError, match="has no peak rate or memory bandwidth"):
         ModelledSteps(operators(), machine(), "roofline")
+
+
+def test_fewer_ranks_share_the_same_experts(operators, machine) -> None:
+    """Where memory alone takes time, one rank reads twice the experts and tokens of each of two."""
+    slow = machine(peak={"bf16": 1e18}, memory_bandwidth=1e9)
+    model = {"experts": 4, "top_k": 1, "expert_ffn": 512}
+    cost = ModelledSteps(operators(Plan(dp=2, ep=2), **model), slow, "roofline").cost()
+    both, one = (cost.shared_by_fewer(1000, ranks) for ranks in (2, 1))
+    assert cost.shared_by_fewer(0, 1) == 0
+    assert both == pytest.approx(cost.shared(1000), rel=1e-6)
+    assert one == pytest.approx(2 * both, rel=0.02)  # but for the router, which each has whole

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError, DeadlockError
-from chakrakit.machines import machine
+from chakrakit.machines import load_machine, machine
+from chakrakit.machines.fabric import Machine
 from chakrakit.simulator import live
+from chakrakit.simulator.engine import SimulationOptions, run
+from chakrakit.trace.model import TraceBuilder
+from chakrakit.trace.sets import TraceSet
+from support.networks import MACHINES
 
 SWITCH = {"network": [{"topology": "switch", "size": 4, "bandwidth": 1e9, "latency": 5e-7}]}
 """A message of n bytes takes 1,000 ns (two links) and n ns, alone."""
@@ -156,7 +161,6 @@ def test_a_kernel_of_flops_takes_what_the_device_needs() -> None:
 
 
 def test_a_collective_takes_what_simulate_says_and_waits_for_its_last_member() -> None:
-    from chakrakit.machines import machine
     from chakrakit.simulator.engine import one_collective, run
 
     kind, size = 0, 40_000
@@ -305,16 +309,45 @@ def test_equal_seeds_give_equal_runs_and_another_seed_another() -> None:
     assert times(1) == times(1) != times(2)
 
 
-@pytest.mark.parametrize("latency", ["500 ns", "0.1 ms"])
-def test_messages_through_one_switch_take_the_ways_that_the_machine_knows(latency: str) -> None:
-    level = {"topology": "switch", "size": 6, "bandwidth": "1 GB/s", "latency": latency}
-    site = machine({"network": [level]})
-    several = machine({"network": [level, {**level, "size": 2}]})
+PRICED = {
+    "network": [
+        {"topology": "torus", "dims": [3, 2], "bandwidth": "10 GB/s", "latency": "0.3337 us"},
+        {
+            "topology": "fat-tree",
+            "arity": [2, 2],
+            "bandwidth": "7 GB/s",
+            "messages": {"overhead": "2 us", "gap": "1 us", "size": "3 KB"},
+        },
+    ],
+    "software": {"collective_overhead": "6.6 us", "step_overhead": "1 us"},
+}
+
+
+@pytest.mark.parametrize("name", [*MACHINES, "priced", "dgx-h100:3", "gb200-nvl72:2"])
+def test_a_message_takes_as_long_as_the_simulator_says(name: str) -> None:
+    """On every shape, where ports have their price, and where a library has."""
+    described = MACHINES.get(name) or (machine(PRICED) if name == "priced" else None)
+    site = described or load_machine(name)
+    rng = random.Random(site.size)
+    for _ in range(3):
+        a, b = rng.sample(range(site.size), 2)
+        size = rng.choice([0, 1, 5_000, 3_000_000])
+        traces = [TraceBuilder(), TraceBuilder()]
+        traces[0].send("s", 0, 1, size)
+        traces[1].recv("r", 0, 1, size)
+        options = SimulationOptions(placement=(a, b), allow_empty=True)
+        told = run(TraceSet.of(traces), site, options)
+        assert took(site, a, b, size) == told.end.max()
+
+
+def took(site: Machine, a: int, b: int, size: int) -> int:
+    """Picoseconds until a message has arrived."""
+
+    def sends(me: live.Actor) -> live.Program:
+        yield live.send("there", size, wait=True)
+        return me.now_ps
+
     world = live.World(site)
-    assert site.one_switch
-    assert not several.one_switch
-    for src, dst in [(0, 5), (3, 1), (2, 2)]:
-        known = site.routes(np.array([src]), np.array([dst]))
-        links, delay = world.route(src, dst)
-        assert links.tolist() == known.links.tolist()
-        assert delay == round(float(known.latency(site.links)[0]) * 1e12)
+    world.actor(sends, rank=a, name="here")
+    world.actor(lambda me: (yield live.receive()), rank=b, name="there")
+    return int(world.run().returned["here"])

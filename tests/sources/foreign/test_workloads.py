@@ -8,7 +8,7 @@ from chakrakit.errors import ChakraError
 from chakrakit.sources.foreign import parse_goal, workload_of
 from chakrakit.trace.model import EdgeForm
 from support.commands import chakra, data
-from support.foreign_workloads import AICB, ASTRA1, GOAL, PARAM, SIMAI
+from support.foreign_workloads import AICB, ASTRA1, GOAL, MSCCL, MSCCLPP, PARAM, SIMAI
 
 
 @pytest.fixture
@@ -98,7 +98,21 @@ def test_param_s_files_of_all_ranks_make_one_set(tmp_path, opened):
     assert communication(info) == {("ALL_REDUCE", "1"): (2, 2048), ("ALL_TO_ALL", "1"): (2, 256)}
 
 
-@pytest.mark.parametrize("text", [GOAL, SIMAI, ASTRA1, AICB])
+def test_an_algorithm_of_msccl_is_its_messages(opened):
+    """A ring among three sends two thirds of the data from each: 1 MiB, which is assumed and said."""
+    info = opened(MSCCL, "ring.xml")
+    sent = 2 * 3 * round((1 << 20) / 3)
+    assert (info["ranks"], info["nodes"]) == (3, 12)
+    assert communication(info) == {("SEND", ""): (6, sent), ("RECV", ""): (6, sent)}
+
+
+def test_a_plan_of_mscclpp_is_for_the_smallest_size_it_says(opened):
+    """Two exchange halves of 4096 bytes: each reads the other's, adds its own, writes the sum back."""
+    info = opened(MSCCLPP, "plan.json")
+    assert communication(info) == {("SEND", ""): (4, 4 * 2048), ("RECV", ""): (4, 4 * 2048)}
+
+
+@pytest.mark.parametrize("text", [GOAL, SIMAI, ASTRA1, AICB, MSCCL, MSCCLPP])
 def test_workloads_are_analyzed_and_simulated_as_they_lie(tmp_path, monkeypatch, text):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "w").write_text(text)
@@ -125,6 +139,9 @@ def test_workloads_are_analyzed_and_simulated_as_they_lie(tmp_path, monkeypatch,
         (AICB.replace("CommGroup.tp_group,2", "CommGroup.tp_group,3"), "does not divide"),
         (AICB.replace("all_gather", "all_dance"), "no communication"),
         (PARAM.replace("256", "-256"), "in_msg_size"),
+        (MSCCL.replace('type="rcs"', 'type="dance"'), "not known"),
+        (MSCCL.replace('send="1"', 'send="7"'), "there are 3 gpus"),
+        (MSCCLPP.replace("rres", "dance"), "not known"),
     ],
 )
 def test_damage_is_named_with_its_line(text, problem):

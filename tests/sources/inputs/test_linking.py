@@ -58,7 +58,7 @@ def test_a_dump_s_rank_is_said_by_its_name(tmp_path):
 
 def test_recordings_with_times_take_no_second_file_of_them(tmp_path):
     with pytest.raises(ConfigError, match="--times goes with PyTorch's observer files"):
-        linking._rocprof(
+        linking._linker(linking.Format.ROCPROF)(
             [linking.Recognised(tmp_path, linking.Format.ROCPROF)],
             {},
             LinkOptions(times=(tmp_path,)),

@@ -15,9 +15,9 @@ import pytest
 import chakrakit as ck
 from chakrakit.insight.rank import read_run
 from chakrakit.sources import link
-from chakrakit.sources.nsys import NsysTables
 from chakrakit.sources.pytorch.linking import LinkOptions
 from chakrakit.sources.pytorch.read import read_bytes, read_kineto
+from chakrakit.sources.tables import SqliteTables
 from support.job_traces import write_job
 from support.nsys_file import NsysFile
 from support.paths import DATA
@@ -140,15 +140,15 @@ def test_an_export_of_several_processes_is_opened_once_and_each_table_read_once(
     connected: Counter[str] = Counter()
     connect = sqlite3.connect
 
-    def count_tables(self: NsysTables, sql: str, values: tuple[object, ...] = ()) -> list[object]:
+    def count_tables(self: SqliteTables, sql: str) -> list[object]:
         tables[sql] += 1
-        return self._connection.execute(sql, values).fetchall()
+        return self._connection.execute(sql).fetchall()
 
     def count_connections(where: str, **options: object) -> sqlite3.Connection:
         connected[where] += 1
         return connect(where, **options)
 
-    monkeypatch.setattr(NsysTables, "_fetch", count_tables)
+    monkeypatch.setattr(SqliteTables, "_execute", count_tables)
     monkeypatch.setattr(sqlite3, "connect", count_connections)
     run, report = link([tmp_path], LinkOptions(as_recorded=True))
     assert [r.device_activities.linked > 0 for r in report.ranks] == [True, True]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from chakrakit.errors import FormatError
@@ -17,7 +18,8 @@ from chakrakit.sources import link
 from chakrakit.sources.nsys import read_processes
 from chakrakit.sources.pytorch.linking import LinkOptions
 from chakrakit.sources.pytorch.read import Kind, Kineto, read_bytes, read_kineto
-from support.nsys_file import NsysFile
+from support.commands import data
+from support.nsys_file import NsysFile, parquet_tables
 from support.paths import DATA
 
 RECORDED = LinkOptions(as_recorded=True)
@@ -138,6 +140,22 @@ def test_compressed_exports_are_read(tmp_path: Path) -> None:
 
     ours, theirs = ([len(k) for k in read_processes(path)] for path in (packed, plain))
     assert ours == theirs == [3650]
+
+
+def test_a_folder_of_parquet_tables_is_the_same_export(tmp_path: Path, monkeypatch) -> None:
+    """Opened by one command, and without a table and a column that an older version does not write."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    export(tmp_path / "a.sqlite", kineto())
+    folder = parquet_tables(tmp_path / "a.sqlite", tmp_path / "a_pqtdir")
+    infos = [data("info", path) for path in (tmp_path / "a.sqlite", folder)]
+    assert [info["nodes"] for info in infos] == [infos[0]["nodes"]] * 2
+    assert infos[0]["communication"] == infos[1]["communication"]
+    kernels = folder / "CUPTI_ACTIVITY_KIND_KERNEL.parquet"
+    pq.write_table(pq.read_table(kernels).drop(["graphNodeId", "gridX"]), kernels)
+    (folder / "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION.parquet").unlink()
+    _, report = link([folder], RECORDED)
+    assert report.ranks[0].device_activities.linked == report.ranks[0].device_activities.in_ > 0
 
 
 def _other(path: Path) -> None:

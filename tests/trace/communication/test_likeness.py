@@ -39,6 +39,12 @@ def test_a_ring_of_messages_is_one_class():
     assert like_classes("aaaa", "", [()] * 4, peers, []).rank.tolist() == [0, 0, 0, 0]
 
 
+def test_ranks_that_send_to_the_same_rank_are_told_apart():
+    """Two senders share a program; the rank that both send to has a receive for each."""
+    peers = [np.array([2]), np.array([2]), np.array([0, 1])]
+    assert like_classes("aab", "", [()] * 3, peers, []).rank.tolist() == [0, 1, 2]
+
+
 def test_the_role_in_which_a_group_is_used_counts():
     groups = [Company(np.array([0, 1]), np.array([0, 1]))]
     found = like_classes("ab", "g", [(0,), (0,)], [NOBODY] * 2, groups)

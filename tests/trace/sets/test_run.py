@@ -70,8 +70,14 @@ def test_a_ranks_own_file_has_its_times_in_nanoseconds() -> None:
     assert trace.column("start_time_micros").tolist() == [1, 2]
     assert trace.has("start_time_ns").tolist() == [False, True]
     assert run_of(TraceSet([body(1)]), {0: times(0)}).timed_trace(0).is_timed
-    with pytest.raises(TraceError, match="starts before 0"):
+    with pytest.raises(TraceError, match="row 0 begins before 0; the times are damaged"):
         run_of(TraceSet([body()]), {0: times(-5, 2)}).timed_trace(0)
+
+
+def test_rows_that_did_not_run_cannot_be_written_to_a_ranks_own_file() -> None:
+    run = run_of(TraceSet([body()]), {0: Times(np.array([-1, 1_500]), np.array([-1, 2_500]))})
+    with pytest.raises(TraceError, match=r"did not run.*write the run as a directory"):
+        run.timed_trace(0)
 
 
 def test_collectives_that_ranks_begin_in_different_orders_keep_their_numbers() -> None:

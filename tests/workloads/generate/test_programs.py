@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import chakrakit as ck
 from chakrakit.workloads.description import Decoder, Plan, Step, Vision, Workload
 from chakrakit.workloads.generate import Generated
 
@@ -38,3 +39,15 @@ def test_passes_and_tokens_count_the_whole_step() -> None:
     assert (found.size, found.passes, found.tokens) == (2, 4, 8 * 16)
     images = Workload(model=Vision(layers=1, hidden=64, heads=4, ffn=96), step=Step(global_batch=3))
     assert Generated(images).tokens == 3 * images.model.tokens
+
+
+def test_forward_passes_do_a_third_of_the_work_and_keep_nothing():
+    plan = {"tp": 2, "pp": 2, "schedule": "interleaved", "chunks": 2}
+    both = [
+        ck.generate(model="gpt3-125m", seq=128, global_batch=4, kind=kind, **plan).figures
+        for kind in ("train", "forward")
+    ]
+    assert both[0].flops_total == 3 * both[1].flops_total
+    assert all(c.memory["activations"] == 0 for c in both[1].per_rank)
+    image = ck.generate(model="vit-b-16", kind="forward")
+    assert set(image.traces.trace(0).nodes.column("phase").to_pylist()) == {"forward"}

@@ -119,7 +119,7 @@ def test_the_head_gives_a_loss_in_training_and_logits_of_sampled_tokens_in_infer
     head(tape, MODEL.replace(tied=True), tokens(), ("tp",))
     assert [n.op for n in tape.forward[:3]] == ["vector", "matmul", "vector"]
     assert tape.weights[-1].tied
-    serving = Tape("head", Settings({"tp": 2}, training=False))
+    serving = Tape("head", Settings({"tp": 2}, training=False, samples=True))
     head(serving, MODEL, tokens(sampled=3), ("tp",))
     logits = next(n for n in serving.forward if n.name == "head")
     assert logits.flops == 2 * 3 * 16 * 16  # half of 32 words

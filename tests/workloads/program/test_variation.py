@@ -21,8 +21,11 @@ def layout(model: Decoder = SMALL, plan: Plan = Plan(dp=2), **step: object) -> W
 def test_ranks_are_alike_unless_documents_or_experts_tell_them_apart() -> None:
     [alike] = variants(layout(), 0)
     assert (alike.name, alike.ranks.tolist()) == ("stage 0", [0, 1])
-    documents = list(variants(layout(lengths=Lengths(mean=16)), 0))
-    assert [v.name for v in documents] == ["stage 0 dp0", "stage 0 dp1"]
+    for mean in (1, 16, 63):
+        documents = list(variants(layout(lengths=Lengths(mean=mean)), 0))
+        assert [v.name for v in documents] == ["stage 0 dp0", "stage 0 dp1"]
+    for mean in (0, 64):  # no documents, and one as long as the sequence
+        assert [v.name for v in variants(layout(lengths=Lengths(mean=mean)), 0)] == ["stage 0"]
     skewed = list(variants(layout(MOE, Plan(dp=2, ep=2), imbalance=0.5), 0))
     assert [v.name for v in skewed] == ["stage 0 ep0 edp0", "stage 0 ep1 edp0"]
 

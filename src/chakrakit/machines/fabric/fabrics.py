@@ -1,9 +1,7 @@
 """Fabrics: ports joined in one regular shape, with every route known by arithmetic.
 
-A fabric numbers its vertices with the ports first and the switches after them. `routes(a, b)` gives
-the links from port a[i] to port b[i] for all i at once; where several shortest ways exist, the choice
-is ECMP's hash of the pair, or the destination's digits, one for each level (`modulo`), which spreads
-regular traffic evenly.
+A fabric numbers its vertices with the ports first and the switches after them. Its `ways` are those of
+the core (core/sim/ways.hpp).
 """
 
 from __future__ import annotations
@@ -15,9 +13,10 @@ from typing import Protocol
 
 import numpy as np
 
+import chakrakit.core as core
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
-from chakrakit.machines.fabric.links import Links, RouteParts, Routes, mix
+from chakrakit.machines.fabric.links import Links
 
 
 class Fabric(Protocol):
@@ -43,13 +42,9 @@ class Fabric(Protocol):
         """All directed links."""
         ...
 
-    def routes(self, a: I64, b: I64) -> Routes:
-        """The links from port a[i] to port b[i], which must be different ports."""
+    def ways(self) -> core.SimFabric:
+        """The links from each port to each other."""
         ...
-
-
-def _one_hop(link: I64) -> Routes:
-    return Routes(np.arange(len(link) + 1, dtype=np.int64), link)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +65,9 @@ class Full:
         """Ports only."""
         return self.ports
 
-    def routes(self, a: I64, b: I64) -> Routes:
-        """The one link from each a[i] to b[i]."""
-        return _one_hop(a * (self.ports - 1) + b - (b > a))
+    def ways(self) -> core.SimFabric:
+        """One link for each pair."""
+        return core.sim_full(self.ports)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,18 +98,9 @@ class Ring:
         """Ports only."""
         return self.ports
 
-    def routes(self, a: I64, b: I64) -> Routes:
+    def ways(self) -> core.SimFabric:
         """Hop by hop along the circle."""
-        n, cables = self.ports, len(self.links) // 2
-        ahead = (b - a) % n if self.closed else np.maximum(b - a, 0)
-        behind = (a - b) % n if self.closed else np.maximum(a - b, 0)
-        forward = (ahead <= behind) if self.closed else b > a
-        hops = np.where(forward, ahead, behind)
-        offsets = np.r_[0, np.cumsum(hops)].astype(np.int64)
-        step = np.arange(offsets[-1]) - np.repeat(offsets[:-1], hops)
-        way, start = np.repeat(forward, hops), np.repeat(a, hops)
-        link = np.where(way, (start + step) % n, cables + (start - 1 - step) % n)
-        return Routes(offsets, link)
+        return core.sim_ring(self.ports, self.closed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,30 +155,9 @@ class Tree:
         """`switch` or `fat-tree`."""
         return "switch" if len(self.arity) == 1 else "fat-tree"
 
-    def routes(self, a: I64, b: I64) -> Routes:
+    def ways(self) -> core.SimFabric:
         """Up to the lowest common switch, and down."""
-        parts, pair = RouteParts(len(a)), np.arange(len(a))
-        parts.add(pair, a)
-        downs = [(pair, self.ports + b)]
-        plane, size, planes = np.zeros(len(a), np.int64), self.arity[0], 1
-        base = 2 * self.ports
-        for level, q in enumerate(self.uplinks):
-            pair = pair[a[pair] // size != b[pair] // size]
-            # Another digit of the destination at every level: one digit alone would leave most of the
-            # ways of the upper levels unused, as all that reaches a switch there has the same.
-            hashed = mix(a[pair], b[pair], level).astype(np.int64)
-            choice = (b[pair] // planes if self.modulo else hashed) % q
-            count = self.switches[level] * q
-            climb = (a[pair] // size * planes + plane[pair]) * q + choice
-            parts.add(pair, base + climb)
-            downs.append(
-                (pair, base + count + (b[pair] // size * planes + plane[pair]) * q + choice)
-            )
-            plane[pair] = plane[pair] * q + choice
-            size, planes, base = size * self.arity[level + 1], planes * q, base + 2 * count
-        for down in reversed(downs):
-            parts.add(*down)
-        return parts.build()
+        return core.sim_tree(self.arity, self.uplinks, self.switches, self.modulo)
 
 
 def _uplinks(low: I64, high: I64, bandwidth: float, latency: float) -> Links:
@@ -258,29 +223,9 @@ class Dragonfly:
         """Ports and routers."""
         return self.ports + self.groups * self.routers
 
-    def routes(self, a: I64, b: I64) -> Routes:
+    def ways(self) -> core.SimFabric:
         """Port, router, at most one local hop, the cable, at most one local hop, port."""
-        parts, pair = RouteParts(len(a)), np.arange(len(a))
-        ra, rb = a // self.hosts, b // self.hosts
-        ga, gb = ra // self.routers, rb // self.routers
-        per = -(-(self.groups - 1) // self.routers)
-        far = ga != gb
-        leave = np.where(far, ga * self.routers + (gb - ga - 1) % self.groups // per, rb)
-        enter = np.where(far, gb * self.routers + (ga - gb - 1) % self.groups // per, rb)
-        parts.add(pair, a)
-        self._local(parts, pair, ra, leave)
-        base = 2 * self.ports + self.groups * self.routers * (self.routers - 1)
-        parts.add(pair[far], base + (ga * (self.groups - 1) + gb - (gb > ga))[far])
-        self._local(parts, pair, np.where(far, enter, rb), rb)
-        parts.add(pair, self.ports + b)
-        return parts.build()
-
-    def _local(self, parts: RouteParts, pair: I64, a: I64, b: I64) -> None:
-        differ = a != b
-        x, y = a[differ] % self.routers, b[differ] % self.routers
-        group = a[differ] // self.routers
-        link = group * self.routers * (self.routers - 1) + x * (self.routers - 1) + y - (y > x)
-        parts.add(pair[differ], 2 * self.ports + link)
+        return core.sim_dragonfly(self.groups, self.routers, self.hosts)
 
 
 def lone_port() -> Full:

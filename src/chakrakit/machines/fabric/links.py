@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from chakrakit.arrays import F64, I64, U64
+import chakrakit.core as core
+from chakrakit.arrays import F64, I64
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,19 +79,16 @@ class Routes:
 
     def latency(self, links: Links) -> F64:
         """Seconds from end to end of each route."""
-        return _reduce(np.add, links.latency[self.links], self.offsets, 0.0)
+        return core.sim_sums(self.offsets, self.links, links.latency)
 
     def bandwidth(self, links: Links) -> F64:
         """Bytes/s of the narrowest link of each route; infinite for a route without links."""
-        return _reduce(np.minimum, links.bandwidth[self.links], self.offsets, np.inf)
-
-
-def _reduce(operation: np.ufunc, values: F64, offsets: I64, empty: float) -> F64:
-    out = np.full(len(offsets) - 1, empty)
-    not_empty = np.diff(offsets) > 0
-    if not_empty.any():
-        out[not_empty] = operation.reduceat(values, offsets[:-1][not_empty])
-    return out
+        out = np.full(len(self), np.inf)
+        crosses = np.diff(self.offsets) > 0
+        if crosses.any():
+            each = links.bandwidth[self.links]
+            out[crosses] = np.minimum.reduceat(each, self.offsets[:-1][crosses])
+        return out
 
 
 class RouteParts:
@@ -124,18 +122,6 @@ class RouteParts:
         order = np.lexsort((stage, pair))  # stable: hops of one stage stay in order
         counts = np.bincount(pair, minlength=self.pairs)
         return Routes(np.r_[0, np.cumsum(counts)].astype(np.int64), link[order])
-
-
-def mix(*parts: I64 | int) -> U64:
-    """A fixed 64-bit hash of integers (splitmix64), the same on every machine: ECMP's choice."""
-    state: Any = np.uint64(0x9E3779B97F4A7C15)
-    with np.errstate(over="ignore"):
-        for part in parts:
-            state = state ^ np.asarray(part).astype(np.uint64)
-            state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            state = state ^ (state >> np.uint64(31))
-    return np.atleast_1d(state)
 
 
 # Stores: where data and checkpoints lie, and the servers that ranks reach them through.

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
 
+import chakrakit.core as core
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, listed
 from chakrakit.machines.device import Device
-from chakrakit.machines.fabric.fabrics import Fabric, Tree
+from chakrakit.machines.fabric.fabrics import Fabric
 from chakrakit.machines.fabric.groups import GroupCost
 from chakrakit.machines.fabric.links import Links, RouteParts, Routes, Schedule, Store
 from chakrakit.machines.fabric.ports import MessageCost
@@ -321,24 +322,32 @@ class Machine:
 
     def routes(self, src: I64, dst: I64) -> Routes:
         """The links from device src[i] to device dst[i]; none where they are the same."""
-        src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)
-        parts, at = RouteParts(len(src)), src.copy()
-        lowest = self._lowest_dimension(src, dst)
-        for k in range(len(self.dimensions)):
-            move = np.flatnonzero((lowest <= k) & (self.address(at, k) != self.address(dst, k)))
-            if len(move):
-                self._cross(parts, move, at, dst, k)
-        return parts.build()
+        ends = np.ascontiguousarray(src, np.int64), np.ascontiguousarray(dst, np.int64)
+        try:
+            return Routes(*self.ways.routes(*ends))
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
 
     @cached_property
-    def one_switch(self) -> bool:
-        """Whether the machine is a single switch: a route is its source's link up and its target's down.
+    def ways(self) -> core.SimWays:
+        """The links between any two devices, as the core finds them."""
+        levels = [
+            (
+                d.fabric.ways(),
+                d.size,
+                self._inner[k],
+                get_args(Joins).index(d.joins),
+                self.first_link[k],
+                len(d.fabric.links),
+                self.first_link[k] + self.instances(k) * len(d.fabric.links),
+            )
+            for k, d in enumerate(self.dimensions)
+        ]
+        return core.SimWays(levels, self.size)
 
-        Programs that send to ever new devices ask for one route after another, which is quicker so.
-        """
-        first = self.dimensions[0]
-        plain = isinstance(first.fabric, Tree) and len(first.fabric.arity) == 1
-        return len(self.dimensions) == 1 and plain and first.joins != "gateways"
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what the core holds, which other processes find anew."""
+        return {name: value for name, value in self.__dict__.items() if name != "ways"}
 
     def store_routes(self, store: I64, devices: I64, writes: I64) -> Routes:
         """The links from each device to its server of store[i] where writes[i] is 1, else back from it."""
@@ -370,42 +379,6 @@ class Machine:
         for k in range(len(self.dimensions)):
             out[self.address(src, k) != self.address(dst, k)] = k
         return out
-
-    def _lowest_dimension(self, src: I64, dst: I64) -> I64:
-        """The innermost dimension a route uses: those inside a flat one are not crossed."""
-        lowest = np.zeros(len(src), np.int64)
-        for k, dimension in enumerate(self.dimensions):
-            if dimension.joins != "rails":
-                lowest[self.address(src, k) != self.address(dst, k)] = k
-        return lowest
-
-    def _cross(self, parts: RouteParts, move: I64, at: I64, dst: I64, k: int) -> None:
-        """Moves `at` to its destination's place in dimension k."""
-        joins, source = self.dimensions[k].joins, at[move]
-        span = self._inner[k] * self.shape[k]
-        if joins == "rails":
-            target = (
-                source + (self.address(dst[move], k) - self.address(source, k)) * self._inner[k]
-            )
-            a, b = self.address(source, k), self.address(target, k)
-        else:
-            target = source // span * span + dst[move] % span
-            flat = joins == "flat"
-            a = source % span if flat else self.address(source, k)
-            b = target % span if flat else self.address(target, k)
-        if joins == "gateways":
-            parts.add(move, self._attach(k, 0) + source)
-        base = self.first_link[k] + self.instance(source, k) * len(self.dimensions[k].fabric.links)
-        local = self.dimensions[k].fabric.routes(a, b)
-        hops = np.diff(local.offsets)
-        parts.add_routes(move, Routes(local.offsets, local.links + np.repeat(base, hops)))
-        if joins == "gateways":
-            parts.add(move, self._attach(k, self.size) + target)
-        at[move] = target
-
-    def _attach(self, k: int, down: int) -> int:
-        copied = self.instances(k) * len(self.dimensions[k].fabric.links)
-        return self.first_link[k] + copied + down
 
     def reduction_links(self, devices: I64) -> tuple[I64, I64] | None:
         """Links to and from the one switch that can reduce for these devices; None without such a switch."""

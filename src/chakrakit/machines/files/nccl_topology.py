@@ -23,6 +23,7 @@ _SWITCH_CLASS = "0x068000"
 _XGMI = 64 * GB
 """AMD MI300X: 64 GB/s a link and direction."""
 _MOST_GPUS = 4096
+"""GPUs of one file, of which every pair is looked at; a node has 8, a rack 72."""
 
 
 def is_nccl_topology(head: bytes) -> bool:

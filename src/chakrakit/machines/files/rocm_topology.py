@@ -19,6 +19,7 @@ from chakrakit.machines.files.drawn_graph import DrawnGraph
 
 _XGMI, _PCIE = 64 * GB, 31.5 * GB
 _MOST = 1024
+"""GPUs of one node, of which every pair has a cell; a node has 8 or 16."""
 _PAIR = re.compile(r"Link type between DRM devices (\d{1,4}) and (\d{1,4})", re.IGNORECASE)
 
 

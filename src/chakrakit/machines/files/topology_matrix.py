@@ -19,6 +19,7 @@ _NVLINK, _PCIE = 25 * GB, 31.5 * GB
 _MOST_LINKS = 18
 """NVLinks of one GPU: of H100 and B200, the most so far."""
 _MOST = 1024
+"""Rows and columns of one node's matrix: 8 or 16 GPUs, and about as many network cards."""
 _CELL = re.compile(r"X|NV\d{1,2}|PIX|PXB|PHB|NODE|SYS|SOC")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _CLOSE, _NODE = ("PIX", "PXB"), ("PHB", "NODE")

@@ -22,6 +22,7 @@ from .measure import checked_budget, choose_device, close_walls
 from .spin import wait_until
 
 _WAITERS = 64
+"""Exchanges that are waited for at the same time, a thread each. Assumed to be enough."""
 FINISH_START, START_START, FINISH_FINISH = 0, 1, 2
 
 

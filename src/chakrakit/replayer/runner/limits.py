@@ -18,6 +18,7 @@ _STEPS = ("call", "view", "collective", "wait", "stand_in", "synchronize")
 _LARGEST, _MOST_TIMES, _ROOM = 1 << 30, 100, 64 << 20
 """Bytes of a plan at most, and how far it may unpack: so many times its size, and some bytes more."""
 _MOST_SLOTS = 1 << 26
+"""Values that a plan holds, one slot each: 512 MiB of references."""
 LONGEST_NS = 3_600_000_000_000
 """An hour: no recorded step takes as long."""
 

@@ -15,6 +15,7 @@ from .limits import ReplayError, read_plan
 from .supervise import STORE, local_ranks, shared_position, supervise, watch_parent
 
 _HEAR_S = 0.5
+"""Seconds in which the starter, which looks every 0.02 s, tells who died first."""
 _UNDER_TORCHRUN = ("RANK", "WORLD_SIZE")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 _SLEEP_NS = 2_000_000
 """Shorter waits are spun: sleeping is not exact enough for them."""
 _PROBE_CYCLES = 20_000_000
+"""Some 10 ms at the 1 to 2 GHz of devices: long beside the 0.5 µs that events are exact to."""
 
 
 def spin_host(nanoseconds: int) -> None:

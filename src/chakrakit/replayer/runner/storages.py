@@ -9,6 +9,7 @@ from .guard import Guard
 from .limits import ReplayError
 
 _STD = 0.02
+"""The standard deviation with which GPT-2 and most models after it begin."""
 _WIDEST = 16
 """Storages end at a multiple of the widest element."""
 

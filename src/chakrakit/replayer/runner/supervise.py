@@ -24,6 +24,7 @@ from .limits import ReplayError, read_plan
 
 _POLL_S = 0.02
 _GRACE_S = 3.0
+"""Seconds for other ranks to say where they stood: six times what they wait to hear of it."""
 PIPE, _POSITION = "CHAKRA_REPLAY_PIPE", "CHAKRA_REPLAY_POSITION"
 STORE = "CHAKRA_REPLAY_STORE"
 FOLLOWED = "; this rank ends with it"

@@ -34,6 +34,7 @@ _LONG_PROMPT = (32, 4096, 4096, 128)
 """Batch × heads, queries, keys and head size of the attention whose rate stands for that of prompts."""
 _LONG_PROMPT_FLOPS = float(attention_flops(32 * 4096 * 4096, 128, 128, causal=True))
 _LONG_PROMPT_BYTES = 4.0 * 2 * 32 * 4096 * 128
+"""Queries, keys, values and outputs of 2 bytes each."""
 
 
 class Measurements(msgspec.Struct, frozen=True):

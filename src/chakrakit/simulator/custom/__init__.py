@@ -7,12 +7,18 @@ from chakrakit.simulator.custom.algorithm_files import (
     read_algorithm,
     split_algorithms,
 )
-from chakrakit.simulator.custom.mscclpp import moves_from_mscclpp
-from chakrakit.simulator.custom.schedules import custom_for, moves_from_msccl, moves_from_traces
+from chakrakit.simulator.custom.schedules import (
+    custom_for,
+    messages_of_traces,
+    moves_from_msccl,
+    moves_from_mscclpp,
+    moves_from_traces,
+)
 
 __all__ = [
     "OwnAlgorithms",
     "custom_for",
+    "messages_of_traces",
     "moves_from_msccl",
     "moves_from_mscclpp",
     "moves_from_traces",

@@ -13,8 +13,11 @@ from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device import parse
 from chakrakit.simulator.collectives import ALGORITHMS, CollectiveSteps
-from chakrakit.simulator.custom.mscclpp import moves_from_mscclpp
-from chakrakit.simulator.custom.schedules import moves_from_msccl, moves_from_traces
+from chakrakit.simulator.custom.schedules import (
+    moves_from_msccl,
+    moves_from_mscclpp,
+    moves_from_traces,
+)
 from chakrakit.trace.storage import read
 
 Algorithm = str | os.PathLike[str] | CollectiveSteps

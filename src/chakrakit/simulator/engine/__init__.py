@@ -6,7 +6,7 @@ from chakrakit.simulator.engine import native
 from chakrakit.simulator.engine.disturb import Disturbance, Fault, link_changes
 from chakrakit.simulator.engine.instances import MESSAGE
 from chakrakit.simulator.engine.measured import MEASURED
-from chakrakit.simulator.engine.messages import message_pace
+from chakrakit.simulator.engine.messages import message_cost
 from chakrakit.simulator.engine.native import (
     LaidOut,
     Outcome,
@@ -48,7 +48,7 @@ __all__ = [
     "TransferPlans",
     "link_bytes",
     "link_changes",
-    "message_pace",
+    "message_cost",
     "most_at_once",
     "native",
     "no_machine",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -170,16 +171,15 @@ def message_pace(
     bandwidth = machine.routes(src, dst).bandwidth(machine.links)
     away = machine.instance(src, 0) != machine.instance(dst, 0)
     keys, number = np.unique(np.stack([size, bandwidth, away]), axis=1, return_inverse=True)
-    paces = [_message_cost(library, *k) for k in keys.T.tolist()]
+    paces = [message_cost(library, *k) for k in keys.T.tolist()]
     stretch, wait = (np.array(c) for c in zip(*paces, strict=True)) if paces else ([], [])
     at = number.reshape(-1)
     return np.asarray(stretch, np.float64)[at], np.asarray(wait, np.int64)[at]
 
 
-def _message_cost(
-    library: Library, size: float, bandwidth: float, away: float
-) -> tuple[float, int]:
-    if not np.isfinite(bandwidth) or not size:
+def message_cost(library: Library, size: float, bandwidth: float, away: float) -> tuple[float, int]:
+    """The same of one message, over a route of that bandwidth, to another node or not."""
+    if math.isinf(bandwidth) or not size:
         return 1.0, picoseconds(library.launch_us * 1e-6, "the launch of a message")
     nodes = 2 if away else 1
     span = Span(2, nodes, 2 // nodes, bandwidth, bandwidth, port=bandwidth)

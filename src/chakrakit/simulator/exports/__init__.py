@@ -6,9 +6,11 @@ import os
 from collections.abc import Mapping
 
 from chakrakit.machines.fabric import Machine
+from chakrakit.simulator.collectives import Algorithms
 from chakrakit.simulator.exports.goal import GoalSchedule, goal_of
 from chakrakit.simulator.exports.layers import layers_text
-from chakrakit.sources.foreign import goal_binary, goal_text
+from chakrakit.simulator.exports.msccl import msccl_of
+from chakrakit.sources.foreign import goal_binary, goal_text, msccl_text
 from chakrakit.trace.codecs import Exported
 from chakrakit.trace.files import open_output
 from chakrakit.trace.sets import TraceSet
@@ -41,4 +43,18 @@ def write_layers(traces: TraceSet, path: str | os.PathLike[str], simai: bool) ->
     return Exported(text.count("\n") - 2, 0, 0, left_out=dict(left_out))
 
 
-__all__ = ["GoalSchedule", "goal_of", "write_goal", "write_layers"]
+def write_msccl(
+    traces: TraceSet,
+    path: str | os.PathLike[str],
+    machine: Machine | None = None,
+    algorithms: Mapping[str, str] | None = None,
+) -> Exported:
+    """Writes the algorithm of a workload's one collective, or of its messages, as MSCCL's XML."""
+    plan, left_out = msccl_of(traces, machine, Algorithms(dict(algorithms or {})))
+    with open_output(os.fspath(path), binary_only=False) as stream:
+        stream.write(msccl_text(plan).encode())
+    edges = sum(len(m.after) for m in plan.messages)
+    return Exported(len(plan.messages), edges, 0, left_out={w: n for w, n in left_out.items() if n})
+
+
+__all__ = ["GoalSchedule", "goal_of", "write_goal", "write_layers", "write_msccl"]

@@ -49,20 +49,36 @@ class GoalSchedule:
     """How many collectives were expanded by which algorithm."""
 
 
+def one_switch(ranks: int) -> Machine:
+    """A machine for algorithms to be chosen on where none is given."""
+    network = {
+        "topology": "switch", "size": max(ranks, 2), "bandwidth": 50e9, "latency": 1e-6,
+    }  # fmt: skip
+    return parse_machine({"network": [network]}, "one switch")
+
+
 def goal_of(
     traces: TraceSet, machine: Machine | None = None, algorithms: Mapping[str, str] | None = None
 ) -> GoalSchedule:
     """The schedule of traces; algorithms are those given, or the fastest by estimate on the machine."""
     if traces.ranks != tuple(range(len(traces.ranks))):
         raise ConfigError("GOAL has ranks from 0 on without gaps; select them or record all")
-    one_switch = {
-        "topology": "switch",
-        "size": max(len(traces), 2),
-        "bandwidth": 50e9,
-        "latency": 1e-6,
-    }
-    machine = machine or parse_machine({"network": [one_switch]}, "one switch")
+    machine = machine or one_switch(len(traces))
     return _Expansion(traces, machine, Algorithms(dict(algorithms or {}))).schedule
+
+
+def chosen_steps(
+    machine: Machine, algorithms: Algorithms, collective: str, members: tuple[int, ...], size: int
+) -> CollectiveSteps:
+    """The messages of a collective by the algorithm given for it, or the fastest on the machine."""
+    data = int(data_bytes(collective, size, len(members)))
+    devices = np.array([members], np.int64)
+    shape = shapes(machine, devices)[0]
+    name = algorithms.choose(collective, data, shape) if len(members) > 1 else "direct"
+    if name == "in-switch":  # which has no messages
+        others = Algorithms({**algorithms.fixed, collective: "ring"})
+        name = others.choose(collective, data, shape)
+    return algorithms.moves(collective, name, data, shape, 0, grid_of(machine, devices[0]))
 
 
 class _Expansion:
@@ -148,23 +164,12 @@ class _Expansion:
         self, collective: str, members: tuple[int, ...], size: int
     ) -> tuple[CollectiveSteps, int]:
         """The steps of a collective, and all of its data in bytes."""
-        n = len(members)
-        data = int(data_bytes(collective, size, n))
-        key = (collective, n, members, size)
+        key = (collective, len(members), members, size)
         if key not in self.steps:
-            devices = np.array([members], np.int64)
-            shape = shapes(self.machine, devices)[0]
-            name = self.algorithms.choose(collective, data, shape) if n > 1 else "direct"
-            if name == "in-switch":
-                others = Algorithms({**self.algorithms.fixed, collective: "ring"})
-                name = others.choose(collective, data, shape)
-            self.steps[key] = self.algorithms.moves(
-                collective, name, data, shape, 0, grid_of(self.machine, devices[0])
-            )
-            self.schedule.algorithms[f"{collective} of {n}: {name}"] += 0
+            self.steps[key] = chosen_steps(self.machine, self.algorithms, collective, members, size)
         name = self.steps[key].name or "direct"
-        self.schedule.algorithms[f"{collective} of {n}: {name}"] += 1
-        return self.steps[key], data
+        self.schedule.algorithms[f"{collective} of {len(members)}: {name}"] += 1
+        return self.steps[key], int(data_bytes(collective, size, len(members)))
 
     def _messages(
         self,

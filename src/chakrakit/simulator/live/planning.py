@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 import chakrakit.core as core
-from chakrakit.arrays import I32
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device import picoseconds
 from chakrakit.machines.fabric import Machine
@@ -23,7 +22,7 @@ from chakrakit.simulator.engine import (
     Simulation,
     SimulationOptions,
     TransferPlans,
-    message_pace,
+    message_cost,
     one_collective,
 )
 from chakrakit.trace.communication import ROOTED
@@ -39,10 +38,6 @@ class Planning:
     def __init__(self, world: core.LiveWorld, machine: Machine, options: SimulationOptions) -> None:
         self.world, self.machine, self.options = world, machine, options
         self.fair = options.network == "flow"
-        library = machine.library
-        self._overhead = 0 if library else self._ps(machine.software.collective_overhead)
-        self._before = self._ps(machine.software.step_overhead) + self._overhead
-        self._latency: list[float] = machine.links.latency.tolist()
         self._stores = {store.name: i for i, store in enumerate(machine.stores)}
         # Groups are set up by `new_group`, at the cost that the program gives.
         self._ready = replace(machine, software=replace(machine.software, groups=None))
@@ -62,26 +57,22 @@ class Planning:
             core.SimPlans(**arrays), core.SimTopology(**links), plans["payload"]
         )
 
-    def route(self, src: int, dst: int) -> tuple[I32, int]:
-        """The links of a message, and the picoseconds before its bytes flow."""
-        if self.machine.one_switch and src != dst:
-            links = (src, self.machine.size + dst)
-            wait = self._latency[links[0]] + self._latency[links[1]]
-            return np.array(links, np.int32), self._ps(wait) + self._before
-        routes = self.machine.routes(np.array([src]), np.array([dst]))
-        wait = float(routes.latency(self.machine.links)[0])
-        return routes.links.astype(np.int32), self._ps(wait) + self._before
+    def message_cost(
+        self, src: int, dst: int, size: int, bandwidth: float, outermost: int
+    ) -> tuple[float, int]:
+        """The bytes that the links of a message carry, and the picoseconds before they flow.
 
-    def plan_message(self, src: int, dst: int, size: int) -> int:
-        """The plan of a message where a library or the ports say what it costs."""
+        A library's picoseconds count the way's latency; those of ports come on top of it.
+        """
+        if self.machine.library is not None:
+            stretch, wait = message_cost(self.machine.library, size, bandwidth, outermost > 0)
+            return size * stretch, wait
         book = TransferPlans(self.machine, self.fair)
-        ends = np.array([src]), np.array([dst]), np.array([float(size)])
-        library = self.machine.library
-        pace = message_pace(library, self.machine, *ends) if library else (None, None)
-        book.add_messages(*ends, *pace)
-        plans, links, _ = book.arrays()
-        plans["delay"] = plans["delay"] + self._overhead
-        return self._add(plans, links)
+        book.add_messages(np.array([src]), np.array([dst]), np.array([float(size)]))
+        plans, _, routes = book.arrays()
+        way = float(routes.latency(self.machine.links)[0])
+        known = self._ps(way) + self._ps(self.machine.software.step_overhead)
+        return float(plans["bytes"][0]), int(plans["delay"][0]) - known
 
     def _plan_collective(
         self, kind: str, size: int, devices: Sequence[int], root: int

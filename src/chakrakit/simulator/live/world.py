@@ -82,7 +82,7 @@ class World:
         self._planning = Planning(self._core, self.machine, self.options)
 
     def _new_core(self) -> core.LiveWorld:
-        where = self.machine
+        where, software = self.machine, self.machine.software
         changes = [(at, 1, link, by) for at, link, by in link_changes(where, self.faults.faults)]
         for fault in self.faults.faults:
             if fault.kind == "device":
@@ -92,7 +92,7 @@ class World:
         columns: Any = list(zip(*changes, strict=True)) or [[], [], [], []]
         slots = [store.operations or UNLIMITED for store, _ in where.store_of_servers()]
         return core.LiveWorld(
-            bandwidth=where.links.bandwidth / 1e12,
+            bandwidth=where.links.bandwidth,
             comm_slowdown=np.array([where.device(d).comm_slowdown for d in range(where.size)]),
             fair=self.options.share_compute,
             queue_depth=where.software.queue_depth,
@@ -102,7 +102,12 @@ class World:
             fault_target=np.array(columns[2], np.int32),
             fault_factor=np.array(columns[3], np.float64),
             flow=self.options.network == "flow",
+            ways=where.ways,
+            latency=where.links.latency,
+            before=picoseconds(software.step_overhead, "the overhead of a step")
+            + picoseconds(software.collective_overhead, "the overhead of a message"),
             plain=where.library is None and not where.messages_cost,
+            timed=where.library is not None,
             records=self.record,
         )
 
@@ -254,13 +259,9 @@ class World:
         """How long a task takes at the place it got."""
         return _ps(work(self.pools[pool].places[place]))
 
-    def route(self, src: int, dst: int) -> Any:
-        """The way of a message."""
-        return self._planning.route(src, dst)
-
-    def plan_message(self, src: int, dst: int, size: int) -> int:
-        """The plan of a message."""
-        return self._planning.plan_message(src, dst, size)
+    def message_cost(self, *message: Any) -> tuple[float, int]:
+        """What a message costs besides its bytes and its way."""
+        return self._planning.message_cost(*message)
 
     def plan_collective(self, *call: Any) -> tuple[int, int]:
         """The plan of a collective."""

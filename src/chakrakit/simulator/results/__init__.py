@@ -1,39 +1,76 @@
-"""Simulates by name, and turns the outcome into results: a summary, a Run, tables, several jobs."""
+"""Simulates by name, and turns the outcome into results: a summary, a Run, tables, several jobs.
+
+Names are imported when first used: one simulation does not load jobs, tables and edits.
+"""
 
 from __future__ import annotations
 
-from chakrakit.simulator.results.collective_table import (
-    CollectiveTable,
-    ExpertExchange,
-    Kernels,
-    parse_members,
-    parse_sizes,
-    time_collective,
-)
-from chakrakit.simulator.results.editing import EditedRun, EditSession, machine_of
-from chakrakit.simulator.results.hung import HungSimulation
-from chakrakit.simulator.results.jobs import (
-    JobsSimulation,
-    place_jobs,
-    read_job_placement,
-    simulate_jobs,
-)
-from chakrakit.simulator.results.records import write_records
-from chakrakit.simulator.results.simulation import (
-    Detail,
-    Simulation,
-    read_network_model,
-    read_placement,
-    simulate,
-    split_fault,
-    to_run,
-)
-from chakrakit.simulator.results.summary import (
-    CollectiveSummary,
-    LinkClassSummary,
-    RankSummary,
-    SimulationSummary,
-)
+from typing import TYPE_CHECKING
+
+from chakrakit.late_names import late_names
+
+if TYPE_CHECKING:
+    from chakrakit.simulator.results.collective_table import (
+        CollectiveTable,
+        ExpertExchange,
+        Kernels,
+        parse_members,
+        parse_sizes,
+        time_collective,
+    )
+    from chakrakit.simulator.results.editing import EditedRun, EditSession, machine_of
+    from chakrakit.simulator.results.hung import HungSimulation
+    from chakrakit.simulator.results.jobs import (
+        JobsSimulation,
+        place_jobs,
+        read_job_placement,
+        simulate_jobs,
+    )
+    from chakrakit.simulator.results.records import write_records
+    from chakrakit.simulator.results.simulation import (
+        Detail,
+        Simulation,
+        read_network_model,
+        read_placement,
+        simulate,
+        split_fault,
+        to_run,
+    )
+    from chakrakit.simulator.results.summary import (
+        CollectiveSummary,
+        LinkClassSummary,
+        RankSummary,
+        SimulationSummary,
+    )
+
+_HOME = {
+    "CollectiveSummary": "summary",
+    "CollectiveTable": "collective_table",
+    "Detail": "simulation",
+    "EditSession": "editing",
+    "EditedRun": "editing",
+    "ExpertExchange": "collective_table",
+    "HungSimulation": "hung",
+    "JobsSimulation": "jobs",
+    "Kernels": "collective_table",
+    "LinkClassSummary": "summary",
+    "RankSummary": "summary",
+    "Simulation": "simulation",
+    "SimulationSummary": "summary",
+    "machine_of": "editing",
+    "parse_members": "collective_table",
+    "parse_sizes": "collective_table",
+    "place_jobs": "jobs",
+    "read_job_placement": "jobs",
+    "read_network_model": "simulation",
+    "read_placement": "simulation",
+    "simulate": "simulation",
+    "simulate_jobs": "jobs",
+    "split_fault": "simulation",
+    "time_collective": "collective_table",
+    "to_run": "simulation",
+    "write_records": "records",
+}
 
 __all__ = [
     "CollectiveSummary",
@@ -63,3 +100,5 @@ __all__ = [
     "to_run",
     "write_records",
 ]
+
+__getattr__ = late_names(__name__, _HOME)

@@ -475,7 +475,11 @@ def _tokens(outcome: Outcome) -> int:
     """Tokens of generated training or prefill steps; 0 after a pass, which may have changed them."""
     card = outcome.membership.traces.card
     step = card.settings.get("step")
-    if card.passes or not isinstance(step, dict) or step.get("kind") not in ("train", "prefill"):
+    if (
+        card.passes
+        or not isinstance(step, dict)
+        or step.get("kind") not in ("train", "forward", "prefill")
+    ):
         return 0
     counted = card.measured.get("tokens")
     if isinstance(counted, int) and counted > 0:

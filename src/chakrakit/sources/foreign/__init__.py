@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from chakrakit.errors import FormatError
 from chakrakit.sources.foreign.aicb import is_aicb, read_aicb
+from chakrakit.sources.foreign.algorithm import AlgorithmMessage, AlgorithmPlan
 from chakrakit.sources.foreign.goal import (
     CALC,
     RECV,
@@ -23,6 +24,8 @@ from chakrakit.sources.foreign.goal import (
     traces_of_goal,
 )
 from chakrakit.sources.foreign.layers import is_layers, read_layers
+from chakrakit.sources.foreign.msccl import is_msccl, msccl_text, parse_msccl, read_msccl
+from chakrakit.sources.foreign.mscclpp import is_mscclpp, parse_mscclpp, read_mscclpp
 from chakrakit.sources.foreign.param_comms import is_param_comms, read_param_comms
 from chakrakit.trace.sets import TraceSet
 
@@ -57,6 +60,8 @@ WORKLOADS: tuple[Workload, ...] = (
     Workload("ASTRA-sim 1.0 or SimAI", is_layers, _one(read_layers)),
     Workload("AICB", is_aicb, _one(read_aicb)),
     Workload("PARAM", is_param_comms, read_param_comms),
+    Workload("MSCCL", is_msccl, _one(read_msccl)),
+    Workload("MSCCL++", is_mscclpp, _one(read_mscclpp)),
 )
 """The registry of workloads, in the order in which they are tried."""
 
@@ -71,12 +76,17 @@ __all__ = [
     "RECV",
     "SEND",
     "WORKLOADS",
+    "AlgorithmMessage",
+    "AlgorithmPlan",
     "GoalRank",
     "Workload",
     "goal_binary",
     "goal_text",
+    "msccl_text",
     "parse_binary_goal",
     "parse_goal",
+    "parse_msccl",
+    "parse_mscclpp",
     "traces_of_goal",
     "workload_of",
 ]

@@ -33,6 +33,7 @@ _KINDS = {
 }
 _MESSAGES = ("isend", "irecv", "send", "recv")
 _MOST_RANKS = 1 << 20
+"""Ranks that a file may ask for: a million, of which each gets a binding."""
 
 
 def is_aicb(head: bytes) -> bool:

@@ -34,6 +34,7 @@ _TYPES = {SEND: NodeType.COMM_SEND_NODE, RECV: NodeType.COMM_RECV_NODE, CALC: No
 _ANY = 2**32 - 1
 """A receive from any rank, or of any tag."""
 _LARGEST = 2**62
+"""Bytes and times stay below it, so that the sum of two is a number of 64 bits."""
 _RECORD = np.dtype(
     [
         ("waits", "<u4"),

@@ -45,7 +45,9 @@ _SPLIT = ("HYBRID_DATA_MODEL", "HYBRID_MODEL_DATA")
 _ASSUMED_RANKS = 8
 """Ranks where a file does not say how many there are: one server."""
 _MOST_LAYERS = 10_000_000
+"""Layers of a file, of which each is a line, so that a number alone cannot ask for memory."""
 _MOST_RANKS = 1 << 20
+"""Ranks that a file may ask for: a million, of which each gets a binding."""
 _HEAD = re.compile(rb"\s*(%s)\b[^\n]*\n\s*\d+\s*\n" % "|".join(_SCHEMES).encode())
 _PASSES = ("forward", "input gradient", "weight gradient")
 
@@ -98,7 +100,9 @@ def is_layers(head: bytes) -> bool:
 
 def read_layers(data: bytes, path: str) -> TraceSet:
     """The traces of a workload by layers: one program that all ranks run."""
-    lines = data.decode("utf-8", "replace").splitlines()
+    lines = data.decode("utf-8", "replace").lstrip().splitlines()
+    if len(lines) < 2:
+        raise FormatError("ends before the number of layers, on line 2", path=path)
     plan = _plan(lines[0], path)
     layers = list(_layers(lines, path))
     builder = TraceBuilder()

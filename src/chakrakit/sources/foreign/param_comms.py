@@ -20,6 +20,7 @@ from chakrakit.trace.sets import Card, TraceSet
 
 _SILENT = ("init", "wait", "batch_isend_irecv")
 _MOST = 1 << 20
+"""Ranks and groups of a file: a million."""
 
 
 def is_param_comms(head: bytes) -> bool:

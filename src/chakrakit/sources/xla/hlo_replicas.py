@@ -11,8 +11,8 @@ import numpy as np
 from chakrakit.errors import FormatError
 
 Groups = tuple[tuple[int, ...], ...]
-MOST_DEVICES = 1 << 24
-"""16 million, far above any machine; groups list every device, so a damaged file could fill memory."""
+MOST_DEVICES = 1 << 18
+"""Far above any machine; groups list every device, so a damaged file could fill memory and hours."""
 _IOTA = re.compile(r"^\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?$")
 _INNER = re.compile(r"\{([\d,\s]*)\}")
 

@@ -6,8 +6,8 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Protocol
-from xml.sax.saxutils import escape
 
 import msgspec
 import numpy as np
@@ -178,7 +178,7 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def xml_text(value: object) -> str:
     """Escaped; characters that XML cannot hold become the replacement character."""
-    return escape(_ILLEGAL.sub("\ufffd", str(value)), {'"': "&quot;"})
+    return escape(_ILLEGAL.sub("\ufffd", str(value)), quote=False).replace('"', "&quot;")
 
 
 class _GraphMl:

@@ -1,8 +1,9 @@
 """Which ranks are alike: the coarsest classes of ranks and groups in which like ranks have like company.
 
 Two ranks are alike when their keys are equal and, role by role, so are the classes of their groups and of
-their peers. Two groups are alike when their keys are equal and they have as many members of each class in
-each role. Both are refined together until nothing splits.
+their peers; ranks that exchange messages with the very same rank, each in its turn, are not. Two groups are
+alike when their keys are equal and they have as many members of each class in each role. Both are refined
+together until nothing splits.
 """
 
 from __future__ import annotations
@@ -95,8 +96,9 @@ def like_classes(
     rank = _numbered(rank_keys)
     while True:
         group = _group_classes(groups, group_keys, rank)
+        turn = _turns(rank, peers_of).tolist()
         keys = [
-            (mine, tuple([group[g] for g in groups_of[i]]), _classes_of(rank, peers_of[i]))
+            (mine, turn[i], tuple([group[g] for g in groups_of[i]]), _classes_of(rank, peers_of[i]))
             for i, mine in enumerate(rank.tolist())
         ]
         finer = _numbered(keys)
@@ -113,6 +115,23 @@ def _numbered(keys: Sequence[Hashable]) -> I64:
 
 def _classes_of(rank: I64, peers: I64) -> bytes:
     return np.where(peers >= 0, rank[peers], -1).tobytes() if len(peers) else b""
+
+
+def _turns(rank: I64, peers_of: Sequence[I64]) -> I64:
+    """By rank, how many ranks of its class before it have the same peer in the same place.
+
+    Such a peer tells them apart: it has a message for each, and the class would have one.
+    """
+    turn = np.zeros(len(rank), np.int64)
+    for members in _members(rank):
+        if len(members) > 1 and len(peers_of[members[0]]):
+            peers = np.stack([peers_of[i] for i in members.tolist()])
+            for column in peers.T:
+                order = np.argsort(column, kind="stable")
+                first = np.searchsorted(column[order], column[order])
+                again = np.where(column[order] >= 0, np.arange(len(order)) - first, 0)
+                turn[members[order]] = np.maximum(turn[members[order]], again)
+    return turn
 
 
 def _group_classes(groups: Sequence[Company], keys: Sequence[Hashable], rank: I64) -> list[int]:

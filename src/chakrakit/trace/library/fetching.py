@@ -15,6 +15,7 @@ from chakrakit.trace.library.index import LibraryEntry, LibraryIndex, opened, sh
 LARGEST_BUNDLE = 8 << 30
 """Bytes that a bundle may have unless more is allowed."""
 _BLOCK = 1 << 20
+"""Bytes read at once: enough that the time is the network's."""
 
 
 class FetchedBundle(Result, msgspec.Struct, frozen=True):

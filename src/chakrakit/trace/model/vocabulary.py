@@ -356,6 +356,14 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
         "chakrakit",
     ),
     _A(
+        "section",
+        _M.string_val,
+        "",
+        "section of a model of several, such as an encoder",
+        "chakrakit",
+        "chakrakit",
+    ),
+    _A(
         "module",
         _M.string_val,
         "",

@@ -197,7 +197,10 @@ class Run(TraceSet):
             return trace
         start, end = self._ns_of(rank)
         if len(start) and int(start.min()) < 0:
-            raise TraceError(f"rank {rank} has starts before 0, which a file cannot say")
+            raise TraceError(
+                f"rank {rank} has rows that did not run, and in a rank's own file every node has a time; "
+                "write the run as a directory"
+            )
         trace = trace.with_nesting()  # these times say no longer what ran inside what
         timed = trace.with_columns(_exact("start_time", start) | _exact("duration", end - start))
         if not timed.is_timed:  # all began at 0, which microseconds alone do not say
@@ -327,11 +330,15 @@ def whole_ns(times: Times, tick_ps: int) -> tuple[I64, I64]:
 
 
 def _check_order(times: Times, rank: int) -> None:
-    """A row that ends before it begins is a TraceError; one that did not run has times below 0."""
-    wrong = np.flatnonzero((times.end < times.start) & (times.end >= 0))
+    """A row that ends before it begins is a TraceError, as is one that begins below 0 and ends above it.
+
+    A row that did not run has both times below 0.
+    """
+    wrong = np.flatnonzero(((times.end < times.start) | (times.start < 0)) & (times.end >= 0))
     if len(wrong):
+        what = "begins before 0" if times.start[wrong[0]] < 0 else "ends before it begins"
         raise TraceError(
-            f"rank {rank}: row {wrong[0]} ends before it begins; the times are damaged: make the run again"
+            f"rank {rank}: row {wrong[0]} {what}; the times are damaged: make the run again"
         )
 
 

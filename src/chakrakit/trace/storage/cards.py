@@ -17,7 +17,13 @@ from chakrakit.trace.storage.lenient_cards import fitted
 
 WORKLOAD = "workload"
 """Where in `Card.extra` a workload's card is kept with its traces."""
-_PHASES = {"train": "training", "prefill": "inference", "decode": "inference", "serve": "serving"}
+_PHASES = {
+    "train": "training",
+    "forward": "inference",
+    "prefill": "inference",
+    "decode": "inference",
+    "serve": "serving",
+}
 _ARCH = {
     "num_layers": "layers",
     "num_heads": "heads",

@@ -32,6 +32,7 @@ from chakrakit.trace.sets import (
     Run,
     Times,
     TraceSet,
+    check_length,
     read_card,
     write_card,
 )
@@ -307,7 +308,10 @@ def _write_bodies(
         body = traces.bindings[rank].body
         if body not in numbers:
             numbers[body] = rank
-            write_trace(traces.body_at(body), folder / f"{name}.{rank}{suffix}")
+            trace = traces.body_at(body)
+            if isinstance(traces, Run) and traces.times is not None:
+                check_length(len(traces.times[traces.timing[rank]].start), len(trace), rank)
+            write_trace(trace, folder / f"{name}.{rank}{suffix}")
             step(rank)
     return numbers
 

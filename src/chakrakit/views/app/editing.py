@@ -18,6 +18,7 @@ from chakrakit.views.app.edited_side import EditedSide
 from chakrakit.views.app.shown_run import Recent, ShownRun
 
 _MOST_EDITS = 50
+"""Edits of one request: a screen of them, so that what it asks for stays bounded."""
 _MOST_LETTERS = 4_000
 """Of all edits together: a page's requests have no more."""
 _LISTED = 40

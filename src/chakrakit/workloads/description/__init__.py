@@ -46,6 +46,7 @@ from chakrakit.workloads.description.schedules import (
     schedule_named,
     schedule_of,
 )
+from chakrakit.workloads.description.sections import Section, SectionGraph
 
 __all__ = [
     "MOST_LAYERS",
@@ -78,6 +79,8 @@ __all__ = [
     "Recommender",
     "Recorded",
     "Samples",
+    "Section",
+    "SectionGraph",
     "StateSpace",
     "Step",
     "Tower",

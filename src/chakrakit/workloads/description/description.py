@@ -347,8 +347,8 @@ class Samples(Part, frozen=True, kw_only=True):
 class Step(Part, frozen=True, kw_only=True):
     """One training step, or a stretch of inference."""
 
-    kind: Literal["train", "prefill", "decode", "serve"] = "train"
-    """A training step, or a stretch of inference."""
+    kind: Literal["train", "forward", "prefill", "decode", "serve"] = "train"
+    """A training step, forward passes alone (of any model), or a stretch of a decoder's inference."""
     seq: int = 2048
     """Tokens of a sequence; of a prompt for inference."""
     global_batch: int = 1
@@ -388,6 +388,11 @@ class Step(Part, frozen=True, kw_only=True):
     """Serve: the most requests in a batch; by default all."""
     token_budget: int = 2048
     """Serve: the most tokens that an iteration processes; longer prompts are cut into chunks."""
+
+    @property
+    def in_micro_batches(self) -> bool:
+        """Whether micro-batches pass through the model, and not requests with a cache."""
+        return self.kind in ("train", "forward")
 
 
 class Disaggregation(Part, frozen=True, kw_only=True):

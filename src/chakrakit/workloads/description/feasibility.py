@@ -112,7 +112,7 @@ def _degrees(plan: Plan) -> Iterator[str]:
 
 def _passes(plan: Plan, step: Step) -> int:
     """Passes of the whole model by one replica."""
-    if step.kind == "train":
+    if step.in_micro_batches:
         each = step.global_batch // max(plan.dp * step.micro_batch, 1)
         return max([each, *step.samples.quotas]) * max(step.steps, 1)
     if step.kind == "prefill":
@@ -124,7 +124,7 @@ def _passes(plan: Plan, step: Step) -> int:
 
 def _operations(model: Model, step: Step) -> int:
     """The order of magnitude of one pass's largest operation."""
-    batch = step.micro_batch if step.kind == "train" else step.global_batch
+    batch = step.micro_batch if step.in_micro_batches else step.global_batch
     sizes = msgspec.structs.asdict(model)
     hidden = max(sizes.get(n) or 0 for n in ("hidden", "dim", "width"))
     hidden = max(hidden, sizes.get("heads", 0) * (sizes.get("head_dim") or 0))
@@ -206,7 +206,7 @@ def _order(plan: Plan) -> Iterator[str]:
 
 def _batches(plan: Plan, step: Step) -> Iterator[str]:
     each = plan.dp * step.micro_batch
-    if step.kind == "train" and step.global_batch % each:
+    if step.in_micro_batches and step.global_batch % each:
         low = max(step.global_batch // each, 1) * each
         share, rest = divmod(step.global_batch, plan.dp)
         alternative = f", or micro_batch {_fitting(share, share)}" if share and not rest else ""
@@ -273,7 +273,7 @@ def _kinds(model: Decoder, plan: Plan) -> Iterator[str]:
 
 
 def _sequence(model: Model, plan: Plan, step: Step) -> Iterator[str]:
-    if step.kind != "train" or not isinstance(model, Decoder | Vision | Diffusion):
+    if not step.in_micro_batches or not isinstance(model, Decoder | Vision | Diffusion):
         return
     tokens = step.seq if isinstance(model, Decoder) else model.tokens
     cut = plan.cp * (plan.tp if plan.sequence_parallel else 1)
@@ -368,8 +368,10 @@ def _data(plan: Plan) -> Iterator[str]:
 
 
 def _step(w: Workload) -> Iterator[str]:
-    if w.step.kind != "train" and not isinstance(w.model, Decoder):
-        yield f"{w.step.kind} is for decoders; {w.model.name} can be trained"
+    if not w.step.in_micro_batches and not isinstance(w.model, Decoder):
+        yield f"{w.step.kind} is for decoders; {w.model.name} has train and forward"
+    if w.step.kind == "forward" and (w.plan.tasks or w.plan.schedule == "dualpipe"):
+        yield "forward passes have no backward to put in order; leave cells and dualpipe out"
     reaches = [k.mixer for k in getattr(w.model, "kinds", {}).values()]
     if w.step.lengths.mean and any(not _meets_all(m) for m in reaches):
         yield "lengths of documents are for attention that meets all keys; leave lengths out"
@@ -381,8 +383,8 @@ def _step(w: Workload) -> Iterator[str]:
 
 def _samples(w: Workload) -> Iterator[str]:
     step, samples = w.step, w.step.samples
-    if step.kind != "train" and (step.steps != 1 or samples.batcher):
-        yield f"steps and batcher are for training; leave them out for {step.kind}"
+    if not step.in_micro_batches and (step.steps != 1 or samples.batcher):
+        yield f"steps and batcher are for train and forward; leave them out for {step.kind}"
     if step.steps == 0 and not (samples.batcher and samples.sample_file):
         yield "steps 0 means all samples of a file; give sample_file and a batcher, or a number of steps"
     if not samples.batcher:

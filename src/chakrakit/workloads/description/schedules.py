@@ -57,6 +57,11 @@ class PipelineSchedule:
         updates = tuple(tuple(k * len(stage) for k in range(1, steps + 1)) for stage in self.tasks)
         return PipelineSchedule(tasks, self.pieces, updates)
 
+    def forward_only(self) -> PipelineSchedule:
+        """The same without backward."""
+        tasks = tuple(tuple(c for c in stage if c.kind == "F") for stage in self.tasks)
+        return PipelineSchedule(tasks, self.pieces)
+
     @property
     def piece_count(self) -> int:
         """Pieces the model is cut into."""

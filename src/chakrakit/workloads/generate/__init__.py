@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from chakrakit.workloads.generate.engine_steps import CacheMove, EngineSteps, SteppedEngines
 from chakrakit.workloads.generate.figures import (
+    ClassFigures,
+    Communication,
     Figures,
     ModelList,
+    SectionFigures,
+    communication,
     dry_run,
     model_list,
     refuse_over_capacity,
+    replicated,
     with_fit,
 )
 from chakrakit.workloads.generate.generator import generate, generated
@@ -19,12 +24,15 @@ from chakrakit.workloads.generate.model_figures import (
     model_figures,
     parameters,
 )
-from chakrakit.workloads.generate.programs import Generated
+from chakrakit.workloads.generate.programs import VERSION, Generated, RankClass
 from chakrakit.workloads.generate.requests import Iteration, RequestPiece
 from chakrakit.workloads.generate.series import Series
 
 __all__ = [
+    "VERSION",
     "CacheMove",
+    "ClassFigures",
+    "Communication",
     "EngineSteps",
     "Figures",
     "Generated",
@@ -32,9 +40,12 @@ __all__ = [
     "ModelFigures",
     "ModelList",
     "PrecisionUsed",
+    "RankClass",
     "RequestPiece",
+    "SectionFigures",
     "Series",
     "SteppedEngines",
+    "communication",
     "dry_run",
     "generate",
     "generated",
@@ -42,6 +53,7 @@ __all__ = [
     "model_list",
     "parameters",
     "refuse_over_capacity",
+    "replicated",
     "touched_experts",
     "with_fit",
 ]

@@ -6,10 +6,12 @@ List of models.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 
 import msgspec
 import numpy as np
 
+from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
 from chakrakit.results import Result
 from chakrakit.trace.memory import fit_fields, fit_of
@@ -19,7 +21,7 @@ from chakrakit.workloads.description import PipelineSchedule, PipelineTask, Work
 from chakrakit.workloads.generate.model_figures import PrecisionUsed, model_figures, parameters
 from chakrakit.workloads.generate.programs import Generated, RankClass
 from chakrakit.workloads.models import catalog
-from chakrakit.workloads.program import memory
+from chakrakit.workloads.program import TextTables, memory
 from chakrakit.workloads.samples import tokens_of_unit
 
 
@@ -70,6 +72,24 @@ class SampleFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
     """Micro-batches that differ in rows, length or documents."""
 
 
+class SectionFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """A section of a model of several, in one step."""
+
+    section: str
+    model: str
+    parameters: int
+    """Of what is run: without the head, where hidden states are handed on."""
+    ranks: int
+    first_rank: int
+    samples: int
+    """Those that do not skip it."""
+    micro_batches: int
+    """Of the replica that has the most."""
+    flops: int
+    handed_bytes: int
+    """Its results and their gradients that cross between ranks."""
+
+
 class Figures(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What a dry run of `chakra generate` prints."""
 
@@ -97,6 +117,8 @@ class Figures(Result, msgspec.Struct, frozen=True, kw_only=True):
     """Training steps in the trace; `tokens` and FLOPs are those of all."""
     samples: SampleFigures | None = None
     """Where a batcher makes the micro-batches."""
+    sections: list[SectionFigures] | None = None
+    """Of a model of several sections, each of them."""
 
 
 def dry_run(programs: Generated) -> Figures:
@@ -163,13 +185,14 @@ def _class_figures(rank_class: RankClass) -> ClassFigures:
         flops=int(columns["flops"].sum()),
         vector_ops=int(columns["vector_ops"].sum()),
         memory=memory(rank_class.layout, rank_class.program),
-        comm=communication(rank_class),
+        comm=communication(columns, rank_class.layout.book, rank_class.mesh.degree),
     )
 
 
-def communication(rank_class: RankClass) -> list[Communication]:
-    """Bytes by type and group, sorted by name."""
-    book, columns = rank_class.layout.book, rank_class.program.columns
+def communication(
+    columns: Mapping[str, I64], book: TextTables, degree: Callable[[str], int]
+) -> list[Communication]:
+    """Bytes by type and group, sorted by name; `degree` gives the size of a role's groups."""
     talks = columns["comm_size"] > 0
     keys = np.stack([columns["op"], columns["comm"], columns["role"]])[:, talks]
     distinct, inverse, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
@@ -179,7 +202,7 @@ def communication(rank_class: RankClass) -> list[Communication]:
     for (op, comm, role), count, size in zip(distinct.T.tolist(), counts, sizes, strict=True):
         group = book.roles.texts[role]
         kind = CollectiveType(comm).name if comm >= 0 else book.ops.texts[op].upper()
-        ranks = rank_class.mesh.degree(group) if comm >= 0 else 2
+        ranks = degree(group) if comm >= 0 else 2
         rows.append(Communication(kind, group, ranks, int(count), int(size)))
     return sorted(rows, key=lambda c: (c.type, c.group))
 
@@ -205,7 +228,7 @@ def replicated(programs: Generated) -> list[Replicated]:
 def bubble_fraction(programs: Generated) -> float:
     """Returns the idle share of the slowest stage's time, if tasks take time in proportion to their FLOPs."""
     layout = programs.layout
-    if programs.workload.plan.pp == 1 or programs.workload.step.kind != "train":
+    if programs.workload.plan.pp == 1 or not programs.workload.step.in_micro_batches:
         return 0.0
     firsts = {c.program.stage: c for c in reversed(programs.classes)}
     work = [_task_work(firsts[s], layout.schedule) for s in range(programs.workload.plan.pp)]

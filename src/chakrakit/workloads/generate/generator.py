@@ -10,7 +10,7 @@ from chakrakit.workloads.generate.serving import InferencePrograms
 
 def generated(workload: Workload) -> Generated:
     """The programs of a workload; a ConfigError says why it cannot be."""
-    if workload.step.kind == "train":
+    if workload.step.in_micro_batches:
         return Generated(workload)
     return InferencePrograms(workload)
 

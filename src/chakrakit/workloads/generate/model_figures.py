@@ -118,7 +118,7 @@ def precision_used(model: Model, step: Step) -> PrecisionUsed:
         weights=" + ".join(names) or plain,
         group=" + ".join(dict.fromkeys(form.group for form in forms if form.group)),
         activations=" + ".join(dict.fromkeys(f.activations or step.dtype for f in forms)) or plain,
-        cache="" if step.kind == "train" else stack.settings.cache_dtype or step.dtype,
+        cache="" if step.in_micro_batches else stack.settings.cache_dtype or step.dtype,
         unquantized=step.dtype,
         weight_bytes=size,
         excluded=stated.excluded if stated else 0,

@@ -146,8 +146,8 @@ class Generated:
         peers = {p: int(rank_class.mesh.peers(first, p)[0]) for p in rank_class.peers}
         rank = int(first[0]) + rank_class.mesh.first
         attributes = header(rank_class.layout, rank_class.program)
-        trains = self.workload.step.kind == "train"
-        per_step = rank_class.layout.micro_batches if trains else None
+        counts = self.workload.step.in_micro_batches
+        per_step = rank_class.layout.micro_batches if counts else None
         book = self.layout.book
         return trace_of(
             rank_class.program, book, peers, rank, VERSION, attributes, per_step=per_step

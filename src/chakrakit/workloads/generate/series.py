@@ -43,5 +43,7 @@ class Series(Sequence[TraceSet]):
     def __getitem__(self, step: int | slice) -> TraceSet | list[TraceSet]:
         if isinstance(step, slice):
             return [self[k] for k in range(*step.indices(len(self)))]
-        number = range(len(self))[step]
+        return self._traces(range(len(self))[step])
+
+    def _traces(self, number: int) -> TraceSet:
         return StepPrograms(self._programs, number).traces()

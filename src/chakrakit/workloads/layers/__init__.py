@@ -7,8 +7,9 @@ from chakrakit.workloads.layers.families import FamilyBlocks
 from chakrakit.workloads.layers.fsdp import Unit, elements, sharded
 from chakrakit.workloads.layers.kept import Kept, caches_of, grows, kept
 from chakrakit.workloads.layers.operators import add, lookup, norm, vector
-from chakrakit.workloads.layers.sharding import BYTES, Dim, Tensor
-from chakrakit.workloads.layers.stack import FAMILIES, Stack, stack_of, training_tokens
+from chakrakit.workloads.layers.resharding import Holder, Transfer, gathers, spread, transfers
+from chakrakit.workloads.layers.sharding import BYTES, Dim, Move, Tensor
+from chakrakit.workloads.layers.stack import FAMILIES, Stack, stack_of, token_axes, training_tokens
 from chakrakit.workloads.layers.tape import INPUT, Block, BlockNode, Tape, Weight
 from chakrakit.workloads.layers.tokens import Tokens, linear
 
@@ -22,25 +23,32 @@ __all__ = [
     "Core",
     "Dim",
     "FamilyBlocks",
+    "Holder",
     "Kept",
+    "Move",
     "Reach",
     "Stack",
     "Stretch",
     "Tape",
     "Tensor",
     "Tokens",
+    "Transfer",
     "Unit",
     "Weight",
     "add",
     "caches_of",
     "elements",
+    "gathers",
     "grows",
     "kept",
     "linear",
     "lookup",
     "norm",
     "sharded",
+    "spread",
     "stack_of",
+    "token_axes",
     "training_tokens",
+    "transfers",
     "vector",
 ]

@@ -314,6 +314,8 @@ def head(tape: Tape, model: Decoder, tokens: Tokens, axes: tuple[str, ...]) -> T
     logits = matmul(tape, "head", x, weight, bias)
     if tape.settings.training:
         return cross_entropy(tape, "loss", logits)
+    if not tape.settings.samples:
+        return logits
     return tape.reshard(
         logits, Tensor((*logits.dims[:-1], Dim(model.vocab)), logits.dtype), "sample"
     )

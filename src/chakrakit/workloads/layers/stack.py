@@ -217,6 +217,7 @@ def settings_of(plan: Plan, step: Step, touched: float = 1.0) -> Settings:
         dtype=step.dtype,
         matmul_dtype=step.matmul_dtype,
         training=step.kind == "train",
+        samples=not step.in_micro_batches,
         save_gathered=plan.save_gathered,
         shared_reduce=plan.shared_reduce,
         touched=touched,

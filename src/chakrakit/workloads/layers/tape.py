@@ -112,6 +112,8 @@ class Settings:
     dtype: str = "bf16"
     matmul_dtype: str = ""
     training: bool = True
+    samples: bool = False
+    """Whether the next tokens are drawn from the logits, which then must be whole."""
     save_gathered: bool = True
     shared_reduce: bool = True
     touched: float = 1.0

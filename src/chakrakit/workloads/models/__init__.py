@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrakit.workloads.models.fields import field_defaults, field_docs, field_types, workload_of
-from chakrakit.workloads.models.files import from_plain, model_named, read_workload
+from chakrakit.workloads.models.files import from_plain, model_named, read_workload, with_models
 from chakrakit.workloads.models.published import catalog
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "from_plain",
     "model_named",
     "read_workload",
+    "with_models",
     "workload_of",
 ]

@@ -11,7 +11,6 @@ import msgspec
 from chakrakit.configuration import read_document
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.workloads.description import Model, Workload
-from chakrakit.workloads.models.hugging_face import cached_config, read_config
 from chakrakit.workloads.models.published import catalog
 
 # Models by name: from the catalog, or from a Hugging Face `config.json`.
@@ -25,6 +24,13 @@ def model_named(name: str) -> Model:
     spelled = {_letters(k): k for k in models}
     if _letters(name) in spelled:
         return models[spelled[_letters(name)]]
+    return _from_config(name)
+
+
+def _from_config(name: str) -> Model:
+    """The model of a `config.json`, whose reader is imported for such models alone."""
+    from chakrakit.workloads.models.hugging_face import cached_config, read_config
+
     place, ignored = _ignoring(name)
     path = Path(place)
     if path.is_dir():
@@ -34,7 +40,7 @@ def model_named(name: str) -> Model:
     if cached := cached_config(place):
         return read_config(cached, ignored).replace(name=place.rpartition("/")[2])  # type: ignore[no-any-return]
     raise ConfigError(
-        f"no model {name!r}; {nearest(name, models)} See `chakra models`; a path to a Hugging Face "
+        f"no model {name!r}; {nearest(name, catalog())} See `chakra models`; a path to a Hugging Face "
         "config.json works too, or ORGANISATION/NAME of one in the local cache"
     )
 
@@ -53,16 +59,20 @@ def _letters(name: str) -> str:
     return "".join(c for c in name.lower() if c.isalnum() or c == ".")
 
 
+def with_models(data: dict[str, Any]) -> dict[str, Any]:
+    """A description in which a model's name, or its `base` with other fields, is written out."""
+    model = data.get("model")
+    if isinstance(model, str):
+        return {**data, "model": msgspec.to_builtins(model_named(model))}
+    if isinstance(model, dict) and "base" in model:
+        changed = {k: v for k, v in model.items() if k != "base"}
+        return {**data, "model": {**msgspec.to_builtins(model_named(model["base"])), **changed}}
+    return data
+
+
 def from_plain(data: dict[str, Any], where: str = "description") -> Workload:
     """A workload from nested dictionaries; errors say which field is wrong."""
-    if isinstance(data.get("model"), str):
-        data = {**data, "model": msgspec.to_builtins(model_named(data["model"]))}
-    elif isinstance(data.get("model"), dict) and "base" in data["model"]:
-        overrides = dict(data["model"])
-        data = {
-            **data,
-            "model": {**msgspec.to_builtins(model_named(overrides.pop("base"))), **overrides},
-        }
+    data = with_models(data)
     try:
         return _with_batch(msgspec.convert(data, Workload), data)
     except msgspec.ValidationError as error:
@@ -72,7 +82,7 @@ def from_plain(data: dict[str, Any], where: str = "description") -> Workload:
 def _with_batch(workload: Workload, data: dict[str, Any]) -> Workload:
     """Where nothing says the batch of a training step, one micro-batch for every replica."""
     step = workload.step
-    if step.kind != "train" or "global_batch" in (data.get("step") or {}):
+    if not step.in_micro_batches or "global_batch" in (data.get("step") or {}):
         return workload
     batch = workload.plan.dp * step.micro_batch
     return msgspec.structs.replace(workload, step=msgspec.structs.replace(step, global_batch=batch))

@@ -7,7 +7,10 @@ from chakrakit.workloads.program.program import (
     MESSAGES,
     Stage,
     StageProgram,
+    TaskRows,
+    in_order,
     ordered_program,
+    pair_keys,
     stage_program,
     streams_of,
 )
@@ -15,7 +18,14 @@ from chakrakit.workloads.program.shapes import Shape, shape_of
 from chakrakit.workloads.program.step_end import step_end_nodes
 from chakrakit.workloads.program.tables import COLUMNS, TextTables, TiledColumns, table_of
 from chakrakit.workloads.program.task_templates import OWN, Template
-from chakrakit.workloads.program.traces import MeshBindings, header, memory, model_state, trace_of
+from chakrakit.workloads.program.traces import (
+    MeshBindings,
+    header,
+    memory,
+    model_state,
+    peak_held,
+    trace_of,
+)
 from chakrakit.workloads.program.variation import variants, varied
 
 __all__ = [
@@ -27,14 +37,18 @@ __all__ = [
     "Shape",
     "Stage",
     "StageProgram",
+    "TaskRows",
     "Template",
     "TextTables",
     "TiledColumns",
     "WorkloadLayout",
     "header",
+    "in_order",
     "memory",
     "model_state",
     "ordered_program",
+    "pair_keys",
+    "peak_held",
     "shape_of",
     "stage_program",
     "step_end_nodes",

@@ -58,6 +58,10 @@ class WorkloadLayout:
     book: TextTables = field(default_factory=TextTables)
     tables: dict[tuple[object, ...], BlockTables] = field(default_factory=dict)
     counts: dict[Tensor, int] = field(default_factory=dict)
+    first_rank: int = 0
+    """The lowest rank, for workloads of several meshes."""
+    headless: bool = False
+    """Whether what comes after the layers, head and loss, is left out."""
     quota: int = 0
     """Micro-batches of a step, where they do not follow from the batch."""
     steps: int = 1
@@ -102,6 +106,8 @@ class WorkloadLayout:
         if plan.tasks:
             return schedule_of(plan.tasks, batches).repeated(self.steps, batches)
         named = schedule_named(plan.schedule, plan.pp, batches, plan.chunks)
+        if self.workload.step.kind == "forward":
+            named = named.forward_only()
         return named.repeated(self.steps, batches)
 
     @cached_property
@@ -110,7 +116,7 @@ class WorkloadLayout:
         last = self.schedule.piece_count - 1
         homes = self.schedule.homes()
         ends = (homes[0, 0][0], homes[last, 0][0])
-        return Mesh(self.workload.plan, ends=ends)
+        return Mesh(self.workload.plan, first=self.first_rank, ends=ends)
 
     @cached_property
     def has_copies(self) -> bool:
@@ -126,8 +132,13 @@ class WorkloadLayout:
         bounds = [sum(split[:i]) for i in range(len(split) + 1)]
         pieces = [rows[a:b] for a, b in itertools.pairwise(bounds)]
         pieces[0] = [PlacedBlock(n, -1) for n in self.stack.first] + pieces[0]
-        pieces[-1] = pieces[-1] + [PlacedBlock(n, -1) for n in self.stack.last]
+        pieces[-1] = pieces[-1] + [PlacedBlock(n, -1) for n in self.last]
         return pieces
+
+    @property
+    def last(self) -> list[str]:
+        """The blocks after the layers."""
+        return [] if self.headless else self.stack.last
 
     def chunks(self, stage: int) -> list[Chunk]:
         """The chunks of a stage, with their links to the chunks before and after."""
@@ -187,7 +198,7 @@ class WorkloadLayout:
         part, block = parts[index], self.stack.block(parts[index].block)
         if self.workload.plan.units == "root":
             return self._with_root(parts, index, block)
-        return self._own_units(block, part.block in self.stack.last)
+        return self._own_units(block, part.block in self.last)
 
     def _own_units(self, block: Block, last: bool) -> list[Unit]:
         plan = self.workload.plan

@@ -6,8 +6,9 @@ Everything here is arrays: a template's rows and edges are repeated with offsets
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,6 +38,14 @@ _STREAMS = {"tp": 1, "cp": 2, "ep": 3, "ep_far": 3, "ep_near": 3}
 _GATHER, _REDUCE, MESSAGES = 4, 5, 6
 
 
+class TaskRows(NamedTuple):
+    """The first row of a task, the rows that read its input, and the row that makes its result."""
+
+    first: int
+    entries: tuple[int, ...]
+    end: int
+
+
 @dataclass(eq=False)
 class StageProgram:
     """All nodes of one stage. `columns` are by row; `data` and `control` are pairs of rows."""
@@ -48,6 +57,8 @@ class StageProgram:
     weights: list[HeldWeight] = field(default_factory=list)
     held_before: int = 0
     """Bytes that are there before the first node: a cache."""
+    tasks: Mapping[PipelineTask, TaskRows] = field(default_factory=dict)
+    """Where other programs may join in: the rows of each task that begin and end it."""
 
     def __len__(self) -> int:
         return len(self.columns["stream"])
@@ -239,6 +250,30 @@ class Stage:
                     return self.start_of[task] + row
         return -1
 
+    def task_rows(self) -> dict[PipelineTask, TaskRows]:
+        """The rows that begin and end each task."""
+        entries = {key: self._entries(template) for key, template in self.templates.items()}
+        rows = {}
+        for task, start in self.start_of.items():
+            key = (task.kind, task.chunk)
+            own = tuple(start + row for row in entries[key])
+            rows[task] = TaskRows(start, own, start + self.templates[key].end)
+        return rows
+
+    def _entries(self, template: Template) -> list[int]:
+        """Rows of a task that wait for nothing of it but parameters that are gathered."""
+        ops = self.layout.book.ops.texts
+        computes = np.array([t not in ("collective", "send", "recv") for t in ops])
+        computing = computes[template.columns["op"]]
+        pairs = template.edges[OWN]
+        waits = np.zeros(len(template), np.bool_)
+        waits[pairs[:, 1]] = True
+        gathered = ~waits & ~computing
+        later = np.zeros(len(template), np.bool_)
+        later[pairs[~gathered[pairs[:, 0]], 1]] = True
+        rows: list[int] = np.flatnonzero(computing & ~later).tolist()
+        return rows
+
     def held_weights(self) -> list[HeldWeight]:
         """All weights of the stage, in the order of the model."""
         return [
@@ -263,7 +298,8 @@ def stage_program(layout: WorkloadLayout, stage: int) -> StageProgram:
     data, control = tasks.edges()
     data = np.concatenate([data, tasks.tail_edges(columns)])
     weights, tags = tasks.held_weights(), _tags(layout, columns, stage)
-    return ordered_program(layout, stage, columns, data, tags, weights, control)
+    program = ordered_program(layout, stage, columns, data, tags, weights, control)
+    return replace(program, tasks=tasks.task_rows())
 
 
 def ordered_program(
@@ -277,9 +313,9 @@ def ordered_program(
 ) -> StageProgram:
     """A program from its rows: streams, and the order on them."""
     columns = columns.with_columns(stream=streams_of(layout, columns), tag=tags)
-    keys = distinct(_keys(data, len(tags)))
+    keys = distinct(pair_keys(data, len(tags)))
     strict = layout.workload.plan.strict
-    ordered = _in_order(columns["stream"], keys) if strict else data[:0]
+    ordered = in_order(columns["stream"], keys) if strict else data[:0]
     control_pairs = ordered if control is None else np.concatenate([control, ordered])
     pairs = np.stack(np.divmod(keys, len(tags)), axis=1)
     return StageProgram(stage, columns, pairs, control_pairs, weights)
@@ -321,16 +357,17 @@ def _number(layout: WorkloadLayout, op: str) -> int:
     return layout.book.ops.number(op)
 
 
-def _in_order(stream: I64, data: I64) -> I64:
+def in_order(stream: I64, data: I64) -> I64:
     """Edges that keep each stream's rows in order, where data, sorted keys of edges, does not already."""
     order = np.argsort(stream, kind="stable")
     pairs = np.stack([order[:-1], order[1:]], axis=1)
     pairs = pairs[(stream[pairs[:, 0]] == stream[pairs[:, 1]]) & (stream[pairs[:, 0]] < MESSAGES)]
-    keys = _keys(pairs, len(stream))
+    keys = pair_keys(pairs, len(stream))
     implied = np.searchsorted(data, keys, "right") > np.searchsorted(data, keys, "left")
     missing: I64 = pairs[~implied]
     return missing
 
 
-def _keys(pairs: I64, size: int) -> I64:
+def pair_keys(pairs: I64, size: int) -> I64:
+    """A number for each pair of rows; sorted, they are what `in_order` looks edges up in."""
     return pairs[:, 0] * size + pairs[:, 1]

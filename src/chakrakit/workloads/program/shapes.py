@@ -48,7 +48,7 @@ def shaped_stack(workload: Workload, shape: Shape) -> Stack:
             tokens = replace(tokens, core=replace(tokens.core, pairs=squares, stretches=stretches))
         stack = stack_of(model, plan, shaped_step, tokens)
     else:
-        shaped_model = model.replace(frames=shape.length)
+        shaped_model = model.replace(frames=shape.length) if isinstance(model, Diffusion) else model
         stack = stack_of(shaped_model, plan, step.replace(micro_batch=shape.rows))
     return stack
 

@@ -87,7 +87,9 @@ class _StepEnd:
 def step_end_nodes(
     layout: WorkloadLayout, stage: int, weights: Sequence[HeldWeight]
 ) -> list[StepEndNode]:
-    """What a stage does after its last task."""
+    """What a stage does after its last task; nothing, where it only goes forward."""
+    if layout.workload.step.kind != "train":
+        return []
     end = _StepEnd(layout, stage)
     weights = [h for h in weights if not (h.weight.tied and layout.tie_is_local)]
     weights = sorted(weights, key=lambda h: layout.schedule.pieces[stage][h.chunk])
@@ -218,7 +220,7 @@ def _all_reduce_gradients(
 
 
 def _is_tied(layout: WorkloadLayout) -> bool:
-    return any(w.tied for name in layout.stack.last for w in layout.stack.block(name).weights)
+    return any(w.tied for name in layout.last for w in layout.stack.block(name).weights)
 
 
 def _reduce_loss(end: _StepEnd, weights: Sequence[HeldWeight]) -> None:

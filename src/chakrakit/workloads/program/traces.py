@@ -45,7 +45,7 @@ def header(layout: WorkloadLayout, program: StageProgram) -> dict[str, str]:
     """What a trace's header says about its rank's memory."""
     before = StatePart("kv_cache", program.held_before)
     parts = [*model_state(layout, program.weights), before]
-    kind = {} if layout.workload.step.kind == "train" else {HELD_KIND: "kv_cache"}
+    kind = {} if layout.workload.step.in_micro_batches else {HELD_KIND: "kv_cache"}
     return {**state_attribute(parts), **kind}
 
 
@@ -63,7 +63,7 @@ def peak_held(program: StageProgram) -> int:
 
 def memory(layout: WorkloadLayout, program: StageProgram) -> dict[str, int]:
     """Bytes on a rank by kind, and their sum."""
-    kind = "activations" if layout.workload.step.kind == "train" else "kv_cache"
+    kind = "activations" if layout.workload.step.in_micro_batches else "kv_cache"
     train = layout.workload.step.kind == "train"
     bytes_of_kind = dict.fromkeys(
         ("parameters", "gradients", "optimizer") if train else ("parameters",), 0

@@ -16,8 +16,11 @@ from chakrakit.workloads.description import Step
 from chakrakit.workloads.samples.lengths import document_lengths
 
 _LARGEST_FILE = 256 << 20
+"""Bytes of a table of samples: ten million lines of 25 letters."""
 _MOST = 2**31
+"""Tokens of one sample: a length is a number of 32 bits."""
 _DRAWN_AT_ONCE = 1024
+"""Lengths drawn at once, since a draw of NumPy's takes about as long for one. Assumed."""
 
 
 class Sample(NamedTuple):

@@ -45,8 +45,8 @@ Growing::Growing(Workload site, Topology links, bool flow, Reactor& reactor)
 
 // --- the network --------------------------------------------------------------------------------
 
-int32_t Growing::add_route(std::span<const int32_t> links) {
-    topology_.route_links.insert(topology_.route_links.end(), links.begin(), links.end());
+int32_t Growing::add_route(std::span<const int64_t> links) {
+    for (int64_t link : links) topology_.route_links.push_back(static_cast<int32_t>(link));
     topology_.route_offsets.push_back(static_cast<int64_t>(topology_.route_links.size()));
     return topology_.routes() - 1;
 }

@@ -50,7 +50,7 @@ class Growing {
     const Topology& topology() const { return topology_; }
     const LinkMeter& meter() const { return network_->meter(); }
 
-    int32_t add_route(std::span<const int32_t> links);
+    int32_t add_route(std::span<const int64_t> links);
     int32_t add_plans(const Plans& plans, const Topology& routes, std::span<const double> payload);
     int32_t add_message(int32_t route, double bytes, double payload, Time delay);
 

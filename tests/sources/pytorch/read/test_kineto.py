@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from chakrakit.sources import link
 from chakrakit.sources.pytorch.read import Kind, read_kineto
 
 
@@ -46,3 +47,24 @@ def test_categories_become_kinds_old_spelling_too():
 def test_unicode_escapes_in_names():
     k = read_kineto(_kineto(_op("\\u00e9\\ud83d\\ude00\\n", "1", "1")))
     assert k.texts[k.name[0]] == "é😀\n"
+
+
+def test_rows_of_mtia_run_on_the_process_and_thread_they_are_drawn_on(tmp_path):
+    """Its device rows name neither device nor stream; a launch and its work share a correlation."""
+    row = (
+        '{{"ph": "X", "cat": "{}", "name": "{}", "pid": {}, "tid": {}, "ts": {}, "dur": {}, '
+        '"args": {{"correlation": 5}}}}'
+    )
+    events = [
+        _op("aten::mm", "1", "9"),
+        row.format("mtia_runtime", "mtiaLaunchKernel", 1, 1, 2, 3),
+        row.format("mtia_ccp_events", "fba_matmul", 3, 2, 6, 20),
+        row.format("mtia_insight", "counter", 3, 2, 6, 1),
+    ]
+    kineto = read_kineto(_kineto(*events))
+    assert kineto.kind.tolist()[:3] == [Kind.OPERATOR, Kind.CALL, Kind.KERNEL]
+    assert (int(kineto.device[2]), int(kineto.stream[2])) == (3, 2)
+    (tmp_path / "kineto.json").write_bytes(_kineto(*events))
+    _, report = link([tmp_path])
+    (rank,) = report.ranks
+    assert (rank.device_time_ns.linked, rank.edges["launch"]) == (20_000, 1)

@@ -1,7 +1,7 @@
 """Ways to serve as the settings of engines: vLLM, SGLang, TensorRT-LLM, Dynamo and llm-d.
 
-Names of options are those of the sources in `VERSIONS`. What an
-engine has no setting for is said beside what was written.
+Names of options are those of the versions in `VERSIONS`, whose options the tests list with their source. What
+an engine has no setting for is said beside what was written.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from chakrakit.exploration.search.configurations.training import Configuration
 from chakrakit.exploration.search.serving_search import ServingPlan
 
 VERSIONS = {
-    "vllm": "vLLM, V1 engine (vllm/engine/arg_utils.py)",
-    "sglang": "SGLang 0.5.23 (sglang/srt/server_args.py)",
-    "tensorrt-llm": "TensorRT-LLM, LLM API (tensorrt_llm/llmapi/llm_args.py)",
-    "dynamo": "Dynamo, DynamoGraphDeployment v1alpha1 with vLLM's workers",
-    "llm-d": "llm-d-modelservice (charts/llm-d-modelservice/values.yaml)",
+    "vllm": "vLLM 0.32.0",
+    "sglang": "SGLang 0.5.23",
+    "tensorrt-llm": "TensorRT-LLM at fcd3f316",
+    "dynamo": "Dynamo 1.6.1",
+    "llm-d": "llm-d-modelservice v0.4.0",
 }
-"""Whose options are written."""
+"""Whose options are written: a release, or a commit where a release's own files are not at hand."""
 
 
 def _engine_sizes(plan: ServingPlan) -> list[tuple[str, int, int]]:
@@ -107,8 +107,8 @@ def dynamo(plan: ServingPlan, model: str) -> list[Configuration]:
         arguments = [
             w for k, v in flags.items() for w in ((f"--{k}",) if v is True else (f"--{k}", str(v)))
         ]
-        if role == "prefill":
-            arguments.append("--is-prefill-worker")
+        if role:
+            arguments += ["--disaggregation-mode", role]
         name = f"Vllm{role.capitalize() or 'Decode'}Worker"
         services[name] = {
             "componentType": "worker",

@@ -20,6 +20,7 @@ from chakrakit.errors import ConfigError, FormatError
 from chakrakit.serving.requests.stream import RequestStream, stream_of
 
 _MOST = 5_000_000
+"""Requests that a file may ask for: some two minutes and 4 GB, by the README's figures of a million."""
 _LONGEST = 1_000_000
 """Tokens of a prompt or output that are drawn: the tail of a Pareto distribution has no end."""
 _LARGEST = 1e12

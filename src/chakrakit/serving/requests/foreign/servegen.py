@@ -23,8 +23,8 @@ from chakrakit.serving.requests.stream import RequestStream, stream_of
 
 _HEAD = re.compile(rb"\d+(\.\d+)?,[\d.eE+-]+,[\d.eE+-]+,(|Gamma|Weibull|gamma|weibull),")
 _PAIR = re.compile(r"\s*(\d{1,9})\s*:\s*(\d{0,12}\.?\d{1,25}(?:e-?\d{1,3})?)\s*", re.IGNORECASE)
-_MOST = 5_000_000
-"""Requests that are drawn; a client of a day has some ten thousand."""
+_MOST = 1_000_000
+"""Requests that are drawn, of some 350 bytes each; a client of a day has some ten thousand."""
 _MOST_MORE = 100_000
 """Gaps drawn beyond those expected, so that bursts do not end a window early: some megabytes at the most."""
 Lengths = tuple[Any, Any]

@@ -44,8 +44,14 @@ _KINDS = {
     "cuda_driver": Kind.CALL,
     "hip_runtime": Kind.CALL,
     "xpu_runtime": Kind.CALL,
+    "xpu_driver": Kind.CALL,
+    "mtia_runtime": Kind.CALL,
+    "privateuse1_runtime": Kind.CALL,
+    "privateuse1_driver": Kind.CALL,
     "runtime": Kind.CALL,
+    "driver": Kind.CALL,
     "kernel": Kind.KERNEL,
+    "mtia_ccp_events": Kind.KERNEL,
     "concurrent_kernel": Kind.KERNEL,
     "gpu_memcpy": Kind.MEMCPY,
     "memcpy": Kind.MEMCPY,
@@ -187,12 +193,13 @@ TEXTS = ("in_dims", "in_types", "in_strides", "in_values", "grid", "block")
 def _kineto(raw: dict[str, Any]) -> Kineto:
     texts = TextPool(*raw["texts"])
     kinds = [_KINDS.get(s.lower(), Kind.OTHER) for s in texts.strings]
+    kind = np.asarray(kinds, np.int8)[raw["cat"]]
     return Kineto(
-        kind=np.asarray(kinds, np.int8)[raw["cat"]],
+        kind=kind,
         name=raw["name"],
         start=raw["ts"],
         end=raw["ts"] + raw["dur"],
-        **{c: raw[c] for c in NUMBERS},
+        **{c: raw[c] for c in NUMBERS} | _places(raw, kind),
         text_columns={c: raw[c] for c in TEXTS},
         extras=Extras(raw["extra_event"], raw["extra_key"], raw["extra_value"], texts),
         flows=_flows(raw),
@@ -206,6 +213,15 @@ def _kineto(raw: dict[str, Any]) -> Kineto:
         repaired=raw["repaired"],
         dropped=raw["dropped"],
     )
+
+
+def _places(raw: dict[str, Any], kind: I8) -> dict[str, I64]:
+    """Device and stream of every event; device rows that name none, as MTIA's, are drawn on them."""
+    on_device = (kind >= Kind.KERNEL) & (kind <= Kind.MEMSET)
+    return {
+        column: np.where(on_device & (raw[column] < 0), raw[place], raw[column])
+        for column, place in (("device", "pid"), ("stream", "tid"))
+    }
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -1,23 +1,22 @@
-"""Reads MSCCL++ execution plans (JSON) as collective algorithms: operations of thread blocks become messages.
+"""MSCCL++'s execution plans (JSON), an algorithm of one collective: `gpus` → `threadblocks` → `ops`.
 
-Operations are interpreted as far as needed to know who sends what to whom, and after what. A `pipeline` runs
-its operations once over all of its data, and a switch channel's load-reduce and store are messages from and
-to each member of the channel.
+Operations of thread blocks become messages: they are interpreted as far as needed to know who sends what to
+whom, and after what. A `pipeline` runs its operations once over all of its data, and a switch channel's
+load-reduce and store are messages from and to each member of the channel.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import msgspec
 
-from chakrakit.configuration import read_json
+from chakrakit.configuration import decode_json
 from chakrakit.errors import FormatError
-from chakrakit.simulator.collectives import CollectiveSteps
-from chakrakit.simulator.custom.schedules import AlgorithmMessage, moves
+from chakrakit.sources.foreign.algorithm import AlgorithmMessage, AlgorithmPlan, traces_of_algorithm
+from chakrakit.trace.sets import TraceSet
 
 _LOCAL = {"nop", "copy", "re", "cpkt", "upkt", "repkt", "recpkt", "flush", "barrier"}
 _READS = {"get", "rre", "rres", "glre", "glres"}
@@ -117,17 +116,29 @@ class _Plan(msgspec.Struct):
     collective: str
     gpus: list[_Gpu]
     name: str = "mscclpp"
+    min_message_size: int = 0
 
 
-def moves_from_mscclpp(path: Path) -> CollectiveSteps:
-    """The steps of a plan, in which every message waits for the messages before it."""
-    plan = read_json(path, _Plan, "an MSCCL++ plan")
-    reader = _Reader(plan, str(path))
+def is_mscclpp(head: bytes) -> bool:
+    """Whether a file's first bytes are those of a plan: GPUs with chunks."""
+    return head.lstrip()[:1] == b"{" and b'"gpus"' in head and b'"input_chunks"' in head
+
+
+def read_mscclpp(data: bytes, path: str) -> TraceSet:
+    """The plan's messages as traces of all its GPUs."""
+    return traces_of_algorithm(parse_mscclpp(data, path), "MSCCL++", path)
+
+
+def parse_mscclpp(data: bytes, path: str) -> AlgorithmPlan:
+    """The messages of a plan, each after those it waits for."""
+    plan = decode_json(data, _Plan, path, "an MSCCL++ plan")
+    reader = _Reader(plan, path)
     pieces = max((max(g.input_chunks, g.output_chunks) for g in plan.gpus), default=0)
     if pieces < 1:
-        raise FormatError("the plan divides its data into no chunks", path=str(path))
-    steps = moves(len(plan.gpus), pieces, reader.messages(), plan.name)
-    return replace(steps, own_kernels=True)
+        raise FormatError("the plan divides its data into no chunks", path=path)
+    least = max(plan.min_message_size, 0)
+    messages = reader.messages()
+    return AlgorithmPlan(plan.name, plan.collective, len(plan.gpus), pieces, messages, least)
 
 
 @dataclass
