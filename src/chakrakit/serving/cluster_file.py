@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from chakrakit.configuration import Document, place_in, read_document
-from chakrakit.errors import ChakraError
+from chakrakit.errors import ChakraError, ConfigError
 from chakrakit.serving.cluster import Role, Router
 from chakrakit.serving.fleet import EngineSpec
 from chakrakit.serving.links import Codec
@@ -62,9 +62,16 @@ class KindEntry(_Entry, frozen=True, kw_only=True):
 
 
 class ServiceEntry(_Entry, frozen=True, kw_only=True):
-    """A service whose steps take a time, more for each item, and more for each kind that is in them."""
+    """A service whose steps take a time, more for each item, and more for each kind that is in them.
 
-    seconds: float
+    In place of times it may name a model that is not over tokens, and a machine.
+    """
+
+    model: str = ""
+    machine: str = ""
+    compute: str = "auto"
+    dtype: str = "bf16"
+    seconds: float | None = None
     per_item: float = 0.0
     kinds: dict[int, KindEntry] = {}
     memory: float = 0.0
@@ -81,22 +88,22 @@ class ServiceEntry(_Entry, frozen=True, kw_only=True):
 
         def seconds(_items: int, kinds: Mapping[int, int]) -> float:
             parts = ((self.kinds.get(kind, usual), count) for kind, count in kinds.items())
-            return self.seconds + sum(kind.seconds + kind.per_item * n for kind, n in parts)
+            return (self.seconds or 0.0) + sum(
+                kind.seconds + kind.per_item * n for kind, n in parts
+            )
 
         return seconds
 
     def service(self) -> Service:
         """The service itself."""
-        fields = (
-            "memory",
-            "item_bytes",
-            "max_items",
-            "max_requests",
-            "in_parts",
-            "engines",
-            "name",
-        )
-        return Service(self.step_seconds(), **{name: getattr(self, name) for name in fields})
+        names = ("memory", "item_bytes", "max_items", "max_requests", "in_parts", "engines")
+        fields = {name: getattr(self, name) for name in names}
+        if bool(self.model and self.machine) == (self.seconds is not None):
+            raise ConfigError("a service has `seconds`, or a `model` and a `machine`")
+        if self.seconds is not None:
+            return Service(self.step_seconds(), name=self.name, **fields)
+        how = {"compute": self.compute, "dtype": self.dtype}
+        return Service.of_model(self.model, self.machine, **how, **fields)
 
 
 class CodecEntry(_Entry, frozen=True, kw_only=True):

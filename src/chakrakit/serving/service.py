@@ -7,14 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from chakrakit.errors import ConfigError
+from chakrakit.machines import load_machine
 from chakrakit.machines.device import Device
+from chakrakit.machines.fabric import Machine
 from chakrakit.serving.cluster import PoolSetup, Setup, run
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.policies import hooks_of
 from chakrakit.serving.requests import RequestStream, Source
 from chakrakit.serving.results import ServedRun, ServiceLevel
-from chakrakit.serving.steps import StepCost, no_attention
+from chakrakit.serving.steps import StepCost, forward_seconds, no_attention
+from chakrakit.workloads.description import Decoder, Model
+from chakrakit.workloads.models import model_named
 
 _UNBOUNDED = 1_000_000
 """Items that an engine without a limit of memory has room for: more than any batch."""
@@ -50,6 +54,29 @@ class Service:
             raise ConfigError(
                 f"service {self.name}: {self.memory:g} bytes of memory need item_bytes above 0 that fit"
             )
+
+    @classmethod
+    def of_model(
+        cls,
+        model: str | Model,
+        machine: str | Machine,
+        *,
+        max_items: int = 16,
+        dtype: str = "bf16",
+        compute: str = "auto",
+        **fields: Any,
+    ) -> Service:
+        """A vision, diffusion or recommender model on one device, by the time of its forward steps.
+
+        An item is a sample. A diffusion request has one, and as many outputs as it has denoising steps.
+        """
+        resolved = model_named(model) if isinstance(model, str) else model
+        if isinstance(resolved, Decoder):
+            raise ConfigError(f"{resolved.name} is a model over tokens: serve it by its name")
+        place = load_machine(machine) if isinstance(machine, str) else machine
+        seconds = forward_seconds(resolved, place, max_items, dtype, compute)
+        named = {"name": resolved.name, **fields}
+        return cls(lambda items, _kinds: seconds(items), max_items=max_items, **named)
 
     def pool(self, stream: RequestStream | None = None) -> PoolSetup:
         """The engines in the terms of the core: a block is an item's room.

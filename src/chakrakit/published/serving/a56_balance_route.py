@@ -59,7 +59,7 @@ def served(
 def cases(quick: bool) -> Sequence[Case]:
     """Lengths with a long tail or none, more requests than ranks have room for or fewer."""
     tail = "prompt=lognormal:600:1.2,output=lognormal:{}:1"
-    ranks, count, output = (4, 100, 20) if quick else (8, 600, 80)
+    ranks, count, output = (2, 90, 10) if quick else (8, 600, 80)
     lengths = tail.format(output)
     closed = f"closed{{concurrency={2 * ROOM * ranks},n={count},{lengths}}}"
     equal = f"closed{{concurrency={2 * ROOM * ranks},n={count},prompt=600,output={output}}}"

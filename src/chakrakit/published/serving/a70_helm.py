@@ -129,6 +129,9 @@ STUDY = Study(
             least(t.gains("knows the phases")) - 0.9
         ),
     },
+    decides="how long a phase is by the border's way: it follows a trend, and is still on its way in half of "
+    "a burst. Near misses say nothing where a cache is far too small, which is where it matters in a steady "
+    "regime; and the 99th percentile is that of the refill after a change, even where the phases are known.",
     amended="Requests need 200 pages and not 60: with fewer, histories were worth the memory in every phase. "
     "Only comparators had been measured.",
     cannot_say="What a policy that was trained does; the one here follows what caches would have hit. Sizes, "
