@@ -81,14 +81,14 @@ def test_what_a_file_says_is_not_asked_for_twice(tmp_path: Path) -> None:
 
 def test_a_diffusion_model_is_served_by_the_time_of_its_steps(tmp_path: Path) -> None:
     """Two requests of three denoising steps, far apart: each takes three steps of one sample."""
-    text = "service: {model: dit-s-2, machine: dgx-h100, compute: roofline, max_items: 4}"
+    text = "service: {model: dit-xl-2, machine: dgx-h100, compute: roofline, max_items: 4}"
     requests = "poisson{rate=0.001,n=2,prompt=1,output=3}"
     done = ck.serve(cluster=written(tmp_path, text), requests=requests)
-    service = Service.of_model("dit-s-2", "dgx-h100", compute="roofline", max_items=4)
+    service = Service.of_model("dit-xl-2", "dgx-h100", compute="roofline", max_items=4)
     one, three, four = (service.step_seconds(n, {}) for n in (1, 3, 4))
     assert done.e2e_ms.mean == pytest.approx(3e3 * one)
     assert one < three < four < 4 * one
-    with pytest.raises(ConfigError, match="llama-3.1-8b is a model over tokens"):
+    with pytest.raises(ConfigError, match=r"llama-3.1-8b is a model over tokens"):
         Service.of_model("llama-3.1-8b", "dgx-h100")
     with pytest.raises(ConfigError, match="a service has `seconds`, or a `model` and a `machine`"):
-        ck.serve(cluster=written(tmp_path, "service: {model: dit-s-2}"), requests=requests)
+        ck.serve(cluster=written(tmp_path, "service: {model: dit-xl-2}"), requests=requests)
