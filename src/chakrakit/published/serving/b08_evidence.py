@@ -10,6 +10,7 @@ of engines that were paid for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,24 +29,30 @@ NONSENSE = 2.0
 
 
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
-    """Mean seconds of a request or job with what its engines cost, and the share of time that kept up."""
-    kind, size, system = case["disturbed"], case["size"], case["system"]
+    """Mean seconds of a request or job with what its engines cost, and how much of the usual speed is left."""
+    system, span = case["system"], case["seconds"]
+    seconds = taken(system, span, case["disturbed"], case["size"], seed, **setting)
+    usual = taken(system, span, "none", 0.0, seed, "static", 1.0)
+    return {"seconds": seconds, "as_usual": usual / seconds}
+
+
+@cache
+def taken(
+    system: str, span: float, kind: str, size: float, seed: int, rule: str, knob: float
+) -> float:
+    """Mean seconds of a request or job, and of the engines that were paid for it."""
     seen = Seen(size if kind == "lag" else 0.0, size if kind == "noise" else 0.0, seed)
-    shift = size if kind == "shift" else 1.0
-    tenants = size if kind == "tenants" else 0.0
-    stream = load(system, case["seconds"], shift, tenants, seed)
-    policy = POLICIES[system](setting["rule"], setting["knob"], seen)
+    shift, tenants = size if kind == "shift" else 1.0, size if kind == "tenants" else 0.0
+    stream = load(system, span, shift, tenants, seed)
+    policy = POLICIES[system](rule, knob, seen)
     done = workers(system).served(stream, policy=policy, router="least").outcome
     own = stream.adapter == 0
     finish, arrival = (done.requests[name][own] * 1e-12 for name in ("finish", "arrival"))
     assert stream.group is not None
     ends = np.zeros(int(stream.group.max()) + 1)
     np.maximum.at(ends, stream.group[own], finish - arrival)
-    paid = (
-        sum(int(t["on"]) for t in done.totals) * 1e-12 / own.sum() if system == "scaling" else 0.0
-    )
-    seconds = float(ends[ends > 0].mean()) + PRICE * paid
-    return {"seconds": seconds, "prompt": 1 / seconds}
+    on = sum(int(t["on"]) for t in done.totals) * 1e-12 / own.sum() if system == "scaling" else 0.0
+    return float(ends[ends > 0].mean()) + PRICE * on
 
 
 def cases(quick: bool) -> Sequence[Case]:
@@ -101,13 +108,13 @@ STUDY = Study(
     untuned=["as shipped"],
     measure=measure,
     better=("seconds", "min"),
-    health="prompt",
+    health="as_usual",
     gone=lambda case: bool(case["disturbed"] == "noise" and case["size"] == NONSENSE),
     ablate={"what the policy knows": {"rule": "static", "knob": 0.84}},
     predictions={
         "where observations are late, the autoscaler as shipped has collapsed": lambda t: (
-            0.5 * t.figure("prompt", "as shipped", system="scaling", disturbed="none")[0]
-            - t.figure("prompt", "as shipped", system="scaling", disturbed="lag", size=8.0)[0]
+            0.5 * t.figure("as_usual", "as shipped", system="scaling", disturbed="none")[0]
+            - t.figure("as_usual", "as shipped", system="scaling", disturbed="lag", size=8.0)[0]
         ),
         "over a tuned autoscaler the gain there is less than a quarter of it": lambda t: (
             0.25 * least(t.gains("as shipped", system="scaling", disturbed="lag", size=8.0))
@@ -125,9 +132,13 @@ STUDY = Study(
             len(t.seeds),
         ),
     },
+    decides="the comparator. A fixed number of engines, and workers in turn, look at nothing and beat every "
+    "policy here that looks late; rules as they are shipped collapse, by factors of 8 and 20, and so make "
+    "any policy look good. A scheduler by work keeps its gain under all but the lag, which hides jobs.",
     amended="In the first quick run scalers began with one engine, and requests went to engines in turn; now "
     "they begin with half of them, and requests go to the shortest queue. Engines cost a fifth as much, so "
-    "that all of them were best, and the policy had no damping.",
+    "that all of them were best, and the policy had no damping. After the first full run the figure for "
+    "collapse became comparable between systems, and a router that draws none draws one.",
     cannot_say="What the three published systems do: the policies here are rules that know more than their "
     "comparators, not networks that were trained.",
 )

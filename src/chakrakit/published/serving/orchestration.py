@@ -114,7 +114,7 @@ class Router:
         if self.rule == "static":
             return self.turn % WORKERS
         tuned = self.rule == "tuned"
-        among = self.rng.permutation(WORKERS)[: round(self.knob) if tuned else WORKERS]
+        among = self.rng.permutation(WORKERS)[: max(1, round(self.knob)) if tuned else WORKERS]
         worker = int(min(among, key=lambda n: self.queues[n]))
         self.queues[worker] += self.rule == "policy"
         return worker
