@@ -125,7 +125,7 @@ STUDY = Study(
         ).min(keepdims=True),
     },
     decides="the load: engines with a prefix cache cannot keep up from 200 requests a second on, where the "
-    "idea can. Where users see their own lists again, items of others that are near still help a little.",
+    "idea can. Where users see their own lists again, prefixes find all that there is.",
     amended="After the first quick run users who see the same list again got lists of their own: before, "
     "others had seen the same items. Loads were raised to what engines can just serve. After the "
     "first full run the prefix cache got the choice to send users of a kind to one engine.",

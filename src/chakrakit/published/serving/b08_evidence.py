@@ -29,7 +29,7 @@ NONSENSE = 2.0
 
 
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
-    """Mean seconds of a request or job with what its engines cost, and how much of the usual speed is left."""
+    """Mean seconds of a request or job with what its engines cost, and the share of its usual speed."""
     system, span = case["system"], case["seconds"]
     seconds = taken(system, span, case["disturbed"], case["size"], seed, **setting)
     usual = taken(system, span, "none", 0.0, seed, "static", 1.0)
