@@ -88,9 +88,9 @@ def generate(
     workload: Annotated[
         Workload | SectionGraph | Mapping[str, Any] | Path_ | None,
         Positional(
-            "A YAML file, or in Python a `Workload`, a `SectionGraph` or a dictionary of the file's form; "
-            "else give --model. Options win over the file.",
-            metavar="[WORKLOAD.yaml]",
+            "A YAML file, generated traces or a run of them, or in Python a `Workload`, a `SectionGraph` or "
+            "a dictionary of the file's form; else give --model. Options win over it.",
+            metavar="[WORKLOAD]",
         ),
     ] = None,
     **options: Any,
@@ -175,10 +175,12 @@ def command(
 ) -> None:
     """Generate traces of a model under a parallel plan, with nothing run.
 
-    The workload is a YAML file, or --model with options; options win over the file.
+    The workload is a YAML file, or --model with options; options win over the file. Generated traces, and
+    runs of them, stand for the workload that they were generated from.
 
     \b
     chakra generate --model llama3.1-8b --dp 4 --tp 2 --seq 4096 --global-batch 32 -o out
+    chakra generate run --micro-batch 2 -o changed     # another plan for what was generated before
     chakra generate --model llama-3.1-70b --tp 8 --pp 4 --dp 8 --global-batch 256 --dry-run
     """
     from chakrakit.results import counted

@@ -79,6 +79,7 @@ from chakrakit.operators.table import (
     cost_of,
     is_optimizer,
     is_silent,
+    on_float32,
     operation_of,
     operator_of,
 )
@@ -145,6 +146,7 @@ __all__ = [
     "json_list",
     "json_value",
     "mentioned_tensors",
+    "on_float32",
     "opcode_work",
     "operation_of",
     "operator_of",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ def document_with_sections(source: object) -> Document | None:
     holds = "model, plan and step, or sections and step"
     if isinstance(source, Mapping):
         document = document_of(source, "description", holds)
+    elif Path(str(source)).is_dir():  # generated traces, whose card describes one model
+        return None
     else:
         document = read_document(str(source), holds)
     return document if "sections" in document.content else None
