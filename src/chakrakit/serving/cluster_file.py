@@ -23,6 +23,7 @@ import msgspec
 
 from chakrakit.configuration import Document, place_in, read_document
 from chakrakit.errors import ChakraError, ConfigError
+from chakrakit.operators import WorkingType
 from chakrakit.serving.cluster import Role, Router
 from chakrakit.serving.fleet import EngineSpec
 from chakrakit.serving.links import Codec
@@ -70,7 +71,7 @@ class ServiceEntry(_Entry, frozen=True, kw_only=True):
     model: str = ""
     machine: str = ""
     compute: str = "auto"
-    dtype: str = "bf16"
+    dtype: WorkingType = "bf16"
     seconds: float | None = None
     per_item: float = 0.0
     kinds: dict[int, KindEntry] = {}
@@ -97,13 +98,13 @@ class ServiceEntry(_Entry, frozen=True, kw_only=True):
     def service(self) -> Service:
         """The service itself."""
         names = ("memory", "item_bytes", "max_items", "max_requests", "in_parts", "engines")
-        fields = {name: getattr(self, name) for name in names}
+        fields: dict[str, Any] = {name: getattr(self, name) for name in names}
         if bool(self.model and self.machine) == (self.seconds is not None):
             raise ConfigError("a service has `seconds`, or a `model` and a `machine`")
         if self.seconds is not None:
             return Service(self.step_seconds(), name=self.name, **fields)
-        how = {"compute": self.compute, "dtype": self.dtype}
-        return Service.of_model(self.model, self.machine, **how, **fields)
+        fields |= {"compute": self.compute, "dtype": self.dtype}
+        return Service.of_model(self.model, self.machine, **fields)
 
 
 class CodecEntry(_Entry, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine
 from chakrakit.machines.device import Device
 from chakrakit.machines.fabric import Machine
+from chakrakit.operators import WorkingType
 from chakrakit.serving.cluster import PoolSetup, Setup, run
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
@@ -62,7 +63,7 @@ class Service:
         machine: str | Machine,
         *,
         max_items: int = 16,
-        dtype: str = "bf16",
+        dtype: WorkingType = "bf16",
         compute: str = "auto",
         **fields: Any,
     ) -> Service:

@@ -8,7 +8,7 @@ engines that were paid for: either alone is easily bought with the other. All ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
@@ -17,6 +17,7 @@ from chakrakit.published import Case, Claim, Figures, Setting, Study, least, mos
 from chakrakit.published.serving.seasons import (
     DAYS,
     HOURS,
+    Expected,
     Scaling,
     by_forecast,
     by_what_is_there,
@@ -51,7 +52,7 @@ def served(
     """Latencies of the hours after the known year, and what engines they took."""
     data = year(seasonal, noise, hours, seed)
     ahead = len(data.later)
-    expected = {
+    expected: dict[str, Callable[[], Expected]] = {
         "decomposed": lambda: by_forecast(decomposed(data.known, ahead)[0], RATE),
         "yesterday": lambda: by_forecast(habit(data.known, ahead, 1), RATE),
         "last week": lambda: by_forecast(habit(data.known, ahead, 7), RATE),

@@ -8,7 +8,7 @@ Comparators are fixed borders, and a hill climber, which needs no ghosts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -34,7 +34,7 @@ EVERY = 20
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
     """The 99th percentile of a request's time, requests in time, and where the border was on average."""
     requests = load(case["regime"], case["rate"], case["requests"], seed)
-    controllers = {
+    controllers: dict[str, Callable[[], Callable[[CachePair], float]]] = {
         "by value": lambda: ByValue(setting["step"], 0.5),
         "hill climb": lambda: HillClimb(setting["step"]),
     }

@@ -107,7 +107,8 @@ class Rollouts:
         for one in finished:
             tag = one.tag or self.tags.get(one.number)
             if tag is not None:
-                more += self.after(*tag, now_s, one.number)
+                tenant, turn = tag
+                more += self.after(tenant, turn, now_s, one.number)
         return more
 
     def after(self, tenant: int, turn: int, now_s: float, number: int) -> list[Request]:

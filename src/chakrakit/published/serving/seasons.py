@@ -20,6 +20,8 @@ HOUR_S = 10.0
 SERVICE_S = 0.4
 """Seconds of a request on an engine."""
 ENGINES = 12
+Expected = Callable[[Sequence[EngineView], float], float]
+"""The requests a second that are expected, by what is there and the time."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,7 @@ class Scaling:
     interval_s = HOUR_S / 2
     start_up_s = HOUR_S
 
-    def __init__(
-        self, expected: Callable[[Sequence[EngineView], float], float], target: float
-    ) -> None:
+    def __init__(self, expected: Expected, target: float) -> None:
         self.expected, self.target = expected, target
 
     def scale(self, engines: Sequence[EngineView], now_s: float) -> int:
@@ -100,7 +100,7 @@ class Scaling:
         return min(ENGINES, max(1, round(busy / self.target)))
 
 
-def by_forecast(forecast: F64, rate: float) -> Callable[[Sequence[EngineView], float], float]:
+def by_forecast(forecast: F64, rate: float) -> Expected:
     """The load when an engine that starts now will be ready, and until then."""
 
     def expected(_engines: Sequence[EngineView], now_s: float) -> float:

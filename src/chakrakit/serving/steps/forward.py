@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 
 from chakrakit.machines.fabric import Machine
+from chakrakit.operators import WorkingType
 from chakrakit.simulator.results import simulate
 from chakrakit.workloads.description import Model, Step, Workload
 from chakrakit.workloads.generate import generate
@@ -16,7 +17,7 @@ PS = 1e-12
 
 
 def forward_seconds(
-    model: Model, machine: Machine, most: int, dtype: str = "bf16", compute: str = "auto"
+    model: Model, machine: Machine, most: int, dtype: WorkingType = "bf16", compute: str = "auto"
 ) -> Callable[[int], float]:
     """Seconds of a forward step on one device by its number of samples.
 
