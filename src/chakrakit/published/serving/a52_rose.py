@@ -136,8 +136,8 @@ STUDY = Study(
             0.02 - most(abs(t.gains("fixed pool", sessions=4) - 1))
         ),
     },
-    decides="how full the rollouts' own engines are: a batch twice as large takes little longer, so that more "
-    "engines help where caches run short, up to 1.8 times over a fixed pool. Two engines that start in "
+    decides="how full the rollouts' own engines are: a batch twice as large takes little longer, so that "
+    "more engines help where caches run short, up to 1.8 times over a fixed pool. Two engines that start in "
     "half a minute do most of the same, and environments that are slow leave nothing to gain.",
     amended="Three times after a quick run: rollouts became longer, so that their own engines are full; "
     "spare engines were kept from all but the elastic pool; rollouts of the idea begin on their own engines "
