@@ -7,10 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from chakrakit.serving import EngineView, RequestView
-from chakrakit.serving.requests import RequestStream, stream_of
-from chakrakit.serving.requests.agents import Piece, prefix_ids
-from chakrakit.serving.requests.processes import UNIT
-from chakrakit.serving.requests.stream import Contents
+from chakrakit.serving.requests import UNIT, Contents, Piece, RequestStream, prefix_ids, stream_of
 
 USERS, ITEMS, KINDS = 400, 2000, 8
 """Users, items, and kinds of items; a user likes one kind."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chakrakit.serving import FinishedRequest, Request
-from chakrakit.serving.requests import RequestStream, stream_of
-from chakrakit.serving.requests.stream import joined
+from chakrakit.serving.requests import RequestStream, joined, stream_of
 
 ROLLOUT = 1
 """The priority of rollouts; that of other requests is 0."""
