@@ -94,7 +94,7 @@ class Draft:
 
 def is_backward(row: Row) -> bool:
     """Whether a row of a micro-batch is of its way back."""
-    return row["phase"] != "forward"
+    return bool(row["phase"] != "forward")
 
 
 _SHAPE = re.compile(r"\[([0-9, ]+)\]")

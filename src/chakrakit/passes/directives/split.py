@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from chakrakit.errors import ConfigError
 from chakrakit.operators import element_bytes
 from chakrakit.passes.base import Pass, map_bodies
-from chakrakit.passes.directives.draft import Draft, Row, shapes_of
+from chakrakit.passes.directives.draft import Draft, Edge, Row, shapes_of
 from chakrakit.trace.model import EdgeKind, Trace
 from chakrakit.trace.sets import TraceSet
 
@@ -49,15 +49,15 @@ class SplitBatch(Pass):
         inside = [
             e for e in draft.edges if e[0] in copies and e[1] in copies and e[2] != EdgeKind.CTRL
         ]
-        after = [
-            (copies[a][-1] if a in copies else a, b, *rest)
-            for a, b, *rest in draft.edges
-            if b in ends
+        after: list[Edge] = [
+            (copies[e[0]][-1] if e[0] in copies else e[0], *e[1:])
+            for e in draft.edges
+            if e[1] in ends
         ]
-        within = [
-            (copies[a][way], copies[b][way], *rest)
+        within: list[Edge] = [
+            (copies[e[0]][way], copies[e[1]][way], *e[2:])
             for way in range(self.ways)
-            for a, b, *rest in inside
+            for e in inside
         ]
         draft.edges = [*within, *after]
         draft.rows = [

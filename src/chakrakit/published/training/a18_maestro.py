@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Literal
 
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
 from chakrakit.published.training.sections import StepTime, part_of, step_time
@@ -19,6 +20,7 @@ MODELS = {
     "8B teaches 1B": ("llama3.1-8b", "llama3.2-1b"),
     "one section": ("", "llama3.1-8b"),
 }
+Order = Literal["fifo", "wavefront"]
 LEAST_TP = {"llama3.1-70b": 4, "llama3.1-8b": 1}
 """Devices of 80 GB that hold a teacher's weights in bf16."""
 EACH = {64: 3, 8: 1}
@@ -27,7 +29,14 @@ EACH = {64: 3, 8: 1}
 
 @cache
 def step_of(
-    sections: str, ranks: int, share: float, tp: int, last: int, front: float, order: str, seed: int
+    sections: str,
+    ranks: int,
+    share: float,
+    tp: int,
+    last: int,
+    front: float,
+    order: Order,
+    seed: int,
 ) -> StepTime:
     """A step with a teacher of degree `tp` on a part of the ranks, or on all beside the student."""
     feeder, trained = MODELS[sections]
@@ -60,7 +69,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     if not MODELS[case["sections"]][0]:
         tp = last = setting["tp"]
     given = (case["sections"], case["ranks"], case["share"], tp, last, setting["front"])
-    order = "fifo" if setting["ordered"] else "wavefront"
+    order: Order = "fifo" if setting["ordered"] else "wavefront"
     mine, waiting = (step_of(*given, which, seed) for which in (order, "fifo"))
     rate = EACH[case["ranks"]] / mine.seconds
     return {"rate": rate, "busy": mine.reached, "dynamic": waiting.seconds / mine.seconds}

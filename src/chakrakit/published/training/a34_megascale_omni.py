@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Literal
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def one_step(
     """A step of a mixture: the share of samples with images, and how many each of those has on average."""
     thin, _, each = SIZES[ranks]
     encoders = int(own * ranks)
-    deal = "size" if reorders else "turn"
+    deal: Literal["turn", "size", "own"] = "size" if reorders else "turn"
     language = Section(
         model=part_of(LLM, thin),
         plan=Plan(tp=tp, dp=(ranks - encoders) // tp, data="none"),

@@ -36,7 +36,8 @@ def built_in(strategy: str, schedule: str, seq: int) -> TraceSet:
     if strategy == "pipeline":
         plan, step = Plan(pp=STAGES, schedule=schedule), Step(seq=seq, global_batch=BATCHES)
     else:
-        plan, step = Plan(dp=REPLICAS, data=strategy), Step(seq=seq, global_batch=2 * REPLICAS)
+        plan = Plan(dp=REPLICAS, data=strategy)  # type: ignore[arg-type]
+        step = Step(seq=seq, global_batch=2 * REPLICAS)
     return generate(Workload(model=MODEL, plan=plan, step=step))
 
 
