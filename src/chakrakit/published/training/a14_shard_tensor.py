@@ -16,19 +16,18 @@ from chakrakit.machines import load_machine
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
 from chakrakit.published.tools import seconds_of, unsure
 from chakrakit.trace.sets import TraceSet
-from chakrakit.workloads.spatial import SpatialPlan, generate_spatial
-from chakrakit.workloads.spatial.networks import convolutions, grid_attention
+from chakrakit.workloads.spatial import SpatialPlan, generate_spatial, network_named
 
 MOST_PARTS = 4
 """By layer: the networks have that many layers with windows at least."""
-LAYERS = {"convolution": convolutions, "attention": grid_attention}
+LAYERS = {"convolution": "convolutions", "attention": "grid-attention"}
 
 
 @cache
 def job(kind: str, image: int, split: str, rows: int, columns: int) -> TraceSet:
     """A forward pass of one sample."""
     plan = SpatialPlan(split=split, rows=rows, columns=columns)  # type: ignore[arg-type]
-    return generate_spatial(LAYERS[kind](image), plan)
+    return generate_spatial(network_named(LAYERS[kind], image), plan)
 
 
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
