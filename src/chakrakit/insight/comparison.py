@@ -24,7 +24,7 @@ from chakrakit.insight.communication import role_of
 from chakrakit.insight.explanation import DURATIONS, WORK, Explained, explanation
 from chakrakit.insight.gap import GapPart, gap_of, gap_table
 from chakrakit.insight.operators import Spent
-from chakrakit.insight.rank import RankView, RowKind, Table, ms, percent, short, stretches
+from chakrakit.insight.rank import Cell, RankView, RowKind, Table, ms, percent, short, stretches
 from chakrakit.insight.served_requests import ServingChange, serving_change
 from chakrakit.machines.device import RECORDED, rungs_differ
 from chakrakit.machines.residuals import Interval, difference
@@ -254,7 +254,7 @@ _NUMBERED = re.compile(r"(?P<type>\S+) (?P<role>.*?)(?P<number>\d+)$")
 
 def _alike_groups(table: Table) -> Table:
     """The table with one row for all groups of a role, by number, that did the same in the same time."""
-    numbers: dict[tuple[object, ...], list[int]] = {}
+    numbers: dict[tuple[Cell, ...], list[int]] = {}
     for name, *figures in table.rows:
         part = _NUMBERED.match(str(name))
         key = (f"{part['type']} {part['role']}" if part else str(name), *figures)
