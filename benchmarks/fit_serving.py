@@ -1,11 +1,13 @@
 """Fits the constants of serving engines: `python benchmarks/fit_serving.py FILE.parquet [OUT.json]`.
 
-One set of constants for each system and backend, from the published rows whose id has an even CRC-32 (see
-accuracy/serving_silicon.py, which tests on the others). A closed loop in its steady state is two kinds
-of steps: those that only decode, and those with a prompt beside the decodes. That is quick enough to try
-thousands of constants; how far it is from the engine itself is found out by serving every row with the
-constants so far, and the fit is repeated with that ratio. Absolute errors of logarithms are minimised, so
-that single rows that are off by a factor do not decide.
+One set of constants for each system and backend, from the published runs of the even half (see
+accuracy/serving_silicon.py, which tests on the others) that neither decode speculatively nor fill their
+cache. A closed loop in its steady state is two kinds of steps: those that only decode, and those with a
+prompt beside the decodes. That is quick enough to try thousands of constants; how far it is from the engine
+itself is found out by serving the rows with the constants so far, and the fit is repeated with that ratio.
+Errors of logarithms are minimised, large ones counting less, so that single rows that are off by a factor do
+not decide. Each constant is held near what is usual with the weight of `PRIOR`, so that one that the rows
+say little of stays plausible.
 """
 
 from __future__ import annotations
@@ -24,29 +26,54 @@ sys.path.insert(0, str(Path(__file__).parent / "accuracy"))
 from serving_silicon import (
     MACHINES,
     MODELS,
-    MOST_FOR_TTFT,
+    by_inferencemax,
+    is_speculative,
     layout,
     machine,
     quantization,
     rows_of,
     serve_row,
+    session_of,
 )
 
 from chakrakit.errors import ChakraError
-from chakrakit.serving import EngineLayout
-from chakrakit.serving.calibration import Constants
-from chakrakit.serving.plan import serving_step
+from chakrakit.serving.calibration import Constants, Region
+from chakrakit.serving.session import attention_kind
 from chakrakit.serving.steps import StepOperators, times_on
 from chakrakit.workloads.description import Mesh
 from chakrakit.workloads.models import model_named
 
 NAMES = Constants.__struct_fields__
-LOW = np.array([0.2, 0.3, 0.5, 0.05, 0.3, 0.0, 0.0, 0.0])
-HIGH = np.array([1.0, 1.0, 10.0, 1.0, 1.0, 8.0, 0.2, 400.0])
-"""Between these constants are looked for, in the order and the units of `Constants`."""
-MOST_SERVED = 64
-"""Rows of a larger concurrency are not served to correct the quick model: they take minutes."""
+RANGES: dict[str, tuple[float, float, float, float]] = {
+    "compute_efficiency": (0.1, 1.0, 0.6, 1.0),
+    "memory_efficiency": (0.3, 1.0, 0.8, 2.0),
+    "kernel_overhead_us": (0.3, 10.0, 2.0, 1.0),
+    "attention_compute_efficiency": (0.05, 1.0, 0.4, 1.0),
+    "attention_memory_efficiency": (0.3, 1.0, 0.8, 2.0),
+    "attention_overhead_us": (1.0, 60.0, 12.0, 1.0),
+    "cache8_efficiency": (0.4, 1.0, 0.7, 1.0),
+    "expert_compute_efficiency": (0.05, 1.0, 0.5, 1.0),
+    "expert_memory_efficiency": (0.2, 1.0, 0.7, 2.0),
+    "expert_overhead_us": (0.3, 80.0, 8.0, 0.5),
+    "serial_ms": (0.01, 8.0, 1.0, 0.5),
+    "serial_per_request_ms": (0.0005, 0.2, 0.01, 0.5),
+    "frontend_ms": (1.0, 400.0, 30.0, 0.5),
+}
+"""Of each constant the lowest and highest value, what is usual (kernels of attention take 10 µs at least and
+products reach 0.6 to 0.8 of peak rate and bandwidth in the tables of one H200), and how firmly that holds."""
+LOW, HIGH, USUAL, FIRM = (
+    np.array(column) for column in zip(*(RANGES[n] for n in NAMES), strict=True)
+)
+PRIOR = 0.05
+"""Weight of one unit of logarithm off the usual, against one of a row's error of time per token."""
+TTFT_WEIGHT = 0.33
+"""Times to the first token differ by 20 % between equal configurations, times per token by 5."""
+SMALL = 0.08
+"""Errors above this count less and less."""
+MOST_SERVED = 4e6
+"""Rows with more tokens to generate than this are not served to correct the quick model: they take long."""
 ROUNDS = 3
+WAVES = 10
 
 
 @dataclass
@@ -54,50 +81,64 @@ class Case:
     """A row, and what its two kinds of steps consist of."""
 
     row: dict[str, Any]
-    steps: list[tuple[np.ndarray, np.ndarray, np.ndarray, float]]
-    """Of each kind: times of arithmetic and of traffic at the data sheet's rates, counts, collectives."""
-    attention: Any
+    steps: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]]
+    """Of each kind: times of arithmetic and of traffic at the data sheet's rates, counts, whether it is a
+    product of experts; then collectives."""
+    attention: np.ndarray
     batch: int
+    isl: float
+    osl: float
+    narrow: bool
+    """Whether the cache has one byte for each number."""
     ratio: tuple[float, float] = (1.0, 1.0)
     """TTFT and TPOT of the engine over those of the quick model."""
 
-    @property
-    def is_for_ttft(self) -> bool:
-        return self.row["concurrency"] <= MOST_FOR_TTFT
 
-
-def case_of(row: dict[str, Any]) -> Case:
-    """The operators of a decoding step and of one with a prompt, at a row's sizes."""
+def case_of(row: dict[str, Any]) -> Case | None:
+    """The operators of a decoding step and of one with a prompt; None where the cache is too small."""
     place = machine(MACHINES[row["system"]])
+    session = session_of(row, 1)
+    operators = session.operators(session.layout.tp)
+    batch = max(1, round(row["concurrency"] / session.layout.dp))
+    share = 0.9 if by_inferencemax(row) else 1.0
+    isl, osl = share * row["isl"], share * row["osl"]
+    if batch * (isl + osl) > session.capacity(operators).tokens:
+        return None
+    narrow = bool(by_inferencemax(row) and quantization(row))
+    kinds = [_work(operators, place, tokens, batch) for tokens in (batch, isl + batch)]
     device = place.devices[0]
-    model = model_named(next(name for part, name in MODELS.items() if part in row["model_path"]))
-    degrees = layout(row)
-    plan = EngineLayout(**degrees).plan(degrees["tp"], model)
-    kind = quantization(row)
-    operators = StepOperators(model, plan, serving_step("bf16", kind), kind == "fp4")
-    mesh, together = Mesh(plan), times_on(place)
-    batch = max(1, round(row["concurrency"] / degrees["dp"]))
-    steps = []
-    for tokens, sampled in ((batch, batch), (row["isl"] + batch, batch)):
-        at = (
-            np.array([float(tokens)]),
-            np.array([float(sampled)]),
-            operators.experts_met(np.array([float(tokens)])),
-        )
-        work, comm = [], 0.0
-        for o in operators.operators:
-            if o.comm >= 0:
-                size, members = o.comm_size.at(*at), mesh.members(o.role)[0]
-                comm += o.count * float(together.seconds(o.comm, size, members)[0])
-            elif o.op not in ("send", "recv"):
-                rate = device.peak_rate(o.dtype)
-                moved = o.bytes.at(*at)[0] / device.memory_bandwidth
-                work.append((o.flops.at(*at)[0] / rate, moved, o.count))
-        steps.append((*(np.array(column) for column in zip(*work, strict=True)), comm))
-    a = operators.attention
-    rate, bandwidth = device.peak_rate(a.dtype), device.memory_bandwidth
-    sizes = (a.layers, a.flops_per_pair / rate, a.bytes_per_token / bandwidth, a.bytes_per_context / bandwidth)  # fmt: skip # noqa: E501
-    return Case(row, steps, sizes, batch)
+    bandwidth = device.memory_bandwidth
+    attention = np.array(
+        [
+            (
+                a.layers,
+                a.layers * a.flops_per_pair / device.peak_rate(a.dtype),
+                a.layers * a.bytes_per_token / bandwidth,
+                a.layers * a.bytes_per_context / bandwidth,
+            )
+            for a in operators.attention
+        ]
+    ).sum(axis=0)
+    return Case(row, kinds, attention, batch, isl, osl, narrow)
+
+
+def _work(
+    operators: StepOperators, place: Any, tokens: float, sampled: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+    device, mesh, together = place.devices[0], Mesh(operators.plan), times_on(place)
+    count = np.array([float(tokens)])
+    at = (count, np.array([float(sampled)]), operators.experts_met(count))
+    work, comm = [], 0.0
+    for o in operators.operators:
+        if o.comm >= 0:
+            size, members = o.comm_size.at(*at), mesh.members(o.role)[0]
+            comm += o.count * float(together.seconds(o.comm, size, members)[0])
+        elif o.op not in ("send", "recv"):
+            rate = device.peak_rate(o.dtype)
+            moved = o.bytes.at(*at)[0] / device.memory_bandwidth
+            work.append((o.flops.at(*at)[0] / rate, moved, o.count, o.routed and o.op == "matmul"))
+    flops, moved, counts, routed = (np.array(column, float) for column in zip(*work, strict=True))
+    return flops, moved, counts, routed, comm
 
 
 class Group:
@@ -107,106 +148,178 @@ class Group:
         self.cases = cases
         width = max(len(case.steps[0][0]) for case in cases)
         self.steps = [
-            [np.array([_padded(c.steps[k][part], width) for c in cases]) for part in range(3)]
-            + [np.array([c.steps[k][3] for c in cases])]
+            [np.array([_padded(c.steps[k][part], width) for c in cases]) for part in range(4)]
+            + [np.array([c.steps[k][4] for c in cases])]
             for k in range(2)
         ]
         self.attention = np.array([case.attention for case in cases]).T
-        columns = ("isl", "osl", "ttft_ms", "tpot_ms")
-        self.isl, self.osl, self.ttft, self.tpot = (
-            np.array([case.row[n] for case in cases], float) for n in columns
+        self.batch, self.isl, self.osl, self.narrow = (
+            np.array([getattr(case, n) for case in cases], float)
+            for n in ("batch", "isl", "osl", "narrow")
         )
-        self.batch = np.array([case.batch for case in cases], float)
-        self.early = np.array([case.is_for_ttft for case in cases])
+        self.ttft, self.tpot = (
+            np.array([case.row[n] for case in cases], float) for n in ("ttft_ms", "tpot_ms")
+        )
 
-    def quick(self, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def quick(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """TTFT and TPOT in milliseconds of the steady state; a prompt comes for every output that ends."""
-        compute, memory, least, attention_compute, attention_memory, serial, each, frontend = c
+        c = dict(zip(NAMES, values, strict=True))
         context = self.isl + self.osl / 2
         layers, per_pair, per_token, per_context = self.attention
+        bandwidth = c["attention_memory_efficiency"] * np.where(
+            self.narrow > 0, c["cache8_efficiency"], 1.0
+        )
         times = []
-        for (flops, moved, count, comm), prompt in zip(self.steps, (0, self.isl), strict=True):
-            own = count * np.maximum(np.maximum(flops / compute, moved / memory), least * 1e-6)
+        for (flops, moved, count, routed, comm), prompt in zip(
+            self.steps, (0, self.isl), strict=True
+        ):
+            compute, memory, overhead = (
+                np.where(routed > 0, c[f"expert_{n}"], c[usual])
+                for n, usual in (
+                    ("compute_efficiency", "compute_efficiency"),
+                    ("memory_efficiency", "memory_efficiency"),
+                    ("overhead_us", "kernel_overhead_us"),
+                )
+            )
+            own = count * (np.maximum(flops / compute, moved / memory) + overhead * 1e-6)
             pairs = self.batch * context + prompt * prompt / 2
             traffic = (self.batch + prompt) * per_token + self.batch * context * per_context
-            kernel = np.maximum(pairs * per_pair / attention_compute, traffic / attention_memory)
-            whole = own.sum(axis=1) + comm + layers * np.maximum(kernel, least * 1e-6)
-            times.append(whole * 1e3 + serial + each * self.batch)
+            kernel = np.maximum(
+                pairs * per_pair / c["attention_compute_efficiency"], traffic / bandwidth
+            )
+            whole = own.sum(axis=1) + comm + kernel + layers * c["attention_overhead_us"] * 1e-6
+            times.append(whole * 1e3 + c["serial_ms"] + c["serial_per_request_ms"] * self.batch)
         decode, mixed = times
-        return mixed + 0.5 * decode + frontend, decode + self.batch / self.osl * (mixed - decode)
+        first = mixed + 0.5 * decode + c["frontend_ms"]
+        return first, decode + self.batch / self.osl * (mixed - decode)
 
-    def loss(self, c: np.ndarray) -> float:
-        """Mean absolute errors of logarithms, cut off at a factor of two; TPOT counts three times."""
-        ttft, tpot = self.quick(c)
+    def residuals(self, values: np.ndarray) -> np.ndarray:
+        """Errors of logarithms of TPOT and TTFT, and of the constants from what is usual."""
+        ttft, tpot = self.quick(values)
         ratio = np.array([case.ratio for case in self.cases]).T
-        each = np.abs(np.log(tpot * ratio[1] / self.tpot))
-        own = (ttft - c[-1]) * ratio[0] + c[-1]
-        first = np.abs(np.log(own / self.ttft))[self.early]
-        late = np.minimum(first, 0.7).mean() / 3 if len(first) else 0.0
-        return float(np.minimum(each, 0.7).mean() + late)
+        frontend = values[-1]
+        each = np.log(tpot * ratio[1] / self.tpot)
+        first = np.log(((ttft - frontend) * ratio[0] + frontend) / self.ttft)
+        held = PRIOR * FIRM * np.log(values / USUAL)
+        return np.concatenate([_small(each, SMALL), TTFT_WEIGHT * _small(first, 3 * SMALL), held])
 
 
 def _padded(values: np.ndarray, width: int) -> np.ndarray:
     return np.pad(values, (0, width - len(values)))
 
 
-def fitted(group: Group, start: np.ndarray, seed: int = 0) -> np.ndarray:
-    """A search along one constant after another with ever smaller steps, from several places."""
-    rng = np.random.default_rng(seed)
-    best, least = start, group.loss(start)
-    for trial in range(4):
-        here = best if trial == 0 else LOW + (HIGH - LOW) * rng.random(len(LOW)) ** 2
-        value, step = group.loss(here), 0.25
-        while step > 0.004:
-            moved = False
-            for i in rng.permutation(len(LOW)):
-                for sign in (1, -1):
-                    there = here.copy()
-                    there[i] = np.clip(there[i] + sign * step * (HIGH - LOW)[i], LOW[i], HIGH[i])
-                    if (found := group.loss(there)) < value - 1e-6:
-                        here, value, moved = there, found, True
-            step = step if moved else step / 2
-        if value < least:
-            best, least = here, value
-    return best
+def _small(errors: np.ndarray, scale: float) -> np.ndarray:
+    """Errors of which the square grows like their size, not their square, beyond a scale."""
+    size = np.sqrt(1 + (errors / scale) ** 2)
+    return np.sign(errors) * scale * np.sqrt(2 * (size - 1))
+
+
+def fitted(group: Group, start: np.ndarray) -> np.ndarray:
+    """Levenberg's and Marquardt's method in the logarithms of the constants, within their ranges."""
+    here, damping = np.log(start), 1e-2
+    errors = group.residuals(np.exp(here))
+    for _ in range(80):
+        slopes = np.array([_slope(group, here, i, errors) for i in range(len(here))]).T
+        square, down = slopes.T @ slopes, slopes.T @ errors
+        step = np.linalg.solve(square + damping * np.diag(np.diag(square) + 1e-6), -down)
+        there = np.clip(here + np.clip(step, -0.5, 0.5), np.log(LOW), np.log(HIGH))
+        found = group.residuals(np.exp(there))
+        if found @ found < errors @ errors:
+            gain = 1 - (found @ found) / (errors @ errors)
+            here, errors, damping = there, found, max(damping / 3, 1e-6)
+            if gain < 1e-5:
+                break
+        elif (damping := damping * 4) > 1e6:
+            break
+    return np.exp(here)
+
+
+def _slope(group: Group, here: np.ndarray, i: int, errors: np.ndarray) -> np.ndarray:
+    step = 1e-4 if here[i] + 1e-4 <= np.log(HIGH[i]) else -1e-4
+    there = here.copy()
+    there[i] += step
+    return (group.residuals(np.exp(there)) - errors) / step
 
 
 def correct(group: Group, c: np.ndarray) -> None:
-    """Finds the ratio of engine and quick model for rows that are served in seconds."""
+    """Finds the ratio of engine and quick model for rows that are served in about a second."""
     constants = Constants(**dict(zip(NAMES, c.tolist(), strict=True)))
     for case, first, each in zip(group.cases, *group.quick(c), strict=True):
-        if case.row["concurrency"] > MOST_SERVED:
+        if case.row["concurrency"] * case.row["osl"] * WAVES > MOST_SERVED:
             continue
         try:
-            ttft, tpot = serve_row(case.row, constants, waves=3)
+            ttft, tpot = serve_row(case.row, constants, WAVES)
         except ChakraError:
             continue
-        case.ratio = ((ttft - c[-1]) / max(first - c[-1], 1e-9), tpot / each)
+        case.ratio = (max(ttft - c[-1], 1e-3) / max(first - c[-1], 1e-3), tpot / each)
+
+
+def region_of(cases: list[Case]) -> Region:
+    """The runs that constants are fitted on."""
+    models = [
+        model_named(next(n for part, n in MODELS.items() if part in c.row["model_path"]))
+        for c in cases
+    ]
+
+    def span(values: list[int]) -> tuple[int, int]:
+        return min(values), max(values)
+
+    return Region(
+        runs=len(cases),
+        requests=span([c.batch for c in cases]),
+        prompt=span([c.row["isl"] for c in cases]),
+        output=span([c.row["osl"] for c in cases]),
+        tp=span([layout(c.row)["tp"] for c in cases]),
+        attention=sorted({attention_kind(m) for m in models}),
+        experts=any(m.experts for m in models),
+        precisions=sorted({quantization(c.row) or "bf16" for c in cases}),
+    )
 
 
 def main(path: str, output: str = "constants.json") -> None:
     """Prints what comes out, and writes the file of constants."""
     groups: dict[tuple[str, str], list[Case]] = defaultdict(list)
     for row in rows_of(path, "even"):
-        groups[row["system"], row["backend"]].append(case_of(row))
-    found: dict[str, dict[str, Any]] = defaultdict(dict)
+        if is_speculative(row):
+            continue
+        try:
+            case = case_of(row)
+        except ChakraError:
+            continue
+        if case is not None:
+            groups[row["system"], row["backend"]].append(case)
+    devices: dict[str, dict[str, Any]] = {}
     for (system, backend), cases in sorted(groups.items()):
         group = Group(cases)
-        c = fitted(group, (LOW + HIGH) / 2)
-        for turn in range(ROUNDS - 1):
+        c = fitted(group, USUAL)
+        for _ in range(ROUNDS - 1):
             correct(group, c)
-            c = fitted(group, c, turn + 1)
-        name = machine(MACHINES[system]).devices[0].name
-        found[name][backend] = {n: float(f"{v:.3g}") for n, v in zip(NAMES, c, strict=True)}
-        print(system, backend, len(cases), f"{group.loss(c):.3f}", found[name][backend], flush=True)
-        Path(output).write_text(json.dumps({"fitted_on": ABOUT, "systems": found}, indent=2) + "\n")
+            c = fitted(group, c)
+        device = machine(MACHINES[system]).devices[0]
+        entry = devices.setdefault(
+            device.name,
+            {
+                "peak": device.peak_rate("bf16"),
+                "memory_bandwidth": device.memory_bandwidth,
+                "engines": {},
+            },
+        )
+        constants = {n: float(f"{v:.3g}") for n, v in zip(NAMES, c, strict=True)}
+        region = region_of(cases)
+        fields = {n: getattr(region, n) for n in region.__struct_fields__}
+        entry["engines"][backend] = {"constants": constants, "region": fields}
+        print(system, backend, len(cases), constants, flush=True)
+        Path(output).write_text(
+            json.dumps({"fitted_on": ABOUT, "devices": devices}, indent=1) + "\n"
+        )
 
 
 ABOUT = (
     "Time to first token and time per output token of aggregated configurations of Llama-3.1, Qwen3 and "
     "DeepSeek-V3 and -R1 published with AIConfigurator (commit 095f58a, silicon_sample.csv, Apache-2.0): the "
-    "half of the rows whose id has an even CRC-32; the other half is for testing. Fitted by "
-    "benchmarks/fit_serving.py, with the engines' own all-reduce on the preset machines."
+    "half of the runs whose id has an even CRC-32, without those that decode speculatively or fill their "
+    "cache; the other half is for testing. Fitted by benchmarks/fit_serving.py, with the engines' own "
+    "all-reduce on the preset machines."
 )
 
 if __name__ == "__main__":

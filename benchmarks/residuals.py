@@ -201,8 +201,6 @@ def serving_rows(data: Path, limit: int = 300) -> Iterator[ResidualRow]:
     _, _, lines = claim.errors_of(str(data / "serving" / "silicon.parquet"), "odd", limit)
     for line in lines:
         for figure in ("ttft", "tpot"):
-            if figure == "ttft" and line["concurrency"] > claim.MOST_FOR_TTFT:
-                continue
             group = ("serving", figure, line["backend"], claim.MACHINES[line["system"]])
             yield ResidualRow(group, line[figure], line[f"{figure}_ms"])
 

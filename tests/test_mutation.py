@@ -145,5 +145,11 @@ def test_a_change_is_killed_by_a_test_that_passes_without_it_alone(house: Path) 
     assert verdict_on(house, both).killer == "tests/other/test_alone.py::test_sees"
 
 
+@pytest.mark.slow
+def test_a_file_that_cannot_be_imported_kills_nothing(house: Path) -> None:
+    verdict = verdict_on(house, "from chakrakit import alone\nimport not_installed_here\n")
+    assert (verdict.killer, verdict.decided) == ("", True)
+
+
 def test_nothing_is_decided_once_the_time_is_up(house: Path) -> None:
     assert not verdict_on(house, f"from chakrakit import alone\n{SEES}", seconds=0.0).decided

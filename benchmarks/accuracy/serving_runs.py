@@ -25,26 +25,27 @@ from chakrakit.workloads.description import Decoder
 Truth = dict[str, np.ndarray]
 TITLE = "Serving: runs with every request"
 VLLM = {
-    "rtxpro6000_llama31_8b_tp1": ("llama-3.1-8b", 1, 36_578),
-    "rtxpro6000_qwen3_32b_tp2": ("qwen3-32b", 2, 28_614),
+    "rtxpro6000_llama31_8b_tp1": ("llama-3.1-8b", "rtx-pro-6000", 1, 36_578),
+    "rtxpro6000_qwen3_32b_tp2": ("qwen3-32b", "rtx-pro-6000-no-peer", 2, 28_614),
 }
-"""Folder → model, tensor-parallel degree, blocks of cache as the source of the runs assumes them."""
+"""Folder → model, machine, tensor-parallel degree, blocks of cache as the source of the runs assumes them.
+The second run's two cards reached each other through the host."""
 HEADS = ("run", "figure", "measured mean", "error", "measured p99", "error of p99")
 TEXT = """\
 vLLM 0.19 on RTX PRO 6000 (LLMServingSim, commit 5daddb2, MIT): layer times were measured on the same
-card, the network between two cards is the source's, and nothing is fitted. transformers 5.17 on one
-H200: attention and copies were measured on the device; the times of the host, of recording graphs and of
-the first step are one set of constants fitted on these four runs together, so that their rows test the
-scheduler and the model of the device but not of the host. Steps that the host launches kernel by kernel
-(without `async`) differ by 10 % between two recordings."""
+card, the network between two cards is the source's (`rtx-pro-6000-no-peer`), and nothing is fitted.
+transformers 5.17 on one H200: attention and copies were measured on the device; the times of the host, of
+recording graphs and of the first step are one set of constants fitted on these four runs together, so that
+their rows test the scheduler and the model of the device but not of the host. Steps that the
+host launches kernel by kernel (without `async`) differ by 10 % between two recordings."""
 
 
 def measure(data: Path) -> str:
     """The section of docs/accuracy.md."""
     lines: list[list[str]] = []
-    for name, (model, tp, blocks) in VLLM.items():
+    for name, (model, machine, tp, blocks) in VLLM.items():
         folder = need(data, "serving", name)
-        settings = argparse.Namespace(model=model, machine="rtx-pro-6000", tp=tp, kv_blocks=blocks)
+        settings = argparse.Namespace(model=model, machine=machine, tp=tp, kv_blocks=blocks)
         lines += _lines(name, *vllm(folder, settings))
     need(data, "gpu_serve")
     for file in sorted((data / "gpu_serve").glob("llama*.json.gz")):

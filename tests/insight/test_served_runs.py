@@ -129,7 +129,7 @@ def test_timelines_have_the_cache_as_a_counter(usual: Made) -> None:
     series = {s.name: s for s in usual.run.counters.series(0)}
     assert series["kv cache"].unit == "tokens"
     # The counter has what is held when steps end, the peak is that of all moments.
-    assert 0.95 <= series["kv cache"].value.max() / usual.said.kv.peak_tokens <= 1
+    assert 0.85 <= series["kv cache"].value.max() / usual.said.kv.peak_tokens <= 1
     assert {"batch", "queue depth waiting"} <= set(series)
 
 

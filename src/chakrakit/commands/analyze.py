@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from chakrakit.insight import Analysis
     from chakrakit.insight import AnalysisOptions as Analyzing
     from chakrakit.insight.rank import Table
+    from chakrakit.trace.sets import Run
 
 
 def factors_of(texts: Iterable[str]) -> dict[str, float]:
@@ -107,7 +109,20 @@ def analyze(
     timed = traces_of(run, timed=True)
     selected = timed.select_ranks(options["ranks"]) if options["ranks"] else timed
     assert isinstance(selected, Run)
-    return analyze_run(selected, analyzing(options), progress_of(options), workers_of(options))
+    found = analyze_run(selected, analyzing(options), progress_of(options), workers_of(options))
+    return found if options["ranks"] else with_advice(found, timed, run, options)
+
+
+def with_advice(
+    analysis: Analysis, run: Run, source: Traces, options: AnalysisSettings
+) -> Analysis:
+    """The analysis with the changes of the run that were tried; `source` is where the run lies."""
+    from chakrakit.insight import advise
+
+    path = os.fspath(source) if isinstance(source, str | os.PathLike) else "RUN"
+    analysis.advice, note = advise(run, path, options["machine"])
+    analysis.notes += [note] if note else []
+    return analysis
 
 
 def analyzing(options: AnalysisSettings) -> Analyzing:

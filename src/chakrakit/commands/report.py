@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import click
 
-from chakrakit.commands.analyze import AnalysisSettings, analyze, analyzing
+from chakrakit.commands.analyze import AnalysisSettings, analyze, analyzing, with_advice
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_, ProgressOption, progress_of, traces_of
 from chakrakit.commands.opening import said
@@ -65,6 +65,7 @@ def report(
         analyzing(options),
     )
     result = analyze_run(timed, analysis_options, report_progress)
+    result = with_advice(result, timed, run, options)
     facts, comparison, against = facts_of(timed, _path(run)), None, options["against"]
     if against is not None:
         baseline = traces_of(against, timed=True)

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_
-from chakrakit.commands.options import Positional, public
+from chakrakit.commands.options import Option, Positional, public
 from chakrakit.commands.output import Json, console, print_json, print_table
 
 if TYPE_CHECKING:
     from chakrakit.exploration.scoring import ScoreResult
 
 
-@public()
+class ScoreOptions(TypedDict, total=False):
+    """Options of `score`."""
+
+    astra: Annotated[
+        str | None,
+        Option("ASTRA-sim's analytical program, to be scored too.", None, metavar="BINARY"),
+    ]
+
+
+@public(ScoreOptions)
 def score(
     library: Annotated[Path_, Positional("The folder with library.json.", metavar="FOLDER")],
     simulator: Annotated[
         Sequence[str], Positional("A simulator's command, to be scored too.", metavar="COMMAND…")
     ] = (),
+    **options: Unpack[ScoreOptions],
 ) -> ScoreResult:
-    """Score our simulator, a constant rate and any simulator's command on a library of traces.
+    """Score our simulator, a constant rate, ASTRA-sim and any simulator's command on a library of traces.
 
     Examples
     --------
@@ -35,7 +45,7 @@ def score(
     """
     from chakrakit.exploration.scoring import score as scored
 
-    return scored(str(library), simulator)
+    return scored(str(library), simulator, options["astra"])
 
 
 @command_of(score, ignore_unknown_options=True)
@@ -46,6 +56,7 @@ def command(
     ] = (),
     *,
     json: Json = False,
+    **options: Any,
 ) -> None:
     """Score our simulator, a constant rate and COMMAND (after --) on a library of traces.
 
@@ -54,9 +65,10 @@ def command(
 
     \b
     chakra score traces
+    chakra score traces --astra AstraSim_Analytical_Congestion_Unaware
     chakra score traces -- my-simulator --trace {} --machine {machine}
     """
-    result = score(library, simulator)
+    result = score(library, simulator, **options)
     if json:
         print_json(result)
         return

@@ -77,6 +77,15 @@ class ServeOptions(TypedDict, total=False):
             metavar="FILE.py:CLASS",
         ),
     ]
+    cluster: Annotated[
+        Path_ | None,
+        LaidOut(
+            "A YAML file of unlike engines or a service, with codecs, links that change and failures, in "
+            "place of a model and a machine.",
+            None,
+            metavar="FILE",
+        ),
+    ]
     engines: Annotated[
         Sequence[EngineSpec],
         LaidOut(
@@ -203,7 +212,9 @@ def serve(
 
     asked = settings_of(ServeOptions, options)
     result = serve_stream(model, machine, requests, engine, card_settings=asked, **options)
-    name_of_machine = machine if isinstance(machine, str) else machine.name if machine else ""
+    if machine is None:
+        return result  # nobody has measured such a cluster
+    name_of_machine = machine if isinstance(machine, str) else machine.name
     place = name_of_machine.partition(":")[0]
     name = engine if isinstance(engine, str) else engine.name
     return with_intervals(result, place, name.partition("{")[0].partition(":")[0])
@@ -216,6 +227,7 @@ def command(*, json: Json = False, **options: Any) -> None:
     \b
     chakra serve --model llama-3.1-8b --machine dgx-h100 --requests poisson:rate=4,prompt=512,output=128
     chakra serve --model llama-3.1-70b --machine dgx-h100 --tp 8 --requests log.csv --slo ttft=500 -o run
+    chakra serve --cluster engines.yaml --requests poisson:rate=4,prompt=512,output=128
     """
     result = serve(**options)
     print_json(result) if json else _print(result)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from chakrakit.late_names import late_names
 
 if TYPE_CHECKING:
+    from chakrakit.insight.advice import Advice, advice_table, advise
     from chakrakit.insight.analysis import (
         Analysis,
         AnalysisOptions,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         interval_text,
         named_ranks,
         ranks_text,
+        saving_text,
         size_text,
         time_text,
     )
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from chakrakit.insight.step_times import steps
 
 _HOME = {
+    "Advice": "advice",
     "Analysis": "analysis",
     "AnalysisOptions": "analysis",
     "Answer": "headlines",
@@ -61,6 +64,8 @@ _HOME = {
     "RowFindings": "analysis",
     "ServingChange": "served_requests",
     "ServingFacts": "served_requests",
+    "advice_table": "advice",
+    "advise": "advice",
     "analyze": "analysis",
     "analyze_rows": "analysis",
     "answers": "headlines",
@@ -74,6 +79,7 @@ _HOME = {
     "pair": "comparison",
     "parse_rule": "comparison",
     "ranks_text": "headlines",
+    "saving_text": "headlines",
     "server_table": "resource_tables",
     "size_text": "headlines",
     "steps": "step_times",
@@ -82,6 +88,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Advice",
     "Analysis",
     "AnalysisOptions",
     "Answer",
@@ -95,6 +102,8 @@ __all__ = [
     "RowFindings",
     "ServingChange",
     "ServingFacts",
+    "advice_table",
+    "advise",
     "analyze",
     "analyze_rows",
     "answers",
@@ -108,6 +117,7 @@ __all__ = [
     "pair",
     "parse_rule",
     "ranks_text",
+    "saving_text",
     "server_table",
     "size_text",
     "steps",

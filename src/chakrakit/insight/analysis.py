@@ -10,6 +10,7 @@ import msgspec
 
 from chakrakit.arrays import I64
 from chakrakit.errors import DeadlockError
+from chakrakit.insight.advice import Advice, advice_table
 from chakrakit.insight.breakdown import RankTime, join_breakdown, span_of
 from chakrakit.insight.communication import (
     AllCalls,
@@ -170,6 +171,8 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
     """Energy, carbon, price and tokens of a simulated run; None for other runs."""
     actors: list[str] = []
     """Names of the ranks, where they are programs that react."""
+    advice: list[Advice] = []
+    """Changes that were tried on the run and make it shorter, best first."""
 
     def rank_name(self, rank: int) -> str:
         """What a rank is called: its number, and the name of the actor that it is, where it is one."""
@@ -209,6 +212,7 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
             "time": [] if self.campaign else [TimeBreakdown(self.span_ns, self.ranks).table()],
             "steps": [self.steps.table()],
             "critical-path": [self.critical_path.table()],
+            "advice": [advice_table(self.advice)],
             "what-if": [self.what_if.table(), self.what_if.slack_table()],
             "communication": [self.communication.table()],
             "network": network_tables(self),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from chakrakit.machines.description import machine_document, parse_machine
     from chakrakit.machines.drawing import MachinesReport, describe, draw, overview
     from chakrakit.machines.load import load_machine, machine, parse_name, preset_text, read_machine
-    from chakrakit.machines.recorded import recorded_on
+    from chakrakit.machines.recorded import preset_on, recorded_on
     from chakrakit.machines.schedule import ChangeOverTime, read_schedule
 
 _HOME = {
@@ -39,6 +39,7 @@ _HOME = {
     "overview": "drawing",
     "parse_machine": "description",
     "parse_name": "load",
+    "preset_on": "recorded",
     "preset_text": "load",
     "read_machine": "load",
     "read_schedule": "schedule",
@@ -61,6 +62,7 @@ __all__ = [
     "overview",
     "parse_machine",
     "parse_name",
+    "preset_on",
     "preset_text",
     "read_machine",
     "read_schedule",

@@ -37,8 +37,14 @@ def recorded_on(name: str) -> RecordedOn:
     return RecordedOn(name, _device(name))
 
 
-def _device(name: str) -> Device | None:
+def preset_on(name: str) -> str:
+    """The preset with the device of this name; empty where none has it."""
     for pattern, preset in _PRESETS:
         if re.search(rf"\b{pattern}", name, re.IGNORECASE):
-            return load_machine(preset).devices[0]
-    return None
+            return preset
+    return ""
+
+
+def _device(name: str) -> Device | None:
+    preset = preset_on(name)
+    return load_machine(preset).devices[0] if preset else None

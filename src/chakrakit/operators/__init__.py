@@ -64,6 +64,7 @@ from chakrakit.operators.formulas import (
     PerElement,
     attention_flops,
     convolution_flops,
+    convolution_size,
     product_flops,
 )
 from chakrakit.operators.hlo import HLO_COLLECTIVES, opcode_work
@@ -79,6 +80,7 @@ from chakrakit.operators.table import (
     cost_of,
     is_optimizer,
     is_silent,
+    on_float32,
     operation_of,
     operator_of,
 )
@@ -124,6 +126,7 @@ __all__ = [
     "by_elements",
     "collective_of",
     "convolution_flops",
+    "convolution_size",
     "cost_of",
     "counted",
     "dtype_name",
@@ -145,6 +148,7 @@ __all__ = [
     "json_list",
     "json_value",
     "mentioned_tensors",
+    "on_float32",
     "opcode_work",
     "operation_of",
     "operator_of",

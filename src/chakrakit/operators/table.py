@@ -398,6 +398,15 @@ def by_elements(name: str) -> bool:
     return operator.name.startswith(_LISTS) and operator.name not in _FOLDED_LISTS
 
 
+_FLOAT32 = re.compile(r"sgemm|ffma|gemm_f32f32_f32f32_f32|fmha_cutlass[FB]_f32")
+"""Kernels of products and attention on plain float32 units; those on TF32 say so."""
+
+
+def on_float32(kernel: str) -> bool:
+    """Whether a kernel computes products on plain float32 units, by its name."""
+    return _FLOAT32.search(kernel) is not None
+
+
 def is_optimizer(name: str) -> bool:
     """Whether a row belongs to an update of parameters, by the operators that optimizers are made of."""
     return _OPTIMIZERS.search(name) is not None

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from chakrakit.passes.comm import Comm as Comm
     from chakrakit.passes.compact import Compact as Compact
     from chakrakit.passes.edit import Edit as Edit
+    from chakrakit.passes.fused import FusedAttention as FusedAttention
+    from chakrakit.passes.fused import FusedOptimizer as FusedOptimizer
+    from chakrakit.passes.fused import Graphed as Graphed
+    from chakrakit.passes.launched import Launched as Launched
     from chakrakit.passes.portable import Portable as Portable
     from chakrakit.passes.recost import Recost as Recost
     from chakrakit.passes.scale import ScaleRanks as ScaleRanks

@@ -215,10 +215,10 @@ def _cache_type(option: str) -> str:
 
 
 class Vllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """vLLM, version 1 engine; defaults of its server."""
+    """vLLM, version 1 engine; defaults of its server on devices of 70 GiB and more."""
 
     max_num_batched_tokens: int = 8192
-    max_num_seqs: int = 256
+    max_num_seqs: int = 1024
     max_model_len: int = 0
     block_size: int = 16
     num_gpu_blocks_override: int = 0
@@ -271,7 +271,8 @@ class Sglang(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     chunked_prefill_size: int = 8192
     max_prefill_tokens: int = 16384
-    max_running_requests: int = 256
+    max_running_requests: int = 2048
+    """The least that SGLang allows by default; it is more where the cache holds many whole contexts."""
     max_total_tokens: int = 0
     page_size: int = 1
     mem_fraction_static: float = 0.88

@@ -16,8 +16,8 @@ from chakrakit.machines import load_machine
 from chakrakit.machines.device import EVERY_PHASE, Clocks, Device, clocks_of
 from chakrakit.machines.fabric import Machine
 from chakrakit.operators import element_bytes
-from chakrakit.serving.calibration import Constants, constants_of
-from chakrakit.serving.cluster import PoolSetup, Role, Router, Setup, run
+from chakrakit.serving.calibration import Fitted, Region, constants_of
+from chakrakit.serving.cluster import PoolSetup, Role, Router, ServingOutcome, Setup, run
 from chakrakit.serving.engine import EngineOptions, engine_from
 from chakrakit.serving.kvcache import Capacity, capacity_of
 from chakrakit.serving.links import Codec, MoveLinks
@@ -126,24 +126,66 @@ class ServingSession:
         own_all_reduce = (
             self.engine.name != "transformers"
         )  # which leaves all-reduce to the library
+        constants = None if self.fitted is None else self.fitted.constants
         steps = ModelledSteps(
-            operators, self.machine, self.compute, self.constants, own_all_reduce, clock_share
+            operators, self.machine, self.compute, constants, own_all_reduce, clock_share
         )
-        return steps.cost(whole=self.engine.padding is not None)
+        cost = steps.cost(whole=self.engine.padding is not None)
+        return replace(cost, about=self._rung(cost.about))
 
     @cached_property
-    def constants(self) -> Constants | None:
-        """The fitted constants of the engine on this device; None with measured layers or `compute` set."""
+    def fitted(self) -> Fitted | None:
+        """The engine's constants for this device; None with measured layers or `compute` set."""
         if self.layers is not None or self.compute != "auto":
             return None
-        return constants_of(self.device.name, self.engine.name)
+        return constants_of(self.device, self.engine.name)
+
+    def _rung(self, about: str) -> str:
+        """Where step times come from, in words."""
+        if self.fitted is None:
+            return about
+        carried = (
+            "" if self.fitted.device == self.device.name else f", carried from {self.fitted.device}"
+        )
+        return (
+            f"data sheet of {self.device.name} at the shares fitted to published runs of "
+            f"{self.engine.name}{carried}"
+        )
+
+    def _beyond_fitted(self, outcome: ServingOutcome) -> tuple[str, ...]:
+        """A warning where a run leaves what the engine's constants were fitted on."""
+        if self.fitted is None:
+            return ()
+        steps = sum(int(t["steps"]) for t in outcome.totals)
+        batch = sum(int(t["pieces"]) for t in outcome.totals) / max(1, steps)
+        sizes = (batch, float(outcome.stream.prompt.mean()), float(outcome.stream.output.mean()))
+        requests, prompt, output = (max(1, round(size)) for size in sizes)
+        run = Region(
+            runs=1,
+            requests=(requests, requests),
+            prompt=(prompt, prompt),
+            output=(output, output),
+            tp=(min(self._tps), max(self._tps)),
+            attention=[attention_kind(self.model)],
+            experts=bool(self.model.experts),
+            precisions=[self.operators(self._tps[0]).model_figures.precision.weights],
+        )
+        beyond = self.fitted.region.beyond(run)
+        if self.fitted.device != self.device.name:
+            beyond = [f"another device than {self.fitted.device}", *beyond]
+        if not beyond:
+            return ()
+        return (
+            f"step times leave what the constants of {self.engine.name} were fitted on: "
+            + "; ".join(beyond),
+        )
 
     @cached_property
     def options(self) -> EngineOptions:
         """The engine's options, with fitted times where the user set none."""
-        constants, engine = self.constants, self.engine
-        if constants is None:
-            return engine
+        if self.fitted is None:
+            return self.engine
+        constants, engine = self.fitted.constants, self.engine
         names = ("serial_ms", "serial_per_request_ms", "frontend_ms")
         times = {n: getattr(engine, n) or getattr(constants, n) for n in names}
         return msgspec.structs.replace(engine, **times)
@@ -224,7 +266,7 @@ class ServingSession:
 
     def _setup(self, pools: list[PoolSetup], handover: Handover) -> Setup:
         return Setup(
-            self.stream,
+            replace(self.stream, model=None),  # whatever they ask for, there is one model
             pools,
             router=self.router,
             handover_seconds_per_token=handover.seconds_per_token,
@@ -317,6 +359,7 @@ class ServingSession:
             self.machine.site,
             level,
             tuple(self.clock_share(pool.role) for pool in setup.pools),
+            warnings=self._beyond_fitted(outcome),
         )
 
     def within_cap(self) -> ServingSession:
@@ -347,6 +390,13 @@ def _limits(pool: PoolSetup) -> dict[str, Any]:
         "token_budget": pool.options.token_budget,
         "max_requests": pool.options.max_requests,
     }
+
+
+def attention_kind(model: Decoder) -> str:
+    """`latent`, `multi-head` or `grouped-query`, as constants' regions tell them apart."""
+    if model.kv_lora:
+        return "latent"
+    return "multi-head" if model.kv_heads in (None, 0, model.heads) else "grouped-query"
 
 
 def decoder_named(model: str | Model) -> Decoder:

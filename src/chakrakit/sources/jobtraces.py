@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import FormatError
@@ -82,6 +81,8 @@ def is_job_trace(path: str | Path) -> bool:
     """Whether a file is a job trace, by its columns."""
     if not str(path).endswith(".parquet") or not Path(path).is_file():
         return False
+    import pyarrow.parquet as pq  # takes a while, and few files are asked
+
     try:
         return {"optype", "dp_rank", "stage", "start_ts"} <= set(pq.read_schema(path).names)
     except (pa.ArrowException, OSError):

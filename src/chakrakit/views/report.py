@@ -16,9 +16,11 @@ from chakrakit.insight import (
     RequestFacts,
     ServingChange,
     ServingFacts,
+    advice_table,
     answers,
     named_ranks,
     network_tables,
+    saving_text,
     server_table,
     size_text,
     tier_table,
@@ -258,12 +260,25 @@ def _path(a: Analysis) -> Iterator[Markup]:
         )
         for g in a.what_if.gains
     ]
+    yield from _advice(a)
     if gains:
         yield charts.figure(
-            "What would help",
+            "What faster work would save",
             "Everything scheduled again with this class faster and all dependencies kept.",
             charts.bars(gains),
         )
+
+
+def _advice(a: Analysis) -> Iterator[Markup]:
+    rows = [
+        (x.what, float(x.saves_ns), saving_text(x), charts.color("faster")) for x in a.advice[:14]
+    ]
+    if rows:
+        caption = (
+            "Changes that were tried by simulating them, with where 90 of 100 cases should lie."
+        )
+        yield charts.figure("What would help", caption, charts.bars(rows))
+        yield table_markup(advice_table(a.advice))
 
 
 def _families(times: Iterable[tuple[tuple[str, str], int]]) -> list[tuple[tuple[str, str], int]]:

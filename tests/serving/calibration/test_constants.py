@@ -2,24 +2,80 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 import chakrakit as ck
-from chakrakit.serving.calibration import Constants, constants_of
+from chakrakit.serving.calibration import Region, constants_of
+
+FITTED = Region(
+    runs=40,
+    requests=(4, 128),
+    prompt=(1024, 8192),
+    output=(128, 1024),
+    tp=(1, 8),
+    attention=["grouped-query"],
+    experts=False,
+    precisions=["bf16", "fp8"],
+)
 
 
-def test_a_device_as_the_engine_s_kernels_find_it() -> None:
-    device = ck.load_machine("dgx-h100").devices[0]
-    found = Constants(0.7, 0.8, 5.0, 0.5, 0.6, 1.0, 0.1, 2.0).on(device)
-    assert (found.compute_efficiency, found.memory_efficiency) == (0.7, 0.8)
-    assert found.kernel_overhead == pytest.approx(5e-6)
-    assert found.peak == device.peak
+def device(preset: str):
+    return ck.load_machine(preset).devices[0]
 
 
 def test_constants_are_there_for_the_pairs_that_were_fitted() -> None:
-    fitted = constants_of("h100-sxm", "vllm")
+    fitted = constants_of(device("dgx-h100"), "vllm")
     assert fitted is not None
-    assert 0 < fitted.compute_efficiency <= 1
-    assert 0 < fitted.attention_memory_efficiency <= 1
-    assert constants_of("abacus", "vllm") is None
-    assert constants_of("h100-sxm", "orca") is None
+    assert fitted.device == "h100-sxm"
+    assert 0 < fitted.constants.compute_efficiency <= 1
+    assert 0 < fitted.constants.attention_memory_efficiency <= 1
+    assert constants_of(device("dgx-h100"), "orca") is None
+
+
+@pytest.mark.parametrize(
+    ("preset", "source"),
+    [("dgx-a100", "h100-sxm"), ("gb200-nvl72", "b200-sxm"), ("dgx-b300", "b200-sxm")],
+)
+def test_other_devices_take_those_of_the_nearest(preset: str, source: str) -> None:
+    fitted = constants_of(device(preset), "vllm")
+    assert fitted is not None
+    assert fitted.device == source
+
+
+def test_nothing_is_carried_to_a_device_that_only_has_a_data_sheet() -> None:
+    bare = msgspec.structs.replace(device("dgx-h100"), name="abacus", profile="")
+    assert constants_of(bare, "vllm") is None
+
+
+def test_a_run_like_the_fitted_ones_leaves_no_region() -> None:
+    assert FITTED.beyond(FITTED) == []
+    near = msgspec.structs.replace(FITTED, requests=(200, 200), prompt=(600, 600))
+    assert FITTED.beyond(near) == []
+
+
+def test_a_region_says_in_what_a_run_leaves_it() -> None:
+    run = msgspec.structs.replace(
+        FITTED, requests=(1, 1), attention=["multi-head"], experts=True, precisions=["fp4"]
+    )
+    assert FITTED.beyond(run) == [
+        "requests at a time 1 (fitted on 4 to 128)",
+        "multi-head attention",
+        "fp4 weights",
+        "experts",
+    ]
+
+
+def test_a_result_names_its_rung_and_what_it_leaves() -> None:
+    usual = "closed{concurrency=8,n=16,prompt=1024,output=128}"
+    grouped = ck.serve("llama-3.1-8b", "dgx-h100", usual)
+    assert grouped.step_times == (
+        "data sheet of h100-sxm at the shares fitted to published runs of vllm"
+    )
+    assert not [n for n in grouped.notes if "fitted on" in n]
+    heads = ck.serve("llama2-7b", "dgx-a100", usual)
+    assert heads.step_times.endswith("of vllm, carried from h100-sxm")
+    assert (
+        "step times leave what the constants of vllm were fitted on: "
+        "another device than h100-sxm; multi-head attention" in heads.notes
+    )

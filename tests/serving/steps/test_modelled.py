@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from chakrakit.errors import ConfigError
@@ -19,6 +20,22 @@ def compute(machine):
     return machine(peak={"bf16": 1e12}, memory_bandwidth=1e18)
 
 
+HALF_THE_RATE = Constants(
+    compute_efficiency=0.5,
+    memory_efficiency=1.0,
+    kernel_overhead_us=0.0,
+    attention_compute_efficiency=0.25,
+    attention_memory_efficiency=1.0,
+    attention_overhead_us=0.0,
+    expert_compute_efficiency=0.5,
+    expert_memory_efficiency=1.0,
+    expert_overhead_us=0.0,
+    serial_ms=0.0,
+    serial_per_request_ms=0.0,
+    frontend_ms=0.0,
+)
+
+
 def test_a_step_takes_the_operations_of_its_tokens(operators, compute) -> None:
     cost = ModelledSteps(operators(), compute, "roofline").cost()
     assert cost.dense(10) == pytest.approx(10 * PER_TOKEN / 1e12, rel=1e-3)
@@ -28,10 +45,19 @@ def test_a_step_takes_the_operations_of_its_tokens(operators, compute) -> None:
 
 
 def test_constants_of_an_engine_are_shares_of_the_device(operators, compute) -> None:
-    own = Constants(0.5, 1.0, 0.0, 0.25, 1.0, 0.0, 0.0, 0.0)
-    steps = ModelledSteps(operators(), compute, "auto", own)
+    steps = ModelledSteps(operators(), compute, "auto", HALF_THE_RATE)
     assert steps.compute == "roofline"
     assert steps.cost().dense(10) == pytest.approx(20 * PER_TOKEN / 1e12, rel=1e-3)
+
+
+def test_every_kernel_of_an_engine_takes_a_little_longer(operators, compute) -> None:
+    """Attention has its own addition, once for each of the two layers."""
+    later = msgspec.structs.replace(HALF_THE_RATE, attention_overhead_us=10.0)
+    plain, slow = (
+        ModelledSteps(operators(), compute, "auto", c).cost().dense(10)
+        for c in (HALF_THE_RATE, later)
+    )
+    assert slow - plain == pytest.approx(20e-6)
 
 
 def test_a_pipeline_sends_each_token_between_its_stages(operators, compute) -> None:

@@ -106,3 +106,53 @@ def test_simulators_are_scored_against_the_timed_step(library):
     assert "printed no step" in wrong.failed
     dead = ck.score(library, [sys.executable, "-c", "raise SystemExit('no licence')"]).scores[2]
     assert "no licence" in dead.failed
+
+
+LIKE_ASTRA = """\
+import sys
+from chakrakit.commands import main
+said = dict(word.split("=", 1) for word in sys.argv[1:])
+files = [said[f"--{name}-configuration"] for name in ("system", "network", "remote-memory")]
+groups = said.get("--comm-group-configuration")
+more = ["--groups", groups] if groups else []
+main(["simulate", said["--workload-configuration"], "--astra", *files, *more, "--astra-log"])
+"""
+
+
+def like_astra(folder, text=LIKE_ASTRA):
+    """A program that takes ASTRA-sim's options and files, and prints its lines: ours in its place."""
+    program = folder / "astra"
+    program.write_text(f"#!{sys.executable}\n{text}")
+    program.chmod(0o755)
+    return str(program)
+
+
+def two_ranks(folder):
+    """A GEMM of 100 µs and an all-reduce of 4 MB, on two devices of a node."""
+    builder = ck.TraceBuilder()
+    gemm = builder.comp("gemm", duration_ns=100_000, stream=7)
+    builder.collective("sum", ck.CollectiveType.ALL_REDUCE, 4_000_000, deps=[gemm])
+    run = ck.simulate(ck.TraceSet.of(builder, ranks=2), "dgx-h100").run()
+    ck.bundle(run, folder / "two.chakra")
+    write_index(folder, [entry_of(folder / "two.chakra", machine="dgx-h100", step_ns=120_000)])
+
+
+@pytest.mark.slow
+def test_astra_sim_s_program_gets_files_it_reads_and_its_cycles_are_scored(tmp_path, library):
+    scores = ck.score(library, astra=like_astra(tmp_path)).scores
+    assert [s.step_ns for s in scores if s.simulator == "ASTRA-sim"] == [1e6]
+    (tmp_path / "more").mkdir()
+    two_ranks(tmp_path / "more")
+    (one,) = [
+        s
+        for s in ck.score(tmp_path / "more", astra=like_astra(tmp_path)).scores
+        if s.simulator == "ASTRA-sim"
+    ]
+    # Two rounds of half the data at 450 GB/s, and a link's latency twice in each; then what it rounds.
+    assert one.step_ns == pytest.approx(100_000 + 2 * (2_000_000 / 450 + 2 * 300), rel=0.02)
+
+
+def test_a_program_that_does_not_finish_is_said(tmp_path, library):
+    broken = like_astra(tmp_path, "raise SystemExit('no such topology')")
+    (one,) = [s for s in ck.score(library, astra=broken).scores if s.simulator == "ASTRA-sim"]
+    assert "finished 0 of 1 ranks (exit 1): no such topology" in one.failed

@@ -3,7 +3,7 @@
 A simulator is any command. It gets the path of a bundle and prints the step that it predicts: a JSON object
 with `step_ns` (or `makespan_ns`, where it knows no steps), or a number of nanoseconds in its last line. Ours
 is a command like any other, and is tried first; then a constant rate: all FLOPs of a step at the device's
-peak for 16 bits.
+peak for 16 bits; then ASTRA-sim's own program, where it is given.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from chakrakit.errors import ChakraError, ConfigError
+from chakrakit.exploration.scoring.astra_binary import astra_step
 from chakrakit.machines import load_machine
 from chakrakit.results import Result
 from chakrakit.trace.library import LibraryEntry, fetch, is_url, read_index
@@ -24,7 +25,7 @@ from chakrakit.trace.storage import read
 
 OURS = ("simulate", "{}", "--machine", "{machine}", "--compute", "measured", "--json")
 """Our simulator on a bundle, as recorded times and dependencies give it."""
-OUR_NAME, RATE_NAME = "chakrakit", "constant rate"
+OUR_NAME, RATE_NAME, ASTRA_NAME = "chakrakit", "constant rate", "ASTRA-sim"
 _SECONDS = 600.0
 """For one bundle."""
 
@@ -54,8 +55,10 @@ class ScoreResult(Result, msgspec.Struct, frozen=True):
         return self.scores
 
 
-def score(library: str | Path, command: Sequence[str] = ()) -> ScoreResult:
-    """Our simulator, a constant rate and, where one is given, a command, on every bundle with a truth."""
+def score(
+    library: str | Path, command: Sequence[str] = (), astra: str | None = None
+) -> ScoreResult:
+    """Our simulator, a constant rate and, where given, ASTRA-sim and a command, on all that was timed."""
     index = read_index(library)
     if is_url(index.source):
         raise ConfigError(f"{index.source} is no folder; `chakra get` its bundles first")
@@ -68,6 +71,11 @@ def score(library: str | Path, command: Sequence[str] = ()) -> ScoreResult:
     ours = [sys.executable, "-c", "from chakrakit.commands import main; main()", *OURS]
     scores = [_scored(OUR_NAME, e, lambda e: predicted(ours, e, paths[e.name])) for e in timed]
     scores += [_scored(RATE_NAME, e, lambda e: at_constant_rate(e, paths[e.name])) for e in timed]
+    if astra is not None:
+        scores += [
+            _scored(ASTRA_NAME, e, lambda e: astra_step(astra, e.machine, paths[e.name], _SECONDS))
+            for e in timed
+        ]
     if command:
         name = Path(command[0]).name
         scores += [_scored(name, e, lambda e: predicted(command, e, paths[e.name])) for e in timed]

@@ -1,4 +1,4 @@
-"""What would help: how much shorter a run would be if a class of nodes were k times as fast; and slack."""
+"""What if: how much shorter a run would be if a class of nodes were k times as fast; and slack."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class WhatIf(Result, msgspec.Struct):
             (g.what, g.factor, g.nodes, ms(g.saved_ns), percent(g.saved_ns, self.scheduled_ns))
             for g in self.gains
         ]
-        return Table.of("what would help", head, rows)
+        return Table.of("what faster work would save", head, rows)
 
     def slack_table(self) -> Table:
         """One row per kind: how many nodes are critical, and the median slack."""

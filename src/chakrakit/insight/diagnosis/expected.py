@@ -18,7 +18,7 @@ from chakrakit.insight.diagnosis.culprit import Culprit
 from chakrakit.insight.rank import RankView, Table, ms, percent, short
 from chakrakit.machines.device import CostSource, Device, packaged_profile
 from chakrakit.machines.residuals import kernel_group, residual_table
-from chakrakit.operators import operator_of
+from chakrakit.operators import on_float32, operator_of
 from chakrakit.results import Result
 
 HELD_BACK = 1.25
@@ -30,8 +30,6 @@ LEAST_SHARE = 0.05
 SLOW = 3.0
 """How many times longer than expected an operator takes to be called slow, if that is also beyond what
 residuals of its group allow: single operators of 38 healthy recordings reach 2.6."""
-_FLOAT32 = re.compile(r"sgemm|ffma|gemm_f32f32_f32f32_f32|fmha_cutlass[FB]_f32")
-"""Kernels of products and attention on plain float32 units; those on TF32 say so."""
 _OUTSIDE = re.compile(r"Memcpy (HtoD|DtoH|PtoP)")
 """Copies that leave the device: they are as fast as what is outside of it."""
 _UNFUSED = "aten::_scaled_dot_product_attention_math"
@@ -172,7 +170,7 @@ def _held_back(
 
 def _on_float32(parts: Sequence[_RankTimes], total: float, device: Device) -> list[Culprit]:
     """Products on plain float32 units, where others of the device are many times as fast."""
-    spent = sum(p.spent(p.view.named(_FLOAT32.search)) for p in parts)
+    spent = sum(p.spent(p.view.named(on_float32)) for p in parts)
     plain, fast = device.peak.get("fp32", 0.0), device.peak_rate("bf16")
     if spent < 2 * LEAST_SHARE * total or not plain or fast < 2 * plain:
         return []

@@ -303,6 +303,9 @@ DEFAULTS = {
     "batch_norm_backward_nchw": "native_batch_norm_backward.nchw",
 }
 """The measured class used for a kind of operation without a more exact table."""
+FEW = 4
+"""A class with fewer rows than this says nothing of sizes beyond them: a wider class does. One row of a small
+convolution once gave all large ones its 5.6 TFLOP/s, 60 times too slow."""
 FLOORS = 10.0
 """A class's floor is its shortest time, but at most this multiple of the device's shortest: beyond that, only
 large operations of the class were measured. Assumed."""
@@ -388,9 +391,10 @@ class Profiled:
     def _read_off(self, operation: Operation, resident: float) -> Prediction | None:
         """The time by the table of the operation's class."""
         exact = operation.table or operation.kind
-        for name in _names(operation):
-            if (model := self.models.get(name)) is not None:
-                prediction = model.predict(operation, resident)
+        classes = [name for name in _names(operation) if name in self.models]
+        for name in classes:
+            prediction = (model := self.models[name]).predict(operation, resident)
+            if not prediction.extrapolated or len(model.rows) >= FEW or name == classes[-1]:
                 if name in (exact, operation.kind, DEFAULTS.get(operation.kind)):
                     return prediction
                 return Prediction(prediction.us, prediction.error + BEYOND, True)
@@ -496,7 +500,18 @@ def _element_type(operation: Operation) -> str:
 
 
 def _names(operation: Operation) -> Iterator[str]:
-    """Names of classes that may hold an operation, best first: its own, coarser ones, then its kind."""
+    """Names of classes that may hold an operation, best first.
+
+    Convolutions in fp32 were timed with channels first; with channels last they count as those.
+    """
+    for name in _coarser(operation):
+        yield name
+        if operation.kind.startswith("conv") and ".fp32" in name:
+            yield name.replace(f"{operation.kind}.", f"{operation.kind}_nchw.", 1)
+
+
+def _coarser(operation: Operation) -> Iterator[str]:
+    """Its own class, coarser ones, then its kind."""
     yield operation.table
     for tail in (".strided", ".broadcast"):
         if operation.table.endswith(tail):

@@ -210,6 +210,8 @@ class ServedRun:
     """The clock of each pool's devices as a share of the highest; none for the highest."""
     devices: tuple[Device, ...] = ()
     """The device of each pool, where they differ."""
+    warnings: tuple[str, ...] = ()
+    """What step times rest on beyond what was measured."""
 
     def requests_table(self) -> pa.Table:
         """A table with one row per request; times in seconds, null where the request did not get there."""
@@ -336,7 +338,11 @@ class ServedRun:
 
     def _notes(self) -> list[str]:
         stream = self.setup.stream
-        notes = [*stream.notes, *(n for p in self.setup.pools for n in p.cost.notes)]
+        notes = [
+            *self.warnings,
+            *stream.notes,
+            *(n for p in self.setup.pools for n in p.cost.notes),
+        ]
         unserved = int((self.outcome.requests["finish"] < 0).sum())
         if unserved:
             notes.append(f"{unserved:,} requests were never served: a policy turned them away")

@@ -169,9 +169,8 @@ class ModelledSteps:
 
     @property
     def device(self) -> Device:
-        """The accelerator with the rates that the engine's kernels reach; all devices are alike."""
-        device = clocked(self.machine.devices[0], self.clock_share)
-        return device if self.constants is None else self.constants.on(device)
+        """The accelerator at its clock; all devices are alike."""
+        return clocked(self.machine.devices[0], self.clock_share)
 
     @cached_property
     def _profile(self) -> Profiled | None:
@@ -194,7 +193,10 @@ class ModelledSteps:
         dp, none = self.operators.plan.dp, np.zeros(1)
         ahead = 512 if self._profile is None else 1
         return StepCost(
-            in_pieces(lambda n: self._sum(dense, n, 0 * n) + self._messages(n), ahead),
+            in_pieces(
+                lambda n: self._sum(dense, n, 0 * n) + self._messages(n) + self._attention_overhead,
+                ahead,
+            ),
             in_pieces(lambda n: self._sum(head, 0 * n, n), ahead),
             self.attention(),
             shared=(lambda n: float(self._sum(shared, none + n / dp, none)[0]))
@@ -204,9 +206,16 @@ class ModelledSteps:
             if together
             else None,
             padded=self.padded() if whole else None,
-            about=f"operators by {self.compute} on {self.device.name}"
-            + (", with the engine's own constants" if self.constants else ""),
+            about=f"operators by {self.compute} on {self.device.name}",
         )
+
+    @property
+    def _attention_overhead(self) -> float:
+        """Seconds that attention takes in all layers whatever its size, by the engine's constants."""
+        if self.constants is None:
+            return 0.0
+        layers = sum(work.layers for work in self.operators.attention)
+        return layers * self.constants.attention_overhead_us * 1e-6
 
     def _shared_by_fewer(self, operators: list[StepOperator], tokens: int, ranks: int) -> float:
         """Seconds of what ranks do together where only some are left, each with more of the experts."""
@@ -251,14 +260,17 @@ class ModelledSteps:
     def attention(self) -> core.ServingRoofline:
         """The roofline of attention, with one kernel per layer."""
         device = self.device
-        shares = (device.compute_efficiency, device.memory_efficiency)
-        if (constants := self.constants) is not None:
-            shares = (constants.attention_compute_efficiency, constants.attention_memory_efficiency)
+        shares, least = (
+            (device.compute_efficiency, device.memory_efficiency),
+            device.kernel_overhead,
+        )
+        if self.constants is not None:
+            shares, least = self._attention_shares(self.constants), 0.0
         bandwidth = device.memory_bandwidth * shares[1]
         works = self.operators.attention
         plain = [w for w in works if w.reach == ALL and not w.bytes_per_sequence]
         others = [w for w in works if w not in plain]
-        roofline = self._all_keys(plain, shares[0], bandwidth)
+        roofline = self._all_keys(plain, shares[0], bandwidth, least)
         for work in others:
             n, rate = work.layers, self._pair_rate(work, shares[0])
             add_reach(
@@ -269,9 +281,18 @@ class ModelledSteps:
                 token=n * work.bytes_per_token / bandwidth,
                 context=n * work.bytes_per_context / bandwidth,
                 sequence=n * work.bytes_per_sequence / bandwidth,
-                least=n * device.kernel_overhead,
+                least=n * least,
             )
         return roofline
+
+    def _attention_shares(self, constants: Constants) -> tuple[float, float]:
+        """Shares of rate and bandwidth that attention reaches, the second by the size of cached numbers."""
+        narrow = BYTES.get(self.operators.model_figures.precision.cache, 2) < 2
+        share = constants.attention_memory_efficiency
+        return (
+            constants.attention_compute_efficiency,
+            share * (constants.cache8_efficiency if narrow else 1.0),
+        )
 
     def _pair_rate(self, work: AttentionWork, share: float) -> float:
         """FLOP/s of attention: that of a long prompt by the profile, else a share of the device's peak."""
@@ -280,14 +301,14 @@ class ModelledSteps:
         return float(self.device.peak_rate(work.dtype) * share)
 
     def _all_keys(
-        self, works: list[AttentionWork], share: float, bandwidth: float
+        self, works: list[AttentionWork], share: float, bandwidth: float, least: float
     ) -> core.ServingRoofline:
         """Layers that meet every earlier key; kinds of them run one after another like one kind."""
         return roofline_attention(
             sum(w.layers * w.flops_per_pair / self._pair_rate(w, share) for w in works),
             sum(w.layers * w.bytes_per_token for w in works) / bandwidth,
             sum(w.layers * w.bytes_per_context for w in works) / bandwidth,
-            sum(w.layers for w in works) * self.device.kernel_overhead,
+            sum(w.layers for w in works) * least,
         )
 
     def _attention_rate(self, profile: Profiled) -> float:
@@ -326,6 +347,8 @@ class ModelledSteps:
             o.flops.at(tokens, sampled, experts_met),
             o.bytes.at(tokens, sampled, experts_met),
         )
+        if self.constants is not None:
+            return self._reached(self.constants, o, flops, moved)
         if self._profile is None:
             return roofline_seconds(
                 flops, moved, np.full(len(tokens), o.dtype, object), self.device
@@ -333,6 +356,15 @@ class ModelledSteps:
         rows = o.rows.at(tokens, sampled, experts_met)
         each = zip(flops.tolist(), moved.tolist(), rows.tolist(), strict=True)
         return np.array([self._measured(o, f, b, round(m)) for f, b, m in each])
+
+    def _reached(self, c: Constants, o: StepOperator, flops: F64, moved: F64) -> F64:
+        """Seconds of a kernel at the shares of the device's rates that the engine reaches."""
+        shares = (c.compute_efficiency, c.memory_efficiency, c.kernel_overhead_us)
+        if o.routed and o.op == "matmul":
+            shares = (c.expert_compute_efficiency, c.expert_memory_efficiency, c.expert_overhead_us)
+        rate = self.device.peak_rate(o.dtype) * shares[0]
+        seconds = np.maximum(flops / rate, moved / (self.device.memory_bandwidth * shares[1]))
+        return np.asarray(seconds + shares[2] * 1e-6, np.float64)
 
     def _measured(self, o: StepOperator, flops: float, moved: float, rows: int) -> float:
         assert self._profile is not None

@@ -19,7 +19,6 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from chakrakit.errors import ChakraError, FormatError, TraceError
 from chakrakit.trace.codecs import read_trace, write_trace
@@ -221,7 +220,7 @@ def fill_directory(
     write_groups(traces.groups, folder / "groups.json")
     write_card(_completed_card(card, traces), folder / "card.json")
     if _is_folded(traces):
-        pq.write_table(_ranks_table(traces, numbers), folder / "ranks.parquet")
+        _write_table(_ranks_table(traces, numbers), folder / "ranks.parquet", "snappy")
     if isinstance(traces, Run):
         _write_times(traces, folder)
 
@@ -345,6 +344,8 @@ def _write_times(run: Run, folder: Path) -> None:
         _write_table(table, folder / "counters" / f"{name}.parquet")
 
 
-def _write_table(table: pa.Table, file: Path) -> None:
+def _write_table(table: pa.Table, file: Path, compression: str = "zstd") -> None:
+    import pyarrow.parquet as pq  # with file systems and TLS, which reading needs none of
+
     file.parent.mkdir(exist_ok=True)
-    pq.write_table(table, file, compression="zstd")
+    pq.write_table(table, file, compression=compression)

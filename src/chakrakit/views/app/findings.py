@@ -10,7 +10,7 @@ import numpy as np
 
 from chakrakit.arrays import I32, I64
 from chakrakit.errors import ChakraError
-from chakrakit.insight import Analysis, RowFindings, analyze_rows
+from chakrakit.insight import Analysis, RowFindings, advise, analyze_rows
 from chakrakit.insight.critical_path import Segment
 from chakrakit.trace.sets import Run
 from chakrakit.views.app.lod import SliceLine
@@ -109,8 +109,8 @@ class AnalyzedRun:
 class BackgroundAnalysis:
     """Runs the analysis in a thread, reports its progress, and keeps the result (`analyzed`)."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, run: Run, path: str = "") -> None:
+        self._run, self._path = run, path
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self.done, self.total = 0, len(run)
@@ -136,7 +136,11 @@ class BackgroundAnalysis:
             # A separate set: it reads and forgets bodies while the page draws from the other one.
             run = self._run.select_ranks(self._run.ranks)
             assert isinstance(run, Run)
-            self.analyzed = AnalyzedRun(*analyze_rows(run, self._step))
+            analysis, rows = analyze_rows(run, self._step)
+            if self._path:  # an edited run is a trial itself
+                analysis.advice, note = advise(run, self._path)
+                analysis.notes += [note] if note else []
+            self.analyzed = AnalyzedRun(analysis, rows)
         except ChakraError as error:
             self.error = str(error)
         except MemoryError:

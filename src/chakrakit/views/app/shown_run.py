@@ -123,7 +123,7 @@ class ShownRun:
 
     def __init__(self, run: Run, name: str, notes: list[str], path: str = "run") -> None:
         self.run, self.path = run, path
-        self.findings = BackgroundAnalysis(run)
+        self.findings = BackgroundAnalysis(run, path)
         self._keep(name, notes)
 
     def _keep(self, name: str, notes: list[str]) -> None:

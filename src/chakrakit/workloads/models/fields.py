@@ -95,6 +95,15 @@ def workload_of(path: str | None, model: str | Model | None, fields: Mapping[str
         plain["model"] = msgspec.to_builtins(described)
     if "model" not in plain:
         raise ConfigError("no model; give --model M (see `chakra models`) or a WORKLOAD.yaml")
+    return _with_fields(plain, fields, path or "options")
+
+
+def workload_with(workload: Workload, fields: Mapping[str, Any]) -> Workload:
+    """A workload with other values for fields by name."""
+    return _with_fields(msgspec.to_builtins(workload), fields, "options")
+
+
+def _with_fields(plain: dict[str, Any], fields: Mapping[str, Any], where: str) -> Workload:
     parts = {name: part for name, (part, _) in field_types().items()} | {"cells": "plan"}
     for name, value in fields.items():
         if name not in parts:
@@ -103,7 +112,7 @@ def workload_of(path: str | None, model: str | Model | None, fields: Mapping[str
             raise ConfigError(f"a workload has no field {name!r}; {hint}")
         if value is not None:
             _section(plain, parts[name])[name] = as_written(value)
-    return from_plain(plain, path or "options")
+    return from_plain(plain, where)
 
 
 def _section(plain: dict[str, Any], part: str) -> dict[str, Any]:

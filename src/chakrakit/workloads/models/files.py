@@ -10,6 +10,7 @@ import msgspec
 
 from chakrakit.configuration import read_document
 from chakrakit.errors import ConfigError, nearest
+from chakrakit.trace.sets import Card, read_card
 from chakrakit.workloads.description import Model, Workload
 from chakrakit.workloads.models.published import catalog
 
@@ -89,9 +90,35 @@ def _with_batch(workload: Workload, data: dict[str, Any]) -> Workload:
 
 
 def read_workload(path: str | Path) -> Workload:
-    """A workload from a YAML (or JSON) file."""
+    """A workload from a YAML (or JSON) file, or that of generated traces and runs of them."""
+    if Path(path).is_dir():
+        return _of_directory(Path(path))
     document = read_document(path, "model, plan and step")
     try:
         return from_plain(document.content, str(path))
     except ConfigError as error:
         raise document.pointed(str(error)) from None
+
+
+def _of_directory(folder: Path) -> Workload:
+    workload = generated_from(read_card(folder / "card.json"))
+    if workload is None:
+        raise ConfigError(
+            f"{folder}: its card describes no workload; give what `chakra generate` wrote, a simulation of "
+            "that, or a YAML file"
+        )
+    return workload
+
+
+def generated_from(card: Card) -> Workload | None:
+    """The workload that traces were generated from, as their card tells; None for other traces."""
+    described = {n: card.settings[n] for n in _DESCRIBED if card.settings.get(n) is not None}
+    if not all(isinstance(described.get(n), dict) for n in _DESCRIBED[:3]):
+        return None
+    try:
+        return msgspec.convert(described, Workload)
+    except msgspec.ValidationError:
+        return None
+
+
+_DESCRIBED = ("model", "plan", "step", "disaggregated")

@@ -1,0 +1,23 @@
+"""`advise`: what would help a run, whatever kind it is of."""
+
+from __future__ import annotations
+
+from chakrakit.insight.advice.advice import Advice, ranked
+from chakrakit.trace.sets import Run
+
+
+def advise(run: Run, source: str = "RUN", machine: str = "") -> tuple[list[Advice], str]:
+    """What would help a run, best first, and a note on what was left untried.
+
+    `source` is the run's path in the command lines, `machine` what it was simulated on where that is a file.
+    Of several variants of one change the best is advised; changes of what is computed come after those that
+    keep it.
+    """
+    from chakrakit.insight.advice.plans import tried_plans
+    from chakrakit.insight.advice.programs import tried_programs
+
+    for tried in (tried_plans, tried_programs):
+        result = tried(run, source, machine)
+        if result is not None:
+            return ranked(result[0]), result[1]
+    return [], ""

@@ -1,0 +1,291 @@
+"""Advice for generated workloads: the same model under another plan, generated and simulated again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from chakrakit.errors import ChakraError
+from chakrakit.insight.advice.advice import Advice
+from chakrakit.insight.advice.trials import Setting, is_same, saving, setting_of
+from chakrakit.simulator.collectives import ALGORITHMS
+from chakrakit.simulator.results import SimulationSummary
+from chakrakit.trace.sets import Run
+from chakrakit.workloads.description import Plan, Workload, even_split
+from chakrakit.workloads.generate import generate
+from chakrakit.workloads.models import generated_from, workload_with
+
+_MOST_ROWS = 200_000
+"""Nodes of all trials together: some five seconds. Larger runs get fewer trials, the likeliest first."""
+_BUCKETS_MB = (25.0, 100.0, 400.0)
+"""Sizes of gradient buckets that are tried: PyTorch's default, and a few of its multiples."""
+
+
+_UNKNOWN = (
+    "no change was tried: the run's card does not say how to simulate it again; where its machine is a file, "
+    "--machine FILE names it"
+)
+
+
+class Change(NamedTuple):
+    """Another plan, by fields of `chakra generate`."""
+
+    family: str
+    """Variants of one change have one family, of which the best is advised."""
+    what: str
+    fields: dict[str, Any]
+    touches: str = "compute"
+    """What of the run it could make shorter: `compute`, `exposed` communication, or `idle`."""
+    work: float = 1.0
+    """How many times the work of the run it does."""
+
+
+def tried_plans(run: Run, source: str, machine: str) -> tuple[list[Advice], str] | None:
+    """Other plans of a generated training step, tried; None for other runs."""
+    workload = generated_from(run.card)
+    if workload is None or workload.step.kind != "train" or run.card.passes:
+        return None
+    setting = setting_of(run, machine)
+    if setting is None:
+        return [], _UNKNOWN
+    return _Trials(run, workload, setting, source).tried()
+
+
+class _Trials:
+    """A generated run, simulated again with one change after the other."""
+
+    def __init__(self, run: Run, workload: Workload, setting: Setting, source: str) -> None:
+        self.workload, self.setting, self.source = workload, setting, source
+        self.rows = max(sum(len(run.body_at(i)) for i in range(run.body_count)), 1)
+        low, high = run.span_ns
+        self.span_ns = (high - low) * 1.0
+        self.world = run.world_size
+
+    def tried(self) -> tuple[list[Advice], str]:
+        """The best of every family, and a note on what there was no room for."""
+        room = _MOST_ROWS // self.rows - 1
+        if room < 1:
+            return [], f"no change was tried: {self.rows:,} nodes; {_MOST_ROWS // 2:,} is the most"
+        before = self.setting.summary(generate(self.workload))
+        if not is_same(before, self.span_ns):
+            return [], "no change was tried: simulated again, the run takes another time"
+        trials = [*self._plans(before), *self._algorithms(before)]
+        weight = _shares(before)
+        trials.sort(key=lambda trial: -weight[trial[0].touches])
+        best: dict[str, Advice] = {}
+        for change, setting in trials[:room]:
+            advice = self._try(before, change, setting)
+            if advice is not None and advice.saves_ns > 0:
+                known = best.get(change.family)
+                if known is None or advice.saves_ns > known.saves_ns:
+                    best[change.family] = advice
+        left = len(trials) - room
+        note = (
+            f"{left} of {len(trials)} changes were not tried: the run is large" if left > 0 else ""
+        )
+        return list(best.values()), note
+
+    def _plans(self, before: SimulationSummary) -> Iterator[tuple[Change, Setting]]:
+        return ((change, self.setting) for change in changes(self.workload))
+
+    def _algorithms(self, before: SimulationSummary) -> Iterator[tuple[Change, Setting]]:
+        """Other algorithms for the collective that takes longest."""
+        spent: dict[str, float] = {}
+        for row in before.collectives:
+            if row.collective in ALGORITHMS:
+                spent[row.collective] = spent.get(row.collective, 0.0) + row.count * row.mean_ns
+        for collective in sorted(spent, key=lambda name: -spent[name])[:1]:
+            fixed = self.setting.options.algorithms.fixed.get(collective, "auto")
+            for name in ("auto", *ALGORITHMS[collective]):
+                if name != fixed:
+                    what = (
+                        f"{collective} by {name}"
+                        if name != "auto"
+                        else f"{collective} as the library chooses"
+                    )
+                    change = Change("algorithm", what, {}, "exposed")
+                    yield change, self.setting.with_algorithm(collective, name)
+
+    def _try(self, before: SimulationSummary, change: Change, setting: Setting) -> Advice | None:
+        """A change with what it saves; None where it cannot be, or does not fit."""
+        try:
+            workload = workload_with(self.workload, change.fields)
+            if workload.plan.world != self.world:
+                return None
+            after = setting.summary(generate(workload))
+        except ChakraError:
+            return None
+        if after.fits is False and before.fits is not False:
+            return None
+        saved, interval = saving(before, after, change.work)
+        return Advice(
+            what=change.what,
+            commands=self._commands(change, setting),
+            saves_ns=saved,
+            interval_ns=interval,
+            before_ns=before.makespan_ns,
+            after_ns=before.makespan_ns - saved,
+            same_training=change.work == 1,
+        )
+
+    def _commands(self, change: Change, setting: Setting) -> list[str]:
+        traces = self.source
+        lines = []
+        if change.fields:
+            traces = f"{self.source}.changed"
+            words = ["chakra", "generate", self.source, *_flags(change.fields), "-o", traces]
+            lines = [shlex.join(words)]
+        return [*lines, setting.command(traces, f"{self.source}.new")]
+
+
+def _flags(fields: dict[str, Any]) -> Iterator[str]:
+    for name, value in fields.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            yield f"--{flag}" if value else f"--no-{flag}"
+        else:
+            listed = value if isinstance(value, list) else [value]
+            texts = (f"{v:g}" if isinstance(v, float) else str(v) for v in listed)
+            yield from (f"--{flag}", ",".join(texts))
+
+
+def _shares(summary: SimulationSummary) -> dict[str, float]:
+    """How much of the ranks' time each part is."""
+    ranks = summary.ranks
+    return {
+        "compute": sum(r.compute_ns for r in ranks),
+        "exposed": sum(r.exposed_comm_ns for r in ranks),
+        "idle": sum(r.idle_ns + r.exposed_comm_ns for r in ranks),
+    }
+
+
+# --- the changes of a plan ----------------------------------------------------------------------
+
+
+def changes(workload: Workload) -> Iterator[Change]:
+    """Every change of a plan that could be tried; whether it can be is for the generator to say."""
+    for part in (
+        _kernels,
+        _pipeline,
+        _micro_batches,
+        _gradients,
+        _tensor_parallel,
+        _sharded,
+        _layout,
+    ):
+        yield from part(workload)
+    step = workload.step
+    larger = {"global_batch": 2 * step.global_batch}
+    yield Change(
+        "batch", f"twice the batch, {2 * step.global_batch} sequences", larger, "idle", 2.0
+    )
+
+
+def _kernels(w: Workload) -> Iterator[Change]:
+    if getattr(w.model, "kernel", "") == "unfused":
+        yield Change("attention", "attention in one fused kernel", {"kernel": "flash"})
+    if w.step.dtype == "fp32":
+        yield Change("dtype", "bf16 instead of fp32", {"dtype": "bf16"})
+    for less in {"full": ("none", "selective"), "selective": ("none",)}.get(w.plan.recompute, ()):
+        what = "no recomputation" if less == "none" else "recompute attention alone"
+        yield Change("recompute", what, {"recompute": less})
+
+
+def _pipeline(w: Workload) -> Iterator[Change]:
+    plan = w.plan
+    if plan.pp == 1 or plan.tasks:
+        return
+    for chunks in (2, 4):
+        if (plan.schedule, plan.chunks) != ("interleaved", chunks):
+            fields = {"schedule": "interleaved", "chunks": chunks}
+            yield Change(
+                "schedule", f"interleaved schedule, {chunks} chunks a stage", fields, "idle"
+            )
+    for name in ("1f1b", "zb-h1"):
+        if plan.schedule != name:
+            yield Change("schedule", f"schedule {name}", {"schedule": name, "chunks": 1}, "idle")
+    layers = sum(plan.split)
+    if plan.split and plan.split != even_split(layers, len(plan.split)):
+        yield Change(
+            "split",
+            "layers spread evenly over stages",
+            {"split": even_split(layers, len(plan.split))},
+            "idle",
+        )
+
+
+def _micro_batches(w: Workload) -> Iterator[Change]:
+    size, each = w.step.micro_batch, w.step.global_batch // max(w.plan.dp, 1)
+    sizes = [size // k for k in (2, 4) if size % k == 0] + [size * k for k in (2, 4)]
+    for other in sizes:
+        if 0 < other <= each and each % other == 0:
+            what = f"micro-batches of {other} instead of {size}"
+            yield Change(
+                "micro-batch", what, {"micro_batch": other}, "idle" if other < size else "compute"
+            )
+
+
+def _gradients(w: Workload) -> Iterator[Change]:
+    plan = w.plan
+    if plan.dp * plan.cp == 1:
+        return
+    if plan.data in ("ddp", "zero1", "zero2"):
+        for size in _BUCKETS_MB:
+            if size != plan.bucket_mb:
+                yield Change(
+                    "buckets", f"gradient buckets of {size:g} MiB", {"bucket_mb": size}, "exposed"
+                )
+    if plan.sync == "micro_batch":
+        yield Change("sync", "gradients reduced once a step", {"sync": "step"}, "exposed")
+
+
+def _tensor_parallel(w: Workload) -> Iterator[Change]:
+    if w.plan.tp == 1:
+        return
+    if not w.plan.tp_overlap:
+        what = "tensor-parallel communication beside its products"
+        yield Change("tp-overlap", what, {"tp_overlap": True}, "exposed")
+    if not w.plan.sequence_parallel:
+        what = "sequence parallelism between tensor-parallel parts"
+        yield Change("sequence", what, {"sequence_parallel": True}, "exposed")
+
+
+def _sharded(w: Workload) -> Iterator[Change]:
+    plan = w.plan
+    if plan.data == "fsdp":
+        if plan.prefetch < 2:
+            what = f"parameters gathered {plan.prefetch + 1} units ahead"
+            yield Change("prefetch", what, {"prefetch": plan.prefetch + 1}, "exposed")
+        if plan.reshard != "never":
+            yield Change(
+                "reshard", "parameters kept after forward", {"reshard": "never"}, "exposed"
+            )
+        yield Change("data", "the optimizer sharded alone (zero1)", {"data": "zero1"}, "exposed")
+    if plan.ep > 1 and plan.exchange != "once":
+        yield Change("exchange", "every token sent once to a rank", {"exchange": "once"}, "exposed")
+
+
+def _layout(w: Workload) -> Iterator[Change]:
+    """Where ranks are, and how many of them share a layer, a stage or a batch."""
+    plan = w.plan
+    usual = msgspec.structs.fields(type(plan))
+    order = next(f.default for f in usual if f.name == "order")
+    if plan.order != order:
+        yield Change("placement", f"ranks in the order {order}", {"order": order}, "exposed")
+    for axis in ("tp", "pp"):
+        yield from _other_layouts(plan, axis, getattr(plan, axis))
+
+
+def _other_layouts(plan: Plan, axis: str, ranks: int) -> Iterator[Change]:
+    """Half or twice as many ranks along an axis, with as many more or fewer replicas."""
+    for other, replicas in ((ranks / 2, plan.dp * 2), (ranks * 2, plan.dp / 2)):
+        if other % 1 or replicas % 1 or (axis == "pp" and plan.split):
+            continue
+        fields: dict[str, Any] = {axis: int(other), "dp": int(replicas)}
+        if axis == "pp" and other == 1:
+            fields |= {"schedule": "1f1b", "chunks": 1}
+        what = f"{axis} {other:g} and dp {replicas:g} instead of {ranks} and {plan.dp}"
+        yield Change("layout", what, fields, "exposed")

@@ -1,0 +1,228 @@
+"""Advice for programs that were recorded or captured: passes over the run, timed again."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from chakrakit.errors import ChakraError
+from chakrakit.insight.advice.advice import Advice
+from chakrakit.insight.advice.trials import Setting, setting_of
+from chakrakit.machines import preset_on, recorded_on
+from chakrakit.machines.residuals import kernel_group, residual_table
+from chakrakit.operators import on_float32
+from chakrakit.passes import FusedAttention, FusedOptimizer, Graphed, Launched, Unsync
+from chakrakit.passes.base import names_of, parse
+from chakrakit.passes.base import transform as apply_passes
+from chakrakit.simulator.engine import SimulationOptions
+from chakrakit.simulator.results import simulate
+from chakrakit.trace.model import EdgeKind, Trace
+from chakrakit.trace.placement import on_host
+from chakrakit.trace.sets import FILLED, LINKED, RECORDED_DEVICE, Run, TraceSet, recorded_step_of
+
+_MOST_ROWS = 400_000
+"""Nodes of a run on which passes are tried: some seconds for each."""
+_FLOAT32_SHARE = 0.1
+"""The share of the devices' time on plain float32 units from which another precision is tried."""
+
+
+JITTER = 0.02
+"""The share of a step by which steps differ from each other. Assumed: H200s under load change their clock by
+a few percent."""
+
+
+class Change(NamedTuple):
+    """A pass to try, and the same with its assumptions as bad and as good as they may be."""
+
+    what: str
+    spec: str
+    worst: str = ""
+    best: str = ""
+
+
+def tried_programs(run: Run, source: str, machine: str) -> tuple[list[Advice], str] | None:
+    """Passes over a recorded or captured program, tried; None for other runs."""
+    program = _program(run, machine)
+    if program is None:
+        return None
+    if program.rows > _MOST_ROWS:
+        return [], f"no change was tried: {program.rows:,} nodes; {_MOST_ROWS:,} is the most"
+    try:
+        before = program.timed(run)
+    except ChakraError as error:
+        return [], f"no change was tried: the run cannot be scheduled again ({error})"
+    advice = [_tried(program, before, c, source) for c in changes(run)]
+    return [a for a in advice if a is not None], ""
+
+
+class _Timed(NamedTuple):
+    """A run scheduled again, a step of it in ns."""
+
+    step_ns: float
+    busy_ns: float
+    """The devices' work in a step."""
+
+    @property
+    def device_bound(self) -> bool:
+        return self.busy_ns >= FILLED * self.step_ns
+
+
+class _Program:
+    """A program and how it is timed: on a machine, or with all times as they were recorded."""
+
+    def __init__(self, run: Run, setting: Setting | None, step_ns: float) -> None:
+        self.run, self.setting, self.step_ns = run, setting, step_ns
+        self.rows = sum(len(run.body_at(i)) for i in range(run.body_count))
+        steps = run.body_at(0).step
+        self.steps = max(len(np.unique(steps[steps >= 0])), 1)
+
+    def timed(self, traces: TraceSet) -> _Timed:
+        """Traces scheduled again; the wait for the first kernel of a recording is no part of a step."""
+        setting = self.setting
+        machine = setting.machine if setting else None
+        options = setting.options if setting else SimulationOptions(communication="measured")
+        done = simulate(traces, machine, compute="measured", options=options)
+        outcome = done.outcome
+        first, last, busy = math.inf, 0, 0
+        for c in range(outcome.classes.count):
+            device = ~on_host(outcome.program(c).trace)
+            rows = outcome.rows(c)
+            start, end = outcome.start[rows], outcome.end[rows]
+            if device.any():
+                first = min(first, int(start[device].min()))
+                busy = max(busy, int((end - start)[device].sum()))
+            last = max(last, int(end.max(initial=0)))
+        begin = first if first < math.inf else 0
+        return _Timed((last - begin) / 1e3 / self.steps, busy / 1e3 / self.steps)
+
+    def commands(self, spec: str, source: str) -> list[str]:
+        """Command lines that make the change and time it."""
+        changed = f"{source}.changed"
+        where = self.setting.flags if self.setting else ("--communication", "measured")
+        timing = ["--compute", "measured", *where]
+        return [
+            shlex.join(["chakra", "transform", source, "--pass", spec, "-o", changed]),
+            shlex.join(["chakra", "simulate", changed, *timing, "-o", f"{source}.new"]),
+        ]
+
+
+def _program(run: Run, machine: str) -> _Program | None:
+    """How a run is timed again; None for what was neither recorded nor captured."""
+    if run.card.tool == LINKED and run.times is None:
+        recording = recorded_step_of(run.card)
+        step = recording.program_step_ns if recording else 0
+        return _Program(run, None, step)
+    setting = setting_of(run, machine)
+    if run.times is None or setting is None or not _has_launches(run):
+        return None
+    return _Program(run, setting, 0)
+
+
+def _has_launches(run: Run) -> bool:
+    """Whether a host launches the run's kernels: passes here change that."""
+    return any(on_host(run.body_at(i)).any() for i in range(run.body_count))
+
+
+def _tried(program: _Program, before: _Timed, change: Change, source: str) -> Advice | None:
+    """A change with what it saves of a step; None where it cannot be made."""
+    whole = program.step_ns or before.step_ns
+    try:
+        after = [
+            _step_after(program, before, whole, spec)
+            for spec in dict.fromkeys((change.spec, change.worst, change.best))
+            if spec
+        ]
+    except ChakraError:
+        return None
+    saved, *others = (whole - a for a in (after[0][0], *(x for pair in after for x in pair)))
+    return Advice(
+        what=change.what,
+        commands=program.commands(change.spec, source),
+        saves_ns=saved,
+        interval_ns=(min(others) - JITTER * whole, max(others) + JITTER * whole),
+        before_ns=whole,
+        after_ns=whole - saved,
+    )
+
+
+def _step_after(program: _Program, before: _Timed, whole: float, spec: str) -> tuple[float, float]:
+    """A step after a pass, likeliest first, and what else it may be.
+
+    A recorded host is slowed by recording. Where the device bounds the changed step, that does not matter;
+    where the host still does, the step is as much too long as the one before, or by as many microseconds.
+    """
+    traces = apply_passes(program.run, [parse(spec)])[0]
+    after = program.timed(traces)
+    scaled = after.step_ns * whole / before.step_ns
+    if after.device_bound:
+        return after.step_ns, max(scaled, after.busy_ns)
+    return scaled, max(whole - (before.step_ns - after.step_ns), after.busy_ns)
+
+
+# --- the changes of a program -------------------------------------------------------------------
+
+
+def changes(run: Run) -> Iterator[Change]:
+    """Every pass that could be tried; whether it can be is for the pass to say."""
+    bodies = [run.body_at(i) for i in range(run.body_count)]
+    device = run.card.settings.get(RECORDED_DEVICE)
+    profile = _profile(device) if isinstance(device, str) else ""
+    if not any(_waits_inside(body) for body in bodies):
+        what = "a CUDA graph of the step (torch.cuda.graph, or torch.compile's reduce-overhead)"
+        eager = Launched().gap_us
+        yield Change(what, str(Graphed()), f"graphed{{gap_us={eager}}}", "graphed{gap_us=0}")
+    else:
+        yield Change("no waiting for the device inside the step (such as .item())", str(Unsync()))
+    what = "a fused optimizer (fused=True)"
+    yield _with_kernels(what, FusedOptimizer.name, profile, "vector")
+    what = "attention in one fused kernel (the flash or efficient backend of sdpa_kernel)"
+    yield _with_kernels(what, FusedAttention.name, profile, "attention")
+    if isinstance(device, str) and any(_float32_share(b) > _FLOAT32_SHARE for b in bodies):
+        yield _in_bf16(preset_on(device), profile)
+
+
+def _profile(device: str) -> str:
+    known = recorded_on(device).device
+    return known.profile if known is not None else ""
+
+
+def _with_kernels(what: str, name: str, profile: str, kind: str) -> Change:
+    """A pass whose new kernels may be off by what kernels of the kind were."""
+    group = kernel_group("measured profile", profile, kind, 1e-3, False)
+    spread = residual_table().spread(*group)
+    if spread is None:
+        return Change(what, name)
+    ends = (max(spread.high, 0.0), min(spread.low, 0.0))
+    worst, best = (f"{name}{{slower={math.exp(x):.3f}}}" for x in ends)
+    return Change(what, name, worst, best)
+
+
+def _in_bf16(preset: str, profile: str) -> Change:
+    """Products in bf16, whose times may be off by what products by a data sheet were."""
+    group = kernel_group("data sheet", profile, "matmul", 1e-3, False)
+    spread = residual_table().spread(*group)
+    ends = (max(spread.high, 0.0), min(spread.low, 0.0)) if spread else ()
+    scales = ("", *(f", scale={{compute: {math.exp(x):.3f}}}" for x in ends))
+    place = f"machine={preset}, measured_on={preset}"
+    specs = [f"recost{{{place}, dtypes={{compute: bf16}}{scale}}}" for scale in scales]
+    return Change("bf16 instead of float32 (model.to(torch.bfloat16))", *specs)
+
+
+def _waits_inside(trace: Trace) -> bool:
+    """Whether an operator waits for the device, so that no graph can hold the step."""
+    waits = trace.edges.dst[trace.edges.kind == EdgeKind.SYNC]
+    names = names_of(trace)
+    parents = trace.parent[waits]
+    return any(str(names[p]).startswith("aten::") for p in parents[parents >= 0].tolist())
+
+
+def _float32_share(trace: Trace) -> float:
+    """The share of the device's time in products on plain float32 units."""
+    device = np.flatnonzero(~on_host(trace))
+    own = trace.own_ns[device]
+    plain = np.array([on_float32(str(n)) for n in names_of(trace)[device]], np.bool_)
+    return float(own[plain].sum() / max(own.sum(), 1)) if len(device) else 0.0

@@ -1,0 +1,9 @@
+"""Kernels in the place of others: a fused optimizer, fused attention, and a graph of all launches."""
+
+from __future__ import annotations
+
+from chakrakit.passes.fused.attention import FusedAttention
+from chakrakit.passes.fused.graphed import Graphed
+from chakrakit.passes.fused.optimizer import FusedOptimizer
+
+__all__ = ["FusedAttention", "FusedOptimizer", "Graphed"]

@@ -1,0 +1,46 @@
+"""Recorded programs with something that can be done better: what is tried on them, and what comes of it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+import chakrakit as ck
+from chakrakit.insight import advise
+from chakrakit.insight.rank import as_run
+from support.commands import data, succeeded
+from support.paths import DATA
+
+HELPS = {
+    "float32": "bf16 instead of float32 (model.to(torch.bfloat16))",
+    "unfused_attention": (
+        "attention in one fused kernel (the flash or efficient backend of sdpa_kernel)"
+    ),
+    "healthy": "",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HELPS)
+def test_what_helps_a_recorded_program(name: str) -> None:
+    advice, _ = advise(as_run(ck.link(DATA / "h200_faults" / name)[0]))
+    assert next((a.what for a in advice), "") == HELPS[name]
+
+
+@pytest.mark.slow
+def test_unfused_attention_saves_what_the_program_saved_when_it_was_fused(tmp_path: Path) -> None:
+    """Timed on the H200 without recording: 44.2 ms a step by products and a softmax, 13.8 ms by flash."""
+    path = tmp_path / "run"
+    ck.link(DATA / "h200_faults" / "unfused_attention", output=path)
+    first = data("analyze", path)["advice"][0]
+    low, high = first["interval_ns"]
+    assert low <= 44.232e6 - 13.827e6 <= high
+    for line in first["commands"]:
+        succeeded(*shlex.split(line)[1:])
+    before, after = (data("simulate", p, *_MEASURED)["makespan_ns"] for p in (path, f"{path}.new"))
+    assert low <= before - after <= high
+
+
+_MEASURED = ("--compute", "measured", "--communication", "measured")
