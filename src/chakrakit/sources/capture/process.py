@@ -127,10 +127,19 @@ def recorded(session: Session, failure: str) -> Recording:
     """The session's recording, or a recording that says why there is none."""
     if not failure:
         recording = session.recording()
-        if recording.steps:
+        if recording.steps and recording.ops:
             return recording
-        failure = _no_step(session)
+        failure = _no_operator(session) if recording.steps else _no_step(session)
     return Recording(rank=session.rank, world=session.options.ranks, failure=failure)
+
+
+def _no_operator(session: Session) -> str:
+    named = session.options.step_ends
+    ends = f"{named} returned" if named else "the optimizer stepped"
+    return (
+        f"nothing was computed between the times that {ends}, so that there is nothing to trace; "
+        "name another function with --step-ends, by its module too (train.sample), or other steps"
+    )
 
 
 def _no_step(session: Session) -> str:

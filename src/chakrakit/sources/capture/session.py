@@ -30,8 +30,10 @@ from chakrakit.sources.capture.standins import (
     context_parallel,
     cuda,
     data_parallel,
+    packed,
     pipelining,
     program,
+    recurrent,
     sharding,
     surroundings,
     target,
@@ -144,18 +146,20 @@ class Session:
         ).install()
         self.distributed.install()
         self._values.install()
-        surroundings.install(patches, self.rank)
+        surroundings.install(patches, self.rank, self.recorder.real_values)
         sharding.install(patches)
         transformers.install(patches)
         unnoticed.install(patches)
         pipelining.install(patches, self.mail, self.recorder, self.where)
         context_parallel.install(patches, self.recorder)
         autocast.install(patches)
+        packed.install(patches, self.recorder)
         if options.device:
             self.recorder.workspace = cuda.workspace_of(options.device)
             cuda.install(patches)
             batch_norm.install(patches)
             target.install(patches, self.recorder)
+            recurrent.install(patches, self.recorder)
         data_parallel.install(patches)
 
     # --- steps ----------------------------------------------------------------------------------

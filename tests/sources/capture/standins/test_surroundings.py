@@ -9,12 +9,13 @@ import torch
 from torch.utils.data import DataLoader
 
 from chakrakit.errors import ConfigError
+from chakrakit.sources.capture.observing import RealValues
 from chakrakit.sources.capture.standins import surroundings
 
 
 @pytest.fixture(autouse=True)
 def installed(patches):
-    surroundings.install(patches, rank=5)
+    surroundings.install(patches, rank=5, real_values=RealValues(patches))
 
 
 def test_nothing_is_written(tmp_path, patches):

@@ -85,6 +85,8 @@ _BINARY: dict[str, Callable[[Any, Any], Number]] = {
     "minimum": min,
     "floor_divide": lambda a, b: a // b if b else 0,
 }
+_BY_TRUTH = ("logical_or", "bitwise_or")
+_DECIDED_BY_ONE = (*_BY_TRUTH, "logical_and", "bitwise_and")
 _NAME = "_chakra_known"
 _RECEIVING = ("alltoall_base_", "_allgather_base_", "alltoall_", "broadcast_")
 _COUNTS = ("bincount", "histc")
@@ -149,6 +151,11 @@ class KnownValues:
             return self._balanced(args, out)
         if name == "one_hot" or not args:
             return None
+        if name in _DECIDED_BY_ONE and len(args) > 1:
+            whole = name in _BY_TRUTH and out.dtype is not torch.bool
+            decisive = None if whole else self._decided(args, name in _BY_TRUTH)
+            if decisive is not None:
+                return decisive
         first = self._of(args[0])
         if first is None:
             return None
@@ -160,6 +167,11 @@ class KnownValues:
             return not first
         second = self._of(args[1]) if name in _BINARY and len(args) > 1 else None
         return None if second is None else _BINARY[name](first, second)
+
+    def _decided(self, operands: Any, by: bool) -> bool | None:
+        """The result of "or" (decided by True) or "and" (by False), where one operand alone decides it."""
+        known = [self._of(o) for o in operands[:2]]
+        return by if any(k is not None and bool(k) is by for k in known) else None
 
     def _balanced(self, args: Any, out: Any) -> Number | None:
         if not out.numel() or args[0].numel() % out.numel():

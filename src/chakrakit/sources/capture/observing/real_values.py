@@ -22,6 +22,8 @@ MOST_ELEMENTS = 1 << 22
 """Elements of a tensor on the host that is computed: 16 MiB in single precision, 2,048 x 2,048."""
 MOST_ON_DEVICE = 1 << 16
 """Elements of a tensor on the device whose value is followed: the tokens of a micro-batch of 16 x 4,096."""
+MOST_FRACTIONS = 1 << 10
+"""Elements of fractions that keep their values on the device: boxes, times, weights of classes, not data."""
 MOST_WORK = 1 << 27
 """Elements computed by one rank in all: about a second of drawing normal numbers, the slowest fill."""
 _FLOPS_PER_ELEMENT = 32
@@ -39,6 +41,8 @@ _PRODUCTS = (
     _aten.dot,
     _aten.mv,
 )
+_GATHERS = ("_allgather_base_", "allgather_")
+_STORAGES = (torch.UntypedStorage, torch.TypedStorage)
 _SPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "fsdp", "symm_mem")
 
 
@@ -57,6 +61,8 @@ class RealValues:
         value: torch.Tensor | None = None if held is None else held.value
         if value is None or (self._stale and value.untyped_storage()._cdata in self._stale):
             return None
+        if value.shape != tensor.shape:
+            return None  # `tensor.data` was set to another one
         return value
 
     def give(self, tensor: torch.Tensor, value: torch.Tensor | None) -> None:
@@ -92,6 +98,28 @@ class RealValues:
             return
         for fake, value in zip(tensors(out), tensors(real), strict=False):
             self.give(fake, value if fake.shape == value.shape else None)
+
+    def exchange(self, name: str, args: Any) -> bool:
+        """Give what a collective that copies whole numbers receives, if every rank sends what this one does.
+
+        Sizes, states of random numbers and indices are exchanged so. Returns whether values are known.
+        """
+        if name == "broadcast_":
+            return not self.lacks(tensors(args[0]))
+        if name not in _GATHERS:
+            return False
+        sent = tensors(args[1])
+        if len(sent) != 1 or sent[0].is_floating_point() or sent[0].numel() > MOST_ON_DEVICE:
+            return False
+        value = self.get(sent[0])
+        if value is None:
+            return False
+        for tensor in tensors(args[0]):
+            with _disable_current_modes():
+                copies = tensor.numel() // max(value.numel(), 1)
+                self.give(tensor, value.reshape(-1).repeat(copies).reshape(tensor.shape))
+        self.patches.note("whole numbers that ranks tell each other: those of the captured rank")
+        return True
 
     def compute(self, func: Any, args: Any, kwargs: Any) -> Any:
         """What an operator gives for the real values; None if one is not known."""
@@ -218,6 +246,8 @@ def _replaced(value: Any, get: Any) -> Any:
     if isinstance(value, torch.Tensor):
         real = get(value)
         return _UNKNOWN if real is None else real
+    if isinstance(value, _STORAGES):
+        return _UNKNOWN  # a fake tensor's has a size and no memory
     if isinstance(value, (list, tuple)):
         items = [_replaced(v, get) for v in value]
         return _UNKNOWN if any(i is _UNKNOWN for i in items) else type(value)(items)

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from chakrakit.operators import SPACES, by_elements, is_silent
 from chakrakit.sources.capture.observing import communication, shortcuts
 from chakrakit.sources.capture.observing.known_values import KnownValues
-from chakrakit.sources.capture.observing.real_values import RealValues, host_form
+from chakrakit.sources.capture.observing.real_values import MOST_FRACTIONS, RealValues, host_form
 from chakrakit.sources.capture.observing.signatures import Signatures
 from chakrakit.sources.capture.observing.storages import Storages
 from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabouts
@@ -258,7 +258,9 @@ class Recorder(TorchDispatchMode):
         result_storages = [self.storages.number(t) for t in results]
         leaves = func is _TO_COPY and self._leaves(args[0], kwargs)
         on_device = self._place(read, result_storages, leaves)
-        if self.real_values.lacks(inputs):
+        if space in SPACES and self.real_values.exchange(short, args):
+            pass
+        elif self.real_values.lacks(inputs):
             self.real_values.forget(args, results, self._changed_places(func))
         else:
             self._follow(func, args, kwargs, out, on_device, read)
@@ -314,7 +316,7 @@ class Recorder(TorchDispatchMode):
         """Follow the operator with real values, except for fractions that are copied to the device."""
         everything = self.storages.everything
         crosses = on_device and not everything and not all(map(self.storages.on_device, read))
-        if crosses and any(t.is_floating_point() for t in communication.tensors(args)):
+        if crosses and any(map(_is_data, communication.tensors(args))):
             self.real_values.forget(args, out, self._changed_places(func))
             return
         on_device = on_device and not (everything and self.where.outside)
@@ -405,6 +407,11 @@ class Recorder(TorchDispatchMode):
 
 def _fake_mode() -> Any:
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+
+
+def _is_data(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds too many fractions to be anything that a script decides by."""
+    return tensor.is_floating_point() and tensor.numel() > MOST_FRACTIONS
 
 
 def _is_composite(func: Any) -> bool:

@@ -34,6 +34,7 @@ class Storages:
         self._numbers: dict[int, int] = {}
         self._sizes: dict[int, int] = {}
         self._watch: dict[int, Any] = {}
+        self._shared: dict[int, Any] = {}
         self._device: set[int] = set()
         self._next = 0
 
@@ -58,6 +59,18 @@ class Storages:
         if self.everything:
             self._hold(number, size)
         return number
+
+    def share(self, tensor: torch.Tensor, other: torch.Tensor) -> None:
+        """Let a tensor's storage be another's: it adds no memory and has its number."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+
+        def forget(_: Any) -> None:
+            self._numbers.pop(key, None)
+            self._shared.pop(key, None)
+
+        self._numbers[key] = self.number(other)
+        self._shared[key] = weakref.ref(storage, forget)
 
     def _hold(self, number: int, size: int) -> None:
         self._device.add(number)

@@ -338,6 +338,9 @@ class DistributedDataParallel(_PLAIN):
     def _set_static_graph(self) -> None:
         self.static_graph = True
 
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        return {}  # figures of PyTorch's reducer, which is not here
+
 
 def install(patches: Patches) -> None:
     """Replace PyTorch's class by the stand-in, also under names imported before."""

@@ -8,21 +8,23 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed import checkpoint
 from torch.multiprocessing import spawn as spawned
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils.data import DataLoader, dataloader
 
 from chakrakit.errors import ConfigError
+from chakrakit.sources.capture.observing import RealValues
 from chakrakit.sources.capture.recording import Patches, script_line
 
 
-def install(patches: Patches, rank: int) -> None:
+def install(patches: Patches, rank: int, real_values: RealValues) -> None:
     """Stub what has effects outside, and let data loaders run as they are."""
     patches.stub(torch, "save", "torch.save")
     _install_checkpoints(patches)
     _install_compiler(patches)
-    _install_data(patches)
+    _install_data(patches, real_values)
     _install_network(patches)
     _install_processes(patches, rank)
     _install_threads(patches)
@@ -74,12 +76,27 @@ def _install_compiler(patches: Patches) -> None:
     patches.set(torch.nn.Module, "compile", lambda self, *_, **__: compile_(self) and None)
 
 
-def _install_data(patches: Patches) -> None:
+class _Loading(TorchDispatchMode):
+    """Loads data for real: of fake tensors, such as those of a data set made in the script, their values."""
+
+    def __init__(self, real_values: RealValues) -> None:
+        super().__init__()
+        self.real_values = real_values
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        fake = any(issubclass(kind, FakeTensor) for kind in types)
+        known = self.real_values.compute(func, args, kwargs or {}) if fake else None
+        return func(*args, **(kwargs or {})) if known is None else known
+
+
+def _install_data(patches: Patches, real_values: RealValues) -> None:
     """Load data for real, with real tensors, in this process."""
 
     def real(plain: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
-            with _disable_current_modes():
+            with _disable_current_modes(), _Loading(real_values):
                 return plain(*args, **kwargs)
 
         return run

@@ -26,6 +26,7 @@ def install(patches: Patches, recorder: Recorder) -> None:
         (torch._C._nn, "scaled_dot_product_attention"),
     ):
         patches.wrap(owner, name, _attention)
+    patches.wrap(functional, "linear", _linear)
     patches.wrap(functional, "dropout", _dropout)
     patches.wrap(torch, "dropout", _dropout)
     patches.wrap(functional, "rms_norm", _rms_norm(recorder))
@@ -91,6 +92,19 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
         )[0]
 
     return attention
+
+
+def _linear(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """A layer on rows that lie apart: PyTorch adds the bias in place, except for fake tensors."""
+
+    def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+        apart = bias is not None and type(input) is FakeTensor and input.dim() > 2
+        if not apart or input.is_contiguous() or isinstance(weight, DTensor):
+            return plain(input, weight, bias)
+        product = torch.matmul(input, weight.t())
+        return product.add_(bias.to(product.dtype))
+
+    return linear
 
 
 def _added_mask(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:

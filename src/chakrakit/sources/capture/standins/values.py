@@ -6,6 +6,8 @@ whether a tensor is true, is a decision that needs a declared value.
 
 from __future__ import annotations
 
+import copy
+import math
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,6 +20,7 @@ from chakrakit.sources.capture.observing import KnownValues, RealValues
 from chakrakit.sources.capture.recording import NeedsValue, Patches, script_line
 
 _INITIALISATION = "torch/nn/init.py"
+_DISTRIBUTIONS, _GENERATION = "torch/distributions/", "transformers/generation/"
 _TRUSTED = ("torch/optim", "torch/amp", "torch/nn/utils", "torch/distributed")
 
 
@@ -38,11 +41,25 @@ class Placeholder(float):
             f"nothing was computed; declare it with --value {self.line}=NUMBER"
         )
 
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _decide
+    __lt__ = __le__ = __gt__ = __ge__ = _decide
     __bool__ = _decide
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is itself, and is finite, is known: what writers of JSON ask."""
+        if other is self:
+            return True
+        if isinstance(other, float) and not math.isfinite(other):
+            return False
+        return self._decide()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __hash__(self) -> int:
         return super().__hash__()
+
+    def __reduce__(self) -> Any:  # copied and pickled with checkpoints and metrics
+        return Placeholder, (float.__float__(self), self.line)
 
 
 def _arithmetic(name: str) -> Any:
@@ -158,6 +175,7 @@ class Values:
         self.patches.wrap(torch.Tensor, "__deepcopy__", _copied_for_real)
         self.patches.wrap(torch, "set_rng_state", self._with_real)
         self.patches.wrap(torch.random, "set_rng_state", self._with_real)
+        self.patches.set(torch, "Generator", self._generator())
 
     def _read_by(self, name: str, unknown: Callable[..., Any]) -> None:
         """Read real values in PyTorch's way, and others by `unknown`."""
@@ -182,6 +200,28 @@ class Values:
             return None if real is None else plain(real, *args)
 
         return call
+
+    def _generator(self) -> type[torch.Generator]:
+        """Generators that can be given a state which is known, though it was on the device."""
+        real = self._real
+
+        class Generator(torch._C.Generator):
+            def __new__(cls, device: Any = "cpu") -> Generator:
+                return super().__new__(cls)  # on the host, which stands in for every device
+
+            def __init__(self, device: Any = "cpu") -> None:
+                super().__init__()
+                self._asked = torch.device("cuda" if type(device) is int else device)
+
+            @property
+            def device(self) -> torch.device:
+                return self._asked
+
+            def set_state(self, state: torch.Tensor) -> Generator:
+                known = real(state)
+                return self if known is None else super().set_state(known)
+
+        return Generator
 
     def _real(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The real tensor: itself, or what a fake one is known to hold."""
@@ -219,6 +259,12 @@ class Values:
             return value
         if is_accepted():
             return False
+        asking = _asking()
+        if _DISTRIBUTIONS in asking:
+            return True  # whether arguments are valid, as those of a program that runs are
+        if _GENERATION in asking:
+            self.patches.warn("generate: no sequence ends before the greatest length")
+            return False
         raise NeedsValue(_needs(tensor, self.real_values.line_of(_local(tensor))))
 
     def _known(self, tensor: torch.Tensor) -> Any:
@@ -254,15 +300,30 @@ class Values:
 
 
 def _copied_for_real(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """Copies a real tensor, such as the constant that a fake one holds, to a real one."""
+    """Copies real tensors, such as the constants that fake ones hold, to real ones, and fake to fake."""
 
     def deepcopy(tensor: torch.Tensor, memo: dict[int, Any]) -> Any:
-        if isinstance(tensor, FakeTensor) or type(tensor) is not torch.Tensor:
+        if isinstance(tensor, FakeTensor) and tensor.is_leaf:
+            return memo[id(tensor)] if id(tensor) in memo else _copied(tensor, memo)
+        if type(tensor) is not torch.Tensor:
             return plain(tensor, memo)
         with _disable_current_modes():
             return plain(tensor, memo)
 
     return deepcopy
+
+
+def _copied(tensor: FakeTensor, memo: dict[int, Any]) -> torch.Tensor:
+    """A copy of a fake tensor: PyTorch's way copies its memory, of which there is none."""
+    with torch.no_grad():
+        copied = memo[id(tensor)] = tensor.clone()
+    copied.requires_grad_(tensor.requires_grad)
+    if tensor.grad is not None:
+        copied.grad = copy.deepcopy(tensor.grad, memo)
+    for name, value in tensor.__dict__.items():
+        if name not in copied.__dict__:
+            copied.__dict__[name] = copy.deepcopy(value, memo)
+    return copied
 
 
 def _needs(tensor: torch.Tensor, maker: str) -> str:
@@ -303,6 +364,14 @@ def is_accepted() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _asking() -> str:
+    """The file of the code that asks for a value, ours aside."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename
 
 
 def _nested(value: Any, shape: list[int]) -> Any:

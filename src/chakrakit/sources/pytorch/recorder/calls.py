@@ -5,13 +5,17 @@ from __future__ import annotations
 import builtins
 import gc
 import inspect
+import re
 import sys
+import sysconfig
 from collections.abc import Callable
+from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 _TABLE = "__chakra_followed_calls__"
 """Built-in name of the functions that replaced code calls: the only place that every module can see."""
+_PYTHON = sysconfig.get_path("stdlib")
 _RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -20,6 +24,34 @@ def is_named(code: CodeType, module: str, name: str) -> bool:
     qualified = getattr(code, "co_qualname", code.co_name)
     full = f"{module}.{qualified}"
     return name in (code.co_name, qualified) or full == name or full.endswith("." + name)
+
+
+def _is_pythons(filename: str) -> bool:
+    """Whether a file is of Python's own library, not of a package that was installed beside it."""
+    return filename.startswith((_PYTHON, "<frozen")) and "-packages" not in filename
+
+
+def _is_installed(filename: str) -> bool:
+    return "-packages" in filename or not _is_below(filename, _script())
+
+
+def _is_below(filename: str, script: Path | None) -> bool:
+    """Whether a file lies in the script's folder, so that it belongs to the program."""
+    return script is None or Path(filename).resolve().is_relative_to(script.parent)
+
+
+def _script() -> Path | None:
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    return Path(path).resolve() if path else None
+
+
+def _in_script(name: str) -> bool:
+    """Whether the program's main file defines a function of this name: it is meant then, and no library's."""
+    script = _script()
+    if script is None or not script.is_file():
+        return False
+    definition = rf"^\s*(async )?def {re.escape(name)}\b"
+    return re.search(definition, script.read_text(errors="replace"), re.M) is not None
 
 
 class FollowedCalls:
@@ -61,7 +93,12 @@ class FollowedCalls:
             self.then()
 
     def _is_meant(self, frame: FrameType) -> bool:
-        return is_named(frame.f_code, frame.f_globals.get("__name__", ""), self.name)
+        if not is_named(frame.f_code, frame.f_globals.get("__name__", ""), self.name):
+            return False
+        filename = frame.f_code.co_filename
+        if "." in self.name:
+            return True
+        return not (_is_pythons(filename) or (_is_installed(filename) and _in_script(self.name)))
 
     def _check(self, code: CodeType) -> None:
         if code.co_flags & _RESUMED:

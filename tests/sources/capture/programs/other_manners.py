@@ -1,0 +1,130 @@
+"""What other people's programs do that the examples here do not, one function each."""
+
+import copy
+import json
+import sys
+
+import torch
+import torch.nn.functional as functional
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Reader(nn.Module):
+    """Tokens through a recurrent layer to scores of the next ones."""
+
+    def __init__(self, layer: nn.Module, width: int) -> None:
+        super().__init__()
+        self.tokens, self.layer, self.head = nn.Embedding(50, 16), layer, nn.Linear(width, 50)
+
+    def forward(self, ids, lengths=None):
+        x = self.tokens(ids)
+        if lengths is not None:
+            x = nn.utils.rnn.pack_padded_sequence(
+                x, lengths, batch_first=True, enforce_sorted=False
+            )
+        out, _ = self.layer(x)
+        if lengths is not None:
+            out, _ = nn.utils.rnn.pad_packed_sequence(out, batch_first=True)
+        return self.head(out)
+
+
+def train(model, *more):
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    ids = torch.randint(0, 50, (4, 6), device="cuda")
+    for _ in range(2):
+        out = model(ids, *more)
+        functional.cross_entropy(out.flatten(0, 1), ids.flatten()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def lstm():
+    train(Reader(nn.LSTM(16, 32, 2, batch_first=True), 32).cuda())
+
+
+def packed():
+    layer = nn.GRU(16, 32, batch_first=True, bidirectional=True)
+    train(Reader(layer, 64).cuda(), torch.tensor([6, 3, 5, 3]))
+
+
+class Steps(nn.Module):
+    """Cells that the script calls step by step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.gru = nn.LSTMCell(16, 16), nn.GRUCell(16, 16)
+
+    def forward(self, x):
+        state, hidden = None, None
+        for step in x.unbind(1):
+            state = self.lstm(step, state)
+            hidden = self.gru(state[0], hidden)
+        return hidden
+
+
+class Cells(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.steps, self.head = nn.Embedding(50, 16), Steps(), nn.Linear(16, 50)
+
+    def forward(self, ids):
+        last = self.head(self.steps(self.tokens(ids)))
+        return last[:, None].expand(-1, ids.shape[1], -1)
+
+
+def cells():
+    train(Cells().cuda())
+
+
+def copied():
+    """A model copied on the host before it goes to the device, and once more there."""
+    model = Reader(nn.LSTM(16, 32, batch_first=True), 32)
+    teacher = copy.deepcopy(model).cuda()
+    counts = copy.deepcopy(torch.arange(5))
+    counts += 1
+    assert counts.tolist() == [1, 2, 3, 4, 5]
+    averaged = copy.deepcopy(teacher)
+    assert [p.shape for p in averaged.parameters()] == [p.shape for p in model.parameters()]
+    train(teacher)
+
+
+def selected():
+    """Whole numbers of a data set made in the script choose how much is computed."""
+    edges = torch.randint(0, 20, (8, 2, 12))
+    model = nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for (batch,) in DataLoader(TensorDataset(edges), batch_size=4):
+        first, second = batch.cuda().unbind(1)
+        kept = first[first != second]
+        model(torch.zeros(kept.numel(), 4, device="cuda")).sum().backward()
+        optimizer.step()
+
+
+def drawn():
+    """A distribution that checks its arguments, a metric in JSON, and a generator on the device."""
+    model = nn.Linear(4, 3).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    generator = torch.Generator(device="cuda").manual_seed(1)
+    assert generator.device.type == "cuda"
+    for _ in range(2):
+        x = torch.randn(2, 4, device="cuda", generator=generator)
+        choice = torch.distributions.Categorical(logits=model(x))
+        loss = -choice.log_prob(choice.sample()).mean()
+        loss.backward()
+        optimizer.step()
+        json.dumps({"loss": copy.deepcopy(loss.item())}, indent=2)
+
+
+def nothing():
+    """A step in which nothing is computed."""
+    finished()
+    finished()
+
+
+def finished():
+    return None
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

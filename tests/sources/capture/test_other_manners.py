@@ -1,0 +1,64 @@
+"""Programs written in other people's manner: recurrent layers, copies, selections, distributions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from chakrakit import ChakraError
+
+Captured = Callable[..., Any]
+MULTIPLIED = 2
+"""A multiply-add is two FLOPs."""
+
+
+def names_of(traces: Any) -> Counter[str]:
+    return Counter(str(n) for n in traces[0].column("name", ""))
+
+
+def flops_of(traces: Any, name: str) -> int:
+    rows = zip(traces[0].column("name", ""), traces[0].column("num_ops", 0), strict=True)
+    return sum(int(ops) for found, ops in rows if found == name)
+
+
+def test_recurrent_layers_are_the_devices_with_flops_of_all_their_weights(
+    captured: Captured,
+) -> None:
+    _, traces = captured("other_manners", "lstm", ranks=1, device="h200")
+    names = names_of(traces)
+    assert names["aten::_cudnn_rnn"] == names["aten::_cudnn_rnn_backward"] == 1
+    assert not any("mkldnn" in name for name in names)
+    weights = 4 * 32 * (16 + 32) + 4 * 32 * (32 + 32)
+    forward = MULTIPLIED * 4 * 6 * weights
+    assert flops_of(traces, "aten::_cudnn_rnn") == forward
+    assert flops_of(traces, "aten::_cudnn_rnn_backward") == 2 * forward
+    assert names["aten::add_"] == 1  # the head's bias, since rows of the layer's result lie apart
+
+
+def test_packed_sequences_are_as_long_as_their_lengths(captured: Captured) -> None:
+    _, traces = captured("other_manners", "packed", ranks=1, device="h200")
+    assert names_of(traces)["aten::_pack_padded_sequence"] == 1
+    weights = 2 * 3 * 32 * (16 + 32)
+    assert flops_of(traces, "aten::_cudnn_rnn") == MULTIPLIED * (6 + 3 + 5 + 3) * weights
+
+
+def test_cells_have_one_kernel_for_their_gates(captured: Captured) -> None:
+    _, traces = captured("other_manners", "cells", ranks=1, device="h200")
+    names = names_of(traces)
+    assert names["aten::_thnn_fused_lstm_cell"] == names["aten::_thnn_fused_gru_cell"] == 6
+    assert names["aten::_thnn_fused_lstm_cell_backward_impl"] == 6
+    assert names["aten::_thnn_fused_gru_cell_backward"] == 6
+
+
+@pytest.mark.parametrize("manner", ["copied", "selected", "drawn"])
+def test_it_is_captured(captured: Captured, manner: str) -> None:
+    report, _ = captured("other_manners", manner, ranks=1, device="h200")
+    assert report.kinds[0].peak_bytes > 0
+
+
+def test_a_step_without_any_operator_is_refused(captured: Captured) -> None:
+    with pytest.raises(ChakraError, match="nothing was computed between the times that finished"):
+        captured("other_manners", "nothing", ranks=1, step_ends="finished")
