@@ -239,12 +239,15 @@ def command(*, json: Json = False, **options: Any) -> None:
 
 def _intervals(result: ServeResult) -> Iterator[str]:
     """`time to first token 35 (28–61) ms`, and the same of the 99th percentile."""
+    from chakrakit.results import three_digits
+
     names = {"ttft_ms": "time to first token", "tpot_ms": "time per output token"}
     for field, name in names.items():
         bounds, spread = result.intervals.get(field, {}), getattr(result, field)
         if bounds:
             mean, last = (
-                f"{getattr(spread, k):.3g} ({bounds[k][0]:.3g}–{bounds[k][1]:.3g})"
+                f"{three_digits(getattr(spread, k))} "
+                f"({three_digits(bounds[k][0])}–{three_digits(bounds[k][1])})"
                 for k in ("mean", "p99")
             )
             yield f"{name} {mean} ms, p99 {last} ms"
@@ -290,9 +293,9 @@ def _print(result: ServeResult) -> None:
         *_tasks(result),
         *([model_line(result.model)] if result.model else []),
         f"cache: {result.kv.arithmetic}; {result.kv.peak_tokens:,} tokens held at the most",
+        f"step times: {result.step_times}",
         f"{energy_text(result.energy_joules)}, {result.joules_per_token:,.2f} J per token"
-        + (f" at {result.clock_mhz:,.0f} MHz" if result.clock_mhz else "")
-        + f"; {result.step_times}",
+        + (f" at {result.clock_mhz:,.0f} MHz" if result.clock_mhz else ""),
         *(f"note: {note}" for note in result.notes),
     ]
     for line in lines:
