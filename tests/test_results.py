@@ -7,7 +7,7 @@ import re
 import msgspec
 import numpy as np
 
-from chakrakit.results import Result, Spread, counted, spread, table_html
+from chakrakit.results import Result, Spread, counted, spread, table_html, three_digits
 
 
 class Part(msgspec.Struct):
@@ -113,3 +113,13 @@ def test_every_cell_is_escaped():
 def test_mean_and_percentiles_of_a_hundred_and_one() -> None:
     assert spread(np.arange(101.0)) == Spread(50.0, 50.0, 90.0, 95.0, 99.0)
     assert spread(np.zeros(0)) == Spread(0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_a_large_figure_has_no_exponent() -> None:
+    assert [three_digits(v) for v in (0.1384, 29.06, 999.7, 1073.4)] == [
+        "0.138",
+        "29.1",
+        "1,000",
+        "1,073",
+    ]
+    assert three_digits(-1073.4, "+") == "-1,073"

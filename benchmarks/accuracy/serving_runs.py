@@ -33,11 +33,11 @@ The second run's two cards reached each other through the host."""
 HEADS = ("run", "figure", "measured mean", "error", "measured p99", "error of p99")
 TEXT = """\
 vLLM 0.19 on RTX PRO 6000 (LLMServingSim, commit 5daddb2, MIT): layer times were measured on the same
-card, the network between two cards is the source's, and nothing is fitted. transformers 5.17 on one
-H200: attention and copies were measured on the device; the times of the host, of recording graphs and of
-the first step are one set of constants fitted on these four runs together, so that their rows test the
-scheduler and the model of the device but not of the host. Steps that the host launches kernel by kernel
-(without `async`) differ by 10 % between two recordings."""
+card, the network between two cards is the source's (`rtx-pro-6000-no-peer`), and nothing is fitted.
+transformers 5.17 on one H200: attention and copies were measured on the device; the times of the host, of
+recording graphs and of the first step are one set of constants fitted on these four runs together, so that
+their rows test the scheduler and the model of the device but not of the host. Steps that the
+host launches kernel by kernel (without `async`) differ by 10 % between two recordings."""
 
 
 def measure(data: Path) -> str:

@@ -1,4 +1,4 @@
-"""Placing: a prefilled request goes to the decode engine with the most free blocks.
+"""Placing: a prefilled request goes to the decode engine with the fewest tokens, held and on their way.
 
 Run it: it prints how evenly the cache of the decode engines is used, and the time per output token, with
 decode engines in turn and with this rule.
@@ -14,11 +14,11 @@ STREAM = "poisson{rate=30,n=240,prompt=lognormal:1500:1.5,output=lognormal:150:1
 
 
 class PlaceByRoom:
-    """Where the most blocks are free."""
+    """Where the fewest tokens are, and are about to be: caches that still move have no blocks yet."""
 
     def place(self, request: RequestView, engines: Sequence[EngineView]) -> int:
         """The number of the decode engine."""
-        return max(engines, key=lambda e: (e.free_blocks, -e.number)).number
+        return min(engines, key=lambda e: e.tokens_held + e.tokens_promised).number
 
 
 def main() -> None:

@@ -111,5 +111,7 @@ from chakrakit.workloads.description import Workload as Workload
 from chakrakit.workloads.graphs import GnnGraph as GnnGraph
 from chakrakit.workloads.graphs import GnnStep as GnnStep
 from chakrakit.workloads.graphs import generate_gnn as generate_gnn
+from chakrakit.workloads.spatial import SpatialPlan as SpatialPlan
+from chakrakit.workloads.spatial import generate_spatial as generate_spatial
 
 __version__: str

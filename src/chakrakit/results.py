@@ -140,6 +140,11 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def three_digits(value: float, sign: str = "") -> str:
+    """`0.138`, `29.1`, `1,070`: a figure as exact as its interval, never with an exponent for a large one."""
+    return f"{value:{sign},.3g}" if abs(value) < 999.5 else f"{value:{sign},.0f}"
+
+
 def utilization_text(mfu: float, hfu: float) -> str:
     """Both utilizations with their definitions, for wherever they are printed."""
     return f"MFU {100 * mfu:.1f} % ({MFU}), HFU {100 * hfu:.1f} % (all FLOPs that run)"

@@ -20,6 +20,23 @@ def test_people_read_the_same(runs: Path) -> None:
     assert "compute: gemm" in succeeded("compare", runs / "fast", runs / "slow")
 
 
+def test_the_answer_comes_first_and_the_rest_when_asked_for(tmp_path: Path) -> None:
+    """Four equal ranks on two machines give notes; the groups of a role that are alike share a row."""
+    traces = ck.generate(model="gpt3-125m", dp=2, tp=2, seq=128, global_batch=2).traces
+    for machine in ("dgx-h100", "dgx-a100"):
+        ck.simulate(traces, machine, compute="roofline", output=tmp_path / machine)
+    pair = (tmp_path / "dgx-h100", tmp_path / "dgx-a100")
+    short, full = succeeded("compare", *pair), succeeded("compare", *pair, "--full")
+    assert short.startswith("step ")
+    assert "note: " in short
+    assert "operators per step" not in short
+    assert full.startswith(short.partition("more: ")[0])
+    assert "operators per step" in full
+    groups = full.partition("groups per step")[2]
+    assert groups.count("ALL_REDUCE tp") <= 1
+    assert "(2)" in groups
+
+
 def test_equal_runs_are_said_to_be_so(runs: Path) -> None:
     assert "nothing: it takes as long" in succeeded("compare", runs / "fast", runs / "fast")
 

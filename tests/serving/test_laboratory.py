@@ -193,7 +193,10 @@ def test_agents_keep_their_prefix_up_to_what_they_rewrote() -> None:
 
 @pytest.mark.slow
 def test_a_lost_rank_costs_its_share() -> None:
-    """The pause is the lost experts over the tier, and a full engine of 8 goes on with 7 / 8."""
+    """The pause is the lost experts over the tier, and a full engine of 8 goes on with 7 / 8.
+
+    It is a little less, as each of the others reads an eighth of the lost experts besides its own.
+    """
     failure = RankFailure(at_s=3.0, rank=1, tier_gbps=25.0)
     stream = "closed{concurrency=300,n=1700,prompt=64,output=lognormal:60:0.6}"
     degrees = {"dp": 8, "ep": 8, "rank_faults": [failure]}
@@ -207,4 +210,4 @@ def test_a_lost_rank_costs_its_share() -> None:
         inside = (start >= low) & (end <= high)
         span = end[inside].max() - start[inside].min()
         rates.append(steps["tokens"][inside].sum() / span)
-    assert rates[1] / rates[0] == pytest.approx(7 / 8, rel=0.03)
+    assert 0.95 * 7 / 8 < rates[1] / rates[0] < 7 / 8

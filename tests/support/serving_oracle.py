@@ -20,6 +20,7 @@ KINDS = (
     "repaired",
     "scale",
     "ready",
+    "source",
     "step",
 )
 
@@ -30,6 +31,7 @@ class Oracle:
     def __init__(self, jobs: list[Job], workers: list[Worker], rules: Any) -> None:
         self.jobs, self.workers, self.rules = jobs, workers, rules
         self.now = self.order = self.opened = 0
+        self.of_stream = len(jobs)
         self.events: list[tuple[int, int, int, int, int]] = []
         self.held: list[Job] = []
         self.coming = [0] * len(workers)
@@ -46,9 +48,9 @@ class Oracle:
 
     def announce(self) -> None:
         """The next request that waits for no other."""
-        while self.opened < len(self.jobs) and self.jobs[self.opened].after:
+        while self.opened < self.of_stream and self.jobs[self.opened].after:
             self.opened += 1
-        if self.opened < len(self.jobs):
+        if self.opened < self.of_stream:
             job = self.jobs[self.opened]
             self.opened += 1
             self.push(max(job.at, self.now), "arrival", job.number, -1)
@@ -61,6 +63,7 @@ class Oracle:
             while self.events and self.events[0][0] == self.now:
                 _, kind, _, what, epoch = heapq.heappop(self.events)
                 getattr(self, KINDS[kind])(what, epoch)
+            self.ask_source()
             if self.changed or self.touched:
                 self.ask_held()
             for group in sorted(self.touched):
@@ -155,6 +158,9 @@ class Oracle:
             self.keep(job, worker)
         batch.append((job, tokens, gives))
         return tokens
+
+    def ask_source(self) -> None:
+        """A source may have more, of requests that have ended."""
 
     def ask_unplaced(self) -> None:
         """Prefilled requests may find an engine now."""

@@ -16,6 +16,7 @@ class Job:
     after: list[int]
     pieces: list[tuple[int, int]]
     kind: int = -1
+    continues: int = -1
     engine: int = -1
     computed: int = 0
     generated: int = 0
@@ -48,6 +49,9 @@ class Worker:
         return len(self.waiting) + len(self.running)
 
     def tokens(self) -> int:
-        held = sum(j.computed for j in (*self.running, *self.moving))
-        held += sum(n for job, n, _ in self.batch or () if job in self.running)
+        flying = {id(job): n for job, n, _ in self.batch or ()}
+        held = sum(j.computed for j in self.moving)
+        for j in self.running:
+            begun = j.computed + flying.get(id(j), 0)
+            held += max(begun, j.prompt + max(0, j.generated - 1))
         return held + sum(j.prompt + j.generated for j in self.waiting)

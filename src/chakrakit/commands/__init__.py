@@ -134,6 +134,8 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
         from chakrakit.commands.out_of_memory import explained, lack_of_memory
         from chakrakit.errors import ChakraError
 
+        if _told:  # what was told to end in the middle of an import fails in its own way
+            sys.exit(128 + _told[0])
         if "--debug" in typed or not isinstance(error, (ChakraError, OSError, MemoryError)):
             raise
         if (lack := lack_of_memory(error)) is not None:
@@ -153,7 +155,12 @@ def _said(error: Exception) -> str:
     return str(error)
 
 
+_told: list[int] = []
+"""The signals that told this process to end."""
+
+
 def _end(number: int, _frame: object) -> None:
     """End by an exception; what half-made objects say while they are let go of is nobody's business."""
+    _told.append(number)
     sys.unraisablehook = lambda unraisable: None
     raise SystemExit(128 + number)

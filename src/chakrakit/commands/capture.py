@@ -256,4 +256,7 @@ def _print(report: CaptureReport, output: str) -> None:
         out.print(f"stubbed: {text}")
     for text in report.warnings:
         out.print(f"warning: {text}")
-    out.print(f"more: chakra simulate {output} --machine dgx-h100, chakra info {output}")
+    machine = (
+        "dgx-h100" if report.ranks <= 8 else f"dgx-h100:{-(-report.ranks // 8)}"
+    )  # 8 to a node
+    out.print(f"more: chakra simulate {output} --machine {machine}, chakra info {output}")

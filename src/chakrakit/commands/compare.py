@@ -12,8 +12,8 @@ import click
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_, traces_of
 from chakrakit.commands.opening import said
-from chakrakit.commands.options import Option, Positional, public
-from chakrakit.commands.output import Json, console, print_json, print_tables
+from chakrakit.commands.options import OUTPUT, Option, Positional, public
+from chakrakit.commands.output import Json, console, print_json, print_notes, print_tables
 
 if TYPE_CHECKING:
     from chakrakit.commands.inputs import Traces
@@ -101,13 +101,20 @@ def command(
         Sequence[str], Option("More runs of A's kind: they give the noise.", metavar="RUN")
     ] = (),
     also_b: Annotated[Sequence[str], Option("More runs of B's kind.", metavar="RUN")] = (),
-    rows: Annotated[int, Option("At most this many rows per table.")] = 15,
+    full: Annotated[
+        bool,
+        Option(
+            "Print all tables: in detail, by what ranks do, operators, modules, groups.",
+            group=OUTPUT,
+        ),
+    ] = False,
+    rows: Annotated[int, Option("At most this many rows per table.", group=OUTPUT)] = 15,
     json: Json = False,
 ) -> None:
     """Compare run B with run A: the step, what explains its change, operators, modules, groups.
 
     \b
-    chakra compare before after
+    chakra compare before after              # the step and what explains it; --full prints all tables
     chakra compare before after --fail-if 'step>3%'
     """
     kinds = ([said(run) for run in several] for several in ([a, *also_a], [b, *also_b]))
@@ -117,8 +124,18 @@ def command(
     else:
         if result.warning:
             console().print(f"warning: {result.warning}")
-        print_tables(result.notes, result.tables(), rows)
+        print_tables((), result.answers(), rows)
+        print_notes(result.notes)
+        _print_details(result, f"{a} {b}", rows, full=full)
     for why in result.broken:
         click.echo(f"fails: {why}", err=True)
     if result.broken:
         sys.exit(1)
+
+
+def _print_details(result: Comparison, runs: str, rows: int, *, full: bool) -> None:
+    """All other tables, or where they are."""
+    if full:
+        print_tables((), result.details(), rows)
+    else:
+        console().print(f"more: chakra compare {runs} --full, chakra view {runs}", markup=False)

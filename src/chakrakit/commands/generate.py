@@ -16,6 +16,7 @@ from chakrakit.workloads.models import field_defaults, field_docs, field_types
 
 if TYPE_CHECKING:
     from chakrakit.commands.results import GeneratedTraces
+    from chakrakit.workloads.alone import AlonePart
     from chakrakit.workloads.description import Model, SectionGraph, Workload
     from chakrakit.workloads.generate import Figures, Generated
     from chakrakit.workloads.sections import SectionPrograms
@@ -125,26 +126,34 @@ def _programs(
     workload: Workload | SectionGraph | Mapping[str, Any] | Path_ | None,
     model: str | Model | None,
     options: dict[str, Any],
-) -> tuple[Generated | SectionPrograms, Figures]:
+) -> tuple[Generated | SectionPrograms | AlonePart, Figures]:
     """The programs of a description, of one model or of several sections, and what they amount to."""
+    from chakrakit.workloads.alone import figures_of, part_alone
     from chakrakit.workloads.description import SectionGraph, Workload
     from chakrakit.workloads.generate import dry_run, generated
     from chakrakit.workloads.models import from_plain, workload_of
     from chakrakit.workloads.sections import (
         SectionPrograms,
-        document_with_sections,
+        description_of,
         section_figures,
         section_graph_of,
     )
 
-    if isinstance(workload, Mapping) or (
-        workload and not isinstance(workload, Workload | SectionGraph)
-    ):
-        sections = document_with_sections(workload)
-        if sections is not None:
-            if model:
-                raise ConfigError("every section has its own model; leave --model out")
-            workload = section_graph_of(sections, options)
+    written = isinstance(workload, Mapping) or (
+        workload is not None and not isinstance(workload, Workload | SectionGraph)
+    )
+    document = description_of(workload) if written else None
+    if document and "sections" in document.content:
+        if model:
+            raise ConfigError("every section has its own model; leave --model out")
+        workload = section_graph_of(document, options)
+    elif document and (part := part_alone(document)):
+        given = [name for name, value in options.items() if value is not None]
+        if model or given:
+            raise ConfigError(
+                f"{part.name} is described by the file alone; leave {given or 'model'} out"
+            )
+        return part, figures_of(part)
     if isinstance(workload, SectionGraph):
         sectioned = SectionPrograms(workload)
         return sectioned, section_figures(sectioned)

@@ -64,13 +64,18 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[object]], title: st
 
 def print_tables(notes: Iterable[str], tables: Iterable[Table], rows: int) -> None:
     """The notes of a result, then its tables that have rows, each cut to so many."""
-    for note in notes:
-        console().print(f"note: {note}")
+    print_notes(notes)
     for table in tables:
         if table.rows:
             short = table.folded().first(rows)
             print_table(short.head, short.rows, title=short.title)
             console().print()
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """What a reader should know about the figures, a line each."""
+    for note in notes:
+        console().print(f"note: {note}")
 
 
 FIRST_SCREEN = 5

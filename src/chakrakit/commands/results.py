@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from chakrakit.errors import ConfigError
 from chakrakit.results import SHOWN_ROWS, Facts, Result, counted, table_html
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from chakrakit.serving import ServingSession
     from chakrakit.sources.pytorch.linking import LinkReport
     from chakrakit.trace.sets import Run, TraceSet
+    from chakrakit.workloads.alone import AlonePart
     from chakrakit.workloads.description import SectionGraph, Workload
     from chakrakit.workloads.generate import Figures, Generated, Series
     from chakrakit.workloads.sections import SectionPrograms
@@ -88,11 +90,11 @@ class LinkedRun(Facts):
 class GeneratedTraces(Facts):
     """A workload's traces, made when they are asked for, and what they amount to."""
 
-    programs: Generated | SectionPrograms
+    programs: Generated | SectionPrograms | AlonePart
     figures: Figures
 
     @property
-    def workload(self) -> Workload | SectionGraph:
+    def workload(self) -> Workload | SectionGraph | dict[str, Any]:
         """What was generated."""
         return self.programs.workload
 
@@ -105,11 +107,13 @@ class GeneratedTraces(Facts):
     def series(self) -> Series:
         """The traces of each step by itself, made as they are asked for."""
         from chakrakit.workloads.generate import Generated, Series
-        from chakrakit.workloads.sections import SectionSeries
+        from chakrakit.workloads.sections import SectionPrograms, SectionSeries
 
         if isinstance(self.programs, Generated):
             return Series(self.programs)
-        return SectionSeries(self.programs.graph)
+        if isinstance(self.programs, SectionPrograms):
+            return SectionSeries(self.programs.graph)
+        raise ConfigError(f"{self.programs.name} alone has no steps")
 
     def facts(self) -> msgspec.Struct:
         """Parameters, FLOPs, memory and bytes."""

@@ -25,7 +25,7 @@ from chakrakit.commands.inputs import (
 from chakrakit.commands.options import Option, changed, fields_of, public
 from chakrakit.commands.output import Json, console, model_line, print_json, print_table, progress
 from chakrakit.errors import ConfigError
-from chakrakit.results import MFU
+from chakrakit.results import MFU, three_digits
 
 if TYPE_CHECKING:
     from chakrakit.commands.results import FoundPlan, FoundScript, FoundService
@@ -443,7 +443,7 @@ def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
     best = result.best
     within = ""
     if best.interval_ns is not None:
-        low, high = (f"{bound / 1e6:,.3g}" for bound in best.interval_ns)
+        low, high = (three_digits(bound / 1e6) for bound in best.interval_ns)
         within = f" ({low}–{high})"
     out.print(
         f"best: {best.step_ns / 1e6:,.1f} ms{within} a step with {best.spelled} on {result.machine}"

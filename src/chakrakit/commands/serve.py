@@ -77,6 +77,15 @@ class ServeOptions(TypedDict, total=False):
             metavar="FILE.py:CLASS",
         ),
     ]
+    cluster: Annotated[
+        Path_ | None,
+        LaidOut(
+            "A YAML file of unlike engines or a service, with codecs, links that change and failures, in "
+            "place of a model and a machine.",
+            None,
+            metavar="FILE",
+        ),
+    ]
     engines: Annotated[
         Sequence[EngineSpec],
         LaidOut(
@@ -203,7 +212,9 @@ def serve(
 
     asked = settings_of(ServeOptions, options)
     result = serve_stream(model, machine, requests, engine, card_settings=asked, **options)
-    name_of_machine = machine if isinstance(machine, str) else machine.name if machine else ""
+    if machine is None:
+        return result  # nobody has measured such a cluster
+    name_of_machine = machine if isinstance(machine, str) else machine.name
     place = name_of_machine.partition(":")[0]
     name = engine if isinstance(engine, str) else engine.name
     return with_intervals(result, place, name.partition("{")[0].partition(":")[0])
@@ -216,6 +227,7 @@ def command(*, json: Json = False, **options: Any) -> None:
     \b
     chakra serve --model llama-3.1-8b --machine dgx-h100 --requests poisson:rate=4,prompt=512,output=128
     chakra serve --model llama-3.1-70b --machine dgx-h100 --tp 8 --requests log.csv --slo ttft=500 -o run
+    chakra serve --cluster engines.yaml --requests poisson:rate=4,prompt=512,output=128
     """
     result = serve(**options)
     print_json(result) if json else _print(result)
@@ -227,12 +239,15 @@ def command(*, json: Json = False, **options: Any) -> None:
 
 def _intervals(result: ServeResult) -> Iterator[str]:
     """`time to first token 35 (28–61) ms`, and the same of the 99th percentile."""
+    from chakrakit.results import three_digits
+
     names = {"ttft_ms": "time to first token", "tpot_ms": "time per output token"}
     for field, name in names.items():
         bounds, spread = result.intervals.get(field, {}), getattr(result, field)
         if bounds:
             mean, last = (
-                f"{getattr(spread, k):.3g} ({bounds[k][0]:.3g}–{bounds[k][1]:.3g})"
+                f"{three_digits(getattr(spread, k))} "
+                f"({three_digits(bounds[k][0])}–{three_digits(bounds[k][1])})"
                 for k in ("mean", "p99")
             )
             yield f"{name} {mean} ms, p99 {last} ms"
@@ -278,9 +293,9 @@ def _print(result: ServeResult) -> None:
         *_tasks(result),
         *([model_line(result.model)] if result.model else []),
         f"cache: {result.kv.arithmetic}; {result.kv.peak_tokens:,} tokens held at the most",
+        f"step times: {result.step_times}",
         f"{energy_text(result.energy_joules)}, {result.joules_per_token:,.2f} J per token"
-        + (f" at {result.clock_mhz:,.0f} MHz" if result.clock_mhz else "")
-        + f"; {result.step_times}",
+        + (f" at {result.clock_mhz:,.0f} MHz" if result.clock_mhz else ""),
         *(f"note: {note}" for note in result.notes),
     ]
     for line in lines:

@@ -576,7 +576,9 @@ def _makespan(s: SimulationSummary) -> str:
     """The time, and where it was not measured the interval that 90 of 100 measured ones should lie in."""
     if s.interval_ns is None:
         return f"{s.makespan_ns / 1e6:,.3f} ms"
-    low, high = (f"{bound / 1e6:,.3g}" for bound in s.interval_ns)
+    from chakrakit.results import three_digits
+
+    low, high = (three_digits(bound / 1e6) for bound in s.interval_ns)
     return f"{s.makespan_ns / 1e6:,.3f} ms ({low}–{high})"
 
 

@@ -5,6 +5,7 @@ from chakrakit.configuration.document import (
     Place,
     document_of,
     parse_document,
+    place_in,
     plain,
     read_document,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "decode_yaml",
     "document_of",
     "parse_document",
+    "place_in",
     "plain",
     "read_bounded",
     "read_document",

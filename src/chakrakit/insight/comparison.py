@@ -24,11 +24,11 @@ from chakrakit.insight.communication import role_of
 from chakrakit.insight.explanation import DURATIONS, WORK, Explained, explanation
 from chakrakit.insight.gap import GapPart, gap_of, gap_table
 from chakrakit.insight.operators import Spent
-from chakrakit.insight.rank import RankView, RowKind, Table, ms, percent, short
+from chakrakit.insight.rank import Cell, RankView, RowKind, Table, ms, percent, short, stretches
 from chakrakit.insight.served_requests import ServingChange, serving_change
 from chakrakit.machines.device import RECORDED, rungs_differ
 from chakrakit.machines.residuals import Interval, difference
-from chakrakit.results import Result
+from chakrakit.results import Result, three_digits
 from chakrakit.trace.communication import turns
 from chakrakit.trace.placement import seen_whole, slowest_periods
 from chakrakit.trace.sets import Run
@@ -177,6 +177,10 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
 
     def tables(self) -> list[Table]:
         """The comparison as tables for people, the explanation first."""
+        return [*self.answers(), *self.details()]
+
+    def answers(self) -> list[Table]:
+        """How the step changed and what explains it: what a first screen holds."""
         s = self.step
         sign = "" if s.significant else ", within the noise"
         title = (
@@ -186,14 +190,19 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
         rows = [
             (c.change, c.what, ms(c.delta_ns), percent(c.delta_ns, s.delta_ns)) for c in self.causes
         ] or [("", "nothing: it takes as long", 0.0, 0.0)]
-        detail = [
-            (e.change, e.what, ms(e.delta_ns), percent(e.delta_ns, s.delta_ns))
-            for e in self.explained
-        ]
         return [
             *(self.serving.tables() if self.serving else []),
             *([gap_table(self.gap, s.delta_ns)] if self.gap else []),
             Table.of(title, ("changed", "what", "ms", "% of it"), rows),
+        ]
+
+    def details(self) -> list[Table]:
+        """The same by class of work and by what ranks do, then operators, modules and groups."""
+        whole = self.step.delta_ns
+        detail = [
+            (e.change, e.what, ms(e.delta_ns), percent(e.delta_ns, whole)) for e in self.explained
+        ]
+        return [
             Table.of("in detail", ("changed", "what", "ms", "% of it"), detail),
             Table.of(
                 "by what ranks do",
@@ -209,12 +218,16 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
             return ""
         low, high = self.interval_ns
         open_sign = "; it could be zero" if low <= 0 <= high else ""
-        return f"; the difference {low / 1e6:+.3g} to {high / 1e6:+.3g} ms{open_sign}"
+        least, most = (three_digits(bound / 1e6, "+") for bound in self.interval_ns)
+        return f"; the difference {least} to {most} ms{open_sign}"
 
     def lists(self) -> list[Table]:
         """Operators, modules and groups that differ."""
-        names = ("operators", "modules", "groups")
-        return [_change_table(name, getattr(self, name)) for name in names]
+        return [
+            _change_table("operators", self.operators),
+            _change_table("modules", self.modules),
+            _alike_groups(_change_table("groups", self.groups)),
+        ]
 
 
 def _change_table(title: str, changes: Iterable[Change]) -> Table:
@@ -234,6 +247,23 @@ def _change_table(title: str, changes: Iterable[Change]) -> Table:
     ]
     head = ("name", "kind", "change", "count A", "count B", "A ms", "B ms", "Δ ms")
     return Table.of(f"{title} per step", head, rows)
+
+
+_NUMBERED = re.compile(r"(?P<type>\S+) (?P<role>.*?)(?P<number>\d+)$")
+
+
+def _alike_groups(table: Table) -> Table:
+    """The table with one row for all groups of a role, by number, that did the same in the same time."""
+    numbers: dict[tuple[Cell, ...], list[int]] = {}
+    for name, *figures in table.rows:
+        part = _NUMBERED.match(str(name))
+        key = (f"{part['type']} {part['role']}" if part else str(name), *figures)
+        numbers.setdefault(key, []).extend([int(part["number"])] if part else [])
+    rows = [
+        (f"{name}{stretches(sorted(alike))}" if alike else name, *figures)
+        for (name, *figures), alike in numbers.items()
+    ]
+    return Table.of(table.title, table.head, rows)
 
 
 def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:

@@ -9,7 +9,7 @@ import msgspec
 from chakrakit.insight.advice import Advice
 from chakrakit.insight.analysis import Analysis
 from chakrakit.insight.rank import ms, percent, short, stretches
-from chakrakit.results import Result, counted, energy_text, utilization_text
+from chakrakit.results import Result, counted, energy_text, three_digits, utilization_text
 from chakrakit.trace.memory import shortage_line
 
 _NOTABLE = 0.01
@@ -67,7 +67,8 @@ def interval_text(nanos: float, low: float, high: float) -> str:
     """`1.41 s (1.2–1.65)`: a time and its interval in a unit that suits them, with three digits."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)):
         if abs(nanos) >= size or unit == "ns":
-            return f"{nanos / size:.3g} {unit} ({low / size:.3g}–{high / size:.3g})"
+            value, least, most = (three_digits(n / size) for n in (nanos, low, high))
+            return f"{value} {unit} ({least}–{most})"
     raise AssertionError
 
 

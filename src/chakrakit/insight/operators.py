@@ -50,8 +50,9 @@ class Operators(Result, msgspec.Struct):
         return self._table("operators by device time", self.operators)
 
     def kernel_table(self) -> Table:
-        """Kernels by time."""
-        return self._table("kernels", self.kernels)
+        """Kernels by time; none where operators are all that runs, as on a CPU."""
+        own = [] if self.kernels == self.operators else self.kernels
+        return self._table("kernels", own)
 
     def module_table(self) -> Table:
         """Modules by device time."""

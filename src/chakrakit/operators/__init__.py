@@ -64,6 +64,7 @@ from chakrakit.operators.formulas import (
     PerElement,
     attention_flops,
     convolution_flops,
+    convolution_size,
     product_flops,
 )
 from chakrakit.operators.hlo import HLO_COLLECTIVES, opcode_work
@@ -125,6 +126,7 @@ __all__ = [
     "by_elements",
     "collective_of",
     "convolution_flops",
+    "convolution_size",
     "cost_of",
     "counted",
     "dtype_name",

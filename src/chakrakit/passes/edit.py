@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from chakrakit.arrays import I32, I64, Mask
+from chakrakit.arrays import F64, I32, I64, Mask
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines.device import MOST_NS
 from chakrakit.passes.base import (
@@ -198,18 +198,40 @@ class Edit(Pass):
     def _gaps(self, trace: Trace, target: EditedRows) -> Trace:
         """Scales host gaps.
 
-        The gap before a row belongs to its parent, at the top level to the row itself.
+        The gap before a row belongs to its parent, at the top level to the row itself; but what a call
+        does after the last row inside it, which is a part of the gap to the next row, belongs to the call.
         """
         edges = trace.edges
         selected = np.zeros(len(trace), np.bool_)
         selected[target.rows] = True
         holder = np.where(trace.parent >= 0, trace.parent, np.arange(len(trace)))
-        scaled = selected[holder[edges.dst]] & np.isin(edges.kind, _HOST_EDGES) & (edges.lag > 0)
+        own_share = np.where(selected[holder[edges.dst]], 1.0, _tail_shares(trace, selected))
+        scaled = (own_share > 0) & np.isin(edges.kind, _HOST_EDGES) & (edges.lag > 0)
         if self.scale == 1 or not scaled.any():
             return trace
-        longer = np.minimum(edges.lag * self.scale, float(MOST_NS))
+        longer = np.minimum(edges.lag * (1 + own_share * (self.scale - 1)), float(MOST_NS))
         lag = np.where(scaled, np.rint(longer).astype(np.int64), edges.lag)
         return trace.with_edges(replace(edges, lag=lag))
+
+
+def _tail_shares(trace: Trace, selected: Mask) -> F64:
+    """How much of each gap along a thread is the end of a selected call: what it does after its last row."""
+    edges = trace.edges
+    begin, end = trace.end_ns[edges.src], trace.start_ns[edges.dst]
+    along = (edges.kind == EdgeKind.THREAD) & (end > begin)
+    inside = np.minimum(_outer_end(trace, selected)[edges.src], end) - begin
+    return np.where(along & (inside > 0), inside / np.maximum(end - begin, 1), 0.0)
+
+
+def _outer_end(trace: Trace, selected: Mask) -> I64:
+    """When the outermost selected call around each row ends; 0 where there is none."""
+    end = np.where(selected, trace.end_ns, 0)
+    outer = np.where(trace.parent >= 0, trace.parent, np.arange(len(trace)))
+    while True:  # each round looks twice as far out
+        end, further = np.maximum(end, end[outer]), outer[outer]
+        if (further == outer).all():
+            return end
+        outer = further
 
 
 @dataclass(frozen=True, eq=False)

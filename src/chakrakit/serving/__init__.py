@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chakrakit.serving.cache_pair import CachePair
 from chakrakit.serving.cluster import PoolSetup, Setup, run
 from chakrakit.serving.engine import EngineOptions, batch_limits
 from chakrakit.serving.fleet import EngineSpec, Fleet
@@ -19,6 +20,7 @@ from chakrakit.serving.session import STREAM_CHANGES, ServingSession, serving_of
 
 __all__ = [
     "STREAM_CHANGES",
+    "CachePair",
     "Capacity",
     "Codec",
     "EngineLayout",

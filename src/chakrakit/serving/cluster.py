@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import chakrakit.core as core
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import PICO, PS_PER_S
+from chakrakit.machines.device import MOST_SECONDS, PICO, PS_PER_S
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.links import MoveLinks
@@ -188,7 +188,7 @@ def _problem(setup: Setup, hooks: core.ServingHooks) -> core.ServingProblem:
         problem.fail_rank(round(fault.at_s * PS_PER_S), fault.engine, pause, away, back)
     for a, b in setup.share_devices:
         problem.share_devices(a, b)
-    for at, engine, duration in sorted(setup.faults):
+    for at, engine, duration in sorted(_checked_faults(setup)):
         problem.fail(round(at * PS_PER_S), round(duration * PS_PER_S), engine)
     start, end = (round(t * PS_PER_S) for t in setup.window)
     problem.record(setup.record_steps, start, end, setup.audit_every)
@@ -197,6 +197,18 @@ def _problem(setup: Setup, hooks: core.ServingHooks) -> core.ServingProblem:
         problem.give_up(ttft, tpot, e2e, setup.may_miss)
     problem.hooks = hooks
     return problem
+
+
+def _checked_faults(setup: Setup) -> Sequence[tuple[float, int, float]]:
+    """The faults of engines that are there, at times that a clock has."""
+    count = sum(pool.engines for pool in setup.pools)
+    for at, engine, duration in setup.faults:
+        if not (0 <= engine < count and 0 <= at < MOST_SECONDS and 0 <= duration < MOST_SECONDS):
+            raise ConfigError(
+                f"a fault at {at:g} s of engine {engine} for {duration:g} s; engines are 0 to {count - 1}, "
+                f"and times are from 0 s to {MOST_SECONDS:,.0f} s"
+            )
+    return setup.faults
 
 
 def _links(problem: core.ServingProblem, links: MoveLinks) -> None:

@@ -110,12 +110,12 @@ class EngineView:
 
     @property
     def tokens_promised(self) -> int:
-        """Tokens that requests in the queue, and caches on their way here, will hold when they start."""
+        """Tokens that requests in the queue, caches on their way here and the rest of prompts will hold."""
         return self._tokens[1]
 
     @property
     def prompt_waiting(self) -> int:
-        """Tokens to be computed before all requests in the queue have their first token."""
+        """Tokens to be computed before all requests that are here have their first token."""
         return self._tokens[2]
 
     @cached_property

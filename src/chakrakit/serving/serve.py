@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import Device
 from chakrakit.machines.fabric import Machine
-from chakrakit.serving.cluster import Setup, run
+from chakrakit.serving.cluster_file import read_cluster
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.fleet import EngineSpec, Fleet
-from chakrakit.serving.policies import hooks_of, policy_from
+from chakrakit.serving.policies import policy_from
 from chakrakit.serving.requests import RequestStream, Source
 from chakrakit.serving.results import ServedRun, ServeResult, ServiceLevel, write_run
 from chakrakit.serving.service import Service
@@ -33,9 +31,14 @@ def serve(
     *,
     engines: Sequence[EngineSpec] = (),
     service: Service | None = None,
+    cluster: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> ServeResult:
     """Serves a stream; `chakrakit.serve` explains the settings."""
+    if cluster is not None:
+        asked = {**settings, "engines": engines, "service": service}
+        described = _described(cluster, asked)
+        return serve(model, machine, requests, engine, **described)
     if requests is None:
         raise ConfigError("--requests: give a file, a process, a stream or a source")
     if engines or service is not None:
@@ -46,9 +49,21 @@ def serve(
         return served(engines or service, requests, settings)
     if model is None or machine is None:
         raise ConfigError(
-            "--model and --machine: give both; in Python, or `engines` or a `service`"
+            "--model and --machine: give both, or a --cluster; in Python, or `engines` or a `service`"
         )
     return serve_model(model, machine, requests, engine, **settings)
+
+
+def _described(cluster: str | os.PathLike[str], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with what a file says of the cluster; what both say is an error."""
+    described = read_cluster(cluster)
+    usual = {"router": "turn"}
+    both = [n for n in described if settings.get(n) not in (None, (), [], usual.get(n))]
+    if both:
+        raise ConfigError(
+            f"{os.fspath(cluster)} says {', '.join(both)}; do not ask for them as well"
+        )
+    return {**settings, **described}
 
 
 def _result(
@@ -115,35 +130,4 @@ def _service_run(
     record: bool,
 ) -> ServedRun:
     stream, source, policy, own = _asked(requests, settings, _SERVICE)
-    service.check(stream)
-    hooks = None if policy is None else hooks_of(policy)
-    setup = Setup(
-        stream,
-        [service.pool()],
-        hooks=hooks,
-        source=source,
-        feasible=service.check,
-        record_steps=record,
-        **own,
-    )
-    outcome = run(setup)
-    setup = replace(setup, stream=outcome.stream)
-    return ServedRun(setup, outcome, _unknown(service.name), (1,), (), None, level)
-
-
-def _unknown(name: str) -> Device:
-    """A device of which nothing is known."""
-    return Device(
-        name=name,
-        peak={},
-        memory=0.0,
-        memory_bandwidth=0.0,
-        compute_efficiency=1.0,
-        memory_efficiency=1.0,
-        kernel_overhead=0.0,
-        power=0.0,
-        idle_power=0.0,
-        price_per_hour=0.0,
-        comm_slowdown=0.0,
-        sources={},
-    )
+    return service.served(stream, level, policy=policy, source=source, record_steps=record, **own)

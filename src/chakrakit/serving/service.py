@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from chakrakit.errors import ConfigError
-from chakrakit.serving.cluster import PoolSetup
+from chakrakit.machines import load_machine
+from chakrakit.machines.device import Device
+from chakrakit.machines.fabric import Machine
+from chakrakit.operators import WorkingType
+from chakrakit.serving.cluster import PoolSetup, Setup, run
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
-from chakrakit.serving.requests import RequestStream
-from chakrakit.serving.steps import StepCost, no_attention
+from chakrakit.serving.policies import hooks_of
+from chakrakit.serving.requests import RequestStream, Source
+from chakrakit.serving.results import ServedRun, ServiceLevel
+from chakrakit.serving.steps import StepCost, forward_seconds, no_attention
+from chakrakit.workloads.description import Decoder, Model
+from chakrakit.workloads.models import model_named
 
 _UNBOUNDED = 1_000_000
 """Items that an engine without a limit of memory has room for: more than any batch."""
@@ -47,8 +56,34 @@ class Service:
                 f"service {self.name}: {self.memory:g} bytes of memory need item_bytes above 0 that fit"
             )
 
-    def pool(self) -> PoolSetup:
-        """The engines in the terms of the core: a block is an item's room."""
+    @classmethod
+    def of_model(
+        cls,
+        model: str | Model,
+        machine: str | Machine,
+        *,
+        max_items: int = 16,
+        dtype: WorkingType = "bf16",
+        compute: str = "auto",
+        **fields: Any,
+    ) -> Service:
+        """A vision, diffusion or recommender model on one device, by the time of its forward steps.
+
+        An item is a sample. A diffusion request has one, and as many outputs as it has denoising steps.
+        """
+        resolved = model_named(model) if isinstance(model, str) else model
+        if isinstance(resolved, Decoder):
+            raise ConfigError(f"{resolved.name} is a model over tokens: serve it by its name")
+        place = load_machine(machine) if isinstance(machine, str) else machine
+        seconds = forward_seconds(resolved, place, max_items, dtype, compute)
+        named = {"name": resolved.name, **fields}
+        return cls(lambda items, _kinds: seconds(items), max_items=max_items, **named)
+
+    def pool(self, stream: RequestStream | None = None) -> PoolSetup:
+        """The engines in the terms of the core: a block is an item's room.
+
+        Without a limit of memory there is room for all items of the stream, or for very many.
+        """
         options = EngineOptions(
             name=self.name,
             block_size=1,
@@ -57,7 +92,8 @@ class Service:
             prefix_cache=False,
             chunked=self.in_parts,
         )
-        room = int(self.memory // self.item_bytes) if self.memory else _UNBOUNDED
+        most = _UNBOUNDED if stream is None else int((stream.prompt + stream.output).sum())
+        room = int(self.memory // self.item_bytes) if self.memory else min(most, _UNBOUNDED)
         capacity = Capacity(
             blocks=room, block_size=1, bytes_per_token=max(1, round(self.item_bytes)), fixed=True
         )
@@ -93,3 +129,41 @@ class Service:
                 f"service {self.name}: a request of {int(stream.prompt.max())} items never fits a step of "
                 f"{self.max_items}; give a larger max_items, or in_parts"
             )
+
+    def served(
+        self,
+        stream: RequestStream,
+        level: ServiceLevel | None = None,
+        *,
+        policy: Any = None,
+        source: Source | None = None,
+        **more: Any,
+    ) -> ServedRun:
+        """The stream served to its end; `more` are further fields of `Setup`: router, faults, records."""
+        self.check(stream)
+        hooks = None if policy is None else hooks_of(policy)
+        pool = self.pool(stream if source is None else None)
+        stream = replace(stream, model=None)  # whatever they ask for, there is one service
+        setup = Setup(stream, [pool], hooks=hooks, source=source, feasible=self.check, **more)
+        outcome = run(setup)
+        setup = replace(setup, stream=outcome.stream)
+        level = level or ServiceLevel()
+        return ServedRun(setup, outcome, _unknown(self.name), (1,), (), None, level)
+
+
+def _unknown(name: str) -> Device:
+    """A device of which nothing is known."""
+    return Device(
+        name=name,
+        peak={},
+        memory=0.0,
+        memory_bandwidth=0.0,
+        compute_efficiency=1.0,
+        memory_efficiency=1.0,
+        kernel_overhead=0.0,
+        power=0.0,
+        idle_power=0.0,
+        price_per_hour=0.0,
+        comm_slowdown=0.0,
+        sources={},
+    )

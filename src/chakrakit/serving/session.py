@@ -266,7 +266,7 @@ class ServingSession:
 
     def _setup(self, pools: list[PoolSetup], handover: Handover) -> Setup:
         return Setup(
-            self.stream,
+            replace(self.stream, model=None),  # whatever they ask for, there is one model
             pools,
             router=self.router,
             handover_seconds_per_token=handover.seconds_per_token,

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from chakrakit.exploration.sweep import PointRow, findings
 from chakrakit.insight import size_text, time_text
 from chakrakit.insight.rank import Table, ms
+from chakrakit.results import three_digits
 from chakrakit.trace.files import replacing
 from chakrakit.views import charts, plots
 from chakrakit.views.charts import Markup, tag
@@ -171,7 +172,9 @@ def _fastest(table: pa.Table) -> Iterator[Markup]:
 def _bounds(row: PointRow) -> str:
     """The interval of a point's step in ms; empty for tables of before there were any."""
     low, high = row.get("step_low_ns"), row.get("step_high_ns")
-    return f"{low / 1e6:,.3g}–{high / 1e6:,.3g}" if low is not None and high is not None else ""
+    if low is None or high is None:
+        return ""
+    return f"{three_digits(low / 1e6)}–{three_digits(high / 1e6)}"
 
 
 def _cell(value: Any) -> str | int | float:

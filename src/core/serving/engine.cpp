@@ -192,13 +192,21 @@ Time Engine::estimate(const Thought& thought) {
 
 Tokens Engine::tokens() const {
     Tokens sum;
-    for (int32_t r : running_) sum.held += of(r).scheduled;
+    auto whole = [this](int32_t r) {
+        return requests_.prompt[static_cast<size_t>(r)] + of(r).generated;
+    };
+    for (int32_t r : running_) {
+        // Of a prompt in chunks; the newest token is computed by the step that gives the next one.
+        int64_t rest = whole(r) - (of(r).generated > 0) - of(r).scheduled;
+        rest = std::max<int64_t>(0, rest);
+        sum.held += of(r).scheduled;
+        sum.promised += rest;
+        sum.prompts_waiting += rest;
+    }
     for (int32_t r : moving_) sum.held += of(r).computed;
     for (int32_t r : waiting_) {
-        const Progress& p = of(r);
-        int64_t whole = requests_.prompt[static_cast<size_t>(r)] + p.generated;
-        sum.promised += whole;
-        sum.prompts_waiting += whole - p.computed;
+        sum.promised += whole(r);
+        sum.prompts_waiting += whole(r) - of(r).computed;
     }
     return sum;
 }

@@ -99,7 +99,20 @@ def _servegen(folder: Path) -> None:
     (folder / "chunk-1-dataset.json").write_text(SERVEGEN_LENGTHS)
 
 
+CLUSTER = (
+    "engines:\n  - {model: llama-3.1-8b, machine: dgx-h100, kv_blocks: 500, compute: roofline}\n"
+    "router: least\ncodecs: [{name: half, ratio: 2, encode_gbps: 100}]\n"
+    "link_schedule: [[0, 1], [1, 0.5]]\nfaults: [[0.5, 0, 0.1]]\n"
+)
+
+
+def _cluster(folder: Path) -> None:
+    (folder / "cluster.yaml").write_text(CLUSTER)
+
+
 SERVING = [
+    Format("cluster", _cluster, {"*": mutate_yaml},
+           "serve --cluster {in}/cluster.yaml --requests closed{n=2,prompt=100,output=3}"),
     _requests("azure", AZURE, mutate_csv),
     _requests("burstgpt", BURST, mutate_csv),
     _requests("mooncake", MOONCAKE, mutate_json_lines),

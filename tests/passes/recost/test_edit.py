@@ -126,6 +126,20 @@ def test_gaps_inside_scaled_host_work_scale_and_those_before_it_do_not():
     assert (lags[0, 1], lags[0, 2]) == (30, 20)
 
 
+def test_what_a_call_does_after_its_last_row_is_scaled_with_it():
+    """outer works 40 ns after inner, then the host does nothing for 20 ns before it calls next."""
+    t = TraceBuilder()
+    host = {"is_cpu_op": True, "tid": 7}
+    outer = t.comp("outer", start_ns=0, duration_ns=100, own_ns=50, **host)
+    inner = t.comp("inner", start_ns=10, duration_ns=50, **host)
+    following = t.comp("next", start_ns=120, duration_ns=30, **host)
+    t.edge(outer, inner, EdgeKind.CALL, lag_ns=10)
+    t.edge(inner, following, EdgeKind.THREAD, lag_ns=60)
+    edited = (TraceSet([t.build()]) | Edit(scale=0.5, names=("outer",), on="host")).trace(0)
+    assert edited.edges.lag.tolist() == [5, 40]
+    assert schedule(len(edited), edited.edges, edited.own_ns).makespan == 100  # 50 + 20 + 30
+
+
 def test_what_was_recorded_around_it_stays():
     before, after = recorded().trace(0), (recorded() | Edit(add_us=9, on="host")).trace(0)
     assert (before.start_ns == after.start_ns).all()

@@ -8,15 +8,16 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from chakrakit.machines.fabric import Change
-from chakrakit.serving import EngineOptions, MoveLinks, Service, Setup, hooks_of, run
-from chakrakit.serving.cluster import PoolSetup
+from chakrakit.serving import EngineOptions, MoveLinks, Request, Service, Setup, hooks_of, run
+from chakrakit.serving.cluster import PoolSetup, ServingOutcome
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.links import CodecTerms
 from chakrakit.serving.ranks import RankPause
@@ -29,6 +30,7 @@ from support.serving_oracle_moves import MovingOracle
 from support.serving_oracle_parts import Job, Worker
 from support.serving_oracle_ranks import RankOracle
 from support.serving_oracle_shapes import ShapeOracle
+from support.serving_oracle_sources import SourceOracle
 
 CLUSTERS = int(os.environ.get("CHAKRA_CLUSTERS", "8"))
 PS = 10**12
@@ -251,7 +253,11 @@ def same(kind: type[Oracle], rules: Rules, stream: RequestStream, pools: list[Po
         audit_every=1,
     )
     done = run(setup)
-    expected = kind(jobs(stream), workers(rules, pools), rules).run()
+    agree(done, kind(jobs(stream), workers(rules, pools), rules).run())
+
+
+def agree(done: ServingOutcome, expected: list[Job]) -> None:
+    """Both give every request the same times."""
     for name, of in (("arrival", "arrived"), ("first", "first"), ("finish", "finish")):
         assert done.requests[name].tolist() == [getattr(j, of) for j in expected], name
     assert done.requests["generated"].tolist() == [j.generated for j in expected]
@@ -310,6 +316,87 @@ def test_requests_that_end_early_and_move(seed: int) -> None:
     if rng.random() < 0.5:
         pools = [pool(rules, "prefill", 2), pool(rules, "decode", int(rng.integers(1, 4)))]
     same(MovingOracle, rules, random_stream(rng), pools)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A request that both sources make; times in picoseconds."""
+
+    at: int
+    prompt: int
+    output: int
+    after: tuple[int, ...]
+    continues: int
+
+
+@dataclass
+class Loop(Rules):
+    """What a source makes of requests that have ended: turns, forks and joins, up to a number."""
+
+    seed: int = 0
+    sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
+    most_requests: int = 60
+
+    def more(self, now: int, ended: Sequence[int], count: int) -> list[Made]:
+        made: list[Made] = []
+        for number in ended:
+            rng = np.random.default_rng([self.seed, number])
+            if count + len(made) + 3 > self.most_requests or rng.random() < 0.3:
+                continue
+            prompt = sum(self.sizes[number]) + int(rng.integers(0, 60))
+            first, wait = count + len(made), int(rng.integers(0, 5)) * 10**9
+            branches = int(rng.integers(1, 3))
+            for i in range(branches):
+                size = prompt if rng.random() < 0.8 else max(1, prompt // 2)
+                made.append(Made(now + wait, size + i, int(rng.integers(1, 12)), (), number))
+            if rng.random() < 0.5:
+                joined = tuple(range(first, first + branches))
+                made.append(Made(wait, prompt + 20, int(rng.integers(1, 6)), joined, first))
+        for i, one in enumerate(made):
+            self.sizes[count + i] = (one.prompt, one.output)
+        return made
+
+
+class LoopSource:
+    """The same as a source."""
+
+    def __init__(self, loop: Loop, count: int) -> None:
+        self.loop, self.count = loop, count
+
+    def next(self, now_s: float, finished: Sequence[Any]) -> list[Request]:
+        made = self.loop.more(round(now_s * PS), [one.number for one in finished], self.count)
+        self.count += len(made)
+        return [
+            Request(
+                prompt=one.prompt,
+                output=one.output,
+                at_s=one.at / PS,
+                delay_s=one.at / PS,
+                after=one.after,
+                continues=one.continues,
+            )
+            for one in made
+        ]
+
+
+@pytest.mark.parametrize("seed", range(CLUSTERS))
+def test_requests_that_a_source_makes_fork_and_join(seed: int) -> None:
+    """Turns that follow each other, branches that find their parent's cache, and requests that join."""
+    rng = np.random.default_rng([seed, 6])
+    stream = random_stream(rng, joins=False)
+    sizes = dict(enumerate(zip(stream.prompt.tolist(), stream.output.tolist(), strict=True)))
+
+    def rules() -> Loop:
+        cap = 1 + seed % 12
+        return Loop(rng, 1 + seed % 4, cap=cap, seed=seed, sizes=dict(sizes))
+
+    own = pool(rules())
+    own = replace(own, options=msgspec.structs.replace(own.options, prefix_cache=True))
+    source = LoopSource(rules(), len(stream))
+    hooks = hooks_of(Policy(rules()))
+    done = run(Setup(stream, [own], hooks=hooks, source=source, audit_every=1))
+    oracle = SourceOracle(jobs(stream), workers(rules(), [own]), rules())
+    agree(done, oracle.run())
 
 
 @dataclass

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+import chakrakit as ck
 from chakrakit.errors import ConfigError, DeadlockError
+from chakrakit.machines import machine
 from chakrakit.simulator import live
 from chakrakit.simulator.engine import native
-from chakrakit.trace.model import TraceBuilder
+from chakrakit.trace.communication import Groups
+from chakrakit.trace.model import CollectiveType, TraceBuilder
 from chakrakit.trace.sets import TraceSet
 from support.random_workloads import contended_case, crowded_case, random_case
 
@@ -75,3 +78,51 @@ def test_traces_that_name_units_are_refused() -> None:
     t.comp("gemm", duration_ns=10, unit="tensor")
     with pytest.raises(ConfigError, match="name units of their device"):
         live.World().score(TraceSet.of([t]))
+
+
+PLAIN = {
+    "network": [{"topology": "switch", "size": 2, "bandwidth": "1 GB/s", "latency": "1 us"}],
+    "device": {"name": "plain", "power": "300 W", "idle_power": "60 W"},
+    "storage": {
+        "disk": {"kind": "local", "bandwidth": "1 GB/s", "capacity": "10 KB", "page": 4096}
+    },
+}
+
+
+def test_played_devices_draw_what_simulate_says() -> None:
+    bodies = []
+    for rank in range(2):
+        t = TraceBuilder()
+        first = t.comp("k", duration_ns=5_000 * (1 + rank))
+        t.collective("sum", CollectiveType.ALL_REDUCE, 1_000_000, deps=[first])
+        bodies.append(t.build())
+    traces = TraceSet(bodies, None, Groups({"": range(2)}))
+    told = ck.simulate(traces, machine(PLAIN), compute="auto").summary.energy_joules
+    assert told is not None
+    drawn = live.from_traces(traces, PLAIN, compute="auto").run().summary.energy_joules
+    assert drawn == pytest.approx(told, rel=1e-9)
+
+
+def test_devices_with_power_by_class_of_work_say_nothing_of_their_energy() -> None:
+    world = live.World("dgx-h100")
+    world.actor(lambda me: (yield live.compute(100)))
+    assert world.run().summary.energy_joules is None
+
+
+def test_stores_move_whole_pages_hold_so_much_and_refuse_by_name() -> None:
+    def writes(me, times):
+        for _ in range(times):
+            yield live.store("disk", 100)
+        return me.now
+
+    def run(times, **changed):
+        storage = {"disk": {**PLAIN["storage"]["disk"], **changed}}
+        world = live.World({**PLAIN, "storage": storage})
+        world.actor(writes, times, name="w")
+        return world.run().returned["w"]
+
+    assert run(2) == 2 * 4096
+    with pytest.raises(ConfigError, match="12,288 bytes are written to a server of 'disk'"):
+        run(3)
+    with pytest.raises(ConfigError, match="'disk' refuses what finds its queue full"):
+        run(1, operations=1, queue=1, when_full="refuse")

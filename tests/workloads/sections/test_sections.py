@@ -134,6 +134,16 @@ def test_dealing_by_size_evens_out_images() -> None:
     assert work[1] < min(1.1, work[0])
 
 
+def test_a_replica_may_have_nothing_to_encode() -> None:
+    """Two of eight samples have images; each replica takes its own, and two have none."""
+    vision = {"share": 0.25, "deal": "own"}
+    made = ck.generate(encoder_and_language(vision=vision))
+    rows = [c for c in made.figures.per_rank if c.rank_class.startswith("vision")]
+    assert sum(c.ranks for c in rows if c.flops == 0) >= 2
+    assert ck.validate(made.traces).ok
+    assert ck.simulate(made.traces, machine="dgx-h100").makespan_ns > 0
+
+
 def test_samples_of_a_file_go_where_their_modality_says(tmp_path: Any) -> None:
     rows = [f"32,{'image' if i % 4 else 'text'}" for i in range(16)]
     (tmp_path / "samples.csv").write_text("length,modality\n" + "\n".join(rows))
@@ -154,7 +164,7 @@ def test_samples_of_a_file_go_where_their_modality_says(tmp_path: Any) -> None:
         ({"language": {"after": ["visoin"]}}, "visoin"),
         ({"vision": {"after": ["language"]}}, "circle"),
         ({"language": {"ranks_of": "vision", "plan": {"dp": 8}}}, "8 ranks"),
-        ({"vision": {"share": 0.01}}, "replicas"),
+        ({"vision": {"share": 0.0}}, "share is 0"),
         ({"language": {"trains": False}}, "does not go back"),
         ({"vision": {"plan": {"dp": 4, "tp": 3}}}, "section vision: tp 3"),
         ({"vision": {"plan": {"dpp": 4}}}, "dpp"),

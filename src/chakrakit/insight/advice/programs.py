@@ -171,12 +171,14 @@ def changes(run: Run) -> Iterator[Change]:
     bodies = [run.body_at(i) for i in range(run.body_count)]
     device = run.card.settings.get(RECORDED_DEVICE)
     profile = _profile(device) if isinstance(device, str) else ""
-    if not any(_waits_inside(body) for body in bodies):
+    waiting = sorted(set().union(*map(_waiting_calls, bodies)))
+    if not waiting:
         what = "a CUDA graph of the step (torch.cuda.graph, or torch.compile's reduce-overhead)"
         eager = Launched().gap_us
         yield Change(what, str(Graphed()), f"graphed{{gap_us={eager}}}", "graphed{gap_us=0}")
     else:
-        yield Change("no waiting for the device inside the step (such as .item())", str(Unsync()))
+        what = "no waiting for the device inside the step (such as .item())"
+        yield Change(what, str(Unsync(names=tuple(waiting))))
     what = "a fused optimizer (fused=True)"
     yield _with_kernels(what, FusedOptimizer.name, profile, "vector")
     what = "attention in one fused kernel (the flash or efficient backend of sdpa_kernel)"
@@ -212,12 +214,19 @@ def _in_bf16(preset: str, profile: str) -> Change:
     return Change("bf16 instead of float32 (model.to(torch.bfloat16))", *specs)
 
 
-def _waits_inside(trace: Trace) -> bool:
-    """Whether an operator waits for the device, so that no graph can hold the step."""
+def _waiting_calls(trace: Trace) -> set[str]:
+    """The names of calls by which operators wait for the device, so that no graph can hold the step.
+
+    A launch that waits until there is room in the device's queue is none.
+    """
     waits = trace.edges.dst[trace.edges.kind == EdgeKind.SYNC]
     names = names_of(trace)
-    parents = trace.parent[waits]
-    return any(str(names[p]).startswith("aten::") for p in parents[parents >= 0].tolist())
+    inside = waits[trace.parent[waits] >= 0]
+    return {
+        str(names[row])
+        for row in inside.tolist()
+        if "Synchronize" in str(names[row]) and str(names[trace.parent[row]]).startswith("aten::")
+    }
 
 
 def _float32_share(trace: Trace) -> float:

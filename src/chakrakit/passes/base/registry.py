@@ -34,6 +34,12 @@ PASSES = {
     "units": "units:Units",
     "offload": "tiers:Offload",
     "cache": "tiers:Cache",
+    "split": "directives:SplitBatch",
+    "place": "directives:Place",
+    "replicate": "directives:Replicate",
+    "shard": "directives:Shard",
+    "order": "directives:Order",
+    "stream": "directives:Stream",
     "portable": "portable:Portable",
     "anonymize": "anonymize:Anonymize",
 }

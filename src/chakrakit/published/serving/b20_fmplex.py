@@ -15,9 +15,8 @@ import numpy as np
 
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
 from chakrakit.published.serving.tenants import FairShare, OwnPartition
-from chakrakit.serving import Capacity, EngineOptions, PoolSetup, Setup, hooks_of, run
+from chakrakit.serving import Service
 from chakrakit.serving.requests import RequestStream, stream_of
-from chakrakit.serving.steps import StepCost, no_attention
 
 BACKBONE, DEVICE = 1.2e9, 24e9
 """Bytes of a backbone (300 million parameters in fp32) and of a device's memory."""
@@ -36,21 +35,14 @@ def requests(tasks: int, rate: float, noisy: float, count: int, seed: int) -> Re
     return stream_of(arrival, np.ones(count), np.ones(count), adapter=task)
 
 
-def pool(engines: int, slowdown: float, batch: int, per_task: float) -> PoolSetup:
+def service(engines: int, slowdown: float, batch: int, per_task: float) -> Service:
     """Engines that run one batch of items after another."""
-    options = EngineOptions(
-        name="encoder",
-        block_size=1,
-        token_budget=batch,
-        max_requests=batch,
-        prefix_cache=False,
-        max_adapters=64,
+    return Service(
+        lambda items, tasks: slowdown * (FIXED + ITEM * items) + per_task * len(tasks),
+        max_items=batch,
+        engines=engines,
+        name="backbone",
     )
-    cost = StepCost(
-        dense=lambda n: slowdown * (FIXED + ITEM * n), head=lambda n: 0.0, attention=no_attention()
-    )
-    room = Capacity(blocks=1_000_000, block_size=1, bytes_per_token=1, fixed=True)
-    return PoolSetup(options, cost, room, engines=engines, adapter_seconds=per_task)
 
 
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
@@ -58,13 +50,11 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     tasks, batch = case["tasks"], setting["batch"]
     stream = requests(tasks, case["rate"], case["noisy"], case["requests"], seed)
     if setting["share"] == "partitions":
-        hooks = hooks_of(OwnPartition(stream))
-        setup = Setup(stream, [pool(tasks, tasks, batch, 0.0)], hooks=hooks)
-    elif setting["share"] == "fair":
-        setup = Setup(stream, [pool(1, 1, batch, TASK)], hooks=hooks_of(FairShare(stream)))
+        served = service(tasks, tasks, batch, 0.0).served(stream, policy=OwnPartition())
     else:
-        setup = Setup(stream, [pool(1, 1, batch, TASK)])
-    done = run(setup).requests
+        fair = FairShare() if setting["share"] == "fair" else None
+        served = service(1, 1, batch, TASK).served(stream, policy=fair)
+    done = served.outcome.requests
     finish, arrival = (np.asarray(done[name]) * 1e-12 for name in ("finish", "arrival"))
     seconds = float((finish - arrival)[stream.adapter != 0].mean())
     hosted = ((DEVICE - BACKBONE) // case["extension"]) / (DEVICE // (BACKBONE + case["extension"]))
@@ -106,7 +96,7 @@ STUDY = Study(
         Claim("up to 6 times as many tasks", 6.0, np.inf, figure="tasks_hosted"),
     ],
     rests_on={
-        "batches whose time depends on what is in them": "serving/steps/costing.py",
+        "batches whose time depends on what is in them": "serving/service.py",
         "the order in which requests are taken": "serving/policies.py",
     },
     cases=cases,

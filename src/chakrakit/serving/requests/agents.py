@@ -28,7 +28,9 @@ class Agents(Process, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class _Piece:
+class Piece:
+    """A part of a prompt that is known by its content."""
+
     content: int
     tokens: int
 
@@ -43,19 +45,19 @@ def agent_stream(process: Agents) -> RequestStream:
     starts = process.arrivals(rng, sessions)
     sizes = LengthDistribution.parse(process.prompt, "prompt").draw(rng, process.n)
     output = LengthDistribution.parse(process.output, "output").draw(rng, process.n)
-    prompts: list[list[_Piece]] = []
+    prompts: list[list[Piece]] = []
     fresh = iter(range(1 + process.prefixes, 2**62))  # 0 is the header that all begin with
     for number in range(process.n):
         turn = number % process.turns
         if turn == 0:
-            system = _Piece(1 + int(rng.integers(process.prefixes)), max(1, process.prefix))
-            history = [_Piece(0, _HEADER), system]
+            system = Piece(1 + int(rng.integers(process.prefixes)), max(1, process.prefix))
+            history = [Piece(0, _HEADER), system]
         elif rng.random() < process.edits:
             behind = 2 + int(rng.integers(len(history) - 2))
             place = 0 if rng.random() < process.front else behind
             history = history.copy()
-            history[place] = _Piece(next(fresh), history[place].tokens)
-        history = [*history, _Piece(next(fresh), int(sizes[number]))]
+            history[place] = Piece(next(fresh), history[place].tokens)
+        history = [*history, Piece(next(fresh), int(sizes[number]))]
         prompts.append(history)
     refuse_more(sum(len(p) for p in prompts), "the number of pieces of prompts")
     turns = np.arange(process.n) % process.turns
@@ -71,7 +73,7 @@ def agent_stream(process: Agents) -> RequestStream:
     )
 
 
-def prefix_ids(pieces: list[_Piece]) -> list[int]:
+def prefix_ids(pieces: list[Piece]) -> list[int]:
     """Ids of each unit of tokens with all that stands before it."""
     ids, before, place = [], 0, 0
     for piece in pieces:

@@ -70,6 +70,8 @@ class _Rows:
     priority: list[int] = field(default_factory=list)
     ids: list[Sequence[int]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
+    models: dict[str, int] = field(default_factory=dict)
+    model: list[int] = field(default_factory=list)
     sessions: dict[str, int] = field(default_factory=dict)
     unit: int = 0
 
@@ -88,6 +90,10 @@ class _Rows:
         self.priority.append(self._priority(row.get("priority") or 0, line))
         self.ids.append(self._ids(row, line))
         self.names.append(str(next((row[n] for n in _NAMES if n in row), len(self.names))))
+        model = row.get("model")
+        self.model.append(
+            -1 if model is None else self.models.setdefault(str(model), len(self.models))
+        )
         if session is not None:
             self.sessions[str(session)] = len(self.after) - 1
 
@@ -191,6 +197,8 @@ def read_json_lines(data: bytes, path: str) -> RequestStream:
         unit=rows.unit or 16,
         priority=rows.priority,
         names=rows.names,
+        models=tuple(rows.models),
+        model=rows.model if rows.models else None,
     )
 
 

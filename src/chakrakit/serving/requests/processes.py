@@ -13,7 +13,7 @@
 All take n (requests), prompt and output (a number, or lognormal:MEAN:CV, uniform:LOW:HIGH,
 exponential:MEAN, geometric:MEAN), prefix and prefixes (tokens shared, by how many groups), turns and
 think (requests of a session and the seconds between them), priorities, adapters, deadlines (seconds by
-priority, as in 2:10), seed.
+priority, as in 2:10), models (those that sessions ask for, as in llama-3.1-8b:qwen3-14b), seed.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     priorities: int = 1
     adapters: int = 0
     deadlines: str = ""
+    models: str = ""
     seed: int = 0
 
     def check(self) -> None:
@@ -327,6 +328,7 @@ def generated(process: Process) -> RequestStream:
         ids=ids,
         unit=UNIT,
         concurrency=process.at_once,
+        **_models(process, rng, session),
     )
 
 
@@ -344,6 +346,17 @@ def _deadlines(process: Process, priority: NDArray[np.int64]) -> NDArray[np.int6
     given = np.array(numbers(process.deadlines, "deadlines"))
     seconds = given[np.minimum(priority, len(given) - 1)]
     return np.asarray(np.rint(seconds * PS_PER_S), np.int64)
+
+
+def _models(
+    process: Process, rng: np.random.Generator, session: NDArray[np.int64]
+) -> dict[str, Any]:
+    """The model that each session asks for, drawn from those that are named with colons between them."""
+    names = tuple(filter(None, process.models.split(":")))
+    if not names:
+        return {}
+    drawn = rng.integers(0, len(names), int(session[-1]) + 1)
+    return {"models": names, "model": drawn[session]}
 
 
 def _adapters(process: Process, rng: np.random.Generator) -> NDArray[np.int64]:

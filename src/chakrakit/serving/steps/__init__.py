@@ -2,6 +2,7 @@
 
 from chakrakit.serving.steps.collectives import CollectiveTimes, times_on
 from chakrakit.serving.steps.costing import StepCost, no_attention, picoseconds
+from chakrakit.serving.steps.forward import forward_seconds
 from chakrakit.serving.steps.layers import read_layers
 from chakrakit.serving.steps.measured import MeasuredSteps
 from chakrakit.serving.steps.modelled import ModelledSteps
@@ -13,6 +14,7 @@ __all__ = [
     "ModelledSteps",
     "StepCost",
     "StepOperators",
+    "forward_seconds",
     "no_attention",
     "picoseconds",
     "read_layers",

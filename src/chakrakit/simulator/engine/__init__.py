@@ -19,7 +19,7 @@ from chakrakit.simulator.engine.native import (
 from chakrakit.simulator.engine.placing import per_rack, straddling, whole_groups
 from chakrakit.simulator.engine.planner import CollectivePolicy, Custom, DispatchPolicy, Fixed
 from chakrakit.simulator.engine.plans import FIGURES, TransferPlans, link_bytes
-from chakrakit.simulator.engine.program import COMM, COMPUTE, Program
+from chakrakit.simulator.engine.program import COMM, COMPUTE, Program, row_kinds
 from chakrakit.simulator.engine.rescheduling import FixedTransfers, Schedule, no_machine
 from chakrakit.simulator.engine.stored import ONE_SIDED, UNLIMITED, StoredOperations, most_at_once
 
@@ -54,6 +54,7 @@ __all__ = [
     "no_machine",
     "one_collective",
     "per_rack",
+    "row_kinds",
     "run",
     "straddling",
     "whole_groups",

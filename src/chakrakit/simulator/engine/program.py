@@ -72,7 +72,7 @@ class Program:
 
 def read_program(trace: Trace, widths: Mapping[str, int] | None = None) -> Program:
     """The program of a body; `widths` says how many rows a unit of a device runs at a time."""
-    kind = _kinds(trace)
+    kind = row_kinds(trace)
     _check_link_weights(trace)
     lane, lane_kind = _lanes(trace, widths or {})
     return Program(
@@ -90,7 +90,8 @@ def read_program(trace: Trace, widths: Mapping[str, int] | None = None) -> Progr
     )
 
 
-def _kinds(trace: Trace) -> I8:
+def row_kinds(trace: Trace) -> I8:
+    """What each row is to a simulation: PLAIN, COMPUTE, COMM or STORAGE."""
     comm = trace.is_type(*COMMUNICATION)
     device = trace.is_type(NodeType.COMP_NODE) & ~on_host(trace)
     kind = np.where(comm, COMM, np.where(device, COMPUTE, PLAIN)).astype(np.int8)

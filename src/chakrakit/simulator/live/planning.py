@@ -5,6 +5,7 @@ Everything is planned once and remembered; equal decisions share a plan.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -41,8 +42,9 @@ class Planning:
         self._stores = {store.name: i for i, store in enumerate(machine.stores)}
         # Groups are set up by `new_group`, at the cost that the program gives.
         self._ready = replace(machine, software=replace(machine.software, groups=None))
+        self._written: Counter[int] = Counter()
         self.plan_collective = cache(self._plan_collective)
-        self.plan_access = cache(self._plan_access)
+        self._plan_access = cache(self._new_access)
         self.work_ps = cache(self._work_ps)
 
     @staticmethod
@@ -89,7 +91,20 @@ class Planning:
         first = self._add(laid.plans, laid.links)
         return first + int(laid.workload["job_plan"][0]), int(laid.workload["overhead"][0])
 
-    def _plan_access(self, store: str, size: int, writes: bool, device: int) -> tuple[int, int]:
+    def plan_access(self, store: str, size: int, writes: bool, device: int) -> tuple[int, int]:
+        """The plan of a read or write, and its server; an error where that cannot hold what is written."""
+        plan, server = self._plan_access(store, size, writes, device)
+        tier = self.machine.stores[self._stores[store]]
+        if writes and tier.capacity:
+            self._written[server] += tier.moved(size, 1)
+            if self._written[server] > tier.capacity:
+                raise ConfigError(
+                    f"{self._written[server]:,} bytes are written to a server of {store!r}, which holds "
+                    f"{tier.capacity:,.0f}; give it a larger `capacity` or more servers"
+                )
+        return plan, server
+
+    def _new_access(self, store: str, size: int, writes: bool, device: int) -> tuple[int, int]:
         """The plan of a read or write at a store, and the server whose queue it waits in."""
         if store not in self._stores:
             raise ConfigError(
@@ -97,8 +112,14 @@ class Planning:
                 if self._stores
                 else f"{self.machine.name} has no storage; describe it under `storage` in its file"
             )
+        tier = self.machine.stores[self._stores[store]]
+        if tier.when_full == "refuse" and tier.queue:
+            raise ConfigError(
+                f"store {store!r} refuses what finds its queue full, which programs do not know; give it "
+                "`when_full: wait`, or put a pool with a `queue` before it"
+            )
         book, devices = TransferPlans(self.machine, self.fair), np.array([device])
-        book.add_stored(self._stores[store], devices, writes, size)
+        book.add_stored(self._stores[store], devices, writes, tier.moved(size, 1))
         plans, links, _ = book.arrays()
         server = self.machine.servers(self._stores[store], devices)
         return self._add(plans, links), int(server[0])

@@ -71,6 +71,11 @@ class PipelineSchedule:
         """(piece, micro-batch) → the (stage, chunk) that runs it."""
         return self._homes
 
+    def home(self, piece: int, micro_batch: int) -> tuple[int, int]:
+        """The (stage, chunk) that runs a piece for a micro-batch; the first that has it, if none does."""
+        held = ((s, pieces.index(piece)) for s, pieces in enumerate(self.pieces) if piece in pieces)
+        return self._homes.get((piece, micro_batch)) or next(held)
+
     @cached_property
     def _homes(self) -> dict[tuple[int, int], tuple[int, int]]:
         return {

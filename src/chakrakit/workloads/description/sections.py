@@ -34,8 +34,9 @@ class Section(Part, frozen=True, kw_only=True):
     """Only samples of these modalities pass through it, where a file of samples names them."""
     lengths: Lengths = Lengths()
     """How large samples are in it: tokens of a decoder, images of a vision model."""
-    deal: Literal["turn", "size"] = "turn"
-    """Samples go to replicas in turn, or the largest first to the replica with the least."""
+    deal: Literal["turn", "size", "own"] = "turn"
+    """Samples that pass through it go to replicas in turn; the largest first to the replica with the least
+    (size); or each replica takes those of its own, by number over all samples, and may have none (own)."""
 
 
 class SectionGraph(Part, frozen=True, kw_only=True):

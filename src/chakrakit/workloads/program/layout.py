@@ -62,7 +62,7 @@ class WorkloadLayout:
     """The lowest rank, for workloads of several meshes."""
     headless: bool = False
     """Whether what comes after the layers, head and loss, is left out."""
-    quota: int = 0
+    quota: int | None = None
     """Micro-batches of a step, where they do not follow from the batch."""
     steps: int = 1
     first_step: int = 0
@@ -95,7 +95,11 @@ class WorkloadLayout:
     def micro_batches(self) -> int:
         """Micro-batches each data-parallel rank runs in a step."""
         step, plan = self.workload.step, self.workload.plan
-        return self.quota or step.global_batch // (plan.dp * step.micro_batch)
+        return (
+            self.quota
+            if self.quota is not None
+            else step.global_batch // (plan.dp * step.micro_batch)
+        )
 
     @cached_property
     def schedule(self) -> PipelineSchedule:
@@ -114,8 +118,7 @@ class WorkloadLayout:
     def mesh(self) -> Mesh:
         """The ranks."""
         last = self.schedule.piece_count - 1
-        homes = self.schedule.homes()
-        ends = (homes[0, 0][0], homes[last, 0][0])
+        ends = (self.schedule.home(0, 0)[0], self.schedule.home(last, 0)[0])
         return Mesh(self.workload.plan, first=self.first_rank, ends=ends)
 
     @cached_property
@@ -161,8 +164,8 @@ class WorkloadLayout:
         neighbour = piece + step
         if not 0 <= neighbour < len(self.pieces):
             return None
-        micro_batch = next(c.micro_batch for c in self.schedule.tasks[stage] if c.chunk == chunk)
-        peer, _ = self.schedule.homes()[neighbour, micro_batch]
+        mine = (c.micro_batch for c in self.schedule.tasks[stage] if c.chunk == chunk)
+        peer, _ = self.schedule.home(neighbour, next(mine, 0))
         after = self.pieces[piece if step < 0 else neighbour]
         size = self.stack.block(after[0].block).input_bytes
         return Link(None if peer == stage else peer, size)

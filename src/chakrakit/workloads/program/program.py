@@ -149,7 +149,7 @@ class Stage:
 
     def tail_starts(self) -> list[int]:
         """Where the rows of each update begin."""
-        return [int(self.starts[u - 1] + self.sizes[u - 1]) for u in self.updates]
+        return [int(self.starts[u - 1] + self.sizes[u - 1]) if u else 0 for u in self.updates]
 
     def tail_edges(self, columns: Mapping[str, I64]) -> I64:
         """Edges into the rows that apply gradients, and from them to what needs the new weights."""

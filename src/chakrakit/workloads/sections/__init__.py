@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chakrakit.workloads.sections.feasible import check_sections
 from chakrakit.workloads.sections.figures import section_figures
-from chakrakit.workloads.sections.files import document_with_sections, section_graph_of
+from chakrakit.workloads.sections.files import description_of, section_graph_of
 from chakrakit.workloads.sections.programs import SectionPrograms
 from chakrakit.workloads.sections.series import SectionSeries
 
@@ -12,7 +12,7 @@ __all__ = [
     "SectionPrograms",
     "SectionSeries",
     "check_sections",
-    "document_with_sections",
+    "description_of",
     "section_figures",
     "section_graph_of",
 ]

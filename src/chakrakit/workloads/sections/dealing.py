@@ -68,7 +68,7 @@ def deal_sections(graph: SectionGraph, number: int) -> dict[str, SectionDeal]:
             samples.sort(
                 key=lambda s: (max((d.ready(s.number) for d in before), default=0), s.number)
             )
-        deals[name] = SectionDeal(_dealt(name, section, samples))
+        deals[name] = SectionDeal(_dealt(section, samples))
     return deals
 
 
@@ -113,16 +113,8 @@ def _sized(
     return [s._replace(length=min(s.length, longest) if from_file else usual) for s in samples]
 
 
-def _dealt(
-    name: str, section: Section, samples: Sequence[Sample]
-) -> tuple[tuple[MicroBatch, ...], ...]:
-    replicas = section.plan.dp
-    if len(samples) < replicas:
-        raise ConfigError(
-            f"section {name}: {len(samples)} samples pass through it, and it has {replicas} replicas; use a "
-            "smaller dp, a larger global_batch or share"
-        )
-    dealt = (_by_size if section.deal == "size" else _in_turn)(samples, section)
+def _dealt(section: Section, samples: Sequence[Sample]) -> tuple[tuple[MicroBatch, ...], ...]:
+    dealt = _DEALS[section.deal](samples, section)
     return tuple(
         tuple(
             MicroBatch(tuple(mine[k : k + section.micro_batch]))
@@ -159,3 +151,12 @@ def _by_size(samples: Sequence[Sample], section: Section) -> list[list[Sample]]:
         dealt[least].append(sample)
         load[least] += sample.length * sample.cost
     return [sorted(mine, key=lambda s: order[s.number]) for mine in dealt]
+
+
+def _own(samples: Sequence[Sample], section: Section) -> list[list[Sample]]:
+    """Replicas share all samples out by number, and keep those of them that pass through the section."""
+    replicas, each = section.plan.dp, section.micro_batch
+    return [[s for s in samples if s.number // each % replicas == r] for r in range(replicas)]
+
+
+_DEALS = {"turn": _in_turn, "size": _by_size, "own": _own}

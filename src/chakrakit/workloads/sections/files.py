@@ -14,16 +14,14 @@ from chakrakit.workloads.description import SectionGraph
 from chakrakit.workloads.models import field_types, with_models
 
 
-def document_with_sections(source: object) -> Document | None:
-    """The description that a path or a dictionary holds, if it is one of sections."""
-    holds = "model, plan and step, or sections and step"
+def description_of(source: object) -> Document | None:
+    """The description that a file or a dictionary holds; None for a folder of traces."""
+    holds = "model, plan and step; sections and step; or attention, spatial or gnn"
     if isinstance(source, Mapping):
-        document = document_of(source, "description", holds)
-    elif Path(str(source)).is_dir():  # generated traces, whose card describes one model
+        return document_of(source, "description", holds)
+    if Path(str(source)).is_dir():  # generated traces, whose card describes one model
         return None
-    else:
-        document = read_document(str(source), holds)
-    return document if "sections" in document.content else None
+    return read_document(str(source), holds)
 
 
 def section_graph_of(document: Document, fields: Mapping[str, Any]) -> SectionGraph:

@@ -91,8 +91,7 @@ class OneSection(Generated):
     def home(self, replica: int, batch: int, last: bool) -> tuple[int, int]:
         """Stage and chunk that run the first or the last piece of the model for a micro-batch."""
         schedule = self._layout_of(replica).schedule
-        piece = schedule.piece_count - 1 if last else 0
-        return schedule.homes()[piece, batch]
+        return schedule.home(schedule.piece_count - 1 if last else 0, batch)
 
     def _layout_of(self, replica: int) -> WorkloadLayout:
         at = np.flatnonzero(self.mesh.coordinates["dp"] == replica)[0]

@@ -1,0 +1,105 @@
+"""A draft: the nodes of a trace as rows that can be inserted, dropped and put in another order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, Metadata, Trace
+
+COMPUTE, GATHER, REDUCE, MESSAGES = 0, 4, 5, 6
+"""Streams as generated traces number them; those of messages are not kept in order."""
+_NOT_COLUMNS = ("id", "ctrl_deps", "data_deps", "start_time_micros", "duration_micros")
+"""Numbers and edges are written anew, and what was changed has no times yet."""
+
+
+class Row(dict[str, Any]):
+    """A node's attributes by name. Two rows are the same only if they are one object."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+Edge = tuple[Row, Row, int, int, int]
+"""From, to, kind, form and lag."""
+
+
+class Draft:
+    """Rows in order, and the edges between them. Edges of rows that are dropped are dropped with them."""
+
+    def __init__(self, trace: Trace) -> None:
+        table = trace.nodes
+        self.types = {f.name: f.type for f in table.schema if f.name not in _NOT_COLUMNS}
+        self.rows = [Row(r) for r in table.select(list(self.types)).to_pylist()]
+        self.metadata: Metadata = trace.metadata
+        e = trace.edges
+        columns = (e.src, e.dst, e.kind, e.form, e.lag)
+        self.edges: list[Edge] = [
+            (self.rows[a], self.rows[b], kind, form, lag)
+            for a, b, kind, form, lag in zip(*(c.tolist() for c in columns), strict=True)
+        ]
+
+    def row(self, **attributes: Any) -> Row:
+        """A new row, which is in no place yet."""
+        return Row({**dict.fromkeys(self.types), "is_cpu_op": False, "step": 0, **attributes})
+
+    def wait(self, row: Row, sources: Iterable[Row], kind: EdgeKind = EdgeKind.DATA) -> None:
+        """A row starts when others have ended."""
+        start = int(EdgeForm.FINISH_START)
+        self.edges += [(source, row, int(kind), start, 0) for source in dict.fromkeys(sources)]
+
+    def sources(self, row: Row) -> list[Row]:
+        """The rows that a row waits for because of their data."""
+        return [e[0] for e in self.edges if e[1] is row and e[2] != EdgeKind.CTRL]
+
+    def keep(self, wanted: Callable[[Row], bool]) -> None:
+        """Drops all other rows."""
+        self.rows = [r for r in self.rows if wanted(r)]
+
+    def in_order(self) -> None:
+        """Control edges that keep the rows of every stream in their order, in place of those that did."""
+        self.edges = [e for e in self.edges if e[2] != EdgeKind.CTRL]
+        known = {(e[0], e[1]) for e in self.edges}
+        last: dict[int, Row] = {}
+        for row in self.rows:
+            stream = int(row["stream"])
+            before = last.get(stream)
+            if before is not None and stream < MESSAGES and (before, row) not in known:
+                self.wait(row, [before], EdgeKind.CTRL)
+            last[stream] = row
+
+    def trace(self) -> Trace:
+        """The rows as a trace."""
+        place = {row: i for i, row in enumerate(self.rows)}
+        data: dict[str, Any] = {}
+        for name, kind in self.types.items():
+            values = [row.get(name) for row in self.rows]
+            if pa.types.is_dictionary(kind):
+                data[name] = pa.array(values, pa.string()).dictionary_encode()
+            else:
+                data[name] = pa.array(values, kind)
+        inside = [e for e in self.edges if e[0] in place and e[1] in place]
+        pairs = np.array([(place[e[0]], place[e[1]]) for e in inside], np.int32).reshape(-1, 2)
+        kinds, forms = (np.array([e[k] for e in inside], np.int8) for k in (2, 3))
+        lags = np.array([e[4] for e in inside], np.int64)
+        edges = Edges.of(pairs[:, 0], pairs[:, 1], kinds, forms, lags)
+        return Trace.from_columns(data, edges, self.metadata)
+
+
+def is_backward(row: Row) -> bool:
+    """Whether a row of a micro-batch is of its way back."""
+    return bool(row["phase"] != "forward")
+
+
+_SHAPE = re.compile(r"\[([0-9, ]+)\]")
+
+
+def shapes_of(row: Row) -> list[list[int]]:
+    """The shapes of a row's operands."""
+    return [[int(n) for n in s.split(",")] for s in _SHAPE.findall(row["inputs_shapes"])]

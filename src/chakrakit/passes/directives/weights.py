@@ -1,0 +1,67 @@
+"""What a global trace says about its weights: its optimizer nodes list them, block by block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chakrakit.errors import ConfigError
+from chakrakit.passes.directives.draft import Draft, Row, is_backward
+
+HOW_TO = "make it with `chakra generate --data zero1` and no other parallelism"
+
+
+@dataclass(eq=False)
+class BlockWeights:
+    """The weights of one block: their elements in order, and the node that updates them."""
+
+    update: Row
+    elements: list[int]
+    gradients: list[Row]
+    """The rows that complete their gradients."""
+
+    @property
+    def total(self) -> int:
+        """Elements of all of them."""
+        return sum(self.elements)
+
+
+def blocks_of(draft: Draft) -> list[BlockWeights]:
+    """The blocks in the order of the model; a ConfigError where the trace does not say them."""
+    blocks = []
+    for row in draft.rows:
+        if row.get("op_type") != "optimizer":
+            continue
+        role, _, counts = (row.get("shards") or "").partition(" ")
+        if role != "dp" or not counts or " " in counts:
+            raise ConfigError(
+                f"node {row['name']!r} does not list its weights for one group; {HOW_TO}"
+            )
+        sources = [s for s in draft.sources(row) if s.get("micro_batch") is not None]
+        blocks.append(BlockWeights(row, [int(c) for c in counts.split(",")], sources))
+    if not blocks:
+        raise ConfigError(
+            f"the trace has no optimizer nodes, whose weights could be shared; {HOW_TO}"
+        )
+    return blocks
+
+
+def stretches(draft: Draft, blocks: int) -> dict[tuple[int, bool, int], list[Row]]:
+    """Rows by micro-batch, way back or forth, and block; blocks are numbered as the model has them.
+
+    The first and the last block, an embedding and a head, have no number of a layer.
+    """
+    found: dict[tuple[int, bool, int], list[Row]] = {}
+    layers = sorted({r["layer"] for r in draft.rows if r.get("layer") is not None})
+    place = {layer: i + 1 for i, layer in enumerate(layers)}
+    seen: set[tuple[int, bool]] = set()
+    for row in draft.rows:
+        if row.get("micro_batch") is None:
+            continue
+        way = (int(row["micro_batch"]), is_backward(row))
+        if row.get("layer") is not None:
+            seen.add(way)
+            block = place[row["layer"]]
+        else:
+            block = blocks - 1 if (way in seen) != way[1] else 0
+        found.setdefault((*way, block), []).append(row)
+    return found

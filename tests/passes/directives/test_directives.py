@@ -1,0 +1,97 @@
+"""A strategy as directives on one global trace gives what the generator's own plan gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import chakrakit as ck
+from chakrakit.errors import ConfigError
+from chakrakit.trace.model import Trace
+from chakrakit.trace.sets import TraceSet
+
+MODEL = {"family": "decoder", "layers": 4, "hidden": 64, "heads": 4, "vocab": 1000}
+STEP = {"seq": 32, "global_batch": 8}
+COLUMNS = (
+    "type", "num_ops", "tensor_size", "comm_type", "comm_size", "out_size", "micro_batch", "layer", "phase",
+    "mem_alloc", "mem_free", "inputs_shapes", "pg_name",
+)  # fmt: skip
+
+
+def generated(step: dict[str, Any] | None = None, **plan: Any) -> TraceSet:
+    return ck.generate({"model": MODEL, "plan": plan, "step": {**STEP, **(step or {})}}).traces
+
+
+def nodes(trace: Trace) -> Counter[tuple[Any, ...]]:
+    """The nodes without their numbers; collectives of a block by the last part of their names."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    for row in trace.nodes.to_pylist():
+        inside = row["comm_type"] is not None and row["micro_batch"] is not None
+        name = row["name"].rpartition(".")[2] if inside else row["name"]
+        group = "".join(c for c in row["pg_name"] or "" if c.isalpha())
+        found[name, *(row[c] or 0 for c in COLUMNS[:-1]), bool(group or row["pg_name"])] += 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("directives", "plan"),
+    [
+        (["replicate:ranks=4"], {"dp": 4}),
+        (["replicate:ranks=4", "shard:what=optimizer"], {"dp": 4, "data": "zero1"}),
+        (["replicate:ranks=4", "shard:what=gradients"], {"dp": 4, "data": "zero2"}),
+        (["replicate:ranks=4", "shard:what=parameters"], {"dp": 4, "data": "fsdp"}),
+        (["place:stages=[1,3]", "order", "replicate:ranks=2"], {"pp": 2, "dp": 2, "split": [1, 3]}),
+    ],
+)
+def test_directives_give_the_generators_nodes_bytes_memory_and_time(
+    directives: list[str], plan: dict[str, Any]
+) -> None:
+    mine = ck.transform(generated(data="zero1"), directives).traces
+    theirs = generated(**plan)
+    assert list(mine.ranks) == list(theirs.ranks)
+    for rank in theirs.ranks:
+        assert nodes(mine.trace(rank)) == nodes(theirs.trace(rank))
+        assert mine.trace(rank).metadata.attributes == theirs.trace(rank).metadata.attributes
+    times = [ck.simulate(t, machine="dgx-h100").makespan_ns for t in (mine, theirs)]
+    assert times[0] == times[1]
+    assert ck.validate(mine).ok
+
+
+def test_a_split_micro_batch_is_what_smaller_micro_batches_are() -> None:
+    large = generated({"micro_batch": 8}, data="zero1")
+    split = ck.transform(large, ["split:ways=8"]).traces
+    assert nodes(split.trace(0)) == nodes(generated(data="zero1").trace(0))
+
+
+def test_an_order_of_ones_own_and_a_stream() -> None:
+    tasks = "[[F0,F1,F2,B0,F3,B1,B2,B3],[F0,B0,F1,B1,F2,B2,F3,B3]]"
+    steps = ["place:stages=[2,2]", f"order:tasks={tasks}", "stream:match=optimizer,to=9"]
+    traces = ck.transform(generated({"global_batch": 4}, data="zero1"), steps).traces
+    first = traces.trace(0)
+    begun = [
+        (r["phase"], r["micro_batch"])
+        for r in first.nodes.to_pylist()
+        if r["name"] in ("embedding", "send_forward", "recv_backward")
+    ]
+    assert next(b for b in begun if b[0] == "backward") == ("backward", 0)
+    assert begun.index(("forward", 2)) < begun.index(("backward", 0)) < begun.index(("forward", 3))
+    assert set(first.column("stream", 0)[first.column("type", 0) == 4].tolist()) == {0, 9}
+    assert ck.simulate(traces, machine="dgx-h100").makespan_ns > 0
+
+
+@pytest.mark.parametrize(
+    ("directives", "says"),
+    [
+        (["shard"], "replicate first"),
+        (["replicate:ranks=3"], "shared evenly"),
+        (["place:stages=[1,1]"], "2 layers in all"),
+        (["replicate:ranks=2", "replicate:ranks=2"], "groups already"),
+        (["order:tasks=[[F0,B0]]"], "every task once"),
+        (["stream:match=(,to=3"], "regular expression"),
+    ],
+)
+def test_directives_that_do_not_fit_say_why(directives: list[str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        ck.transform(generated(data="zero1"), directives)

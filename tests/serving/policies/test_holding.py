@@ -1,0 +1,68 @@
+"""Holding requests in the cluster's queue: ranks that step together are at least as even as without it.
+
+CHAKRA_STREAMS says how many streams are tried; each is served by eight ranks, at once and held.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import cycle, islice
+
+import numpy as np
+import pytest
+
+from chakrakit.serving import EngineView, RequestView, Setup, hooks_of, run
+from chakrakit.serving.requests import RequestStream, requests_from
+from support.serving_engines import by_tokens, pool
+
+STREAMS = int(os.environ.get("CHAKRA_STREAMS", "3"))
+RANKS, ROOM = 8, 16
+LENGTHS = "prompt=lognormal:200:1.2,output=lognormal:60:1"
+KINDS = (
+    "bursts{rate=300,size=256,n=512,",
+    "closed{concurrency=256,n=600,",
+    "poisson{rate=150,n=500,",
+)
+
+
+class LeastTokens:
+    """The rank with the fewest tokens; held until it has room and is not made the fullest."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+
+    def route(self, request: RequestView, engines: Sequence[EngineView]) -> int | None:
+        tokens = {e.number: e.tokens_held + e.tokens_promised for e in engines}
+        free = [e.number for e in engines if e.waiting + e.running < self.room]
+        if not free:
+            return None
+        least = min(free, key=lambda number: tokens[number])
+        fits = tokens[least] + request.prompt <= max(tokens.values())
+        return least if fits or tokens[least] == min(tokens.values()) else None
+
+
+def uneven(stream: RequestStream, room: int) -> tuple[float, float]:
+    """The largest over the mean context of a step: its mean and 99th percentile, while requests start."""
+    cost = replace(by_tokens(0.005, 1e-5), shared=lambda _n: 0.001)
+    ranks = replace(pool(100_000, cost, max_requests=ROOM), engines=RANKS, ranks=RANKS)
+    done = run(Setup(stream, [ranks], hooks=hooks_of(LeastTokens(room)), record_steps=True))
+    mine = done.steps["start"] <= done.requests["scheduled"].max()
+    _, step = np.unique(done.steps["start"][mine], return_inverse=True)
+    context = np.zeros((step.max() + 1, RANKS))
+    context[step, done.steps["engine"][mine]] = done.steps["context"][mine]
+    context = context[context.any(axis=1)]
+    ratio = context.max(axis=1) / context.mean(axis=1)
+    return float(ratio.mean()), float(np.percentile(ratio, 99))
+
+
+@pytest.mark.slow
+def test_held_requests_leave_ranks_no_less_even_than_routing_at_once() -> None:
+    ratios = []
+    for seed, kind in enumerate(islice(cycle(KINDS), STREAMS)):
+        stream = requests_from(f"{kind}{LENGTHS},seed={seed}}}")
+        ratios.append(np.divide(uneven(stream, ROOM), uneven(stream, 10**9)))
+    mean, p99 = np.mean(ratios, axis=0)
+    assert mean <= 1.01, ratios
+    assert p99 <= 1.01, ratios

@@ -1,0 +1,94 @@
+"""A cluster that a file describes is served from the command line as it is in Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import chakrakit as ck
+from chakrakit.errors import ConfigError
+from chakrakit.serving import EngineSpec, Service
+from support.commands import data
+
+TWO = """
+engines:
+  - {model: llama-3.1-8b, machine: dgx-h100, count: 2}
+  - model: qwen3-14b
+    machine: dgx-a100
+    tp: 2
+    options: vllm{max_num_seqs=64}
+router: least
+faults: [[1.0, 0, 2.0]]
+"""
+STREAM = "poisson{rate=8,n=40,prompt=200,output=8,models=llama-3.1-8b:qwen3-14b}"
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "cluster.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_unlike_engines_of_a_file_serve_as_in_python(tmp_path: Path) -> None:
+    answer = data("serve", "--cluster", written(tmp_path, TWO), "--requests", STREAM)
+    engines = [
+        EngineSpec(model="llama-3.1-8b", machine="dgx-h100", count=2),
+        EngineSpec(model="qwen3-14b", machine="dgx-a100", tp=2, options="vllm{max_num_seqs=64}"),
+    ]
+    own = ck.serve(engines=engines, requests=STREAM, router="least", faults=[(1.0, 0, 2.0)])
+    assert answer["finished"] == 40
+    assert answer["e2e_ms"]["p99"] == pytest.approx(own.e2e_ms.p99)
+    assert not answer.get("intervals")
+
+
+def test_a_service_of_a_file_takes_the_time_of_its_kinds(tmp_path: Path) -> None:
+    """A request of three items of no kind: 1 ms, and 3 ms for each."""
+    requests = tmp_path / "requests.jsonl"
+    requests.write_text('{"at": 0, "prompt": 3, "out": 1, "model": "x"}\n')
+    text = (
+        "service: {seconds: 0.001, per_item: 0.003, kinds: {1: {seconds: 0.004, per_item: 0.001}}}"
+    )
+    done = ck.serve(cluster=written(tmp_path, text), requests=str(requests))
+    assert done.e2e_ms.mean == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("engines: []", "give one of the two"),
+        ("rooter: least", "no field 'rooter'; did you mean 'router'"),
+        (TWO.replace("tp: 2", "tpp: 2"), r"yaml:6: no field 'tpp'; did you mean"),
+        (TWO.replace("count: 2", "count: 0"), "yaml:3: an EngineSpec with a count of 0"),
+        ("service: {seconds: 1, max_items: 0}", "yaml:1: service service: max_items"),
+        (TWO + "codecs: [{name: fp8, ratio: 0}]", "codec fp8: give a ratio and rates above 0"),
+        (TWO + "policy: mine.py:Mine", "no field 'policy'"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named_with_its_line(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        ck.serve(cluster=written(tmp_path, text), requests=STREAM)
+
+
+def test_what_a_file_says_is_not_asked_for_twice(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="says router, faults; do not ask for them as well"):
+        ck.serve(
+            cluster=written(tmp_path, TWO), requests=STREAM, router="prefix", faults=[(1.0, 1, 1.0)]
+        )
+
+
+def test_a_diffusion_model_is_served_by_the_time_of_its_steps(tmp_path: Path) -> None:
+    """Two requests of three denoising steps, far apart: each takes three steps of one sample."""
+    text = "service: {model: dit-xl-2, machine: dgx-h100, compute: roofline, max_items: 4}"
+    requests = "poisson{rate=0.001,n=2,prompt=1,output=3}"
+    done = ck.serve(cluster=written(tmp_path, text), requests=requests)
+    service = Service.of_model("dit-xl-2", "dgx-h100", compute="roofline", max_items=4)
+    one, three, four = (service.step_seconds(n, {}) for n in (1, 3, 4))
+    assert done.e2e_ms.mean == pytest.approx(3e3 * one)
+    assert one < three < four < 4 * one
+    with pytest.raises(ConfigError, match="is a model over tokens"):
+        Service.of_model("llama-3.1-8b", "dgx-h100")
+    with pytest.raises(ConfigError, match="a service has `seconds`, or a `model` and a `machine`"):
+        ck.serve(cluster=written(tmp_path, "service: {model: dit-xl-2}"), requests=requests)
