@@ -338,7 +338,7 @@ def _assembled(
         slow_links=late.links,
         operators=operators,
         launches=parts.launches,
-        roofline=roofline_of(operators, length, len(run), options.peak_tflops, options.peak_gbps),
+        roofline=_roofline(run, operators, length, options),
         memory=memory,
         notes=notes,
         bound=bound.name,
@@ -408,6 +408,20 @@ def _card_fields(run: Run, bound: Bound) -> dict[str, Any]:
         or (recording is not None and recording.bound_uncertain),
         "footprint": footprint_of(run.card),
     }
+
+
+def _roofline(run: Run, operators: Operators, span: int, options: AnalysisOptions) -> Roofline:
+    """The roofline under the roof that was asked for, else the one of the device that was simulated.
+
+    Times that were measured on a faster device may lie above that one; then there is none.
+    """
+    asked = options.peak_tflops, options.peak_gbps
+    if any(asked):
+        return roofline_of(operators, span, len(run), *asked)
+    stated = [run.card.settings.get(n, 0.0) for n in ("device_peak_tflops", "device_memory_gbps")]
+    known = [float(peak) if isinstance(peak, int | float) else 0.0 for peak in stated]
+    simulated = roofline_of(operators, span, len(run), *known)
+    return simulated if simulated.hfu <= 1 else roofline_of(operators, span, len(run))
 
 
 def _device_memory(run: Run) -> dict[int, int]:

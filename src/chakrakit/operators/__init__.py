@@ -68,7 +68,14 @@ from chakrakit.operators.formulas import (
     product_flops,
 )
 from chakrakit.operators.hlo import HLO_COLLECTIVES, opcode_work
-from chakrakit.operators.names import ALLOCATIONS, COPIES, INDEXING, VIEWS
+from chakrakit.operators.names import (
+    ALLOCATIONS,
+    COPIES,
+    FUSED_LISTS,
+    FUSED_UPDATES,
+    INDEXING,
+    VIEWS,
+)
 from chakrakit.operators.products import gemm_operation
 from chakrakit.operators.streaming import STREAMS, streamed
 from chakrakit.operators.table import (
@@ -89,6 +96,8 @@ __all__ = [
     "ADAM",
     "ALLOCATIONS",
     "COPIES",
+    "FUSED_LISTS",
+    "FUSED_UPDATES",
     "GELU",
     "HLO_COLLECTIVES",
     "INDEXING",

@@ -67,3 +67,13 @@ COPIES = frozenset(_COPIES.split())
 
 INDEXING = frozenset(_INDEXING.split())
 """Rows or elements are picked or placed by index."""
+
+FUSED_UPDATES = {
+    "aten::_foreach_addcdiv_": "aten::_fused_adamw_",
+    "aten::addcdiv_": "aten::_fused_adamw_",
+    "aten::_foreach_add_": "aten::_fused_sgd_",
+    "aten::add_": "aten::_fused_sgd_",
+}
+"""The operator that changes parameters, Adam's before SGD's, and the fused one that does all of it."""
+FUSED_LISTS = {"aten::_fused_adamw_": 4, "aten::_fused_sgd_": 3}
+"""Lists of tensors that a fused operator works on: parameters, gradients, and its state."""

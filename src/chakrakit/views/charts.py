@@ -283,6 +283,9 @@ def scatter(
         math.log10(min(p[0] for p in positive)) - 0.3,
         math.log10(max(p[0] for p in positive)) + 0.5,
     )
+    if peak_tflops and peak_gbps:  # the roof's corner is in the picture
+        corner = math.log10(peak_tflops) - math.log10(peak_gbps / 1e3)
+        x0, x1 = min(x0, corner - 0.3), max(x1, corner + 0.3)
     y0 = math.log10(min(p[1] for p in positive)) - 0.3
     y1 = math.log10(max([p[1] for p in positive] + ([peak_tflops] if peak_tflops else []))) + 0.3
 

@@ -381,8 +381,16 @@ def _work(a: Analysis) -> Iterator[Markup]:
     chart = charts.scatter(points, a.roofline.peak_tflops, a.roofline.peak_gbps)
     if chart:
         yield charts.figure(
-            "Roofline", "An operator and shapes a point, as large as its time.", chart
+            "Roofline",
+            "An operator and shapes a point, as large as its time."
+            + _roof_text(a.roofline.peak_tflops, a.roofline.peak_gbps),
+            chart,
         )
+
+
+def _roof_text(tflops: float, gbps: float) -> str:
+    """What the roof is, where it is known."""
+    return f" The roof: {gbps:,.0f} GB/s, then {tflops:,.0f} TFLOP/s." if tflops and gbps else ""
 
 
 def _memory(a: Analysis) -> Iterator[Markup]:
@@ -476,8 +484,7 @@ def markdown_comparison(comparison: Comparison, rows: int = 10) -> str:
     """A comparison as Markdown: broken rules first, then the step and what explains it, the rest folded."""
     verdict = [f"**Fails:** {_plain(why)}" for why in comparison.broken] or ["No rule is broken."]
     warning = [f"**Warning:** {_plain(comparison.warning)}"] if comparison.warning else []
-    explained, *others = comparison.tables()
-    folded = _markdown_tables(others, rows)
+    folded = _markdown_tables(comparison.details(), rows)
     details = [
         "",
         "<details><summary>Operators, modules and groups</summary>",
@@ -485,8 +492,8 @@ def markdown_comparison(comparison: Comparison, rows: int = 10) -> str:
         "",
         "</details>",
     ]
-    lines = [*verdict, *warning, *_markdown_tables([explained], rows), *(details if folded else [])]
-    return "\n".join(lines) + "\n"
+    answers = _markdown_tables(comparison.answers(), rows)
+    return "\n".join([*verdict, *warning, *answers, *(details if folded else [])]) + "\n"
 
 
 def _markdown_tables(tables: Iterable[Table], rows: int) -> list[str]:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import chakrakit
 from chakrakit import CollectiveType, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError
 from chakrakit.simulator.engine import SimulationOptions
@@ -58,6 +59,17 @@ def test_the_card_says_what_was_asked_for_and_what_came_of_it():
 def test_the_smallest_memory_is_kept_for_those_who_look_later():
     done = simulate(collective(CollectiveType.ALL_REDUCE, 8, 2), "dgx-h100")
     assert done.settings["device_memory_bytes"] == 80_000_000_000
+
+
+def test_the_roof_of_the_only_kind_of_device_is_kept_and_an_analysis_stands_under_it():
+    settings = simulate(collective(CollectiveType.ALL_REDUCE, 8, 2), "dgx-h100").settings
+    assert (settings["device_peak_tflops"], settings["device_memory_gbps"]) == (989.4, 3350.0)
+    traces = chakrakit.generate(model="gpt3-125m", dp=2, seq=128, global_batch=2).traces
+    done = chakrakit.simulate(traces, "dgx-h100", compute="roofline")
+    roofline = chakrakit.analyze(done.run()).roofline
+    assert (roofline.peak_tflops, roofline.peak_gbps) == (989.4, 3350.0)
+    assert roofline.mfu == pytest.approx(done.facts().mfu, rel=0.01)
+    assert all(0 < point.of_roof <= 1.01 for point in roofline.points)
 
 
 def recorded(second_start_ns: int):

@@ -11,7 +11,7 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.operators import Call, read_call
+from chakrakit.operators import FUSED_LISTS, FUSED_UPDATES, Call, read_call
 from chakrakit.passes.base import Pass, map_bodies, names_of, texts_of, with_run_times
 from chakrakit.passes.edit import SelectedCalls
 from chakrakit.passes.fused.replaced import (
@@ -27,15 +27,6 @@ from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import TraceSet
 
 _STEP = "Optimizer.step#"
-_UPDATES = {
-    "aten::_foreach_addcdiv_": "aten::_fused_adamw_",
-    "aten::addcdiv_": "aten::_fused_adamw_",
-    "aten::_foreach_add_": "aten::_fused_sgd_",
-    "aten::add_": "aten::_fused_sgd_",
-}
-"""The operator that changes parameters, Adam's before SGD's, and the fused one that does all of it."""
-_LISTS = {"aten::_fused_adamw_": 4, "aten::_fused_sgd_": 3}
-"""Lists of tensors that a fused operator works on: parameters, gradients, and its state."""
 _EMPTY: I64 = np.zeros(0, np.int64)
 
 
@@ -100,7 +91,7 @@ def unfused_steps(trace: Trace) -> I64:
         return _EMPTY
     inside = [rows for _, rows in _rows_of(trace, steps)]
     fused = [any("_fused_" in str(n) for n in names[rows]) for rows in inside]
-    changes = [any(n in _UPDATES for n in names[rows]) for rows in inside]
+    changes = [any(n in FUSED_UPDATES for n in names[rows]) for rows in inside]
     chosen: I64 = steps[np.array(changes) & ~np.array(fused)]
     return chosen
 
@@ -117,7 +108,7 @@ def _rows_of(trace: Trace, calls: I64) -> Iterator[tuple[int, I64]]:
 def _fused_call(trace: Trace, rows: I64) -> Call | None:
     """The fused operator on the parameters that these rows change; None where they are not known."""
     names = names_of(trace)[rows]
-    update = next((name for name in _UPDATES if name in names), None)
+    update = next((name for name in FUSED_UPDATES if name in names), None)
     if update is None or "inputs_shapes" not in trace.table.column_names:
         return None
     shapes: list[Any] = []
@@ -140,9 +131,9 @@ def _fused_call(trace: Trace, rows: I64) -> Call | None:
         types += texts["inputs_types"][:1]
     if not shapes or not types:
         return None
-    fused = _UPDATES[update]
+    fused = FUSED_UPDATES[update]
     kind = types[0] if types[0].startswith("GenericList") else f"GenericList[{types[0]}]"
-    lists = _LISTS[fused]
+    lists = FUSED_LISTS[fused]
     return read_call(fused, json.dumps([shapes] * lists), json.dumps([_first(kind)] * lists))
 
 

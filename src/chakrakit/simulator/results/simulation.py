@@ -324,7 +324,9 @@ def simulate(
     summary.notes += _placement_notes(outcome, loaded, resolved.placement is None)
     summary.notes += _recording_notes(recorded, outcome, resolved)
     summary.notes += _host_notes(outcome) if modelled_host else []
-    return Simulation(outcome, loaded, summary, {**_settings(resolved), **names, **_memory(loaded)})
+    return Simulation(
+        outcome, loaded, summary, {**_settings(resolved), **names, **_device_facts(loaded)}
+    )
 
 
 def _recorded_on(traces: TraceSet) -> RecordedOn | None:
@@ -453,11 +455,22 @@ def _no_machine(traces: TraceSet, options: SimulationOptions) -> Machine:
     return no_machine(traces.world_size)
 
 
-def _memory(machine: Machine) -> dict[str, int]:
-    """The memory of the smallest device and how many a preset has, for the card of the run."""
+def _device_facts(machine: Machine) -> dict[str, int | float]:
+    """For the card of the run: memory of the smallest device, roof of the only kind, devices of a preset."""
     least = min(int(device.memory) for device in machine.devices)
     memory = {"device_memory_bytes": least} if least else {}
-    return memory | ({"machine_devices": machine.size} if machine.is_preset else {})
+    return (
+        memory | _roof(machine) | ({"machine_devices": machine.size} if machine.is_preset else {})
+    )
+
+
+def _roof(machine: Machine) -> dict[str, float]:
+    """The peak in bf16, as for MFU, and the bandwidth of the memory; nothing where kinds differ."""
+    first, *others = machine.devices
+    peak, bandwidth = first.peak_rate("bf16") / 1e12, first.memory_bandwidth / 1e9
+    if others or not peak or not bandwidth:
+        return {}
+    return {"device_peak_tflops": peak, "device_memory_gbps": bandwidth}
 
 
 def _settings(options: SimulationOptions) -> dict[str, Any]:

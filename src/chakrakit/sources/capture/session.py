@@ -156,6 +156,7 @@ class Session:
         packed.install(patches, self.recorder)
         if options.device:
             self.recorder.workspace = cuda.workspace_of(options.device)
+            self.recorder.multiprocessors = cuda.chip_of(options.device).multiprocessors
             cuda.install(patches)
             batch_norm.install(patches)
             target.install(patches, self.recorder)

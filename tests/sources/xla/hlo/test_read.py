@@ -41,7 +41,7 @@ def test_an_error_names_the_file():
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("num_partitions=4", "num_partitions=99999999", "99,999,999 devices; at most 16,777,216"),
+        ("num_partitions=4", "num_partitions=99999999", "99,999,999 devices; at most 262,144"),
         (
             "%a = f32[16,256]",
             f"%a = f32[16,{1 << 60}]",

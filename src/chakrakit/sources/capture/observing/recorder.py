@@ -21,8 +21,9 @@ from chakrakit.sources.capture.observing import communication, shortcuts
 from chakrakit.sources.capture.observing.known_values import KnownValues
 from chakrakit.sources.capture.observing.real_values import MOST_FRACTIONS, RealValues, host_form
 from chakrakit.sources.capture.observing.signatures import Signatures
-from chakrakit.sources.capture.observing.storages import Storages
+from chakrakit.sources.capture.observing.storages import Storages, rounded
 from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabouts
+from chakrakit.sources.capture.observing.workspaces import workspace
 from chakrakit.sources.capture.recording import CommCall, NeedsValue, Op, script_line
 
 # Lists of sharded tensors are taken apart here: DTensor would work out a sharding for every element of a
@@ -98,6 +99,8 @@ class Recorder(TorchDispatchMode):
         self.workspace = 0
         """Bytes that cuBLAS keeps for each thread that multiplies matrices; 0 where no GPU is named."""
         self._workspaces: set[bool] = set()
+        self.multiprocessors = 0
+        """Of the GPU that is named, by which its reductions are laid out; 0 where none is."""
         self.read_value: Callable[[torch.Tensor], Any] | None = None
         """Reads the only element of a tensor for PyTorch's own code in C++."""
         self.mode: Any = None
@@ -269,6 +272,7 @@ class Recorder(TorchDispatchMode):
         if not self.recording:
             self.storages.freed = 0
             return
+        brief = self._brief(func, args, out) if on_device and self.multiprocessors else 0
         writes = self._writes(func, args, read, result_storages)
         comm = self._communication(space, name, args, kwargs, out)
         plain = _IN_BACKWARD.get(name, "") if self.where.phase == BACKWARD else ""
@@ -278,14 +282,21 @@ class Recorder(TorchDispatchMode):
             writes,
             comm,
             not on_device,
-            self.storages.live - before + self.storages.freed,
+            self.storages.live - before + self.storages.freed + brief,
         )
+        self.ops[-1].free += brief
         if short == "wait_tensor":
             self.ops[-1].waits_for = self._writer.get(read[0], -1)
             self.ops[-1].is_host = False
         for number in writes:
             if short != "wait_tensor":
                 self._writer[number] = len(self.ops) - 1
+
+    def _brief(self, func: Any, args: Any, out: Any) -> int:
+        """Bytes that an operator takes only while it runs."""
+        size = rounded(workspace(func, args, out, self.multiprocessors))
+        self.storages.hold_briefly(size)
+        return size
 
     def _leaves(self, tensor: torch.Tensor, kwargs: dict[str, Any]) -> bool:
         """Whether a copy is to the host; the gradient of autocast's copy of a weight stays."""

@@ -82,6 +82,10 @@ class Storages:
         self.live += size
         self.peak = max(self.peak, self.live)
 
+    def hold_briefly(self, size: int) -> None:
+        """Count memory that an operator takes only while it runs."""
+        self.peak = max(self.peak, self.live + size)
+
     def mark(self, number: int) -> None:
         """Count a storage as being on the device."""
         if number not in self._device and number in self._sizes:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -75,6 +75,32 @@ _WORKSPACE, _HOPPER_WORKSPACE = (4096 * 2 + 16 * 8) << 10, (4096 * 8) << 10
 def workspace_of(device: str) -> int:
     """Bytes that PyTorch keeps for cuBLAS, for each thread that uses it, on a GPU of NVIDIA's."""
     return _HOPPER_WORKSPACE if device.lstrip("g").startswith(("h", "b")) else _WORKSPACE
+
+
+class Chip(NamedTuple):
+    """What PyTorch says of a GPU: its compute capability and how many multiprocessors it has."""
+
+    capability: tuple[int, int]
+    multiprocessors: int
+
+
+_CHIPS = {
+    "v100": Chip((7, 0), 80),
+    "a100": Chip((8, 0), 108),
+    "l40s": Chip((8, 9), 142),
+    "rtx-4090": Chip((8, 9), 128),
+    "h": Chip((9, 0), 132),
+    "b200": Chip((10, 0), 148),
+    "b300": Chip((10, 3), 148),
+    "rtx-pro-6000": Chip((12, 0), 188),
+}
+"""From NVIDIA's data sheets, by how names begin, a Grace's G aside; SXM boards where there are others."""
+
+
+def chip_of(device: str) -> Chip:
+    """The chip of a named device; one that is not listed answers as an H100 does."""
+    name = device if device.startswith("gtx") else device.removeprefix("g")
+    return next((chip for begin, chip in _CHIPS.items() if name.startswith(begin)), _CHIPS["h"])
 
 
 class Stream:
@@ -292,7 +318,7 @@ class Cuda:
             "manual_seed_all",
         ):  # torch.manual_seed calls them, listed or not
             patches.set(cuda, name, lambda *_, **__: None)
-        present = bool(self.present)
+        present, chip = bool(self.present), chip_of(self.present)
         answers: dict[str, Any] = {
             "is_available": present,
             "device_count": self.count if present else 0,
@@ -300,10 +326,10 @@ class Cuda:
             "current_device": self.local_rank,
             "is_bf16_supported": True,
             "get_device_name": self.present.upper() or "GPU",
-            "get_device_capability": (9, 0),
+            "get_device_capability": chip.capability,
             "get_device_properties": self._properties(),
             "mem_get_info": (self.memory, self.memory),
-            "get_arch_list": ["sm_90"],
+            "get_arch_list": ["sm_{}{}".format(*chip.capability)],
             "utilization": 0,
             "get_rng_state": torch.Generator().get_state(),
             "get_rng_state_all": [torch.Generator().get_state()] * self.count,
@@ -353,12 +379,13 @@ class Cuda:
         self.patches.note("torch.cuda.set_device")
 
     def _properties(self) -> SimpleNamespace:
+        chip = chip_of(self.present)
         return SimpleNamespace(
             name=self.present.upper() or "GPU",
             total_memory=self.memory,
-            major=9,
-            minor=0,
-            multi_processor_count=132,
+            major=chip.capability[0],
+            minor=chip.capability[1],
+            multi_processor_count=chip.multiprocessors,
             warp_size=32,
             gcnArchName="",
         )
