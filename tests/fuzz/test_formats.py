@@ -9,6 +9,7 @@ import pytest
 
 from chakrakit import TraceSet
 from chakrakit.machines.files import MACHINE_FORMATS
+from chakrakit.serving.requests.foreign import REQUEST_FORMATS
 from chakrakit.sources.foreign import WORKLOADS, Workload, workload_of
 from chakrakit.sources.inputs import RECORDINGS, recognise
 from chakrakit.sources.pytorch.read import read_head
@@ -42,8 +43,10 @@ def test_every_format_that_a_reader_registers_is_fuzzed(tmp_path: Path) -> None:
         found |= {recognise(path).format for path in files}
         found |= {w.name for path in files if (w := workload_of(read_head(path))) is not None}
         heads = [path.read_bytes()[: 1 << 16] for path in files]
-        found |= {m for head in heads for m in MACHINE_FORMATS if m.recognises(head)}
-    missing = {r.format for r in RECORDINGS} | {w.name for w in WORKLOADS} | set(MACHINE_FORMATS)
+        registered = (*MACHINE_FORMATS, *REQUEST_FORMATS)
+        found |= {m for head in heads for m in registered if m.recognises(head)}
+    missing = {r.format for r in RECORDINGS} | {w.name for w in WORKLOADS}
+    missing |= {*MACHINE_FORMATS, *REQUEST_FORMATS}
     assert missing - found == set(), (
         "a format without a fuzzer: give it an entry in tests/fuzz/formats"
     )
