@@ -5,13 +5,15 @@ A file has the command's options (options.py says how), its function and what it
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import errno
 import os
 import signal
 import sys
 import threading
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -112,6 +114,19 @@ def group(debug: bool) -> None:
     """
 
 
+def _leave(code: int) -> NoReturn:
+    """Ends the process after what is to be done at its end, without tearing libraries down.
+
+    Right after an error Arrow's threads may still be starting; the destructors of an ordinary end would then
+    abort the process, and the user would see that instead of the message.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
 def main(argv: list[str] | None = None, **options: Any) -> Any:
     """Runs a command line; errors are one or two lines and exit code 2.
 
@@ -142,6 +157,8 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
             click.echo(f"error: {explained(lack)}", err=True)
         elif not isinstance(error, BrokenPipeError):
             click.echo(f"error: {_said(error)}", err=True)
+        if argv is None and threading.active_count() == 1:
+            _leave(2)
         sys.exit(2)
 
 
