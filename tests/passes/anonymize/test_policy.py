@@ -56,6 +56,7 @@ def test_every_attribute_of_the_vocabulary_has_been_thought_of():
         "comm_state",
         "operator",
         "operator_call",
+        "section",
     }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import chakrakit.core as core
+from chakrakit.errors import ConfigError
 from chakrakit.serving.cluster import Setup, run
 from support.serving_engines import pool, together
 
@@ -64,5 +65,5 @@ def test_a_grid_needs_a_value_for_each_point() -> None:
 
 def test_a_fault_of_an_engine_that_is_not_there_is_refused() -> None:
     setup = Setup(together(2, 10, 2), [pool()], faults=[(0.0, 3, 1.0)])
-    with pytest.raises(ValueError, match="a fault's engine is 3; it must be from 0 to 0"):
+    with pytest.raises(ConfigError, match="of engine 3 for 1 s; engines are 0 to 0"):
         run(setup)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from chakrakit import Run, TraceBuilder, TraceSet, validate, write
+from chakrakit.errors import TraceError
 from chakrakit.trace.sets import Times, run_of
 
 
@@ -32,7 +33,6 @@ def test_times_that_fit_are_no_finding(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("times", "tick_ps", "says"),
     [
-        (moments(0), 1000, "2 nodes and times for 1"),
         (moments(0, 10**10), 10**15, "50 days in all"),
         (moments(0, 1 << 62), 1000, "no clock shows"),
         (Times(np.array([0, 7]), np.array([1, 5])), 1000, "row 1 ends before it begins"),
@@ -47,3 +47,11 @@ def test_what_info_refuses_does_not_validate(
     report = validate(tmp_path / "r")
     assert not report.ok
     assert says in report.findings[0].message
+
+
+def test_times_that_are_not_one_per_node_neither_validate_nor_are_written(tmp_path: Path) -> None:
+    bad = run(moments(0), 1000)
+    [finding] = validate(bad).findings
+    assert (finding.code, "2 nodes and times for 1" in finding.message) == ("run-times", True)
+    with pytest.raises(TraceError, match="2 nodes and times for 1"):
+        write(bad, tmp_path / "r")
