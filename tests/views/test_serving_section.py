@@ -26,3 +26,17 @@ def test_why_the_mean_request_takes_longer():
     markup = "".join(map(str, serving_change_parts(change)))
     assert "The mean request takes 60.0 ms instead of 30.0: B takes 30.0 ms longer" in markup
     assert "output: slower steps with the same batch: +15.00 ms" in markup
+
+
+def test_a_report_says_where_step_times_come_from(tmp_path):
+    stream = "poisson{rate=5, n=4, prompt=1024, output=128}"
+    result = ck.serve(
+        model="llama3-8b",
+        machine="dgx-h100",
+        engine="vllm",
+        requests=stream,
+        output=tmp_path / "run",
+    )
+    assert "published runs of vllm" in result.step_times
+    ck.report(tmp_path / "run", tmp_path / "run.html")
+    assert f"step times: {result.step_times}" in (tmp_path / "run.html").read_text()

@@ -505,6 +505,8 @@ def _notes(run: Run, parts: GatheredFacts, length: int) -> list[str]:
         notes.append(f"{parts.lost:,} nodes have no times and are left out")
     if note := run.card.settings.get("scheduled"):
         notes.append(str(note))
+    if source := run.card.settings.get("step_times"):
+        notes.append(f"step times: {source}")
     return [*notes, *_undecided(run)]
 
 

@@ -305,6 +305,7 @@ class ServingSession:
                 "engine": msgspec.to_builtins(self.engine),
                 "layout": msgspec.to_builtins(self.layout),
                 "requests": len(self.stream),
+                "step_times": self.setup.pools[0].cost.about,
                 "router": self.router,
                 "seed": self.seed,
                 "engines": [
