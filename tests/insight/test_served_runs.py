@@ -138,3 +138,13 @@ def test_other_runs_have_no_requests() -> None:
         ck.generate(model="gpt3-125m", dp=2, seq=64).traces, "dgx-h100", compute="roofline"
     )
     assert analyze(run.run()).serving is None
+
+
+def test_the_slowest_requests_say_what_they_waited_for(usual: Made, few: Made) -> None:
+    """With two at a time the slowest wait for their turn; else they compute."""
+    said = {a.question: a for a in answers(few.analysis)}["What did the slowest requests wait for?"]
+    assert said.figure == "their turn"
+    assert "The queue waited for" in said.sentence
+    questions = {a.question: a.figure for a in answers(usual.analysis)}
+    assert questions["What did the slowest requests wait for?"] == "their output"
+    assert "What is it bound by?" not in questions

@@ -9,6 +9,7 @@ import msgspec
 from chakrakit.insight.advice import Advice
 from chakrakit.insight.analysis import Analysis
 from chakrakit.insight.rank import ms, percent, short, stretches
+from chakrakit.insight.served_requests import ServingFacts
 from chakrakit.results import Result, counted, energy_text, three_digits, utilization_text
 from chakrakit.trace.memory import shortage_line
 
@@ -27,7 +28,7 @@ class Answer(Result, msgspec.Struct, frozen=True):
 
 def answers(analysis: Analysis) -> list[Answer]:
     """The answers for an analysis, the most important first."""
-    first = (_blame, _served, _fits, _step, _days, _bound, _helps, _bubble, _exposed)
+    first = (_blame, _served, _slowest, _fits, _step, _days, _bound, _helps, _bubble, _exposed)
     parts = (*first, _idle, _late, _memory, _use, _takes, _sure)
     return [answer for part in parts for answer in part(analysis)]
 
@@ -53,6 +54,40 @@ def _served(analysis: Analysis) -> Iterator[Answer]:
         f"{time_text(serving.ttft_ms.mean * 1e6)}, then one every {time_text(serving.tpot_ms.mean * 1e6)}.",
         share,
     )
+
+
+def _slowest(analysis: Analysis) -> Iterator[Answer]:
+    """What the slowest requests spent their time on, beside the mean request."""
+    serving = analysis.serving
+    if serving is None or not serving.slowest:
+        return
+    slow = serving.slowest
+    sums = {
+        "queue": sum(r.scheduled_ms - r.arrival_ms for r in slow),
+        "prompt": sum(r.first_ms - r.scheduled_ms for r in slow),
+        "output": sum(r.finish_ms - r.first_ms for r in slow),
+    }
+    total = max(sum(sums.values()), 1e-12)
+    usual = max(serving.e2e_ms.mean, 1e-12)
+    shares = ", ".join(
+        f"{name} {100 * ms / total:.0f} % (mean request {100 * mean / usual:.0f})"
+        for (name, ms), mean in zip(sums.items(), serving.parts.values(), strict=True)
+    )
+    most = max(sums, key=lambda name: sums[name])
+    yield Answer(
+        "What did the slowest requests wait for?",
+        {"queue": "their turn", "prompt": "their prompt", "output": "their output"}[most],
+        f"The slowest {len(slow)} took {time_text(total / len(slow) * 1e6)} on average: {shares}."
+        f"{_queued_for(serving) if most == 'queue' else ''}",
+        sums[most] / total,
+    )
+
+
+def _queued_for(serving: ServingFacts) -> str:
+    whole = max(sum(serving.waits().values()), 1e-12)
+    parts = sorted(serving.waits().items(), key=lambda item: -item[1])
+    texts = [f"{cause} {100 * wait / whole:.0f} %" for cause, wait in parts if wait]
+    return f" The queue waited for {', '.join(texts)}." if texts else ""
 
 
 def time_text(nanos: float) -> str:
@@ -142,7 +177,9 @@ def _recorded(a: Analysis) -> str:
 
 
 def _bound(a: Analysis) -> Iterator[Answer]:
-    if not a.bound:
+    if (
+        not a.bound or a.serving is not None
+    ):  # a served stream is bound by what its requests wait for
         return
     saves = ", ".join(f"the {name} {100 * share:.0f} %" for name, share in a.bound_saves.items())
     path = a.critical_path
@@ -231,6 +268,8 @@ def _exposed(a: Analysis) -> Iterator[Answer]:
 
 
 def _idle(a: Analysis) -> Iterator[Answer]:
+    if a.serving is not None:  # an engine without requests waits for nobody
+        return
     causes: dict[str, int] = {}
     for rank in a.ranks:
         for cause, ns in rank.breakdown.idle.items():

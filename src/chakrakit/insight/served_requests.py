@@ -173,6 +173,14 @@ class ServingFacts(Result, msgspec.Struct, frozen=True):
     shown: list[RequestFacts]
     """Requests spread over the whole stream, for drawing."""
 
+    def waits(self) -> dict[str, float]:
+        """How many requests waited for each cause on average, over the queues of all engines."""
+        waits: dict[str, float] = {}
+        for engine in self.engines:
+            for cause, share in engine.waits.items():
+                waits[cause] = waits.get(cause, 0.0) + share * engine.waiting_mean
+        return waits
+
     def tables(self) -> list[Table]:
         """The facts as tables for people."""
         times = {
@@ -482,10 +490,7 @@ def _sentence(a: ServingFacts, b: ServingFacts, causes: list[Part]) -> str:
     same = [p for p in causes if (p.delta_ms > 0) == (change > 0)]
     most = same[0] if same else causes[0]
     sentence = f"B takes {abs(change):,.1f} ms {_longer(change)}, most of all: {most.what}"
-    waits: dict[str, float] = {}
-    for e in b.engines:
-        for name, share in e.waits.items():
-            waits[name] = waits.get(name, 0.0) + share * e.waiting_mean
+    waits = b.waits()
     if most.what == "waiting in the queue" and change > 0 and waits:
         sentence += f" (for {max(waits, key=lambda n: waits[n])})"
     return sentence
