@@ -149,7 +149,7 @@ STORY("kernels of one device run one after another and those of its host beside 
 
 STORY("messages share a link, and each is told when it has arrived") {
     Site site({0, 40}, [](Script& s) {
-        const int32_t link = 0;
+        const int64_t link = 0;
         static int32_t route;
         if (s.woken == 1) route = s.world->add_route({&link, 1});
         s.world->send({s.world->add_message(route, 100, 100, 10), {}}, 0);
