@@ -7,7 +7,7 @@ CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 PACKAGE := $(shell find src/chakrakit -type f -not -name '*.pyc' -not -name '*.so')
 CORE_TESTS := $(wildcard tests/core/*.cpp tests/core/*.hpp tests/fuzz/*.cpp)
 
-.PHONY: help stubs accuracy studies docs demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean mutants programs torch-versions
+.PHONY: help stubs accuracy studies docs demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean mutants programs torch-versions frameworks
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -111,6 +111,10 @@ test:  ## everything, against the built wheel
 	$(MAKE) -j2 lint unit codec-fuzz LINTERS=$(TEST_VENV)/bin
 	$(MAKE) sanitize
 	$(TEST_VENV)/bin/python -m pytest -q -n 2 --dist worksteal
+
+frameworks: $(VENV)/.built  ## the written configurations by the parsers of torchtitan, Accelerate, DeepSpeed and Megatron-Core
+	$(BIN)/pip install -q -e '.[dev,frameworks]' --no-build-isolation
+	$(BIN)/python -m pytest -q -rs tests/exploration/search/test_configurations.py
 
 APT := $(if $(filter 0,$(shell id -u)),,sudo) apt-get
 

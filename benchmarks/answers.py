@@ -3,22 +3,24 @@
 python answers.py bounds [200]   random simulated runs: the bound that is named against simulating each
                                  resource twice as fast
 python answers.py blame          30 pairs that differ by one known edit: what `compare` says first
+python answers.py advice         ten generated steps with one thing done badly: whether advice undoes it
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import chakrakit as ck
 from chakrakit.errors import ChakraError
-from chakrakit.insight import analyze, compare
+from chakrakit.insight import advise, analyze, compare
 from chakrakit.insight.critical_path.bound import MARGIN
 from chakrakit.passes.edit import Edit
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges
@@ -224,8 +226,111 @@ def check_blame() -> None:
     print(f"{right} of {len(cases)} first lines are the edit")
 
 
+# --- advice ---------------------------------------------------------------------------------------
+
+
+class Planted(NamedTuple):
+    """A generated step with one thing done badly, and words of the advice that undoes it."""
+
+    name: str
+    workload: dict[str, Any]
+    machine: str
+    remedy: str
+    options: Mapping[str, Any] = MappingProxyType({})
+
+
+PLANTED = (
+    Planted(
+        "scores that are written to memory",
+        {"model": "llama3.2-1b", "layers": 6, "kernel": "unfused", "tp": 2, "seq": 4096}
+        | {"global_batch": 4, "micro_batch": 2},
+        "dgx-a100",
+        "one fused kernel",
+    ),
+    Planted(
+        "layers computed twice",
+        {"model": "qwen3-8b", "layers": 4, "recompute": "full", "dp": 4, "data": "fsdp"}
+        | {"seq": 2048, "global_batch": 16, "micro_batch": 2},
+        "dgx-h200",
+        "recomput",
+    ),
+    Planted(
+        "float32",
+        {"model": "gpt3-1.3b", "layers": 6, "dtype": "fp32", "tp": 4, "seq": 1024}
+        | {"global_batch": 4},
+        "dgx-b200",
+        "bf16 instead of fp32",
+    ),
+    Planted(
+        "stages of unlike size",
+        {"model": "gpt3-2.7b", "layers": 16, "pp": 4, "split": [7, 3, 3, 3], "seq": 1024}
+        | {"global_batch": 32, "micro_batch": 1},
+        "dgx-h100",
+        "evenly",
+    ),
+    Planted(
+        "tokens sent once for every expert",
+        {"model": "mixtral-8x7b", "layers": 2, "dp": 8, "ep": 8, "seq": 4096, "global_batch": 8},
+        "dgx-h100",
+        "sent once",
+    ),
+    Planted(
+        "gradients reduced after every micro-batch",
+        {"model": "gpt3-760m", "layers": 8, "dp": 8, "sync": "micro_batch", "seq": 512}
+        | {"global_batch": 64, "micro_batch": 1},
+        "dgx-a100",
+        "once a step",
+    ),
+    Planted(
+        "one micro-batch in a pipeline",
+        {"model": "megatron-3.6b", "layers": 16, "pp": 8, "seq": 1024}
+        | {"global_batch": 16, "micro_batch": 16},
+        "dgx-a100",
+        "micro-batches of",
+    ),
+    Planted(
+        "a slow algorithm",
+        {"model": "gpt3-350m", "layers": 12, "dp": 8, "seq": 512, "global_batch": 8},
+        "dgx-h100",
+        "all-reduce",
+        {"algorithms": {"all-reduce": "double-tree"}},
+    ),
+    Planted(
+        "parameters gathered when they are needed",
+        {"model": "llama3-8b", "layers": 4, "dp": 8, "data": "fsdp", "prefetch": 0}
+        | {"seq": 2048, "global_batch": 8},
+        "dgx-a100",
+        "units ahead",
+    ),
+    Planted(
+        "tensor parallelism across nodes",
+        {"model": "gpt3-6.7b", "layers": 4, "tp": 4, "dp": 4, "order": "dp-cp-tp-pp"}
+        | {"seq": 1024, "global_batch": 16, "micro_batch": 2},
+        "dgx-a100:2",
+        "in the order",
+    ),
+)
+"""Written before any of them was run."""
+
+
+def check_advice() -> None:
+    """Prints the first advice for every planted fault, and how many of them undo it."""
+    right = 0
+    for planted in PLANTED:
+        traces = ck.generate(**planted.workload).traces
+        run = ck.simulate(traces, planted.machine, **planted.options).run()
+        advice, note = advise(run)
+        good = bool(advice) and planted.remedy in advice[0].what
+        right += good
+        said = [f"{a.what} {100 * a.share:.1f} %" for a in advice[:3]]
+        print(f"{'right' if good else 'WRONG'}  {planted.name}: {said} {note}", flush=True)
+    print(f"{right} of {len(PLANTED)} first pieces of advice undo what was planted")
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["blame"]:
         check_blame()
+    elif sys.argv[1:2] == ["advice"]:
+        check_advice()
     else:
         check_bounds(int(sys.argv[2]) if len(sys.argv) > 2 else 200)

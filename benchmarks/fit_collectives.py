@@ -20,7 +20,7 @@ from chakrakit import load_machine
 from chakrakit.arrays import F64
 from chakrakit.machines.fabric import Machine, span_of
 from chakrakit.machines.library import (
-    Engine,
+    EngineKernels,
     Library,
     Measurement,
     descend,
@@ -41,8 +41,8 @@ SMALL = 1 << 16
 ENGINE_PRESETS = {"b200_sxm": "dgx-b200", "a100_sxm": "dgx-a100"}
 _START = {"start_us": 5.0, "eager_us": 20.0, "peer_us": 0.1, "barrier_us": 4.0, "share": 0.6}
 ENGINES = {
-    "a100_sxm": Engine(**_START, most=4 << 20),
-    "b200_sxm": Engine(**_START, most=1 << 20, two_shot=False),
+    "a100_sxm": EngineKernels(**_START, most=4 << 20),
+    "b200_sxm": EngineKernels(**_START, most=1 << 20, two_shot=False),
 }
 """Where fits start, and where engines stop using kernels of their own: on A100 vLLM above 4 MiB, on B200
 above 1 MiB for two devices and above the one-shot kernel's limit for more."""
@@ -88,8 +88,8 @@ def _print_engine(data: Path, system: str) -> None:
     print("  engine: {" + ", ".join(f"{k}: {_digits(v)}" for k, v in fields if k != "one_shot"))
 
 
-def _engine(machine: Machine, first: Engine, rows: list[dict[str, Any]]) -> Engine:
-    def of(x: F64) -> Engine:
+def _engine(machine: Machine, first: EngineKernels, rows: list[dict[str, Any]]) -> EngineKernels:
+    def of(x: F64) -> EngineKernels:
         figures = zip(FITTED, np.exp(x).tolist(), strict=True)
         return msgspec.structs.replace(first, **dict(figures))
 
@@ -97,7 +97,7 @@ def _engine(machine: Machine, first: Engine, rows: list[dict[str, Any]]) -> Engi
     return of(descend(lambda x: np.log1p(_engine_errors(machine, of(x), rows)), start))
 
 
-def _engine_errors(machine: Machine, engine: Engine, rows: list[dict[str, Any]]) -> F64:
+def _engine_errors(machine: Machine, engine: EngineKernels, rows: list[dict[str, Any]]) -> F64:
     """Predicted over measured, less 1, for the sizes at which the engine uses its own kernels."""
     out = []
     for r in rows:

@@ -70,8 +70,11 @@ def library_us(row, what: str) -> float:
     return table.rows[0].time_us
 
 
-def low_latency(rows, what: str) -> None:
-    """Every token goes to each of its experts by itself: over links within a node, ports between nodes."""
+def low_latency(rows, what: str):
+    """Every token goes to each of its experts by itself: over links within a node, ports between nodes.
+
+    Gives the times on 8 nodes that fits on fewer predict, and those measured.
+    """
     rows = [r for r in rows if r["kind"] == "low_latency" and r["sglang_version"] == "0.5.6.post2"]
     took = np.array([r[f"{what}_us"] for r in rows])
     nodes = np.array([r["nodes"] for r in rows])
@@ -96,6 +99,7 @@ def low_latency(rows, what: str) -> None:
         f"bytes alone {median_error(plain[test], took[test])}, "
         f"the library's formula (fitted on 8 nodes too) {median_error(library, took[test])}"
     )
+    return predicted[test], took[test]
 
 
 def reached(places: int, topk: int, experts: int) -> float:
@@ -106,8 +110,11 @@ def reached(places: int, topk: int, experts: int) -> float:
     return places * (1 - math.comb(outside, topk) / math.comb(experts, topk))
 
 
-def throughput(rows, what: str) -> None:
-    """A token goes once to every node that wants it; multiprocessors copy, and limit two nodes."""
+def throughput(rows, what: str):
+    """A token goes once to every node that wants it; multiprocessors copy, and limit two nodes.
+
+    Gives the times on 8 nodes that fits on fewer predict, and those measured.
+    """
     rows = [r for r in rows if r["kind"] == "normal" and r["sglang_version"] == "0.5.6.post2"]
     took = np.array([r[f"{what}_us"] + (r[f"{what}_notify_us"] or 0) for r in rows])
     nodes = np.array([r["nodes"] for r in rows])
@@ -128,6 +135,7 @@ def throughput(rows, what: str) -> None:
         f"{median_error(plain[test], took[test])}: long exchanges reach {rate:.0f} GB/s of a port there, "
         f"and up to {best:.0f} on two nodes, where multiprocessors are the limit"
     )
+    return predicted[test], took[test]
 
 
 DTYPE_KB = {"bfloat16": 14.336, "fp8": 7.168, "nvfp4": 4.032}

@@ -28,7 +28,7 @@ from torchgen.model import DispatchKey
 
 import chakrakit as ck
 from chakrakit.replayer.compile.from_shapes import Written, made_call
-from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.recording import RecordedRows
 from chakrakit.replayer.runner.calls import choose_overload
 from chakrakit.replayer.tensors import Unsupported
 
@@ -129,7 +129,7 @@ def _captured(path: Path) -> Iterator[str]:
     trace = traces.trace(traces.ranks[0])
     for row, name in enumerate(trace.nodes["name"].to_pylist()):
         if name.startswith("aten::"):
-            given = Recording(0, trace).arguments(row, "inputs")
+            given = RecordedRows(0, trace).arguments(row, "inputs")
             yield _overload(Written(name, given.shapes, given.types, given.strides, given.values))
 
 

@@ -118,7 +118,7 @@ def compared(name: str, step, folder: Path) -> None:
 def dispatch() -> None:
     """A plan of small operators against the same in a loop."""
     from chakrakit.replayer.runner.guard import memory_budget
-    from chakrakit.replayer.runner.program import Program
+    from chakrakit.replayer.runner.program import PlanProgram
 
     steps = [
         {
@@ -147,7 +147,7 @@ def dispatch() -> None:
     ]
     repeat = 10_000
     with torch.inference_mode():
-        program = Program(
+        program = PlanProgram(
             torch, {"slots": 5, "steps": steps}, "cpu", [], memory_budget(torch, "cpu", 1)
         )
         x, y = program.slots[:2] = torch.randn(4, 4), torch.randn(4, 4)

@@ -1,5 +1,6 @@
-"""Learns how far predictions are off: `python benchmarks/residuals.py DATA [OUT]` writes residuals.json.
+"""Learns how far predictions are off: `python benchmarks/residuals.py DATA [SOURCE…]` writes residuals.json.
 
+With sources (`kernels`, `hosts`, …) only their groups are learned anew, and the others stay as they are.
 Rows that no constant was fitted on: products, attention and decoding of other people's tables (on carried
 profiles the rows that a fit on every other row leaves out), operators of recordings on one H200, collectives
 on 4 GPUs, requests of published serving runs, published training steps. The file also says the coverage: how
@@ -10,7 +11,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,18 +26,25 @@ sys.path[:0] = [str(HERE), str(HERE / "accuracy")]
 from chakrakit.machines import load_machine  # noqa: E402
 from chakrakit.machines.device import CostSource, Profiled, find_profile, packaged_profile, weights  # noqa: E402
 from chakrakit.machines.residuals import (  # noqa: E402
+    BETWEEN_NODES,
+    HOST_GROUP,
     LEAST_ROWS,
+    ErrorSpread,
     ResidualTable,
-    Spread,
     collective_group,
     groups_of,
     kernel_group,
+    residual_table,
     step_group,
 )
 from chakrakit.operators import Operation  # noqa: E402
+from chakrakit.trace.model import Trace  # noqa: E402
 
 OUT = HERE.parent / "src" / "chakrakit" / "machines" / "residuals" / "residuals.json"
 RECORDINGS = HERE.parent / "tests" / "data" / "h200"
+HELD_OUT = HERE.parent / "tests" / "data" / "held_out_residuals.json"
+MOST_HELD_OUT = 60
+"""Rows that were left out which the tests keep of each kind and system."""
 SAMPLE = 1000
 """Rows that are asked of one table; more would not move a percentile."""
 PERCENTILES = (5, 50, 95)
@@ -126,20 +135,11 @@ def _by_data_sheet(
 
 def recorded_rows(data: Path) -> Iterator[ResidualRow]:
     """Operators of recorded steps on one H200: equal ones of a recording count as one, by their mean."""
-    import device_time
-
-    from chakrakit.sources.pytorch.linking import LinkOptions, link
     from chakrakit.trace.placement import on_host
 
     profile = Profiled(find_profile("h200"))
     device = load_machine("dgx-h200").devices[0]
-    for _, name, seen in device_time.PROGRAMS:
-        own = RECORDINGS / name
-        folder = own if own.is_dir() else data / "gpu_h200" / name
-        if seen or not folder.is_dir():
-            continue
-        files = [folder / "et.json.gz", folder / "kineto.json.gz"]
-        trace = link(files, LinkOptions(as_recorded=True))[0].trace(0)
+    for name, trace in _recorded(data):
         costs = profile.costs(trace, device)
         rows = np.flatnonzero(~on_host(trace) & (costs.source >= CostSource.PROFILE))
         kinds = operation_kinds(trace)
@@ -153,6 +153,32 @@ def recorded_rows(data: Path) -> Iterator[ResidualRow]:
             if predicted > 0 and measured > 0:
                 group = kernel_group("measured profile", "h200", kind, ps * 1e-12, beyond)
                 yield ResidualRow(group, predicted, measured, name)
+
+
+def _recorded(data: Path, every: bool = False) -> Iterator[tuple[str, Trace]]:
+    """Recorded steps on one H200: every one, or those that nobody looked at while the profile was made."""
+    import device_time
+
+    from chakrakit.sources.pytorch.linking import LinkOptions, link
+
+    for _, name, seen in device_time.PROGRAMS:
+        own = RECORDINGS / name
+        folder = own if own.is_dir() else data / "gpu_h200" / name
+        if (every or not seen) and folder.is_dir():
+            files = [folder / "et.json.gz", folder / "kineto.json.gz"]
+            yield name, link(files, LinkOptions(as_recorded=True))[0].trace(0)
+
+
+def pace_rows(data: Path) -> Iterator[ResidualRow]:
+    """The median operation of every recording: how far a healthy device is off as a whole."""
+    from chakrakit.insight.diagnosis import recorded_logs
+    from chakrakit.insight.rank import RankView
+
+    device = load_machine("dgx-h200").devices[0]
+    for name, trace in _recorded(data, every=True):
+        view = RankView(0, trace, trace.start_ns, trace.end_ns, True)
+        median = float(np.median(recorded_logs(view, device)))
+        yield ResidualRow(("recording", "h200"), 1.0, math.exp(median), name)
 
 
 def operation_kinds(trace: Any) -> list[str]:
@@ -170,31 +196,66 @@ def operation_kinds(trace: Any) -> list[str]:
 
 
 def collective_rows(data: Path) -> Iterator[ResidualRow]:
-    """Collectives of NCCL on 4 GPUs, which nothing was fitted on; on systems without fits, all of them."""
+    """Collectives of NCCL within a node: 4 GPUs, and every other size by a fit on the rest of 2 and 8."""
     import collectives as claim
 
     from chakrakit.machines.fabric import span_of
-    from chakrakit.machines.library import predict
+    from chakrakit.machines.library import fit_library, predict
 
-    for system, rows in claim.measured(data / "nccl" / "collectives.parquet").items():
-        if system not in claim.MACHINES:
-            continue
-        machine = load_machine(claim.MACHINES[system])
-        assert machine.library is not None
-        for row in rows:
-            if system in claim.FITTED and row.members != 4:
+    for file in ("collectives.parquet", "collectives_2_8.parquet"):
+        for system, rows in claim.measured(data / "nccl" / file).items():
+            if system not in claim.MACHINES:
                 continue
-            span = span_of(machine, np.arange(row.members))
-            found = predict(machine.library, row, span)
             name = claim.MACHINES[system]
-            group = collective_group(name, row.collective, found)
-            yield ResidualRow(group, found * 1e6, row.seconds * 1e6)
+            machine = load_machine(name)
+            assert machine.library is not None
+            spans = {n: span_of(machine, np.arange(n)) for n in {r.members for r in rows}}
+            even = [r for r in rows if r.members != 4 and claim.is_even(r)]
+            other = fit_library(machine.library, even, spans.__getitem__)
+            for row in rows:
+                if row.members == 4 or not claim.is_even(row):
+                    library = machine.library if row.members == 4 else other
+                    found = predict(library, row, spans[row.members])
+                    group = collective_group(name, row.collective, found)
+                    yield ResidualRow(group, found * 1e6, row.seconds * 1e6)
+
+
+def between_rows(data: Path) -> Iterator[ResidualRow]:
+    """DeepEP's exchanges on 8 nodes as fits on 1 and 2 predict them: all that was measured between nodes.
+
+    They stand for every collective there, so that each counts in both directions: how far a model may be off
+    is known from them, and not whether others are slower or faster than modelled.
+    """
+    import fit_messages
+
+    rows = pq.read_table(data / "nccl" / "deepep.parquet").to_pylist()
+    for exchange in (fit_messages.low_latency, fit_messages.throughput):
+        for what in ("dispatch", "combine"):
+            for predicted, measured in zip(*exchange(rows, what), strict=True):
+                group = collective_group(BETWEEN_NODES, what, predicted * 1e-6)
+                yield ResidualRow(group, float(predicted), float(measured))
+                yield ResidualRow(group, float(measured), float(predicted))
+
+
+# --- hosts ----------------------------------------------------------------------------------------
+
+
+def host_rows(data: Path) -> Iterator[ResidualRow]:
+    """Captured programs that their host bounds, in every session that they were measured in."""
+    import json
+
+    import captured_programs as claim
+
+    for case, sessions in json.loads(claim.SESSIONS.read_text()).items():
+        ms = claim.predicted(str(claim.OWN), case).ms
+        print(f"  {case}: {ms:.2f} ms, measured {sessions}", file=sys.stderr, flush=True)
+        yield from (ResidualRow(HOST_GROUP, ms, measured, case) for measured in sessions)
 
 
 # --- serving --------------------------------------------------------------------------------------
 
 
-def serving_rows(data: Path, limit: int = 300) -> Iterator[ResidualRow]:
+def serving_rows(data: Path, limit: int = 10_000) -> Iterator[ResidualRow]:
     """Times to the first token and per output token of published runs, of the half that was not fitted."""
     import serving_silicon as claim
 
@@ -228,16 +289,24 @@ def step_rows(data: Path) -> Iterator[ResidualRow]:
         yield ResidualRow(step_group(row.framework, row.machine().name), 1.0, 1.0 + error)
 
 
+def pair_rows(steps: Iterable[ResidualRow]) -> Iterator[ResidualRow]:
+    """By how much one published step is off more than another of the same framework."""
+    for a, b in permutations([r for r in steps if r.group[0] == "step"], 2):
+        if a.group[1] == b.group[1]:
+            place = a.group[1:] if a.group == b.group else ()
+            yield ResidualRow(("pair", *place), 1.0, math.exp(a.residual - b.residual))
+
+
 # --- the table ------------------------------------------------------------------------------------
 
 
-def spread(residuals: Iterable[float]) -> Spread:
+def spread(residuals: Iterable[float]) -> ErrorSpread:
     """The percentiles of residuals, a little outside of 5 and 95 so that a further row is covered in 90 %."""
     values = np.sort(np.array(list(residuals)))
     n = len(values)
     upper = min(0.95 * (n + 1) / n, 1.0)
     low, middle, high = np.quantile(values, [1 - upper, 0.5, upper])
-    return Spread(n, round(float(low), 4), round(float(middle), 4), round(float(high), 4))
+    return ErrorSpread(n, round(float(low), 4), round(float(middle), 4), round(float(high), 4))
 
 
 def table_of(rows: list[ResidualRow], correlation: float, sources: list[str]) -> ResidualTable:
@@ -257,7 +326,7 @@ def correlation_of(rows: list[ResidualRow]) -> float:
     """
     sums: dict[tuple[str, str], list[ResidualRow]] = {}
     for row in rows:
-        if row.program:
+        if row.group[0] == "kernel" and row.program:
             sums.setdefault((row.program, row.group[2]), []).append(row)
     whole = same = alone = 0.0
     for part in sums.values():
@@ -270,17 +339,36 @@ def correlation_of(rows: list[ResidualRow]) -> float:
     return round(min(max(float(whole - alone) / max(float(same - alone), 1e-12), 0.0), 1.0), 3)
 
 
+def halves(rows: list[ResidualRow]) -> tuple[list[ResidualRow], list[ResidualRow]]:
+    """Every second row, and the rows in between."""
+    ordered = sorted(rows, key=lambda r: (r.group, r.predicted, r.measured))
+    return ordered[::2], ordered[1::2]
+
+
+def held_out(rows: list[ResidualRow]) -> dict[str, list[tuple[str, float]]]:
+    """A sample of the rows in between by kind and system: their groups and residuals, for the tests."""
+    names: dict[str, list[tuple[str, float]]] = {}
+    for row in halves(rows)[1]:
+        for name in sorted(set(_coverage_groups(row.group))):
+            names.setdefault(name, []).append(("/".join(row.group), round(row.residual, 4)))
+    return {
+        name: found[:: max(1, len(found) // MOST_HELD_OUT)]
+        for name, found in sorted(names.items())
+        if len(found) >= LEAST_ROWS
+    }
+
+
 def covered(rows: list[ResidualRow]) -> dict[str, tuple[int, float]]:
     """For each kind and system, the rows in between and the share of them within 90 % intervals."""
-    ordered = sorted(rows, key=lambda r: (r.group, r.predicted, r.measured))
-    table = table_of(ordered[::2], 0.0, [])
+    known, left_out = halves(rows)
+    table = table_of(known, 0.0, [])
     hits: dict[str, list[bool]] = {}
-    for row in ordered[1::2]:
+    for row in left_out:
         found = table.spread(*row.group)
         if found is None:
             continue
         hit = found.low <= row.residual <= found.high
-        for name in _coverage_groups(row.group):
+        for name in set(_coverage_groups(row.group)):
             hits.setdefault(name, []).append(hit)
     return {name: (len(h), round(sum(h) / len(h), 4)) for name, h in sorted(hits.items())}
 
@@ -290,6 +378,8 @@ def _coverage_groups(group: tuple[str, ...]) -> tuple[str, str]:
         return f"{group[1]}: {group[2]}", f"{group[1]}: {group[5]}"
     if group[0] == "collective":
         return f"collective: {group[2]}", f"collective: {group[1]}"
+    if group[0] in ("recording", "host", "pair", BETWEEN_NODES):
+        return (": ".join(group[:2]),) * 2
     if group[0] == "step":
         return f"training step: {group[1]}", f"training step: {group[2]}"
     return f"serving: {group[1]}, {group[2]}", f"serving: {group[3]}"
@@ -298,38 +388,71 @@ def _coverage_groups(group: tuple[str, ...]) -> tuple[str, str]:
 SOURCES = {
     "kernels": kernel_rows,
     "recordings": recorded_rows,
+    "paces": pace_rows,
     "collectives": collective_rows,
+    "between": between_rows,
+    "hosts": host_rows,
     "serving": serving_rows,
     "steps": step_rows,
 }
 
 
-def every_row(data: Path) -> list[ResidualRow]:
+def every_row(data: Path, sources: Sequence[str]) -> list[ResidualRow]:
     rows: list[ResidualRow] = []
-    for name, source in SOURCES.items():
+    for name in sources:
         before = len(rows)
-        rows += source(data)
+        rows += SOURCES[name](data)
         print(f"{name}: {len(rows) - before:,} rows", file=sys.stderr, flush=True)
     return rows
 
 
-def main(data: str, output: str = str(OUT)) -> int:
+MADE_FROM = [
+    "products, attention and decoding: ai-dynamo/aiconfigurator 095f58a",
+    "operators of recordings on one H200",
+    "nccl-tests on 4 GPUs: ai-dynamo/aiconfigurator 095f58a",
+    "served requests: ai-dynamo/aiconfigurator 095f58a, rows not fitted",
+    "training steps: Megatron-Bridge, llm-foundry and torchtitan, rows not fitted",
+    "medians of recordings on one H200",
+    "exchanges on 8 nodes, fitted on fewer: ai-dynamo/aiconfigurator 095f58a",
+    "programs of small kernels on one H200",
+]
+
+
+def main(data: str, *sources: str) -> int:
     """Writes the table and prints the coverage."""
-    rows = every_row(Path(data))
-    made_from = [
-        "products, attention and decoding: ai-dynamo/aiconfigurator 095f58a",
-        "operators of recordings on one H200",
-        "nccl-tests on 4 GPUs: ai-dynamo/aiconfigurator 095f58a",
-        "served requests: ai-dynamo/aiconfigurator 095f58a, rows not fitted",
-        "training steps: Megatron-Bridge, llm-foundry and torchtitan, rows not fitted",
-    ]
-    table = table_of(rows, correlation_of(rows), made_from)
+    rows = every_row(Path(data), _with_their_kind(sources))
+    rows += pair_rows(rows)
+    table = table_of(rows, correlation_of(rows), MADE_FROM)
     table = msgspec.structs.replace(table, coverage=covered(rows))
-    Path(output).write_bytes(msgspec.json.format(msgspec.json.encode(table), indent=1) + b"\n")
+    if sources:
+        table = _renewed(residual_table(), table, {r.group[0] for r in rows})
+    kept = held_out(rows)
+    if sources and HELD_OUT.exists():
+        kept = {**msgspec.json.decode(HELD_OUT.read_bytes()), **kept}
+    HELD_OUT.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=0) + b"\n")
+    OUT.write_bytes(msgspec.json.format(msgspec.json.encode(table), indent=1) + b"\n")
     print(f"{len(table.groups)} groups, correlation {table.correlation}")
     for name, (count, share) in table.coverage.items():
         print(f"{name:45} {count:6} {share:.1%}")
     return 0
+
+
+SHARED = (("kernels", "recordings"),)
+"""Sources whose rows are in groups of one kind."""
+
+
+def _with_their_kind(sources: Sequence[str]) -> list[str]:
+    """The sources that were asked for and those whose rows are in the same groups; all where none was."""
+    wanted = {name for names in SHARED if set(names) & set(sources) for name in names}
+    return [name for name in SOURCES if not sources or name in wanted | set(sources)]
+
+
+def _renewed(old: ResidualTable, new: ResidualTable, kinds: set[str]) -> ResidualTable:
+    """The old table with the groups of some kinds learned anew."""
+    kept = {n: g for n, g in old.groups.items() if n.partition("/")[0] not in kinds}
+    groups = dict(sorted({**kept, **new.groups}.items()))
+    coverage = dict(sorted({**old.coverage, **new.coverage}.items()))
+    return ResidualTable(MADE_FROM, old.correlation, groups, coverage)
 
 
 if __name__ == "__main__":

@@ -20,13 +20,13 @@ SIZE = (1100, 620)
 """Pixels: as wide as a page of the site, and small enough that all pictures take under 1.5 MB."""
 GEMM = "edit{scale=0.4, classes=[gemm]}"
 VIEWS = {
-    "timeline": "paint=class&open=0.0&t=0,150000000",
+    "timeline": "paint=class&open=0.0&t=0,150000000&pin=0.0.f1",
     "critical-path": "path=1&open=0.0",
     "edit": f"editing=1&open=0.0,1.0&edit={GEMM}",
     "search": "q=attention&open=0.0&t=0,60000000",
     "summary": "tab=Summary",
-    "time": "tab=Time",
-    "communication": "tab=Communication",
+    "flame": "tab=Flame graph",
+    "network": "tab=Network&t=380000000,470000000",
     "sql": "tab=SQL",
 }
 """Name → what the address says after the #."""

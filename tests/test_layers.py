@@ -280,3 +280,24 @@ def test_files_that_the_makefile_names_are_there() -> None:
     named = re.findall(r"tests/[\w/]+\.py", (ROOT / "Makefile").read_text())
     assert named
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+SHARED_NAMES = {
+    "Call": "operators and steps of a replay, whose class is the step's name in plans that are written",
+    "Place": "a directive, and a place of a pool: both are names that users type",
+    "Pool": "of nodes in a campaign, and of a program's places: both are names that users type",
+    "Score": "of a simulator on a bundle, and of traces that programs play: both are public",
+    "Stream": "a directive, and what a captured program takes for PyTorch's own",
+}
+"""Public classes of one name in two rooms, and why."""
+
+
+def test_a_class_name_is_defined_once() -> None:
+    homes: dict[str, list[str]] = {}
+    for file in files():
+        for node in ast.parse(file.read_bytes()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(module_of(file))
+    assert {
+        name: where for name, where in homes.items() if len(where) > 1
+    }.keys() == SHARED_NAMES.keys()

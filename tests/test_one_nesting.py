@@ -18,7 +18,7 @@ from chakrakit.arrays import I32, Mask
 from chakrakit.insight.rank import rank_view, tracks_of
 from chakrakit.machines.device import Launchers
 from chakrakit.passes.edit import SelectedCalls
-from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.recording import RecordedRows
 from chakrakit.trace.model import EdgeForm, EdgeKind, Trace, nearest_kept
 from chakrakit.trace.sets import Run
 from support.paths import DATA
@@ -119,7 +119,7 @@ def test_every_room_shows_them(name: str) -> None:
         trace = run.trace(rank)
         parent = trace.parent
         assert rank_view(run, rank).parent.tolist() == parent.tolist()
-        assert Recording(rank, trace).parents == parent.tolist()
+        assert RecordedRows(rank, trace).parents == parent.tolist()
         assert launching_operators(trace) == walked_operators(trace, parent)
         for row in np.unique(parent[parent >= 0])[:: max(1, len(trace) // 20)].tolist():
             chosen = np.zeros(len(trace), np.bool_)

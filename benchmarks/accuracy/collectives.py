@@ -84,9 +84,9 @@ def _lines(
 
     four = [r for r in rows if r.members == 4]
     ends = [r for r in rows if r.members != 4]
-    even = [r for r in ends if _even(r)]
+    even = [r for r in ends if is_even(r)]
     other = fit_library(library, even, lambda n: spans[n])
-    left_out = [r for r in rows if not _even(r)]
+    left_out = [r for r in rows if not is_even(r)]
     return [
         line("2 and 8 GPUs: fitted", library, ends),
         *([line("**4 GPUs: not fitted**", library, four)] if four else []),
@@ -94,7 +94,8 @@ def _lines(
     ]
 
 
-def _even(row: Measurement) -> bool:
+def is_even(row: Measurement) -> bool:
+    """Whether a row is fitted where every other size is left out."""
     return row.size.bit_length() % 2 == 1
 
 

@@ -166,6 +166,8 @@ idle device, which a step in the middle of a run does not. The device bounds a s
 far that may be off, was fitted on half of the recordings."""
 
 if __name__ == "__main__":
-    every = list(measured([Path(p) for p in sys.argv[1:]]))
-    print("\n".join(" | ".join(_line(c)) for c in every))
+    every = []
+    for one in measured([Path(p) for p in sys.argv[1:]]):
+        print(" | ".join(_line(one)), flush=True)
+        every.append(one)
     print(_summary(every))

@@ -44,6 +44,8 @@ SPECULATIVE = ("2026-01-14", "2026-02-05", "2026-02-06")
 """Days on which DeepSeek ran on TensorRT-LLM with speculative decoding: not a column of the table, but these
 runs alone take 30 to 50 % less time per token than others of their configuration, and each day is of one
 kind. The scripts of InferenceMAX have three drafts, and one where attention is data-parallel."""
+COMPILING = "2025-11-10"
+"""From 16 requests on, first tokens of this day alone took 5 to 12 seconds."""
 ACCEPTANCE = 0.68
 """Share of drafts that are accepted: with 0.62 the even half of those runs was 9.6 % too slow."""
 
@@ -75,6 +77,11 @@ def is_speculative(row: dict[str, Any]) -> bool:
     """Whether a run must have decoded speculatively."""
     deepseek = row["backend"] == "trtllm" and "DeepSeek" in row["model_path"]
     return deepseek and str(row["measured"]) in SPECULATIVE
+
+
+def is_compiling(row: dict[str, Any]) -> bool:
+    """Whether a run was of the day on which SGLang compiled kernels while it was measured."""
+    return row["backend"] == "sglang" and str(row["measured"]) == COMPILING
 
 
 def layout(row: dict[str, Any]) -> dict[str, int]:
@@ -117,23 +124,66 @@ def engine_of(row: dict[str, Any]) -> str:
 
 
 def _by_inferencemax(row: dict[str, Any]) -> dict[str, Any]:
-    """An 8-bit cache for quantized models; TensorRT-LLM takes one prompt in a step."""
-    options: dict[str, Any] = {}
+    """The options of its scripts, by engine, model, system and day."""
+    if row["backend"] == "vllm":
+        return {"kv_cache_dtype": "fp8"} if quantization(row) else {}
+    if row["backend"] == "sglang":
+        return _sglang(row)
+    options = {"enable_block_reuse": "false", "enable_chunked_prefill": "false"}
     if quantization(row):
-        options["kv_cache_dtype"] = "fp8_e4m3" if row["backend"] == "sglang" else "fp8"
-    if row["backend"] == "trtllm":
-        most = row["concurrency"] + row["isl"] + 127
-        options |= {"enable_block_reuse": "false", "max_num_tokens": most // 64 * 64}
+        options["kv_cache_dtype"] = "fp8"
+    return options | (
+        _trtllm_deepseek(row) if "DeepSeek" in row["model_path"] else _trtllm_llama(row)
+    )
+
+
+def _sglang(row: dict[str, Any]) -> dict[str, Any]:
+    """Whole prompts and a limit of requests; on B200 an 8-bit cache and a queue looked at now and then."""
+    short = row["isl"] == row["osl"] == 1024
+    options = {
+        "chunked_prefill_size": 32768,
+        "max_prefill_tokens": 32768,
+        "mem_fraction_static": 0.82,
+        "disable_radix_cache": "true",
+        "max_running_requests": 512 if short else 256,
+    }
+    if row["system"] == "b200_sxm":
+        interval = 30 if row["concurrency"] >= 16 else 10
+        options |= {"kv_cache_dtype": "fp8_e4m3", "scheduler_recv_interval": interval}
+        del options["max_running_requests"]  # as many as the concurrency
     return options
+
+
+def _trtllm_llama(row: dict[str, Any]) -> dict[str, Any]:
+    """16,384 tokens in a step; with as many tokens out as in, prompts wait for each other below TP 8."""
+    options: dict[str, Any] = {"max_num_tokens": 16384}
+    if row["isl"] == row["osl"] == 1024 and layout(row)["tp"] < 8:
+        options |= {"batch_wait_timeout_iters": 20, "batch_wait_max_tokens_ratio": 0.9}
+    return options
+
+
+def _trtllm_deepseek(row: dict[str, Any]) -> dict[str, Any]:
+    """One prompt in a step, since 2026 on B200 8,192 tokens; ranks start their prompts together."""
+    most = (row["concurrency"] + row["isl"] + 127) // 64 * 64
+    options: dict[str, Any] = {"free_gpu_memory_fraction": 0.8}
+    newer = row["system"] == "b200_sxm" and str(row["measured"]) >= "2026-01-20"
+    short = row["isl"] == row["osl"] == 1024 and row["concurrency"] >= 64
+    if newer and short and quantization(row) == "fp8":
+        options |= {"batch_wait_timeout_iters": 40, "batch_wait_max_tokens_ratio": 0.8}
+    if layout(row)["dp"] > 1:
+        options |= {"enable_balance": "true", "timeout_iters": 60}
+    return options | {"max_num_tokens": max(8192, most) if newer else most}
 
 
 def _by_aiconfigurator(row: dict[str, Any]) -> dict[str, Any]:
     """AIConfigurator's own rule: tokens for all requests, one prompt and 1,500 more."""
     most = row["concurrency"] + row["isl"] + 1500
     if row["backend"] == "vllm":
-        return {"max_num_batched_tokens": most}
+        # Version 0.12, before steps were formed ahead by default.
+        return {"max_num_batched_tokens": most, "async_scheduling": "false"}
     if row["backend"] == "trtllm":
-        return {"max_num_tokens": most, "enable_chunked_prefill": "false"}
+        options: dict[str, Any] = {"max_num_tokens": most, "enable_chunked_prefill": "false"}
+        return options | ({"kv_cache_dtype": "fp8"} if quantization(row) else {})
     return {}
 
 
@@ -180,15 +230,16 @@ HEADS = ("system", "backend", "rows", "TPOT", "p90", "TTFT", "p90", "bias of TPO
 TEXT = """\
 Aggregated configurations of Llama-3.1, Qwen3-32B and -235B and DeepSeek-V3 and -R1 (AIConfigurator, commit
 095f58a, Apache-2.0), each served as a closed loop of its concurrency, ten requests for each client, with one
-set of constants per system and backend. Lengths, token budgets and caches are those of the scripts that
-measured the rows: InferenceMAX draws lengths from 80 to 100 % and has 8-bit caches for quantized models,
+set of constants per system and backend. Lengths, token budgets, caches and rules of when prompts start are
+those of the scripts that measured the rows: InferenceMAX draws lengths from 80 to 100 %, lets prompts of
+TensorRT-LLM gather and wait for other ranks, and lets SGLang on B200 look at its queue every 10 or 30 steps;
 AIConfigurator's own runs have equal lengths. The constants were fitted (`benchmarks/fit_serving.py`) on the
 runs whose id has an even CRC-32; all rows below are of the others, and a run that the table has twice counts
 once. DeepSeek on TensorRT-LLM decoded speculatively on three days, which is no column of the table but shows
 in the times; those runs are served with the drafts of the scripts and one acceptance, set on the even half.
 Errors are absolute, median and 90th percentile, at any concurrency. Some times to the first token cannot be
-predicted from the table: SGLang compiled kernels while it was measured (5 to 12 s), TensorRT-LLM with
-data-parallel attention holds prompts back for up to 60 steps."""
+predicted from the table: SGLang compiled kernels while it was measured on one day (5 to 12 s; not fitted,
+but counted here), and on H200 it served Llama 8B without the burst that a closed loop begins with."""
 
 
 def measure(data: Path) -> str:

@@ -183,13 +183,20 @@ def _eager(row: dict[str, str]) -> bool:
 
 
 def _exchange(row: dict[str, str]) -> dict[str, Any]:
-    """How the public recipes exchange tokens: Qwen's 235B on DGX by all-to-all, all others once."""
-    if not row["model"].startswith(EXPERTS):
+    """How the public recipes exchange tokens: Megatron's all-to-all, or once to each rank or node."""
+    if not row["model"].startswith(EXPERTS) or _all_to_all(row):
         return {}
     on_dgx = "GB" not in row["system"]
-    if on_dgx and row["model"].startswith("Qwen3_235B"):
-        return {}
     return {"exchange": "once", "exchange_node": 8 if on_dgx else 0}
+
+
+def _all_to_all(row: dict[str, str]) -> bool:
+    """What the recipes leave to all-to-all: release 25.09, Qwen's 235B on DGX, most of GPT OSS."""
+    on_dgx = "GB" not in row["system"]
+    if row["model"] == "GPT OSS 120B":
+        on_b300 = row["system"] == "DGX-B300" and row["gbs"] == "1280"
+        return row["precision"] != "MXFP8" and not on_b300
+    return row["release"] == "25.09" or (on_dgx and row["model"].startswith("Qwen3_235B"))
 
 
 def _number(row: dict[str, str], name: str, default: int = 1) -> int:
@@ -234,22 +241,29 @@ def _planned(row: dict[str, str]) -> Workload:
         chunks=chunks,
         recompute=(row["recompute"].split() or ["none"])[0],
         tp_overlap="Async" in row["technique"] if titan else tp > 1,
+        save_gathered=titan,
         reshard="never" if titan and pp > 1 else "default",
         sync="step" if titan and pp > 1 else "auto",
         **_exchange(row),
     )
-    step = _step(row, _number(row, "gbs", batch), micro)
+    step = _step(row, _number(row, "gbs", batch), micro, "" if titan else "bf16")
     name = MODELS[row["model"]]
     model = GPT_OSS if name == GPT_OSS.name else model_named(name)
     return Workload(model=model, plan=plan, step=step)
 
 
-def _step(row: dict[str, str], batch: int, micro: int) -> Step:
+def _step(row: dict[str, str], batch: int, micro: int, gradients: str = "") -> Step:
     kind = row["precision"].lower()
     if "fp4" in kind:
         raise ChakraError("products in fp4 cannot be generated")
     narrow = "fp8" if "fp8" in kind or "float8" in kind else ""
-    return Step(seq=int(row["seq"]), global_batch=batch, micro_batch=micro, matmul_dtype=narrow)
+    return Step(
+        seq=int(row["seq"]),
+        global_batch=batch,
+        micro_batch=micro,
+        matmul_dtype=narrow,
+        grad_dtype=gradients,
+    )
 
 
 @cache
@@ -340,7 +354,8 @@ models`; MPT is GPT-3's shape with fused attention and no biases, MPT-30b, MPT-7
 shapes of their own files, and DeepSeek-V3 is without its layer that predicts a further token. Rules for what
 the tables do not say: nothing is recomputed; Megatron's tensor-parallel collectives run beside their products
 (`tp_overlap`); as in its public recipes, tokens go once to each rank (`exchange: once`, on DGX once to each
-node) but for Qwen3 235B on DGX (`all-to-all`), and whole steps of experts are in CUDA graphs on GB200 and
+node) but for Qwen3 235B on DGX, GPT OSS in BF16 (but on B300 with 1,280 sequences) and release 25.09
+(`all-to-all`), and whole steps of experts are in CUDA graphs on GB200 and
 GB300 from release 26.06 on (`megatron`, else `megatron-eager`); torchtitan's pipelines keep gathered
 parameters and reduce gradients once a step. That experts' exchanges run beside computation in some recipes
 is not modelled."""

@@ -108,9 +108,9 @@ from chakrakit.workloads.description import Section as Section
 from chakrakit.workloads.description import SectionGraph as SectionGraph
 from chakrakit.workloads.description import Step as Step
 from chakrakit.workloads.description import Workload as Workload
-from chakrakit.workloads.graphs import GnnGraph as GnnGraph
-from chakrakit.workloads.graphs import GnnStep as GnnStep
-from chakrakit.workloads.graphs import generate_gnn as generate_gnn
+from chakrakit.workloads.parts import GnnGraph as GnnGraph
+from chakrakit.workloads.parts import GnnStep as GnnStep
+from chakrakit.workloads.parts import generate_gnn as generate_gnn
 from chakrakit.workloads.spatial import SpatialPlan as SpatialPlan
 from chakrakit.workloads.spatial import generate_spatial as generate_spatial
 

@@ -65,8 +65,15 @@ def test_traces_are_packed_and_paths_are_checked(traces: ck.TraceSet, tmp_path: 
         ck.bundle(traces)
 
 
-def test_what_no_command_could_open_does_not_pass_the_check(tmp_path):
-    """Checksums that are right over a table of ranks that is none."""
+WRONG_CARD = b'{"extra": {"workload": {"collection": 7}}}'
+"""Of traces that carry a workload's card with a number where a section should be."""
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("ranks.parquet", b"PAR1 nothing PAR1"), ("card.json", WRONG_CARD)]
+)
+def test_what_no_command_could_open_does_not_pass_the_check(tmp_path, name, content):
+    """Checksums that are right over a file that is not what it should be."""
     import hashlib
     import json
     import zipfile
@@ -79,15 +86,15 @@ def test_what_no_command_could_open_does_not_pass_the_check(tmp_path):
     ck.bundle(ck.simulate(made, "dgx-h100", compute="roofline").run(), whole)
     with zipfile.ZipFile(whole) as archive:
         files = {entry.filename: archive.read(entry) for entry in archive.infolist()}
-    files["ranks.parquet"] = b"PAR1 nothing PAR1"
+    files[name] = content
     said = json.loads(files["bundle.json"])
     for member in said["members"]:
-        content = files[member["name"]]
-        member |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        data = files[member["name"]]
+        member |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     files["bundle.json"] = json.dumps(said).encode()
     with zipfile.ZipFile(bent, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
+        for entry in files.items():
+            archive.writestr(*entry)
     assert chakra("bundle", whole, "--check").exit_code == 0
     done = chakra("bundle", bent, "--check")
     assert done.exit_code == 1

@@ -44,3 +44,14 @@ def test_experts_exchange_tokens() -> None:
     """Of each token to 2 of 16 experts: 1,024 values of a byte, 4 for each 128 of them, and 16."""
     table = ck.collective("dispatch", "dgx-h100", 8, tokens=[64], hidden=1024, topk=2, experts=16)
     assert table.rows[0].bytes == 64 * 2 * (1024 + 4 * 1024 // 128 + 16)
+
+
+def test_an_exchange_of_experts_is_printed_by_term() -> None:
+    """What it takes is what it starts with and the longest of its parts, on a screen and in JSON."""
+    words = ("collective", "dispatch", "--machine", "dgx-h100:2", "--members", 16, "--tokens", 4096)
+    (row,) = data(*words)["rows"]
+    terms = row["terms_us"]
+    assert list(terms) == ["start", "network", "links", "copying"]
+    slowest = max(terms["network"], terms["links"], terms["copying"])
+    assert row["time_us"] == pytest.approx(terms["start"] + slowest)
+    assert f"{terms['network']:.2f}" in chakra(*map(str, words)).stdout

@@ -18,7 +18,7 @@ from chakrakit.exploration.search import (
     ServingPlan,
     ServingSearchResult,
 )
-from chakrakit.exploration.search.script_search import Refused
+from chakrakit.exploration.search.script_search import RefusedFlags
 
 
 def run(capfd, *arguments: object) -> str:
@@ -148,7 +148,7 @@ def test_plans_reasons_refusals_and_the_next_commands(capsys: pytest.CaptureFixt
         runners_up=[script_plan(4, 7.5, "2.5 ms longer")],
         evaluated=2,
         over_memory=0,
-        refused=[Refused(gpus=8, flags={"tp": 3}, error="3 does not divide 16 heads")],
+        refused=[RefusedFlags(gpus=8, flags={"tp": 3}, error="3 does not divide 16 heads")],
         machine="dgx-h100",
         objective="step",
     )

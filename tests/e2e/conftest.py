@@ -28,10 +28,10 @@ _SLICES = """[...chakra.timeline.data.windows.values()].flatMap((w) => w.lines.f
 _PLACE_OF = """(side, rank, row) => {
   const { timeline: t, state: s } = chakra, key = `${side}.${rank}`, sent = t.data.windows.get(key);
   const line = sent.lines.find((l) => l.row.includes(row)), i = line.row.indexOf(row);
-  const at = t.rows.find((r) => r.key === key && r.track === line.track);
+  const at = [...t.pinned, ...t.rows].find((r) => r.key === key && r.track === line.track);
   const box = t.scroller.getBoundingClientRect(), time = sent.begin + line.start[i] + line.length[i] / 2;
   return [box.left + 210 + ((time - s.from) / (s.to - s.from)) * t.plot,
-    box.top + 26 + at.y + 3 + line.depth * 17 + 8 - t.scroller.scrollTop];
+    box.top + (at.fixed ? 48 : t.head - t.scroller.scrollTop) + at.y + 3 + line.depth * 17 + 8];
 }"""
 _FIND = """(selector, text) => [...document.querySelectorAll(selector)].find(
   (e) => e.getClientRects().length && e.textContent.includes(text)) ?? null"""

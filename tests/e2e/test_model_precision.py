@@ -67,3 +67,35 @@ def test_people_read_it_too(model) -> None:
     text = succeeded("generate", "--model", model, *words)
     assert "weights fp8_e4m3 in groups of 128x128" in text
     assert "cache bf16, from config.json" in text
+
+
+GPT_OSS = {
+    "model_type": "gpt_oss", "num_hidden_layers": 2, "hidden_size": 256, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 64, "intermediate_size": 256, "vocab_size": 1000,
+    "num_local_experts": 4, "num_experts_per_tok": 2, "attention_bias": True, "sliding_window": 128,
+    "layer_types": ["sliding_attention", "full_attention"], "torch_dtype": "bfloat16",
+    "quantization_config": {
+        "quant_method": "mxfp4",
+        "modules_to_not_convert": [
+            "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head",
+        ],
+    },
+}  # fmt: skip
+
+
+def test_experts_in_mxfp4_are_shown_from_the_file_to_the_report(tmp_path) -> None:
+    """Four bits an element and a scale of eight for every 32; everything else stays in 16 bits."""
+    (tmp_path / "config.json").write_text(json.dumps(GPT_OSS))
+    model, traces, run = tmp_path / "config.json", tmp_path / "w", tmp_path / "run"
+    words = ("--model", model, "--kind", "decode", "--seq", 64, "-o", traces)
+    precision = data("generate", *words)["precision"]
+    assert (precision["weights"], precision["group"]) == ("mxfp4", "32")
+    served = data("serve", "--model", model, "--machine", "dgx-b200", "--requests", STREAM)
+    assert served["model"]["precision"]["weights"] == "mxfp4"
+    said = "weights mxfp4, activations bf16, cache bf16"
+    assert said in succeeded("info", traces)
+    succeeded("simulate", traces, "--machine", "dgx-b200", "-o", run)
+    assert said in succeeded("analyze", run)
+    assert data("analyze", run)["precision"] == said
+    succeeded("report", run, "-o", tmp_path / "page.html")
+    assert said in (tmp_path / "page.html").read_text()

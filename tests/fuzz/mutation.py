@@ -13,10 +13,12 @@ import re
 import sqlite3
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -99,6 +101,53 @@ def mutate_words(rng: Random, data: bytes) -> bytes:
             words = words or [b""]
     return b"".join(words)
 
+
+_MOST_XML = 4 << 20
+
+
+def _xml_tree(data: bytes) -> Any:
+    """An element as its tag, its attributes, its text and its children."""
+
+    def tree(element: ElementTree.Element) -> dict[str, Any]:
+        inside = [tree(child) for child in element]
+        return {"tag": element.tag, **element.attrib, "": element.text, "inside": inside}
+
+    return tree(ElementTree.fromstring(data))
+
+
+def _xml_bytes(tree: Any) -> bytes:
+    """An element again, cut where lists of lists became very long; what became no element is text."""
+    out = bytearray()
+    for part in _xml_parts(tree):
+        out += part
+        if len(out) > _MOST_XML:
+            break
+    return bytes(out)
+
+
+def _xml_parts(tree: Any) -> Iterator[bytes]:
+    if not isinstance(tree, dict):
+        yield _escaped(tree)
+        return
+    tag = re.sub(r"\W", "", str(tree.get("tag", "x")))[:99] or "x"
+    inside = tree.get("inside")
+    said = {k: v for k, v in tree.items() if k not in ("tag", "", "inside")}
+    names = {re.sub(r"^\d|[^\w-]", "", str(k))[:99] or "a": _escaped(v) for k, v in said.items()}
+    yield f"<{tag}".encode()
+    yield from (b' %s="%s"' % (k.encode("ascii", "replace"), v) for k, v in names.items())
+    yield b">" + _escaped(tree.get("") or "")
+    for child in inside if isinstance(inside, list) else [inside]:
+        yield from _xml_parts(child)
+    yield f"</{tag}>".encode()
+
+
+def _escaped(value: Any) -> bytes:
+    text = str("" if value is None else value)[:80_000]
+    legal = "".join(c for c in text if c in "\t\n" or (c >= " " and not "\ud800" <= c <= "\udfff"))
+    return escape(legal, {'"': "&quot;"}).encode()
+
+
+mutate_xml = _through(_xml_tree, _xml_bytes)
 
 # --- binary formats -----------------------------------------------------------------------------
 

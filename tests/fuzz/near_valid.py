@@ -1,4 +1,4 @@
-"""Traces that are still traces: framing, messages and tables stay whole, and what they say becomes doubtful.
+"""Files that stay what they were: framing, messages and tables are whole, and what they say becomes doubtful.
 
 Most bytes that change make a file no reader takes. These changes keep to the format, so that what comes after
 reading is tried: validation, conversion, and every command's own idea of what a trace may say.
@@ -6,13 +6,16 @@ reading is tried: validation, conversion, and every command's own idea of what a
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pyarrow as pa
+import yaml
 
-from fuzz.hostile import mutated_bytes
-from fuzz.mutation import Mutate, mutate_parquet, mutate_protobuf, wire_fields
+from fuzz.hostile import REAL, WHOLE, mutated_bytes, places
+from fuzz.mutation import Mutate, mutate_parquet, mutate_protobuf, mutate_yaml, wire_fields
 from support.oracle import bodies_of, file_of, varint
 
 Field = tuple[int, int, int, int | bytes]
@@ -116,6 +119,41 @@ def _wrapped(field: int, body: bytes) -> bytes:
 _WAYS: tuple[Callable[[Random, list[bytes]], None], ...] = (
     _double, _drop, _swap, _number, _number, _again, _again, _foreign, _retyped, _retyped, _retyped,
 )  # fmt: skip
+
+
+def mutate_settings(rng: Random, data: bytes) -> bytes:
+    """A file of settings whose values stay of their kinds, half of the time: numbers that are others, lists
+    that are longer or in another order, parts that are gone or there again."""
+    if rng.random() < 0.5:
+        return mutate_yaml(rng, data)
+    tree = yaml.safe_load(data)
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        _reset(rng, *rng.choice(places([tree])[1:]))
+    return yaml.safe_dump(tree, sort_keys=False).encode()
+
+
+def _reset(rng: Random, holder: Any, key: Any) -> None:
+    value = holder[key]
+    if isinstance(value, bool):
+        holder[key] = not value
+    elif isinstance(value, int):
+        holder[key] = rng.choice((*range(-1, 10), 64, 1000, value + 1, *WHOLE))
+    elif isinstance(value, float):
+        holder[key] = rng.choice((0.0, 0.5, 3.0, value * 1e3, value / 1e3, *REAL, *WHOLE))
+    elif isinstance(value, list) and value:
+        _rearrange(rng, value)
+    elif isinstance(holder, dict):
+        del holder[key]
+
+
+def _rearrange(rng: Random, value: list[Any]) -> None:
+    way = rng.randrange(3)
+    if way == 0:
+        value.extend(copy.deepcopy(value) * rng.choice((1, 1, 20)))
+    elif way == 1:
+        rng.shuffle(value)
+    else:
+        del value[rng.randrange(len(value))]
 
 
 def mutate_pages(rng: Random, data: bytes) -> bytes:

@@ -34,11 +34,12 @@ import torch
 from chakrakit.replayer.runner.confine import confine_calls, confine_files, limit_memory, limit_time
 from chakrakit.replayer.runner.guard import MemoryBudget
 from chakrakit.replayer.runner.limits import ALLOWED, ReplayError, blamed, check_plan
-from chakrakit.replayer.runner.program import Program
+from chakrakit.replayer.runner.program import PlanProgram
 from chakrakit.replayer.runner.storages import make_externals
 
 ROOM = 1 << 28
-CALL_S = 2.0
+CALL_S, LONGEST_S = 2.0, 3.0
+"""What a call may take of processor time, and with the second up to which the kernel counts."""
 TYPES = (
     "float32",
     "float64",
@@ -163,7 +164,7 @@ def call(plan: dict[str, Any]) -> str:
     """Run a plan of one call; "called" or "stand-in"; a ReplayError where a rank would end with one."""
     with blamed("the plan cannot be replayed"), torch.inference_mode():
         check_plan(plan)
-        program = Program(torch, plan, "cpu", [], MemoryBudget({"cpu": ROOM}))
+        program = PlanProgram(torch, plan, "cpu", [], MemoryBudget({"cpu": ROOM}))
         make_externals(torch, plan, program.slots, "cpu", program.guard)
         program.check(lambda step: limit_time(CALL_S))
         program.run()
@@ -227,6 +228,8 @@ def main() -> int:
             deaths[plans.overload(number - 1), name] += 1
             if not status & 127:
                 bad.append(f"{plans.overload(number - 1)}, call {number - 1}: {name}")
+    if longest > LONGEST_S:
+        bad.append(f"a call took {longest:.1f} s; it should have been ended after {CALL_S:g}")
     print(f"{given.calls:,} calls over {len(plans.overloads)} overloads: {dict(outcomes)}")
     print(
         f"the longest took {longest:.1f} s of processor time; deaths behind the walls: {sum(deaths.values())}"

@@ -10,7 +10,7 @@ import pytest
 from chakrakit import TraceSet
 from chakrakit.machines.files import MACHINE_FORMATS
 from chakrakit.serving.requests.foreign import REQUEST_FORMATS
-from chakrakit.sources.foreign import WORKLOADS, Workload, workload_of
+from chakrakit.sources.foreign import WORKLOADS, WorkloadFormat, workload_of
 from chakrakit.sources.inputs import RECORDINGS, recognise
 from chakrakit.sources.pytorch.read import read_head
 from chakrakit.trace.codecs.formats import SUFFIXES
@@ -62,7 +62,7 @@ def test_every_form_of_a_trace_is_fuzzed() -> None:
 def test_a_format_nobody_fuzzes_would_be_noticed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    unknown = Workload(
+    unknown = WorkloadFormat(
         "of tomorrow", lambda head: head.startswith(b"tomorrow"), lambda *_: TraceSet([])
     )
     monkeypatch.setattr("fuzz.test_formats.WORKLOADS", (*WORKLOADS, unknown))

@@ -6,7 +6,7 @@ import numpy as np
 
 import chakrakit as ck
 from chakrakit.insight import steps
-from chakrakit.insight.step_times import Step, join_steps
+from chakrakit.insight.step_times import RankStep, join_steps
 from chakrakit.trace.sets import Run, Times, run_of
 
 
@@ -42,7 +42,7 @@ def test_a_run_without_repetition_is_one_step():
 
 def test_of_each_step_the_slowest_rank_counts_and_the_first_is_left_out():
     parts = [
-        ("marked", [Step(rank, n, 0, 0, period) for n, period in enumerate(periods)])
+        ("marked", [RankStep(rank, n, 0, 0, period) for n, period in enumerate(periods)])
         for rank, periods in enumerate([[99, 10, 20], [5, 30, 15]])
     ]
     run_steps = join_steps(parts, 1000)

@@ -7,7 +7,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.insight import answers
 from chakrakit.insight.breakdown import PARTS, breakdown
-from chakrakit.insight.communication import CollectiveKind, Communication
+from chakrakit.insight.communication import CollectiveKind, CommunicationSummary
 from chakrakit.insight.rank import Table
 from chakrakit.trace.communication import Binding
 from chakrakit.trace.model import NodeType
@@ -72,7 +72,7 @@ def test_waiting_for_a_data_loader_is_waiting_for_data():
 
 
 def test_parts_sum_to_the_span_and_every_kind_of_waiting_has_a_colour(two_ranks):
-    from chakrakit.views.charts import COLORS
+    from chakrakit.views.colors import COLORS
 
     result = breakdown(two_ranks)
     for rank in result.ranks:
@@ -111,7 +111,7 @@ def test_groups_of_one_role_are_one_row_that_names_the_slowest():
         )
 
     kinds = [kind(f"dp.{i}", 2000.0 if i == 77 else 1000.0) for i in range(100)]
-    rows = Communication(kinds, [], [], [], 0, []).table().rows
+    rows = CommunicationSummary(kinds, [], [], [], 0, []).table().rows
     assert [row[:4] for row in rows] == [("ALL_REDUCE", "dp (slowest: dp.77)", 100, 8)]
 
 

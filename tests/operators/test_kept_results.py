@@ -8,7 +8,10 @@ import json
 import pytest
 
 from chakrakit.operators import (
+    TABLED,
     ArgumentTexts,
+    Call,
+    Operand,
     cost_of,
     is_communication,
     is_in_place,
@@ -43,8 +46,11 @@ def calls_of(recording):
 
 
 def said_of(name, given, gives):
+    return said_of_call(read_call(name, *given, outputs=gives))
+
+
+def said_of_call(call):
     """Operations on product units and elsewhere, bytes; then class, sizes and work of the operation."""
-    call = read_call(name, *given, outputs=gives)
     return " ".join(str(part) for part in (*cost_of(call), *(operation_of(call) or ())))
 
 
@@ -61,3 +67,40 @@ def test_kept_costs_of_recorded_calls(recording):
         )
         figures[name] = [" ".join(map(str, about)), *(said_of(name, *call) for call in calls)]
     compare(f"operators-{recording.replace('/', '-')}", figures)
+
+
+def tensor(*shape, bytes_each=2, last=False):
+    """A tensor; with `last`, one whose channels lie side by side."""
+    strides = (shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1], shape[1]) if last else None
+    return Operand(shape, bytes_each, "c10::BFloat16" if bytes_each == 2 else "float", strides)
+
+
+INDICES = Operand((24,), 8, "long int")
+CALLS = {
+    "vectors": [tensor(640), tensor(640), tensor(640)],
+    "matrix and vector": [tensor(48), tensor(48, 640), tensor(640), tensor(48)],
+    "vector after": [tensor(48, 640), tensor(640), INDICES],
+    "products": [tensor(48, 640), tensor(640, 96), tensor(96)],
+    "added": [tensor(96), tensor(48, 640), tensor(640, 96), tensor(96)],
+    "batches": [tensor(4, 48, 640), tensor(4, 640, 96), tensor(4, 48, 96)],
+    "images": [tensor(2, 16, 14, 18), tensor(32, 16, 3, 3), tensor(32)],
+    "images, channels last": [tensor(2, 16, 14, 18, last=True), tensor(2, 16, 14, 18, last=True)],
+    "heads": [
+        tensor(2, 8, 64, 32),
+        tensor(2, 2, 80, 32),
+        tensor(2, 2, 80, 32),
+        tensor(2, 8, 64, 32),
+    ],
+    "rows by index": [tensor(500, 64, bytes_each=4), INDICES, INDICES, INDICES],
+    "index first": [INDICES, tensor(500, 64, bytes_each=4), INDICES],
+}
+"""Arguments of unlike shapes: most operators take some of them, and of the others nothing is known."""
+VALUES = (None, [1], True, 1)
+
+
+def test_kept_costs_of_every_operator_that_is_listed():
+    figures = {}
+    for name in sorted(TABLED):
+        calls = [Call(f"aten::{name}", given, VALUES) for given in CALLS.values()]
+        figures[name] = [said_of_call(call) for call in calls]
+    compare("operators-listed", figures)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chakrakit.operators import Call, Operand, operation_of, read_call
+from chakrakit.operators import Call, Operand, on_float32, on_tf32, operation_of, read_call
 
 BF16, FP32, INT = "Tensor(c10::BFloat16)", "Tensor(float)", "Tensor(long int)"
 
@@ -164,6 +164,15 @@ def test_a_recurrent_layer_counts_every_weight_once_per_step():
     assert found.flops == 2 * 64 * 32 * 5000
 
 
+def test_a_recurrent_layer_without_a_buffer_has_the_weights_of_its_list():
+    """As recorded of a model that was moved to another type: weights lie apart, the buffer is undefined."""
+    shapes = [[64, 32, 128], [[1000, 4], [1000]], [], [], [2, 32, 256], [], *[[]] * 9]
+    types = [FP32, f"GenericList[{FP32},{FP32}]", "Int", FP32, FP32, FP32, *["Int"] * 9]
+    values = [[], [], 4, [], [], [], 2, 256, 0, 2, False, 0.0, True, False, []]
+    found = operation_of(call("aten::_cudnn_rnn", shapes, types, values=values))
+    assert found.shape == (64 * 2, 32, 256, 2500)
+
+
 def test_a_convolution_along_a_line_is_an_image_of_one_row():
     shapes = [[16, 80, 3000], [512, 80, 3], [512], [], [], [], [], [], []]
     types = [BF16, BF16, BF16, *["GenericList[Int]"] * 5, "Int"]
@@ -172,3 +181,9 @@ def test_a_convolution_along_a_line_is_an_image_of_one_row():
     found = operation_of(call("aten::convolution", shapes, types, strides, values))
     assert (found.table, found.shape) == ("conv_nchw.line", (16, 80, 3000, 512, 3, 2))
     assert found.flops == 2 * 16 * 1500 * 512 * 80 * 3
+
+
+def test_products_of_float32_tensors_are_told_by_their_units():
+    plain, tf32 = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n", "sm90_xmma_fprop_gemm_f32f32_tf32f32_f32"
+    assert [on_float32(plain), on_float32(tf32)] == [True, False]
+    assert [on_tf32(plain), on_tf32(tf32)] == [False, True]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.parallel import Outcome, each
+from chakrakit.parallel import ItemOutcome, each
 from chakrakit.parallel.clusters import Dask
 
 
@@ -74,7 +74,7 @@ def test_a_cluster_of_its_own_has_one_worker_per_job_and_ends_with_it(
     engine = Dask("", 3)
     assert engine.window == 3
     assert fake.settings["distributed.scheduler.allowed-failures"] == 0
-    assert engine.submit(abs, -4).result() == Outcome(0, value=4)
+    assert engine.submit(abs, -4).result() == ItemOutcome(0, value=4)
     engine.tend()  # puts another worker where one was lost
     engine.close()
     assert engine._cluster is not None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.parallel import Outcome, each
+from chakrakit.parallel import ItemOutcome, each
 from chakrakit.parallel.clusters import Ray
 
 
@@ -56,7 +56,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
 def test_a_cluster_of_its_own_has_as_many_cores_as_jobs_and_ends_with_it(fake: FakeRay) -> None:
     engine = Ray("", 5)
     assert engine.window == 5
-    assert engine.submit(abs, -4).result() == Outcome(0, value=4)
+    assert engine.submit(abs, -4).result() == ItemOutcome(0, value=4)
     engine.close()
     assert fake.calls == [("local", 5), "shutdown"]
 

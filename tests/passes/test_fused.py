@@ -91,3 +91,13 @@ def test_programs_without_what_is_replaced_are_refused() -> None:
         alone | Graphed()
     with pytest.raises(TraceError, match="no optimizer launches"):
         alone | FusedOptimizer("dgx-h200")
+
+
+@pytest.mark.parametrize("damaged", ["[[8,", "7", "[[1e999]]", "[" * 5_000])
+def test_arguments_that_cannot_be_read_are_an_error_on_purpose(damaged: str) -> None:
+    """Anybody may have written a recording, and `analyze` tries the pass on every one."""
+    [body] = looped().bodies
+    shapes = ["", *[damaged] * TENSORS, *[""] * TENSORS]
+    traces = TraceSet([body.with_columns({"inputs_shapes": shapes})], {0: Binding(0)})
+    with pytest.raises(TraceError, match="has no fused kernel here"):
+        (traces | FusedOptimizer("dgx-h200")).body_at(0)

@@ -16,7 +16,7 @@ from chakrakit.published.memory.denoising_step import site as pcie
 from chakrakit.published.memory.graphs_on_disk import graph, working_set
 from chakrakit.published.memory.local_experts import prefill
 from chakrakit.trace.model import NodeType
-from chakrakit.workloads.graphs import GnnStep
+from chakrakit.workloads.parts import GnnStep
 
 
 def test_measured_rows_are_found_and_nothing_else():

@@ -14,7 +14,7 @@ from chakrakit.published.communication.regression import final_loss
 from chakrakit.published.planning.placements import scattered, snake, tiles
 from chakrakit.published.serving.rental import best_rates, one_by_one, together
 from chakrakit.published.serving.rental import two_stages_lose_nothing as lossless
-from chakrakit.published.workflows.call_program import Call, ordered
+from chakrakit.published.workflows.call_program import ProgramCall, ordered
 
 
 @pytest.mark.parametrize("scheme", ["flat", "nested"])
@@ -65,7 +65,12 @@ def test_one_gram_matrix_for_many_iterations_gives_the_same_loss():
 
 
 def test_calls_wait_for_what_their_order_asks():
-    calls = [Call(1.0), Call(1.0, writes=True), Call(1.0), Call(1.0, reads=(2,), writes=True)]
+    calls = [
+        ProgramCall(1.0),
+        ProgramCall(1.0, writes=True),
+        ProgramCall(1.0),
+        ProgramCall(1.0, reads=(2,), writes=True),
+    ]
     assert ordered(calls, "sequential", 0) == [[], [0], [1], [2]]
     assert ordered(calls, "any", 0) == [[], [], [], [1]]
     assert ordered(calls, "gathered", 8) == [[], [0], [0], [1, 2]]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chakrakit.published.memory.serverless_graphs import draw_graph, supersteps
-from chakrakit.published.policies.learned import Learner, Perturbation, Telemetry
+from chakrakit.published.policies.learned import Learner, Perturbation, SeenQuantity
 from chakrakit.published.protocols.classic import FAULTS, PROTOCOLS, cast, outcome
 from chakrakit.published.protocols.max_flow import FlowNetwork
 from chakrakit.published.protocols.overlays import SPACE, Churn, Overlay
@@ -99,7 +99,7 @@ def test_a_learner_finds_the_better_action_and_telemetry_comes_late():
         learner.learn("state", action, -1.0 - action)
     learner.training = False
     assert learner.choose("state", rng) == 0
-    seen = Telemetry(1, Perturbation(lag_s=5.0), rng)
+    seen = SeenQuantity(1, Perturbation(lag_s=5.0), rng)
     seen.note(1.0, [3.0])
     seen.note(4.0, [9.0])
     assert [seen.seen(at) for at in (5.0, 6.0, 8.9, 9.0)] == [[0.0], [3.0], [3.0], [9.0]]

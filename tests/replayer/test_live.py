@@ -18,7 +18,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.replayer import ReplayOptions, export, replay
 from chakrakit.replayer.plan import View
-from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.recording import RecordedRows
 from chakrakit.replayer.session import prepare
 from chakrakit.replayer.units import find_units
 from chakrakit.sources.pytorch.linking import link
@@ -94,11 +94,11 @@ def test_a_replay_does_what_was_recorded(tmp_path, name, replaced):
     replayed = ck.read(tmp_path / "run")
     plans = prepare(recorded, ReplayOptions()).plans
     for rank in recorded.ranks:
-        seen = Recording(rank, recorded.trace(rank))
+        seen = RecordedRows(rank, recorded.trace(rank))
         units = find_units(seen)
         whole = {r for u in units for r in (u.row, *u.inside)}
         opened = operators(seen, sorted(set(range(len(seen))) - whole))
-        before, after = operators(seen), operators(Recording(rank, replayed.trace(rank)))
+        before, after = operators(seen), operators(RecordedRows(rank, replayed.trace(rank)))
         views = [s for s in plans[rank].steps if isinstance(s, View)]
         extra = after - before
         assert {name for name, _ in extra} <= {"aten::as_strided"}

@@ -9,11 +9,11 @@ from chakrakit.errors import FormatError
 from chakrakit.replayer import result
 from chakrakit.replayer.result import (
     SUMMARY,
+    IterationSpread,
     Original,
-    RankSummary,
+    PlanSummary,
     Replaced,
     Share,
-    Spread,
     Summary,
     read_report,
 )
@@ -23,7 +23,7 @@ from chakrakit.trace.sets import RecordedStep
 @pytest.fixture
 def folder(tmp_path):
     """Two ranks of ten operators each, run twice; rank 1 could not do one of them."""
-    ranks = [RankSummary(r, r, [10, 10], [1_000, 1_000], [Replaced("x", 2, 40)]) for r in (0, 1)]
+    ranks = [PlanSummary(r, r, [10, 10], [1_000, 1_000], [Replaced("x", 2, 40)]) for r in (0, 1)]
     step = RecordedStep(step_ns=90, unprofiled_step_ns=80)
     original = [Original(100, 50, {"k": 1})]
     summary = Summary("full", "cpu", ranks, step, original)
@@ -45,7 +45,7 @@ def folder(tmp_path):
 
 def test_steps_are_those_of_the_slowest_rank_of_each_iteration(folder):
     report = read_report(folder, folder)
-    assert report.step_ns == Spread(250, 210, 290)  # of 200 and 300
+    assert report.step_ns == IterationSpread(250, 210, 290)  # of 200 and 300
     assert (report.iterations, report.kernel_ns) == (2, 8)
     assert [(r.host_ns, r.step_ns.median) for r in report.ranks] == [(15, 200), (15, 225)]
 
@@ -73,12 +73,16 @@ def test_a_result_that_is_not_there_is_named(folder):
 
 @pytest.mark.parametrize(
     ("values", "spread"),
-    [([], Spread(0, 0, 0)), ([7], Spread(7, 7, 7)), (list(range(101)), Spread(50, 10, 90))],
+    [
+        ([], IterationSpread(0, 0, 0)),
+        ([7], IterationSpread(7, 7, 7)),
+        (list(range(101)), IterationSpread(50, 10, 90)),
+    ],
 )
 def test_spreads_are_medians_and_tenths(values, spread):
     assert result._spread(values) == spread
 
 
 def test_all_of_nothing_is_all_of_it():
-    nothing = RankSummary(0, 0, [0, 0], [0, 0], [])
+    nothing = PlanSummary(0, 0, [0, 0], [0, 0], [])
     assert result._coverage([(nothing, result._Outcome(0, [], [], []))]) == Share(1.0, 1.0)

@@ -84,6 +84,8 @@ def test_capacity_is_memory_less_what_else_is_there() -> None:
     assert "80.0 GB of memory, of which 90% may be used, less 16.1 GB of weights" in kv.arithmetic
     assert kv.capacity_tokens == kv.blocks * 16
     assert ck.serve(*BASE, kv_blocks=777).kv.capacity_tokens == 777 * 16
+    less = ck.serve(*BASE, engine="vllm{content_gib=4}").kv
+    assert (kv.blocks - less.blocks) * 16 * 131_072 == pytest.approx(4 * 2**30, rel=1e-3)
 
 
 @pytest.mark.parametrize(

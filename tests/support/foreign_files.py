@@ -98,3 +98,62 @@ def write_layer_tables(folder: Path) -> Path:
             rows.append(f"{chunk},{past},{count},{kept if count else 0},{5 + count * kept / 100}")
     (folder / "c.csv").write_text("\n".join(dict.fromkeys(rows)))
     return folder
+
+
+def forward_pass(
+    worker: str, rank: int, number: int, seen_ms: float, prompts: int = 0, decoding: int = 3
+) -> str:
+    """A line of Dynamo's forward pass metrics: 10 ms that had ended when it was seen."""
+    scheduled = {
+        "num_prefill_requests": prompts, "sum_prefill_tokens": 128 * prompts,
+        "sum_prefill_kv_tokens": 32 * prompts, "var_prefill_length": 0.0,
+        "num_decode_requests": decoding, "sum_decode_kv_tokens": 1024 if decoding > 0 else 0,
+    }  # fmt: skip
+    fpm = {
+        "version": 1, "worker_id": worker, "dp_rank": rank, "counter_id": number, "wall_time": 0.01,
+        "scheduled_requests": scheduled, "queued_requests": {"num_prefill_requests": 1},
+    }  # fmt: skip
+    event = {
+        "schema": "dynamo.fpm.trace.v1", "source": {"namespace": "default", "producer_id": "41"},
+        "capture_mode": "full", "observed_at_unix_ms": 1_782_777_600_000 + seen_ms, "fpm": fpm,
+    }  # fmt: skip
+    return json.dumps({"timestamp": seen_ms, "event": event})
+
+
+def gemm_perf(types: tuple[str, ...], latency: float = 0.01) -> str:
+    """AIConfigurator's table of products, one of every type given, each a little larger."""
+    rows = [
+        f"VLLM,0.24.0,NVIDIA H100,gemm,x,{t},{64 << i},512,256,{latency}"
+        for i, t in enumerate(types)
+    ]
+    head = "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency"
+    return "\n".join([head, *rows]) + "\n"
+
+
+def attention_perf(phase: str, window: int = 0) -> str:
+    """Its table of attention, of prompts (`context`) or of new tokens (`generation`)."""
+    isl, step = (1024, 0) if phase == "context" else (1, 1024)
+    rows = [
+        f"{phase}_attention,8,{isl},{heads},{keys},128,1,bfloat16,bfloat16,{window},{step},0.025"
+        for heads, keys in ((16, 4), (16, 16))
+    ]
+    head = (
+        "op_name,batch_size,isl,num_heads,num_key_value_heads,head_dim,beam_width,attn_dtype,"
+        "kv_cache_dtype,window_size,step,latency"
+    )
+    return "\n".join([head, *rows]) + "\n"
+
+
+NCCL_PERF = "\n".join(
+    [
+        "nccl_dtype,num_gpus,message_size,kernel_source,op_name,latency",
+        *(
+            f"{dtype},{n},{1 << k},NCCL,{name},{0.008 + (1 << k) * width / 2e8}"
+            for dtype, width in (("half", 2), ("int8", 1))
+            for name in ("all_reduce", "all_gather")
+            for n in (2, 8)
+            for k in range(9, 24, 2)
+        ),
+    ]
+)
+"""Its table of collectives, whose sizes count elements."""

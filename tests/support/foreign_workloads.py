@@ -164,8 +164,18 @@ clients:
     reasoning: {multi_turn: {max_rounds: 3, think_time_us: 500000, context_growth: accumulate}}
 """
 
+BLIS_TRACE = """\
+request_id,client_id,session_id,round_index,prefix_group,prefix_length,streaming,input_tokens,output_tokens,\
+model,server_input_tokens,arrival_time_us,send_time_us,first_chunk_time_us,last_chunk_time_us,num_chunks,status
+0,c1,s1,0,,0,true,100,20,,0,0,100,50000,250000,20,ok
+1,c1,s1,1,,0,true,190,30,,200,750000,750100,800000,900000,30,ok
+2,c2,,0,g,64,true,300,10,,0,800000,800100,0,0,0,ok
+3,c2,s2,0,,0,true,300,10,,0,900000,900100,0,0,0,timeout
+"""
+"""A session of two rounds, half a second apart; a request alone; one that failed."""
 SERVEGEN = "0,0,0,,0,0\n600,0.5,2.0,Gamma,0.25,8.0\n1200,0.1,1.0,Weibull,1.0,10.0\n"
 SERVEGEN_LENGTHS = (
     '{"0": {"input_tokens": "{}", "output_tokens": "{}"}, '
-    '"600": {"input_tokens": "{100: 0.5, 200: 0.5}", "output_tokens": "{10: 0.25, 20: 7.5e-1}"}}'
+    '"600": {"input_tokens": "{100: 0.5, 200: 0.5}", "output_tokens": "{10: 0.25, 20: 7.5e-1}", '
+    '"reason_ratio": "{0.5: 0.9, 0.75: 0.1}"}}'
 )

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from chakrakit.replayer import ReplayOptions
-from chakrakit.replayer.plan import Plan
+from chakrakit.replayer.plan import ReplayPlan
 from chakrakit.replayer.session import prepare
 from support.recorded import ADD, EMBEDDING, MM, Sheet, plain, several, tensor
 
@@ -19,7 +19,7 @@ SETTINGS = {"iterations": 1, "warmup": 0, "timeout_s": 60.0}
 GIB = 1 << 30
 
 
-def plan_of(sheet: Sheet, folder: Path, **options: Any) -> Plan:
+def plan_of(sheet: Sheet, folder: Path, **options: Any) -> ReplayPlan:
     """The plan of the only rank."""
     return prepare(sheet.traces(folder), ReplayOptions(**options)).plans[0]
 

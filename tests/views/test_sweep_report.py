@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chakrakit.exploration.sweep import findings
-from chakrakit.views.sweep_report import sweep_report
+from chakrakit.views.sweep_report import sweep_html
 
 COLUMNS = {
     "ranks": 8,
@@ -58,6 +58,22 @@ def test_curves_take_the_best_at_each_value_and_throughput_over_ranks() -> None:
     assert step.curves == [findings.SweepCurve("m", [(1.0, 8e6), (2.0, 5e6)])]
 
 
+def test_predicted_points_have_error_bars_and_their_intervals_are_listed() -> None:
+    """Of tokens a second the interval is that of the step, upside down."""
+    points = table(
+        {"plan.dp": 1, "ranks": 1, "step_ns": 8e6, "tokens_per_s": 100.0}
+        | {"step_low_ns": 5e6, "step_high_ns": 1e7},
+        {"plan.dp": 2, "ranks": 2, "step_ns": 5e6, "tokens_per_s": 160.0}
+        | {"step_low_ns": 4e6, "step_high_ns": 8e6},
+    )
+    scaling, step = findings.all_curves(points)
+    assert step.curves[0].bounds == [(5e6, 1e7), (4e6, 8e6)]
+    assert scaling.curves[0].bounds == [(80.0, 160.0), (100.0, 200.0)]
+    page = sweep_html("s", points)
+    assert "bars hold 90 of 100 measured ones" in page
+    assert "4–8" in page
+
+
 def test_a_map_has_the_best_of_each_pair_and_nothing_where_nothing_fits() -> None:
     (charted,) = findings.maps(
         table(
@@ -81,7 +97,7 @@ def test_the_front_is_what_nothing_beats(pairs: list[tuple[int, int]]) -> None:
 
 
 def test_the_page_shows_failures_and_escapes_names() -> None:
-    page = sweep_report(
+    page = sweep_html(
         "<study>",
         table(
             {"plan.dp": 1},
@@ -101,8 +117,6 @@ def test_the_page_shows_failures_and_escapes_names() -> None:
 
 
 def test_a_table_of_nothing_but_failures_is_a_page_too() -> None:
-    page = sweep_report(
-        "s", table({"status": "failed", "error": "e", "fits": None, "step_ns": None})
-    )
+    page = sweep_html("s", table({"status": "failed", "error": "e", "fits": None, "step_ns": None}))
     assert "Failed" in page
     assert ">Curves<" not in page

@@ -197,6 +197,15 @@ def encoder(optimizer: MakesOptimizer, *, autocast: bool) -> Step:
     return train(model, update, lambda: model(x).square().mean(), autocast=autocast)
 
 
+def translator() -> Step:
+    """PyTorch's own transformer with an encoder and a decoder, in bf16 with a fused optimizer."""
+    model = nn.Transformer(768, 12, 4, 4, 3072, dropout=0.0, batch_first=True)
+    model = model.to(DEVICE, torch.bfloat16)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    a, b = (torch.randn(24, 384, 768, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
+    return train(model, optimizer, lambda: model(a, b).float().square().mean())
+
+
 def groupnormed() -> Step:
     def layer(before: int, after: int) -> nn.Sequential:
         return nn.Sequential(
@@ -230,6 +239,7 @@ CASES: dict[str, Callable[[], Step]] = {
     "residual_adamw": lambda: residual(torch.optim.AdamW, autocast=True, channels_last=False),
     "encoder": lambda: encoder(torch.optim.AdamW, autocast=False),
     "encoder_autocast": lambda: encoder(partial(torch.optim.AdamW, fused=True), autocast=True),
+    "translator": translator,
     "groupnormed": groupnormed,
     "lstm": lstm,
 }

@@ -17,7 +17,9 @@ from typing import Protocol
 import msgspec
 
 from chakrakit.campaigns.failures import FailureProcess, FailureSource, Scope
+from chakrakit.campaigns.hidden import HiddenNodes
 from chakrakit.campaigns.plan import CampaignPlan
+from chakrakit.campaigns.spot import PricePath
 
 # --- the outcome --------------------------------------------------------------------------------
 
@@ -33,6 +35,8 @@ class HistoryOutcome(msgspec.Struct):
     detection: float = 0.0
     waiting: float = 0.0
     """For nodes: more were in repair than there were spares."""
+    preempted: float = 0.0
+    """While the price of nodes was above the bid."""
     restart: float = 0.0
     checkpoint: float = 0.0
     degraded: float = 0.0
@@ -41,6 +45,11 @@ class HistoryOutcome(msgspec.Struct):
     checkpoints: int = 0
     restarts: int = 0
     slowdowns: int = 0
+    preemptions: int = 0
+    excluded: int = 0
+    """Nodes that were found slow and are not used any more."""
+    paid: float = 0.0
+    """For one node, at prices that move."""
     failures: dict[str, int] = msgspec.field(default_factory=dict)
     """By cause."""
     given_up: bool = False
@@ -53,6 +62,7 @@ class HistoryOutcome(msgspec.Struct):
             + self.rework
             + self.detection
             + self.waiting
+            + self.preempted
             + self.restart
             + self.checkpoint
         )
@@ -60,6 +70,7 @@ class HistoryOutcome(msgspec.Struct):
 
 RUN, DETECTION, WAITING, RESTART = "run", "detection", "waiting", "restart"
 
+DAY = 86_400.0
 MOST_EVENTS = 50_000
 """A history with more events than this, four for every failure, is given up: it would be a job of decades, or
 one that loses work faster than it does it."""
@@ -106,7 +117,15 @@ class JobHistory:
         self._logged = list(reversed(plan.logged))
         self._degraded = False
         self.outcome = HistoryOutcome()
+        self._prices = plan.market.path(seed) if plan.market else None
+        self._held, self._taken_away = True, False
+        self._hidden: HiddenNodes | None = None
+        self._sweep = 0.0
         self._expect()
+        if plan.pool:
+            self._let_in(HiddenNodes(plan.pool, plan.guarding, seed, plan.nodes + plan.spares))
+        if self._prices:
+            self._set_timer(0.0, "price", 0)
 
     # What policies may ask.
 
@@ -179,7 +198,8 @@ class JobHistory:
         while success < 1.0 and self.chance.random() >= success:
             attempts += 1
         self.outcome.restarts += attempts
-        self._enter(RESTART, attempts * (seconds + self._restore))
+        sweep, self._sweep = self._sweep, 0.0
+        self._enter(RESTART, attempts * (seconds + self._restore) + sweep)
 
     def fill(self) -> bool:
         """Puts spares into empty places; whether all are filled."""
@@ -286,10 +306,17 @@ class JobHistory:
         elif self._stage == RESTART:
             self.outcome.restart += length
         elif self._stage == WAITING:
-            self.outcome.waiting += length
+            if self._held:
+                self.outcome.waiting += length
+            else:
+                self.outcome.preempted += length
             self._idle += length
+        if self._prices and self._held:
+            self.outcome.paid += self._prices.paid(self._since, self._now)
         if self._watcher:
-            self._watcher.stage(self._stage, self._since, self._now, self._steps_done())
+            stage = self._stage if self._held else "preempted"
+            self._watcher.stage(stage, self._since, self._now, self._steps_done())
+        self._held = True
 
     def _stage_over(self) -> None:
         if self._stage == DETECTION:
@@ -343,6 +370,9 @@ class JobHistory:
             self._watcher.node(slot, "empty", since, self._now)
         for source in self._sources:
             source.renew(slot, self._now - self._idle)
+        if self._hidden:
+            self._sweep = self.plan.guarding.sweep_seconds * bool(self.plan.guarding.sweep_limit)
+            self._admit(slot, self._hidden)
 
     def _slow_down(self, slot: int, factor: float, seconds: float) -> None:
         if slot in self._empty:
@@ -365,7 +395,14 @@ class JobHistory:
         _, _, kind, slot = heapq.heappop(self._timers)
         if kind == "repaired":
             self.spares += 1
-            self.plan.recovery.returned(self)
+            if not self._taken_away:
+                self.plan.recovery.returned(self)
+        elif kind == "price" and self._prices:
+            self._look_at_price(self._prices)
+        elif kind == "onset" and self._hidden:
+            self._onset(self._hidden)
+        elif kind == "named" and self._hidden and slot in self._slow:
+            self._exclude(slot, self._hidden)
         elif kind == "regrow":
             self.plan.recovery.regrow(self)
         elif kind == "recovered" and slot in self._slow and self._slow[slot][2] <= self._now:
@@ -375,6 +412,75 @@ class JobHistory:
             self._vacate(slot, self.plan.repair.draw(self._repairs))
             self._restore = 0.0
             self.plan.recovery.slow(self)
+
+    # Nodes at a price that moves.
+
+    def _look_at_price(self, prices: PricePath) -> None:
+        above = prices.above(self._now)
+        self._set_timer(prices.next_time(self._now, above) - self._now, "price", 0)
+        if above and not self._taken_away:
+            self._take_away(prices.market.notice_seconds)
+        elif self._taken_away and not above:
+            self._taken_away = False
+            self.plan.recovery.detected(self)
+
+    def _take_away(self, notice: float) -> None:
+        """All nodes go. With notice enough the job saves its work, which the next start loads."""
+        self.outcome.preemptions += 1
+        self._taken_away = True
+        if self._stage == RUN:
+            first = self.plan.tiers[0] if self.plan.tiers else None
+            saves = first and notice >= max(first.stalls) + first.write_seconds
+            if first and saves:
+                self.redo_step()
+                self._restore = first.restore_seconds
+            else:
+                self.roll_back("cluster")
+        self._enter(WAITING, math.inf)
+        self._held = False
+
+    # Nodes that are slow without anybody knowing.
+
+    def _let_in(self, hidden: HiddenNodes) -> None:
+        self._hidden = hidden
+        for slot in range(self.plan.nodes):
+            self._admit(slot, hidden)
+        self._set_timer(hidden.onset_after(self.plan.nodes), "onset", 0)
+        if self.plan.guarding.sweep_limit:
+            self._enter(RESTART, self.plan.guarding.sweep_seconds)
+
+    def _admit(self, slot: int, hidden: HiddenNodes) -> None:
+        factor = hidden.admitted()
+        self.outcome.excluded = hidden.excluded
+        if factor > 1:
+            self._turn_slow(slot, factor, hidden)
+
+    def _turn_slow(self, slot: int, factor: float, hidden: HiddenNodes) -> None:
+        self.outcome.slowdowns += 1
+        self._slow[slot] = (factor, self._now, math.inf)
+        self._degraded = True
+        self._set_timer(hidden.named_after(factor), "named", slot)
+        self._pace()
+
+    def _onset(self, hidden: HiddenNodes) -> None:
+        slot = hidden.place(self.plan.nodes)
+        if slot not in self._empty and slot not in self._slow:
+            self._turn_slow(slot, hidden.slowness(), hidden)
+        self._set_timer(hidden.onset_after(self.plan.nodes), "onset", 0)
+
+    def _exclude(self, slot: int, hidden: HiddenNodes) -> None:
+        """A node that the monitor named is replaced, from the pool or by a spare; without either it stays."""
+        if self._stage != RUN or not (hidden.left or self.spares):
+            return self._set_timer(DAY, "named", slot)
+        if hidden.left:
+            hidden.left -= 1
+            self.spares += 1
+        hidden.excluded += 1
+        self.outcome.excluded = hidden.excluded
+        self._empty[slot] = self._now
+        self._recover_pace(slot)
+        self._restore = 0.0
+        return self.plan.recovery.slow(self)
 
     def _pace(self) -> None:
         """The step changes with the number of nodes and with the slowest of them."""
@@ -409,6 +515,8 @@ class JobHistory:
         return list(islice((slot for slot in places if slot not in self._empty), count))
 
     def _set_timer(self, seconds: float, kind: str, slot: int) -> None:
+        if math.isinf(seconds):
+            return
         self._count += 1
         heapq.heappush(self._timers, (self._now + seconds, self._count, kind, slot))
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from chakrakit.campaigns.chains import RetryPlan
 from chakrakit.campaigns.checkpoints import CHECKPOINT_POLICIES, CheckpointPolicy, Situation, Tiered
 from chakrakit.campaigns.failures import (
     SCOPES,
@@ -29,12 +30,25 @@ from chakrakit.campaigns.job_text import (
     CostsText,
     FailuresText,
     JobText,
+    PoolText,
     ProcessText,
+    RetriesText,
+    SpotText,
+    TelemetryText,
 )
 from chakrakit.campaigns.plan import CampaignPlan
+from chakrakit.campaigns.pool import Guarding, PoolPlan
 from chakrakit.campaigns.recovery import RECOVERY_POLICIES, Elastic, Recovery
+from chakrakit.campaigns.spot import SpotMarket, read_prices
 from chakrakit.campaigns.step_times import StepTimes, step_times
-from chakrakit.configuration import Document, Place, document_of, read_document
+from chakrakit.configuration import (
+    Document,
+    Place,
+    document_of,
+    is_program,
+    part_of_program,
+    read_document,
+)
 from chakrakit.errors import ChakraError, ConfigError, FormatError
 from chakrakit.machines.device import parse, positive, show_bytes
 
@@ -197,13 +211,22 @@ class CampaignJob(msgspec.Struct, frozen=True, kw_only=True):
     costs: CostsText
     tokens_per_step: int | None
     notes: list[str]
+    step_interval: tuple[float, float] | None = None
+    """Seconds that 90 of 100 measured steps should lie between, where the step was predicted."""
+    retries: RetryPlan | None = None
+    telemetry: TelemetryText | None = None
+    runs_programs: bool = False
+    """Whether a policy comes from a program of the user's."""
 
 
 _HOLDS = "a job: its step, steps, cluster and failures; see docs/campaigns.md"
 
 
-def read_job(job: str | Path | Mapping[str, Any]) -> CampaignJob:
-    """A job from its YAML file, or from what would stand there; a ConfigError names the line and the cure."""
+def read_job(job: str | Path | Mapping[str, Any], allow_programs: bool = False) -> CampaignJob:
+    """A job from its YAML file, or from what would stand there; a ConfigError names the line and the cure.
+
+    Policies may be classes of a program, `FILE.py:CLASS`, which runs only if `allow_programs` says so.
+    """
     lines = (
         document_of(job, "job", _HOLDS) if isinstance(job, Mapping) else read_document(job, _HOLDS)
     )
@@ -220,8 +243,8 @@ def read_job(job: str | Path | Mapping[str, Any]) -> CampaignJob:
     cluster = text.cluster
     processes = _processes(text.failures, cluster, lines)
     situation = Situation(times.seconds, _mtbf(processes))
-    policy = _checkpoint(text, lines)
-    answer = _recovery(text, lines)
+    policy = _checkpoint(text, lines, allow_programs)
+    answer = _recovery(text, lines, allow_programs)
     plan = CampaignPlan(
         step_seconds=times.seconds,
         steps=text.steps,
@@ -234,6 +257,8 @@ def read_job(job: str | Path | Mapping[str, Any]) -> CampaignJob:
         processes=processes,
         logged=_logged(text.failures, cluster, lines),
         recovery=answer,
+        **_pool(text, lines),
+        market=_market(text, lines),
         **_shrinking(answer, times, cluster, lines),
     )
     return CampaignJob(
@@ -244,12 +269,95 @@ def read_job(job: str | Path | Mapping[str, Any]) -> CampaignJob:
         costs=times.costs(text.costs, cluster.nodes),
         tokens_per_step=text.tokens_per_step or times.tokens,
         notes=[*times.notes, *_notes(text, plan)],
+        step_interval=times.interval,
+        retries=_retries(text, lines),
+        telemetry=text.telemetry,
+        runs_programs=any(is_program(_policy_name(p)) for p in (text.checkpoint, text.recovery)),
     )
+
+
+# --- pools, prices, retries -------------------------------------------------------------------
+
+
+def _pool(text: JobText, lines: Document) -> dict[str, Any]:
+    """Slow nodes, and what is done about them."""
+    pool, cluster = text.pool, text.cluster
+    if pool is None:
+        return {}
+    place: Place = ("pool",)
+    least, most = pool.factor
+    if most < least:
+        raise lines.error(place, f"factor ends ({most}) before it begins ({least})")
+    if pool.nodes < cluster.nodes + cluster.spares:
+        raise lines.error(
+            place,
+            f"a pool of {pool.nodes} nodes does not hold the job's {cluster.nodes} and "
+            f"{cluster.spares} spares; give it more nodes",
+        )
+    for name in ("sweep_limit", "monitor_limit"):
+        if 0 < getattr(pool, name) <= 1:
+            raise lines.error(
+                place,
+                f"{name} is {getattr(pool, name)}; it is a time over that of peers, above 1, or 0 for none",
+            )
+    guarding = Guarding(
+        sweep_limit=pool.sweep_limit,
+        sweep_seconds=pool.sweep_seconds,
+        monitor_limit=pool.monitor_limit,
+        monitor_seconds=pool.monitor_seconds,
+        samples=pool.samples,
+    )
+    plan = PoolPlan(pool.nodes, pool.slow_share, pool.onsets_per_day, least, most, pool.noise)
+    return {"pool": plan, "guarding": guarding}
+
+
+def _market(text: JobText, lines: Document) -> SpotMarket | None:
+    spot = text.spot
+    if spot is None:
+        return None
+    place: Place = ("spot",)
+    if (spot.prices is None) == (spot.mean is None):
+        raise lines.error(
+            place, "give either `prices`, a file, or `mean`, around which they are drawn"
+        )
+    if text.costs.node_hour_price is not None:
+        raise lines.error(
+            ("costs",), "node_hour_price and spot are two prices of the same nodes; give one"
+        )
+    hourly: tuple[float, ...] = ()
+    if spot.prices is not None:
+        path = Path(lines.path).parent / spot.prices
+        hourly = _at(lines, (*place, "prices"), read_prices, path)
+        if min(hourly) > spot.bid:
+            raise lines.error(
+                place, f"the price is never within a bid of {spot.bid:g}; the job would not start"
+            )
+    return SpotMarket(
+        bid=spot.bid,
+        notice_seconds=spot.notice_seconds,
+        hourly=hourly,
+        mean=spot.mean or 0.0,
+        sigma=spot.sigma,
+        reversion_hours=spot.reversion_hours,
+    )
+
+
+def _retries(text: JobText, lines: Document) -> RetryPlan | None:
+    retries = text.retries
+    if retries is None:
+        return None
+    if not max(retries.nodes, retries.bad) <= retries.pool:
+        raise lines.error(
+            ("retries",),
+            f"a pool of {retries.pool} nodes does not hold {max(retries.nodes, retries.bad)}",
+        )
+    return RetryPlan(**msgspec.structs.asdict(retries))
 
 
 def _convert(lines: Document, content: Any, kind: type[Part], place: Place) -> Part:
     try:
-        return msgspec.convert(content, kind)
+        # Keys that are numbers are text in a document that was a dictionary in Python.
+        return msgspec.convert(content, kind, str_keys=True)
     except msgspec.ValidationError as error:
         names = [f.encode_name for f in msgspec.structs.fields(_part_of_message(kind, str(error)))]
         raise lines.converted(str(error), place, names) from None
@@ -263,6 +371,10 @@ def _part_of_message(kind: type[msgspec.Struct], message: str) -> type[msgspec.S
         "$.failures": FailuresText,
         "$.stores": CheckpointStoreText,
         "$.costs": CostsText,
+        "$.pool": PoolText,
+        "$.spot": SpotText,
+        "$.retries": RetriesText,
+        "$.telemetry": TelemetryText,
     }
     return next((part for at, part in inside.items() if at in message), kind)
 
@@ -412,29 +524,52 @@ def _logged(text: FailuresText, cluster: ClusterText, lines: Document) -> tuple[
 # --- policies ---------------------------------------------------------------------------------
 
 
+def _policy_name(described: dict[str, Any] | str | None) -> str:
+    return str(described.get("policy", "") if isinstance(described, dict) else described)
+
+
 def _policy_fields(described: dict[str, Any] | str, default: str) -> tuple[str, dict[str, Any]]:
     """A policy's name, however it is hyphenated, and its options."""
     fields = {"policy": described} if isinstance(described, str) else dict(described)
     name = str(fields.pop("policy", default))
+    if is_program(name):
+        return name, fields
     return name.strip().lower().replace(" ", "_").replace("-", "_"), fields
 
 
-def _policy_class(name: str, policies: dict[str, Any], lines: Document, place: Place) -> Any:
+def _policy_class(
+    name: str, policies: dict[str, Any], lines: Document, place: Place, allowed: bool
+) -> Any:
+    """The class of a policy: one of ours by name, or a user's as `FILE.py:CLASS`."""
+    if is_program(name):
+        folder, base = Path(lines.path).parent, _BASES[place[0]]
+        kind = _at(lines, place, part_of_program, name, folder, allowed, "policy")
+        if not isinstance(kind, type) or not issubclass(kind, base):
+            raise lines.error(
+                place, f"policy {name!r} is not a subclass of chakrakit.campaigns.{base.__name__}"
+            )
+        return kind
     if name not in policies:
-        raise lines.error(place, f"no policy {name!r}; there are {', '.join(policies)}")
+        raise lines.error(
+            place,
+            f"no policy {name!r}; there are {', '.join(policies)}, or FILE.py:CLASS of your own",
+        )
     return policies[name]
+
+
+_BASES: dict[Any, type] = {"recovery": Recovery, "checkpoint": CheckpointPolicy}
 
 
 _SIZES = {"bytes": "seconds", "difference_bytes": "difference_seconds"}
 
 
-def _checkpoint(text: JobText, lines: Document) -> CheckpointPolicy:
+def _checkpoint(text: JobText, lines: Document, allowed: bool) -> CheckpointPolicy:
     place: Place = ("checkpoint",)
     default = (
         "tiered" if isinstance(text.checkpoint, dict) and "tiers" in text.checkpoint else "interval"
     )
     name, fields = _policy_fields("none" if text.checkpoint is None else text.checkpoint, default)
-    kind = _policy_class(name, CHECKPOINT_POLICIES, lines, place)
+    kind = _policy_class(name, CHECKPOINT_POLICIES, lines, place, allowed)
     stores = {
         n: _at(lines, ("stores", n), CheckpointStore, n, s, text.cluster.nodes)
         for n, s in text.stores.items()
@@ -483,10 +618,10 @@ def _every(policy: CheckpointPolicy, situation: Situation, work: float, lines: D
     return every
 
 
-def _recovery(text: JobText, lines: Document) -> Recovery:
+def _recovery(text: JobText, lines: Document, allowed: bool) -> Recovery:
     place: Place = ("recovery",)
     name, fields = _policy_fields(text.recovery, "restart")
-    kind = _policy_class(name, RECOVERY_POLICIES, lines, place)
+    kind = _policy_class(name, RECOVERY_POLICIES, lines, place, allowed)
     policy: Recovery = _convert(lines, fields, kind, place)
     if policy.needs_spares and not text.cluster.spares:
         raise lines.error(

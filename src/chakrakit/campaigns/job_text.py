@@ -113,6 +113,76 @@ class CostsText(_Part, frozen=True, kw_only=True):
     """Spares cost as much as nodes in use."""
 
 
+class PoolText(_Part, frozen=True, kw_only=True):
+    """Nodes of which some are slow and nobody knows which, and what is done about them."""
+
+    nodes: Nodes
+    """Of the whole pool: those of the job, its spares, and others."""
+    slow_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+    onsets_per_day: NotNegative = 0.0
+    """How often a healthy node becomes slow."""
+    factor: tuple[AtLeastOne, AtLeastOne] = (1.03, 1.5)
+    """How much longer a slow node takes: anything between these two."""
+    noise: NotNegative = 0.01
+    """Standard deviation of one measurement."""
+    samples: Count = 16
+    """Measurements that a judgement is the mean of."""
+    sweep_limit: NotNegative = 0.0
+    """Nodes that measure above it, over their peers, are not let in; 0: no sweep."""
+    sweep_seconds: NotNegative = 600.0
+    monitor_limit: NotNegative = 0.0
+    """Nodes of the running job that measure above it are excluded and replaced; 0: no monitor."""
+    monitor_seconds: Positive = 900.0
+
+
+class SpotText(_Part, frozen=True, kw_only=True):
+    """Nodes rented at a price that moves."""
+
+    bid: Positive
+    """For a node-hour; while the price is above it, the nodes are taken away."""
+    prices: str | None = None
+    """A CSV file beside the job with a column price, a row for every hour; it begins again after the last."""
+    mean: Positive | None = None
+    """Instead of a file: prices are drawn around this mean."""
+    sigma: Annotated[float, msgspec.Meta(ge=0, le=5)] = 0.3
+    """Standard deviation of the logarithm of drawn prices."""
+    reversion_hours: Positive = 12.0
+    """How long drawn prices take to come back to their mean."""
+    notice_seconds: NotNegative = 0.0
+    """From the word that nodes are taken until they are; a checkpoint is written if that is long enough."""
+
+
+class RetriesText(_Part, frozen=True, kw_only=True):
+    """Sessions that are started again until one lasts."""
+
+    nodes: Nodes
+    pool: Nodes
+    bad: Spares = 0
+    """Nodes of the pool that make a session fail with `bad_chance`; any other does with `other_chance`."""
+    bad_chance: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
+    other_chance: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 6
+    minutes: NotNegative = 10.0
+    """Of one attempt."""
+    exclude_chance: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+    """The chance that the node that failed is found and not used again."""
+
+
+class TelemetryText(_Part, frozen=True, kw_only=True):
+    """What monitoring shows of a history's nodes (with -o): a table of signals in the Run."""
+
+    seconds: Positive = 60.0
+    """Of a sample."""
+    hours: tuple[NotNegative, Positive] = (0.0, 24.0)
+    """The stretch of the history that is sampled."""
+    ahead_minutes: NotNegative = 10.0
+    """How long before a failure its signs begin."""
+    failure: Literal["thermal", "nic", "power", "memory", "host"] = "nic"
+    """The signs that failures show."""
+    slow: Literal["thermal", "nic", "power", "memory", "host"] = "thermal"
+    """The signs of slow nodes."""
+
+
 class JobText(_Part, frozen=True, kw_only=True):
     """The whole file."""
 
@@ -134,3 +204,7 @@ class JobText(_Part, frozen=True, kw_only=True):
     recovery: dict[str, Any] | str = "restart"
     stores: dict[str, CheckpointStoreText] = {}
     costs: CostsText = CostsText()
+    pool: PoolText | None = None
+    spot: SpotText | None = None
+    retries: RetriesText | None = None
+    telemetry: TelemetryText | None = None

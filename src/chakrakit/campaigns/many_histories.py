@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
+from chakrakit.campaigns.chains import retry_chain
 from chakrakit.campaigns.checkpoints import NEVER
 from chakrakit.campaigns.history import HistoryOutcome, JobHistory
 from chakrakit.campaigns.job import CampaignJob, read_job
@@ -15,9 +17,11 @@ from chakrakit.campaigns.plan import CampaignPlan
 from chakrakit.campaigns.result import (
     DAY,
     HOUR,
+    CampaignChange,
     CampaignResult,
-    Change,
-    Spread,
+    HistorySpread,
+    RetryFigures,
+    days_interval,
     mean_failures,
     mean_lost,
 )
@@ -31,9 +35,12 @@ HISTORIES = 100
 """Histories run again for every change, with the seeds of the first ones, so that only the change differs."""
 
 
-def sensitivity(job: CampaignJob, outcomes: Sequence[HistoryOutcome], seed: int) -> list[Change]:
+def sensitivity(
+    job: CampaignJob, outcomes: Sequence[HistoryOutcome], seed: int
+) -> list[CampaignChange]:
     """Every change that applies, the one that saves most first; nothing where nothing fails."""
-    if not job.plan.processes and not job.plan.logged:
+    plan = job.plan
+    if not (plan.processes or plan.logged or plan.pool or plan.market):
         return []
     before = outcomes[:HISTORIES]
     changed = [_change(text, plan, before, seed) for text, plan in changes(job)]
@@ -49,6 +56,10 @@ def changes(job: CampaignJob) -> Iterator[tuple[str, CampaignPlan]]:
         if seconds:
             faster = msgspec.structs.replace(recovery, **{name: seconds / 2})
             yield f"{words} twice as fast", _with(plan, recovery=faster)
+    if plan.market:
+        yield "nodes that are never taken away", _with(plan, market=None)
+    if plan.pool and plan.pool.nodes:
+        yield "no slow nodes", _with(plan, pool=None)
     if plan.every != NEVER:
         if plan.every > 1:
             shorter = plan.every // 2
@@ -61,14 +72,16 @@ def _with(plan: CampaignPlan, **fields: object) -> CampaignPlan:
     return msgspec.structs.replace(plan, **fields)
 
 
-def _change(text: str, plan: CampaignPlan, before: Sequence[HistoryOutcome], seed: int) -> Change:
+def _change(
+    text: str, plan: CampaignPlan, before: Sequence[HistoryOutcome], seed: int
+) -> CampaignChange:
     after = [JobHistory(plan, f"{seed}/{number}").run() for number in range(len(before))]
     days = [_days(a, b, plan) for a, b in zip(after, before, strict=True)]
-    saved = Spread.of([b.seconds / DAY - d for b, d in zip(before, days, strict=True)])
-    return Change(
+    saved = HistorySpread.of([b.seconds / DAY - d for b, d in zip(before, days, strict=True)])
+    return CampaignChange(
         change=text,
-        days=Spread.of(days).mean,
-        effective_ratio=Spread.of([o.useful / o.seconds for o in after]).mean,
+        days=HistorySpread.of(days).mean,
+        effective_ratio=HistorySpread.of([o.useful / o.seconds for o in after]).mean,
         days_saved=saved.mean,
         ci95=saved.ci95,
     )
@@ -165,13 +178,13 @@ def _check_finished(plan: CampaignPlan, outcomes: Sequence[HistoryOutcome]) -> N
 
 
 def _result(
-    job: CampaignJob, outcomes: Sequence[HistoryOutcome], seed: int, tried: list[Change]
+    job: CampaignJob, outcomes: Sequence[HistoryOutcome], seed: int, tried: list[CampaignChange]
 ) -> CampaignResult:
     plan = job.plan
-    days = Spread.of([o.seconds / DAY for o in outcomes])
-    ratio = Spread.of([o.useful / o.seconds for o in outcomes])
+    days = HistorySpread.of([o.seconds / DAY for o in outcomes])
+    ratio = HistorySpread.of([o.useful / o.seconds for o in outcomes])
     lost = mean_lost(outcomes)
-    stopped = lost.detection + lost.restart + lost.waiting
+    stopped = lost.detection + lost.restart + lost.waiting + lost.preempted
     steps = math.fsum(o.steps for o in outcomes) / len(outcomes)
     causes = mean_failures(outcomes)
     per_day = steps / days.mean
@@ -181,6 +194,7 @@ def _result(
         histories=len(outcomes),
         seed=seed,
         days=days,
+        days_interval=_days_interval(job, days, ratio),
         effective_ratio=ratio,
         goodput=ratio.mean * plan.nodes / (plan.nodes + plan.spares),
         availability=1 - stopped / (days.mean * 24),
@@ -197,10 +211,22 @@ def _result(
         checkpoints=sum(o.checkpoints for o in outcomes) / len(outcomes),
         mtbf_hours=None if math.isinf(mtbf) or plan.logged else mtbf / HOUR,
         energy_kwh=_energy(job, days.mean * 24, stopped),
-        price=_price(job, days.mean * 24),
+        price=_price(job, days.mean * 24, outcomes),
+        preemptions=sum(o.preemptions for o in outcomes) / len(outcomes),
+        excluded=sum(o.excluded for o in outcomes) / len(outcomes),
+        node_hour_price=_paid_per_hour(job, outcomes),
+        retries=_retries(job, len(outcomes), seed),
         sensitivity=tried,
         notes=job.notes,
     )
+
+
+def _days_interval(
+    job: CampaignJob, days: HistorySpread, ratio: HistorySpread
+) -> tuple[float, float] | None:
+    if job.step_interval is None or job.plan.steps is None:
+        return None
+    return days_interval(days, ratio.mean, job.plan.step_seconds, job.step_interval)
 
 
 def _energy(job: CampaignJob, hours: float, stopped: float) -> float | None:
@@ -216,6 +242,28 @@ def _energy(job: CampaignJob, hours: float, stopped: float) -> float | None:
     return job.costs.pue * watt_hours / 1000
 
 
-def _price(job: CampaignJob, hours: float) -> float | None:
+def _retries(job: CampaignJob, chains: int, seed: int) -> RetryFigures | None:
+    """As many chains of retries as there are histories."""
+    if job.retries is None:
+        return None
+    ends = [retry_chain(job.retries, np.random.default_rng((seed, n))) for n in range(chains)]
+    return RetryFigures(
+        success=HistorySpread.of([float(c.success) for c in ends]),
+        attempts=sum(c.attempts for c in ends) / chains,
+        hours=sum(c.hours for c in ends) / chains,
+        excluded=sum(len(c.excluded) for c in ends) / chains,
+    )
+
+
+def _paid_per_hour(job: CampaignJob, outcomes: Sequence[HistoryOutcome]) -> float | None:
+    """Over the hours in which nodes were held."""
+    hours = math.fsum(o.seconds - o.preempted for o in outcomes) / HOUR
+    return math.fsum(o.paid for o in outcomes) / hours if job.plan.market and hours else None
+
+
+def _price(job: CampaignJob, hours: float, outcomes: Sequence[HistoryOutcome]) -> float | None:
+    if job.plan.market:
+        paid = math.fsum(o.paid for o in outcomes) / len(outcomes)
+        return paid * (job.plan.nodes + job.plan.spares)
     price = job.costs.node_hour_price
     return None if price is None else price * hours * (job.plan.nodes + job.plan.spares)

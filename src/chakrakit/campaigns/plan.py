@@ -9,7 +9,9 @@ import msgspec
 
 from chakrakit.campaigns.checkpoints import Cadence, Tier, cadence_of
 from chakrakit.campaigns.failures import Duration, FailureProcess, LoggedFailure
+from chakrakit.campaigns.pool import Guarding, PoolPlan
 from chakrakit.campaigns.recovery import Recovery
+from chakrakit.campaigns.spot import SpotMarket
 
 
 class CampaignPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -34,6 +36,11 @@ class CampaignPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Nodes that come and go together when the job shrinks and grows."""
     steps_by_nodes: dict[int, float] = {}
     """Seconds of a step with fewer nodes."""
+    pool: PoolPlan | None = None
+    """Where nodes are slow without anybody knowing; `guarding` is what is done about it."""
+    guarding: Guarding = Guarding()
+    market: SpotMarket | None = None
+    """Where nodes are rented at a price that moves."""
 
     @cached_property
     def cadence(self) -> Cadence:

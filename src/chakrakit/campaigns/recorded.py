@@ -16,6 +16,7 @@ from chakrakit.campaigns.history import JobHistory
 from chakrakit.campaigns.job import CampaignJob
 from chakrakit.campaigns.plan import CampaignPlan
 from chakrakit.campaigns.result import DAY
+from chakrakit.campaigns.telemetry import Incident, telemetry
 from chakrakit.errors import ConfigError
 from chakrakit.trace.communication import Binding
 from chakrakit.trace.model import NodeType, Trace
@@ -94,7 +95,38 @@ def history_run(job: CampaignJob, number: int = 0, seed: int = 0) -> Run:
             "checkpoints": outcome.checkpoints,
         },
     )
-    return Run(bodies, bindings, None, card, counters={"progress": _progress(recorder)})
+    counters = {"progress": _progress(recorder), **_telemetry(job, recorder, outcome.seconds, seed)}
+    return Run(bodies, bindings, None, card, counters=counters)
+
+
+MOST_SAMPLES = 500_000
+"""Nodes × samples of one table of telemetry, which has a row for each of six signals."""
+
+
+def _telemetry(
+    job: CampaignJob, recorder: HistoryRecorder, end: float, seed: int
+) -> dict[str, pa.Table]:
+    """What monitoring would have shown of a stretch of the history, where the job asks for it."""
+    asked = job.telemetry
+    if asked is None:
+        return {}
+    first, last = asked.hours[0] * 3600, min(asked.hours[1] * 3600, end)
+    samples = int(max(last - first, 0.0) / asked.seconds)
+    if not 0 < samples * job.plan.nodes <= MOST_SAMPLES:
+        raise ConfigError(
+            f"telemetry of {job.plan.nodes:,} nodes in {samples:,} samples; it has from 1 to "
+            f"{MOST_SAMPLES:,} in all: choose other hours (the history has {end / 3600:,.1f}) or seconds"
+        )
+    incidents = []
+    for node, pieces in sorted(recorder.nodes.items()):
+        for state, start, stop in pieces:
+            begin = start if state == "slow" else start - asked.ahead_minutes * 60
+            kind, until = (asked.slow, stop) if state == "slow" else (asked.failure, start)
+            inside = [int((t - first) / asked.seconds) for t in (begin, until)]
+            if inside[1] > 0 and inside[0] < samples:
+                incidents.append(Incident(node, kind, *inside))
+    seen = telemetry(job.plan.nodes, samples, incidents, seed, asked.seconds)
+    return {"telemetry": seen.series(first), "incidents": seen.labels(first)}
 
 
 def _with_losses(pieces: list[Piece]) -> list[Piece]:

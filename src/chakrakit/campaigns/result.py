@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 
 from chakrakit.campaigns.history import HistoryOutcome
-from chakrakit.results import Bars, Result
+from chakrakit.results import Bars, Result, three_digits
 
 HOUR, DAY = 3600.0, 86400.0
 
 
-class Spread(Result, msgspec.Struct, frozen=True, kw_only=True):
+class HistorySpread(Result, msgspec.Struct, frozen=True, kw_only=True):
     """A figure over all histories."""
 
     mean: float
@@ -25,7 +25,7 @@ class Spread(Result, msgspec.Struct, frozen=True, kw_only=True):
     """Where the mean lies with 95 % confidence, were there many more histories."""
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
+    def of(cls, values: Sequence[float]) -> HistorySpread:
         """Of one figure per history."""
         array = np.asarray(values, np.float64)
         mean = float(array.mean())
@@ -48,9 +48,22 @@ class LostHours(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What slow or missing nodes added to steps."""
     waiting: float
     """For repairs, when there were not enough spares."""
+    preempted: float = 0.0
+    """While the price of nodes was above the bid."""
 
 
-class Change(Result, msgspec.Struct, frozen=True, kw_only=True):
+class RetryFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """What comes of sessions that are started again until one lasts."""
+
+    success: HistorySpread
+    """The share of chains in which a session lasted."""
+    attempts: float
+    hours: float
+    excluded: float
+    """Mean number of nodes that were found and left out."""
+
+
+class CampaignChange(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What one change would give: the same histories, with the change."""
 
     change: str
@@ -68,8 +81,11 @@ class CampaignResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     name: str
     histories: int
     seed: int
-    days: Spread
-    effective_ratio: Spread
+    days: HistorySpread
+    days_interval: tuple[float, float] | None = None
+    """Where 90 of 100 real campaigns should lie: by their failures, and by how far the predicted step may be
+    off. None where the step was given or measured, or where the job runs for a given time."""
+    effective_ratio: HistorySpread
     """Time of useful steps at the healthy job's speed, over all time."""
     goodput: float
     """The same in nodes: useful node-hours over all node-hours, those of spares included."""
@@ -95,9 +111,32 @@ class CampaignResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     """Mean time between failures of the job as described; None where nothing fails or a log says when."""
     energy_kwh: float | None
     price: float | None
-    sensitivity: list[Change]
+    preemptions: float = 0.0
+    """Mean number of times that the nodes were taken away."""
+    excluded: float = 0.0
+    """Mean number of nodes that were found slow and not used any more."""
+    node_hour_price: float | None = None
+    """What a node-hour cost on average, where prices move."""
+    retries: RetryFigures | None = None
+    sensitivity: list[CampaignChange]
     """Best first."""
     notes: list[str]
+
+    @property
+    def what_cost_the_days(self) -> str:
+        """What most of the lost time went to, and which of the changes that were tried gives most back."""
+        hours = msgspec.structs.asdict(self.lost_hours)
+        lost = {name: value for name, value in hours.items() if value > 0}
+        total = math.fsum(lost.values())
+        if not total:
+            return "nothing was lost: all of the time was steps of use"
+        order = sorted(lost, key=lambda name: -lost[name])[:3]
+        parts = ", ".join(f"{name} {lost[name] / total:.0%}" for name in order)
+        best = self.sensitivity[0] if self.sensitivity else None
+        remedy = "; nothing that was tried saves anything"
+        if best is not None and best.ci95[0] > 0:
+            remedy = f"; {best.change} saves {best.days_saved:,.3g} days ({_span(best.ci95)})"
+        return f"{total / 24:,.3g} of {self.days.mean:,.3g} days were lost: {parts}{remedy}"
 
     def picture(self) -> Bars:
         """What the time is lost to."""
@@ -105,6 +144,20 @@ class CampaignResult(Result, msgspec.Struct, frozen=True, kw_only=True):
         rows = [(cause, value, f"{value:,.1f} h") for cause, value in hours.items()]
         title = f"{self.name}: hours lost of {self.days.mean:,.1f} days"
         return Bars(title, sorted(rows, key=lambda row: -row[1]))
+
+
+def _span(bounds: tuple[float, float]) -> str:
+    return "–".join(three_digits(bound) for bound in bounds)
+
+
+def days_interval(
+    days: HistorySpread, useful_share: float, seconds: float, step: tuple[float, float]
+) -> tuple[float, float]:
+    """The days of a campaign whose predicted step may be off: only steps of use change then."""
+    useful = days.mean * useful_share
+    below = math.hypot(days.mean - days.p5, useful * max(1 - step[0] / seconds, 0.0))
+    above = math.hypot(days.p95 - days.mean, useful * max(step[1] / seconds - 1, 0.0))
+    return days.mean - below, days.mean + above
 
 
 def mean_lost(outcomes: Sequence[HistoryOutcome]) -> LostHours:

@@ -18,7 +18,7 @@ from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
 from chakrakit.passes.scale import ScaleRanks
 from chakrakit.simulator.results import SimulationSummary, simulate
-from chakrakit.trace.sets import TraceSet
+from chakrakit.trace.sets import TraceSet, footprint_of
 from chakrakit.trace.storage import read
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.generate import generated
@@ -32,6 +32,8 @@ class StepTimes(msgspec.Struct, frozen=True, kw_only=True):
     """The healthy job's step, and what is known beside it."""
 
     seconds: float
+    interval: tuple[float, float] | None = None
+    """Seconds that 90 of 100 measured steps should lie between; None where the step was measured or given."""
     tokens: int | None = None
     notes: list[str] = []
 
@@ -127,8 +129,13 @@ def _of_run(path: Path) -> StepTimes:
     note = (
         f"a step of {run_steps.median_ns / 1e9:,.6g} s, from {path.name} (steps: {run_steps.found})"
     )
+    seconds = _positive(run_steps.median_ns / 1e9)
+    footprint = footprint_of(run.card)
+    bounds = footprint.interval_ns if footprint else None
+    share = seconds / max(run.makespan_ns, 1)
     return StepTimes(
-        seconds=_positive(run_steps.median_ns / 1e9),
+        seconds=seconds,
+        interval=(bounds[0] * share, bounds[1] * share) if bounds else None,
         tokens=tokens if isinstance(tokens, int) else None,
         notes=[note],
     )
@@ -150,8 +157,10 @@ def _simulated(text: JobText, folder: Path) -> StepTimes:
     compute = text.compute or ("roofline" if described else "measured")
     summary = simulate(traces, machine, compute=compute).summary
     seconds = _positive(summary.makespan_ns * 1e-9)
+    low_high = summary.interval_ns
     return SimulatedStep(
         seconds=seconds,
+        interval=(low_high[0] * 1e-9, low_high[1] * 1e-9) if low_high else None,
         tokens=tokens,
         notes=[f"a step of {seconds:,.6g} s, simulated on {machine.name} ({compute} compute)"],
         traces=traces,

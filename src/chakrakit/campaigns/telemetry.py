@@ -70,6 +70,39 @@ class Telemetry:
             }
         )
 
+    def series(self, first: float = 0.0) -> pa.Table:
+        """A row per signal, node and sample, as a Run's counters have it; times begin at `first` seconds."""
+        count, nodes, samples = self.values.shape
+        times = np.rint((first + np.arange(samples) * self.seconds) * 1e9).astype(np.int64)
+        names = pa.DictionaryArray.from_arrays(
+            pa.array(np.repeat(np.arange(count, dtype=np.int32), nodes * samples)), list(SIGNALS)
+        )
+        return pa.table(
+            {
+                "rank": np.tile(np.repeat(np.arange(nodes), samples), count),
+                "time_ns": np.tile(times, count * nodes),
+                "signal": names.cast(pa.string()),
+                "relative": self.values.reshape(-1),
+            }
+        )
+
+    def labels(self, first: float = 0.0) -> pa.Table:
+        """A row per incident: its node and kind, and from when to when it shows."""
+        rows = [(i.node, i.kind, i.begin, i.end) for i in self.incidents]
+        node, kind, begin, end = zip(*rows, strict=True) if rows else ((), (), (), ())
+        times = [
+            np.rint((first + np.array(t, np.float64) * self.seconds) * 1e9).astype(np.int64)
+            for t in (begin, end)
+        ]
+        return pa.table(
+            {
+                "rank": pa.array(node, pa.int64()),
+                "kind": pa.array(kind, pa.string()),
+                "begin_ns": times[0],
+                "end_ns": times[1],
+            }
+        )
+
 
 def telemetry(
     nodes: int, samples: int, incidents: Sequence[Incident], seed: int = 0, seconds: float = 1.0

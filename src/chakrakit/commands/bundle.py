@@ -83,13 +83,15 @@ def bundle(
 def _opened(report: BundleReport) -> BundleReport:
     """The report, with a problem more if the files are whole and say what no command could use."""
     from chakrakit.trace.files import Problem
-    from chakrakit.trace.storage import read
+    from chakrakit.trace.storage import read, workload_card
     from chakrakit.trace.validation import validate
 
     if not report.ok:
         return report
     try:
-        checked = validate(read(report.path))
+        traces = read(report.path)
+        workload_card(traces, {})  # what the traces carry is read again when they are packed
+        checked = validate(traces)
         wrong = next((f for f in checked.findings if f.severity == "error"), None)
         problem = f"does not validate: {wrong.code}: {wrong.message}" if wrong else ""
     except ChakraError as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Required, TypedDict, Unpack
 
+import click
+
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.inputs import Path_
 from chakrakit.commands.options import Option, Positional, public
@@ -57,8 +59,8 @@ def calibrate(
     *sources: Annotated[
         Path_,
         Positional(
-            "Microbenchmark files and linked traces; logs of nccl-tests; or tables of measured "
-            "collectives with the columns collective, members, bytes and time_us.",
+            "Microbenchmark files, AIConfigurator's tables and linked traces; logs of nccl-tests; or tables "
+            "of measured collectives with the columns collective, members, bytes and time_us.",
             metavar="SOURCES…",
         ),
     ],
@@ -92,15 +94,17 @@ def calibrate(
 
 @command_of(calibrate)
 def command(sources: tuple[str, ...], *, json: Json = False, **options: Any) -> None:
-    """Make a profile from SOURCES: microbenchmark files (JSON) and linked traces.
+    """Make a profile from SOURCES: microbenchmark files (JSON), AIConfigurator's tables and linked traces.
 
     The profile says what it was fitted on; `chakra simulate --compute FILE` uses it. With --nccl-tests, a
     network model for `chakra simulate --network-model FILE`. With --collectives, or with --nccl-tests and
     --machine, constants of the communication library, which go under `library` in a machine's file. A
-    table has one measurement per row: collective, members, bytes and time_us (or _ns, _ms, _s).
+    table has one measurement per row: collective, members, bytes and time_us (or _ns, _ms, _s); or it is
+    AIConfigurator's nccl_perf.
 
     \b
     chakra calibrate microbenchmarks.json -o profile.json
+    chakra calibrate systems/data/h200_sxm/vllm/0.24.0 -o profile.json
     chakra calibrate all_reduce.log --nccl-tests -o network.json
     """
     report = calibrate(*sources, **options)
@@ -110,6 +114,8 @@ def command(sources: tuple[str, ...], *, json: Json = False, **options: Any) -> 
         if table:
             heads = table[0].__struct_fields__
             print_table(heads, [[_cell(getattr(row, h)) for h in heads] for row in table])
+    for what, rows in report.left_out.items():
+        click.echo(f"left out: {rows:,} rows of {what}")
     return None
 
 

@@ -28,6 +28,9 @@ class CampaignOptions(EngineOption, total=False):
         Option("Write one history as a Run.", None, flags="-o --output", metavar="RUN"),
     ]
     history: Annotated[int, Option("Which history -o writes.", 0, least=0)]
+    allow_programs: Annotated[
+        bool, Option("Run the programs whose policies the job names (FILE.py:CLASS).", False)
+    ]
     jobs: Annotated[
         int | None,
         Option(
@@ -69,9 +72,11 @@ def campaign(
 
     if not isinstance(job, (CampaignJob, Mapping)):
         job = os.fspath(job)
-    described = job if isinstance(job, CampaignJob) else read_job(job)
+    described = job if isinstance(job, CampaignJob) else read_job(job, options["allow_programs"])
     histories, seed = options["histories"], options["seed"]
     workers = workers_for(histories, options["engine"], options["jobs"])
+    if described.runs_programs:  # classes of a file are known to this process alone
+        workers = None
     result = run_campaign(
         described, histories=histories, seed=seed, workers=workers, changes=options["changes"]
     )
@@ -98,16 +103,38 @@ def command(*, json: Json = False, **options: Any) -> None:
 
 
 def _print(result: CampaignResult) -> None:
+    from chakrakit.results import three_digits
+
     out = console()
     for note in result.notes:
         out.print(f"note: {note}")
     days, ratio = result.days, result.effective_ratio
+    if result.days_interval is not None:
+        low, high = (three_digits(bound) for bound in result.days_interval)
+        out.print(
+            f"{three_digits(days.mean)} days ({low}–{high}) with what the predicted step may be off by",
+            markup=False,
+        )
     out.print(
         f"{days.mean:,.3f} days (5 to 95 %: {days.p5:,.3f} to {days.p95:,.3f}), "
         f"{ratio.mean:.2%} of them effective ({ratio.p5:.2%} to {ratio.p95:.2%}); "
         f"{result.histories:,} histories"
     )
     out.print(f"{result.failures:,.2f} failures, {result.steps_per_day:,.1f} steps per day")
+    out.print(result.what_cost_the_days, markup=False)
+    if result.node_hour_price is not None:
+        out.print(
+            f"nodes taken away {result.preemptions:,.1f} times, {result.node_hour_price:,.2f} for a "
+            f"node-hour on average, {result.price or 0:,.0f} in all"
+        )
+    if result.excluded:
+        out.print(f"{result.excluded:,.1f} nodes found slow and excluded")
+    if retries := result.retries:
+        out.print(
+            f"retries: {retries.success.mean:.1%} of chains last "
+            f"({max(retries.success.ci95[0], 0):.1%} to {min(retries.success.ci95[1], 1):.1%}), "
+            f"{retries.attempts:.2f} attempts, {retries.hours:.2f} hours"
+        )
     lost = result.lost_hours
     names = sorted(lost.__struct_fields__, key=lambda name: -getattr(lost, name))
     rows = [(name, f"{getattr(lost, name):,.3f}") for name in names]

@@ -117,7 +117,8 @@ def command(*, json: Json = False, **options: Any) -> None:
 
 
 def _print(table: CollectiveTable) -> None:
-    heads = ("bytes", "time us", "algorithm", "protocol", "algbw GB/s", "busbw GB/s")
+    heads = ["bytes", "time us", "algorithm", "protocol", "algbw GB/s", "busbw GB/s"]
+    heads += [f"{name} us" for name in table.rows[0].terms_us or {}]
     rows = [
         (
             f"{r.bytes:,}",
@@ -126,6 +127,7 @@ def _print(table: CollectiveTable) -> None:
             r.protocol,
             f"{r.algbw_gbs:.2f}",
             f"{r.busbw_gbs:.2f}",
+            *(f"{us:.2f}" for us in (r.terms_us or {}).values()),
         )
         for r in table.rows
     ]

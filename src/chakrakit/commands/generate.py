@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from chakrakit.commands.command import command as command_of
-from chakrakit.commands.inputs import Path_, numbers_of
+from chakrakit.commands.inputs import Path_, factors_of, numbers_of
 from chakrakit.commands.options import Option, Parameter, Positional, public
 from chakrakit.commands.output import Json, console, precision_text, print_json, print_table
 from chakrakit.errors import ConfigError
@@ -16,9 +16,10 @@ from chakrakit.workloads.models import field_defaults, field_docs, field_types
 
 if TYPE_CHECKING:
     from chakrakit.commands.results import GeneratedTraces
-    from chakrakit.workloads.alone import AlonePart
     from chakrakit.workloads.description import Model, SectionGraph, Workload
     from chakrakit.workloads.generate import Figures, Generated
+    from chakrakit.workloads.parts import WorkloadPart
+    from chakrakit.workloads.samples import Batcher
     from chakrakit.workloads.sections import SectionPrograms
 
 
@@ -54,6 +55,9 @@ class GenerateOptions(TypedDict, total=False):
     machine: Annotated[
         str | None, Option("Say whether the plan fits this machine.", None, metavar="NAME")
     ]
+    allow_programs: Annotated[
+        bool, Option("Run the batcher that batcher_file names.", False, flags="--allow-programs")
+    ]
     memory_gib: Annotated[
         float | None, Option("Refuse a plan that needs more memory per device.", None)
     ]
@@ -73,7 +77,8 @@ def description_options() -> list[Parameter]:
     docs, defaults = field_docs(), field_defaults()
     parameters = []
     for name, (part, kind) in field_types().items():
-        listed: dict[str, Any] = {"parse": numbers_of, "metavar": "N,N,…"} if _is_list(kind) else {}
+        parse = factors_of if str(kind) == "list[float]" else numbers_of
+        listed: dict[str, Any] = {"parse": parse, "metavar": "N,N,…"} if _is_list(kind) else {}
         text = f"{docs[name]}  [default: {defaults[name]}]" if name in defaults else docs[name]
         option = Option(text, None, group=_PARTS[part], on_card=False, **listed)
         parameters.append(Parameter(name, kind, None, option))
@@ -110,8 +115,8 @@ def generate(
     from chakrakit.workloads.generate import refuse_over_capacity
 
     model, output, machine = (options.pop(n) for n in ("model", "output", "machine"))
-    memory_gib = options.pop("memory_gib")
-    programs, figures = _programs(workload, model, options)
+    memory_gib, allowed = options.pop("memory_gib"), options.pop("allow_programs")
+    programs, figures = _programs(workload, model, options, allowed)
     if memory_gib:
         refuse_over_capacity(figures, int(memory_gib * 2**30), "the device")
     if machine:
@@ -126,12 +131,13 @@ def _programs(
     workload: Workload | SectionGraph | Mapping[str, Any] | Path_ | None,
     model: str | Model | None,
     options: dict[str, Any],
-) -> tuple[Generated | SectionPrograms | AlonePart, Figures]:
+    allowed: bool,
+) -> tuple[Generated | SectionPrograms | WorkloadPart, Figures]:
     """The programs of a description, of one model or of several sections, and what they amount to."""
-    from chakrakit.workloads.alone import figures_of, part_alone
     from chakrakit.workloads.description import SectionGraph, Workload
     from chakrakit.workloads.generate import dry_run, generated
     from chakrakit.workloads.models import from_plain, workload_of
+    from chakrakit.workloads.parts import figures_of, part_of
     from chakrakit.workloads.sections import (
         SectionPrograms,
         description_of,
@@ -147,7 +153,7 @@ def _programs(
         if model:
             raise ConfigError("every section has its own model; leave --model out")
         workload = section_graph_of(document, options)
-    elif document and (part := part_alone(document)):
+    elif document and (part := part_of(document)):
         given = [name for name, value in options.items() if value is not None]
         if model or given:
             raise ConfigError(
@@ -159,10 +165,26 @@ def _programs(
         return sectioned, section_figures(sectioned)
     if isinstance(workload, Mapping):
         workload = from_plain(dict(workload))
+    path = None
     if not isinstance(workload, Workload):
+        path = workload
         workload = workload_of(None if workload is None else os.fspath(workload), model, options)
-    programs = generated(workload)
+    folder = Path(os.fspath(path)).parent if path is not None else Path()
+    programs = generated(workload, _batcher(workload, folder, allowed))
     return programs, dry_run(programs)
+
+
+def _batcher(workload: Workload, folder: Path, allowed: bool) -> Batcher | None:
+    """The user's own batcher, which a workload names and which runs only if that is allowed."""
+    from chakrakit.configuration import part_of_program
+
+    named = workload.step.samples.batcher_file
+    if workload.step.samples.batcher != "own" or not named:
+        return None
+    batcher: Batcher = part_of_program(named, folder, allowed, "batcher")
+    if not callable(batcher):
+        raise ConfigError(f"batcher {named!r} is not a function; it takes samples and limits")
+    return batcher
 
 
 def _with_fit(figures: Figures, machine: str) -> Figures:
@@ -262,7 +284,20 @@ def _print(figures: Figures) -> None:
             f"{s.samples:,} samples in micro-batches of {counted(s.shapes, 'shape')}, padding "
             f"{s.padding:.1%}, busiest replica {s.imbalance:.1%} above the mean"
         )
+    if figures.blocks:
+        b = figures.blocks
+        out.print(
+            f"{b.blocks:,} blocks shared by {b.assignment}: busiest rank {b.imbalance:.1%} above the mean, "
+            f"fullest {b.token_imbalance:.1%}, keys sent {b.keys_sent:.2f} times"
+        )
     _print_sections(figures)
+    _print_ranks(figures)
+    for r in figures.replicated:
+        out.print(f"replicated {r.times} times: {r.name} ({r.flops:.4g} FLOPs more than once)")
+
+
+def _print_ranks(figures: Figures) -> None:
+    """What each class of ranks computes, holds and communicates."""
     kinds = list(dict.fromkeys(k for c in figures.per_rank for k in c.memory))
     listed = figures.per_rank[:32]
     print_table(
@@ -287,9 +322,7 @@ def _print(figures: Figures) -> None:
         ),
     )
     if len(figures.per_rank) > len(listed):
-        out.print(f"and {len(figures.per_rank) - len(listed):,} more; --json has all")
-    for r in figures.replicated:
-        out.print(f"replicated {r.times} times: {r.name} ({r.flops:.4g} FLOPs more than once)")
+        console().print(f"and {len(figures.per_rank) - len(listed):,} more; --json has all")
 
 
 def _print_sections(figures: Figures) -> None:

@@ -131,6 +131,14 @@ def numbers_of(text: str) -> list[int]:
         raise ValueError("give whole numbers with commas, like 1,2,4") from None
 
 
+def factors_of(text: str) -> list[float]:
+    """`1,0.5` as numbers."""
+    try:
+        return [float(part) for part in words_of(text)]
+    except ValueError:
+        raise ValueError("give numbers with commas, like 1,0.5") from None
+
+
 def read_clock_texts(texts: Iterable[str]) -> dict[str, float]:
     """`["1410"]` or `["backward=1200"]` as MHz by phase."""
     from chakrakit.machines.device import read_clocks

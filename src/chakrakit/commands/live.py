@@ -109,6 +109,8 @@ def _print(result: LiveResult) -> None:
     )
     if s.energy_joules is not None:
         out.print(f"{s.energy_joules:,.6g} J")
+    else:
+        out.print(f"energy is not known: {s.energy_unknown}", markup=False)
     for name in s.faults:
         out.print(f"fault: {name}")
     if s.pools:

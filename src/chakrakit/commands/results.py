@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from chakrakit.serving import ServingSession
     from chakrakit.sources.pytorch.linking import LinkReport
     from chakrakit.trace.sets import Run, TraceSet
-    from chakrakit.workloads.alone import AlonePart
     from chakrakit.workloads.description import SectionGraph, Workload
     from chakrakit.workloads.generate import Figures, Generated, Series
+    from chakrakit.workloads.parts import WorkloadPart
     from chakrakit.workloads.sections import SectionPrograms
 
 
@@ -90,7 +90,7 @@ class LinkedRun(Facts):
 class GeneratedTraces(Facts):
     """A workload's traces, made when they are asked for, and what they amount to."""
 
-    programs: Generated | SectionPrograms | AlonePart
+    programs: Generated | SectionPrograms | WorkloadPart
     figures: Figures
 
     @property

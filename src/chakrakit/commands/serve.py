@@ -129,7 +129,7 @@ class ServeOptions(TypedDict, total=False):
     ]
     faults: Annotated[
         Sequence[tuple[float, int, float]],
-        LaidOut("From a second on, an engine works at a share of its speed.", (), in_shell=False),
+        LaidOut("From a second on, an engine is down for some seconds.", (), in_shell=False),
     ]
     kv_blocks: Annotated[
         int | None, LaidOut("Blocks of the cache, instead of what memory leaves.", None)

@@ -23,6 +23,7 @@ from chakrakit.configuration.json_text import (
     read_json,
     read_text_file,
 )
+from chakrakit.configuration.programs import is_program, part_of_program, run_file
 from chakrakit.configuration.xml_text import MOST_XML_BYTES, read_xml
 from chakrakit.configuration.yaml_text import decode_yaml
 
@@ -41,7 +42,9 @@ __all__ = [
     "decode_json",
     "decode_yaml",
     "document_of",
+    "is_program",
     "parse_document",
+    "part_of_program",
     "place_in",
     "plain",
     "read_bounded",
@@ -49,4 +52,5 @@ __all__ = [
     "read_json",
     "read_text_file",
     "read_xml",
+    "run_file",
 ]

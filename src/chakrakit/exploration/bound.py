@@ -18,7 +18,7 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.exploration.pipeline_bound import StageKinds, pipeline_starts
-from chakrakit.exploration.task_rows import TaskRows
+from chakrakit.exploration.task_rows import BlockRows
 from chakrakit.machines.device import (
     COMPUTED,
     PICO,
@@ -30,7 +30,7 @@ from chakrakit.machines.device import (
     clock_within,
 )
 from chakrakit.machines.fabric import Machine
-from chakrakit.simulator.collectives import Shape, shapes
+from chakrakit.simulator.collectives import GroupShape, shapes
 from chakrakit.simulator.engine import SimulationOptions, one_collective, run, whole_groups
 from chakrakit.trace.model import Graph, Trace
 from chakrakit.workloads.description import Workload
@@ -79,7 +79,7 @@ class IsolatedTimes:
         members = np.array(groups, np.int64)
         key = members.tobytes() + bytes(str(members.shape), "ascii")
         if key not in self._firsts:
-            first: dict[Shape, tuple[int, ...]] = {}
+            first: dict[GroupShape, tuple[int, ...]] = {}
             for shape, group in zip(shapes(self._machine, members), groups, strict=True):
                 first.setdefault(shape, tuple(group))
             self._firsts[key] = list(first.values())
@@ -191,9 +191,9 @@ class _Plan:
         self.device_of = whole_groups(np.arange(world), world, bounds.machine)
 
     @cached_property
-    def rows(self) -> TaskRows:
+    def rows(self) -> BlockRows:
         """The rows to be timed."""
-        return TaskRows(self.layout, self.kinds.stages)
+        return BlockRows(self.layout, self.kinds.stages)
 
     # --- memory -------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 import numpy as np
 
 from chakrakit.arrays import I64
-from chakrakit.exploration.task_rows import TaskRows
+from chakrakit.exploration.task_rows import BlockRows
 from chakrakit.trace.model import Edges
 from chakrakit.trace.timing import schedule
 from chakrakit.workloads.description import PipelineTask
@@ -62,7 +62,7 @@ Message = Callable[[int, int, int], int]
 """(bytes, source stage, target stage) → time of the message in picoseconds."""
 
 
-def pipeline_starts(kinds: StageKinds, rows: TaskRows, spans: I64, message: Message) -> list[int]:
+def pipeline_starts(kinds: StageKinds, rows: BlockRows, spans: I64, message: Message) -> list[int]:
     """For each stage, when the main segment of its last task starts, with tasks as long as `spans`."""
     number = {(b.stage, b.key): i for i, b in enumerate(rows.blocks) if not b.is_tail}
     stages: list[int] = []

@@ -40,7 +40,7 @@ class TaskBlock:
     is_tail: bool
 
 
-class TaskRows:
+class BlockRows:
     """Blocks one after another. `segment` numbers the three segments of each block."""
 
     def __init__(self, layout: WorkloadLayout, stages: Sequence[Stage]) -> None:

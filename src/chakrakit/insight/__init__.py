@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         analyze_rows,
     )
     from chakrakit.insight.breakdown import Breakdown, RankTime
+    from chakrakit.insight.call_tree import CallTreeNode, call_tree
     from chakrakit.insight.comparison import (
         Comparison,
         Paired,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         size_text,
         time_text,
     )
+    from chakrakit.insight.link_use import LinksUse, LinkUse, links_use
     from chakrakit.insight.resource_tables import network_tables, server_table, tier_table
     from chakrakit.insight.served_requests import (
         EngineFacts,
@@ -55,9 +57,14 @@ _HOME = {
     "AnalysisOptions": "analysis",
     "Answer": "headlines",
     "Breakdown": "breakdown",
+    "CallTreeNode": "call_tree",
     "Comparison": "comparison",
     "EngineFacts": "served_requests",
+    "LinkUse": "link_use",
+    "LinksUse": "link_use",
     "Paired": "comparison",
+    "call_tree": "call_tree",
+    "links_use": "link_use",
     "RankTime": "breakdown",
     "RequestFacts": "served_requests",
     "RowChange": "comparison",
@@ -93,8 +100,11 @@ __all__ = [
     "AnalysisOptions",
     "Answer",
     "Breakdown",
+    "CallTreeNode",
     "Comparison",
     "EngineFacts",
+    "LinkUse",
+    "LinksUse",
     "Paired",
     "RankTime",
     "RequestFacts",
@@ -107,11 +117,13 @@ __all__ = [
     "analyze",
     "analyze_rows",
     "answers",
+    "call_tree",
     "compare",
     "compare_analyses",
     "failures",
     "interval_text",
     "is_served",
+    "links_use",
     "named_ranks",
     "network_tables",
     "pair",

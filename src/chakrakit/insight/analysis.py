@@ -15,12 +15,13 @@ from chakrakit.insight.breakdown import RankTime, join_breakdown, span_of
 from chakrakit.insight.communication import (
     AllCalls,
     CollectiveKind,
-    Communication,
+    CommunicationSummary,
     Matched,
     SlowLink,
     Straggler,
     Stragglers,
     communication_of,
+    group_roles,
     stragglers_of,
 )
 from chakrakit.insight.critical_path import (
@@ -57,7 +58,7 @@ from chakrakit.insight.diagnosis import (
 from chakrakit.insight.gather import GatheredFacts, Progress, RankTasks
 from chakrakit.insight.launches import Launches, LaunchTable
 from chakrakit.insight.memory import Memory, join_memory, with_history
-from chakrakit.insight.operators import Operators, Roofline, listed_operators, roofline_of
+from chakrakit.insight.operators import Operators, RunRoofline, listed_operators, roofline_of
 from chakrakit.insight.rank import Causes, Table, percent, rank_view
 from chakrakit.insight.resource_tables import network_tables, server_table, tier_table
 from chakrakit.insight.served_requests import ServingFacts, serving_facts
@@ -84,6 +85,7 @@ from chakrakit.trace.sets import (
     named_rank,
     recorded_step_of,
     servers_of,
+    subject_of,
 )
 
 _SCHEDULED_ROWS = 20_000_000
@@ -119,12 +121,12 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
     critical_path: CriticalPath
     what_if: WhatIf
     collectives: list[CollectiveKind]
-    communication: Communication
+    communication: CommunicationSummary
     stragglers: list[Straggler]
     slow_links: list[SlowLink]
     operators: Operators
     launches: list[Launches]
-    roofline: Roofline
+    roofline: RunRoofline
     memory: Memory
     notes: list[str]
     fits: bool | None = None
@@ -169,6 +171,8 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
     """What setting up groups took, all of them together."""
     footprint: Footprint | None = None
     """Energy, carbon, price and tokens of a simulated run; None for other runs."""
+    precision: str = ""
+    """What weights, activations and cache are kept in, where the model's files state a precision."""
     actors: list[str] = []
     """Names of the ranks, where they are programs that react."""
     advice: list[Advice] = []
@@ -313,7 +317,7 @@ def _assembled(
         rows.matched = matched
     path = _path(run, ranks, parts, matched, span)
     notes = _notes(run, parts, length)
-    talk = communication_of(matched, run.groups, run.world_size)
+    talk = communication_of(matched, run.groups, run.world_size, group_roles(run))
     late = stragglers_of(matched)
     times = join_breakdown(parts.busy, matched, span).ranks
     model = _model(parts, matched)
@@ -325,11 +329,12 @@ def _assembled(
     operators = listed_operators(parts.operators)
     memory = _memory(run, parts)
     expected = _expected(run, options.machine)
+    steps = join_steps(parts.steps, length)
     return Analysis(
         name=run.card.name,
         span_ns=length,
         ranks=times,
-        steps=join_steps(parts.steps, length),
+        steps=steps,
         critical_path=path,
         what_if=what_if,
         collectives=talk.collectives,
@@ -351,7 +356,7 @@ def _assembled(
         expected=expected,
         **_culprit_fields(run, parts, expected),
         **_fit_fields(run, memory),
-        **_card_fields(run, bound),
+        **_card_fields(run, bound, steps.median_ns),
     )
 
 
@@ -397,7 +402,7 @@ def _fit_fields(run: Run, memory: Memory) -> dict[str, Any]:
     return fit_fields(fit_of({r.rank: r.peak_bytes for r in memory.ranks}, _device_memory(run)))
 
 
-def _card_fields(run: Run, bound: Bound) -> dict[str, Any]:
+def _card_fields(run: Run, bound: Bound, step_ns: int) -> dict[str, Any]:
     """The fields of an Analysis that come from the run's card: requests, recording, energy and price."""
     recording = recorded_step_of(run.card)
     return {
@@ -405,12 +410,14 @@ def _card_fields(run: Run, bound: Bound) -> dict[str, Any]:
         "recording": recording,
         "warning": recording.warning if recording else "",
         "bound_uncertain": bound.name in ("balanced", "unexplained")
-        or (recording is not None and recording.bound_uncertain),
+        or (recording is not None and recording.bound_uncertain)
+        or (bound.name == "device" and recording is not None and recording.longer_than(step_ns)),
         "footprint": footprint_of(run.card),
+        "precision": subject_of(run.card).get("precision", ""),
     }
 
 
-def _roofline(run: Run, operators: Operators, span: int, options: AnalysisOptions) -> Roofline:
+def _roofline(run: Run, operators: Operators, span: int, options: AnalysisOptions) -> RunRoofline:
     """The roofline under the roof that was asked for, else the one of the device that was simulated.
 
     Times that were measured on a faster device may lie above that one; then there is none.

@@ -27,7 +27,7 @@ from chakrakit.insight.operators import Spent
 from chakrakit.insight.rank import Cell, RankView, RowKind, Table, ms, percent, short, stretches
 from chakrakit.insight.served_requests import ServingChange, serving_change
 from chakrakit.machines.device import RECORDED, rungs_differ
-from chakrakit.machines.residuals import Interval, difference
+from chakrakit.machines.residuals import difference, interval_in
 from chakrakit.results import Result, three_digits
 from chakrakit.trace.communication import turns
 from chakrakit.trace.placement import seen_whole, slowest_periods
@@ -289,6 +289,7 @@ def compare_analyses(
         explained = _explained(_path_shares(first), _path_shares(second), step)
     else:
         explained = _with_structure(parts, step, first, second)
+    explained = _by_role(explained, first, second)
     return Comparison(
         step=step,
         causes=_causes(explained, first, second),
@@ -389,13 +390,29 @@ def _mean_parts(analysis: Analysis) -> dict[str, float]:
     return {part: sum(p[part] for p in every) / per for part in PARTS}
 
 
+def _by_role(parts: Sequence[Explained], a: Analysis, b: Analysis) -> list[Explained]:
+    """The parts with collectives called by what their group is for; those of one role count as one."""
+    roles = {
+        f"{c.type} {c.group}": f"{c.type} {c.role}"
+        for x in (a, b)
+        for c in x.collectives
+        if c.role != role_of(c.group)
+    }
+    joined: dict[tuple[str, str], int] = {}
+    for part in parts:
+        kind, colon, name = part.what.partition(": ")
+        what = f"{kind}{colon}{roles.get(name, name)}"
+        joined[what, part.change] = joined.get((what, part.change), 0) + part.delta_ns
+    return [Explained(what, delta, change) for (what, change), delta in joined.items()]
+
+
 def _most_exposed(a: Analysis, b: Analysis, delta: int) -> str:
     """The type and role of the collectives whose exposed time changed most."""
     change = Counter[str]()
     for analysis, sign in ((a, -1), (b, 1)):
         for c in analysis.collectives:
             exposed = c.total_exposed_ns / _count(analysis)
-            change[f"{c.type} {role_of(c.group)}"] += round(sign * exposed)
+            change[f"{c.type} {c.role}"] += round(sign * exposed)
     if not change:
         return "messages"
     return max(change, key=lambda name: change[name] * (1 if delta > 0 else -1))
@@ -489,7 +506,8 @@ def _groups(a: Analysis, b: Analysis) -> list[Change]:
     for x in (a, b):
         sums: dict[tuple[str, str], Spent] = {}
         for c in x.collectives:
-            key = (f"{c.type} {c.group or '(all)'}", "comm")
+            named = c.role == role_of(c.group)  # else after the plan: `tp 3`
+            key = (f"{c.type} {c.group or '(all)' if named else f'{c.role} {c.group}'}", "comm")
             old = sums.setdefault(
                 key,
                 Spent(name=key[0], kind="comm", count=0, time_ns=0, mean_ns=0.0, ops=0, bytes=0),
@@ -540,12 +558,10 @@ def _is_gap(a: Analysis, b: Analysis) -> bool:
 
 def _interval(a: Analysis, b: Analysis) -> tuple[float, float] | None:
     """The interval of the difference of two predicted runs."""
-    sides = [
-        Interval(*x.footprint.interval_ns, groups=x.footprint.interval_groups)
-        for x in (a, b)
-        if x.footprint is not None and x.footprint.interval_ns is not None
-    ]
-    return difference(sides[0], sides[1], b.span_ns - a.span_ns) if len(sides) == 2 else None
+    before, after = (interval_in(x.footprint) if x.footprint else None for x in (a, b))
+    if before is None or after is None:
+        return None
+    return difference(before, after, b.span_ns - a.span_ns)
 
 
 def _incomparable(a: Analysis, b: Analysis) -> bool:

@@ -127,6 +127,7 @@ def _by_operator(analysis: Analysis) -> dict[str, float]:
 def _family(name: str) -> str:
     """An operator's name for both runs: a profiler calls some by their caller, some by their callee."""
     short_name = name.partition("::")[2] or name
-    if "attention" in short_name:
-        return "attention backward" if "backward" in short_name else "attention"
+    for kind in ("attention", "convolution"):
+        if kind in short_name:
+            return f"{kind} backward" if "backward" in short_name else kind
     return "copies" if operator_of(name).work is Work.COPY else name.rstrip("_")

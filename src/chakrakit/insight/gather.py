@@ -27,7 +27,7 @@ from chakrakit.insight.launches import Launches, launches_of
 from chakrakit.insight.memory import RankMemory, memory_of
 from chakrakit.insight.operators import RankOperators, add_operators, operators_of
 from chakrakit.insight.rank import RankView, body_view, view_of
-from chakrakit.insight.step_times import Step, steps_of
+from chakrakit.insight.step_times import RankStep, steps_of
 from chakrakit.parallel import Workers, spread
 from chakrakit.trace.communication import Binding, Body, Calls, bind, read_calls
 from chakrakit.trace.model import Trace
@@ -80,7 +80,7 @@ class RankFacts:
 
     busy: RankBusy
     calls: RankCalls
-    steps: tuple[str, list[Step]]
+    steps: tuple[str, list[RankStep]]
     operators: RankOperators
     launches: Launches
     memory: RankMemory | None
@@ -139,7 +139,7 @@ class GatheredFacts:
     ends: list[RankEnd] = field(default_factory=list)
     graphs: RankGraphs = field(default_factory=RankGraphs)
     names: list[RankNames] = field(default_factory=list)
-    steps: list[tuple[str, list[Step]]] = field(default_factory=list)
+    steps: list[tuple[str, list[RankStep]]] = field(default_factory=list)
     operators: RankOperators = field(default_factory=lambda: RankOperators(0))
     launches: list[Launches] = field(default_factory=list)
     memory: list[RankMemory | None] = field(default_factory=list)

@@ -204,9 +204,18 @@ def _bound(a: Analysis) -> Iterator[Answer]:
         yield Answer(
             "What is it bound by?",
             f"{_leading(a)}{uncertain}",
-            f"{_BOUND[a.bound]} Twice as fast, each alone would save: {saves}{most}.",
+            f"{_BOUND[a.bound]} Twice as fast, each alone would save: {saves}{most}.{_unfilled(a)}",
             share,
         )
+
+
+def _unfilled(a: Analysis) -> str:
+    """Says where the program alone takes longer than what the recording explains."""
+    recording = a.recording
+    if a.bound != "device" or recording is None or not recording.longer_than(a.steps.median_ns):
+        return ""
+    alone = time_text(recording.unprofiled_step_ns)
+    return f" The program alone takes {alone} a step: more than the recording explains, probably its host."
 
 
 def _leading(a: Analysis) -> str:
@@ -378,7 +387,8 @@ def _memory(a: Analysis) -> Iterator[Answer]:
     yield Answer(
         "What fills the memory?",
         size_text(a.memory.peak_bytes),
-        f"at most, on rank {rank.rank} at {ms(rank.peak_ns):,} ms: {kinds}.",
+        f"at most, on rank {rank.rank} at {ms(rank.peak_ns):,} ms: {kinds}."
+        + (f" In memory: {a.precision}." if a.precision else ""),
     )
 
 

@@ -111,7 +111,7 @@ def operators_of(view: RankView) -> RankOperators:
     """The sums of one rank."""
     rows = np.flatnonzero(view.works_on_device)
     sizes = [view.trace.column(n, 0)[rows].astype(np.int64) for n in ("num_ops", "tensor_size")]
-    work = _Work(rows, view.kind[rows].astype(np.int64), [_spent(view, rows), *sizes])
+    work = _Work(rows, view.kind[rows].astype(np.int64), [spent_on(view, rows), *sizes])
     codes, texts = view.names
     operator, called, texts = _operators(view, rows)
     out = RankOperators(int(work.facts[0].sum()))
@@ -142,7 +142,7 @@ def _operators(view: RankView, work: I64) -> tuple[I64, I64, list[str]]:
     return operator, called, [*texts, *names]
 
 
-def _spent(view: RankView, rows: I64) -> I64:
+def spent_on(view: RankView, rows: I64) -> I64:
     """How long rows work: those of a device from start to end, those of the host without their callees."""
     computes = view.on_host[rows] & ~view.is_comm[rows]
     if not computes.any():
@@ -272,7 +272,7 @@ class Point(Result, msgspec.Struct, kw_only=True):
     of_roof: float
 
 
-class Roofline(Result, msgspec.Struct):
+class RunRoofline(Result, msgspec.Struct):
     """The run as a whole, and its operators by time.
 
     `mfu` counts the FLOPs of the model, without recomputation, and `hfu` all of them, both as a share of the
@@ -309,7 +309,7 @@ class Roofline(Result, msgspec.Struct):
 
 def roofline_of(
     operators: Operators, span: int, ranks: int, peak_tflops: float = 0.0, peak_gbps: float = 0.0
-) -> Roofline:
+) -> RunRoofline:
     """The roofline from the sums of all ranks; peaks are those of one device in TFLOP/s and GB/s."""
     source = (
         operators.shapes if any(s.ops or s.bytes for s in operators.shapes) else operators.operators
@@ -324,7 +324,7 @@ def roofline_of(
     hfu = rate / peak_tflops if peak_tflops else 0.0
     again = sum(s.ops for s in operators.phases if s.name == RECOMPUTED)
     mfu = hfu * (1 - again / ops) if ops else 0.0
-    return Roofline(ops, rate, mfu, hfu, peak_tflops, peak_gbps, points)
+    return RunRoofline(ops, rate, mfu, hfu, peak_tflops, peak_gbps, points)
 
 
 def _point(spent: Spent, peak_tflops: float, peak_gbps: float) -> Point:
@@ -348,7 +348,7 @@ def _point(spent: Spent, peak_tflops: float, peak_gbps: float) -> Point:
     )
 
 
-def roofline(run: Run, peak_tflops: float = 0.0, peak_gbps: float = 0.0) -> Roofline:
+def roofline(run: Run, peak_tflops: float = 0.0, peak_gbps: float = 0.0) -> RunRoofline:
     """The roofline of a run; peaks are those of one device in TFLOP/s and GB/s."""
     low, high = run.span_ns
     return roofline_of(operators(run), high - low, len(run), peak_tflops, peak_gbps)

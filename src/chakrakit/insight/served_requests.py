@@ -393,7 +393,7 @@ _LEAST_MS = 1e-6
 """A nanosecond, the resolution of times; smaller parts are rounding."""
 
 
-class Part(Result, msgspec.Struct, frozen=True):
+class TimePart(Result, msgspec.Struct, frozen=True):
     """A part of the change of the mean request's time, positive where B takes longer."""
 
     what: str
@@ -406,7 +406,7 @@ class ServingChange(Result, msgspec.Struct, frozen=True):
     a_ms: float
     b_ms: float
     parts: dict[str, float]
-    explained: list[Part]
+    explained: list[TimePart]
     figures: dict[str, tuple[float, float]]
     sentence: str
 
@@ -431,7 +431,7 @@ def serving_change(a: ServingFacts | None, b: ServingFacts | None) -> ServingCha
     if a is None or b is None:
         return None
     parts = {name: b.parts[name] - a.parts[name] for name in a.parts}
-    causes = [Part("waiting in the queue", parts["queued"])]
+    causes = [TimePart("waiting in the queue", parts["queued"])]
     for name in ("prompt", "output"):
         causes += _change_phase(name, getattr(a, name), getattr(b, name), a.step_model)
     causes = sorted(
@@ -442,7 +442,7 @@ def serving_change(a: ServingFacts | None, b: ServingFacts | None) -> ServingCha
     )
 
 
-def _change_phase(name: str, a: Phase, b: Phase, model: dict[str, float]) -> list[Part]:
+def _change_phase(name: str, a: Phase, b: Phase, model: dict[str, float]) -> list[TimePart]:
     """The change of a phase in three parts: other batches at A's speed, B's speed, and time between steps."""
     batches = {
         feature: model[feature] * (b.features[feature] - a.features[feature]) for feature in model
@@ -450,9 +450,9 @@ def _change_phase(name: str, a: Phase, b: Phase, model: dict[str, float]) -> lis
     speed = b.steps_ms - a.steps_ms - sum(batches.values())
     between = b.between_ms - a.between_ms
     return [
-        *(Part(f"{name}: {_BATCH_WORDS[f][ms < 0]}", ms) for f, ms in batches.items()),
-        Part(f"{name}: {'slower' if speed > 0 else 'faster'} steps with the same batch", speed),
-        Part(f"{name}: {'more' if between > 0 else 'less'} time between steps", between),
+        *(TimePart(f"{name}: {_BATCH_WORDS[f][ms < 0]}", ms) for f, ms in batches.items()),
+        TimePart(f"{name}: {'slower' if speed > 0 else 'faster'} steps with the same batch", speed),
+        TimePart(f"{name}: {'more' if between > 0 else 'less'} time between steps", between),
     ]
 
 
@@ -483,7 +483,7 @@ _FIGURES: dict[str, Callable[[ServingFacts], float]] = {
 }
 
 
-def _sentence(a: ServingFacts, b: ServingFacts, causes: list[Part]) -> str:
+def _sentence(a: ServingFacts, b: ServingFacts, causes: list[TimePart]) -> str:
     change = b.e2e_ms.mean - a.e2e_ms.mean
     if not causes or abs(change) < 1e-9:
         return "no difference"

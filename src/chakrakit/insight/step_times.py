@@ -12,7 +12,7 @@ from chakrakit.trace.placement import StepRows, slowest, step_rows
 from chakrakit.trace.sets import Run
 
 
-class Step(Result, msgspec.Struct):
+class RankStep(Result, msgspec.Struct):
     """One step of one rank. Its period lasts from the end of the step before to its own end."""
 
     rank: int
@@ -26,7 +26,7 @@ class Steps(Result, msgspec.Struct):
     """Steps of all ranks. `found` says how: `marked`, `repeating`, or `none` (the run is one step)."""
 
     found: str
-    steps: list[Step]
+    steps: list[RankStep]
     median_ns: int
     """The usual step: the median over steps of the slowest rank's period. If there are several steps, the
     first is left out, because its beginning was not recorded."""
@@ -51,13 +51,13 @@ _TITLES = {
 }
 
 
-def steps_of(view: RankView) -> tuple[str, list[Step]]:
+def steps_of(view: RankView) -> tuple[str, list[RankStep]]:
     """How the steps of one rank were found, and the steps."""
     source, rows = rows_of_steps(view)
     spans = rows.spans(view.start, view.end)
     if not spans:
         return "none", []
-    return source, [Step(view.rank, *span) for span in spans]
+    return source, [RankStep(view.rank, *span) for span in spans]
 
 
 def rows_of_steps(view: RankView) -> tuple[str, StepRows]:
@@ -74,7 +74,7 @@ def _numbers(view: RankView) -> tuple[I64, str]:
     return np.zeros(len(view), np.int64), "none"
 
 
-def join_steps(parts: list[tuple[str, list[Step]]], span: int) -> Steps:
+def join_steps(parts: list[tuple[str, list[RankStep]]], span: int) -> Steps:
     """The steps of all ranks, and the usual step."""
     ways = {way for way, _ in parts}
     source = next((w for w in ("marked", "repeating") if w in ways), "none")

@@ -15,7 +15,7 @@ import numpy as np
 
 from chakrakit.configuration import read_bounded, read_json
 from chakrakit.errors import ConfigError, FormatError
-from chakrakit.machines.device import Profile, Row, operations_of
+from chakrakit.machines.device import MeasuredRow, Profile, operations_of
 from chakrakit.operators import TYPES
 from chakrakit.trace.model import Trace
 
@@ -57,7 +57,7 @@ class Micro(msgspec.Struct):
 def profile_from_micro(path: Path) -> Profile:
     """The profile of a file `{"gpu": …, "rows": [{"op", "shape", "us", "flops", "bytes"}]}`."""
     micro = read_json(path, Micro, "a file of microbenchmarks")
-    classes: dict[str, list[Row]] = defaultdict(list)
+    classes: dict[str, list[MeasuredRow]] = defaultdict(list)
     for row in micro.rows:
         if row.us <= 0:
             raise ConfigError(f"{path}: {row.op} {row.shape} takes {row.us} us")
@@ -69,16 +69,16 @@ def profile_from_micro(path: Path) -> Profile:
     return Profile(name=path.stem, device=micro.gpu, fitted_on=[path.name], classes=dict(classes))
 
 
-def _row(row: _MicroRow, kind: str) -> Row:
+def _row(row: _MicroRow, kind: str) -> MeasuredRow:
     """A benchmark's row with the shape that its class of operations uses."""
     if kind in _BY_BYTES:
-        return Row([round(row.bytes)], row.us, 0.0, row.bytes)
+        return MeasuredRow([round(row.bytes)], row.us, 0.0, row.bytes)
     if row.op in _ROWS_OF_ELEMENTS:
-        return Row([row.shape[0], 2 * row.shape[1]], row.us, 0.0, row.bytes)
-    return Row(row.shape, row.us, row.flops, row.bytes)
+        return MeasuredRow([row.shape[0], 2 * row.shape[1]], row.us, 0.0, row.bytes)
+    return MeasuredRow(row.shape, row.us, row.flops, row.bytes)
 
 
-def _take_forward_out(classes: dict[str, list[Row]]) -> None:
+def _take_forward_out(classes: dict[str, list[MeasuredRow]]) -> None:
     """Replaces attention timed forward and backward together by the backward part alone.
 
     That part is the time of both less the forward time of the same shape. Of the 7 matrix products of
@@ -88,7 +88,7 @@ def _take_forward_out(classes: dict[str, list[Row]]) -> None:
     for row in classes.pop("attention_both", []):
         rest = row.us - forward.get(tuple(row.shape), row.us)
         if rest > 0:
-            part = Row(row.shape, rest, row.flops * 5 / 7, row.bytes * 2 / 3)
+            part = MeasuredRow(row.shape, rest, row.flops * 5 / 7, row.bytes * 2 / 3)
             classes["attention_backward"].append(part)
 
 
@@ -104,7 +104,7 @@ def profile_from_trace(trace: Trace, name: str) -> Profile:
             )
     classes = {
         kind: [
-            Row(
+            MeasuredRow(
                 list(shape),
                 float(np.median([t[0] for t in measurements])),
                 measurements[0][1],
@@ -119,7 +119,7 @@ def profile_from_trace(trace: Trace, name: str) -> Profile:
 
 def merge_profiles(parts: Sequence[Profile], name: str) -> Profile:
     """All rows of all parts; where a class and shape occur twice, the first part's row is kept."""
-    classes: dict[str, dict[tuple[int, ...], Row]] = {}
+    classes: dict[str, dict[tuple[int, ...], MeasuredRow]] = {}
     for part in parts:
         for kind, rows in part.classes.items():
             for row in rows:

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.errors import TraceError
+from chakrakit.machines.aiconfigurator import performance_tables, profile_from_tables
 from chakrakit.machines.calibrate import (
     merge_profiles,
     network_from_nccl_tests,
@@ -52,11 +53,14 @@ class CalibrationReport(Result, msgspec.Struct, kw_only=True, omit_defaults=True
     ranges: list[RangeReport] = []
     collectives: list[LibraryReport] = []
     """The fit of a communication library's constants, by collective."""
+    left_out: dict[str, int] = {}
+    """Rows of tables that no class of a profile stands for, by file and reason."""
 
 
 def calibrate_profile(sources: Sequence[Path], output: Path) -> CalibrationReport:
     """Writes the profile; returns the number of rows and the leave-one-out error of each class."""
-    parts = [p for source in sources for p in _profiles(source)]
+    left_out: dict[str, int] = {}
+    parts = [p for source in sources for p in _profiles(source, left_out)]
     profile = merge_profiles(parts, output.stem)
     if not any(profile.classes.values()):
         raise TraceError(
@@ -65,10 +69,14 @@ def calibrate_profile(sources: Sequence[Path], output: Path) -> CalibrationRepor
         )
     write_profile(profile, output)
     classes = [_fit(name, ClassModel(tuple(rows))) for name, rows in profile.classes.items()]
-    return CalibrationReport(fitted_on=profile.fitted_on, classes=classes)
+    return CalibrationReport(fitted_on=profile.fitted_on, classes=classes, left_out=left_out)
 
 
-def _profiles(source: Path) -> list[Profile]:
+def _profiles(source: Path, left_out: dict[str, int]) -> list[Profile]:
+    if tables := performance_tables(source):
+        kernels = profile_from_tables(tables)
+        left_out |= kernels.left_out
+        return [kernels.profile]
     if source.suffix == ".json" and source.is_file():
         read_profile = profile_from_operators if is_operator_table(source) else profile_from_micro
         return [read_profile(source)]

@@ -15,10 +15,11 @@ import msgspec
 import numpy as np
 
 from chakrakit.errors import FormatError
+from chakrakit.machines.aiconfigurator import collective_measurements, performance_tables
 from chakrakit.machines.calibrate import read_nccl_log
 from chakrakit.machines.fabric import Machine, span_of
 from chakrakit.machines.library import (
-    Exchange,
+    ExchangeConstants,
     Library,
     Measurement,
     Protocol,
@@ -26,9 +27,10 @@ from chakrakit.machines.library import (
     fit_library,
     predict,
 )
+from chakrakit.machines.measured_tables import collective_named, read_table
 from chakrakit.operators import find_type
 from chakrakit.results import Result
-from chakrakit.trace.files import check_columns, read_parquet, replacing
+from chakrakit.trace.files import replacing
 
 _COLLECTIVE = ("collective", "op", "operation")
 _MEMBERS = ("members", "gpus", "ranks")
@@ -50,17 +52,6 @@ _IGNORED = {
     "root",
 }
 """Columns that are allowed in a table and have no influence on the fit."""
-_KINDS = {
-    "allreduce": "all-reduce",
-    "allgather": "all-gather",
-    "reducescatter": "reduce-scatter",
-    "alltoall": "all-to-all",
-    "broadcast": "broadcast",
-    "reduce": "reduce",
-    "gather": "gather",
-    "scatter": "scatter",
-    "sendrecv": "message",
-}
 _LARGE = 1 << 20
 """Bytes from which errors are also reported apart: below 1 MiB latency decides, above it bandwidth."""
 
@@ -80,12 +71,17 @@ def read_measurements(sources: Sequence[Path]) -> list[Measurement]:
     """All measurements of the files; repeated ones are replaced by one with their median time."""
     seconds_by_call: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     for source in sources:
-        table = source.suffix in (".csv", ".parquet")
-        for row in _table(source) if table else _log(source):
+        for row in _measurements(source):
             seconds_by_call[row.collective, row.members, row.size].append(row.seconds)
     return [
         Measurement(*key, float(np.median(times))) for key, times in sorted(seconds_by_call.items())
     ]
+
+
+def _measurements(source: Path) -> list[Measurement]:
+    if tables := performance_tables(source):
+        return [row for table in tables for row in collective_measurements(table)]
+    return _table(source) if source.suffix in (".csv", ".parquet") else _log(source)
 
 
 def calibrate_library(
@@ -113,7 +109,7 @@ def plain_library(machine: Machine) -> Library:
         simple=Protocol(
             start_us=8.4, hop_us=5.7, share=0.8, copy=0.5, fill=0.1, in_flight=1e-4 * link
         ),
-        exchange=Exchange(
+        exchange=ExchangeConstants(
             start_us=2.0, peer_us=0.5, low_latency_gbs=6.0, simple_us=10.0, flow_us=2.0, share=0.7,
             copy=0.1, fill=0.8, in_flight=3e-5 * link,
         ),
@@ -193,20 +189,7 @@ def _rows_of_half_types(columns: dict[str, list[Any]]) -> list[bool]:
 
 
 def _columns(source: Path) -> dict[str, list[Any]]:
-    import pyarrow as pa
-    import pyarrow.csv
-
-    try:
-        with source.open("rb") as stream:
-            if source.suffix != ".csv":
-                table = read_parquet(stream, str(source))
-            else:
-                table = pyarrow.csv.read_csv(stream)
-                check_columns(table.column_names, str(source))
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise FormatError(
-            f"cannot be read: {str(error).splitlines()[0]}", path=str(source)
-        ) from None
+    table = read_table(source)
     return {name: table.column(name).to_pylist() for name in table.column_names}
 
 
@@ -240,7 +223,7 @@ def _row(
     unit: float,
 ) -> Measurement:
     where = f"row {number + 1}"
-    name = _KINDS.get(str(kind).lower().replace("_", "").replace("-", ""))
+    name = collective_named(kind)
     if name is None:
         raise FormatError(f"{where}: {kind!r} is not a collective", path=str(source))
     for value, quantity, least in ((members, "members", 2), (size, "bytes", 1)):

@@ -10,7 +10,7 @@ import numpy as np
 
 from chakrakit.configuration import LARGEST_WRITTEN, read_json
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import Profile, Row
+from chakrakit.machines.device import MeasuredRow, Profile
 from chakrakit.operators import STREAMS, Operation, operation_of, read_call
 
 CLOSE, SAME, SMALL = 0.35, 0.05, 1 << 20
@@ -58,7 +58,7 @@ def profile_from_operators(path: Path) -> Profile:
         if (operation := operation_of(call)) is not None:
             by_shape = timings.setdefault(operation.table or operation.kind, {})
             by_shape.setdefault(operation.shape, []).append((operation, row))
-    classes = {name: _thinned(_rows(shapes)) for name, shapes in timings.items()}
+    classes = {name: thinned(_rows(shapes)) for name, shapes in timings.items()}
     _add_streams(classes)
     classes = {name: rows for name, rows in classes.items() if not _is_latency(name, rows)}
     return Profile(
@@ -70,7 +70,7 @@ def profile_from_operators(path: Path) -> Profile:
     )
 
 
-def _rows(shapes: dict[tuple[int, ...], list[tuple[Operation, _Timed]]]) -> list[Row]:
+def _rows(shapes: dict[tuple[int, ...], list[tuple[Operation, _Timed]]]) -> list[MeasuredRow]:
     """One row per shape: the median of its times."""
     out = []
     for _, timings in sorted(shapes.items()):
@@ -80,52 +80,52 @@ def _rows(shapes: dict[tuple[int, ...], list[tuple[Operation, _Timed]]]) -> list
     return out
 
 
-def _row(operation: Operation, us: float, warm: float) -> Row:
+def _row(operation: Operation, us: float, warm: float) -> MeasuredRow:
     """A row without the fields that are 0 or equal to the cold time, which keeps the file small."""
     more = {"flops": operation.flops} if operation.flops else {}
     if warm < 0.99 * us:
         more["warm"] = round(warm, 3)
-    return Row(list(operation.shape), round(us, 3), bytes=operation.bytes, **more)
+    return MeasuredRow(list(operation.shape), round(us, 3), bytes=operation.bytes, **more)
 
 
-def _thinned(rows: list[Row]) -> list[Row]:
+def thinned(rows: list[MeasuredRow]) -> list[MeasuredRow]:
     """The rows without those that lie close to another row of about the same time."""
-    sparse: list[Row] = []
-    places = np.empty((0, len(rows[0].shape)))
-    for row in rows:
-        place = np.log2(np.maximum(1, np.array(row.shape, np.float64)))
-        near = np.flatnonzero((np.abs(places - place) < CLOSE).all(1))
-        if not any(abs(sparse[i].us / row.us - 1) < SAME for i in near.tolist()):
-            sparse.append(row)
-            places = np.vstack([places, place])
-    return sparse
+    places = np.log2(np.maximum(1, np.array([row.shape for row in rows], np.float64)))
+    sparse: list[int] = []
+    kept = np.empty_like(places)
+    for i, row in enumerate(rows):
+        near = np.flatnonzero((np.abs(kept[: len(sparse)] - places[i]) < CLOSE).all(1))
+        if not any(abs(rows[sparse[j]].us / row.us - 1) < SAME for j in near.tolist()):
+            kept[len(sparse)] = places[i]
+            sparse.append(i)
+    return [rows[i] for i in sparse]
 
 
-def _is_latency(name: str, rows: list[Row]) -> bool:
+def _is_latency(name: str, rows: list[MeasuredRow]) -> bool:
     """Whether a class was timed only at small sizes, which show latency and no bandwidth."""
     streams = len(rows[0].shape) == 2 and "." not in name
     return streams and max(r.bytes for r in rows) < SMALL
 
 
-def _add_streams(classes: dict[str, list[Row]]) -> None:
+def _add_streams(classes: dict[str, list[MeasuredRow]]) -> None:
     """Adds classes for operators that were not timed, from those that only stream through memory.
 
     Shapes are (bytes), and (elements, bytes, run) for strided memory.
     """
-    plain: dict[int, list[Row]] = defaultdict(list)
+    plain: dict[int, list[MeasuredRow]] = defaultdict(list)
     for row in (r for name in STREAMS for r in classes.get(name, [])):
         plain[round(row.bytes)].append(row)
     if plain:
         classes["elementwise"] = [_median([size], rows) for size, rows in sorted(plain.items())]
     for tail in (".strided", ".broadcast"):
-        alike: dict[tuple[int, ...], list[Row]] = defaultdict(list)
+        alike: dict[tuple[int, ...], list[MeasuredRow]] = defaultdict(list)
         for row in (r for name in STREAMS for r in classes.get(name + tail, [])):
             alike[tuple(row.shape)].append(row)
         if alike:
             classes[f"elementwise{tail}"] = [_median(list(s), r) for s, r in sorted(alike.items())]
 
 
-def _median(shape: list[int], rows: list[Row]) -> Row:
+def _median(shape: list[int], rows: list[MeasuredRow]) -> MeasuredRow:
     us = float(np.median([r.us for r in rows]))
     warm = float(np.median([r.warm or r.us for r in rows]))
     return _row(Operation("elementwise", tuple(shape), 0.0, rows[0].bytes), us, warm)

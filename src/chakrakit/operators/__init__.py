@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from chakrakit.operators.calls import (
     LARGEST,
+    Argument,
     ArgumentTexts,
     Call,
     Operand,
@@ -70,10 +71,15 @@ from chakrakit.operators.formulas import (
 from chakrakit.operators.hlo import HLO_COLLECTIVES, opcode_work
 from chakrakit.operators.names import (
     ALLOCATIONS,
+    CHANNEL_NORMS,
     COPIES,
+    FOLDS,
     FUSED_LISTS,
     FUSED_UPDATES,
+    GATHERS,
     INDEXING,
+    ROW_NORMS,
+    UNFUSED,
     VIEWS,
 )
 from chakrakit.operators.products import gemm_operation
@@ -88,6 +94,7 @@ from chakrakit.operators.table import (
     is_optimizer,
     is_silent,
     on_float32,
+    on_tf32,
     operation_of,
     operator_of,
 )
@@ -95,9 +102,12 @@ from chakrakit.operators.table import (
 __all__ = [
     "ADAM",
     "ALLOCATIONS",
+    "CHANNEL_NORMS",
     "COPIES",
+    "FOLDS",
     "FUSED_LISTS",
     "FUSED_UPDATES",
+    "GATHERS",
     "GELU",
     "HLO_COLLECTIVES",
     "INDEXING",
@@ -107,6 +117,7 @@ __all__ = [
     "NORM",
     "PARAMETERS",
     "PRODUCT_MARKS",
+    "ROW_NORMS",
     "SGD",
     "SILU",
     "SOFTMAX",
@@ -116,7 +127,9 @@ __all__ = [
     "TABLED",
     "TIMED_AS_THEY_ARE",
     "TYPES",
+    "UNFUSED",
     "VIEWS",
+    "Argument",
     "ArgumentTexts",
     "Call",
     "CommunicationKernels",
@@ -158,6 +171,7 @@ __all__ = [
     "json_value",
     "mentioned_tensors",
     "on_float32",
+    "on_tf32",
     "opcode_work",
     "operation_of",
     "operator_of",

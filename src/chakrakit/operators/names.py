@@ -77,3 +77,30 @@ FUSED_UPDATES = {
 """The operator that changes parameters, Adam's before SGD's, and the fused one that does all of it."""
 FUSED_LISTS = {"aten::_fused_adamw_": 4, "aten::_fused_sgd_": 3}
 """Lists of tensors that a fused operator works on: parameters, gradients, and its state."""
+
+# What a compiler does with operators.
+
+ROW_NORMS = frozenset((
+    "native_layer_norm", "native_layer_norm_backward", "_fused_rms_norm", "_fused_rms_norm_backward",
+    "_softmax", "_log_softmax", "_safe_softmax", "_softmax_backward_data", "_log_softmax_backward_data",
+    "native_group_norm", "native_group_norm_backward",
+))  # fmt: skip
+"""Operators that fold rows and give something for every element."""
+FOLDS = frozenset((
+    "sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod", "var", "std",
+    "var_mean", "std_mean", "logsumexp", "linalg_vector_norm", "nll_loss_forward",
+))  # fmt: skip
+CHANNEL_NORMS = frozenset((
+    "native_batch_norm", "native_batch_norm_backward", "cudnn_batch_norm", "cudnn_batch_norm_backward",
+    "_native_batch_norm_legit",
+))  # fmt: skip
+"""Operators that fold channels across a batch."""
+GATHERS = frozenset(("embedding", "gather", "index_select", "index"))
+"""Operators that read as many elements of their first tensor as they give."""
+UNFUSED = frozenset((
+    "topk", "sort", "argsort", "cumsum", "cumprod", "multinomial", "searchsorted", "nonzero", "bincount",
+    "histc", "_unique2", "unique_dim", "masked_select", "unique_consecutive", "_fused_adam",
+    "_fused_adamw", "_fused_sgd", "max_pool2d_with_indices", "max_pool2d_with_indices_backward",
+    "avg_pool2d", "avg_pool2d_backward", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell",
+))  # fmt: skip
+"""Operators that stay kernels of their own: they order, place or slide over elements."""

@@ -190,7 +190,7 @@ def count_listed(call: Call) -> int:
 # --- attention --------------------------------------------------------------------------------------
 
 
-class Attention(NamedTuple):
+class AttentionArguments(NamedTuple):
     """Where a fused attention has its arguments: dropout, causality, and the mask or -1."""
 
     backend: str
@@ -430,12 +430,19 @@ class Recurrent(NamedTuple):
 
     def measure(self, call: Call) -> Operation | None:
         """The work, keyed by (steps of all layers, batch, hidden size, weights of a layer)."""
-        x, weights, hidden = call.tensor(0), call.tensor(3), call.value(self.mode + 1)
+        x, weights, hidden = call.tensor(0), _weights(call), call.value(self.mode + 1)
         layers, both = call.value(self.mode + 3), call.value(self.mode + 7)
-        if x is None or weights is None or len(x.shape) != 3 or not isinstance(hidden, int):
+        if x is None or not weights or len(x.shape) != 3 or not isinstance(hidden, int):
             return None
         count = max(1, layers if isinstance(layers, int) else 1) * (2 if both is True else 1)
         steps, batch = x.shape[:2] if call.value(self.mode + 4) is not True else x.shape[1::-1]
-        moved = float(self.passes * (weights.touched + steps * batch * hidden * count * x.each))
-        shape = (steps * count, batch, hidden, weights.elements // count)
+        touched = sum(w.touched for w in weights)
+        moved = float(self.passes * (touched + steps * batch * hidden * count * x.each))
+        shape = (steps * count, batch, hidden, sum(w.elements for w in weights) // count)
         return Operation("gemm", shape, 0.0, moved, f"{call.short}.{x.each * 8}")
+
+
+def _weights(call: Call) -> list[Operand]:
+    """The weights of recurrent layers: one buffer, or tensors of their own where it is undefined."""
+    buffer = call.tensor(3)
+    return [buffer] if buffer is not None and buffer.shape else call.listed(1)

@@ -19,7 +19,7 @@ from chakrakit.operators.calls import LARGEST, Call, Count, Measure, Operand, Op
 from chakrakit.operators.communication import is_communication
 from chakrakit.operators.names import ALLOCATIONS, COPIES, IDENTITIES, INDEXING, QUESTIONS, VIEWS
 from chakrakit.operators.products import (
-    Attention,
+    AttentionArguments,
     Convolution,
     Recurrent,
     by_vector,
@@ -197,22 +197,30 @@ def _index(count: Count, measure: Measure, plain: bool = False) -> Entry:
 
 
 _ATTENTION = {
-    "_scaled_dot_product_flash_attention": Attention("flash", 3, 4),
-    "_scaled_dot_product_flash_attention_backward": Attention("flash", 10, 11, backward=True),
-    "_scaled_dot_product_flash_attention_for_cpu": Attention("flash", 3, 4),
-    "_scaled_dot_product_flash_attention_for_cpu_backward": Attention("flash", 6, 7, backward=True),
-    "_scaled_dot_product_efficient_attention": Attention("efficient", 5, 6, 3),
-    "_scaled_dot_product_efficient_attention_backward": Attention(
+    "_scaled_dot_product_flash_attention": AttentionArguments("flash", 3, 4),
+    "_scaled_dot_product_flash_attention_backward": AttentionArguments(
+        "flash", 10, 11, backward=True
+    ),
+    "_scaled_dot_product_flash_attention_for_cpu": AttentionArguments("flash", 3, 4),
+    "_scaled_dot_product_flash_attention_for_cpu_backward": AttentionArguments(
+        "flash", 6, 7, backward=True
+    ),
+    "_scaled_dot_product_efficient_attention": AttentionArguments("efficient", 5, 6, 3),
+    "_scaled_dot_product_efficient_attention_backward": AttentionArguments(
         "efficient", 9, 11, 4, backward=True
     ),
-    "_scaled_dot_product_cudnn_attention": Attention("cudnn", 5, 6, 3),
-    "_scaled_dot_product_cudnn_attention_backward": Attention("cudnn", 13, 14, 8, backward=True),
-    "_flash_attention_forward": Attention("flash", 7, 8, by_rows=True),
-    "_flash_attention_backward": Attention("flash", 10, 11, by_rows=True, backward=True),
-    "_efficient_attention_forward": Attention("efficient", 8, 9, 3, by_rows=True),
-    "_efficient_attention_backward": Attention("efficient", 11, 14, 4, by_rows=True, backward=True),
-    "_cudnn_attention_forward": Attention("cudnn", 9, 10, 3),
-    "_cudnn_attention_backward": Attention("cudnn", 13, 14, 8, backward=True),
+    "_scaled_dot_product_cudnn_attention": AttentionArguments("cudnn", 5, 6, 3),
+    "_scaled_dot_product_cudnn_attention_backward": AttentionArguments(
+        "cudnn", 13, 14, 8, backward=True
+    ),
+    "_flash_attention_forward": AttentionArguments("flash", 7, 8, by_rows=True),
+    "_flash_attention_backward": AttentionArguments("flash", 10, 11, by_rows=True, backward=True),
+    "_efficient_attention_forward": AttentionArguments("efficient", 8, 9, 3, by_rows=True),
+    "_efficient_attention_backward": AttentionArguments(
+        "efficient", 11, 14, 4, by_rows=True, backward=True
+    ),
+    "_cudnn_attention_forward": AttentionArguments("cudnn", 9, 10, 3),
+    "_cudnn_attention_backward": AttentionArguments("cudnn", 13, 14, 8, backward=True),
 }
 _PLAIN_CONVOLUTION = Convolution(3, 4, 5, groups=8, transposed=6, more=7)
 _LIBRARY_CONVOLUTION = Convolution(4, 3, 5, groups=6)
@@ -405,6 +413,11 @@ _FLOAT32 = re.compile(r"sgemm|ffma|gemm_f32f32_f32f32_f32|fmha_cutlass[FB]_f32")
 def on_float32(kernel: str) -> bool:
     """Whether a kernel computes products on plain float32 units, by its name."""
     return _FLOAT32.search(kernel) is not None
+
+
+def on_tf32(kernel: str) -> bool:
+    """Whether a kernel computes products of float32 tensors on TF32 units, by its name."""
+    return "tf32" in kernel.lower()
 
 
 def is_optimizer(name: str) -> bool:

@@ -10,7 +10,7 @@ Functions and items travel pickled; on a cluster, chakrakit and the files an ite
 from __future__ import annotations
 
 from chakrakit.parallel.local import KEEPER, end_with_parent
-from chakrakit.parallel.outcome import Outcome, cores
+from chakrakit.parallel.outcome import ItemOutcome, cores
 from chakrakit.parallel.workers import (
     ATTEMPTS,
     Progress,
@@ -24,7 +24,7 @@ from chakrakit.parallel.workers import (
 __all__ = [
     "ATTEMPTS",
     "KEEPER",
-    "Outcome",
+    "ItemOutcome",
     "Progress",
     "Workers",
     "check_engine",

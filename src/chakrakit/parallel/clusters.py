@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from chakrakit.errors import ConfigError
-from chakrakit.parallel.outcome import Outcome, attempt, cores
+from chakrakit.parallel.outcome import ItemOutcome, attempt, cores
 
 
 def reach(name: str, address: str) -> None:
@@ -69,9 +69,9 @@ class Dask:
             silence_logs=logging.CRITICAL,  # an outcome reports it
         )
 
-    def submit(self, function: Callable[[Any], Any], item: Any) -> Future[Outcome[Any]]:
+    def submit(self, function: Callable[[Any], Any], item: Any) -> Future[ItemOutcome[Any]]:
         """Runs the item somewhere on the cluster."""
-        future: Future[Outcome[Any]] = self._tasks.submit(attempt, function, item)
+        future: Future[ItemOutcome[Any]] = self._tasks.submit(attempt, function, item)
         return future
 
     def tend(self) -> None:
@@ -107,9 +107,9 @@ class Ray:
         self.window = jobs or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._task = ray.remote(max_retries=0)(attempt)
 
-    def submit(self, function: Callable[[Any], Any], item: Any) -> Future[Outcome[Any]]:
+    def submit(self, function: Callable[[Any], Any], item: Any) -> Future[ItemOutcome[Any]]:
         """Runs the item somewhere on the cluster."""
-        future: Future[Outcome[Any]] = self._task.remote(function, item).future()
+        future: Future[ItemOutcome[Any]] = self._task.remote(function, item).future()
         return future
 
     def tend(self) -> None:

@@ -12,7 +12,7 @@ from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from chakrakit.parallel.outcome import Outcome, attempt, text_of
+from chakrakit.parallel.outcome import ItemOutcome, attempt, text_of
 from chakrakit.start_up import keep_pandas_out
 
 # Processes that end when the one that started them is gone, however it went.
@@ -66,20 +66,20 @@ class Local:
         self._mine = threading.local()
         self._pools: list[Any] = []
 
-    def submit(self, function: Callable[[Any], Any], item: Any) -> Future[Outcome[Any]]:
+    def submit(self, function: Callable[[Any], Any], item: Any) -> Future[ItemOutcome[Any]]:
         """Runs the item when a process is free."""
         return self._threads.submit(self._run, function, item)
 
-    def _run(self, function: Callable[[Any], Any], item: Any) -> Outcome[Any]:
+    def _run(self, function: Callable[[Any], Any], item: Any) -> ItemOutcome[Any]:
         pool = getattr(self._mine, "pool", None) or self._new_pool()
         try:
-            answer: Outcome[Any] = pool.submit(attempt, function, item).result()
+            answer: ItemOutcome[Any] = pool.submit(attempt, function, item).result()
         except BrokenExecutor:
             self._mine.pool = None
             self._pools.remove(pool)
             raise
         except Exception as error:  # something that cannot be pickled
-            return Outcome(0, error=text_of(error))
+            return ItemOutcome(0, error=text_of(error))
         return answer
 
     def _new_pool(self) -> Any:

@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[Value]):
+class ItemOutcome(Generic[Value]):
     """What became of one item: a value, or the text of its error."""
 
     index: int
@@ -24,12 +24,12 @@ class Outcome(Generic[Value]):
     """Whether the error is that its worker died, not one that the item raised."""
 
 
-def attempt(function: Callable[[Any], Any], item: Any) -> Outcome[Any]:
+def attempt(function: Callable[[Any], Any], item: Any) -> ItemOutcome[Any]:
     """Runs an item in the worker; an exception that it raises becomes an outcome with its text."""
     try:
-        return Outcome(0, function(item))
+        return ItemOutcome(0, function(item))
     except Exception as error:
-        return Outcome(0, error=text_of(error))
+        return ItemOutcome(0, error=text_of(error))
 
 
 def text_of(error: BaseException) -> str:
@@ -44,7 +44,7 @@ class Engine(Protocol):
     window: int
     """Most items that may be submitted and not finished."""
 
-    def submit(self, function: Callable[[Any], Any], item: Any) -> Future[Outcome[Any]]:
+    def submit(self, function: Callable[[Any], Any], item: Any) -> Future[ItemOutcome[Any]]:
         """Starts an item; the future raises if its worker dies."""
 
     def tend(self) -> None:

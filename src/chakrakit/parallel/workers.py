@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from chakrakit.errors import ChakraError, ConfigError, MissingExtra
-from chakrakit.parallel.outcome import Engine, Outcome, cores, text_of
+from chakrakit.parallel.outcome import Engine, ItemOutcome, cores, text_of
 
 
 def check_engine(engine: str) -> None:
@@ -63,7 +63,7 @@ def each(
     items: Iterable[Item],
     engine: str = "local",
     jobs: int | None = None,
-) -> Iterator[Outcome[Value]]:
+) -> Iterator[ItemOutcome[Value]]:
     """The outcome of every item, as they finish; `index` is its place among the items.
 
     `engine` is `local`, `ray`, `dask`, or the latter two with `:ADDRESS` of a running cluster. `jobs`
@@ -77,12 +77,12 @@ def each(
 
 def _each(
     function: Callable[[Any], Any], items: Iterator[tuple[int, Any]], start: Callable[[], Engine]
-) -> Iterator[Outcome[Any]]:
+) -> Iterator[ItemOutcome[Any]]:
     first = next(items, None)
     if first is None:
         return  # without starting a cluster for nothing
     coming = chain([first], items)
-    running: dict[Future[Outcome[Any]], tuple[int, Any, int]] = {}
+    running: dict[Future[ItemOutcome[Any]], tuple[int, Any, int]] = {}
     suspects: list[tuple[int, Any, int]] = []
     with closing(start()) as engine:
 
@@ -104,13 +104,13 @@ def _each(
                 died = future.exception()
                 if died is None:
                     answer = future.result()
-                    yield Outcome(index, answer.value, answer.error)
+                    yield ItemOutcome(index, answer.value, answer.error)
                 elif attempt < BESIDE:
                     submit(index, item, attempt + 1)
                 elif attempt < ATTEMPTS:
                     suspects.append((index, item, attempt + 1))
                 else:
-                    yield Outcome(index, error=_death(died), died=True)
+                    yield ItemOutcome(index, error=_death(died), died=True)
 
 
 def _death(error: BaseException) -> str:

@@ -8,7 +8,6 @@ launch, in the order of the program, and nothing holds it back.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
-from chakrakit.operators import Work, operator_of
+from chakrakit.operators import Work, json_list, operator_of
 from chakrakit.passes.base import Pass, map_bodies, texts_of, with_nodes
 from chakrakit.trace.model import EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.placement import on_host
@@ -123,5 +122,5 @@ def _parameters(trace: Trace, rows: I64) -> int:
     if "inputs_shapes" not in trace.table.column_names:
         return 0
     shapes = trace.table.column("inputs_shapes").take(rows).to_pylist()
-    listed = [json.loads(text)[0] for text in shapes if text and text.startswith(_LIST)]
-    return max((len(tensors) for tensors in listed), default=0)
+    listed = [json_list(text)[:1] for text in shapes if text and text.startswith(_LIST)]
+    return max((len(tensors) for [tensors] in filter(None, listed)), default=0)

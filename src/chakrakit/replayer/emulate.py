@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit.errors import TraceError
-from chakrakit.replayer.compile import Exchanged, Place, exchanged_of
+from chakrakit.replayer.compile import Exchanged, PlanPlace, exchanged_of
 from chakrakit.replayer.options import ReplayOptions
-from chakrakit.replayer.plan import FORMAT, VERSION, Group, RankPlan
-from chakrakit.replayer.ranks import World
-from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.plan import FORMAT, VERSION, ProcessGroup, RankPlan
+from chakrakit.replayer.ranks import ReplayWorld
+from chakrakit.replayer.recording import RecordedRows
 from chakrakit.trace.model import EdgeKind, NodeType
 
 _WORK = (EdgeKind.THREAD, EdgeKind.STREAM)
@@ -38,7 +38,11 @@ class EmulationPlan(RankPlan, kw_only=True):
 
 
 def emulate_rank(
-    seen: Recording, world: World, rank: int, groups: list[Group], options: ReplayOptions
+    seen: RecordedRows,
+    world: ReplayWorld,
+    rank: int,
+    groups: list[ProcessGroup],
+    options: ReplayOptions,
 ) -> EmulationPlan:
     """The plan of one rank."""
     trace = seen.trace
@@ -47,7 +51,7 @@ def emulate_rank(
             f"rank {seen.rank} has no times to wait for; simulate the trace first "
             "(chakra simulate -o RUN), or use --mode comm"
         )
-    place = Place(seen, world, rank, groups, options.shrink)
+    place = PlanPlace(seen, world, rank, groups, options.shrink)
     found = {row: exchanged_of(place, row) for row in np.flatnonzero(seen.is_comm).tolist()}
     timed = options.mode == "emulate"
     durations = np.where(seen.is_comm, 0, trace.own_ns) if timed else np.zeros(len(trace), int)
@@ -83,7 +87,7 @@ def emulate_rank(
     )
 
 
-def _order(seen: Recording, rows: list[int]) -> list[int]:
+def _order(seen: RecordedRows, rows: list[int]) -> list[int]:
     """As the host asked for them; in traces that never ran, none before what it depends on."""
     start = seen.trace.start_ns
     level = seen.trace.graph.levels() if seen.level is None else seen.level
@@ -95,7 +99,7 @@ def _order(seen: Recording, rows: list[int]) -> list[int]:
     return sorted(rows, key=key)
 
 
-def _release(seen: Recording, timed: bool) -> list[int]:
+def _release(seen: RecordedRows, timed: bool) -> list[int]:
     """Nodes that wait for nothing start when they did; the others when they can."""
     trace = seen.trace
     if not timed or not trace.is_timed:
@@ -107,7 +111,7 @@ def _release(seen: Recording, timed: bool) -> list[int]:
     return found
 
 
-def _lanes(seen: Recording) -> list[int]:
+def _lanes(seen: RecordedRows) -> list[int]:
     """One a stream or thread whose order no edge says; compute without a stream shares one."""
     trace = seen.trace
     kinds = set(np.unique(trace.edges.kind).tolist())
@@ -121,7 +125,7 @@ def _lanes(seen: Recording) -> list[int]:
     return found
 
 
-def _waits(seen: Recording, timed: bool) -> list[list[tuple[int, int, int]]]:
+def _waits(seen: RecordedRows, timed: bool) -> list[list[tuple[int, int, int]]]:
     edges, comm = seen.trace.edges, seen.is_comm
     carried = np.isin(edges.kind, [int(k) for k in _WORK]) & comm[edges.src] & comm[edges.dst]
     lag = edges.lag if timed else np.zeros(len(edges.lag), np.int64)

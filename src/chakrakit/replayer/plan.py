@@ -37,7 +37,7 @@ class External(msgspec.Struct, omit_defaults=True):
     """Whether it is host memory that a device copies from or to by itself."""
 
 
-class Step(msgspec.Struct, tag_field="do", omit_defaults=True, kw_only=True):
+class ReplayStep(msgspec.Struct, tag_field="do", omit_defaults=True, kw_only=True):
     """Something to do. `free` are slots that are needed no more after it."""
 
     thread: int = 0
@@ -55,7 +55,7 @@ class Step(msgspec.Struct, tag_field="do", omit_defaults=True, kw_only=True):
     """Number of the graph this is part of: consecutive steps of one are launched as one; 0 for none."""
 
 
-class View(Step, tag="view"):
+class View(ReplayStep, tag="view"):
     """A view nobody was seen to make: same storage as `base`, other shape."""
 
     base: int
@@ -66,7 +66,7 @@ class View(Step, tag="view"):
     offset: int
 
 
-class Call(Step, tag="call"):
+class Call(ReplayStep, tag="call"):
     """An operator. `outs` says where results go: slots, None for results that nobody needs."""
 
     op: str
@@ -80,7 +80,7 @@ class Call(Step, tag="call"):
     """What it took when recorded: on the device, else on the host."""
 
 
-class Collective(Step, tag="collective"):
+class Collective(ReplayStep, tag="collective"):
     """Communication of a group. Sizes are elements per member; `work` numbers it for its wait."""
 
     op: str
@@ -97,13 +97,13 @@ class Collective(Step, tag="collective"):
     ns: int = 0
 
 
-class Wait(Step, tag="wait"):
+class Wait(ReplayStep, tag="wait"):
     """Until this communication is over."""
 
     work: int
 
 
-class StandIn(Step, tag="stand_in"):
+class StandIn(ReplayStep, tag="stand_in"):
     """Something that cannot be replayed, for as long as it took; its results are made empty."""
 
     name: str
@@ -113,14 +113,14 @@ class StandIn(Step, tag="stand_in"):
     """(slot, dtype, shape, strides, offset, device)."""
 
 
-class Synchronize(Step, tag="synchronize"):
+class Synchronize(ReplayStep, tag="synchronize"):
     """The host waits for the device."""
 
 
 AnyStep = Call | View | Collective | Wait | StandIn | Synchronize
 
 
-class Group(msgspec.Struct):
+class ProcessGroup(msgspec.Struct):
     """A process group: its name in the recording, and its members among the ranks of the replay."""
 
     name: str
@@ -138,7 +138,7 @@ class RankPlan(msgspec.Struct, kw_only=True):
     world: int
     device: str
     backend: str
-    groups: list[Group]
+    groups: list[ProcessGroup]
     memory: dict[str, int]
     """Bytes needed at most, by device."""
     count: list[int]
@@ -147,7 +147,7 @@ class RankPlan(msgspec.Struct, kw_only=True):
     """The same in recorded time."""
 
 
-class Plan(RankPlan, kw_only=True):
+class ReplayPlan(RankPlan, kw_only=True):
     """All one rank does in an iteration."""
 
     settings: dict[str, Any] = {}

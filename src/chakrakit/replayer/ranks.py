@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chakrakit.errors import ConfigError, TraceError, listed
-from chakrakit.replayer.plan import Group
+from chakrakit.replayer.plan import ProcessGroup
 from chakrakit.trace.communication import Groups
 
 WORLD_NAME = "0"
 
 
 @dataclass(frozen=True)
-class World:
+class ReplayWorld:
     """The ranks of a replay: `recorded` are those of the trace, `size` is how many there are now."""
 
     recorded: tuple[int, ...]
@@ -52,7 +52,7 @@ class World:
             raise TraceError(f"{place}: rank {rank} is not in group {name!r} ({listed(found)})")
         return found
 
-    def all_groups(self) -> list[Group]:
+    def all_groups(self) -> list[ProcessGroup]:
         """Every group of the replay, in an order that is the same on all ranks."""
         names = sorted(set(self.groups) | {WORLD_NAME}, key=lambda n: (n != WORLD_NAME, n))
         out = []
@@ -61,7 +61,7 @@ class World:
                 members = self.groups.ranks_of(name, range(max(self.recorded) + 1)) or ()
                 found = self.here(members, first)
                 if found:
-                    out.append(Group(name, found))
+                    out.append(ProcessGroup(name, found))
         return out
 
     def renamed(self, rank: int) -> dict[str, str]:

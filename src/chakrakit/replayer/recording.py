@@ -58,7 +58,7 @@ def read_settings(card: Card, kernels: Sequence[str]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Recording:
+class RecordedRows:
     """Rows in order of start. Read-only; every list has one entry per row."""
 
     rank: int
@@ -193,9 +193,9 @@ class Recording:
     def _numbers(self) -> dict[str, list[int]]:
         return {}
 
-    def arguments(self, row: int, side: str) -> Recorded:
+    def arguments(self, row: int, side: str) -> RecordedArguments:
         """What was recorded of a row's `inputs` or `outputs`."""
-        return Recorded(*(self._parsed(f"{side}_{what}", row) for what in _WHAT))
+        return RecordedArguments(*(self._parsed(f"{side}_{what}", row) for what in _WHAT))
 
     def _parsed(self, column: str, row: int) -> list[Any]:
         text = self.texts(column)[row]
@@ -230,7 +230,7 @@ _WHAT = ("values", "shapes", "types", "strides")
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedArguments:
     """Inputs or outputs of an operator: parallel lists, nested where an argument is a list."""
 
     values: Sequence[Any]

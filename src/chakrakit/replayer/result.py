@@ -14,7 +14,7 @@ import numpy as np
 from chakrakit.configuration import LARGEST_WRITTEN, read_json
 from chakrakit.errors import FormatError
 from chakrakit.replayer.emulate import EmulationPlan
-from chakrakit.replayer.plan import Plan, StandIn
+from chakrakit.replayer.plan import ReplayPlan, StandIn
 from chakrakit.results import Result
 from chakrakit.sources.pytorch.linking import link
 from chakrakit.trace.sets import PS_PER_NS, RecordedStep, Run, Times, run_of
@@ -39,7 +39,7 @@ class Difference(Result, msgspec.Struct):
     replayed: int
 
 
-class Comparison(Result, msgspec.Struct):
+class ReplayComparison(Result, msgspec.Struct):
     """The recording, and what of it came out again.
 
     `step_ns` is the un-profiled step where it is known, else the recorded one corrected for what
@@ -82,7 +82,7 @@ def compare_with_recording(
     kernels: Sequence[tuple[Mapping[str, int], Mapping[str, int]]],
     replayed_step_ns: int,
     replayed_kernel_ns: int,
-) -> Comparison:
+) -> ReplayComparison:
     """`kernels` are recorded and replayed counts by name, for each rank."""
     differs: Counter[tuple[str, int, int]] = Counter()
     same = 0
@@ -93,7 +93,7 @@ def compare_with_recording(
             if was != now:
                 differs[name, was, now] += abs(was - now)
     most = sorted(differs.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN]
-    return Comparison(
+    return ReplayComparison(
         step_ns=step_ns,
         kernel_ns=kernel_ns,
         kernels_equal=not differs,
@@ -110,7 +110,7 @@ def _change(before: int, after: int) -> float:
 
 
 SUMMARY = "replay.json"
-AnyPlan = Plan | EmulationPlan
+AnyPlan = ReplayPlan | EmulationPlan
 WALLS = {
     "files": "any file (this kernel has no Landlock)",
     "calls": "the network and other processes (no seccomp)",
@@ -126,7 +126,7 @@ class Share(Result, msgspec.Struct):
     time: float
 
 
-class Spread(Result, msgspec.Struct):
+class IterationSpread(Result, msgspec.Struct):
     """Nanoseconds over the iterations."""
 
     median: int
@@ -149,7 +149,7 @@ class RankResult(Result, msgspec.Struct):
     rank: int
     recorded_rank: int
     coverage: Share
-    step_ns: Spread
+    step_ns: IterationSpread
     host_ns: int
     cpu_ns: int
     kernel_ns: int
@@ -168,11 +168,11 @@ class ReplayReport(Result, msgspec.Struct):
     device: str
     coverage: Share
     stand_ins: list[Replaced]
-    step_ns: Spread
+    step_ns: IterationSpread
     kernel_ns: int
     iterations: int
     ranks: list[RankResult]
-    recorded: Comparison | None = None
+    recorded: ReplayComparison | None = None
     """How this compares with what was recorded; None for traces that never ran."""
     recording: RecordedStep | None = None
     """The step as recorded, as corrected and without recording, to compare with; None if unknown."""
@@ -180,7 +180,7 @@ class ReplayReport(Result, msgspec.Struct):
     """To be shown before everything else; empty where there is nothing to warn of."""
 
 
-class RankSummary(Result, msgspec.Struct):
+class PlanSummary(Result, msgspec.Struct):
     """What a plan says of itself, for whoever reads the result."""
 
     rank: int
@@ -195,7 +195,7 @@ class Summary(Result, msgspec.Struct):
 
     mode: str
     device: str
-    ranks: list[RankSummary]
+    ranks: list[PlanSummary]
     recording: RecordedStep | None = None
     original: list[Original] = []
 
@@ -219,7 +219,7 @@ class _Outcome(Result, msgspec.Struct):
     walls: tuple[str, ...] = tuple(WALLS)
 
 
-def summarize(plan: AnyPlan) -> RankSummary:
+def summarize(plan: AnyPlan) -> PlanSummary:
     """The part of a plan that a report needs."""
     if isinstance(plan, EmulationPlan):
         left = [e for e in plan.communication.values() if e.group < 0]
@@ -227,7 +227,7 @@ def summarize(plan: AnyPlan) -> RankSummary:
     else:
         steps = [s for s in plan.steps if isinstance(s, StandIn)]
         found = [(s.name, s.host_ns + s.device_ns, "") for s in steps]
-    return RankSummary(plan.rank, plan.recorded_rank, plan.count, plan.time_ns, _together(found))
+    return PlanSummary(plan.rank, plan.recorded_rank, plan.count, plan.time_ns, _together(found))
 
 
 def _together(found: list[tuple[str, int, str]]) -> list[Replaced]:
@@ -280,7 +280,9 @@ def _open_walls(outcomes: list[_Outcome]) -> str:
     return f"The replay could have reached {' and '.join(reached)}." if reached else ""
 
 
-def _compared(summary: Summary, outcomes: list[_Outcome], slowest: list[int]) -> Comparison | None:
+def _compared(
+    summary: Summary, outcomes: list[_Outcome], slowest: list[int]
+) -> ReplayComparison | None:
     """Rank by rank in kernels; the step is that of the slowest."""
     if not summary.original or not any(o.step_ns for o in summary.original):
         return None
@@ -305,7 +307,7 @@ def _read(path: Path, kind: Any) -> Any:
     return read_json(path, kind, "a result of a replay", LARGEST_WRITTEN)
 
 
-def _coverage(pairs: list[tuple[RankSummary, _Outcome]]) -> Share:
+def _coverage(pairs: list[tuple[PlanSummary, _Outcome]]) -> Share:
     lost_time = sum(int(n["time_ns"]) for _, o in pairs for n in o.not_covered)
     lost = sum(len(o.not_covered) for _, o in pairs)
     count = [sum(s.count[i] for s, _ in pairs) for i in (0, 1)]
@@ -320,15 +322,15 @@ def _ratio(part: int, whole: int) -> float:
     return part / whole if whole else 1.0
 
 
-def _spread(values: list[int]) -> Spread:
+def _spread(values: list[int]) -> IterationSpread:
     if len(values) < 2:
         only = values[0] if values else 0
-        return Spread(only, only, only)
+        return IterationSpread(only, only, only)
     tenths = quantiles(values, n=10, method="inclusive")
-    return Spread(round(median(values)), round(tenths[0]), round(tenths[-1]))
+    return IterationSpread(round(median(values)), round(tenths[0]), round(tenths[-1]))
 
 
-def _rank(summary: RankSummary, outcome: _Outcome) -> RankResult:
+def _rank(summary: PlanSummary, outcome: _Outcome) -> RankResult:
     return RankResult(
         rank=summary.rank,
         recorded_rank=summary.recorded_rank,

@@ -22,10 +22,10 @@ from chakrakit.errors import ChakraError, ConfigError, FormatError, MissingExtra
 from chakrakit.replayer.compile import compile_rank
 from chakrakit.replayer.emulate import EmulationPlan, emulate_rank
 from chakrakit.replayer.options import ReplayOptions
-from chakrakit.replayer.plan import Plan
-from chakrakit.replayer.ranks import World
+from chakrakit.replayer.plan import ReplayPlan
+from chakrakit.replayer.ranks import ReplayWorld
 from chakrakit.replayer.recording import (
-    Recording,
+    RecordedRows,
     issue_levels,
     load_traces,
     one_step,
@@ -113,7 +113,7 @@ class ReplayFailed(ChakraError):  # noqa: N818 - reads as what happened
 class Prepared:
     """Plans of all ranks, and the step of the trace they come from."""
 
-    plans: list[Plan] | list[EmulationPlan]
+    plans: list[ReplayPlan] | list[EmulationPlan]
     traces: TraceSet
     original: list[Original]
     """What was recorded, for each recorded rank."""
@@ -123,7 +123,7 @@ def prepare(traces: TraceSet, options: ReplayOptions) -> Prepared:
     """Compile a step for every rank of the replay; everything that can be checked is."""
     found = one_step(traces, options.step)
     size = options.nproc or len(found)
-    world = World(tuple(found), size, traces.groups)
+    world = ReplayWorld(tuple(found), size, traces.groups)
     groups = world.all_groups()
     seen = {rank: _recording(rank, trace, traces.card) for rank, trace in found.items()}
     for recording in seen.values():
@@ -144,12 +144,12 @@ def prepare(traces: TraceSet, options: ReplayOptions) -> Prepared:
     return Prepared([compile_rank(*r) for r in ranks], step, original)
 
 
-def _recording(rank: int, trace: Trace, card: Card) -> Recording:
-    plain = Recording(rank, trace)
+def _recording(rank: int, trace: Trace, card: Card) -> RecordedRows:
+    plain = RecordedRows(rank, trace)
     return replace(plain, settings=read_settings(card, list(plain.kernels)))
 
 
-def _original(seen: Recording) -> Original:
+def _original(seen: RecordedRows) -> Original:
     """What a replay of this rank is compared with."""
     span = seen.trace.end_ns.max() - seen.trace.start_ns.min()
     return Original(int(span), seen.kernel_ns, dict(seen.kernels))
@@ -162,7 +162,7 @@ def _card(traces: TraceSet) -> Card:
     return known.put(card) if known else card
 
 
-def _check_order(seen: Recording) -> None:
+def _check_order(seen: RecordedRows) -> None:
     """What waits for itself can be done in no order."""
     circle = seen.trace.graph.find_cycle()
     if circle is not None and len(circle):

@@ -114,7 +114,7 @@ class Unsupported(Exception):  # noqa: N818 - not an error: a stand-in takes the
     """An operator's arguments cannot be given to PyTorch as they were recorded."""
 
 
-class Tensor(NamedTuple):
+class StorageView(NamedTuple):
     """A view of a storage. Offset, shape and strides are in elements."""
 
     storage: int
@@ -148,7 +148,7 @@ def is_undefined(kind: str) -> bool:
     return _UNDEFINED in kind and kind.startswith("Tensor(")
 
 
-def read_tensor(value: list[Any], shape: Any, kind: str, strides: Any, place: str) -> Tensor:
+def read_tensor(value: list[Any], shape: Any, kind: str, strides: Any, place: str) -> StorageView:
     """A recorded tensor; a TraceError for one that cannot be, Unsupported for an unknown type or layout."""
     storage, offset, elements, width, device = value[1:]
     if not device:  # of a sparse tensor PyTorch records neither storage nor device
@@ -166,7 +166,7 @@ def read_tensor(value: list[Any], shape: Any, kind: str, strides: Any, place: st
             f"{place}: a tensor with offset {offset} and {elements:,} elements of {width} bytes; "
             "no machine has them"
         )
-    found = Tensor(storage, device, dtype, sizes, steps, offset)
+    found = StorageView(storage, device, dtype, sizes, steps, offset)
     if found.elements != elements:
         raise TraceError(
             f"{place}: a tensor of shape {list(sizes)[:8]} cannot have {elements:,} elements"
@@ -229,7 +229,7 @@ _LONGEST_TEXT = 64
 _TINY = 1e-8
 """Stands for an epsilon that was lost: the observer prints six decimals."""
 
-Use = Callable[[Tensor], int]
+Use = Callable[[StorageView], int]
 """Gives the slot of a tensor that is read."""
 
 

@@ -13,7 +13,7 @@ from enum import Enum
 
 from chakrakit.errors import TraceError
 from chakrakit.operators import PARAMETERS, is_record
-from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.recording import RecordedRows
 from chakrakit.replayer.runner import COMPOSITE, FUNCTIONAL, ISSUED, NO_WORK, REFUSED, is_listed
 from chakrakit.replayer.tensors import OperatorSchema, parse_schema
 
@@ -36,7 +36,7 @@ class Do(Enum):
 
 
 @dataclass
-class Unit:
+class ReplayUnit:
     """A row to replay, with the rows inside it and the device rows they launched."""
 
     row: int
@@ -46,12 +46,12 @@ class Unit:
     kernels: list[int] = field(default_factory=list)
 
 
-def find_units(seen: Recording) -> list[Unit]:
+def find_units(seen: RecordedRows) -> list[ReplayUnit]:
     """Units in order of start."""
     called = _operators_called(seen)
     dispatched = _dispatched(seen)
-    owner: dict[int, Unit | None] = {}
-    units: list[Unit] = []
+    owner: dict[int, ReplayUnit | None] = {}
+    units: list[ReplayUnit] = []
     for row in seen.order:
         if not seen.host[row]:
             continue
@@ -60,7 +60,7 @@ def find_units(seen: Recording) -> list[Unit]:
         if unit is None:
             do, schema = _decide(seen, row, row in called, dispatched)
             if do is not Do.OPEN:
-                unit = Unit(row, do, schema)
+                unit = ReplayUnit(row, do, schema)
                 units.append(unit)
                 if do is Do.STAND_IN and row in called:
                     unit = None  # its own time only: what it called is replayed
@@ -72,12 +72,12 @@ def find_units(seen: Recording) -> list[Unit]:
     return [u for u in units if u.do is not Do.INSIDE]
 
 
-def _operators_called(seen: Recording) -> set[int]:
+def _operators_called(seen: RecordedRows) -> set[int]:
     """Rows that called an operator; a call of the runtime is none."""
     return {p for row, p in enumerate(seen.parents) if p >= 0 and seen.schemas[row]}
 
 
-def _dispatched(seen: Recording) -> set[int]:
+def _dispatched(seen: RecordedRows) -> set[int]:
     """Operators that passed the call on: to Python, or to themselves for another kind of tensor."""
     found = set()
     for row, outer in enumerate(seen.parents):
@@ -92,7 +92,7 @@ def _dispatched(seen: Recording) -> set[int]:
 
 
 def _decide(
-    seen: Recording, row: int, calls_others: bool, dispatched: set[int]
+    seen: RecordedRows, row: int, calls_others: bool, dispatched: set[int]
 ) -> tuple[Do, OperatorSchema | None]:
     name = seen.names[row]
     if name == PARAMETERS or is_record(name):
@@ -112,7 +112,7 @@ def _decide(
     return (Do.OPEN if calls_others else Do.STAND_IN), schema
 
 
-def _decide_bare(seen: Recording, row: int, name: str) -> Do:
+def _decide_bare(seen: RecordedRows, row: int, name: str) -> Do:
     """Rows without a schema: annotations, autograd, calls of the device's runtime, fused code."""
     if _SYNCHRONIZE.match(name):
         return Do.SYNCHRONIZE

@@ -37,6 +37,10 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Added to every step."""
     serial_per_request_ms: float
     """Added to every step for each request in it."""
+    prompt_kernel_us: float = 0.0
+    """What the host takes to launch a kernel of a step with a prompt, which is in no graph."""
+    prompt_expert_us: float = 0.0
+    """The same for a product of experts, which routing, sorting and scaling go with."""
     frontend_ms: float
     """Between a request's arrival and its place in the queue."""
 

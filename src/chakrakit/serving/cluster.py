@@ -285,6 +285,11 @@ _UNCHANGED_OPTIONS = (
     "priorities",
     "safety_margin",
     "output_reserve",
+    "no_evict",
+    "gather_steps",
+    "gather_share",
+    "balance_steps",
+    "look_steps",
     "depth",
     "drafts",
     "acceptance",
@@ -296,6 +301,7 @@ _TIME_OPTIONS = (
     "host_per_token",
     "output",
     "launch",
+    "prompt_launch",
     "serial",
     "serial_per_request",
     "frontend",
@@ -303,6 +309,8 @@ _TIME_OPTIONS = (
 )
 
 
+MOST_ENGINES = 10_000
+"""Engines of a kind: so many take up to a quarter of a gigabyte before the first request."""
 _MANY_BLOCKS = 1_000_000
 """Blocks that the core always keeps track of: more than large models leave room for. With tiny models, more
 are tracked only if the requests can fill them."""

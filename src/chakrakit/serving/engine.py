@@ -37,6 +37,16 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     whole_prompt: bool = False
     safety_margin: float = 0.0
     output_reserve: float = 0.0
+    no_evict: bool = False
+    """Whether a request starts only if it and all that run can end without putting one aside."""
+    gather_steps: int = 0
+    gather_share: float = 0.0
+    """Steps that new prompts wait beside requests that decode, unless they are tokens enough: this share of
+    `token_budget`."""
+    balance_steps: int = 0
+    """Steps that new prompts wait until each of the ranks that step together has one."""
+    look_steps: int = 0
+    """Decoding steps between two looks at the queue."""
     memory_share: float = 0.9
     share_of_free: bool = False
     swap_gib: float = 0.0
@@ -76,6 +86,8 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     host_per_token_ms: float = 0.0
     output_ms: float = 0.0
     launch_ms: float = 0.0
+    prompt_launch_ms: float = 0.0
+    """The least time of a step with a prompt: no graph holds it, so that the host launches its kernels."""
     frontend_ms: float = 0.0
     """Between a request's arrival and its place in the queue."""
     serial_per_request_ms: float = 0.0
@@ -117,9 +129,11 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
 _LEAST = {
     **dict.fromkeys(("block_size", "token_budget", "max_requests", "depth"), 1),
     **dict.fromkeys(("num_blocks", "chunk_limit", "drafts", "output_reserve"), 0),
+    **dict.fromkeys(("gather_steps", "gather_share", "balance_steps", "look_steps"), 0),
     **dict.fromkeys(("swap_gib", "offload_gib", "remote_gib", "content_gib", "content_rotated"), 0),
     **dict.fromkeys(("host_ms", "host_per_request_ms", "host_per_token_ms", "frontend_ms"), 0),
     **dict.fromkeys(("serial_ms", "serial_per_request_ms", "output_ms", "launch_ms"), 0),
+    **dict.fromkeys(("prompt_launch_ms",), 0),
     **dict.fromkeys(("warmup_ms", "capture_ms_per_layer", "draft_ms"), 0),
 }
 
@@ -277,6 +291,7 @@ class Sglang(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
     page_size: int = 1
     mem_fraction_static: float = 0.88
     schedule_conservativeness: float = 1.0
+    scheduler_recv_interval: int = 1
     disable_radix_cache: bool = False
     disable_overlap_schedule: bool = False
     disable_cuda_graph: bool = False
@@ -310,6 +325,7 @@ class Sglang(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
             whole_prompt=True,
             offload_gib=self.hicache_size * 1e9 / 2**30,
             output_reserve=SGLANG_NEW_TOKEN_RATIO * self.schedule_conservativeness,
+            look_steps=self.scheduler_recv_interval,
             depth=1 if self.disable_overlap_schedule else 2,
             graphs=() if self.disable_cuda_graph else tuple(sorted(set(self.cuda_graph_bs))),
             eager=self.disable_cuda_graph,
@@ -323,7 +339,10 @@ class Sglang(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Trtllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """TensorRT-LLM: in-flight batching, which admits a request when its whole prompt fits."""
+    """TensorRT-LLM: in-flight batching, which admits a request when it fits to its end.
+
+    `timeout_iters` holds where `enable_balance` is on, as in its `attention_dp_config`.
+    """
 
     max_num_tokens: int = 8192
     max_batch_size: int = 2048
@@ -333,6 +352,13 @@ class Trtllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
     enable_block_reuse: bool = True
     enable_chunked_prefill: bool = True
     disable_overlap_scheduler: bool = False
+    capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION"] = (
+        "GUARANTEED_NO_EVICT"
+    )
+    batch_wait_timeout_iters: int = 0
+    batch_wait_max_tokens_ratio: float = 0.0
+    enable_balance: bool = False
+    timeout_iters: int = 50
     cuda_graph_batch_sizes: tuple[int, ...] = VLLM_GRAPHS
     max_draft_len: int = 0
     host_cache_size: int = 0
@@ -348,6 +374,10 @@ class Trtllm(_Preset, frozen=True, kw_only=True, forbid_unknown_fields=True):
             chunked=self.enable_chunked_prefill,
             prefix_cache=self.enable_block_reuse,
             whole_prompt=True,
+            no_evict=self.capacity_scheduler_policy == "GUARANTEED_NO_EVICT",
+            gather_steps=self.batch_wait_timeout_iters,
+            gather_share=self.batch_wait_max_tokens_ratio,
+            balance_steps=self.timeout_iters if self.enable_balance else 0,
             memory_share=self.free_gpu_memory_fraction,
             share_of_free=True,
             offload_gib=self.host_cache_size / 2**30,

@@ -13,7 +13,7 @@ import numpy as np
 from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.serving.cluster import Role, Router, Setup, run
+from chakrakit.serving.cluster import MOST_ENGINES, Role, Router, Setup, run
 from chakrakit.serving.engine import EngineOptions, engine_from
 from chakrakit.serving.links import Codec, MoveLinks
 from chakrakit.serving.plan import EngineLayout, Handover
@@ -52,8 +52,10 @@ class EngineSpec:
     quantization: str = ""
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise ConfigError(f"an EngineSpec with a count of {self.count}; give 1 or more")
+        if not 1 <= self.count <= MOST_ENGINES:
+            raise ConfigError(
+                f"an EngineSpec with a count of {self.count}; give 1 or more, and at most {MOST_ENGINES:,}"
+            )
         if self.devices and len(self.devices) != self.count:
             raise ConfigError(
                 f"an EngineSpec of {self.count} engines names {len(self.devices)} first devices; give as many"
@@ -82,7 +84,7 @@ class EngineSpec:
 
 
 @dataclass(frozen=True)
-class Shape:
+class EngineShape:
     """One engine on its devices."""
 
     spec: EngineSpec
@@ -93,14 +95,14 @@ class Shape:
         """Its devices."""
         return range(self.first, self.first + self.spec.size)
 
-    def overlaps(self, other: Shape) -> bool:
+    def overlaps(self, other: EngineShape) -> bool:
         """Whether both need a device."""
         mine, theirs = self.devices(), other.devices()
         return (
             self.machine == other.machine and mine.start < theirs.stop and theirs.start < mine.stop
         )
 
-    def missing(self, before: Sequence[Shape], spread: bool = False) -> float:
+    def missing(self, before: Sequence[EngineShape], spread: bool = False) -> float:
         """The largest share of the model that one of its devices does not have yet, of those before.
 
         A device of an engine of degree n has an n-th of the weights, by its place. What is `spread` over
@@ -108,7 +110,7 @@ class Shape:
         """
         return max(self._missing(device, before, spread) for device in self.devices())
 
-    def _missing(self, device: int, before: Sequence[Shape], spread: bool) -> float:
+    def _missing(self, device: int, before: Sequence[EngineShape], spread: bool) -> float:
         low, high = self._part(device)
         had = 0.0
         for shape in before:
@@ -162,15 +164,15 @@ class Fleet:
         return -1
 
     @cached_property
-    def shapes(self) -> list[Shape]:
+    def shapes(self) -> list[EngineShape]:
         """All engines by number."""
         found, free = [], 0
         for spec, session in zip(self.specs, self.sessions, strict=True):
             for i in range(spec.count):
                 if spec.devices:
-                    found.append(Shape(spec, session.machine.name, spec.devices[i]))
+                    found.append(EngineShape(spec, session.machine.name, spec.devices[i]))
                 else:  # devices of its own, beyond any that are named
-                    found.append(Shape(spec, f"{session.machine.name} ({len(found)})", free))
+                    found.append(EngineShape(spec, f"{session.machine.name} ({len(found)})", free))
         return found
 
     @cached_property

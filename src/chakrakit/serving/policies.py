@@ -26,12 +26,12 @@ whenever an engine's state has changed. What else a policy may say of itself:
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol, SupportsIndex, runtime_checkable
 
 import chakrakit.core as core
+from chakrakit.configuration import run_file
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import PICO
 from chakrakit.serving.policy_views import EngineView, LinkView, RequestView, request_view
@@ -168,11 +168,4 @@ def _module(place: str, text: str) -> Any:
             return importlib.import_module(place)
         except ImportError as error:
             raise ConfigError(f"--policy {text!r}: {error}") from None
-    if not Path(place).is_file():
-        raise ConfigError(f"--policy {text!r}: no file {place}")
-    spec = importlib.util.spec_from_file_location("chakra_policy", place)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"--policy {text!r}: {place} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return run_file(Path(place), f"--policy {text!r}")

@@ -93,6 +93,11 @@ def _asked(
     asked = [
         name for name, value in settings.items() if value not in _DEFAULTS.get(name, (None, (), 0))
     ]
+    if "rank_faults" in asked:
+        raise ConfigError(
+            "rank_faults: not with engines or a service; ranks fail alone in one model's engine, "
+            "with `dp` and `ep`"
+        )
     if asked:
         raise ConfigError(
             f"{', '.join(asked)}: not with engines or a service; each says it for itself"

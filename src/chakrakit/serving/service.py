@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from chakrakit.machines import load_machine
 from chakrakit.machines.device import Device
 from chakrakit.machines.fabric import Machine
 from chakrakit.operators import WorkingType
-from chakrakit.serving.cluster import PoolSetup, Setup, run
+from chakrakit.serving.cluster import MOST_ENGINES, PoolSetup, Setup, run
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.policies import hooks_of
@@ -23,6 +24,8 @@ from chakrakit.workloads.models import model_named
 
 _UNBOUNDED = 1_000_000
 """Items that an engine without a limit of memory has room for: more than any batch."""
+_MOST_ITEMS = 1 << 31
+"""Items and requests of a step that the core still counts without running over."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,12 @@ class Service:
     def __post_init__(self) -> None:
         if self.max_items < 1 or self.engines < 1 or self.max_requests < 0:
             raise ConfigError(f"service {self.name}: max_items and engines must be 1 or more")
-        if self.memory and not 0 < self.item_bytes <= self.memory:
+        if self.engines > MOST_ENGINES or max(self.max_items, self.max_requests) > _MOST_ITEMS:
+            raise ConfigError(
+                f"service {self.name}: {self.engines:,} engines, steps of {self.max_items:,} items and "
+                f"{self.max_requests:,} requests; give at most {MOST_ENGINES:,}, {_MOST_ITEMS:,} and as many"
+            )
+        if self.memory and not 0 < self.item_bytes <= self.memory < math.inf:
             raise ConfigError(
                 f"service {self.name}: {self.memory:g} bytes of memory need item_bytes above 0 that fit"
             )

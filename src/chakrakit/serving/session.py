@@ -188,6 +188,11 @@ class ServingSession:
         constants, engine = self.fitted.constants, self.engine
         names = ("serial_ms", "serial_per_request_ms", "frontend_ms")
         times = {n: getattr(engine, n) or getattr(constants, n) for n in names}
+        launches = [
+            constants.prompt_kernel_us * o.kernels + constants.prompt_expert_us * o.expert_products
+            for o in map(self.operators, self._tps)
+        ]
+        times["prompt_launch_ms"] = max(launches) * 1e-3
         return msgspec.structs.replace(engine, **times)
 
     def capacity(self, operators: StepOperators) -> Capacity:

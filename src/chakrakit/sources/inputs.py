@@ -12,7 +12,7 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -30,6 +30,8 @@ from chakrakit.sources.calls import (
     read_dump,
     read_inspector,
 )
+from chakrakit.sources.forward_passes import UNWRITTEN, is_forward_passes
+from chakrakit.sources.forward_passes import read_processes as read_forward_passes
 from chakrakit.sources.nsys import is_export, is_parquet_export, refuse_report
 from chakrakit.sources.nsys import read_processes as read_nsys
 from chakrakit.sources.perfetto import is_perfetto
@@ -39,7 +41,7 @@ from chakrakit.sources.pytorch.read import (
     Kineto,
     RankFiles,
     RecordingPair,
-    Source,
+    SourceFile,
     identify_head,
     pairs_of,
     rank_in_name,
@@ -57,7 +59,7 @@ from chakrakit.trace.sets import RecordedStep, Run, as_recorded, recorded_step_o
 from chakrakit.trace.validation import disagreements
 
 
-class Format(StrEnum):
+class RecordingKind(StrEnum):
     """The recordings that can be linked."""
 
     PYTORCH = "PyTorch's observer or Kineto"
@@ -68,6 +70,7 @@ class Format(StrEnum):
     FLIGHT_RECORDER = "flight recorder"
     NCCL_INSPECTOR = "NCCL Inspector"
     XPLANE = "XLA's profiler"
+    FORWARD_PASSES = "Dynamo's forward passes"
     HLO = "an HLO module"
     SNAPSHOT = "a memory snapshot"
 
@@ -76,9 +79,9 @@ class Recognised(NamedTuple):
     """A file, plain or gzipped, as its first bytes show it."""
 
     path: Path
-    format: Format | None
+    format: RecordingKind | None
     """None if the file is not a recording."""
-    pytorch: Source | None = None
+    pytorch: SourceFile | None = None
     """For PyTorch's files, the process and rank that the first bytes name."""
 
 
@@ -91,8 +94,8 @@ def recognise(path: Path) -> Recognised:
         return Recognised(path, None)
     format = next((r.format for r in RECORDINGS if r.recognises(head)), None)
     if head.startswith(PARQUET) and is_parquet_export(path.parent):
-        format = Format.NSYS
-    source = identify_head(path, head) if format == Format.PYTORCH else None
+        format = RecordingKind.NSYS
+    source = identify_head(path, head) if format == RecordingKind.PYTORCH else None
     return Recognised(path, format, source)
 
 
@@ -108,7 +111,7 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
     `inputs` are files and directories: PyTorch's observer and Kineto files, Nsight Systems' exports
     (SQLite, or a folder of Parquet files), rocprofv3's databases (rocpd), JSON and Perfetto traces, XLA's
     profiles (`xplane.pb`, with HLO modules beside them), PyTorch's flight recorder dumps, NCCL Inspector's
-    lines; plain or gzipped, recognised by their content. See
+    lines, Dynamo's forward passes; plain or gzipped, recognised by their content. See
     `LinkOptions`. Returns the Run and a report of what was matched, inferred and left out.
     """
     link_options = options or LinkOptions()
@@ -117,14 +120,14 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
     if not by_format:
         raise FormatError(
             "no recording among the inputs; give files that PyTorch's profiler or flight recorder, "
-            "Nsight Systems, rocprofv3 or NCCL Inspector wrote",
+            "Nsight Systems, rocprofv3, NCCL Inspector or Dynamo wrote",
             path=", ".join(map(str, inputs)) or None,
         )
     kind = _one_kind(by_format, ignored)
-    programs = by_format.get(Format.HLO, []) if kind == Format.XPLANE else []
+    programs = by_format.get(RecordingKind.HLO, []) if kind == RecordingKind.XPLANE else []
     run, report = _linker(kind)([*by_format[kind], *programs], ignored, link_options)
-    if Format.SNAPSHOT in by_format:
-        run = _with_memory(run, _paths(by_format[Format.SNAPSHOT]))
+    if RecordingKind.SNAPSHOT in by_format:
+        run = _with_memory(run, _paths(by_format[RecordingKind.SNAPSHOT]))
     return _compared(run, report)
 
 
@@ -132,8 +135,12 @@ def _compared(run: Run, report: LinkReport) -> Linked:
     """The run and its report, both with a word where ranks contradict each other."""
     if len(run) < 2 or not (found := disagreements(run)):
         return run, report
-    step = recorded_step_of(run.card) or RecordedStep()
-    step = msgspec.structs.replace(step, disagreements=[f"{f.code}: {f.message}" for f in found])
+    return _with_step(run, report, disagreements=[f"{f.code}: {f.message}" for f in found])
+
+
+def _with_step(run: Run, report: LinkReport, **known: Any) -> Linked:
+    """The run and its report with more that is known of the recorded step."""
+    step = msgspec.structs.replace(recorded_step_of(run.card) or RecordedStep(), **known)
     return run.with_card(step.put(run.card)), msgspec.structs.replace(report, recording=step)
 
 
@@ -171,9 +178,11 @@ def files_of(inputs: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(out))
 
 
-def _sorted(files: list[Recognised]) -> tuple[dict[Format, list[Recognised]], dict[str, str]]:
+def _sorted(
+    files: list[Recognised],
+) -> tuple[dict[RecordingKind, list[Recognised]], dict[str, str]]:
     """Files by format, and those that are passed over with the reason why."""
-    by_format: dict[Format, list[Recognised]] = {}
+    by_format: dict[RecordingKind, list[Recognised]] = {}
     ignored: dict[str, str] = {}
     for file in files:
         if file.format is None:
@@ -184,26 +193,31 @@ def _sorted(files: list[Recognised]) -> tuple[dict[Format, list[Recognised]], di
 
 
 _FULLNESS = (
-    Format.PYTORCH,
-    Format.NSYS,
-    Format.ROCPD,
-    Format.ROCPROF,
-    Format.PERFETTO,
-    Format.XPLANE,
-    Format.FLIGHT_RECORDER,
-    Format.NCCL_INSPECTOR,
+    RecordingKind.PYTORCH,
+    RecordingKind.NSYS,
+    RecordingKind.ROCPD,
+    RecordingKind.ROCPROF,
+    RecordingKind.PERFETTO,
+    RecordingKind.XPLANE,
+    RecordingKind.FORWARD_PASSES,
+    RecordingKind.FLIGHT_RECORDER,
+    RecordingKind.NCCL_INSPECTOR,
 )
 """Formats by how much they record: of recordings of several formats, only those of the first are linked."""
 
 
-def _one_kind(by_format: dict[Format, list[Recognised]], ignored: dict[str, str]) -> Format:
+def _one_kind(
+    by_format: dict[RecordingKind, list[Recognised]], ignored: dict[str, str]
+) -> RecordingKind:
     kind = next((k for k in _FULLNESS if k in by_format), None)
     if kind is None:
         raise FormatError(
             "HLO modules and memory snapshots have no times of operators; give the recording of a run too",
             path=", ".join(str(f.path) for files in by_format.values() for f in files),
         )
-    helps = {Format.SNAPSHOT} | ({Format.HLO} if kind == Format.XPLANE else set())
+    helps = {RecordingKind.SNAPSHOT} | (
+        {RecordingKind.HLO} if kind == RecordingKind.XPLANE else set()
+    )
     for format, files in by_format.items():
         if format != kind and format not in helps:
             ignored |= {str(f.path): f"{format}: link it apart from {kind}" for f in files}
@@ -214,7 +228,7 @@ def _paths(files: list[Recognised]) -> list[Path]:
     return [file.path for file in files]
 
 
-def _linker(format: Format) -> Linker:
+def _linker(format: RecordingKind) -> Linker:
     return next(r.link for r in RECORDINGS if r.format == format and r.link is not None)
 
 
@@ -242,15 +256,29 @@ def _rocprof_processes(path: Path) -> list[Kineto]:
     return read_rocprof(read_bytes(path), str(path))
 
 
+def _forward_processes(path: Path) -> list[Kineto]:
+    return read_forward_passes(read_bytes(path), str(path))
+
+
+def _forward_passes(
+    files: list[Recognised], ignored: dict[str, str], options: LinkOptions
+) -> Linked:
+    """Link passes; the card says how many were not written."""
+    recorded = _events(_forward_processes, _paths(files), options)
+    run, report = _activities(recorded, ignored, options)
+    unwritten = sum(kineto.left_out.get(UNWRITTEN, 0) for _, kineto in recorded)
+    return _with_step(run, report, unwritten_steps=unwritten) if unwritten else (run, report)
+
+
 def _perfetto_processes(path: Path) -> list[Kineto]:
     return read_perfetto(read_bytes(path), str(path))
 
 
 def _profiles(files: list[Recognised], ignored: dict[str, str], options: LinkOptions) -> Linked:
     """Link XLA's profiles, one rank per device; HLO files are used where a profile holds no modules."""
-    programs = _paths([file for file in files if file.format == Format.HLO])
+    programs = _paths([file for file in files if file.format == RecordingKind.HLO])
     modules = [parse_hlo(read_bytes(p), str(p)) for p in programs]
-    profiles = _paths([file for file in files if file.format != Format.HLO])
+    profiles = _paths([file for file in files if file.format != RecordingKind.HLO])
     numbered = _events(partial(_profiled_devices, modules=modules), profiles, options)
     devices = [device for _, (device, _) in numbered]
     ranks = devices if len(set(devices)) == len(devices) else list(range(len(devices)))
@@ -302,7 +330,7 @@ def _dumps(files: list[Recognised], ignored: dict[str, str], options: LinkOption
             rank = calls.rank if calls.rank >= 0 else _last_number(path)
             yield CallRecording(rank if rank >= 0 else place, str(path), calls)
 
-    return link_calls(recordings(), Format.FLIGHT_RECORDER, ignored)
+    return link_calls(recordings(), RecordingKind.FLIGHT_RECORDER, ignored)
 
 
 def _last_number(path: Path) -> int:
@@ -319,7 +347,7 @@ def _inspectors(files: list[Recognised], ignored: dict[str, str], options: LinkO
         CallRecording(ranks[path], path, _with_members(inspected.calls, members))
         for path, inspected in processes.items()
     ]
-    return link_calls(recordings, Format.NCCL_INSPECTOR, ignored)
+    return link_calls(recordings, RecordingKind.NCCL_INSPECTOR, ignored)
 
 
 def _inspected_ranks(processes: dict[str, Inspected]) -> dict[str, int]:
@@ -348,10 +376,10 @@ def _with_members(calls: RecordedCalls, members: dict[str, tuple[int, ...]]) -> 
     return replace(calls, groups=groups)
 
 
-class Recording(NamedTuple):
+class RecordingFormat(NamedTuple):
     """A format of recordings: how it is recognised by its first bytes, and how its files are linked."""
 
-    format: Format
+    format: RecordingKind
     recognises: Callable[[bytes], bool]
     link: Linker | None = None
     """None for files that only help with recordings of other formats."""
@@ -362,16 +390,17 @@ def _is_pytorch(head: bytes) -> bool:
 
 
 RECORDINGS = (
-    Recording(Format.ROCPD, is_rocpd, _processes(read_rocpd)),
-    Recording(Format.NSYS, is_export, _nsys),
-    Recording(Format.ROCPROF, is_rocprof, _processes(_rocprof_processes)),
-    Recording(Format.NCCL_INSPECTOR, is_inspector, _inspectors),
-    Recording(Format.PYTORCH, _is_pytorch, _pytorch),
-    Recording(Format.SNAPSHOT, is_snapshot),
-    Recording(Format.FLIGHT_RECORDER, is_dump, _dumps),
-    Recording(Format.XPLANE, is_xplane, _profiles),
-    Recording(Format.PERFETTO, is_perfetto, _processes(_perfetto_processes)),
-    Recording(Format.HLO, is_hlo),
+    RecordingFormat(RecordingKind.ROCPD, is_rocpd, _processes(read_rocpd)),
+    RecordingFormat(RecordingKind.NSYS, is_export, _nsys),
+    RecordingFormat(RecordingKind.ROCPROF, is_rocprof, _processes(_rocprof_processes)),
+    RecordingFormat(RecordingKind.NCCL_INSPECTOR, is_inspector, _inspectors),
+    RecordingFormat(RecordingKind.FORWARD_PASSES, is_forward_passes, _forward_passes),
+    RecordingFormat(RecordingKind.PYTORCH, _is_pytorch, _pytorch),
+    RecordingFormat(RecordingKind.SNAPSHOT, is_snapshot),
+    RecordingFormat(RecordingKind.FLIGHT_RECORDER, is_dump, _dumps),
+    RecordingFormat(RecordingKind.XPLANE, is_xplane, _profiles),
+    RecordingFormat(RecordingKind.PERFETTO, is_perfetto, _processes(_perfetto_processes)),
+    RecordingFormat(RecordingKind.HLO, is_hlo),
 )
 """The registry of recordings, in the order in which they are tried: formats that could be mistaken for others
 come last (Kineto lists process groups under the same key as the flight recorder; rocpd and Nsight's exports

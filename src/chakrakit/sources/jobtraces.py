@@ -188,7 +188,7 @@ _LAST = ("layernorm-grads-all-reduce", "embedding-grads-all-reduce")
 
 
 @dataclass
-class Order:
+class StageOrder:
     """One stage's order: pairs of operations, and which messages have another end."""
 
     edges: list[tuple[Key, Key]] = field(default_factory=list)
@@ -229,9 +229,9 @@ class Worker:
         return sorted(keys, key=lambda key: (self.start[key], key[1], key[0]))
 
 
-def order_of(worker: Worker) -> Order:
+def order_of(worker: Worker) -> StageOrder:
     """The order on one worker."""
-    order = Order()
+    order = StageOrder()
     compute = worker.started("forward-compute", "backward-compute")
     order.chain(compute)
     for way in ("forward", "backward"):
@@ -244,7 +244,7 @@ def order_of(worker: Worker) -> Order:
     return order
 
 
-def _messages(order: Order, worker: Worker, way: str, side: str) -> None:
+def _messages(order: StageOrder, worker: Worker, way: str, side: str) -> None:
     """Order messages of one kind among themselves and against the compute operations they belong to."""
     name = f"{way}-{side}"
     stream = worker.started(name)
@@ -281,7 +281,7 @@ def _has_peer(worker: Worker, compute: Key, way: str, side: str) -> bool:
     return 0 <= peer < worker.stages * worker.chunks
 
 
-def _first_backward(order: Order, worker: Worker, compute: list[Key]) -> None:
+def _first_backward(order: StageOrder, worker: Worker, compute: list[Key]) -> None:
     """Issue the first backward messages after the last forward but one."""
     first = next((i for i, key in enumerate(compute) if key[0] == "backward-compute"), 0)
     if first < 2:
@@ -291,7 +291,7 @@ def _first_backward(order: Order, worker: Worker, compute: list[Key]) -> None:
             order.after(compute[first - 2], key)
 
 
-def _gathers(order: Order, worker: Worker) -> None:
+def _gathers(order: StageOrder, worker: Worker) -> None:
     """Gather a chunk's parameters before its first forward."""
     gathers = {worker.chunk[key]: key for key in worker.of.get("params-all-gather", [])}
     for chunk, key in gathers.items():
@@ -300,7 +300,7 @@ def _gathers(order: Order, worker: Worker) -> None:
             order.after(key, forward[0])
 
 
-def _end_of_step(order: Order, worker: Worker, compute: list[Key]) -> None:
+def _end_of_step(order: StageOrder, worker: Worker, compute: list[Key]) -> None:
     """Order the end of a step: gc, layer norms, embedding, gradients, clipping, optimizer."""
     reduced = worker.of.get("grads-reduce-scatter", [])
     separate = worker.of.get("separate-grads-all-reduce", [])
@@ -317,7 +317,7 @@ def _end_of_step(order: Order, worker: Worker, compute: list[Key]) -> None:
     order.chain(tail if last is None else [last, *tail])
 
 
-def _overlapped(order: Order, worker: Worker, reduced: list[Key]) -> None:
+def _overlapped(order: StageOrder, worker: Worker, reduced: list[Key]) -> None:
     """Reduce gradients of a chunk after its last backward, where that overlaps other chunks' backward."""
     reduced_chunks: set[int] = set()
     for key in reduced:
@@ -372,7 +372,7 @@ def read_job_trace(path: str | Path) -> Run:
     return Run(bodies, bindings, _groups(at, operations.stages), card)
 
 
-def _orders(operations: Operations) -> dict[int, Order]:
+def _orders(operations: Operations) -> dict[int, StageOrder]:
     """The order of every stage, from the first step of the first replica that has it."""
     out = {}
     for stage in np.unique(operations.stage).tolist():
@@ -406,7 +406,7 @@ def _groups(at: Mapping[tuple[int, int], int], stages: int) -> Groups:
 
 def _trace(
     mine: Operations,
-    orders: Mapping[int, Order],
+    orders: Mapping[int, StageOrder],
     begin: Mapping[int, int],
     at: Mapping[tuple[int, int], int],
 ) -> Trace:
@@ -440,7 +440,7 @@ def _or_none(values: I64) -> list[int | None]:
 
 
 def _communication(
-    mine: Operations, names: list[str], order: Order, at: Mapping[tuple[int, int], int]
+    mine: Operations, names: list[str], order: StageOrder, at: Mapping[tuple[int, int], int]
 ) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {
         name: [None] * len(mine)
@@ -512,7 +512,7 @@ def _message(
     }
 
 
-def _edges(mine: Operations, order: Order) -> Edges:
+def _edges(mine: Operations, order: StageOrder) -> Edges:
     """The order of a step, for every step at once; operations that a step lacks are passed over."""
     steps, step = np.unique(mine.step, return_inverse=True)
     width = len(OPERATIONS) * _SLOT

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from chakrakit.sources.foreign import Workload, workload_of
+from chakrakit.sources.foreign import WorkloadFormat, workload_of
 from chakrakit.sources.inputs import Recognised, files_of, link, recognise
 from chakrakit.sources.nsys import is_parquet_export
 from chakrakit.sources.pytorch.linking import LinkOptions
@@ -30,7 +30,7 @@ class Raw:
     path: Path
     files: list[Path]
     recordings: list[Recognised]
-    workload: Workload | None = None
+    workload: WorkloadFormat | None = None
 
     @cached_property
     def description(self) -> str:
@@ -68,7 +68,7 @@ def raw_at(path: Path) -> Raw | None:
     return Raw(path, [file for file, w in workloads if w == format], [], format)
 
 
-def _workload(file: Path) -> Workload | None:
+def _workload(file: Path) -> WorkloadFormat | None:
     try:
         return workload_of(read_head(file))
     except zlib.error:

@@ -43,6 +43,7 @@ def is_rocpd(head: bytes) -> bool:
 def read_processes(path: Path) -> list[Kineto]:
     """All events of each process of each recording in a database."""
     with open_sqlite(path) as tables:
+        _refuse_rpd(tables, path)
         recordings = [_Recording(tables, suffix) for suffix in _suffixes(tables)]
         out = [_kineto(r, process) for r in recordings for process in r.processes]
     if not out:
@@ -51,6 +52,16 @@ def read_processes(path: Path) -> list[Kineto]:
             path=str(path),
         )
     return out
+
+
+def _refuse_rpd(tables: Tables, path: Path) -> None:
+    """rocmProfileData, an older tool, calls its tables alike; calls and device work are in two of them."""
+    if {"rocpd_api", "rocpd_op"} <= tables.columns.keys():
+        raise FormatError(
+            "a database of rocmProfileData (rpd), whose tables are not those of rocprofv3; record again with "
+            "`rocprofv3 --runtime-trace`, or with PyTorch's profiler",
+            path=str(path),
+        )
 
 
 def _suffixes(tables: Tables) -> list[str]:

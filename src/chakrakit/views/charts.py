@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from chakrakit.insight import size_text, time_text
+from chakrakit.views.colors import color
 
 VOID = frozenset({"meta", "br", "line", "rect", "circle", "path", "polyline"})
 
@@ -48,41 +49,6 @@ def _text(value: object) -> str:
 
 WIDTH = 900
 """Units across a chart; a page shows it at about that many pixels."""
-COLORS = {
-    "compute": "#0072b2",
-    "communication": "#e69f00",
-    "exposed communication": "#e69f00",
-    "late ranks": "#f6d998",
-    "bubble": "#cc79a7",
-    "data": "#f0e442",
-    "copy": "#009e73",
-    "exposed copy": "#009e73",
-    "host": "#8a8f98",
-    "idle": "#e3e5e8",
-    "other idle": "#e3e5e8",
-    "launch": "#56b4e9",
-    "kernel gap": "#b9c4cc",
-    "synchronization": "#d55e00",
-    "dependency": "#9fc5e8",
-    "event": "#76a5af",
-    "recorded wait": "#cc79a7",
-    "lane": "#9fc5e8",
-    "began later": "#d9d9d9",
-    "background": "#d9d9d9",
-    "unexplained": "#333333",
-    "other": "#999999",
-    "slower": "#d55e00",
-    "faster": "#0072b2",
-    "same": "#b8bec7",
-    "alone": "#cc79a7",
-}
-"""Mostly the colours of Okabe and Ito, which colour-blind people can tell apart."""
-_OTHER = "#999999"
-
-
-def color(kind: str) -> str:
-    """The colour of a kind of time, the same in every chart."""
-    return COLORS.get(kind, _OTHER)
 
 
 def figure(title: str, caption: str, chart: Markup) -> Markup:
@@ -115,10 +81,22 @@ def label(x: float, y: float, text: str, anchor: str = "start", **more: object) 
     return tag("text", text, x=x, y=y, text_anchor=anchor, class_="ink", **more)
 
 
-def box(x: float, y: float, width: float, height: float, fill: str, title: str) -> Markup:
-    """A filled rectangle that shows its title on hovering."""
+def box(
+    x: float, y: float, width: float, height: float, fill: str, title: str, goto: str | None = None
+) -> Markup:
+    """A filled rectangle that shows its title on hovering.
+
+    In the web app, a click on a mark with `goto` leads to the timeline: `rank=3&t=0,5000&q=gemm`.
+    """
     return tag(
-        "rect", tag("title", title), x=x, y=y, width=max(width, 0.3), height=height, fill=fill
+        "rect",
+        tag("title", title),
+        x=x,
+        y=y,
+        width=max(width, 0.3),
+        height=height,
+        fill=fill,
+        data_goto=goto,
     )
 
 
@@ -135,10 +113,12 @@ def stacked(
     rows: Sequence[tuple[str, Sequence[tuple[str, float]]]],
     total: float,
     kinds: Mapping[str, str] | None = None,
+    gotos: Sequence[str] = (),
 ) -> Markup:
     """One bar per row, made of parts in ns; `total` is as long as the chart is wide.
 
-    A part has the colour of its own name, or of the kind of time that `kinds` gives for it.
+    A part has the colour of its own name, or of the kind of time that `kinds` gives for it. `gotos` say where
+    the bar of each row leads to.
     """
     margin, height = (90 if all(len(name) < 14 for name, _ in rows) else 190), 20
     out = []
@@ -149,22 +129,23 @@ def stacked(
             width = (WIDTH - margin - 10) * value / total if total else 0
             if value > 0:
                 title = f"{name}: {kind} {time_text(value)} ({100 * value / total:.1f} %)"
-                out.append(
-                    box(x, y, width, height - 5, color((kinds or {}).get(kind, kind)), title)
-                )
+                fill = color((kinds or {}).get(kind, kind))
+                goto = gotos[i] if gotos else None
+                out.append(box(x, y, width, height - 5, fill, title, goto))
             x += width
     return svg(8 + len(rows) * height, *out)
 
 
-def bars(rows: Sequence[tuple[str, float, str, str]]) -> Markup:
-    """One bar per row: name, value, text beside it, colour."""
+def bars(rows: Sequence[tuple[str, float, str, str]], gotos: Sequence[str] = ()) -> Markup:
+    """One bar per row: name, value, text beside it, colour; `gotos` say where each leads to."""
     margin, height, most = 330, 20, max((r[1] for r in rows), default=0) or 1
     out = []
     for i, (name, value, text, fill) in enumerate(rows):
         y, width = 4 + i * height, (WIDTH - margin - 130) * value / most
         short_name = name if len(name) <= 46 else name[:45] + "…"
         out.append(label(margin - 8, y + 13, short_name, "end"))
-        out.append(box(margin, y, width, height - 5, fill, f"{name}: {text}"))
+        goto = gotos[i] if gotos else None
+        out.append(box(margin, y, width, height - 5, fill, f"{name}: {text}", goto))
         out.append(label(margin + width + 6, y + 13, text))
     return svg(8 + len(rows) * height, *out)
 
@@ -174,8 +155,12 @@ def lanes(
     pieces: Sequence[tuple[int, float, float, str, str]],
     start: float,
     end: float,
+    gotos: Sequence[str] = (),
 ) -> Markup:
-    """One lane per name with pieces (lane, from, to, colour, title), above a time axis; can be zoomed."""
+    """One lane per name with pieces (lane, from, to, colour, title), above a time axis; can be zoomed.
+
+    `gotos` say where each piece leads to.
+    """
     margin, height = 90, 26
     scale = (WIDTH - margin - 10) / max(end - start, 1)
     out = []
@@ -193,8 +178,9 @@ def lanes(
             height - 6,
             fill,
             title,
+            gotos[i] if gotos else None,
         )
-        for lane, a, b, fill, title in pieces
+        for i, (lane, a, b, fill, title) in enumerate(pieces)
     ]
     bottom = 4 + len(names) * height
     for i in range(5):

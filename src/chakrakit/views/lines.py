@@ -15,11 +15,11 @@ _COLORS = ("#2a78b8", "#d9822b", "#6aa84f", "#b0468f", "#c0504d", "#8a8f98", "#3
 
 
 class Line(NamedTuple):
-    """A named line of (x, y) points; `margin` is how far each y may be off, either way."""
+    """A named line of (x, y) points; `bounds` are the ends of each one's interval."""
 
     name: str
     points: Sequence[tuple[float, float]]
-    margin: Sequence[float] = ()
+    bounds: Sequence[tuple[float, float]] = ()
     dashed: bool = False
 
 
@@ -74,7 +74,7 @@ def line_chart(
 
 def _plane(lines: Sequence[Line], log_x: bool, level: float | None) -> _Plane:
     across = [math.log10(p[0]) if log_x else p[0] for line in lines for p in line.points] or [0.0]
-    up = [b + m for line in lines for (_, b), m in zip(line.points, line.margin, strict=False)]
+    up = [high for line in lines for _, high in line.bounds]
     up += [p[1] for line in lines for p in line.points] + [level or 0.0]
     return _Plane(min(across), max(across), 1.05 * max(up) or 1.0, log_x)
 
@@ -99,17 +99,21 @@ def _round_values(top: float) -> list[float]:
 
 
 def _drawn(plane: _Plane, line: Line, fill: str) -> list[Markup]:
-    """The line, its margins of error, and its points, which show their values on hovering."""
+    """The line, its error bars, and its points, which show their values on hovering."""
     places = [(plane.x(a), plane.y(b)) for a, b in line.points]
     path = " ".join(f"{a:.1f},{b:.1f}" for a, b in places)
     out = [tag("polyline", points=path, fill="none", stroke=fill, **_stroke(line))]
-    for (a, b), m in zip(line.points, line.margin, strict=False):
-        ends = {"x1": plane.x(a), "x2": plane.x(a), "y1": plane.y(b - m), "y2": plane.y(b + m)}
-        out.append(tag("line", **ends, stroke=fill))
+    for (a, _), (low, high) in zip(line.points, line.bounds, strict=False):
+        out += _error_bar(plane.x(a), plane.y(low), plane.y(high), fill)
     for (a, b), (cx, cy) in zip(line.points, places, strict=True):
         title = tag("title", f"{line.name}: {a:g} → {b:.4g}")
         out.append(tag("circle", title, cx=cx, cy=cy, r=3, fill=fill))
     return out
+
+
+def _error_bar(x: float, low: float, high: float, stroke: str) -> list[Markup]:
+    caps = [_rule(x - 4, x + 4, y, stroke) for y in (low, high)]
+    return [tag("line", x1=x, x2=x, y1=low, y2=high, stroke=stroke), *caps]
 
 
 def _stroke(line: Line) -> dict[str, object]:

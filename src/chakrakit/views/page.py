@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import resources
 
+from chakrakit.insight import Answer
 from chakrakit.insight.rank import Cell, Table
 from chakrakit.views.charts import Markup, join, tag
 
-_POLICY = (
+POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 )
+"""What such a page may do: run its own script, and fetch nothing."""
 
 
 def page(title: str, facts: Mapping[str, str], *content: Markup, footer: str) -> str:
@@ -29,11 +31,25 @@ def page(title: str, facts: Mapping[str, str], *content: Markup, footer: str) ->
         tag("meta", charset="utf-8"),
         tag("title", f"{title} – report"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
         tag("style", _asset("report.css")),
     )
     return "<!doctype html>\n" + tag(
         "html", head, tag("body", body, tag("script", _asset("report.js"))), lang="en"
+    )
+
+
+def answer_card(answer: Answer) -> Markup:
+    """A question, the figure that answers it, and a sentence."""
+    bar = tag("div", tag("i", style=f"width:{min(100 * answer.share, 100):.1f}%"), class_="share")
+    sentence = answer.sentence.replace(" %", "\u00a0%")  # not broken over lines
+    return tag(
+        "div",
+        tag("h3", answer.question),
+        tag("div", answer.figure, class_="figure"),
+        bar if answer.share else "",
+        tag("p", sentence),
+        class_="answer",
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from urllib.parse import urlencode
 
 import msgspec
 
 from chakrakit.insight import (
     Analysis,
-    Answer,
     Comparison,
     EngineFacts,
     RankTime,
@@ -30,13 +30,13 @@ from chakrakit.insight.rank import Cell, Table, ms, short
 from chakrakit.results import counted
 from chakrakit.views import charts
 from chakrakit.views.charts import Markup, join, tag
+from chakrakit.views.colors import REQUEST_PARTS
 from chakrakit.views.lines import Line, line_chart
-from chakrakit.views.page import cell_text, details, page, table_markup
+from chakrakit.views.page import answer_card, cell_text, details, page, table_markup
 
 _MOST_ENGINES = 16
 """Engines drawn as lines of one chart; there are eight colours, and more lines could not be told apart."""
-_PARTS = {"queued": "late ranks", "prompt": "communication", "output": "compute"}
-"""The parts of a request, and the kinds of time whose colours they have."""
+_PARTS = REQUEST_PARTS
 
 
 def serving_parts(a: Analysis) -> Iterator[Markup]:
@@ -162,23 +162,10 @@ def html_report(
     )
 
 
-def _answer(answer: Answer) -> Markup:
-    bar = tag("div", tag("i", style=f"width:{min(100 * answer.share, 100):.1f}%"), class_="share")
-    sentence = answer.sentence.replace(" %", "\u00a0%")  # not broken over lines
-    return tag(
-        "div",
-        tag("h3", answer.question),
-        tag("div", answer.figure, class_="figure"),
-        bar if answer.share else "",
-        tag("p", sentence),
-        class_="answer",
-    )
-
-
 def _summary(a: Analysis) -> Iterator[Markup]:
     if a.warning:
         yield tag("p", f"Warning: {a.warning}.", class_="warning")
-    yield tag("div", *(_answer(answer) for answer in answers(a)), class_="answers")
+    yield tag("div", *map(answer_card, answers(a)), class_="answers")
     for note in a.notes:
         yield tag("p", f"Note: {note}.", class_="facts")
 
@@ -197,7 +184,9 @@ def _time(a: Analysis) -> Iterator[Markup]:
         "Each bar is the whole span; communication only where no computation covers it."
         f"{grouped}{more}"
     )
-    chart = charts.figure("Time by rank", caption, charts.stacked(rows, a.span_ns))
+    gotos = [f"rank={ranks[0]}" for ranks, _ in drawn]
+    bars = charts.stacked(rows, a.span_ns, gotos=gotos)
+    chart = charts.figure("Time by rank", caption, bars)
     yield join(charts.legend(used), chart)
     causes = list(dict.fromkeys(c for r in a.ranks for c in r.breakdown.idle))
     idle: list[tuple[Cell, ...]] = [
@@ -250,7 +239,8 @@ def _path(a: Analysis) -> Iterator[Markup]:
         for (activity, name), ns in longest[:14]
     ]
     caption = "By operator; those of all layers and buckets (.*) together."
-    yield charts.figure("Longest on the critical path", caption, charts.bars(rows))
+    gotos = [_searched(name) for (_, name), _ in longest[:14]]
+    yield charts.figure("Longest on the critical path", caption, charts.bars(rows, gotos))
     gains = [
         (
             f"{g.what} {g.factor:g}× faster",
@@ -290,6 +280,12 @@ def _families(times: Iterable[tuple[tuple[str, str], int]]) -> list[tuple[tuple[
     return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
 
 
+def _searched(family: str) -> str:
+    """What leads to the rows of a family of names: a search for all of them."""
+    pattern = re.escape(family).replace(r"\.\*", r"\.\d+")
+    return urlencode({"q": f"name~^{pattern}$"})
+
+
 def _with_share(part: float, whole: float) -> str:
     return f"{time_text(part)} ({100 * part / max(whole, 1):.1f} %)"
 
@@ -309,7 +305,9 @@ def _path_lanes(a: Analysis) -> Markup:
             pieces[-1] = (last[0], last[1], s.end_ns, last[3], last[4])
         else:
             pieces.append((lane[s.rank], s.start_ns, s.end_ns, charts.color(s.what), title))
-    return charts.lanes([a.rank_name(r) for r in ranks], pieces, path.start_ns, path.end_ns)
+    gotos = [f"rank={ranks[p[0]]}&at={int(p[1])},{int(p[2])}" for p in pieces]
+    names = [a.rank_name(r) for r in ranks]
+    return charts.lanes(names, pieces, path.start_ns, path.end_ns, gotos)
 
 
 def _communication(a: Analysis) -> Iterator[Markup]:
@@ -354,7 +352,8 @@ def _communication(a: Analysis) -> Iterator[Markup]:
             for s in a.stragglers[:20]
         ]
         caption = "Waiting each rank causes, summed over the ranks that wait."
-        yield charts.figure("Who makes others wait", caption, charts.bars(late))
+        gotos = [f"rank={s.rank}" for s in a.stragglers[:20]]
+        yield charts.figure("Who makes others wait", caption, charts.bars(late, gotos))
 
 
 def _work(a: Analysis) -> Iterator[Markup]:
@@ -367,8 +366,9 @@ def _work(a: Analysis) -> Iterator[Markup]:
             for (kind, name), ns in most[:14]
         ]
         caption = "Device time over all ranks; what layers and buckets (.*) do alike together."
+        gotos = [_searched(name) for (_, name), _ in most[:14]] if title == "Operators" else []
         if rows:
-            yield charts.figure(title, caption, charts.bars(rows))
+            yield charts.figure(title, caption, charts.bars(rows, gotos))
     points = [
         (
             p.intensity,

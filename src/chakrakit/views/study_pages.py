@@ -6,9 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from chakrakit.insight import Answer
+from chakrakit.insight.rank import Table
 from chakrakit.published import VERDICTS, CaseResult, ClaimLine, StudyLine, StudyResult, words
 from chakrakit.trace.files import replacing
+from chakrakit.views.charts import Markup, tag
 from chakrakit.views.forest import Dot, forest_chart
+from chakrakit.views.page import answer_card, page, table_markup
 
 FIRST, BOUNDS = "README.md", "bounds.md"
 _NONE = "–"
@@ -158,14 +162,14 @@ def study_page(result: StudyResult) -> str:
         f"`{result.commit or 'no commit'}` with {result.seeds} judged seeds.",
         f"What decides: {result.decides}" if result.decides else "",
         f"Changed after results had been seen: {result.amended}" if result.amended else "",
-        _claims(result),
+        _table(*_claims(result)),
         f"![Gain by case]({result.id}.svg)",
         _CASES.format(figure=result.figure, better={"min": "less", "max": "more"}[result.better]),
-        _cases(result),
+        _table(*_cases(result)),
         "## Predictions, written before the first run",
-        _predictions(result),
+        _table(*_predictions(result)),
         "## Without the key line",
-        _ablations(result),
+        _table(*_ablations(result)),
         "## What it rests on, and what it cannot say",
         "\n".join(f"- {effect}: {_module(path)}" for effect, path in result.rests_on.items()),
         result.cannot_say,
@@ -173,24 +177,27 @@ def study_page(result: StudyResult) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _claims(result: StudyResult) -> str:
-    rows = [
+Rows = tuple[Sequence[str], list[Sequence[str]]]
+"""A table: its head, and its rows."""
+
+
+def _claims(result: StudyResult) -> Rows:
+    return ("claim", "kind", "claimed", "measured", "reached"), [
         (c.text, c.kind, _span(c.low, c.high), _span(c.least, c.most), _yes(c.reached))
         for c in result.claims
     ]
-    return _table(("claim", "kind", "claimed", "measured", "reached"), rows)
 
 
-def _predictions(result: StudyResult) -> str:
-    rows = [(p.text, p.outcome, _number(p.margin), _number(p.p)) for p in result.predictions]
-    return _table(("prediction", "outcome", "by", "p (Holm)"), rows)
+def _predictions(result: StudyResult) -> Rows:
+    return ("prediction", "outcome", "by", "p (Holm)"), [
+        (p.text, p.outcome, _number(p.margin), _number(p.p)) for p in result.predictions
+    ]
 
 
-def _ablations(result: StudyResult) -> str:
-    rows = [
+def _ablations(result: StudyResult) -> Rows:
+    return ("the idea without", "verdict", "gain", "the most differs by over 2 %"), [
         (a.without, a.verdict, _span(a.least, a.most), _yes(a.changed)) for a in result.ablations
     ]
-    return _table(("the idea without", "verdict", "gain", "the most differs by over 2 %"), rows)
 
 
 def _module(path: str) -> str:
@@ -206,13 +213,62 @@ def study_chart(result: StudyResult) -> str:
     return forest_chart(title, dots, "times as good; shaded: claimed", band)
 
 
-def _cases(result: StudyResult) -> str:
+def study_html(result: StudyResult) -> str:
+    """The page of a study as HTML that works offline: the verdict, the gains by case, and what led to it."""
+    facts = {
+        "": f"{result.id}, {result.family}",
+        "recorded at": result.commit or "no commit",
+        "judged seeds:": str(result.seeds),
+    }
+    verdict = Answer(
+        question="What became of the claim?", figure=result.verdict, sentence="; ".join(result.why)
+    )
+    strength = Answer(
+        question="What can this study say?",
+        figure=result.strength,
+        sentence=_STRENGTHS[result.strength],
+    )
+    notes = [
+        f"What decides: {result.decides}" if result.decides else "",
+        f"Changed after results had been seen: {result.amended}" if result.amended else "",
+        f"What it cannot say: {result.cannot_say}" if result.cannot_say else "",
+    ]
+    parts = {
+        "Claims": _claims(result),
+        "Cases": _cases(result),
+        "Predictions, written before the first run": _predictions(result),
+        "Without the key line": _ablations(result),
+    }
+    return page(
+        result.system,
+        facts,
+        tag("div", answer_card(verdict), answer_card(strength), class_="answers"),
+        *(tag("p", note) for note in notes if note),
+        tag(
+            "section",
+            tag("h2", "Gain by case"),
+            tag("div", Markup(study_chart(result)), class_="sheet"),
+        ),
+        *(
+            tag(
+                "section",
+                tag("h2", title),
+                table_markup(Table.of("", tuple(head), rows), titled=False),
+            )
+            for title, (head, rows) in parts.items()
+            if rows
+        ),
+        footer="Made by chakrakit (chakra study). The mechanism was simulated, not the system's own code.",
+    )
+
+
+def _cases(result: StudyResult) -> Rows:
     fields = list(dict.fromkeys(name for c in result.cases for name in c.case))
     sides = list(dict.fromkeys(side for c in result.cases for side in c.figures))
     others = list(dict.fromkeys(name for c in result.cases for name in c.claimed))
     named = [name.replace("_", " ") for name in (*fields, *others)]
     head = (*named[: len(fields)], *sides, "gain", *named[len(fields) :], "the idea chose", "")
-    return _table(head, [_case(c, fields, sides, others) for c in result.cases])
+    return head, [_case(c, fields, sides, others) for c in result.cases]
 
 
 def _case(

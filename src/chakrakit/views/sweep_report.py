@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 from chakrakit.exploration.sweep import PointRow, findings
 from chakrakit.insight import size_text, time_text
 from chakrakit.insight.rank import Table, ms
-from chakrakit.results import three_digits
 from chakrakit.trace.files import replacing
 from chakrakit.views import charts, plots
 from chakrakit.views.charts import Markup, tag
@@ -103,11 +102,11 @@ _FIGURE_TITLES = {
 def write_sweep_report(name: str, table: str | Path, path: Path) -> Path:
     """Writes the page about a sweep's Parquet table to `path` and returns that."""
     with replacing(path) as temporary:
-        temporary.write_text(sweep_report(name, pq.read_table(table)), "utf-8")
+        temporary.write_text(sweep_html(name, pq.read_table(table)), "utf-8")
     return path
 
 
-def sweep_report(name: str, table: pa.Table) -> str:
+def sweep_html(name: str, table: pa.Table) -> str:
     """The page about a sweep as HTML."""
     rows = table.to_pylist()
     finished = [r for r in rows if r["status"] == "done"]
@@ -157,7 +156,7 @@ def _fastest(table: pa.Table) -> Iterator[Markup]:
         (
             *(_cell(r[n]) for n in names),
             ms(r["step_ns"]),
-            _bounds(r),
+            findings.bounds_text(r),
             ms(r["exposed_comm_ns"]),
             ms(r["idle_ns"]),
             round(100 * r["mfu"], 1) if r["mfu"] is not None else "",
@@ -169,14 +168,6 @@ def _fastest(table: pa.Table) -> Iterator[Markup]:
         yield table_markup(Table.of("", head, cells), titled=False)
 
 
-def _bounds(row: PointRow) -> str:
-    """The interval of a point's step in ms; empty for tables of before there were any."""
-    low, high = row.get("step_low_ns"), row.get("step_high_ns")
-    if low is None or high is None:
-        return ""
-    return f"{three_digits(low / 1e6)}–{three_digits(high / 1e6)}"
-
-
 def _cell(value: Any) -> str | int | float:
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
 
@@ -186,13 +177,18 @@ def _curves(table: pa.Table) -> Iterator[Markup]:
         unit, scale = (
             ("ms", 1e-6) if chart_curves.figure == "step_ns" else ("tokens per second", 1.0)
         )
-        lines = [Line(c.machine, _scaled(c.points, scale)) for c in chart_curves.curves]
+        lines = [
+            Line(c.machine, _scaled(c.points, scale), [(a * scale, b * scale) for a, b in c.bounds])
+            for c in chart_curves.curves
+        ]
         if chart_curves.ideal:
             lines.append(Line("in proportion", _scaled(chart_curves.ideal, scale), dashed=True))
         values = [x for line in lines for x, _ in line.points]
         title = f"{_FIGURE_TITLES[chart_curves.figure]} over {chart_curves.over}"
         chart = line_chart("", lines, chart_curves.over, unit, log_x=min(values) > 0)
-        yield charts.figure(title, f"The best at each value of {chart_curves.over}.", chart)
+        bars = "; bars hold 90 of 100 measured ones" if any(line.bounds for line in lines) else ""
+        caption = f"The best at each value of {chart_curves.over}{bars}."
+        yield charts.figure(title, caption, chart)
 
 
 def _scaled(points: list[tuple[float, float]], scale: float) -> list[tuple[float, float]]:

@@ -26,7 +26,7 @@ from chakrakit.trace.codecs import Exported
 from chakrakit.trace.files import open_output
 from chakrakit.trace.memory import allocations_of
 from chakrakit.trace.model import field_bytes, varint
-from chakrakit.trace.sets import SCHEMAS, Run, Series
+from chakrakit.trace.sets import SCHEMAS, CounterSeries, Run
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class RankTimeline:
     ranks: int
     tracks: Tracks
     flows: RankArrows
-    counters: list[Series]
+    counters: list[CounterSeries]
 
     @property
     def label(self) -> str:
@@ -124,14 +124,14 @@ def _no_flows() -> RankArrows:
     return RankArrows(none, none, none.astype(np.bool_), none.astype(np.bool_))
 
 
-def _counters(run: Run, view: RankView, options: TimelineOptions) -> list[Series]:
+def _counters(run: Run, view: RankView, options: TimelineOptions) -> list[CounterSeries]:
     """All counters of a rank; memory is taken from the trace's own account where it has one."""
     series = [s for s in run.counters.series(view.rank) if s.name != _MEMORY.name]
     if not options.memory:
         return series
     if options.window is None and (allocations := allocations_of(view.trace, view.start, view.end)):
         time, value = allocations.timeline(view.start, view.end)
-        return [*series, Series(_MEMORY.name, _MEMORY.unit, time, value.astype(np.float64))]
+        return [*series, CounterSeries(_MEMORY.name, _MEMORY.unit, time, value.astype(np.float64))]
     return [*series, *(s for s in run.counters.series(view.rank) if s.name == _MEMORY.name)]
 
 
@@ -390,7 +390,7 @@ class _Writer:
         )
         return len(tracks.row)
 
-    def _counter(self, counter: Series, parent: int, order: int) -> None:
+    def _counter(self, counter: CounterSeries, parent: int, order: int) -> None:
         unit = _number(3, _BYTES) if counter.unit == "bytes" else b""
         uuid = self._describe(parent, counter.name, 1000 + order, _message(8, unit))
         n = len(counter.time_ns)

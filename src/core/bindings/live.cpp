@@ -22,29 +22,38 @@ using live::World;
 
 constexpr double kPicosecondsPerSecond = 1e12;
 
+[[noreturn]] void refuse(const char* what, nb::handle value, const char* rest) {
+    throw live::Refused(std::string(what) + " of " + nb::cast<std::string>(nb::repr(value)) + rest);
+}
+
+double number(nb::handle value, const char* what, const char* unit) {
+    double figure = PyFloat_AsDouble(value.ptr());
+    if (figure != -1.0 || !PyErr_Occurred()) return figure;
+    PyErr_Clear();
+    refuse(what, value, (std::string("; give a number of ") + unit).c_str());
+}
+
 // Nanoseconds as the clock counts them, to the nearest picosecond.
-sim::Time ticks(double ns, const char* what) {
-    double ps = std::rint(ns * 1000);
+sim::Time ticks(nb::handle ns, const char* what) {
+    double ps = std::rint(number(ns, what, "nanoseconds") * 1000);
     if (!(ps >= 0) || ps > static_cast<double>(sim::kHorizon))
-        throw std::invalid_argument(std::string(what) + " of " + std::to_string(ns) +
-                                    " ns; give 0 or more, and at most 50 days");
+        refuse(what, ns, " ns; give 0 or more, and at most 50 days");
     return static_cast<sim::Time>(ps);
 }
 
-int64_t whole(double bytes, const char* what) {
-    if (!(bytes >= 0) || bytes > 9e15)
-        throw std::invalid_argument(std::string(what) + " of " + std::to_string(bytes) +
-                                    " bytes; give 0 or more");
-    return std::llrint(bytes);
+int64_t whole(nb::handle bytes, const char* what) {
+    double size = number(bytes, what, "bytes");
+    if (!(size >= 0) || size > 9e15) refuse(what, bytes, " bytes; give 0 or more, at most 9e15");
+    return std::llrint(size);
 }
 
 sim::Rank rank_of(int priority, int weight) {
     if (priority < 0 || priority >= sim::kClasses || weight < 1 || weight > 0xffff)
-        throw std::invalid_argument("a priority is from 0 to 63 and a weight from 1 to 65535");
+        throw live::Refused("a priority is from 0 to 63 and a weight from 1 to 65535");
     return {static_cast<uint8_t>(priority), static_cast<uint16_t>(weight)};
 }
 
-Verb sleep(double ns, nb::object value) {
+Verb sleep(nb::handle ns, nb::object value) {
     Verb v;
     v.op = live::kSleep;
     v.time = ticks(ns, "a sleep");
@@ -52,13 +61,15 @@ Verb sleep(double ns, nb::object value) {
     return v;
 }
 
-// `ns` below 0: as long as `flops` and `bytes` take on the device.
-Verb compute(double ns, double flops, double bytes, nb::object dtype, nb::object name, bool host,
-             int priority) {
+// Without `ns`: as long as `flops` and `bytes` take on the device.
+Verb compute(nb::handle ns, nb::handle flops, nb::handle bytes, nb::object dtype, nb::object name,
+             bool host, int priority) {
     Verb v;
     v.op = live::kCompute;
-    v.time = ns < 0 ? -1 : ticks(ns, "a computation");
-    v.key = flops;
+    v.time = ns.is_none() ? -1 : ticks(ns, "a computation");
+    v.key = number(flops, "a computation", "FLOPs");
+    if (!(v.key >= 0 && std::isfinite(v.key)))
+        refuse("a computation", flops, " FLOPs; give 0 or more");
     v.size = whole(bytes, "a computation");
     v.a = std::move(name);
     v.b = std::move(dtype);
@@ -67,7 +78,7 @@ Verb compute(double ns, double flops, double bytes, nb::object dtype, nb::object
     return v;
 }
 
-Verb send(nb::object to, double size, nb::object body, bool wait, int priority, int weight,
+Verb send(nb::object to, nb::handle size, nb::object body, bool wait, int priority, int weight,
           nb::object name) {
     Verb v;
     v.op = live::kSend;
@@ -80,18 +91,22 @@ Verb send(nb::object to, double size, nb::object body, bool wait, int priority, 
     return v;
 }
 
-// `ns` below 0: for ever.
-Verb receive(nb::object match, int64_t count, double ns) {
-    if (count < 1) throw std::invalid_argument("receive 1 message or more");
+// Without `ns`: for ever.
+Verb receive(nb::object match, nb::handle count, nb::handle ns) {
+    if (!match.is_none() && !PyCallable_Check(match.ptr()))
+        refuse("a receive", match, "; give a function of a message that says whether it fits");
+    double messages = number(count, "a receive", "messages");
+    if (!(messages >= 1 && messages <= 9e15 && messages == std::floor(messages)))
+        refuse("a receive", count, " messages; give 1 or more");
     Verb v;
     v.op = live::kReceive;
     v.a = std::move(match);
-    v.size = count;
-    v.time = ns < 0 ? -1 : ticks(ns, "a timeout");
+    v.size = static_cast<int64_t>(messages);
+    v.time = ns.is_none() ? -1 : ticks(ns, "a timeout");
     return v;
 }
 
-Verb collective(nb::object kind, double size, nb::object group, int root) {
+Verb collective(nb::object kind, nb::handle size, nb::object group, int root) {
     Verb v;
     v.op = live::kCollective;
     v.a = std::move(kind);
@@ -101,7 +116,7 @@ Verb collective(nb::object kind, double size, nb::object group, int root) {
     return v;
 }
 
-Verb access(nb::object store, double size, bool writes) {
+Verb access(nb::object store, nb::handle size, bool writes) {
     Verb v;
     v.op = live::kAccess;
     v.a = std::move(store);
@@ -111,16 +126,17 @@ Verb access(nb::object store, double size, bool writes) {
 }
 
 // `work` is nanoseconds, or a function that gives them for a place.
-Verb use(int pool, nb::object work, double key, nb::object item, double change, nb::object about) {
+Verb use(int pool, nb::object work, double key, nb::object item, nb::handle change,
+         nb::object about) {
     Verb v;
     v.op = live::kUse;
     v.number = pool;
     v.key = key;
     v.a = nb::none();
-    if (PyFloat_Check(work.ptr()) || PyLong_Check(work.ptr()))
-        v.time = ticks(nb::cast<double>(work), "a use");
-    else
+    if (PyCallable_Check(work.ptr()))
         v.a = std::move(work);
+    else
+        v.time = ticks(work, "a use");
     v.b = std::move(item);
     v.more = ticks(change, "a change");
     v.c = std::move(about);
@@ -130,15 +146,15 @@ Verb use(int pool, nb::object work, double key, nb::object item, double change, 
 Verb together(nb::tuple children, bool any) {
     Verb v;
     v.op = any ? live::kAnyOf : live::kAllOf;
-    if (any && children.size() == 0)
-        throw std::invalid_argument("any_of needs something to wait for");
+    if (any && children.size() == 0) throw live::Refused("any_of needs something to wait for");
     v.a = std::move(children);
     return v;
 }
 
-Verb spawn(nb::object what) {
+Verb spawn(nb::object what, bool daemon) {
     Verb v;
     v.op = live::kSpawn;
+    v.flag = daemon;
     v.a = std::move(what);
     return v;
 }
@@ -214,7 +230,20 @@ PyType_Slot world_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)}
 
 }  // namespace
 
+// What a program asks for that cannot be is a ConfigError of the package.
+void translate_refusals() {
+    nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+        try {
+            std::rethrow_exception(p);
+        } catch (const live::Refused& e) {
+            nb::object type = nb::module_::import_("chakrakit.errors").attr("ConfigError");
+            PyErr_SetString(type.ptr(), e.what());
+        }
+    });
+}
+
 void live_programs(nb::module_& m) {
+    translate_refusals();
     using nb::literals::operator""_a;
     nb::class_<Verb>(m, "LiveVerb")
         .def_prop_ro("op", [](const Verb& v) { return static_cast<int>(v.op); })
@@ -235,18 +264,19 @@ void live_programs(nb::module_& m) {
         .def("__init__", &make_group, "members"_a)
         .def_ro("members", &Group::members);
     nb::class_<Playing>(m, "LivePlaying").def("__init__", &make_playing, "score"_a);
-    m.def("live_sleep", &sleep, "ns"_a, "value"_a.none());
-    m.def("live_compute", &compute, "ns"_a, "flops"_a, "bytes"_a, "dtype"_a, "name"_a, "host"_a,
-          "priority"_a);
-    m.def("live_send", &send, "to"_a, "size"_a, "body"_a.none(), "wait"_a, "priority"_a, "weight"_a,
-          "name"_a);
-    m.def("live_receive", &receive, "match"_a.none(), "count"_a, "ns"_a);
-    m.def("live_collective", &collective, "kind"_a, "size"_a, "group"_a, "root"_a);
-    m.def("live_access", &access, "store"_a, "size"_a, "writes"_a);
-    m.def("live_use", &use, "pool"_a, "work"_a, "key"_a, "item"_a.none(), "change"_a,
+    m.def("live_sleep", &sleep, "ns"_a.none(), "value"_a.none());
+    m.def("live_compute", &compute, "ns"_a.none(), "flops"_a.none(), "bytes"_a.none(), "dtype"_a,
+          "name"_a, "host"_a, "priority"_a);
+    m.def("live_send", &send, "to"_a.none(), "size"_a.none(), "body"_a.none(), "wait"_a,
+          "priority"_a, "weight"_a, "name"_a);
+    m.def("live_receive", &receive, "match"_a.none(), "count"_a.none(), "ns"_a.none());
+    m.def("live_collective", &collective, "kind"_a, "size"_a.none(), "group"_a.none(), "root"_a);
+    m.def("live_access", &access, "store"_a, "size"_a.none(), "writes"_a);
+    m.def("live_use", &use, "pool"_a, "work"_a.none(), "key"_a, "item"_a.none(), "change"_a.none(),
           "about"_a.none());
     m.def("live_together", &together, "children"_a, "any"_a);
-    m.def("live_spawn", &spawn, "what"_a);
+    m.def("live_spawn", &spawn, "what"_a, "daemon"_a);
+    m.def("live_undone", [] { return live::Undone::count; });
     m.def("live_play", &play, "playing"_a, "rank"_a, "name"_a);
     nb::class_<World>(m, "LiveWorld", nb::type_slots(world_slots))
         .def("__init__", &make_world, nb::kw_only(), "bandwidth"_a, "comm_slowdown"_a, "fair"_a,
@@ -266,12 +296,14 @@ void live_programs(nb::module_& m) {
         .def("records", &World::records)
         .def("links", &World::links)
         .def("stuck", &World::stuck)
+        .def("unread", &World::unread)
         .def("pools", &World::pools)
         .def("plays", &World::plays)
         .def("returned", &World::returned, "actor"_a)
         .def("resident", &World::resident, "pool"_a, "place"_a)
         .def_prop_ro("verbs", &World::verbs)
-        .def_prop_ro("now_ps", &World::now);
+        .def_prop_ro("now_ps", &World::now)
+        .def_prop_ro("end_ps", &World::end);
 }
 
 }  // namespace chakra::bind

@@ -11,8 +11,8 @@ namespace chakra::bind::live {
 
 namespace {
 
-// Verbs without time passing, of all programs, and without one of them waiting: it spins.
-constexpr int64_t kMostAtOnce = 50'000'000, kMostOfOne = 1'000'000;
+// Verbs of one actor without time passing; one that yields more spins.
+constexpr int32_t kMostAtOnce = 1'000'000;
 
 Verb& verb_of(nb::handle object) {
     return *nb::inst_ptr<Verb>(object);
@@ -141,20 +141,19 @@ int World::traverse(visitproc visit, void* arg) const {
 
 int32_t World::actor_number(nb::handle who) const {
     int64_t number = -1;
-    if (PyLong_Check(who.ptr())) {
-        number = PyLong_AsLongLong(who.ptr());
-    } else if (PyUnicode_Check(who.ptr())) {
+    if (PyUnicode_Check(who.ptr())) {
         auto place = names_.find(nb::cast<std::string>(who));
-        if (place == names_.end())
-            throw std::invalid_argument("there is no actor named " +
-                                        nb::cast<std::string>(nb::repr(who)));
-        number = place->second;
-    } else {
-        number = nb::cast<int64_t>(nb::getattr(who, "number"));
+        if (place != names_.end()) number = place->second;
+    } else if (PyLong_Check(who.ptr())) {
+        number = PyLong_AsLongLong(who.ptr());
+        PyErr_Clear();
+    } else if (nb::hasattr(who, "number")) {
+        number = nb::cast<int64_t>(who.attr("number"));
+        bool ours = number >= 0 && number < std::ssize(actors_) && actors_[number].handle.is(who);
+        if (!ours) number = -1;  // an actor of another world
     }
     if (number < 0 || number >= static_cast<int64_t>(actors_.size()))
-        throw std::invalid_argument("there is no actor " + std::to_string(number) + "; there are " +
-                                    std::to_string(actors_.size()));
+        throw Refused(nb::cast<std::string>(hooks_.attr("unknown")(who)));
     return static_cast<int32_t>(number);
 }
 
@@ -177,6 +176,7 @@ int32_t World::new_fibre(int32_t actor, int32_t parent, int32_t index) {
     fibre.waiting = false;
     fibre.since = now();
     fibre.last.clear();
+    fibre.daemon = parent >= 0 ? fibres_[parent].daemon : actors_[actor].daemon;
     if (parent >= 0) fibre.last = fibres_[parent].last;
     return f;
 }
@@ -278,9 +278,7 @@ void World::withdraw(int32_t f) {
 }
 
 void World::resume(int32_t f, nb::object value) {
-    for (int64_t count = 0;; ++count) {
-        if (count > kMostOfOne)
-            throw std::runtime_error("a program does a million things without time passing");
+    while (true) {
         PyObject* yielded = nullptr;
         PySendResult result = PyIter_Send(fibres_[f].generator.ptr(), value.ptr(), &yielded);
         if (result == PYGEN_ERROR) raise_from(f);
@@ -289,10 +287,10 @@ void World::resume(int32_t f, nb::object value) {
         try {
             if (!perform(f, next, value)) return;
         } catch (nb::python_error& error) {
-            hooks_.attr("noted")(error.value(), fibres_[f].actor);
+            hooks_.attr("noted")(error.value(), fibres_[f].actor, program_of(f));
             throw;
         } catch (const std::logic_error& error) {
-            hooks_.attr("refuse")(fibres_[f].actor, error.what());
+            hooks_.attr("refuse")(fibres_[f].actor, error.what(), program_of(f));
         }
     }
 }
@@ -300,8 +298,24 @@ void World::resume(int32_t f, nb::object value) {
 // The exception that is set, with a note of who raised it and when.
 void World::raise_from(int32_t f) {
     nb::python_error error;
-    hooks_.attr("noted")(error.value(), fibres_[f].actor);
+    hooks_.attr("noted")(error.value(), fibres_[f].actor, nb::none());
     throw error;
+}
+
+// The generator that yielded what the fibre does.
+nb::object World::program_of(int32_t f) const {
+    while (!fibres_[f].generator.is_valid() && fibres_[f].parent >= 0) f = fibres_[f].parent;
+    return fibres_[f].generator.is_valid() ? fibres_[f].generator : nb::none();
+}
+
+void World::count_verb(int32_t f) {
+    ++verbs_;
+    Actor& actor = actors_[fibres_[f].actor];
+    if (actor.last_time != now()) actor.at_once = 0;
+    actor.last_time = now();
+    if (++actor.at_once > kMostAtOnce)
+        throw Refused(
+            "its program does a million things without time passing; let it sleep or wait");
 }
 
 void World::begin_child(int32_t parent, int32_t index, nb::object what) {
@@ -329,12 +343,10 @@ void World::begin_child(int32_t parent, int32_t index, nb::object what) {
 
 bool World::perform(int32_t f, nb::handle verb, nb::object& value) {
     if (!nb::isinstance<Verb>(verb))
-        throw std::invalid_argument("a program yields verbs such as sleep(…) or receive(…), not " +
-                                    nb::cast<std::string>(nb::repr(verb)));
-    ++verbs_;
-    if (++at_once_ > kMostAtOnce)
-        throw std::runtime_error("programs do 50 million things without time passing");
+        throw Refused(nb::cast<std::string>(hooks_.attr("no_verb")(verb)));
+    count_verb(f);
     Verb& v = verb_of(verb);
+    v.undone.done();
     wait(f, verb);
     bool over = false;
     value = nb::none();
@@ -364,6 +376,7 @@ nb::object World::spawn(int32_t f, Verb& v) {
     int32_t beside = new_fibre(fibres_[f].actor, -1, kBeside);
     fibres_[beside].generator = v.a;
     fibres_[beside].last = fibres_[f].last;
+    fibres_[beside].daemon = v.flag || fibres_[f].daemon;
     ready_.push_back({token(beside), nb::none()});
     return nb::none();
 }
@@ -379,8 +392,13 @@ bool World::compute(int32_t f, Verb& v) {
         time = nb::cast<Time>(changed[0]);
         label_ = nb::cast<int16_t>(changed[1]);
     }
-    fibres_[f].record = note(f, kCompute, v.a, v.time >= 0 ? 0 : v.size);
-    if (fibres_[f].record >= 0) records_[fibres_[f].record].link = static_cast<int64_t>(v.key);
+    fibres_[f].record = note(f, kCompute, v.a, v.size);
+    if (fibres_[f].record >= 0) {
+        Record& record = records_[fibres_[f].record];
+        record.link = static_cast<int64_t>(v.key);
+        record.peer = (v.flag ? kOnHost : 0) | (v.time >= 0 ? kTimed : 0);
+        record.place = name_number(v.b);
+    }
     ++under_way_;
     int32_t row = growing_.compute(actor.device, v.flag, time, v.number);
     rows_[row] = {token(f), -1};
@@ -490,11 +508,21 @@ World::Cost World::cost_of(const Pair& pair, int32_t from, int32_t to, int64_t s
     return {cost.bytes, cost.delay + latency};
 }
 
+bool World::fits(int32_t f, const nb::object& message) {
+    nb::object match = verb_of(fibres_[f].verb).a;
+    if (match.is_none()) return true;
+    try {
+        return is_true(match(message));
+    } catch (nb::python_error& error) {
+        hooks_.attr("noted")(error.value(), fibres_[f].actor, nb::none());
+        throw;
+    }
+}
+
 // Whether the message is one that the fibre waits for; it is then taken.
 bool World::take(int32_t f, nb::object& message) {
     Fibre& fibre = fibres_[f];
-    nb::object match = verb_of(fibre.verb).a;
-    if (!match.is_none() && !is_true(match(message))) return false;
+    if (!fits(f, message)) return false;
     Message& m = *nb::inst_ptr<Message>(message);
     if (records_kept_) {
         if (fibre.results.empty()) fibre.before = fibre.last;
@@ -599,7 +627,8 @@ bool World::access(int32_t f, Verb& v) {
 }
 
 bool World::use(int32_t f, Verb& v, nb::object& value) {
-    NamedPool& named = pools_.at(v.number);
+    if (v.number >= std::ssize(pools_)) throw Refused("it uses a pool of another world");
+    NamedPool& named = pools_[v.number];
     if (named.pool.full()) {
         ++named.pool.use.refused;
         value = nb::none();
@@ -650,6 +679,9 @@ bool World::play(int32_t f, Verb& v, nb::object& value) {
     Playing& playing = *nb::inst_ptr<Playing>(v.a);
     int32_t rank = v.number;
     const sim::live::Score& score = growing_.score_at(playing.score);
+    if (rank >= std::ssize(score.devices))
+        throw Refused("it plays rank " + std::to_string(rank) + " of traces with " +
+                      std::to_string(score.devices.size()));
     label_ = -1;
     fibres_[f].record = note(f, kPlay, v.b, 0);
     if (playing.copy < 0) {
@@ -836,8 +868,6 @@ void World::crash(int32_t actor) {
 }
 
 bool World::react(Time now) {
-    if (now != last_time_) at_once_ = 0;
-    last_time_ = now;
     for (int32_t copy : std::exchange(finished_copies_, {})) growing_.recycle_copy(copy);
     bool any = deliver_arrivals();
     any |= fire_timers(now);
@@ -1014,21 +1044,34 @@ nb::dict World::links() {
 
 nb::list World::stuck() const {
     nb::list out;
-    for (const Fibre& fibre : fibres_) {
-        if (!fibre.alive || !fibre.waiting || actors_[fibre.actor].daemon) continue;
+    for (size_t f = 0; f < fibres_.size(); ++f) {
+        const Fibre& fibre = fibres_[f];
+        if (!fibre.alive || !fibre.waiting || fibre.daemon) continue;
         const Verb& v = verb_of(fibre.verb);
         if (v.op == kAllOf || v.op == kAnyOf) continue;  // its parts are listed
-        nb::object about = v.op == kCollective ? v.b : v.op == kSend ? v.a : nb::none();
-        nb::object missing = nb::list();
+        nb::list missing, box;
         if (v.op == kCollective) {
             const Group& group = *nb::inst_ptr<Group>(v.b);
             int64_t most = *std::max_element(group.called.begin(), group.called.end());
             for (size_t i = 0; i < group.members.size(); ++i)
-                if (group.called[i] < most) nb::cast<nb::list>(missing).append(group.members[i]);
+                if (group.called[i] < most) missing.append(group.members[i]);
         }
+        for (const nb::object& message : actors_[fibre.actor].box) box.append(message);
         out.append(nb::make_tuple(fibre.actor, static_cast<int>(v.op), fibre.since, v.size,
-                                  fibre.results.size(), v.number, v.a, missing));
+                                  fibre.results.size(), v.number, v.a, missing, box,
+                                  program_of(static_cast<int32_t>(f))));
     }
+    return out;
+}
+
+nb::list World::unread() const {
+    std::vector<bool> acts(actors_.size());
+    for (const Fibre& fibre : fibres_)
+        if (fibre.alive) acts[fibre.actor] = true;
+    nb::list out;
+    for (size_t a = 0; a < actors_.size(); ++a)
+        if (!acts[a] && !actors_[a].box.empty())
+            out.append(nb::make_tuple(a, actors_[a].box.size()));
     return out;
 }
 
@@ -1038,7 +1081,7 @@ nb::list World::pools() const {
         const sim::live::PoolUse& u = named.pool.use;
         Time busy = u.busy;
         for (const sim::live::Place& place : named.pool.places)
-            if (place.busy) busy += growing_.now() - place.began;
+            if (place.busy) busy += end() - place.began;
         out.append(nb::make_tuple(u.started, u.ended, u.refused, u.changes, u.waited,
                                   u.longest_wait, busy, named.pool.waiting.size()));
     }

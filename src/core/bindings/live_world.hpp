@@ -13,9 +13,11 @@
 #include <limits>
 #include <memory>
 #include <queue>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/sim/live/growing.hpp"
@@ -44,6 +46,27 @@ enum Op : uint8_t {
     kPlay
 };
 
+// What a program asks for and cannot have; a ConfigError in Python.
+struct Refused : std::invalid_argument {
+    using std::invalid_argument::invalid_argument;
+};
+
+// Counts what is made and dropped without being done: a verb that was never yielded. What is moved
+// elsewhere counts there.
+class Undone {
+   public:
+    Undone() = default;
+    Undone(Undone&& other) noexcept : undone_(std::exchange(other.undone_, false)) {}
+    Undone(const Undone&) = delete;
+    Undone& operator=(const Undone&) = delete;
+    ~Undone() { count += undone_; }
+    void done() { undone_ = false; }
+    static inline int64_t count = 0;
+
+   private:
+    bool undone_ = true;
+};
+
 // What a program asks for. The fields mean what core/bindings/live.cpp says for each kind.
 struct Verb {
     Op op = kSleep;
@@ -54,6 +77,7 @@ struct Verb {
     int32_t number = 0;
     sim::Rank rank;
     nb::object a, b, c;
+    Undone undone;
 };
 
 struct Message {
@@ -113,11 +137,15 @@ class World final : public sim::Reactor {
                      nb::object policy);
     void run(Time until, nb::object hooks);
     Time now() const { return growing_.now(); }
+    // When the last thing happened, or the time at which the run was stopped before its end.
+    Time end() const { return stopped_ ? until_ : now(); }
     sim::live::Growing& growing() { return growing_; }
 
     nb::dict records();
     nb::dict links();
     nb::list stuck() const;
+    nb::list unread()
+        const;  // messages that came for actors whose programs had ended, and how many
     nb::list pools() const;
     nb::list plays();
     nb::list resident(int32_t pool, int32_t place) const;  // items, the last used last
@@ -128,7 +156,10 @@ class World final : public sim::Reactor {
     void job_ended(int32_t job) override;
     bool react(Time now) override;
     Time next_time() override;
-    bool goes_on(Time next) override { return next <= until_; }
+    bool goes_on(Time next) override {
+        stopped_ = next > until_ && next != sim::kNever;
+        return next <= until_;
+    }
     bool waits() override { return under_way_ > 0; }
 
    private:
@@ -151,7 +182,8 @@ class World final : public sim::Reactor {
         bool daemon = false, down = false;
         std::deque<nb::object> box;
         std::vector<int32_t> receivers;  // fibres, in the order in which they began to wait
-        int32_t restarts = 0;
+        Time last_time = -1;             // of a verb, and how many it has yielded at that time
+        int32_t at_once = 0;
     };
 
     // A program or a part of one: a generator, or a single verb of an all_of or any_of.
@@ -159,7 +191,7 @@ class World final : public sim::Reactor {
         nb::object generator, verb;
         int32_t actor = -1, parent = -1, index = 0;
         uint32_t version = 0;
-        bool alive = false, waiting = false;
+        bool alive = false, waiting = false, daemon = false;
         Time since = 0;
         int32_t place = -1;  // of a pool
         int64_t record = -1;
@@ -226,6 +258,10 @@ class World final : public sim::Reactor {
         bool changed = false;
     };
 
+    // `peer` of the record of a kernel: whether the host ran it, and whether its program said how
+    // long; `place` is its element type's name, and `link` its FLOPs.
+    static constexpr int32_t kOnHost = 1, kTimed = 2;
+
     // What was done: a node of the Run that comes out.
     struct Record {
         int32_t actor, name, peer, place;
@@ -258,6 +294,8 @@ class World final : public sim::Reactor {
     void withdraw(int32_t f);
     void resume(int32_t f, nb::object value);
     void raise_from(int32_t f);
+    void count_verb(int32_t f);
+    nb::object program_of(int32_t f) const;
     void begin_child(int32_t parent, int32_t index, nb::object what);
 
     // verbs; each true if it is over at once, with its value
@@ -267,6 +305,7 @@ class World final : public sim::Reactor {
     bool send(int32_t f, Verb& v, nb::object& value);
     void launch(Token t, int32_t from, int32_t to, nb::object message, sim::Rank rank);
     bool receive(int32_t f, Verb& v, nb::object& value);
+    bool fits(int32_t f, const nb::object& message);
     bool take(int32_t f, nb::object& message);
     nb::object taken(int32_t f);
     bool collective(int32_t f, Verb& v, nb::object& value);
@@ -335,9 +374,9 @@ class World final : public sim::Reactor {
     std::vector<int64_t> dep_offsets_{0}, deps_;
     std::vector<Time> play_starts_, play_ends_;
     std::vector<int64_t> play_actors_, play_scores_, play_offsets_{0};
-    int64_t timer_numbers_ = 0, messages_ = 0, verbs_ = 0, at_once_ = 0;
+    int64_t timer_numbers_ = 0, messages_ = 0, verbs_ = 0;
     int32_t under_way_ = 0, groups_ = 0;
-    Time last_time_ = -1;
+    bool stopped_ = false;
     int16_t label_ = -1;
 };
 

@@ -137,6 +137,9 @@ void check(const Options& o) {
                                {"swap_blocks", o.swap_blocks},
                                {"host_blocks", o.host_blocks},
                                {"drafts", o.drafts},
+                               {"gather_steps", o.gather_steps},
+                               {"balance_steps", o.balance_steps},
+                               {"look_steps", o.look_steps},
                                {"content_tokens", o.content_tokens},
                                {"max_adapters", o.max_adapters}})
         within(name, value, 0);
@@ -145,6 +148,7 @@ void check(const Options& o) {
                                {"host_per_token", o.host_per_token},
                                {"output", o.output},
                                {"launch", o.launch},
+                               {"prompt_launch", o.prompt_launch},
                                {"warmup", o.warmup},
                                {"serial", o.serial},
                                {"serial_per_request", o.serial_per_request},
@@ -152,6 +156,7 @@ void check(const Options& o) {
         within(name, value, 0, std::numeric_limits<int64_t>::max());
     for (auto [name, value] : {std::pair{"safety_margin", o.safety_margin},
                                {"output_reserve", o.output_reserve},
+                               {"gather_share", o.gather_share},
                                {"ps_per_block", o.ps_per_block},
                                {"ps_per_remote_block", o.ps_per_remote_block},
                                {"ps_per_rotated_token", o.ps_per_rotated_token},

@@ -60,6 +60,7 @@ Cluster::Cluster(Problem problem)
     target_.assign(requests.size(), -1);
     if (problem_.level.may_miss >= 0) missed_.assign(requests.size(), 0);
     paused_.assign(groups_.size(), 0);
+    held_back_.assign(groups_.size(), 0);
     opening_.assign(count, 0);
     scaled_.assign(count, Scaled::on);
     switched_.assign(count, 0);
@@ -365,6 +366,24 @@ double Cluster::store_work(const Options& options, int64_t blocks) const {
     return static_cast<double>(problem_.store_bandwidth.end(now_, work) - now_);
 }
 
+// Prompts start on all ranks at once, so that no rank waits for the prompt of another: until every
+// rank has one they are held back, for so many steps at most and only where every rank decodes.
+void Cluster::balance(const Group& group) {
+    int64_t most = problem_.pools[group.pool].options.balance_steps;
+    if (most == 0 || group.last - group.first < 2) return;
+    int64_t ranks = 0, with_prompt = 0, decoding = 0;
+    for (int32_t e = group.first; e < group.last; ++e) {
+        if (down_[at(e)]) continue;
+        ++ranks;
+        with_prompt += !engines_[at(e)].waiting().empty();
+        decoding += !engines_[at(e)].running().empty();
+    }
+    int64_t& held = held_back_[at(group_of_[at(group.first)])];
+    bool start = with_prompt == ranks || decoding < ranks || held + 1 >= most;
+    if (with_prompt > 0) held = start ? 0 : held + 1;
+    for (int32_t e = group.first; e < group.last; ++e) engines_[at(e)].let_start(start);
+}
+
 // Every rank forms a step; all take as long as the slowest, and ranks with nothing to do wait.
 void Cluster::form(const Group& group) {
     const Pool& pool = problem_.pools[group.pool];
@@ -373,6 +392,7 @@ void Cluster::form(const Group& group) {
         int64_t tokens = 0, moved = 0, fetched = 0, count = 0, rotated = 0, sent = 0;
         Composition most;
         Time slowest = 0;
+        balance(group);
         for (int32_t e = group.first; e < group.last; ++e) {
             batches.emplace_back();
             if (down_[at(e)]) continue;
@@ -386,6 +406,7 @@ void Cluster::form(const Group& group) {
             sent = std::max(sent, batch.fetched_tokens);
             count = std::max(count, static_cast<int64_t>(batch.pieces.size()));
             most.tokens = std::max(most.tokens, batch.sums.tokens);
+            most.prompt_tokens = std::max(most.prompt_tokens, batch.sums.prompt_tokens);
             slowest = std::max(slowest, engines_[at(e)].cost(batch));
         }
         if (tokens == 0) return;

@@ -250,6 +250,7 @@ class Cluster {
     int32_t alive(const Group& group) const;
     bool all_may_form(const Group& group) const;
     bool may_step(const Group& group) const;
+    void balance(const Group& group);
     double store_work(const Options& options, int64_t blocks) const;
     Time together(const Group& group, int64_t tokens);
     bool shares_with_wanted(int32_t engine, const std::vector<char>& wanted) const;
@@ -292,7 +293,8 @@ class Cluster {
     std::vector<std::vector<int32_t>> shares_;  // by engine: others on its devices
     std::vector<Carried> carried_;
     std::vector<OpenRow> openings_;
-    std::vector<Time> paused_;  // by group
+    std::vector<Time> paused_;        // by group
+    std::vector<int64_t> held_back_;  // steps that its prompts have waited for each other, by group
     std::map<std::pair<size_t, int64_t>, Memo> shared_by_fewer_;
     std::vector<std::unique_ptr<ContentStore>> stores_;
     std::vector<char> opening_;

@@ -62,6 +62,7 @@ void Engine::launch(Batch&& batch, Time whole, Time now, const Composition& most
                  most.tokens * options_.host_per_token;
     whole =
         std::max(options_.serial + count * options_.serial_per_request + whole, options_.launch);
+    if (most.prompt_tokens > 0) whole = std::max(whole, options_.prompt_launch);
     if (totals_.steps == 0) whole += options_.warmup;
     Time each = whole / options_.stages;
     Time at = batch.start = std::max(ready, stage_free_.front());

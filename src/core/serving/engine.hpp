@@ -29,9 +29,14 @@ struct Options {
     bool priorities = false;    // whether they decide a request's place in the queue
     double safety_margin = 0;   // part of the blocks that new prompts leave free
     double output_reserve = 0;  // part of the output still to come that admission counts as needed
-    int64_t swap_blocks = 0;    // room on the host for requests that are put aside
-    int64_t host_blocks = 0;    // room on the host for content that leaves the device
-    double ps_per_block = 0;    // moving a block between device and host
+    bool no_evict = false;      // new requests start only if all that run can end where they are
+    int64_t gather_steps = 0;  // steps that new prompts wait for others beside requests that decode
+    double gather_share = 0;   // the part of the token budget that ends that waiting
+    int64_t balance_steps = 0;        // steps that they wait until every rank has a prompt
+    int64_t look_steps = 0;           // decoding steps between two looks at the queue
+    int64_t swap_blocks = 0;          // room on the host for requests that are put aside
+    int64_t host_blocks = 0;          // room on the host for content that leaves the device
+    double ps_per_block = 0;          // moving a block between device and host
     double ps_per_remote_block = 0;   // the same for the store that engines share
     int64_t content_tokens = 0;       // room for content that is found wherever it stands
     int64_t content_shards = 1;       // engines that the content is spread over, the first ones
@@ -43,6 +48,7 @@ struct Options {
     Time host = 0, host_per_request = 0, host_per_token = 0, output = 0, launch = 0, warmup = 0;
     Time serial = 0, serial_per_request = 0;  // of a step on the host, before the device begins
     Time frontend = 0;                        // between arrival and the queue
+    Time prompt_launch = 0;  // the least time of a step with a prompt, which no graph holds
     int64_t drafts = 0;
     double acceptance = 0;
     int64_t max_adapters = 0;
@@ -131,6 +137,8 @@ class Engine {
     std::vector<int32_t> fail(Time now);
     // Prompt tokens of a request that need not be computed here.
     int64_t matched(int32_t request) const;
+    // Whether new prompts may start in the next step; ranks that step together agree on it.
+    void let_start(bool may) { may_start_ = may; }
     // Whether that may be more than `tokens`: found out with one look, and never wrongly denied.
     bool may_match(int32_t request, double tokens) const;
     // Throws where a block is lost or held twice.
@@ -166,6 +174,9 @@ class Engine {
     void chosen(Batch& batch);
     void run_all(Batch& batch, int64_t& budget, bool decoding, bool prompts);
     void admit_all(Batch& batch, int64_t& budget);
+    bool looks_at_queue();
+    bool gathers(const Batch& batch, int64_t budget);
+    int64_t promised_blocks() const;
     bool run_one(Batch& batch, int32_t request, int64_t limit, bool may_preempt);
     int64_t admit_one(Batch& batch, int32_t request, int64_t limit, bool forced);
     bool blocks_for_transformers(int32_t request, int64_t tokens);
@@ -211,7 +222,10 @@ class Engine {
     std::vector<int32_t> running_, moving_;
     std::deque<Batch> flights_;
     std::vector<Time> stage_free_;
-    bool preempted_now_ = false;
+    bool preempted_now_ = false, may_start_ = true;
+    int64_t gathered_ = 0;     // steps that prompts have waited for others
+    int64_t unlooked_ = 0;     // decoding steps since the queue was looked at
+    bool had_prompt_ = false;  // whether the last step had a prompt
     // Only the request itself could find the blocks of its output again: unless they may take room
     // in another tier, or a policy sees them, they get their names when it is put aside.
     bool names_outputs_;

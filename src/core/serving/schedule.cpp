@@ -274,8 +274,9 @@ int64_t Engine::admit_one(Batch& batch, int32_t request, int64_t limit, bool for
     int64_t target = have + (options_.whole_prompt ? rest : tokens);
     auto ahead = static_cast<int64_t>(options_.output_reserve *
                                       static_cast<double>(requests_.output[i] - p.expected));
-    int64_t room =
-        blocks_.free() - idle - blocks_of(target + ahead) + static_cast<int64_t>(found.size());
+    if (options_.no_evict) ahead = requests_.output[i] - p.expected;
+    int64_t room = blocks_.free() - idle - blocks_of(target + ahead) - promised_blocks() +
+                   static_cast<int64_t>(found.size());
     auto margin =
         static_cast<int64_t>(options_.safety_margin * static_cast<double>(blocks_.total()));
     if (room < (running_.empty() ? 0 : margin)) {
@@ -317,6 +318,7 @@ Batch Engine::schedule(Time now) {
         continuous(batch);
     }
     std::unordered_set<int64_t> adapters;
+    had_prompt_ = batch.sums.prompt_tokens > 0;
     if (cost_.by_kinds()) count_kinds(batch);
     for (const Piece& piece : batch.pieces) {
         Progress& p = of(piece.request);
@@ -354,8 +356,45 @@ void Engine::run_all(Batch& batch, int64_t& budget, bool decoding, bool prompts)
     }
 }
 
+// Blocks that the requests which run will still take, where nobody is put aside.
+int64_t Engine::promised_blocks() const {
+    int64_t sum = 0;
+    if (!options_.no_evict) return sum;
+    for (int32_t r : running_) {
+        auto i = static_cast<size_t>(r);
+        sum += needed(r, requests_.prompt[i] + requests_.output[i]);
+    }
+    return sum;
+}
+
+// New requests are taken from the queue after a step with prompts, when nothing runs, and else
+// every so many steps.
+bool Engine::looks_at_queue() {
+    if (options_.look_steps <= 1) return true;
+    bool looks = had_prompt_ || running_.empty() || ++unlooked_ >= options_.look_steps;
+    if (looks) unlooked_ = 0;
+    return looks;
+}
+
+// Whether prompts wait for more of them: beside requests that decode, until there are tokens enough
+// for a step or so many steps have passed.
+bool Engine::gathers(const Batch& batch, int64_t budget) {
+    if (options_.gather_steps == 0 || waiting_.empty() || batch.empty()) return false;
+    int64_t tokens = batch.sums.tokens, left = budget;
+    for (int32_t r : waiting_) {
+        int64_t prompt = requests_.prompt[static_cast<size_t>(r)];
+        if (prompt > left) break;
+        left -= prompt;
+        tokens += prompt;
+    }
+    auto enough = options_.gather_share * static_cast<double>(options_.token_budget);
+    bool waits = gathered_ < options_.gather_steps && static_cast<double>(tokens) < enough;
+    gathered_ = waits ? gathered_ + 1 : 0;
+    return waits;
+}
+
 void Engine::admit_all(Batch& batch, int64_t& budget) {
-    if (preempted_now_) return;
+    if (preempted_now_ || !may_start_ || !looks_at_queue() || gathers(batch, budget)) return;
     while (!waiting_.empty() && budget > 0 &&
            static_cast<int64_t>(running_.size()) < options_.max_requests) {
         int64_t tokens = admit_one(batch, waiting_.front(), budget, false);

@@ -33,23 +33,29 @@ double Fairness::share_of(const Level& link) const {
     return (left > link.bandwidth * kNoise ? left : 0.0) / static_cast<double>(link.open);
 }
 
+std::span<const int32_t> Fairness::links_of(const Flow& flow) const {
+    return std::span(topology_.route_links).subspan(flow.first, flow.hops);
+}
+
 // --- changes ------------------------------------------------------------------------------------
 
 int32_t Fairness::add(int32_t route, int32_t owner, Rank rank) {
     if (free_.empty()) {
         free_.push_back(static_cast<int32_t>(flows_.size()));
         flows_.emplace_back();
+        states_.push_back(0);
     }
     int32_t f = free_.back();
     free_.pop_back();
     classes_ |= uint64_t{1} << rank.priority;
     Flow& flow = flows_[f];
-    flow.route = route;
+    auto links = topology_.route(route);
+    auto hops = static_cast<int32_t>(links.size());
+    flow.first = topology_.route_offsets[route];
+    flow.hops = hops;
     flow.level = kFresh;
     flow.held_by = -1;
     flow.rank = rank;
-    auto links = topology_.route(route);
-    auto hops = static_cast<int32_t>(links.size());
     if (hops > flow.room) {
         flow.slots = static_cast<int32_t>(places_.size());
         flow.room = hops;
@@ -68,7 +74,7 @@ int32_t Fairness::add(int32_t route, int32_t owner, Rank rank) {
 
 void Fairness::remove(int32_t f) {
     Flow& flow = flows_[f];
-    auto links = topology_.route(flow.route);
+    auto links = links_of(flow);
     Fixed freed = fixed(rate(f));
     for (size_t hop = 0; hop < links.size(); ++hop) {
         Link& link = links_[links[hop]];
@@ -100,10 +106,16 @@ void Fairness::touch(int32_t number, int32_t tied_to, uint8_t priority) {
         link.top = 0;
         link.cluster = number;
         dirty_.push_back(number);
+        ++clusters_;
     }
     link.top = std::max(link.top, priority);
-    if (link.cluster != links_[tied_to].cluster)
-        links_[cluster_of(number)].cluster = cluster_of(tied_to);
+    if (link.cluster != links_[tied_to].cluster) tie(cluster_of(number), cluster_of(tied_to));
+}
+
+void Fairness::tie(int32_t cluster, int32_t other) {
+    if (cluster == other) return;
+    links_[cluster].cluster = other;
+    --clusters_;
 }
 
 int32_t Fairness::cluster_of(int32_t link) {
@@ -116,10 +128,12 @@ int32_t Fairness::cluster_of(int32_t link) {
 
 Fairness::Changes Fairness::set_aside() {
     for (int32_t link : dirty_) links_[link].changed = false;
+    clusters_ = 0;
     return {std::exchange(dirty_, {})};
 }
 
 void Fairness::put_back(Changes changes) {
+    clusters_ += 1 + static_cast<int64_t>(changes.links.size());  // at the most, and more than one
     for (int32_t number : changes.links) {
         Link& link = links_[number];
         if (!link.changed) {
@@ -150,9 +164,20 @@ std::span<const int32_t> Fairness::cluster(size_t i) const {
     return std::span(ordered_).subspan(first_[i], first_[i + 1] - first_[i]);
 }
 
-// The changed links, those together that changed flows tie to each other.
+// The changed links, those together that changed flows tie to each other. Links that nothing uses
+// any more are left out: a flow that ended has its level at its other links, too.
 void Fairness::order_clusters() {
+    single_ = std::exchange(clusters_, 0) == 1;
+    std::erase_if(dirty_, [&](int32_t link) {
+        links_[link].changed = !links_[link].members.empty();
+        return !links_[link].changed;
+    });
     first_.assign(1, 0);
+    if (single_ && !dirty_.empty()) first_.push_back(static_cast<int64_t>(dirty_.size()));
+    if (single_ || dirty_.empty()) {
+        ordered_.swap(dirty_);
+        return dirty_.clear();
+    }
     for (int32_t link : dirty_) {
         int32_t& number = levels_[cluster_of(link)].place;
         if (number == kOutside) {
@@ -164,7 +189,7 @@ void Fairness::order_clusters() {
     std::partial_sum(first_.begin(), first_.end(), first_.begin());
     ordered_.resize(dirty_.size());
     for (int32_t link : dirty_) ordered_[first_[levels_[cluster_of(link)].place]++] = link;
-    for (int32_t link : dirty_) levels_[link].place = kOutside;
+    for (int32_t link : dirty_) levels_[cluster_of(link)].place = kOutside;
     first_.insert(first_.begin(), 0);
     first_.pop_back();
     dirty_.clear();
@@ -210,7 +235,7 @@ bool Fairness::fill(std::span<const int32_t> seeds) {
 // shared at a lower one.
 double Fairness::begin(std::span<const int32_t> seeds) {
     if (stamp_ > std::numeric_limits<uint32_t>::max() - 2 * kStates) {
-        for (Flow& flow : flows_) flow.state = 0;
+        std::fill(states_.begin(), states_.end(), 0);
         stamp_ = 0;
     }
     stamp_ += kStates;
@@ -251,7 +276,8 @@ void Fairness::fill_class() {
 // Takes a link into the region, at the present class and level.
 void Fairness::enter(int32_t number) {
     Level& link = levels_[number];
-    if (links_[number].changed && cluster_of(number) != cluster_) met_ = cluster_of(number);
+    if (!single_ && links_[number].changed && cluster_of(number) != cluster_)
+        met_ = cluster_of(number);
     region_.push_back(number);
     link.used = links_[number].taken;
     link.open = 0;
@@ -262,7 +288,7 @@ void Fairness::enter(int32_t number) {
             if (member.level != kFresh) link.used -= fixed(member.level * member.rank.weight);
         } else if (member.level >= level_ || member.level == kFresh) {
             // What is done keeps its level, or this link would have been in the region.
-            if (flows_[member.flow].state == stamp_ + kDone) continue;
+            if (states_[member.flow] == stamp_ + kDone) continue;
             if (member.level != kFresh) link.used -= fixed(member.level * member.rank.weight);
             open(link, member);
         }
@@ -280,9 +306,9 @@ void Fairness::open_class(int32_t number) {
 
 void Fairness::open(Level& link, const Member& member) {
     link.open += member.rank.weight;
-    Flow& flow = flows_[member.flow];
-    if (flow.state >= stamp_) return;
-    flow.state = stamp_ + (member.level == kFresh ? kReleased : kPending);
+    uint32_t& state = states_[member.flow];
+    if (state >= stamp_) return;
+    state = stamp_ + (member.level == kFresh ? kReleased : kPending);
     if (member.level == kFresh) return;
     pending_.push_back({member.level, member.flow});
     eager_ |= pending_.size() > kMostPending;
@@ -313,7 +339,7 @@ void Fairness::release_held() {
         collect_held();
         again = false;
         for (int32_t f : held_) {
-            if (flows_[f].state != stamp_ + kPending) continue;
+            if (states_[f] != stamp_ + kPending) continue;
             int32_t place = levels_[flows_[f].held_by].place;
             if (place == kOutside || (place != kIdle && share_[place] <= level_ * kTie)) continue;
             release(f);
@@ -333,8 +359,8 @@ void Fairness::collect_held() {
 
 // Lets a flow's level rise on all of its links.
 void Fairness::release(int32_t f) {
-    flows_[f].state = stamp_ + kReleased;
-    for (int32_t link : topology_.route(flows_[f].route))
+    states_[f] = stamp_ + kReleased;
+    for (int32_t link : links_of(flows_[f]))
         if (levels_[link].place == kOutside) enter(link);
 }
 
@@ -342,7 +368,7 @@ void Fairness::release_all() {
     while (!pending_.empty()) {
         int32_t f = pending_.back().flow;
         pending_.pop_back();
-        if (flows_[f].state == stamp_ + kPending) release(f);
+        if (states_[f] == stamp_ + kPending) release(f);
     }
 }
 
@@ -358,20 +384,20 @@ void Fairness::find_tight() {
 void Fairness::freeze_tight() {
     for (int32_t link : tight_)
         for (const Member& member : links_[link].members)
-            if (flows_[member.flow].state - stamp_ < kDone && member.rank.priority == class_)
+            if (states_[member.flow] - stamp_ < kDone && member.rank.priority == class_)
                 freeze(member.flow, link);
 }
 
 // Gives a flow the present level; if that is a new one, its links see it.
 void Fairness::freeze(int32_t f, int32_t by) {
     Flow& flow = flows_[f];
-    flow.state = stamp_ + kDone;
+    states_[f] = stamp_ + kDone;
     flow.next_holder = by;
     flow.next = level_;
     frozen_.push_back(f);
     bool changes = flow.level != level_;
     Fixed rate = fixed(level_ * flow.rank.weight);
-    for (int32_t number : topology_.route(flow.route)) {
+    for (int32_t number : links_of(flow)) {
         Level& link = levels_[number];
         if (link.place != kOutside) {
             take(link, number, rate, flow.rank.weight);
@@ -386,11 +412,11 @@ void Fairness::freeze(int32_t f, int32_t by) {
 // Those that other links hold at the present level stay at it.
 void Fairness::keep_rest() {
     for (int32_t f : held_) {
-        Flow& flow = flows_[f];
-        if (flow.state != stamp_ + kPending) continue;
-        flow.state = stamp_ + kDone;
+        if (states_[f] != stamp_ + kPending) continue;
+        states_[f] = stamp_ + kDone;
+        const Flow& flow = flows_[f];
         Fixed rate = fixed(flow.level * flow.rank.weight);
-        for (int32_t number : topology_.route(flow.route))
+        for (int32_t number : links_of(flow))
             if (levels_[number].place != kOutside)
                 take(levels_[number], number, rate, flow.rank.weight);
     }
@@ -428,7 +454,7 @@ void Fairness::commit() {
         if (flow.level == flow.next) continue;
         flow.level = flow.next;
         changed_.push_back(f);
-        auto links = topology_.route(flow.route);
+        auto links = links_of(flow);
         for (size_t hop = 0; hop < links.size(); ++hop)
             links_[links[hop]].members[places_[flow.slots + hop]].level = flow.level;
     }

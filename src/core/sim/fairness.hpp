@@ -70,12 +70,12 @@ class Fairness {
     enum State : uint32_t { kPending, kReleased, kDone, kStates };
 
     struct Flow {
-        int32_t route = -1;
+        int64_t first = 0;  // its links in the topology: the first one, and how many
+        int32_t hops = 0;
         int32_t held_by = -1;  // the link that holds it at its level
         double level = kFresh;
         double next = 0;  // its level when the present changes are settled, and what holds it then
         int32_t next_holder = -1;
-        uint32_t state = 0;
         Rank rank;
         int32_t slots = 0, room = 0;  // the first of its slots in `places_`, and how many it has
     };
@@ -110,8 +110,10 @@ class Fairness {
 
     static Fixed fixed(double rate);
     double share_of(const Level& link) const;
+    std::span<const int32_t> links_of(const Flow& flow) const;
 
     void touch(int32_t link, int32_t tied_to, uint8_t priority);
+    void tie(int32_t cluster, int32_t other);
     int32_t cluster_of(int32_t link);
     void order_clusters();
     std::span<const int32_t> cluster(size_t i) const;
@@ -140,11 +142,14 @@ class Fairness {
     const Topology& topology_;
     std::vector<Link> links_;
     std::vector<Flow> flows_;
-    std::vector<Level> levels_;  // by link
+    std::vector<uint32_t> states_;  // by flow: apart, since every link of a flow asks for it
+    std::vector<Level> levels_;     // by link
     std::vector<int32_t>
         places_;  // of each flow on each link of its route, among the members there
     std::vector<int32_t> free_, dirty_, changed_, full_;
     uint64_t classes_ = 0;  // of all flows so far
+    int64_t clusters_ = 0;  // of the changed links, or more where that is not known
+    bool single_ = false;   // whether there is one cluster, which no region can leave
 
     std::vector<int32_t> ordered_;  // the links to settle, cluster by cluster
     std::vector<int64_t> first_;    // where each cluster begins, and an end

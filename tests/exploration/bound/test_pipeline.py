@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chakrakit.exploration.pipeline_bound import StageKinds, pipeline_starts
-from chakrakit.exploration.task_rows import TaskRows
+from chakrakit.exploration.task_rows import BlockRows
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_two_stages_of_two_micro_batches(layout, before: int, starts: list[int])
     Stage 0: F0, F1 until 2,000, B0 from 3,020, B1 10 ps after the end of stage 1's at 5,010.
     """
     kinds = StageKinds(layout(pp=2, schedule="1f1b"))
-    rows = TaskRows(kinds.layout, kinds.stages)
+    rows = BlockRows(kinds.layout, kinds.stages)
     spans = np.tile([0, 1000, 0], len(rows.blocks))
     if before:
         last = [i for i, b in enumerate(rows.blocks) if b.stage == 1 and b.key[0] == "B"]
@@ -33,6 +33,6 @@ def test_two_stages_of_two_micro_batches(layout, before: int, starts: list[int])
 
 def test_without_a_pipeline_tasks_follow_one_another(layout) -> None:
     kinds = StageKinds(layout())
-    rows = TaskRows(kinds.layout, kinds.stages)
+    rows = BlockRows(kinds.layout, kinds.stages)
     spans = np.tile([0, 100, 0], len(rows.blocks))
     assert pipeline_starts(kinds, rows, spans, lambda *_: 10) == [300]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit.exploration.pipeline_bound import StageKinds
-from chakrakit.exploration.task_rows import AFTER_OUTPUT, BEFORE_INPUT, MAIN, TaskRows
+from chakrakit.exploration.task_rows import AFTER_OUTPUT, BEFORE_INPUT, MAIN, BlockRows
 from chakrakit.trace.model import Graph
 
 
-def rows_of(layout) -> TaskRows:
+def rows_of(layout) -> BlockRows:
     kinds = StageKinds(layout)
-    return TaskRows(layout, kinds.stages)
+    return BlockRows(layout, kinds.stages)
 
 
 def test_forward_backward_and_the_end_are_a_block_each(layout) -> None:

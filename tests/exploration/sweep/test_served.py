@@ -11,7 +11,7 @@ import pytest
 from chakrakit.errors import ConfigError
 from chakrakit.exploration.sweep import findings, grid, read_study, sweep
 from chakrakit.serving import serve
-from chakrakit.views.sweep_report import sweep_report
+from chakrakit.views.sweep_report import sweep_html
 
 STUDY = """\
 name: served
@@ -69,7 +69,7 @@ def test_fronts_are_throughput_against_latency(table: Any) -> None:
 
 
 def test_the_page_shows_them(table: Any) -> None:
-    page = sweep_report("served", table)
+    page = sweep_html("served", table)
     assert "Throughput against latency" in page
     assert "Time to the first token against throughput" in page
     assert "Fastest that fit" not in page

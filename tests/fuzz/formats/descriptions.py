@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import json
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+import pyarrow.csv
+import pyarrow.parquet as pq
 
 import chakrakit as ck
 from chakrakit.exploration.sweep import read_study
 from chakrakit.trace.library import entry_of, write_index
 from fuzz.formats.traces import traces
 from fuzz.fuzz_format import Format, Step
-from fuzz.mutation import mutate_csv, mutate_json, mutate_words, mutate_yaml
+from fuzz.mutation import (
+    Mutate,
+    mutate_csv,
+    mutate_json,
+    mutate_parquet,
+    mutate_words,
+    mutate_xml,
+    mutate_yaml,
+)
 from support import node_topologies
-from support.foreign_files import infragraph
+from support.foreign_files import NCCL_PERF, attention_perf, gemm_perf, infragraph
 
 MACHINE = """\
 name: mine
@@ -153,10 +165,30 @@ recovery: {policy: restart, detection_seconds: 60, restart_seconds: 300}
 FAILURES = "hour,node,cause,scope\n1.5,0,GPU,node\n2,3,,process\n30,1,switch,rack\n"
 
 
+SHARED_WORKLOAD = """\
+model: {base: llama3.2-1b, layers: 1}
+plan: {cp: 3, dp: 2, context: blocks, assignment: mixed, block: 64,
+  key_pairs: 100.0, speeds: [1, 2, 1], shares: [0.5, 0.5, 0.5]}
+step: {seq: 512, global_batch: 2, lengths: {distribution: lognormal, mean: 100, sigma: 1.0}}
+"""
+RENTED_CAMPAIGN = """\
+step_seconds: 10
+steps: 2000
+cluster: {nodes: 8, spares: 1, repair_hours: 2}
+checkpoint: {interval_steps: 100, seconds: 5}
+pool: {nodes: 12, slow_share: 0.3, onsets_per_day: 0.1, sweep_limit: 1.05, monitor_limit: 1.05}
+spot: {prices: prices.csv, bid: 5, notice_seconds: 60}
+retries: {nodes: 4, pool: 8, bad: 1, other_chance: 0.01, exclude_chance: 0.5}
+telemetry: {hours: [0, 3], failure: power}
+"""
+PRICES = "hour,price\n0,1.5\n1,9\n2,2.25\n"
+
+
 def _campaign(text: str) -> Step:
     def write(folder: Path) -> None:
         (folder / "job.yaml").write_text(text)
         (folder / "log.csv").write_text(FAILURES)
+        (folder / "prices.csv").write_text(PRICES)
 
     return write
 
@@ -219,6 +251,15 @@ def _collective_table(folder: Path) -> None:
         for k in range(10, 20, 2)
     ]
     (folder / "t.csv").write_text("\n".join(["collective,members,bytes,time_us", *rows]))
+
+
+def _kernel_tables(folder: Path) -> None:
+    tables = folder / "tables"
+    tables.mkdir()
+    products = gemm_perf(("bfloat16", "fp8", "bfloat16", "fp8_block")).encode()
+    pq.write_table(pyarrow.csv.read_csv(io.BytesIO(products)), tables / "gemm_perf.parquet")
+    for phase in ("context", "generation"):
+        (tables / f"{phase}_attention_perf.txt").write_text(attention_perf(phase))
 
 
 def _network_model(folder: Path) -> None:
@@ -309,18 +350,18 @@ _LIBRARY = (
 )
 
 
-def _topology(name: str, text: str) -> Format:
-    return Format(name, _written("node", text), {"node": mutate_words}, "machines {in}/node",
+def _topology(name: str, text: str, mutate: Mutate) -> Format:
+    return Format(name, _written("node", text), {"node": mutate}, "machines {in}/node",
                   ("collective all-reduce --machine {in}/node --members 2 --sizes 1KiB",))  # fmt: skip
 
 
 DESCRIPTIONS = [
-    _topology("nccl-topology", node_topologies.NCCL),
-    _topology("hwloc", node_topologies.HWLOC),
-    _topology("nvidia-smi", node_topologies.MATRIX),
-    _topology("rocm-smi", node_topologies.ROCM),
-    _topology("rocm-smi-json", node_topologies.ROCM_JSON),
-    _topology("simai-topology", node_topologies.SIMAI),
+    _topology("nccl-topology", node_topologies.NCCL, mutate_xml),
+    _topology("hwloc", node_topologies.HWLOC, mutate_xml),
+    _topology("nvidia-smi", node_topologies.MATRIX, mutate_words),
+    _topology("rocm-smi", node_topologies.ROCM, mutate_words),
+    _topology("rocm-smi-json", node_topologies.ROCM_JSON, mutate_json),
+    _topology("simai-topology", node_topologies.SIMAI, mutate_words),
     Format("library-index", _library, {"library.json": mutate_json},
            "get --from {in}", ("get one --from {in} -o {out}",)),
     _machine("machine", MACHINE),
@@ -336,10 +377,16 @@ DESCRIPTIONS = [
            "generate --model {in}/config.json --seq 16 --dry-run", _GENERATE),
     Format("study", _written("study.yaml", STUDY), {"study.yaml": mutate_yaml}, _grid,
            ("sweep {in}/study.yaml -o {out} --jobs 1",)),
+    Format("workload-shared", _written("w.yaml", SHARED_WORKLOAD), {"w.yaml": mutate_yaml},
+           "generate {in}/w.yaml -o {out}"),
     Format("campaign", _campaign(CAMPAIGN), {"job.yaml": mutate_yaml, "log.csv": mutate_csv},
            "campaign {in}/job.yaml --histories 2",
            ("campaign {in}/job.yaml --histories 1 -o {out}",)),
     Format("campaign-simple", _campaign(SIMPLE_CAMPAIGN), {"job.yaml": mutate_yaml},
+           "campaign {in}/job.yaml --histories 2",
+           ("campaign {in}/job.yaml --histories 1 -o {out}",)),
+    Format("campaign-rented", _campaign(RENTED_CAMPAIGN),
+           {"job.yaml": mutate_yaml, "prices.csv": mutate_csv},
            "campaign {in}/job.yaml --histories 2",
            ("campaign {in}/job.yaml --histories 1 -o {out}",)),
     Format("passes", _written("p.yaml", PASSES), {"p.yaml": mutate_yaml},
@@ -352,10 +399,14 @@ DESCRIPTIONS = [
            (_LIBRARY,), share=0.02),
     Format("collective-table", _collective_table, {"*": mutate_csv},
            "calibrate --collectives --machine dgx-h100 {in}/t.csv -o {out}"),
+    Format("aiconfigurator", _kernel_tables, {"tables/*.parquet": mutate_parquet, "tables/*.txt": mutate_csv},
+           "calibrate {in}/tables -o {out}"),
+    Format("aiconfigurator-nccl", _written("nccl_perf.txt", NCCL_PERF), {"*.txt": mutate_csv},
+           "calibrate --collectives --machine dgx-h100 {in}/nccl_perf.txt -o {out}"),
     Format("network-model", _network_model, {"model.json": mutate_json, "placement.json": mutate_json},
            "simulate {in}/w --machine dgx-h100 --network-model {in}/model.json "
            "--placement {in}/placement.json"),
-    Format("msccl", _msccl, {"*": mutate_words},
+    Format("msccl", _msccl, {"*": mutate_xml},
            _with_algorithm("all-gather", ck.CollectiveType.ALL_GATHER, 3, xml=True)),
     Format("mscclpp", _mscclpp, {"*": mutate_json},
            _with_algorithm("all-reduce", ck.CollectiveType.ALL_REDUCE, 2, xml=False)),

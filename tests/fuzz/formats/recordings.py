@@ -13,6 +13,7 @@ from typing import Any
 from chakrakit.commands import main
 from chakrakit.sources.calls import read_dump, read_inspector
 from chakrakit.sources.foreign import goal_binary, parse_goal, workload_of
+from chakrakit.sources.forward_passes import read_processes as read_forward_passes
 from chakrakit.sources.nsys import read_processes as read_nsys
 from chakrakit.sources.perfetto import read_processes as read_perfetto
 from chakrakit.sources.pytorch.linking.rank import link_rank
@@ -34,11 +35,12 @@ from fuzz.mutation import (
     mutate_protobuf,
     mutate_sqlite,
     mutate_words,
+    mutate_xml,
     wire_fields,
 )
 from fuzz.properties import as_recorded, linked, periods, then_accepted
 from support import foreign_workloads
-from support.foreign_files import HLO
+from support.foreign_files import HLO, forward_pass
 from support.nsys_file import NsysFile, parquet_tables
 from support.oracle import varint
 from support.paths import DATA
@@ -299,6 +301,14 @@ def nccl_inspector(folder: Path) -> None:
         (folder / f"inspector-{rank}.log").write_text("\n".join(map(json.dumps, lines)))
 
 
+def forward_passes(folder: Path) -> None:
+    """Two data-parallel ranks of four passes, of which one was not written."""
+    lines = [
+        forward_pass("w", rank, n, 10.0 * n, prompts=n % 2) for rank in (0, 1) for n in (1, 2, 4, 5)
+    ]
+    (folder / "fpm.jsonl").write_text("\n".join(lines))
+
+
 def snapshot(folder: Path) -> None:
     """A memory history beside a Kineto file."""
     (folder / "kineto_0.json").write_text(json.dumps(_kineto(0)))
@@ -438,7 +448,7 @@ WORKLOADS = [
     _workload("astra1", foreign_workloads.ASTRA1, mutate_words),
     _workload("aicb", foreign_workloads.AICB, mutate_csv),
     _workload("param-comms", foreign_workloads.PARAM, mutate_json),
-    _workload("msccl-workload", foreign_workloads.MSCCL, mutate_words),
+    _workload("msccl-workload", foreign_workloads.MSCCL, mutate_xml),
     _workload("mscclpp-workload", foreign_workloads.MSCCLPP, mutate_json),
     Format("goal-binary", _binary_goal, {"*": mutate_protobuf}, _read_workload),
 ]
@@ -461,6 +471,8 @@ RECORDINGS = [
            holds=HOLDS),
     Format("snapshot", snapshot, {"snapshot*": mutate_pickle}, _read_with(read_snapshot, "snapshot*"),
            (LINK, f"{LINK} && analyze {{out}}")),
+    Format("forward-passes", forward_passes, {"*": mutate_json_lines}, _read_with(read_forward_passes),
+           LINKED, holds=HOLDS),
     Format("xplane", xplane, {"*": mutate_protobuf}, _link_xplane, LINKED, holds=HOLDS),
     Format("hlo-text", hlo_text, {"*": mutate_words}, _read_module, HLO_LOOK),
     Format("hlo-protobuf", hlo_protobuf, {"*": mutate_protobuf}, _read_module, HLO_LOOK),

@@ -17,10 +17,12 @@ from fuzz.mutation import (
     mutate_parquet,
     mutate_yaml,
 )
+from fuzz.near_valid import mutate_settings
 from support.foreign_files import BENCH, RECORDED, SESSION, write_layer_tables
 from support.foreign_workloads import (
     AIPERF,
     BLIS,
+    BLIS_TRACE,
     DYNAMO,
     GUIDELLM,
     OTEL,
@@ -47,6 +49,7 @@ LLMSIM = (
 
 _ENGINE = "--model llama-3.1-8b --machine dgx-h100 --kv-blocks 500 --compute roofline"
 _SERVE = f"serve {_ENGINE} --requests {{in}}/requests"
+_CLOSED = "--requests closed{n=2,prompt=100,output=3}"
 _THEN = (
     f"{_SERVE} -o {{out}}",
     f"{_SERVE} --rate-scale 2 --prompt-scale 0.5 --spread 1 --replicas 2",
@@ -102,17 +105,23 @@ def _servegen(folder: Path) -> None:
 CLUSTER = (
     "engines:\n  - {model: llama-3.1-8b, machine: dgx-h100, kv_blocks: 500, compute: roofline}\n"
     "router: least\ncodecs: [{name: half, ratio: 2, encode_gbps: 100}]\n"
-    "link_schedule: [[0, 1], [1, 0.5]]\nfaults: [[0.5, 0, 0.1]]\n"
+    "link_schedule: [[0.0, 1.0], [1.0, 0.5]]\nfaults: [[0.5, 0, 0.1]]\n"
+)
+SERVICE = (
+    "service: {seconds: 0.001, per_item: 0.003, kinds: {1: {seconds: 0.004, per_item: 0.001}},\n"
+    "  memory: 1000000.0, item_bytes: 1000.0, max_items: 8, max_requests: 4, in_parts: true, engines: 2}\n"
+    "router: turn\nfaults: [[0.5, 1, 0.1]]\n"
 )
 
 
 def _cluster(folder: Path) -> None:
     (folder / "cluster.yaml").write_text(CLUSTER)
+    (folder / "service.yaml").write_text(SERVICE)
 
 
 SERVING = [
-    Format("cluster", _cluster, {"*": mutate_yaml},
-           "serve --cluster {in}/cluster.yaml --requests closed{n=2,prompt=100,output=3}"),
+    Format("cluster", _cluster, {"*": mutate_settings},
+           f"serve --cluster {{in}}/service.yaml {_CLOSED} && serve --cluster {{in}}/cluster.yaml {_CLOSED}"),
     _requests("azure", AZURE, mutate_csv),
     _requests("burstgpt", BURST, mutate_csv),
     _requests("mooncake", MOONCAKE, mutate_json_lines),
@@ -124,10 +133,11 @@ SERVING = [
     _requests("guidellm", GUIDELLM, mutate_json),
     _requests("opentelemetry", OTEL, mutate_json),
     _requests("blis", BLIS, mutate_yaml),
+    _requests("blis-trace", BLIS_TRACE, mutate_csv),
     Format("requests-servegen", _servegen, {"*.csv": mutate_csv, "*.json": mutate_json},
            f"serve {_ENGINE} --requests {{in}}/chunk-1-trace.csv"),
     Format("requests-parquet", _parquet, {"*": mutate_parquet}, _SERVE, _THEN),
     Format("layers", _layers, {"*": mutate_csv},
-           f"serve {_ENGINE} --requests closed{{n=2,prompt=100,output=3}} --layers {{in}}"),
+           f"serve {_ENGINE} {_CLOSED} --layers {{in}}"),
     Format("replay-plan", _plan, {"replay/plan*.gz": gzipped(mutate_json)}, _read_plan),
 ]  # fmt: skip

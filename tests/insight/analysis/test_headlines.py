@@ -1,9 +1,11 @@
 """What to say first about a run, in units that suit it."""
 
+import numpy as np
 import pytest
 
 import chakrakit as ck
 from chakrakit.insight import answers, interval_text, ranks_text, size_text, time_text
+from chakrakit.trace.sets import Card, RecordedStep, Times, run_of
 
 
 @pytest.mark.parametrize(
@@ -56,3 +58,17 @@ def test_what_is_known_of_a_simulation_reaches_the_analysis_as_json(simulated):
     summary = simulated.summary
     for name in ("energy_joules", "facility_joules", "carbon_kg", "price", "compute_error"):
         assert footprint.get(name) == getattr(summary, name), name
+
+
+def test_a_device_that_does_not_fill_the_programs_own_step_bounds_it_uncertainly():
+    """The recording explains 4 ms of work; alone the program takes 4 ms, or 6, which its host may fill."""
+    t = ck.TraceBuilder()
+    t.comp("gemm", stream=1, duration_ns=4_000_000)
+    said = {}
+    for alone in (4_000_000, 6_000_000):
+        card = RecordedStep(unprofiled_step_ns=alone).put(Card(name="r", tool="chakra link"))
+        times = {0: Times(np.array([0]), np.array([4_000_000]))}
+        traces = ck.TraceSet([t.build()], None, {}, card)
+        found = ck.analyze(run_of(traces, times, tick_ps=1000))
+        said[alone] = found.bound, found.bound_uncertain
+    assert said == {4_000_000: ("device", False), 6_000_000: ("device", True)}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import chakrakit as ck
+from chakrakit.insight.diagnosis.clock import clock_check
+from chakrakit.machines import load_machine
 from support.paths import DATA
 
 FAULTS = {
@@ -31,3 +34,20 @@ def test_a_machine_can_be_named_and_a_simulated_run_is_not_held_beside_one(linke
     assert ck.analyze(run, machine="dgx-h200").expected.operators[0].expected_ns > 0
     simulated = ck.simulate(run, compute="measured", communication="measured").run()
     assert ck.analyze(simulated, machine="dgx-h200").expected is None
+
+
+def test_a_clock_is_judged_by_how_many_operations_agree_how_well():
+    """The same factor is a finding by many operations that agree, and none by a few that do not."""
+    device = load_machine("dgx-h200").devices[0]
+    scattered = np.random.default_rng(1).normal(0.0, 0.15, 100)
+    assert clock_check(scattered, device).verdict == "as expected"
+    assert clock_check(scattered + 0.2, device).verdict == "held back"
+    few = np.array([-0.4, 0.2, 0.25, 0.7])
+    assert clock_check(few, device).verdict == "could not tell"
+    assert clock_check(np.zeros(0), device) is None
+
+
+def test_a_profile_that_was_carried_over_needs_more_to_call_a_clock_held_back():
+    logs = np.random.default_rng(1).normal(0.2, 0.15, 100)
+    assert clock_check(logs, load_machine("dgx-h100").devices[0]).verdict == "could not tell"
+    assert clock_check(logs + 0.8, load_machine("dgx-h100").devices[0]).verdict == "held back"

@@ -18,7 +18,7 @@ from chakrakit.machines.calibrate import (
     profile_from_trace,
     read_nccl_log,
 )
-from chakrakit.machines.device import Profile, Profiled, Row
+from chakrakit.machines.device import MeasuredRow, Profile, Profiled
 from support.launched import launched_product
 
 
@@ -62,12 +62,12 @@ def test_a_benchmark_s_row_is_told_in_the_terms_of_its_class(op, kind, shape, tm
     (tmp_path / "m.json").write_text(json.dumps({"rows": [row]}))
     flops = 7.0 if kind == "gemm" else 0.0
     classes = profile_from_micro(tmp_path / "m.json").classes
-    assert classes == {kind: [Row(shape, 2.0, flops, 32_768.0)]}
+    assert classes == {kind: [MeasuredRow(shape, 2.0, flops, 32_768.0)]}
 
 
 def test_merging_keeps_the_first_of_equal_shapes():
-    a = Profile(classes={"gemm": [Row([1], 1.0)]}, fitted_on=["a"])
-    b = Profile(classes={"gemm": [Row([1], 9.0), Row([2], 2.0)]}, fitted_on=["b"])
+    a = Profile(classes={"gemm": [MeasuredRow([1], 1.0)]}, fitted_on=["a"])
+    b = Profile(classes={"gemm": [MeasuredRow([1], 9.0), MeasuredRow([2], 2.0)]}, fitted_on=["b"])
     merged = merge_profiles([a, b], "ab")
     assert [r.us for r in merged.classes["gemm"]] == [1.0, 2.0]
     assert merged.fitted_on == ["a", "b"]

@@ -74,9 +74,9 @@ def test_a_host_that_launches_experts_leaves_no_operation_shorter():
 
 def test_profiles_of_recorded_steps_hold_what_a_step_sustains():
     """A profile of single operations is slowed by `sustained`; one calibrated on steps is not."""
-    from chakrakit.machines.device import Profile, Profiled, Row
+    from chakrakit.machines.device import MeasuredRow, Profile, Profiled
 
-    table = {"gemm": [Row([4096, 4096, 4096], 100.0, 2.0 * 4096**3, 6.0 * 4096**2)]}
+    table = {"gemm": [MeasuredRow([4096, 4096, 4096], 100.0, 2.0 * 4096**3, 6.0 * 4096**2)]}
     t = TraceBuilder()
     shapes = "[[4096,4096],[4096,4096]]"
     t.comp(

@@ -8,9 +8,9 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine, parse_machine
 from chakrakit.machines.device import (
     Correction,
+    MeasuredRow,
     Profile,
     Profiled,
-    Row,
     common_compute,
     packaged_profile,
     rung_of,
@@ -65,7 +65,7 @@ def test_a_carried_profile_scales_by_peaks_and_then_corrects(monkeypatch):
         name="base",
         peak={"bf16": big.flops / 0.8e-3},
         memory_bandwidth=1e15,
-        classes={"gemm": [Row(list(big.shape), 1000.0, big.flops, big.bytes)]},
+        classes={"gemm": [MeasuredRow(list(big.shape), 1000.0, big.flops, big.bytes)]},
     )
     monkeypatch.setattr(
         "chakrakit.machines.device.profile.packaged_profile", lambda _: Profiled(base)

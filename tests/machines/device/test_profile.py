@@ -5,7 +5,14 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines import parse_machine
-from chakrakit.machines.device import ClassModel, Prediction, Profile, Profiled, Row, find_profile
+from chakrakit.machines.device import (
+    ClassModel,
+    MeasuredRow,
+    Prediction,
+    Profile,
+    Profiled,
+    find_profile,
+)
 from chakrakit.machines.device.profile import read_profile
 from chakrakit.operators import Operation, gemm_operation
 
@@ -17,7 +24,7 @@ def ideal_table():
         for n in (512, 2048, 8192):
             for k in (512, 2048, 8192):
                 op = gemm_operation(m, n, k)
-                rows.append(Row([m, n, k], max(2.0, op.flops / 500e6), op.flops, op.bytes))
+                rows.append(MeasuredRow([m, n, k], max(2.0, op.flops / 500e6), op.flops, op.bytes))
     return tuple(rows)
 
 
@@ -45,7 +52,9 @@ def test_without_a_shape_flops_and_bytes_are_asked():
 
 def test_nothing_is_extrapolated_beyond_what_the_device_can_do():
     """Its table gets faster and faster; beyond it memory is the limit."""
-    rows = [Row([n], n / 1000 / (n / 1e6) ** 0.5, 0.0, float(n)) for n in (10**6, 10**7, 10**8)]
+    rows = [
+        MeasuredRow([n], n / 1000 / (n / 1e6) ** 0.5, 0.0, float(n)) for n in (10**6, 10**7, 10**8)
+    ]
     limits = {"peak": {"bf16": 1e15}, "memory_bandwidth": 10e9, "cache_bytes": 1e6}
     model = Profiled(Profile(classes={"elementwise": rows}, **limits))
     inside, beyond = (
@@ -126,7 +135,7 @@ def device_with(memory_bandwidth=LIMITS["memory_bandwidth"], **peak):
 
 def profiled(**classes):
     """One measured row for each class: its shape, microseconds, FLOPs and bytes."""
-    rows = {name.replace("_", "."): [Row(*row)] for name, row in classes.items()}
+    rows = {name.replace("_", "."): [MeasuredRow(*row)] for name, row in classes.items()}
     return Profiled(Profile(classes=rows))
 
 
@@ -159,7 +168,7 @@ def test_a_class_of_large_operations_alone_has_a_floor_of_ten_times_the_device_s
 
 def test_no_product_is_extrapolated_beyond_the_best_rate_of_the_device():
     """1 GFLOP in 10 us were measured: at that rate 1 PFLOP would take 10 s, which 50 TFLOP/s cannot do."""
-    rows = {"gemm.nt": [Row([1000, 1000, 500], 10.0, 1e9, 0.0)]}
+    rows = {"gemm.nt": [MeasuredRow([1000, 1000, 500], 10.0, 1e9, 0.0)]}
     limits = {"peak": {"fp32": 10e12, "bf16": 50e12}, "memory_bandwidth": 1e12}
     beyond, inside = (
         Profiled(Profile(classes=rows, **limits)).predict(Operation("gemm", shape, flops, 0.0))
@@ -167,3 +176,30 @@ def test_no_product_is_extrapolated_beyond_the_best_rate_of_the_device():
     )
     assert beyond.us == pytest.approx(1e15 / 50e12 * 1e6)
     assert inside.us == pytest.approx(10.0)  # as measured, however improbable
+
+
+@pytest.mark.parametrize(
+    ("operation", "us"),
+    [
+        # 1 TFLOP in fp32 takes 100 ms at its own 10 TFLOP/s, a convolution 40 ms in TF32.
+        (Operation("gemm", (10**4, 10**4, 5000), 1e12, 0.0, table="gemm.fp32.nn"), 100_000),
+        (Operation("conv", (10**4, 10**4, 5000), 1e12, 0.0, table="conv.fp32"), 40_000),
+    ],
+)
+def test_a_product_is_bounded_by_the_rate_of_its_own_type(operation, us):
+    rows = {
+        table: [MeasuredRow([1000, 1000, 500], 1.0, 1e9, 0.0)]
+        for table in ("gemm.fp32.nn", "conv.fp32")
+    }
+    limits = {"peak": {"fp32": 10e12, "tf32": 25e12, "bf16": 50e12}, "memory_bandwidth": 1e12}
+    assert Profiled(Profile(classes=rows, **limits)).predict(operation).us == pytest.approx(us)
+
+
+def test_a_large_product_is_no_slower_than_any_that_was_timed():
+    """10 kFLOP in 10 us were measured: at that rate 1 TFLOP would take 1,000 s."""
+    rows = {"gemm.nt": [MeasuredRow([10, 10, 50], 10.0, 1e4, 0.0)]}
+    limits = {"peak": {"bf16": 50e12}, "memory_bandwidth": 1e12}
+    beyond = Profiled(Profile(classes=rows, **limits)).predict(
+        Operation("gemm", (10**4, 10**4, 5000), 1e12, 0.0)
+    )
+    assert beyond.us == pytest.approx(1e12 / 50e12 * 1e6 / 0.014)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from chakrakit.machines.library import Library, Span, cost, reduction_factor
-from chakrakit.machines.library.constants import Exchange, InSwitch, Protocol, Tuner
+from chakrakit.machines.library.constants import ExchangeConstants, InSwitch, Protocol, Tuner
 from chakrakit.machines.library.cost import low_latency_us
 from support.spanned import spanned
 
@@ -16,7 +16,7 @@ LIBRARY = Library(
     launch_us=10.0,
     ll=Protocol(hop_us=1.0, share=0.25),
     simple=Protocol(hop_us=2.0, share=0.5, start_us=3.0, copy=1.0),
-    exchange=Exchange(
+    exchange=ExchangeConstants(
         start_us=2.0, peer_us=1.0, low_latency_gbs=1.0, simple_us=20.0, flow_us=5.0, share=0.5
     ),
     tuner=Tuner(bus_gbs=100.0, low_latency_gbs=10.0),

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from chakrakit.machines.library import Span, engine_cost, engine_kernel
-from chakrakit.machines.library.constants import Engine
+from chakrakit.machines.library.constants import EngineKernels
 from support.spanned import spanned
 
 MIB = 1 << 20
@@ -24,7 +24,7 @@ def test_engines_read_all_of_their_peers_in_one_shot_and_a_piece_in_two():
     assert engine_cost(engine, 4096, span, eager=True).seconds == pytest.approx(20.5e-6)
 
 
-ENGINE = Engine(
+ENGINE = EngineKernels(
     start_us=5, eager_us=20, peer_us=1, barrier_us=3, share=0.5, most=1 << 20, one_shot={4: 1000}
 )
 

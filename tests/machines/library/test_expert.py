@@ -7,11 +7,11 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines.library import (
-    Experts,
+    ExpertKernels,
     Routing,
     Span,
-    latency_seconds,
-    throughput_seconds,
+    latency_terms,
+    throughput_terms,
     token_bytes,
 )
 from chakrakit.machines.library.engines import reached
@@ -33,17 +33,16 @@ def test_expert_exchange_grows_with_tokens_nodes_and_fewer_multiprocessors():
     small, large = (Routing(t, 7168, 8, 256) for t in (128, 4096))
     for what in ("dispatch", "combine"):
         constants = getattr(library, what)
-        took = [throughput_seconds(constants, what, r, span, 24) for r in (small, large)]
+        took = [throughput_terms(constants, what, r, span, 24).seconds for r in (small, large)]
         assert took[0] < took[1]
-        assert throughput_seconds(constants, what, large, span, 4) > took[1]
-        assert latency_seconds(constants, what, small, span) < latency_seconds(
-            constants, what, large, span
-        )
+        assert throughput_terms(constants, what, large, span, 4).seconds > took[1]
+        quick = [latency_terms(constants, what, r, span).seconds for r in (small, large)]
+        assert quick[0] < quick[1]
     with pytest.raises(ConfigError, match="16 experts on 32 members"):
         Routing(1, 1, 1, 16).check(32)
 
 
-PLAIN = Experts(
+PLAIN = ExpertKernels(
     local_us=10, start_us=50, node_us=5, share=0.5, network_share=0.5, crowd=0.1,
     local_multiprocessor_gbs=1e6, multiprocessor_gbs=1e6, low_latency_local_us=7,
     low_latency_us=20, low_latency_hop_us=3, low_latency_share=0.5, low_latency_network_share=0.25,
@@ -55,18 +54,18 @@ def test_within_a_node_the_links_carry_what_every_token_sends():
     routing = Routing(tokens=100, hidden=500, topk=2, experts=2)
     span = Span(2, 1, 2, 2e9, 0.0, False)
     expected = 10e-6 + 100 * (2 * 1 / 2) * 1000 / 1e9
-    found = throughput_seconds(PLAIN, "combine", routing, span, 24)
+    found = throughput_terms(PLAIN, "combine", routing, span, 24).seconds
     assert found == pytest.approx(expected, rel=1e-3)
 
 
 def test_low_latency_sends_a_token_to_each_of_its_experts():
     routing = Routing(tokens=100, hidden=500, topk=2, experts=4)
     within = Span(2, 1, 2, 2e9, 0.0, False)
-    assert latency_seconds(PLAIN, "combine", routing, within) == pytest.approx(
+    assert latency_terms(PLAIN, "combine", routing, within).seconds == pytest.approx(
         7e-6 + 100 * 0.5 * 2 * 1000 / 1e9
     )
     across = Span(4, 4, 1, 2e9, 1e9, False, port=1e9)
-    assert latency_seconds(PLAIN, "combine", routing, across) == pytest.approx(
+    assert latency_terms(PLAIN, "combine", routing, across).seconds == pytest.approx(
         (20 + 3 * 2) * 1e-6 + 100 * 0.75 * 2 * 1000 / 0.25e9
     )
 

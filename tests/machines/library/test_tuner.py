@@ -5,7 +5,7 @@ import math
 import pytest
 
 from chakrakit.machines.library import Choice, Library, Span, choose
-from chakrakit.machines.library.constants import Exchange, Protocol, Tuner
+from chakrakit.machines.library.constants import ExchangeConstants, Protocol, Tuner
 from chakrakit.machines.library.tuner import estimates, exchange_protocol
 from support.spanned import spanned
 
@@ -15,7 +15,7 @@ LIBRARY = Library(
     launch_us=10.0,
     ll=Protocol(hop_us=1.0, share=0.25),
     simple=Protocol(hop_us=2.0, share=0.5),
-    exchange=Exchange(
+    exchange=ExchangeConstants(
         start_us=2.0, peer_us=1.0, low_latency_gbs=1.0, simple_us=20.0, flow_us=5.0, share=0.5
     ),
     tuner=Tuner(bus_gbs=100.0, low_latency_gbs=10.0),

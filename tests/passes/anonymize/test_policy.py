@@ -47,6 +47,7 @@ def test_every_attribute_of_the_vocabulary_has_been_thought_of():
         "comm_name",
         "kernel_backend",
         "kernel_file",
+        "fused_operators",
         "tensor_range",
         "comm_group",
         "inputs",

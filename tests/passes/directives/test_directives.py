@@ -35,12 +35,27 @@ def nodes(trace: Trace) -> Counter[tuple[Any, ...]]:
     return found
 
 
+def gates(trace: ck.Trace) -> dict[str, set[str]]:
+    """What every bucket of gradients waits for."""
+    names = trace.names.to_pylist()
+    found: dict[str, set[str]] = {}
+    for before, after in zip(trace.edges.src.tolist(), trace.edges.dst.tolist(), strict=True):
+        if names[after].startswith("gradients.") and not names[before].startswith("gradients."):
+            found.setdefault(names[after], set()).add(names[before])
+    return found
+
+
 @pytest.mark.parametrize(
     ("directives", "plan"),
     [
         (["replicate:ranks=4"], {"dp": 4}),
         (["replicate:ranks=4", "shard:what=optimizer"], {"dp": 4, "data": "zero1"}),
         (["replicate:ranks=4", "shard:what=gradients"], {"dp": 4, "data": "zero2"}),
+        # Buckets that end within a layer wait for no more than their own weights.
+        (
+            ["replicate:ranks=4", "shard:what=gradients,bucket_mb=0.02"],
+            {"dp": 4, "data": "zero2", "bucket_mb": 0.02},
+        ),
         (["replicate:ranks=4", "shard:what=parameters"], {"dp": 4, "data": "fsdp"}),
         (["place:stages=[1,3]", "order", "replicate:ranks=2"], {"pp": 2, "dp": 2, "split": [1, 3]}),
     ],
@@ -54,6 +69,7 @@ def test_directives_give_the_generators_nodes_bytes_memory_and_time(
     for rank in theirs.ranks:
         assert nodes(mine.trace(rank)) == nodes(theirs.trace(rank))
         assert mine.trace(rank).metadata.attributes == theirs.trace(rank).metadata.attributes
+        assert gates(mine.trace(rank)) == gates(theirs.trace(rank))
     times = [ck.simulate(t, machine="dgx-h100").makespan_ns for t in (mine, theirs)]
     assert times[0] == times[1]
     assert ck.validate(mine).ok

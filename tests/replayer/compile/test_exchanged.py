@@ -6,17 +6,19 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import TraceError
-from chakrakit.replayer.compile import Exchanged, Place, exchanged_of
-from chakrakit.replayer.ranks import World
-from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.compile import Exchanged, PlanPlace, exchanged_of
+from chakrakit.replayer.ranks import ReplayWorld
+from chakrakit.replayer.recording import RecordedRows
 
 C = ck.CollectiveType
 
 
 def found(t: ck.TraceBuilder, nproc: int = 4, shrink: str = "scale") -> Exchanged:
     """What rank 0 of four does in its first row, replayed by so many."""
-    world = World((0, 1, 2, 3), nproc, ck.Groups({"g": [0, 1, 2, 3]}))
-    return exchanged_of(Place(Recording(0, t.build()), world, 0, world.all_groups(), shrink), 0)
+    world = ReplayWorld((0, 1, 2, 3), nproc, ck.Groups({"g": [0, 1, 2, 3]}))
+    return exchanged_of(
+        PlanPlace(RecordedRows(0, t.build()), world, 0, world.all_groups(), shrink), 0
+    )
 
 
 def collective(kind: C, size: int, **more: object) -> ck.TraceBuilder:

@@ -11,7 +11,7 @@ from chakrakit.replayer.compile.indices import (
     unit_tensors,
 )
 from chakrakit.replayer.compile.memory import contiguous
-from chakrakit.replayer.tensors import Tensor
+from chakrakit.replayer.tensors import StorageView
 from support.recorded import ADD, EMBEDDING, Sheet, plain, tensor
 from support.replayed import ONE, plan_of
 
@@ -50,7 +50,7 @@ def test_a_dimension_that_is_no_number_is_taken_for_the_first(tmp_path):
 
 
 def of(*shape, dtype="int64"):
-    return Tensor(1, "cpu", dtype, shape, contiguous(shape), 0)
+    return StorageView(1, "cpu", dtype, shape, contiguous(shape), 0)
 
 
 @pytest.mark.parametrize(

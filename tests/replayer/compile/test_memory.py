@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from chakrakit.replayer.compile.memory import Memory, contiguous
+from chakrakit.replayer.compile.memory import PlanMemory, contiguous
 from chakrakit.replayer.plan import Call, View
-from chakrakit.replayer.tensors import Tensor
+from chakrakit.replayer.tensors import StorageView
 from support.recorded import ADD, Sheet, tensor
 from support.replayed import ONE, plan_of
 
@@ -42,11 +42,11 @@ def test_a_view_nobody_made_is_made_from_its_storage(tmp_path):
 
 def lies(storage, *shape, dtype="float32", offset=0):
     steps = contiguous(shape)
-    return Tensor(storage, "cpu", dtype, shape, steps, offset)
+    return StorageView(storage, "cpu", dtype, shape, steps, offset)
 
 
 def test_a_result_is_a_new_storage_unless_it_lies_in_an_input():
-    memory = Memory()
+    memory = PlanMemory()
     memory.read(lies(1, 4), 0)
     source = memory.find(lies(1, 4))
     assert memory.made(lies(1, 4), [source], 0) is None  # some slot holds it already
@@ -59,7 +59,7 @@ def test_a_result_is_a_new_storage_unless_it_lies_in_an_input():
 
 
 def test_a_tensor_that_does_not_fit_was_there_before():
-    memory = Memory()
+    memory = PlanMemory()
     memory.made(lies(1, 4), [], 0)
     assert not memory.find(lies(1, 4)).external
     assert memory.find(lies(1, 8)).external  # larger than what was made
@@ -68,7 +68,7 @@ def test_a_tensor_that_does_not_fit_was_there_before():
 
 
 def test_the_peak_counts_external_storages_throughout_and_others_while_they_are_needed():
-    memory = Memory()
+    memory = PlanMemory()
     memory.read(lies(9, 256), 0)  # 1 KiB, external
     for step, storage in enumerate((1, 2, 3)):
         slot = memory.made(lies(storage, 512), [], step)
@@ -78,7 +78,7 @@ def test_the_peak_counts_external_storages_throughout_and_others_while_they_are_
 
 
 def test_a_limit_goes_to_all_that_an_index_was_copied_from():
-    memory = Memory()
+    memory = PlanMemory()
     first, copy = (memory.find(lies(s, 4, dtype="int64")) for s in (1, 2))
     copy.copied_from, first.copied_from = [first], [copy]  # a circle ends, too
     memory.limit_index(copy, 10)
@@ -87,7 +87,7 @@ def test_a_limit_goes_to_all_that_an_index_was_copied_from():
 
 
 def test_values_before_the_first_step_are_those_that_no_operator_chokes_on():
-    memory = Memory()
+    memory = PlanMemory()
     for storage, dtype in enumerate(("float32", "bool", "int64", "int64")):
         memory.read(lies(storage, 4, dtype=dtype), 0)
     memory.limit_index(memory.find(lies(3, 4, dtype="int64")), 10)

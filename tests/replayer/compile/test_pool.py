@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.compile.memory import Pool, contiguous
+from chakrakit.replayer.compile.memory import StoragePool, contiguous
 
 
 def test_large_memory_is_used_again_only_when_it_is_cold():
-    pool = Pool("cuda")
+    pool = StoragePool("cuda")
     pool.begin()
     first = pool.tensor("float32", [1 << 24])  # 64 MiB
     assert pool.tensor("float32", [1 << 24]).storage != first.storage  # the same operator's
@@ -32,7 +32,7 @@ def test_the_last_dimension_goes_fastest(shape, strides):
 
 
 def test_a_tensor_has_the_strides_it_is_given_and_a_storage_that_covers_them():
-    pool = Pool("cpu")
+    pool = StoragePool("cpu")
     pool.begin()
     found = pool.tensor("float32", (2, 3), (8, 1))
     assert (found.shape, found.strides, found.device) == ((2, 3), (8, 1), "cpu")
@@ -41,7 +41,7 @@ def test_a_tensor_has_the_strides_it_is_given_and_a_storage_that_covers_them():
 
 
 def test_one_operator_is_not_given_one_storage_twice():
-    pool = Pool("cpu")
+    pool = StoragePool("cpu")
     pool.begin()
     first, second = (pool.tensor("float32", (4,)) for _ in range(2))
     assert first.storage != second.storage

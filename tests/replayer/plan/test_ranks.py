@@ -8,7 +8,7 @@ import chakrakit as ck
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.replayer import ReplayOptions
 from chakrakit.replayer.plan import Collective, StandIn
-from chakrakit.replayer.ranks import World
+from chakrakit.replayer.ranks import ReplayWorld
 from chakrakit.replayer.session import prepare
 from support.recorded import linked
 
@@ -16,7 +16,7 @@ PAIRS = ck.Groups({"0": [0, 1, 2, 3], "a": [0, 1], "b": [2, 3], "c": [0, 2], "d"
 
 
 def groups_of(size):
-    return [(g.name, g.ranks) for g in World((0, 1, 2, 3), size, PAIRS).all_groups()]
+    return [(g.name, g.ranks) for g in ReplayWorld((0, 1, 2, 3), size, PAIRS).all_groups()]
 
 
 def test_as_many_ranks_keep_their_groups():
@@ -28,7 +28,7 @@ def test_in_fewer_ranks_a_group_keeps_the_members_that_are_here():
 
 
 def test_more_ranks_repeat_the_recorded_ones_with_groups_of_their_own():
-    world = World((0, 1, 2, 3), 6, PAIRS)
+    world = ReplayWorld((0, 1, 2, 3), 6, PAIRS)
     assert [world.recorded_rank(r) for r in range(6)] == [0, 1, 2, 3, 0, 1]
     assert groups_of(6)[5:] == [("0", [4, 5]), ("a", [4, 5]), ("c", [4]), ("d", [5])]
     assert dict(world.named_groups())["a.1"] == (4, 5)
@@ -36,7 +36,7 @@ def test_more_ranks_repeat_the_recorded_ones_with_groups_of_their_own():
 
 def test_a_recording_of_some_ranks_is_replayed_by_as_many():
     """Ranks 2 and 5 of a larger job become ranks 0 and 1; their group loses who was not recorded."""
-    world = World((2, 5), 2, ck.Groups({"0": range(8), "x": [2, 3]}))
+    world = ReplayWorld((2, 5), 2, ck.Groups({"0": range(8), "x": [2, 3]}))
     assert [(g.name, g.ranks) for g in world.all_groups()] == [("0", [0, 1]), ("x", [0])]
 
 
@@ -44,7 +44,7 @@ def test_no_ranks_at_all():
     with pytest.raises(ConfigError, match="nproc"):
         ReplayOptions(nproc=-1)
     with pytest.raises(TraceError, match="no rank"):
-        World((), 1, PAIRS)
+        ReplayWorld((), 1, PAIRS)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import TraceError
-from chakrakit.replayer.recording import Recorded, Recording
+from chakrakit.replayer.recording import RecordedArguments, RecordedRows
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
 
 COMP, COLL = int(NodeType.COMP_NODE), int(NodeType.COMM_COLL_NODE)
@@ -27,7 +27,7 @@ def seen():
         "comm_size": [None, None, None, None, 64],
     }
     edges = Edges.of([1, 3], [2, 4], EdgeKind.LAUNCH, EdgeForm.START_START)
-    return Recording(2, Trace.from_columns(columns, edges))
+    return RecordedRows(2, Trace.from_columns(columns, edges))
 
 
 def test_what_runs_inside_what_and_where(seen):
@@ -57,7 +57,7 @@ def test_a_caller_that_was_written_down_counts_more_than_times():
         "start_time_ns": [0, 100],
         "is_cpu_op": [True] * 2,
     }
-    assert Recording(0, Trace.from_columns(columns)).parents == [-1, 0]
+    assert RecordedRows(0, Trace.from_columns(columns)).parents == [-1, 0]
 
 
 def test_arguments_that_are_no_lists_are_named_with_their_node(seen):
@@ -72,5 +72,5 @@ def test_arguments_that_are_no_lists_are_named_with_their_node(seen):
 
 
 def test_what_is_missing_of_an_argument_is_empty():
-    assert Recorded([5, 6], [[2]], ["Int", 3], []).item(0) == (5, [2], "Int", [])
-    assert Recorded([5, 6], [[2]], ["Int", 3], []).item(1) == (6, [], "", [])
+    assert RecordedArguments([5, 6], [[2]], ["Int", 3], []).item(0) == (5, [2], "Int", [])
+    assert RecordedArguments([5, 6], [[2]], ["Int", 3], []).item(1) == (6, [], "", [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.errors import TraceError
-from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.recording import RecordedRows
 from chakrakit.replayer.units import Do, find_units
 from support.recorded import ADD, ALL_REDUCE, MM, Sheet, plain, several, tensor
 from support.replayed import ONE
@@ -24,7 +24,7 @@ def units(sheet, tmp_path):
     """(name, what is done with it, names inside) of each unit."""
 
     def find():
-        seen = Recording(0, sheet.traces(tmp_path).trace(0))
+        seen = RecordedRows(0, sheet.traces(tmp_path).trace(0))
         return [
             (seen.names[u.row], u.do, [seen.names[r] for r in u.inside]) for u in find_units(seen)
         ]

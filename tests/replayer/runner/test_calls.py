@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chakrakit.replayer.runner import ANY_OVERLOAD
-from chakrakit.replayer.runner.calls import Bindings, Layout, bind, constant, find_operator
+from chakrakit.replayer.runner.calls import ArgumentLayout, Bindings, bind, constant, find_operator
 
 torch = pytest.importorskip("torch")
 X, Y = {"slot": 0}, {"slot": 1}
@@ -52,8 +52,8 @@ def called(args, kwargs=None, outs=(3,), free=(), operator=None):
 
     slots = ["a", "b", "c", None, None]
     step = {"args": args, "kwargs": kwargs or {}, "outs": list(outs), "free": list(free)}
-    layout = Layout(args, lambda v: v)
-    named = Layout(list((kwargs or {}).values()), lambda v: v)
+    layout = ArgumentLayout(args, lambda v: v)
+    named = ArgumentLayout(list((kwargs or {}).values()), lambda v: v)
     bind(operator or note, step, slots, layout, named)()
     return (given[0] if given else None), slots
 

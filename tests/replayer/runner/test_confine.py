@@ -25,13 +25,13 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="walls of Linux"
 
 HIJACKED = """
 
-def _hijacked(self, i, step, bindings, _first_time=Program._first_time):
+def _hijacked(self, i, step, bindings, _first_time=PlanProgram._first_time):
     exec(Path(__file__).with_name("attack.txt").read_text(), {"OUT": sys.argv[sys.argv.index("--out") + 1]})
     return _first_time(self, i, step, bindings)
 
 import sys
 from pathlib import Path
-Program._first_time = _hijacked
+PlanProgram._first_time = _hijacked
 """
 
 ATTEMPTS = """

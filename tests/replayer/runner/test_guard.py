@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.replayer.runner.guard import DryRun, MemoryBudget, Refused, Result, memory_budget
+from chakrakit.replayer.runner.guard import (
+    DryRun,
+    MemoryBudget,
+    Refused,
+    TensorResult,
+    memory_budget,
+)
 from chakrakit.replayer.runner.limits import ReplayError
 from chakrakit.replayer.runner.measure import run_plan
 from support.recorded import ADD, Sheet, plain, tensor
@@ -95,15 +101,18 @@ def asked(operator, **given):
 
 def test_results_have_a_shape_and_bytes_and_views_have_none():
     x = torch.zeros(4, 6)
-    assert asked(aten.mm.default, self=x, mat2=torch.zeros(6, 2)) == [Result([4, 2], 32)]
-    assert asked(aten.t.default, self=x) == [Result([6, 4], 0)]
-    assert asked(aten.topk.default, self=x, k=2) == [Result([4, 2], 32), Result([4, 2], 64)]
+    assert asked(aten.mm.default, self=x, mat2=torch.zeros(6, 2)) == [TensorResult([4, 2], 32)]
+    assert asked(aten.t.default, self=x) == [TensorResult([6, 4], 0)]
+    assert asked(aten.topk.default, self=x, k=2) == [
+        TensorResult([4, 2], 32),
+        TensorResult([4, 2], 64),
+    ]
 
 
 def test_sizes_that_no_machine_has_are_known_without_taking_them():
     for device in ({"device": "cpu"}, {}):
         (found,) = asked(aten.zeros.default, size=[1 << 40], **device)
-        assert found == Result([1 << 40], 4 << 40)
+        assert found == TensorResult([1 << 40], 4 << 40)
 
 
 @pytest.mark.parametrize(

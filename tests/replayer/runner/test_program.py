@@ -13,7 +13,7 @@ from support.replayed import ONE, plan_text, small_model
 
 torch = pytest.importorskip("torch")
 from chakrakit.replayer.runner.guard import memory_budget  # noqa: E402
-from chakrakit.replayer.runner.program import Program  # noqa: E402
+from chakrakit.replayer.runner.program import PlanProgram  # noqa: E402
 from chakrakit.replayer.runner.storages import make_externals  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def checked(plan):
     with torch.inference_mode():
-        program = Program(torch, plan, "cpu", [], memory_budget(torch, "cpu", 1))
+        program = PlanProgram(torch, plan, "cpu", [], memory_budget(torch, "cpu", 1))
         make_externals(torch, plan, program.slots, "cpu", program.guard)
         program.check()
     return program

@@ -7,7 +7,7 @@ import pytest
 from chakrakit.replayer.runner import values
 from chakrakit.replayer.runner.guard import Guard, MemoryBudget
 from chakrakit.replayer.runner.limits import ALLOWED
-from chakrakit.replayer.runner.values import Ranges, Values, index_below, offsets_into, true_in
+from chakrakit.replayer.runner.values import Ranges, ValueRules, index_below, offsets_into, true_in
 from support.replayed import GIB, examined
 
 torch = pytest.importorskip("torch")
@@ -138,8 +138,8 @@ def test_a_mask_chooses_as_many_as_are_wanted():
 
 
 def test_operators_whose_values_do_not_matter_want_nothing():
-    assert Values(torch).wanted("add", {"self": f(2)}, []) == {}
-    assert Values(torch).wanted("nonzero", {"self": f(2)}, []) == {}  # nobody says how many
+    assert ValueRules(torch).wanted("add", {"self": f(2)}, []) == {}
+    assert ValueRules(torch).wanted("nonzero", {"self": f(2)}, []) == {}  # nobody says how many
 
 
 torch = pytest.importorskip("torch")

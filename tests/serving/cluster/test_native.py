@@ -119,3 +119,48 @@ def test_swapping_keeps_what_was_computed(serve: Serve) -> None:
     assert again.totals[0]["preemptions"] > 0
     assert swap.totals[0]["tokens"] == 3 * 17
     assert again.totals[0]["tokens"] > 3 * 17
+
+
+def test_prompts_gather_beside_decodes(serve: Serve) -> None:
+    """Two prompts that come during decoding wait until they fill half of the budget, or three steps."""
+    stream = stream_of([0.0, 0.005, 0.025], [8, 8, 8], [9, 2, 2])
+    alone = serve(stream, pool(token_budget=32, gather_steps=3, gather_share=1.0))
+    assert steps(alone, "prompt_tokens")[:6] == [(8,), (0,), (0,), (0,), (16,), (0,)]
+    enough = serve(stream, pool(token_budget=32, gather_steps=3, gather_share=0.5))
+    assert steps(enough, "prompt_tokens")[:5] == [(8,), (0,), (0,), (16,), (0,)]
+    at_once = serve(stream, pool(token_budget=32))
+    assert steps(at_once, "prompt_tokens")[:5] == [(8,), (8,), (0,), (8,), (0,)]
+
+
+def test_a_queue_is_looked_at_now_and_then(serve: Serve) -> None:
+    """SGLang's receive interval: after a prompt, four decoding steps pass before the next two are seen."""
+    stream = stream_of([0.0, 0.025, 0.035], [8, 8, 8], [9, 2, 2])
+    done = serve(stream, pool(discipline="prefill_alone", look_steps=4))
+    assert steps(done, "prompt_tokens")[:7] == [(8,), (0,), (0,), (0,), (0,), (16,), (0,)]
+
+
+def test_nobody_is_put_aside_where_all_must_end_where_they_are(serve: Serve) -> None:
+    """Eight blocks of four tokens hold one request of 18 tokens to its end beside none, not two."""
+    tight = {"blocks": 8, "block_size": 4, "token_budget": 64, "cost": constant(0.01)}
+    done = serve(together(3, 8, 10), pool(no_evict=True, **tight))
+    assert done.totals[0]["preemptions"] == 0
+    assert done.steps["requests"].max() == 1
+
+
+def test_a_step_with_a_prompt_takes_its_launches_at_least(serve: Serve) -> None:
+    """Ten milliseconds of work and 25 of launches: 25 with the prompt, 10 without."""
+    done = serve(together(1, 8, 3), pool(prompt_launch_ms=25.0))
+    lengths = (done.steps["end"] - done.steps["start"]).tolist()
+    assert lengths == [25_000_000_000, 10_000_000_000, 10_000_000_000]
+
+
+def test_ranks_that_step_together_start_their_prompts_together(serve: Serve) -> None:
+    """A rank's second prompt waits for the other rank's, for two steps at most."""
+    stream = stream_of([0.0, 0.0, 0.015, 0.025], [8] * 4, [9] * 4)
+    own = replace(pool(balance_steps=5), engines=2, ranks=2)
+    both = serve(stream, own)
+    assert both.requests["first"][2:].tolist() == [40_000_000_000, 40_000_000_000]
+    alone = serve(stream.first(3), replace(pool(balance_steps=2), engines=2, ranks=2))
+    assert alone.requests["first"][2] == 40_000_000_000
+    free = serve(stream.first(3), replace(pool(), engines=2, ranks=2))
+    assert free.requests["first"][2] == 30_000_000_000

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from chakrakit.machines.fabric import Change
+from chakrakit.machines.fabric import BandwidthChange
 from chakrakit.serving import EngineOptions, MoveLinks, Request, Service, Setup, hooks_of, run
 from chakrakit.serving.cluster import PoolSetup, ServingOutcome
 from chakrakit.serving.kvcache import Capacity
@@ -239,7 +239,7 @@ def same(kind: type[Oracle], rules: Rules, stream: RequestStream, pools: list[Po
         handover_seconds_per_token=rules.per_token / PS,
         handover_latency=rules.latency / PS,
         links=MoveLinks(
-            tuple(Change(at / PS, factor) for at, factor in rules.schedule),
+            tuple(BandwidthChange(at / PS, factor) for at, factor in rules.schedule),
             [CodecTerms(ratio, e / PS, d / PS) for ratio, e, d in rules.codecs],
             rules.pieces,
         ),

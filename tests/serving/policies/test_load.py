@@ -33,3 +33,9 @@ def test_a_class_of_a_module_is_made() -> None:
 def test_what_names_no_class_is_refused(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         policy_from(text)
+
+
+def test_a_policy_that_is_not_python_names_its_line(tmp_path):
+    (tmp_path / "p.py").write_text("class Mine:\n    def route(:\n")
+    with pytest.raises(ConfigError, match=r"p\.py, line 2: "):
+        policy_from(f"{tmp_path / 'p.py'}:Mine")

@@ -11,6 +11,7 @@ from support.commands import data
 from support.foreign_workloads import (
     AIPERF,
     BLIS,
+    BLIS_TRACE,
     DYNAMO,
     GUIDELLM,
     OTEL,
@@ -66,6 +67,19 @@ def test_blis_draws_its_clients_and_sessions(read):
     assert (stream.arrival_ps[turns] == SECOND // 2).all()
     assert (stream.prompt[turns] > stream.prompt[stream.after[turns]]).all()
     assert read(BLIS).prompt.tolist() == stream.prompt.tolist()
+
+
+def test_a_blis_trace_keeps_rounds_and_leaves_out_what_failed(read):
+    """The second round came half a second after the first had ended; the server counted its prompt."""
+    stream = read(BLIS_TRACE)
+    assert stream.prompt.tolist() == [100, 200, 300]
+    assert stream.output.tolist() == [20, 30, 10]
+    assert stream.after.tolist() == [-1, 0, -1]
+    assert stream.arrival_ps.tolist() == [0, SECOND // 2, 8 * SECOND // 10]
+    assert "1 requests that failed were left out" in stream.notes
+    assert "prefixes that groups of requests share are not kept" in stream.notes
+    with pytest.raises(ChakraError, match="row 1: output_tokens is 'many', not a number"):
+        read(BLIS_TRACE.replace("100,20,", "100,many,"))
 
 
 def test_servegen_draws_by_rates_and_probabilities(read, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chakrakit.serving.steps.operators import FOUR_BITS, Linear
+from chakrakit.serving.steps.operators import FOUR_BITS, LinearQuantity
 from chakrakit.workloads.description import Plan
 from support.forms import rank_weights
 
@@ -20,7 +20,7 @@ def matmuls(operators, quantity):
 
 
 def test_a_quantity_is_linear_in_the_sizes_of_a_step() -> None:
-    assert Linear(1.0, 2.0, 3.0, 4.0).at(10.0, 100.0, 0.5) == 1 + 20 + 300 + 2
+    assert LinearQuantity(1.0, 2.0, 3.0, 4.0).at(10.0, 100.0, 0.5) == 1 + 20 + 300 + 2
 
 
 @pytest.mark.parametrize("tp", [1, 2])

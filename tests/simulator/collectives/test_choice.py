@@ -8,7 +8,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.simulator.collectives import (
     COLLECTIVES,
     Algorithms,
-    Shape,
+    GroupShape,
     data_bytes,
     estimate,
     moved_bytes,
@@ -16,7 +16,7 @@ from chakrakit.simulator.collectives import (
 from chakrakit.simulator.collectives.group_shape import Way
 
 NEAR = Way(1e-6, 100e9)
-EIGHT = Shape(8, ring=NEAR, far=NEAR, fan=8, axes=(), reduces=False)
+EIGHT = GroupShape(8, ring=NEAR, far=NEAR, fan=8, axes=(), reduces=False)
 
 
 def test_a_ring_is_steps_of_a_piece():
@@ -32,7 +32,7 @@ def test_what_a_group_does_not_allow_never_ends():
 def test_few_bytes_take_few_steps():
     choose = Algorithms().choose
     assert choose("all-reduce", 8.0, EIGHT) == "direct"
-    assert choose("all-reduce", 8.0, Shape(8, NEAR, NEAR, 1, (), True)) == "in-switch"
+    assert choose("all-reduce", 8.0, GroupShape(8, NEAR, NEAR, 1, (), True)) == "in-switch"
 
 
 def test_what_is_asked_for_is_used():

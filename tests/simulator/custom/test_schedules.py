@@ -4,7 +4,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit import CollectiveType, TraceBuilder, TraceSet
-from chakrakit.errors import FormatError
+from chakrakit.errors import FormatError, TraceError
 from chakrakit.simulator.custom import custom_for, moves_from_msccl, moves_from_traces
 from support.simulated import collective, machine_of, seconds
 
@@ -82,7 +82,7 @@ def test_msccl_ring(tmp_path):
 
 ONE_STEP = (
     '<algo ngpus="2"><gpu id="0"><tb id="0" send="{to}" recv="-1" chan="0"><step s="0" type="{kind}"/></tb>'
-    "</gpu></algo>"
+    '</gpu><gpu id="1"/></algo>'
 )
 
 
@@ -93,6 +93,7 @@ ONE_STEP = (
         ("<x/>", "no <algo>"),
         (ONE_STEP.format(to=1, kind="s"), "receives 0 times"),
         (ONE_STEP.format(to=0, kind="zz"), "not known"),
+        ('<algo ngpus="65536"><gpu id="0"/></algo>', "ngpus is 65,536, and 1 are listed"),
     ],
 )
 def test_broken_xml_is_refused(tmp_path, text, said):
@@ -100,6 +101,12 @@ def test_broken_xml_is_refused(tmp_path, text, said):
     file.write_text(text)
     with pytest.raises(FormatError, match=said):
         moves_from_msccl(file)
+
+
+def test_an_algorithm_without_messages_is_refused(tmp_path):
+    (tmp_path / "x.xml").write_text('<algo name="none"><gpu id="0"/><gpu id="1"/></algo>')
+    with pytest.raises(TraceError, match="'none': no member sends"):
+        moves_from_msccl(tmp_path / "x.xml")
 
 
 @pytest.mark.parametrize("preset", ["dgx-h100", "dgx-b200", "l40s-pcie"])

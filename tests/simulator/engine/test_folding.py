@@ -31,7 +31,7 @@ def test_messages_that_a_tree_crosses_only_in_part_split_their_ranks():
     folded, alone = folded_and_alone(plan.traces, machine, algorithms=tree, placement=tuple(placed))
     assert "split" in folded.why
     made = native.SimulationOptions(algorithms=tree, placement=tuple(placed))
-    simulation = native.Simulation(plan.traces, machine, made)
+    simulation = native.NativeSimulation(plan.traces, machine, made)
     again = simulation.run_again(made.work, folded)
     assert "split" not in again.why  # it begins with the classes of the first
     assert ends_of(again) == ends_of(folded)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.library import Cost
+from chakrakit.machines.library import LibraryCost
 from chakrakit.simulator.collectives import algorithms as a
 from chakrakit.simulator.engine import plans as room
 from chakrakit.simulator.engine.plans import TransferPlans, link_bytes
@@ -50,7 +50,7 @@ def test_a_ring_puts_its_rounds_on_the_links_of_one_direction(book):
 
 def test_a_library_s_cost_is_what_a_plan_takes_alone(book):
     """The links need 600 µs for the bytes; the library 900 µs, so each byte takes 1.5 times its time."""
-    cost = Cost(fixed=1e-6, latency=6e-6, transfer=9e-4, steps=6)
+    cost = LibraryCost(fixed=1e-6, latency=6e-6, transfer=9e-4, steps=6)
     book.add(a.ring_all_reduce(4), GROUP, 4e6, cost)
     plans, _, _ = book.arrays()
     assert plans["bytes"].sum() == pytest.approx(1.5 * 24e6)

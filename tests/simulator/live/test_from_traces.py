@@ -9,7 +9,7 @@ from chakrakit.errors import ConfigError, DeadlockError
 from chakrakit.machines import machine
 from chakrakit.simulator import live
 from chakrakit.simulator.engine import native
-from chakrakit.trace.communication import Groups
+from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import CollectiveType, TraceBuilder
 from chakrakit.trace.sets import TraceSet
 from support.random_workloads import contended_case, crowded_case, random_case
@@ -103,10 +103,70 @@ def test_played_devices_draw_what_simulate_says() -> None:
     assert drawn == pytest.approx(told, rel=1e-9)
 
 
-def test_devices_with_power_by_class_of_work_say_nothing_of_their_energy() -> None:
-    world = live.World("dgx-h100")
-    world.actor(lambda me: (yield live.compute(100)))
-    assert world.run().summary.energy_joules is None
+def kernels_and_a_sum(flops: float) -> TraceSet:
+    bodies = []
+    for _ in range(8):
+        t = TraceBuilder()
+        t.comp("k", num_ops=int(flops), tensor_size=int(3e8), dtype="bf16")
+        t.comp("k", num_ops=int(1e9), tensor_size=int(6e9), dtype="fp32", deps=[0])
+        t.comp("k", duration_ns=50_000, deps=[1])
+        t.comp("h", duration_ns=1_000_000, is_cpu_op=True, deps=[2])
+        t.collective("sum", CollectiveType.ALL_REDUCE, int(1e8), deps=[3])
+        bodies.append(t.build())
+    return TraceSet(bodies, None, Groups({"": range(8)}))
+
+
+@pytest.mark.parametrize("flops", [1e11, 5e12])
+@pytest.mark.parametrize("shared", [False, True])
+def test_played_traces_keep_the_clocks_and_draw_the_power_that_simulate_says(
+    flops: float, shared: bool
+) -> None:
+    traces = kernels_and_a_sum(flops)
+    if shared:
+        bindings = {rank: Binding(0, scale=1 + rank) for rank in range(8)}
+        traces = TraceSet([traces.body_at(0)], bindings, traces.groups)
+    simulated = ck.simulate(traces, "dgx-h100", compute="auto").summary
+    played = live.from_traces(traces, "dgx-h100", compute="auto").run().summary
+    assert played.end_ns == simulated.makespan_ns
+    assert played.energy_joules == pytest.approx(simulated.energy_joules, rel=1e-9)
+
+
+def test_programs_draw_what_simulate_says_of_the_same_work() -> None:
+    def acts(me, group):
+        yield live.compute(flops=1e9, bytes=3e8, dtype="bf16")
+        yield live.compute(flops=1e9, bytes=6e9, dtype="fp32")
+        yield live.compute(50_000)
+        yield live.compute(1e6, host=True)
+        yield live.collective("all-reduce", 1e8, group)
+
+    world = live.World("dgx-h100", compute="auto")
+    group = world.group(range(8))
+    for rank in range(8):
+        world.actor(acts, group, rank=rank)
+    acted = world.run().summary
+    simulated = ck.simulate(kernels_and_a_sum(1e9), "dgx-h100", compute="auto").summary
+    assert acted.end_ns == pytest.approx(simulated.makespan_ns, rel=1e-6)
+    assert acted.energy_joules == pytest.approx(simulated.energy_joules, rel=1e-6)
+
+
+def test_where_energy_is_not_known_the_summary_says_why() -> None:
+    def summary(machine, program, **options):
+        world = live.World(machine, **options)
+        world.actor(program, world)
+        return world.run().summary
+
+    def naps(me, _):
+        yield live.sleep(5)
+
+    def plays(me, world):
+        t = TraceBuilder()
+        t.comp("k", duration_ns=5)
+        yield live.play(world.score(TraceSet([t.build()])))
+
+    assert "does not say what its devices draw" in summary(None, naps).energy_unknown
+    assert "World(record=False)" in summary("dgx-h100", naps, record=False).energy_unknown
+    assert "played as one verb" in summary("dgx-h100", plays, compute="auto").energy_unknown
+    assert summary("dgx-h100", naps).energy_unknown == ""
 
 
 def test_stores_move_whole_pages_hold_so_much_and_refuse_by_name() -> None:

@@ -219,6 +219,52 @@ def test_an_actor_that_joins_acts_from_then_on() -> None:
     assert outcome(host)["host"] == ("guest", 50.0, 2)
 
 
+def test_senders_are_known_by_name_and_groups_before_their_members() -> None:
+    def counts(me, peers, group):
+        heard = dict.fromkeys(peers, 0)
+        yield live.collective("all_reduce", 1000, group)
+        for peer in peers:
+            yield live.send(peer, 1, "hello")
+        for _ in peers:
+            (message,) = yield live.receive()
+            heard[message.sender] += 1
+        return heard
+
+    names = ["a", "b", "c"]
+    world = live.World(SWITCH)
+    group = world.group(names)
+    for rank, name in enumerate(names):
+        world.actor(counts, names, group, rank=rank, name=name)
+    assert world.run().returned["b"] == {"a": 1, "b": 1, "c": 1}
+
+
+def test_a_part_beside_a_program_may_wait_for_ever() -> None:
+    def serves(me):
+        def answers():
+            while True:
+                (asked,) = yield live.receive()
+                yield live.send(asked.sender, 1, "here")
+
+        yield live.spawn(answers(), daemon=True)
+        yield live.sleep(10_000)
+        return me.now
+
+    def asks(me):
+        yield live.send("serves", 1)
+        yield live.receive()
+
+    assert outcome(serves, asks)["serves"] == 10_000
+
+
+def test_a_run_that_is_stopped_ends_then() -> None:
+    def naps(me):
+        yield live.sleep(100)
+
+    world = live.World(SWITCH)
+    world.actor(naps)
+    assert world.run(until=60).end_ns == 60
+
+
 def test_an_object_with_on_message_answers_for_ever() -> None:
     class Echo:
         def on_message(self, me, message):
@@ -257,40 +303,6 @@ def test_a_stuck_run_names_who_waits_for_what() -> None:
         world.run()
     assert "ears waits since 0 ns to receive 3 messages, of which 0 came" in str(error.value)
     assert "caller waits since 0 ns in barrier of 0 bytes for absent" in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("yields", "what"),
-    [
-        (lambda: 5, "yields verbs such as"),
-        (lambda: live.send("nobody", 1), "no actor named 'nobody'"),
-        (lambda: live.load("disk", 1), "no storage"),
-        (lambda: live.collective("all-sum", 1, None), "NoneType"),
-    ],
-)
-def test_what_cannot_be_is_refused_with_the_actor_and_the_time(yields, what) -> None:
-    def program(me):
-        yield live.sleep(7)
-        yield yields()
-
-    world = live.World(SWITCH)
-    world.actor(program, name="Ann")
-    with pytest.raises((ConfigError, AttributeError), match=what) as error:
-        world.run()
-    said = str(error.value) + "".join(getattr(error.value, "__notes__", []))
-    assert "Ann" in said
-    assert "7 ns" in said
-
-
-def test_a_program_that_spins_is_ended() -> None:
-    def spins(me):
-        while True:
-            yield live.all_of()
-
-    world = live.World(SWITCH, record=False)
-    world.actor(spins)
-    with pytest.raises(RuntimeError, match="without time passing"):
-        world.run()
 
 
 def test_equal_seeds_give_equal_runs_and_another_seed_another() -> None:

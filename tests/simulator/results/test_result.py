@@ -15,7 +15,7 @@ def test_a_run_is_written_and_read_back(tmp_path):
     write(done.run(), tmp_path / "run")
     again = read(tmp_path / "run")
     assert again.makespan_ns == pytest.approx(done.makespan_ns)
-    assert set(again.counters) == {"links", "collectives"}
+    assert set(again.counters) >= {"links", "collectives"}
     assert again.card.tick_ps == 1
 
 

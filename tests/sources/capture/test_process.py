@@ -10,7 +10,7 @@ import pytest
 
 from chakrakit.errors import ConfigError
 from chakrakit.sources.capture.process import Ranks, failure_of, recorded
-from chakrakit.sources.capture.recording import CaptureError, Recording
+from chakrakit.sources.capture.recording import CapturedRank, CaptureError
 from chakrakit.sources.capture.session import CaptureOptions
 
 
@@ -22,7 +22,7 @@ def asked():
     def run(request, **more):
         requests.append(request)
         mail = {f"from {request.rank}": b"hello"}
-        made = Recording(rank=request.rank, world=2, mail=mail, **more)
+        made = CapturedRank(rank=request.rank, world=2, mail=mail, **more)
         Path(request.out).write_bytes(msgspec.msgpack.encode(made))
         return 0
 
@@ -82,7 +82,7 @@ def test_a_session_without_the_steps_says_what_there_was(reached, steps, said):
         rank=0,
         reached=reached,
         options=CaptureOptions(ranks=2, steps=steps),
-        recording=lambda: Recording(rank=0, world=2),
+        recording=lambda: CapturedRank(rank=0, world=2),
     )
     assert recorded(session, "").failure.startswith(said)
     assert recorded(session, "another").failure == "another"

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from chakrakit.sources.capture import session as module
-from chakrakit.sources.capture.recording import Finished, Op
+from chakrakit.sources.capture.recording import CapturedRank, Finished, Lifetimes, Op
 from chakrakit.sources.capture.session import CaptureOptions, Session
 
 
@@ -79,5 +79,7 @@ def test_waits_follow_the_operators_that_are_kept():
         Op(signature=2, module=0, phase=0, step=1, reads=[], writes=[], waits_for=1),
         Op(signature=3, module=0, phase=0, step=1, reads=[], writes=[], waits_for=0),
     ]
-    kept = module._of_steps(ops, {1})
+    recording = CapturedRank(rank=0, world=1, ops=ops, lifetimes=Lifetimes({7: 2, 8: 0}, [9]))
+    kept, lifetimes = module._of_steps(recording, {1})
     assert [(op.signature, op.waits_for) for op in kept] == [(1, -1), (2, 0), (3, -1)]
+    assert (lifetimes.died, lifetimes.returned) == ({7: 1}, [9])

@@ -58,8 +58,8 @@ def test_a_dump_s_rank_is_said_by_its_name(tmp_path):
 
 def test_recordings_with_times_take_no_second_file_of_them(tmp_path):
     with pytest.raises(ConfigError, match="--times goes with PyTorch's observer files"):
-        linking._linker(linking.Format.ROCPROF)(
-            [linking.Recognised(tmp_path, linking.Format.ROCPROF)],
+        linking._linker(linking.RecordingKind.ROCPROF)(
+            [linking.Recognised(tmp_path, linking.RecordingKind.ROCPROF)],
             {},
             LinkOptions(times=(tmp_path,)),
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from chakrakit.sources.pytorch.joining import join
 from chakrakit.sources.pytorch.read import read_kineto, read_observer
-from chakrakit.sources.pytorch.timeline import RowNames, build_timeline
+from chakrakit.sources.pytorch.timeline import TimelineNames, build_timeline
 
 
 def built(recording):
     observer = read_observer(recording.observer_json().encode())
     kineto = read_kineto(recording.kineto_json().encode())
     line = build_timeline(observer, kineto, join(observer, kineto))
-    return line, [RowNames(line, observer, kineto)[r] for r in range(len(line))]
+    return line, [TimelineNames(line, observer, kineto)[r] for r in range(len(line))]
 
 
 def test_rows_are_in_order_of_start_and_the_longer_comes_first(recording):
@@ -67,6 +67,6 @@ def test_without_kineto_the_parents_are_the_observers_own(recording):
     observer = read_observer(recording.observer_json().encode())
     kineto = read_kineto(b'{"traceEvents": []}')
     line = build_timeline(observer, None, join(observer, kineto))
-    names = [RowNames(line, observer, None)[r] for r in range(2)]
+    names = [TimelineNames(line, observer, None)[r] for r in range(2)]
     assert names[line.parent[names.index("inner")]] == "outer"
     assert line.parent[names.index("outer")] == -1

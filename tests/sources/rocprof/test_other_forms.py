@@ -134,3 +134,12 @@ def test_what_holds_nothing_is_said(tmp_path: Path) -> None:
         read_perfetto(b"")
     with pytest.raises(FormatError, match="a field runs past"):
         read_perfetto(perfetto_trace(kineto())[:5000])
+
+
+def test_a_database_of_the_older_tool_is_named(tmp_path: Path) -> None:
+    """rocmProfileData calls its tables alike; its calls and device work are elsewhere."""
+    with sqlite3.connect(tmp_path / "trace.rpd") as tables:
+        for name in ("string", "api", "op"):
+            tables.execute(f"create table rocpd_{name} (id integer, start integer, end integer)")
+    with pytest.raises(FormatError, match=r"rocmProfileData.*rocprofv3 --runtime-trace"):
+        link([tmp_path / "trace.rpd"])

@@ -12,7 +12,7 @@ import pytest
 
 from chakrakit import TraceBuilder, read, write
 from chakrakit.errors import FormatError
-from chakrakit.trace.codecs.parquet_footer import Column, null_columns
+from chakrakit.trace.codecs.parquet_footer import FooterColumn, null_columns
 
 
 def written(tmp_path: Path) -> bytes:
@@ -23,9 +23,9 @@ def written(tmp_path: Path) -> bytes:
     return (tmp_path / "t.parquet").read_bytes()
 
 
-def of_schema(file: pq.ParquetFile) -> list[Column]:
+def of_schema(file: pq.ParquetFile) -> list[FooterColumn]:
     leaves = [file.schema.column(i) for i in range(len(file.schema))]
-    return [Column(c.name if c.path == c.name else None, c.physical_type) for c in leaves]
+    return [FooterColumn(c.name if c.path == c.name else None, c.physical_type) for c in leaves]
 
 
 def by_arrow(file: pq.ParquetFile) -> set[str]:
@@ -136,7 +136,7 @@ def framed(footer: bytes) -> io.BytesIO:
 
 
 def test_random_bytes_as_a_footer_have_no_nulls() -> None:
-    columns = [Column("a", "INT32"), Column("b", "DOUBLE")]
+    columns = [FooterColumn("a", "INT32"), FooterColumn("b", "DOUBLE")]
     for seed in range(300):
         rng = Random(seed)
         assert null_columns(framed(rng.randbytes(rng.randrange(200))), columns) == set()
@@ -158,11 +158,11 @@ def test_random_bytes_as_a_footer_have_no_nulls() -> None:
     ],
 )
 def test_what_cannot_be_a_footer_has_no_nulls(footer: bytes) -> None:
-    assert null_columns(framed(footer), [Column("a", "INT32")]) == set()
+    assert null_columns(framed(footer), [FooterColumn("a", "INT32")]) == set()
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"PAR1", b"\xff\xff\xff\xffPAR1", b"PAR1\x00\x00\x00\x00PARE"]
 )
 def test_a_file_without_a_footer_has_no_nulls(data: bytes) -> None:
-    assert null_columns(io.BytesIO(data), [Column("a", "INT32")]) == set()
+    assert null_columns(io.BytesIO(data), [FooterColumn("a", "INT32")]) == set()

@@ -2,11 +2,23 @@
 
 from chakrakit.trace.model import (
     COMMUNICATION,
+    CollectiveType,
+    Member,
     NodeType,
     collective_name,
     collective_words,
     node_type_name,
 )
+from support.oracle import message
+
+
+def test_numbers_are_those_of_the_schema():
+    schema = message("Node").DESCRIPTOR.file
+    for ours, name in ((NodeType, "NodeType"), (CollectiveType, "CollectiveCommType")):
+        theirs = {v.name: v.number for v in schema.enum_types_by_name[name].values}
+        assert {member.name: member.value for member in ours} == theirs
+    fields = message("AttributeProto").DESCRIPTOR.oneofs_by_name["value"].fields
+    assert {m.name: m.value for m in Member} == {field.name: field.number for field in fields}
 
 
 def test_known_numbers_have_the_schemas_names():

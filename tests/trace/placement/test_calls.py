@@ -34,6 +34,14 @@ def test_but_not_after_the_next_row_of_its_thread_began():
     assert nested_ends(body, start, np.array([20, 400, 430])).tolist() == [420, 400, 430]
 
 
+def test_the_last_of_several_calls_counts_and_then_the_callers_caller():
+    """The outer row ended 20 after its inner one, and that 10 after the last of its three."""
+    body = trace((0, 100), (5, 80), (10, 20), (30, 70), (40, 60))
+    start, end = np.array([0, 5, 10, 30, 40]), np.array([1, 6, 500, 300, 200])
+    assert body.parent.tolist() == [-1, 0, 1, 1, 3]
+    assert nested_ends(body, start, end).tolist() == [520, 500, 500, 300, 200]
+
+
 def test_ticks_may_be_finer_than_nanoseconds():
     body = trace((0, 100), (10, 50))
     found = nested_ends(body, np.array([0, 10_000]), np.array([20_000, 400_000]), per_ns=1000)

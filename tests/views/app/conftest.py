@@ -61,6 +61,15 @@ def pipeline() -> ck.Run:
 
 
 @pytest.fixture(scope="session")
+def simulated() -> ck.Run:
+    """A small model on four GPUs of a pipeline, simulated."""
+    traces = ck.generate(
+        model="gpt3-125m", dp=2, pp=2, seq=256, global_batch=4, micro_batch=1
+    ).traces
+    return ck.simulate(traces, "dgx-h100").run()
+
+
+@pytest.fixture(scope="session")
 def stored(tmp_path_factory) -> ck.Run:
     """Two ranks that save a checkpoint on the one server of a store, one after the other."""
     machine = tmp_path_factory.mktemp("machine") / "machine.yaml"

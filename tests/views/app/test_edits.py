@@ -10,14 +10,6 @@ import chakrakit as ck
 from support.recorded import linked
 
 
-@pytest.fixture(scope="module")
-def simulated() -> ck.Run:
-    traces = ck.generate(
-        model="gpt3-125m", dp=2, pp=2, seq=256, global_batch=4, micro_batch=1
-    ).traces
-    return ck.simulate(traces, "dgx-h100").run()
-
-
 def texts(*edits: str) -> str:
     return json.dumps(edits)
 
@@ -107,7 +99,11 @@ def test_waits_memory_and_sql_reach_the_page(client, simulated):
     window = {"rank": 2, "from": 0, "to": int(simulated.makespan_ns), "width": 2000, "last": 9}
     sent = ask("window", **window)
     assert min(w for line in sent["lines"] for w in line["wait"]) < 0  # a bubble
-    assert max(sent["memory"]) == ask("rank", rank=2)["memory"] > 0
+    figures = {
+        f["title"]: (f["peak"], max(sent["figures"][i]))
+        for i, f in enumerate(ask("rank", rank=2)["figures"])
+    }
+    assert figures["memory"][0] == figures["memory"][1] > 0
     rows = ask("query", sql="SELECT count(DISTINCT rank) AS ranks FROM nodes")
     assert (rows["columns"], rows["rows"]) == (["ranks"], [["4"]])
     assert "SELECT" in ask.refused("query", sql="DROP TABLE nodes")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from chakrakit import insight
 from chakrakit.errors import TraceError
-from chakrakit.views.app import findings as room
 from chakrakit.views.app.findings import BackgroundAnalysis
 
 
@@ -35,7 +35,7 @@ def test_a_run_that_cannot_be_analyzed_says_why(two_ranks, monkeypatch):
     def refuse(*_):
         raise TraceError("a circle of waits")
 
-    monkeypatch.setattr(room, "analyze_rows", refuse)
+    monkeypatch.setattr(insight, "analyze_rows", refuse)
     findings = BackgroundAnalysis(two_ranks)
     assert findings.wait() is None
     assert (findings.state, findings.error) == ("failed", "a circle of waits")
@@ -45,7 +45,7 @@ def test_too_little_memory_is_no_silence(two_ranks, monkeypatch):
     def exhaust(*_):
         raise MemoryError
 
-    monkeypatch.setattr(room, "analyze_rows", exhaust)
+    monkeypatch.setattr(insight, "analyze_rows", exhaust)
     findings = BackgroundAnalysis(two_ranks)
     assert findings.wait() is None
     assert "not enough memory to analyze this run; choose ranks" in findings.error

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chakrakit.views.app.lod import SliceLine, Window
+from chakrakit.views.app.lod import SliceLine, TimeWindow
 
 
 @st.composite
@@ -23,7 +23,7 @@ def lines(draw) -> SliceLine:
 
 
 windows = st.builds(
-    lambda begin, length, buckets: Window(begin, begin + length, buckets),
+    lambda begin, length, buckets: TimeWindow(begin, begin + length, buckets),
     st.integers(-20, 400),
     st.integers(1, 500),
     st.integers(1, 40),
@@ -58,7 +58,7 @@ def test_every_slice_that_begins_in_the_window_is_drawn_or_counted(line, window)
 @settings(max_examples=60)
 @given(lines(), st.integers(0, 400), st.integers(1, 40))
 def test_zoomed_in_every_slice_is_drawn(line, begin, length):
-    window = Window(begin, begin + length, 100)
+    window = TimeWindow(begin, begin + length, 100)
     touched = [i for i in range(len(line)) if line.end[i] >= begin and line.start[i] < window.end]
     assert line.window(window).at.tolist() == touched
 
@@ -84,7 +84,7 @@ def test_long_slices_are_drawn_one_by_one_among_crowds_of_short_ones():
     line = SliceLine(
         start, end, np.arange(len(start), dtype=np.int32), np.zeros(len(start), np.int8)
     )
-    detail = line.window(Window(0, 2000, 20))
+    detail = line.window(TimeWindow(0, 2000, 20))
     assert [int(line.start[i]) for i in detail.at] == [1000]
     assert detail.bucket.tolist() == [*range(10), *range(15, 20)]
     assert set(detail.busy.tolist()) == {50}
@@ -92,7 +92,7 @@ def test_long_slices_are_drawn_one_by_one_among_crowds_of_short_ones():
 
 
 def test_the_last_border_is_the_window_s_end_however_long():
-    window = Window(3, 3 + 10**18 + 1, 7999)
+    window = TimeWindow(3, 3 + 10**18 + 1, 7999)
     assert window.borders[0] == 3
     assert window.borders[-1] == window.end
     assert (np.diff(window.borders) > 0).all()

@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from chakrakit.views import charts
+from chakrakit.views.colors import COLORS
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -74,5 +75,5 @@ def test_points_below_a_roof():
 
 
 def test_a_kind_has_one_colour_and_others_share_one():
-    assert charts.color("compute") == charts.COLORS["compute"]
+    assert charts.color("compute") == COLORS["compute"]
     assert charts.color("nobody knows") == charts.color("never heard of")

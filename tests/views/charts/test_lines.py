@@ -23,7 +23,9 @@ def test_points_lie_where_their_values_are():
 
 
 def test_names_axes_margins_and_the_level_are_there():
-    chart = drawn(Line("a & b", [(1, 2.0), (2, 3.0)], [0.5, 0.25], dashed=True), level=1.0)
+    chart = drawn(
+        Line("a & b", [(1, 2.0), (2, 3.0)], [(1.5, 2.5), (2.75, 3.5)], dashed=True), level=1.0
+    )
     texts = [t.text for t in chart.iter(f"{SVG}text")]
     assert {"Title <1>", "a & b", "size", "times", "1", "2"} <= set(texts)
     upright = [r for r in chart.iter(f"{SVG}line") if r.get("x1") == r.get("x2")]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -16,7 +18,8 @@ from chakrakit.errors import ConfigError
 from chakrakit.trace.validation import validate
 from chakrakit.workloads.description import Lengths, Samples, Step, Workload, check
 from chakrakit.workloads.generate import Generated, dry_run, generated
-from chakrakit.workloads.program import Shape
+from chakrakit.workloads.program import RowShape
+from chakrakit.workloads.samples import Batcher, Limits, MicroBatch, Sample
 from support.commands import data, succeeded
 from support.forms import training_flops
 from support.joined import join
@@ -59,7 +62,7 @@ def expected_flops(made: Generated) -> int:
     square = (flops(1, 4) - 2 * flops(1, 2)) // 8
     token = (flops(1, 2) - 4 * square) // 2
 
-    def shaped(s: Shape) -> int:
+    def shaped(s: RowShape) -> int:
         if s.documents and w.model.kernel == "flash":
             return token * s.length + square * sum(d**2 for d in s.documents)
         return flops(s.rows, s.length)
@@ -156,3 +159,81 @@ def test_samples_from_a_file_and_from_the_shell(tmp_path: Path) -> None:
     figures = data("generate", tmp_path / "w.yaml", "--batcher", "online", "--json")
     assert figures["steps"] == 2
     assert figures["samples"]["padded_tokens"] >= figures["samples"]["tokens"] == figures["tokens"]
+
+
+BATCHERS = int(os.environ.get("CHAKRA_RANDOM_BATCHERS", "4"))
+"""Batchers that group samples at random; two hundred were tried, by hand."""
+
+
+def random_batcher(seed: int) -> Batcher:
+    """A batcher that nobody would write: any grouping, in any order, padded or packed."""
+
+    def batches(samples: Iterable[Sample], limits: Limits) -> Iterator[MicroBatch]:
+        rng = Random(seed)
+        source = iter(samples)
+        while window := list(itertools.islice(source, rng.randint(1, limits.window))):
+            rng.shuffle(window)
+            while window:
+                taken = [window.pop() for _ in range(min(len(window), rng.randint(1, 5)))]
+                packs = rng.random() < 0.3
+                room = sum(s.length for s in taken)
+                if packs and room <= limits.room:
+                    yield MicroBatch(
+                        tuple(taken), packed=True, room=rng.choice([room, limits.room])
+                    )
+                else:
+                    yield MicroBatch(tuple(taken))
+
+    return batches
+
+
+@pytest.mark.parametrize("seed", range(BATCHERS))
+def test_random_batchers_never_deadlock(seed: int) -> None:
+    drawn = with_samples(Random(1000 + seed))
+    samples = drawn.step.samples.replace(batcher="own", batcher_file="random.py:batches")
+    workload = drawn.replace(step=drawn.step.replace(samples=samples))
+    made = generated(workload, random_batcher(seed))
+    numbers = Counter(s.number for b in made.dealt.batches() for s in b.samples)
+    assert set(numbers.values()) == {1}
+    extra = sum(r.flops for r in dry_run(made).replicated)
+    total = dry_run(made).flops_total - extra
+    assert total == pytest.approx(expected_flops(made), rel=1e-6)
+    joined = join(made.traces())
+    joined.run(np.ones(joined.n, np.int64))
+
+
+OWN = """
+from chakrakit.workloads.samples import MicroBatch
+
+def pairs(samples, limits):
+    held = []
+    for sample in samples:
+        held.append(sample)
+        if len(held) == 2:
+            yield MicroBatch(tuple(held))
+            held = []
+
+def repeats(samples, limits):
+    first = next(iter(samples))
+    while True:
+        yield MicroBatch((first,))
+"""
+
+
+def test_a_batcher_of_ones_own_runs_only_where_programs_may(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN)
+    (tmp_path / "w.yaml").write_text(
+        "model: {base: gpt3-125m, layers: 1}\nplan: {dp: 2}\nstep: {seq: 64, global_batch: 4,"
+        " lengths: {distribution: uniform, mean: 20},"
+        " samples: {batcher: own, batcher_file: 'mine.py:pairs'}}\n"
+    )
+    figures = data("generate", tmp_path / "w.yaml", "--allow-programs", "--json")
+    assert figures["samples"]["samples"] == 2 * 4
+    for name, allowed, message in (
+        ("mine.py:pairs", False, "is a program, which would run; if it may, give --allow-programs"),
+        ("mine.py:nothing", True, "has no nothing"),
+        ("mine.py:repeats", True, "micro-batch 1: holds a sample twice"),
+        ("mine:pairs", True, "should look like FILE.py:NAME"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            ck.generate(tmp_path / "w.yaml", batcher_file=name, allow_programs=allowed)

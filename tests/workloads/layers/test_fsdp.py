@@ -10,14 +10,14 @@ from chakrakit.workloads.layers import (
     Block,
     BlockNode,
     Dim,
+    GatherUnit,
     Tensor,
-    Unit,
     Weight,
     elements,
     sharded,
 )
 
-UNIT = Unit(
+UNIT = GatherUnit(
     elements=10,
     role="dp",
     ranks=4,

@@ -99,6 +99,17 @@ def test_groups_of_whole_numbers(tmp_path) -> None:
     assert found.weight_bytes == PLAIN + 2 * ATTENTION + EXPERTS // 2 + EXPERTS // 32 * 2
 
 
+@pytest.mark.parametrize(("size", "kind", "scale"), [(32, "mxfp4", 32), (16, "nvfp4", 16)])
+def test_floats_of_four_bits_are_told_by_their_groups(tmp_path, size, kind, scale) -> None:
+    group = {"weights": {"num_bits": 4, "type": "float", "group_size": size, "strategy": "group"},
+             "input_activations": None, "targets": ["Linear"]}  # fmt: skip
+    stated = {"quant_method": "compressed-tensors", "config_groups": {"group_0": group},
+              "ignore": ["lm_head", "re:.*self_attn.*", "re:.*mlp\\.gate$"]}  # fmt: skip
+    found = served(tmp_path, stated)
+    assert found.weights == kind
+    assert found.weight_bytes == PLAIN + 2 * ATTENTION + EXPERTS // 2 + EXPERTS // scale
+
+
 def test_training_does_not_use_what_is_for_inference(tmp_path) -> None:
     served(tmp_path, FP8)
     used = model_figures(model_named(str(tmp_path)), Step()).precision

@@ -26,7 +26,7 @@ from chakrakit.exploration.search.searcher import (
 )
 from chakrakit.exploration.search.space import space_of, workloads
 from chakrakit.machines import load_machine, parse_name
-from chakrakit.machines.residuals import Interval, difference
+from chakrakit.machines.residuals import difference, interval_in
 from chakrakit.parallel import Progress, quiet
 from chakrakit.results import Bars
 from chakrakit.workloads.description import Model, Step, Workload
@@ -186,12 +186,10 @@ def _decide(
 
 def ties(best: PlanResult, other: PlanResult) -> bool:
     """Whether the difference of two steps could be zero, by what their residuals leave of it."""
-    sides = [
-        Interval(*p.interval_ns, groups=p.interval_groups) for p in (best, other) if p.interval_ns
-    ]
-    if len(sides) < 2:
+    a, b = interval_in(best), interval_in(other)
+    if a is None or b is None:
         return False
-    low, high = difference(sides[0], sides[1], other.step_ns - best.step_ns)
+    low, high = difference(a, b, other.step_ns - best.step_ns)
     return low <= 0 <= high
 
 

@@ -52,7 +52,7 @@ class ScriptPlan(Result, msgspec.Struct, kw_only=True):
         return " ".join([f"{self.gpus} gpus", *(f"{k}={v}" for k, v in self.flags.items())])
 
 
-class Refused(msgspec.Struct, kw_only=True):
+class RefusedFlags(msgspec.Struct, kw_only=True):
     """Flags with which the script cannot be captured, and its error, or which do not fit."""
 
     gpus: int
@@ -69,7 +69,7 @@ class ScriptSearchResult(Ranked, msgspec.Struct, kw_only=True):
     """Combinations that were simulated."""
     over_memory: int
     """Of those refused, the ones that were captured and do not fit."""
-    refused: list[Refused]
+    refused: list[RefusedFlags]
     machine: str
     objective: str
     stopped: bool = False
@@ -141,7 +141,7 @@ def search_script(
     plain = {"capture": command, "device": device, "steps": steps}
     choices = list(_choices(plain, gpus, flags))
     simulated: list[tuple[ScriptPlan, TraceSet]] = []
-    refused: list[Refused] = []
+    refused: list[RefusedFlags] = []
     stopped = False
     try:
         for number, choice in enumerate(choices):
@@ -192,19 +192,19 @@ def _try(
     choice: _Choice,
     setting: _Setting,
     simulated: list[tuple[ScriptPlan, TraceSet]],
-    refused: list[Refused],
+    refused: list[RefusedFlags],
 ) -> None:
     """Capture, and simulate what fits; what the script or the memory refuses is noted."""
     gpus = choice.captured.ranks
     try:
         traces = choice.captured.traces()
     except ConfigError as error:
-        refused.append(Refused(gpus=gpus, flags=choice.flags, error=str(error)))
+        refused.append(RefusedFlags(gpus=gpus, flags=choice.flags, error=str(error)))
         return
     need = traces.card.measured["memory_bytes"]
     if need > setting.room:
         text = f"{_TOO_LARGE}: needs {gib(need)}, a device has {gib(setting.room)}"
-        refused.append(Refused(gpus=gpus, flags=choice.flags, error=text))
+        refused.append(RefusedFlags(gpus=gpus, flags=choice.flags, error=text))
     else:
         simulated.append((setting.simulated(choice, traces), traces))
 

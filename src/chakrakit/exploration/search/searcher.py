@@ -197,6 +197,10 @@ class PlanResult(Result, msgspec.Struct, kw_only=True):
     """Where 90 of 100 measured steps should lie."""
     interval_groups: dict[str, tuple[float, float, float, float]] = {}
     """What the interval is made of, by group of residuals."""
+    interval_operations: dict[str, dict[str, float]] = {}
+    """By group of residuals, ns of the operations that take longest."""
+    interval_step: str = ""
+    """The group of published training steps whose residuals the interval respects."""
     tie: bool = False
     """Whether the difference to the best is within its interval: nothing says which of the two is faster."""
     why: str = ""
@@ -306,6 +310,8 @@ class Searcher:
             rung=summary.rung,
             interval_ns=summary.interval_ns,
             interval_groups=summary.interval_groups,
+            interval_operations=summary.interval_operations,
+            interval_step=summary.interval_step,
             memory_bytes=need,
             fits=need <= self.room,
             parts=parts_of(simulation.outcome),

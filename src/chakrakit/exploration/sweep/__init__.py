@@ -6,14 +6,14 @@ from chakrakit.exploration.sweep import findings
 from chakrakit.exploration.sweep.findings import PointRow
 from chakrakit.exploration.sweep.measurement import mean, measure
 from chakrakit.exploration.sweep.points import CapturedWorkload, captured_of, grid
-from chakrakit.exploration.sweep.study import Study, read_study
+from chakrakit.exploration.sweep.study import SweepStudy, read_study
 from chakrakit.exploration.sweep.sweep_run import SweepResult, sweep
 
 __all__ = [
     "CapturedWorkload",
     "PointRow",
-    "Study",
     "SweepResult",
+    "SweepStudy",
     "captured_of",
     "findings",
     "grid",

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from chakrakit.results import Result
+from chakrakit.results import Result, three_digits
 
 PointRow = dict[str, Any]
 """A row of the table: parameters and figures by column."""
@@ -22,6 +22,8 @@ class SweepCurve(Result, msgspec.Struct, frozen=True):
 
     machine: str
     points: list[tuple[float, float]]
+    bounds: list[tuple[float, float]] = []
+    """Where 90 of 100 measured figures should lie at each of them; empty where one has no interval."""
 
 
 class Curves(Result, msgspec.Struct, frozen=True):
@@ -89,16 +91,39 @@ def _scaling(rows: Sequence[PointRow]) -> Curves:
 
 
 def _curves(rows: Sequence[PointRow], over: str, figure: str, best: Any) -> list[SweepCurve]:
-    points_of_machine: dict[str, dict[float, float]] = {}
+    rows_of_machine: dict[str, dict[float, PointRow]] = {}
     for row in rows:
-        at = points_of_machine.setdefault(row["machine"], {})
-        x, y = float(row[over]), row[figure]
-        at[x] = best(at.get(x, y), y)
-    return [SweepCurve(name, sorted(at.items())) for name, at in points_of_machine.items()]
+        at = rows_of_machine.setdefault(row["machine"], {})
+        x = float(row[over])
+        at[x] = best(at.get(x, row), row, key=lambda r: r[figure])
+    return [_curve(name, sorted(at.items()), figure) for name, at in rows_of_machine.items()]
+
+
+def _curve(machine: str, rows: Sequence[tuple[float, PointRow]], figure: str) -> SweepCurve:
+    bounds = [_bounds(row, figure) for _, row in rows]
+    known = [b for b in bounds if b is not None]
+    points = [(x, row[figure]) for x, row in rows]
+    return SweepCurve(machine, points, known if len(known) == len(bounds) else [])
+
+
+def _bounds(row: PointRow, figure: str) -> tuple[float, float] | None:
+    """The interval of a figure that is a step's time, or what is done in one."""
+    low, high = row.get("step_low_ns"), row.get("step_high_ns")
+    if not low or not high:
+        return None
+    if figure == "step_ns":
+        return low, high
+    return row[figure] * row["step_ns"] / high, row[figure] * row["step_ns"] / low
 
 
 def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def bounds_text(row: PointRow) -> str:
+    """The interval of a point's step in ms; empty where its times were measured."""
+    bounds = _bounds(row, "step_ns")
+    return "–".join(three_digits(bound / 1e6) for bound in bounds) if bounds else ""
 
 
 def maps(table: pa.Table) -> list[Map]:

@@ -18,7 +18,7 @@ import chakrakit
 from chakrakit.configuration import Place
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.exploration.sweep.served import ServedWorkload, is_served, served_of
-from chakrakit.exploration.sweep.study import MachineChoice, Study, StudySettings
+from chakrakit.exploration.sweep.study import MachineChoice, StudySettings, SweepStudy
 from chakrakit.sources.capture import capture_traces
 from chakrakit.trace.sets import TraceSet
 from chakrakit.workloads.description import Workload
@@ -110,7 +110,7 @@ def content_key(*parts: Any) -> str:
     return hashlib.sha256(text).hexdigest()[:32]
 
 
-def grid(study: Study) -> PointGrid:
+def grid(study: SweepStudy) -> PointGrid:
     """Returns all points; a ConfigError names the line of an infeasible one, and the cure."""
     points: list[StudyPoint] = []
     skipped = 0
@@ -165,7 +165,7 @@ class _ImpossibleError(Exception):
         return ConfigError(f"{self}; or say `impossible: skip` to leave such points out")
 
 
-def _combinations(study: Study) -> Iterator[tuple[dict[str, Any], list[Place]]]:
+def _combinations(study: SweepStudy) -> Iterator[tuple[dict[str, Any], list[Place]]]:
     """Fields and values of each combination, and where in the file they stand."""
     names = list(study.text.axes)
     count = math.prod(len(values) for values in study.text.axes.values())
@@ -181,7 +181,7 @@ def _combinations(study: Study) -> Iterator[tuple[dict[str, Any], list[Place]]]:
 
 
 def _workload(
-    study: Study, fields: dict[str, Any], places: list[Place]
+    study: SweepStudy, fields: dict[str, Any], places: list[Place]
 ) -> Workload | CapturedWorkload | ServedWorkload:
     if is_captured(study.text.workload):
         return _captured(study, fields, places)
@@ -199,14 +199,14 @@ def _workload(
         raise _described(study, str(error).removeprefix("workload: "), fields) from None
 
 
-def _captured(study: Study, fields: dict[str, Any], places: list[Place]) -> CapturedWorkload:
+def _captured(study: SweepStudy, fields: dict[str, Any], places: list[Place]) -> CapturedWorkload:
     try:
         return captured_of(study.text.workload, fields)
     except ConfigError as error:
         raise study.lines.error(_last(places) if places else ("workload",), str(error)) from None
 
 
-def _served(study: Study, fields: dict[str, Any], places: list[Place]) -> ServedWorkload:
+def _served(study: SweepStudy, fields: dict[str, Any], places: list[Place]) -> ServedWorkload:
     try:
         return served_of(study.text.workload, fields, Path(study.lines.path).parent)
     except ConfigError as error:
@@ -214,7 +214,9 @@ def _served(study: Study, fields: dict[str, Any], places: list[Place]) -> Served
         raise study.lines.error(place, str(error)) from None
 
 
-def _set(study: Study, plain: dict[str, Any], name: str, value: Any, places: list[Place]) -> None:
+def _set(
+    study: SweepStudy, plain: dict[str, Any], name: str, value: Any, places: list[Place]
+) -> None:
     """Sets one field, `plan.tp` or `model`, in a workload's nested mappings."""
     *parents, last = name.split(".")
     is_field = name == "model" or (parents and parents[0] in ("model", "plan", "step"))
@@ -235,7 +237,7 @@ def _set(study: Study, plain: dict[str, Any], name: str, value: Any, places: lis
 
 
 def _left_for_dp(
-    study: Study, plain: dict[str, Any], fields: dict[str, Any], places: list[Place]
+    study: SweepStudy, plain: dict[str, Any], fields: dict[str, Any], places: list[Place]
 ) -> int:
     plan = plain.get("plan", {})
     model_ranks = 1
@@ -251,7 +253,7 @@ def _left_for_dp(
     return study.text.ranks // model_ranks
 
 
-def _described(study: Study, message: str, fields: dict[str, Any]) -> ConfigError:
+def _described(study: SweepStudy, message: str, fields: dict[str, Any]) -> ConfigError:
     """A workload that is not well described: the axis that says so, or the workload itself."""
     for name in fields:
         part, _, field = name.rpartition(".")
@@ -266,7 +268,7 @@ def _described(study: Study, message: str, fields: dict[str, Any]) -> ConfigErro
     return study.lines.converted(message, ("workload",), _field_names_at(study, message))
 
 
-def _field_names(study: Study, part: str) -> list[str]:
+def _field_names(study: SweepStudy, part: str) -> list[str]:
     from chakrakit.workloads.description import Plan, Step
 
     model = study.text.workload.get("model")
@@ -277,13 +279,13 @@ def _field_names(study: Study, part: str) -> list[str]:
     return [f.name for f in msgspec.structs.fields(struct)] if struct else []
 
 
-def _field_names_at(study: Study, message: str) -> list[str]:
+def _field_names_at(study: SweepStudy, message: str) -> list[str]:
     part = message.rpartition("`$.")[2].rstrip("`") if "`$." in message else ""
     return _field_names(study, part)
 
 
 def _sizes(
-    study: Study,
+    study: SweepStudy,
     workload: Workload | CapturedWorkload | ServedWorkload,
     fields: dict[str, Any],
     places: list[Place],
@@ -311,7 +313,7 @@ def _spelled_fields(fields: dict[str, Any]) -> str:
 
 
 def _check_machine(
-    study: Study,
+    study: SweepStudy,
     machine: MachineChoice,
     workload: Workload | CapturedWorkload | ServedWorkload,
     ranks: int,

@@ -134,7 +134,7 @@ class StudyText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """What to do with combinations that cannot be: refuse the study, or leave them out and count them."""
 
 
-class Study(msgspec.Struct, frozen=True, kw_only=True):
+class SweepStudy(msgspec.Struct, frozen=True, kw_only=True):
     """A study whose every part is known to exist."""
 
     text: StudyText
@@ -149,7 +149,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         return self.text.name
 
 
-def read_study(path: str | Path) -> Study:
+def read_study(path: str | Path) -> SweepStudy:
     """A study from its YAML file; a ConfigError names the line and the cure."""
     lines = read_document(path, "workload, machines and axes; see docs/sweep.md")
     _check_axes(lines)
@@ -165,7 +165,7 @@ def read_study(path: str | Path) -> Study:
     _check_names(machines, lines)
     chains = [_chain(text, lines, i) for i in range(len(text.passes))]
     text = _on_one_rung(text, machines)
-    return Study(text=text, lines=lines, machines=machines, chains=chains)
+    return SweepStudy(text=text, lines=lines, machines=machines, chains=chains)
 
 
 def _on_one_rung(text: StudyText, machines: list[MachineChoice]) -> StudyText:

@@ -21,8 +21,8 @@ from chakrakit.exploration.sweep.store import (
     table_of,
     write_table,
 )
-from chakrakit.exploration.sweep.study import Study
-from chakrakit.parallel import Outcome, Progress, check_engine, each, quiet
+from chakrakit.exploration.sweep.study import SweepStudy
+from chakrakit.parallel import ItemOutcome, Progress, check_engine, each, quiet
 from chakrakit.results import Bars, Result
 from chakrakit.trace.files import claimed
 
@@ -70,7 +70,7 @@ def _bar(value: float, served: bool) -> tuple[float, str]:
 
 
 def sweep(
-    study: Study,
+    study: SweepStudy,
     folder: str | Path,
     *,
     engine: str = "local",
@@ -109,7 +109,7 @@ def sweep(
     return _result(point_grid, finished, reused, place)
 
 
-def _refuse_programs(study: Study) -> None:
+def _refuse_programs(study: SweepStudy) -> None:
     """A study is a file, which may come from anybody; a program that it names would run as this user."""
     if is_captured(study.text.workload):
         command = str(study.text.workload["capture"])[:200]
@@ -130,13 +130,15 @@ def _again(point: FinishedPoint, retry: bool) -> bool:
     return point.died or (retry and point.figures is None)
 
 
-def _ordered(points: list[StudyPoint], study: Study) -> list[StudyPoint]:
+def _ordered(points: list[StudyPoint], study: SweepStudy) -> list[StudyPoint]:
     """Machine by machine: whoever comes second to a workload finds its traces made."""
     number = {m.name: i for i, m in enumerate(study.machines)}
     return sorted(points, key=lambda p: number[p.machine.name])
 
 
-def _finished_point(point: StudyPoint, outcome: Outcome[SimulatedRow | ServedRow]) -> FinishedPoint:
+def _finished_point(
+    point: StudyPoint, outcome: ItemOutcome[SimulatedRow | ServedRow]
+) -> FinishedPoint:
     row, served = outcome.value, None
     if isinstance(row, ServedRow):
         row, served = None, row

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from chakrakit.errors import ChakraError
-from chakrakit.insight.advice.advice import Advice
+from chakrakit.insight.advice.advice import NOTABLE, Advice
 from chakrakit.insight.advice.trials import Setting, is_same, saving, setting_of
 from chakrakit.simulator.collectives import ALGORITHMS
 from chakrakit.simulator.results import SimulationSummary
-from chakrakit.trace.sets import Run
+from chakrakit.trace.sets import Run, TraceSet
 from chakrakit.workloads.description import Plan, Workload, even_split
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import generated_from, workload_with
@@ -30,7 +30,7 @@ _UNKNOWN = (
 )
 
 
-class Change(NamedTuple):
+class PlanChange(NamedTuple):
     """Another plan, by fields of `chakra generate`."""
 
     family: str
@@ -63,17 +63,21 @@ class _Trials:
         low, high = run.span_ns
         self.span_ns = (high - low) * 1.0
         self.world = run.world_size
+        self.traces: TraceSet = run
 
     def tried(self) -> tuple[list[Advice], str]:
         """The best of every family, and a note on what there was no room for."""
         room = _MOST_ROWS // self.rows - 1
         if room < 1:
             return [], f"no change was tried: {self.rows:,} nodes; {_MOST_ROWS // 2:,} is the most"
-        before = self.setting.summary(generate(self.workload))
+        self.traces = generate(self.workload)
+        before = self.setting.summary(self.traces)
         if not is_same(before, self.span_ns):
             return [], "no change was tried: simulated again, the run takes another time"
         trials = [*self._plans(before), *self._algorithms(before)]
         weight = _shares(before)
+        least = NOTABLE * before.makespan_ns * len(before.ranks)
+        trials = [trial for trial in trials if weight[trial[0].touches] >= least]
         trials.sort(key=lambda trial: -weight[trial[0].touches])
         best: dict[str, Advice] = {}
         for change, setting in trials[:room]:
@@ -88,10 +92,10 @@ class _Trials:
         )
         return list(best.values()), note
 
-    def _plans(self, before: SimulationSummary) -> Iterator[tuple[Change, Setting]]:
+    def _plans(self, before: SimulationSummary) -> Iterator[tuple[PlanChange, Setting]]:
         return ((change, self.setting) for change in changes(self.workload))
 
-    def _algorithms(self, before: SimulationSummary) -> Iterator[tuple[Change, Setting]]:
+    def _algorithms(self, before: SimulationSummary) -> Iterator[tuple[PlanChange, Setting]]:
         """Other algorithms for the collective that takes longest."""
         spent: dict[str, float] = {}
         for row in before.collectives:
@@ -106,16 +110,18 @@ class _Trials:
                         if name != "auto"
                         else f"{collective} as the library chooses"
                     )
-                    change = Change("algorithm", what, {}, "exposed")
+                    change = PlanChange("algorithm", what, {}, "exposed")
                     yield change, self.setting.with_algorithm(collective, name)
 
-    def _try(self, before: SimulationSummary, change: Change, setting: Setting) -> Advice | None:
+    def _try(
+        self, before: SimulationSummary, change: PlanChange, setting: Setting
+    ) -> Advice | None:
         """A change with what it saves; None where it cannot be, or does not fit."""
         try:
             workload = workload_with(self.workload, change.fields)
             if workload.plan.world != self.world:
                 return None
-            after = setting.summary(generate(workload))
+            after = setting.summary(generate(workload) if change.fields else self.traces)
         except ChakraError:
             return None
         if after.fits is False and before.fits is not False:
@@ -131,7 +137,7 @@ class _Trials:
             same_training=change.work == 1,
         )
 
-    def _commands(self, change: Change, setting: Setting) -> list[str]:
+    def _commands(self, change: PlanChange, setting: Setting) -> list[str]:
         traces = self.source
         lines = []
         if change.fields:
@@ -165,7 +171,7 @@ def _shares(summary: SimulationSummary) -> dict[str, float]:
 # --- the changes of a plan ----------------------------------------------------------------------
 
 
-def changes(workload: Workload) -> Iterator[Change]:
+def changes(workload: Workload) -> Iterator[PlanChange]:
     """Every change of a plan that could be tried; whether it can be is for the generator to say."""
     for part in (
         _kernels,
@@ -179,37 +185,39 @@ def changes(workload: Workload) -> Iterator[Change]:
         yield from part(workload)
     step = workload.step
     larger = {"global_batch": 2 * step.global_batch}
-    yield Change(
+    yield PlanChange(
         "batch", f"twice the batch, {2 * step.global_batch} sequences", larger, "idle", 2.0
     )
 
 
-def _kernels(w: Workload) -> Iterator[Change]:
+def _kernels(w: Workload) -> Iterator[PlanChange]:
     if getattr(w.model, "kernel", "") == "unfused":
-        yield Change("attention", "attention in one fused kernel", {"kernel": "flash"})
+        yield PlanChange("attention", "attention in one fused kernel", {"kernel": "flash"})
     if w.step.dtype == "fp32":
-        yield Change("dtype", "bf16 instead of fp32", {"dtype": "bf16"})
+        yield PlanChange("dtype", "bf16 instead of fp32", {"dtype": "bf16"})
     for less in {"full": ("none", "selective"), "selective": ("none",)}.get(w.plan.recompute, ()):
         what = "no recomputation" if less == "none" else "recompute attention alone"
-        yield Change("recompute", what, {"recompute": less})
+        yield PlanChange("recompute", what, {"recompute": less})
 
 
-def _pipeline(w: Workload) -> Iterator[Change]:
+def _pipeline(w: Workload) -> Iterator[PlanChange]:
     plan = w.plan
     if plan.pp == 1 or plan.tasks:
         return
     for chunks in (2, 4):
         if (plan.schedule, plan.chunks) != ("interleaved", chunks):
             fields = {"schedule": "interleaved", "chunks": chunks}
-            yield Change(
+            yield PlanChange(
                 "schedule", f"interleaved schedule, {chunks} chunks a stage", fields, "idle"
             )
     for name in ("1f1b", "zb-h1"):
         if plan.schedule != name:
-            yield Change("schedule", f"schedule {name}", {"schedule": name, "chunks": 1}, "idle")
+            yield PlanChange(
+                "schedule", f"schedule {name}", {"schedule": name, "chunks": 1}, "idle"
+            )
     layers = sum(plan.split)
     if plan.split and plan.split != even_split(layers, len(plan.split)):
-        yield Change(
+        yield PlanChange(
             "split",
             "layers spread evenly over stages",
             {"split": even_split(layers, len(plan.split))},
@@ -217,69 +225,73 @@ def _pipeline(w: Workload) -> Iterator[Change]:
         )
 
 
-def _micro_batches(w: Workload) -> Iterator[Change]:
+def _micro_batches(w: Workload) -> Iterator[PlanChange]:
     size, each = w.step.micro_batch, w.step.global_batch // max(w.plan.dp, 1)
     sizes = [size // k for k in (2, 4) if size % k == 0] + [size * k for k in (2, 4)]
     for other in sizes:
         if 0 < other <= each and each % other == 0:
             what = f"micro-batches of {other} instead of {size}"
-            yield Change(
+            yield PlanChange(
                 "micro-batch", what, {"micro_batch": other}, "idle" if other < size else "compute"
             )
 
 
-def _gradients(w: Workload) -> Iterator[Change]:
+def _gradients(w: Workload) -> Iterator[PlanChange]:
     plan = w.plan
     if plan.dp * plan.cp == 1:
         return
     if plan.data in ("ddp", "zero1", "zero2"):
         for size in _BUCKETS_MB:
             if size != plan.bucket_mb:
-                yield Change(
+                yield PlanChange(
                     "buckets", f"gradient buckets of {size:g} MiB", {"bucket_mb": size}, "exposed"
                 )
     if plan.sync == "micro_batch":
-        yield Change("sync", "gradients reduced once a step", {"sync": "step"}, "exposed")
+        yield PlanChange("sync", "gradients reduced once a step", {"sync": "step"}, "exposed")
 
 
-def _tensor_parallel(w: Workload) -> Iterator[Change]:
+def _tensor_parallel(w: Workload) -> Iterator[PlanChange]:
     if w.plan.tp == 1:
         return
     if not w.plan.tp_overlap:
         what = "tensor-parallel communication beside its products"
-        yield Change("tp-overlap", what, {"tp_overlap": True}, "exposed")
+        yield PlanChange("tp-overlap", what, {"tp_overlap": True}, "exposed")
     if not w.plan.sequence_parallel:
         what = "sequence parallelism between tensor-parallel parts"
-        yield Change("sequence", what, {"sequence_parallel": True}, "exposed")
+        yield PlanChange("sequence", what, {"sequence_parallel": True}, "exposed")
 
 
-def _sharded(w: Workload) -> Iterator[Change]:
+def _sharded(w: Workload) -> Iterator[PlanChange]:
     plan = w.plan
     if plan.data == "fsdp":
         if plan.prefetch < 2:
             what = f"parameters gathered {plan.prefetch + 1} units ahead"
-            yield Change("prefetch", what, {"prefetch": plan.prefetch + 1}, "exposed")
+            yield PlanChange("prefetch", what, {"prefetch": plan.prefetch + 1}, "exposed")
         if plan.reshard != "never":
-            yield Change(
+            yield PlanChange(
                 "reshard", "parameters kept after forward", {"reshard": "never"}, "exposed"
             )
-        yield Change("data", "the optimizer sharded alone (zero1)", {"data": "zero1"}, "exposed")
+        yield PlanChange(
+            "data", "the optimizer sharded alone (zero1)", {"data": "zero1"}, "exposed"
+        )
     if plan.ep > 1 and plan.exchange != "once":
-        yield Change("exchange", "every token sent once to a rank", {"exchange": "once"}, "exposed")
+        yield PlanChange(
+            "exchange", "every token sent once to a rank", {"exchange": "once"}, "exposed"
+        )
 
 
-def _layout(w: Workload) -> Iterator[Change]:
+def _layout(w: Workload) -> Iterator[PlanChange]:
     """Where ranks are, and how many of them share a layer, a stage or a batch."""
     plan = w.plan
     usual = msgspec.structs.fields(type(plan))
     order = next(f.default for f in usual if f.name == "order")
     if plan.order != order:
-        yield Change("placement", f"ranks in the order {order}", {"order": order}, "exposed")
+        yield PlanChange("placement", f"ranks in the order {order}", {"order": order}, "exposed")
     for axis in ("tp", "pp"):
         yield from _other_layouts(plan, axis, getattr(plan, axis))
 
 
-def _other_layouts(plan: Plan, axis: str, ranks: int) -> Iterator[Change]:
+def _other_layouts(plan: Plan, axis: str, ranks: int) -> Iterator[PlanChange]:
     """Half or twice as many ranks along an axis, with as many more or fewer replicas."""
     for other, replicas in ((ranks / 2, plan.dp * 2), (ranks * 2, plan.dp / 2)):
         if other % 1 or replicas % 1 or (axis == "pp" and plan.split):
@@ -288,4 +300,4 @@ def _other_layouts(plan: Plan, axis: str, ranks: int) -> Iterator[Change]:
         if axis == "pp" and other == 1:
             fields |= {"schedule": "1f1b", "chunks": 1}
         what = f"{axis} {other:g} and dp {replicas:g} instead of {ranks} and {plan.dp}"
-        yield Change("layout", what, fields, "exposed")
+        yield PlanChange("layout", what, fields, "exposed")

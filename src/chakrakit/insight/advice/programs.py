@@ -35,7 +35,7 @@ JITTER = 0.02
 a few percent."""
 
 
-class Change(NamedTuple):
+class PassTrial(NamedTuple):
     """A pass to try, and the same with its assumptions as bad and as good as they may be."""
 
     what: str
@@ -127,7 +127,7 @@ def _has_launches(run: Run) -> bool:
     return any(on_host(run.body_at(i)).any() for i in range(run.body_count))
 
 
-def _tried(program: _Program, before: _Timed, change: Change, source: str) -> Advice | None:
+def _tried(program: _Program, before: _Timed, change: PassTrial, source: str) -> Advice | None:
     """A change with what it saves of a step; None where it cannot be made."""
     whole = program.step_ns or before.step_ns
     try:
@@ -166,7 +166,7 @@ def _step_after(program: _Program, before: _Timed, whole: float, spec: str) -> t
 # --- the changes of a program -------------------------------------------------------------------
 
 
-def changes(run: Run) -> Iterator[Change]:
+def changes(run: Run) -> Iterator[PassTrial]:
     """Every pass that could be tried; whether it can be is for the pass to say."""
     bodies = [run.body_at(i) for i in range(run.body_count)]
     device = run.card.settings.get(RECORDED_DEVICE)
@@ -175,10 +175,10 @@ def changes(run: Run) -> Iterator[Change]:
     if not waiting:
         what = "a CUDA graph of the step (torch.cuda.graph, or torch.compile's reduce-overhead)"
         eager = Launched().gap_us
-        yield Change(what, str(Graphed()), f"graphed{{gap_us={eager}}}", "graphed{gap_us=0}")
+        yield PassTrial(what, str(Graphed()), f"graphed{{gap_us={eager}}}", "graphed{gap_us=0}")
     else:
         what = "no waiting for the device inside the step (such as .item())"
-        yield Change(what, str(Unsync(names=tuple(waiting))))
+        yield PassTrial(what, str(Unsync(names=tuple(waiting))))
     what = "a fused optimizer (fused=True)"
     yield _with_kernels(what, FusedOptimizer.name, profile, "vector")
     what = "attention in one fused kernel (the flash or efficient backend of sdpa_kernel)"
@@ -192,18 +192,18 @@ def _profile(device: str) -> str:
     return known.profile if known is not None else ""
 
 
-def _with_kernels(what: str, name: str, profile: str, kind: str) -> Change:
+def _with_kernels(what: str, name: str, profile: str, kind: str) -> PassTrial:
     """A pass whose new kernels may be off by what kernels of the kind were."""
     group = kernel_group("measured profile", profile, kind, 1e-3, False)
     spread = residual_table().spread(*group)
     if spread is None:
-        return Change(what, name)
+        return PassTrial(what, name)
     ends = (max(spread.high, 0.0), min(spread.low, 0.0))
     worst, best = (f"{name}{{slower={math.exp(x):.3f}}}" for x in ends)
-    return Change(what, name, worst, best)
+    return PassTrial(what, name, worst, best)
 
 
-def _in_bf16(preset: str, profile: str) -> Change:
+def _in_bf16(preset: str, profile: str) -> PassTrial:
     """Products in bf16, whose times may be off by what products by a data sheet were."""
     group = kernel_group("data sheet", profile, "matmul", 1e-3, False)
     spread = residual_table().spread(*group)
@@ -211,7 +211,7 @@ def _in_bf16(preset: str, profile: str) -> Change:
     scales = ("", *(f", scale={{compute: {math.exp(x):.3f}}}" for x in ends))
     place = f"machine={preset}, measured_on={preset}"
     specs = [f"recost{{{place}, dtypes={{compute: bf16}}{scale}}}" for scale in scales]
-    return Change("bf16 instead of float32 (model.to(torch.bfloat16))", *specs)
+    return PassTrial("bf16 instead of float32 (model.to(torch.bfloat16))", *specs)
 
 
 def _waiting_calls(trace: Trace) -> set[str]:

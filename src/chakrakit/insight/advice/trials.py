@@ -11,7 +11,7 @@ from chakrakit.errors import ChakraError
 from chakrakit.machines import load_machine
 from chakrakit.machines.device import clocks_of
 from chakrakit.machines.fabric import Machine
-from chakrakit.machines.residuals import Interval, difference
+from chakrakit.machines.residuals import difference, interval_in
 from chakrakit.simulator.collectives import Algorithms
 from chakrakit.simulator.engine import Disturbance, SimulationOptions
 from chakrakit.simulator.results import SimulationSummary, machine_of, simulate, split_fault
@@ -132,13 +132,8 @@ def saving(
 ) -> tuple[float, tuple[float, float] | None]:
     """What is saved and its interval in ns, where `after` does `work` times what `before` does."""
     saved = before.makespan_ns - after.makespan_ns / work
-    if before.interval_ns is None or after.interval_ns is None:
+    a, b = interval_in(before), interval_in(after)
+    if a is None or b is None:
         return saved, None
-    scaled = {n: (ns / work, a, b, c) for n, (ns, a, b, c) in after.interval_groups.items()}
-    low, high = (x / work for x in after.interval_ns)
-    more = difference(
-        Interval(*before.interval_ns, groups=before.interval_groups),
-        Interval(low, high, groups=scaled),
-        -saved,
-    )
+    more = difference(a, b.scaled(1 / work), -saved)
     return saved, (min(-more[1], saved), max(-more[0], saved))

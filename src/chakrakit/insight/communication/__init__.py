@@ -15,6 +15,7 @@ from chakrakit.insight.communication.matching import (
     calls_of,
     match_calls,
 )
+from chakrakit.insight.communication.roles import group_roles
 from chakrakit.insight.communication.stragglers import (
     SlowLink,
     Straggler,
@@ -23,7 +24,7 @@ from chakrakit.insight.communication.stragglers import (
 )
 from chakrakit.insight.communication.summary import (
     CollectiveKind,
-    Communication,
+    CommunicationSummary,
     communication,
     communication_of,
     role_of,
@@ -32,7 +33,7 @@ from chakrakit.insight.communication.summary import (
 __all__ = [
     "AllCalls",
     "CollectiveKind",
-    "Communication",
+    "CommunicationSummary",
     "Matched",
     "RankArrows",
     "RankCalls",
@@ -44,6 +45,7 @@ __all__ = [
     "communication_arrows",
     "communication_of",
     "dependency_arrows",
+    "group_roles",
     "joined_arrows",
     "match_calls",
     "role_of",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.insight.communication.matching import Matched, match_calls
+from chakrakit.insight.communication.roles import group_roles
 from chakrakit.insight.rank import Cell, Table, ms, us
 from chakrakit.machines import library
 from chakrakit.results import Result
@@ -43,6 +45,8 @@ class CollectiveKind(Result, msgspec.Struct, kw_only=True):
     bus_gbps: float
     total_wait_ns: int
     total_exposed_ns: int
+    role: str = ""
+    """What the group is for (`tp`), where the plan says it; else its name without its number."""
 
 
 class MessageKind(Result, msgspec.Struct):
@@ -74,7 +78,7 @@ class Pair(Result, msgspec.Struct):
     messages: int
 
 
-class Communication(Result, msgspec.Struct):
+class CommunicationSummary(Result, msgspec.Struct):
     """All communication of a run."""
 
     collectives: list[CollectiveKind]
@@ -89,7 +93,8 @@ class Communication(Result, msgspec.Struct):
         """One row per type, role and size: groups of one role stand together, beside their slowest one."""
         roles: dict[tuple[str, str, int, int], list[CollectiveKind]] = {}
         for c in self.collectives:
-            roles.setdefault((c.type, role_of(c.group), c.members, c.size_bytes), []).append(c)
+            role = c.role or role_of(c.group)
+            roles.setdefault((c.type, role, c.members, c.size_bytes), []).append(c)
         rows = [_role_cells(role, kinds) for (_, role, *_), kinds in roles.items()]
         rows.sort(key=lambda row: -float(row[-1]))
         return Table.of("communication", _HEAD, [*rows, *map(_message_cells, self.messages)])
@@ -129,7 +134,8 @@ def _role_cells(role: str, kinds: Sequence[CollectiveKind]) -> tuple[Cell, ...]:
 
     worst = max(kinds, key=lambda c: c.transfer_ns)
     unlike = len(kinds) > 1 and worst.transfer_ns > _UNLIKE * mean(lambda c: c.transfer_ns)
-    group = kinds[0].group or role if len(kinds) == 1 else role
+    named = kinds[0].role != role_of(kinds[0].group)  # after the plan
+    group = kinds[0].group or role if len(kinds) == 1 and not named else role
     return (
         kinds[0].type,
         f"{group} (slowest: {worst.group})" if unlike else group,
@@ -167,11 +173,16 @@ def full_size(kind: I64, size: I64, members: I64) -> I64:
     return np.where(shares, size * members, size)
 
 
-def communication_of(matched: Matched, groups: Groups, world: int) -> Communication:
-    """The communication of a run from its matched calls."""
+def communication_of(
+    matched: Matched, groups: Groups, world: int, roles: Mapping[str, str] = MappingProxyType({})
+) -> CommunicationSummary:
+    """The communication of a run from its matched calls; `roles` are what groups are for (`group_roles`)."""
     pairs, more = _pairs(matched, groups, world)
-    return Communication(
-        _collectives(matched), _messages(matched), _sizes(matched), pairs, more, _slowest(matched)
+    collectives = _collectives(matched)
+    for c in collectives:
+        c.role = roles.get(c.group) or role_of(c.group)
+    return CommunicationSummary(
+        collectives, _messages(matched), _sizes(matched), pairs, more, _slowest(matched)
     )
 
 
@@ -378,6 +389,6 @@ def _waited(matched: Matched, h: int, code: int, wait: int) -> dict[str, int | s
     }
 
 
-def communication(run: Run) -> Communication:
+def communication(run: Run) -> CommunicationSummary:
     """All communication of a run."""
-    return communication_of(match_calls(run), run.groups, run.world_size)
+    return communication_of(match_calls(run), run.groups, run.world_size, group_roles(run))

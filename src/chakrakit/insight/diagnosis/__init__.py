@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from chakrakit.insight.diagnosis.clock import ClockCheck
 from chakrakit.insight.diagnosis.culprit import Culprit, CulpritKind, RankPace, pace_of
-from chakrakit.insight.diagnosis.expected import ExpectedTime, MachineCheck, check_of
+from chakrakit.insight.diagnosis.expected import ExpectedTime, MachineCheck, check_of, recorded_logs
 from chakrakit.insight.diagnosis.hang_recordings import board_of, is_recording
 from chakrakit.insight.diagnosis.hangs import hang_culprits
 from chakrakit.insight.diagnosis.jobs import (
     JobDelays,
     JobRows,
-    Repair,
+    SuspectRepair,
     is_job,
     job_culprits,
     job_delays,
@@ -18,6 +19,7 @@ from chakrakit.insight.diagnosis.jobs import (
 from chakrakit.insight.diagnosis.slow_parts import slow_links, slow_ranks
 
 __all__ = [
+    "ClockCheck",
     "Culprit",
     "CulpritKind",
     "ExpectedTime",
@@ -25,7 +27,7 @@ __all__ = [
     "JobRows",
     "MachineCheck",
     "RankPace",
-    "Repair",
+    "SuspectRepair",
     "board_of",
     "check_of",
     "hang_culprits",
@@ -35,6 +37,7 @@ __all__ = [
     "job_delays",
     "job_rows",
     "pace_of",
+    "recorded_logs",
     "slow_links",
     "slow_ranks",
 ]

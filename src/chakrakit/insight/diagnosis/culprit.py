@@ -11,7 +11,7 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.insight.rank import RankView, RowKind
-from chakrakit.insight.step_times import Step
+from chakrakit.insight.step_times import RankStep
 from chakrakit.results import Result
 
 CulpritKind = Literal[
@@ -70,7 +70,7 @@ class RankPace(msgspec.Struct, frozen=True, eq=False):
     """Compute time of the whole run by name of operation, names ascending."""
 
 
-def pace_of(view: RankView, steps: Sequence[Step]) -> RankPace:
+def pace_of(view: RankView, steps: Sequence[RankStep]) -> RankPace:
     """How long one rank computes in every step."""
     rows = np.flatnonzero((view.kind == RowKind.COMPUTE) & ~view.on_host)
     begins = np.array([s.start_ns for s in steps], np.int64)

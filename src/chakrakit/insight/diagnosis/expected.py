@@ -14,17 +14,14 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
+from chakrakit.insight.diagnosis.clock import ClockCheck, Verdict, clock_check
 from chakrakit.insight.diagnosis.culprit import Culprit
 from chakrakit.insight.rank import RankView, Table, ms, percent, short
 from chakrakit.machines.device import CostSource, Device, packaged_profile
 from chakrakit.machines.residuals import kernel_group, residual_table
-from chakrakit.operators import on_float32, operator_of
+from chakrakit.operators import on_float32, on_tf32, operator_of
 from chakrakit.results import Result
 
-HELD_BACK = 1.25
-"""How many times longer than expected every kind of work takes where a clock is held back. Set by
-recordings of one H200: in 36 of 38 healthy ones some kind is below 1.1, in the other two at 1.11 and 1.23; at
-1,005 instead of 1,980 MHz all are above 1.35. A clock of 1,410 MHz is not noticed."""
 LEAST_SHARE = 0.05
 """Shares of the device's time below this are not judged."""
 SLOW = 3.0
@@ -54,6 +51,8 @@ class MachineCheck(Result, msgspec.Struct, frozen=True):
     operators: list[ExpectedTime] = []
     by_kind: dict[str, float] = {}
     """How many times as long as expected each kind of work takes, of those with a notable share."""
+    clock: ClockCheck | None = None
+    """What the median operation says of the device's clock."""
     culprits: list[Culprit] = []
 
     def table(self) -> Table:
@@ -70,7 +69,20 @@ class MachineCheck(Result, msgspec.Struct, frozen=True):
             for e in self.operators
         ]
         head = ("operator", "kind", "kernels", "measured ms", "expected ms", "× expected")
-        return Table.of(f"expected on {self.machine}", head, rows)
+        return Table.of(f"expected on {self.machine}{self._clock()}", head, rows)
+
+    def _clock(self) -> str:
+        clock = self.clock
+        if clock is None:
+            return ""
+        return f": the median operation takes {clock.text} what it should, {_SAID[clock.verdict]}"
+
+
+_SAID: dict[Verdict, str] = {
+    "held back": "its clock is held back",
+    "as expected": "no clock that is held back shows",
+    "could not tell": "whether its clock is held back cannot be told",
+}
 
 
 def check_of(views: Iterable[RankView], machine: str, device: Device) -> MachineCheck | None:
@@ -93,13 +105,33 @@ def check_of(views: Iterable[RankView], machine: str, device: Device) -> Machine
         return None
     total = sum(p.device_ns for p in parts)
     kinds = _by_kind(operators, total)
+    clock = clock_check(distinct_logs(parts), device)
     culprits = [
-        *_held_back(kinds, operators, device),
+        *_held_back(clock, kinds, device),
         *_unfused(parts, total),
         *_on_float32(parts, total, device),
     ]
     slow = [] if culprits else _slow_operators(operators, total, device)
-    return MachineCheck(machine, operators, kinds, [*culprits, *slow])
+    return MachineCheck(machine, operators, kinds, clock, [*culprits, *slow])
+
+
+def recorded_logs(view: RankView, device: Device) -> F64:
+    """The logarithms of measured over expected time of the different operations of one recorded rank."""
+    return distinct_logs([_RankTimes(view, device)])
+
+
+def distinct_logs(parts: Sequence[_RankTimes]) -> F64:
+    """One figure for each operator and expected time: the median of its calls."""
+    logs: list[float] = []
+    for part in parts:
+        name, measured, expected = part.by_call()
+        keys = np.stack([name, np.round(expected).astype(np.int64)])
+        place = np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1)
+        ratio = np.log(measured / expected)
+        order = np.argsort(place, kind="stable")
+        ends = np.flatnonzero(np.diff(place[order])) + 1
+        logs += [float(np.median(calls)) for calls in np.split(ratio[order], ends) if len(calls)]
+    return np.array(logs, np.float64)
 
 
 class _RankTimes:
@@ -127,6 +159,15 @@ class _RankTimes:
             for code, c, m, e in zip(used.tolist(), *(s.tolist() for s in sums), strict=True)
         }
 
+    def by_call(self) -> tuple[I64, F64, F64]:
+        """The name, and the measured and expected ns of all kernels together, of every operator's call."""
+        calls, place = np.unique(self.view.operator[self.rows], return_inverse=True)
+        measured: F64 = np.bincount(place, self.measured, len(calls)).astype(np.float64)
+        expected: F64 = np.bincount(place, self.expected, len(calls)).astype(np.float64)
+        usable = (measured > 0) & (expected > 0)
+        name = self.view.names[0][calls[usable]].astype(np.int64)
+        return name, measured[usable], expected[usable]
+
     def spent(self, chosen: Mask) -> float:
         """The time of these kernels, given for all rows."""
         return float(self.view.duration[self.every[chosen[self.every]]].sum())
@@ -153,32 +194,46 @@ def _by_kind(operators: Sequence[ExpectedTime], total: float) -> dict[str, float
     return {k: m / x for k, (m, x) in sums.items() if m >= LEAST_SHARE * total}
 
 
-def _held_back(
-    kinds: dict[str, float], operators: Sequence[ExpectedTime], device: Device
-) -> list[Culprit]:
-    """A clock that is held back slows every kind of work."""
-    if len(kinds) < 2 or min(kinds.values()) < HELD_BACK:
+def _held_back(clock: ClockCheck | None, kinds: dict[str, float], device: Device) -> list[Culprit]:
+    """A clock that is held back slows every operation."""
+    if clock is None or clock.verdict != "held back":
         return []
-    factor = sum(e.measured_ns for e in operators) / sum(e.expected_ns for e in operators)
     each = ", ".join(f"{kind} {ratio:.2f}" for kind, ratio in kinds.items())
     detail = (
-        f"every kind of work takes longer than a healthy {device.name} needs ({each} times): its clock is "
-        f"held back to about 1/{factor:.1f} (locked, too hot, or short of power; nvidia-smi -q says which)"
+        f"the median of {clock.operations} operations takes {clock.text} what a healthy {device.name} needs "
+        f"({each}): its clock is held back (locked, too hot, or short of power; nvidia-smi -q says which)"
     )
-    return [Culprit(kind="held-back-clock", factor=factor, detail=detail)]
+    return [Culprit(kind="held-back-clock", factor=clock.factor, detail=detail)]
+
+
+_FLOAT32_UNITS = (
+    (
+        "fp32",
+        on_float32,
+        "plain float32",
+        "torch.autocast, or set_float32_matmul_precision('high')",
+    ),
+    ("tf32", on_tf32, "TF32", "torch.autocast"),
+)
+"""Units that multiply float32: their peak's name, how kernels on them are told, and what uses faster ones."""
+
+
+_LEAST_SAVED = 0.09
+"""The share of the device's time that faster units have to save at their peaks for it to be named."""
 
 
 def _on_float32(parts: Sequence[_RankTimes], total: float, device: Device) -> list[Culprit]:
-    """Products on plain float32 units, where others of the device are many times as fast."""
-    spent = sum(p.spent(p.view.named(on_float32)) for p in parts)
-    plain, fast = device.peak.get("fp32", 0.0), device.peak_rate("bf16")
-    if spent < 2 * LEAST_SHARE * total or not plain or fast < 2 * plain:
-        return []
-    detail = (
-        f"products on plain float32 units take {percent(spent, total)} % of the device's time; in bf16 its "
-        f"peak is {fast / plain:.0f} times as high (torch.autocast, or set_float32_matmul_precision('high'))"
-    )
-    return [Culprit(kind="float32-products", factor=fast / plain, detail=detail)]
+    """Products of float32 tensors, where other units of the device are twice as fast or more."""
+    for dtype, told, units, remedy in _FLOAT32_UNITS:
+        spent = sum(p.spent(p.view.named(told)) for p in parts)
+        plain, fast = device.peak.get(dtype, 0.0), device.peak_rate("bf16")
+        if plain and fast >= 2 * plain and spent * (1 - plain / fast) >= _LEAST_SAVED * total:
+            detail = (
+                f"products on {units} units take {percent(spent, total)} % of the device's time; in bf16 "
+                f"its peak is {fast / plain:.0f} times as high ({remedy})"
+            )
+            return [Culprit(kind="float32-products", factor=fast / plain, detail=detail)]
+    return []
 
 
 def _unfused(parts: Sequence[_RankTimes], total: float) -> list[Culprit]:

@@ -177,7 +177,7 @@ PIPELINE = {
 """Sends and receives of one direction count as one type of operation."""
 
 
-class Repair(Result, msgspec.Struct, frozen=True, kw_only=True):
+class SuspectRepair(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What repairing some suspects would gain; times are seconds of the mean step."""
 
     tori: float
@@ -216,8 +216,8 @@ class JobDelays(Result, msgspec.Struct, frozen=True, kw_only=True):
     """How much of the slowdown the last stage explains: `last_stage.rem`."""
     m_w: float
     """How much of the slowdown the worst workers explain: `worst_workers.rem`."""
-    last_stage: Repair
-    worst_workers: Repair
+    last_stage: SuspectRepair
+    worst_workers: SuspectRepair
     suspects: list[int]
     """The ranks of the worst workers."""
 
@@ -254,13 +254,13 @@ class Scenarios:
         """Seconds by step with these operations at their usual times and all others as they were."""
         return self.rows.step_seconds(np.where(repaired, self.usual, self.rows.own))
 
-    def repair(self, suspects: Mask) -> Repair:
+    def repair(self, suspects: Mask) -> SuspectRepair:
         """What repairing the suspects would gain."""
         tori, tideal = float(self.nodelay.mean()), float(self.ideal.mean())
         trem = float(self.without(suspects).mean())
         tadd = float(self.only(suspects).mean())
         lost = tori - tideal
-        return Repair(
+        return SuspectRepair(
             tori=tori,
             tideal=tideal,
             trem=trem,

@@ -144,6 +144,6 @@ def facts_of(run: Run, path: str = "") -> dict[str, str]:
     if run.card.tool:
         facts["made by"] = run.card.tool
     engine = run.card.settings.get("engine")
-    if engine:
-        facts["engine:"] = str(engine)
+    if engine:  # one that serves says all its settings
+        facts["engine:"] = str(engine.get("name", "")) if isinstance(engine, dict) else str(engine)
     return facts

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import msgspec
@@ -116,17 +116,17 @@ def short(name: str, most: int = 60) -> str:
 
 def ms(nanos: float) -> float:
     """Milliseconds to the microsecond."""
-    return round(nanos / 1e6, 3)
+    return round(nanos / 1e6, 3) + 0.0  # no -0.0
 
 
 def us(nanos: float) -> float:
     """Microseconds to the nanosecond."""
-    return round(nanos / 1e3, 3)
+    return round(nanos / 1e3, 3) + 0.0
 
 
 def percent(part: float, whole: float) -> float:
     """A share in percent to one digit; 0 of nothing."""
-    return round(100 * part / whole, 1) if whole else 0.0
+    return round(100 * part / whole, 1) + 0.0 if whole else 0.0
 
 
 _COPY = re.compile(r"^(Memcpy|Memset|memcpy|memset)\b")
@@ -370,7 +370,9 @@ class RankView:
 
     def busy(self, *kinds: RowKind) -> Intervals:
         """When rows of these kinds were at work; a host row that waits counts as working at its end."""
-        chosen = np.isin(self.kind, kinds)
+        chosen = reduce(np.logical_or, [self.kind == kind for kind in kinds])
+        if not (chosen & self.on_host).any():
+            return Intervals.of(self.start[chosen], self.end[chosen])
         calling = chosen & self.on_host & ~self.is_comm & ~self.is_leaf
         rows = np.flatnonzero(chosen & ~calling)
         begin, end = self.start[rows], self.end[rows]

@@ -26,10 +26,10 @@ from chakrakit.machines.device.power import (
 )
 from chakrakit.machines.device.profile import (
     ClassModel,
+    MeasuredRow,
     Prediction,
     Profile,
     Profiled,
-    Row,
     find_profile,
     packaged_profile,
     work_model,
@@ -96,6 +96,7 @@ __all__ = [
     "InFramework",
     "Launchers",
     "Measured",
+    "MeasuredRow",
     "PowerConstants",
     "PowerLimited",
     "Prediction",
@@ -105,7 +106,6 @@ __all__ = [
     "RecordedOn",
     "Recosted",
     "Roofline",
-    "Row",
     "Unit",
     "WorkModel",
     "activity_of",

@@ -44,7 +44,7 @@ from chakrakit.trace.files import replacing
 from chakrakit.trace.model import Trace
 
 
-class Cache:
+class DeviceCache:
     """Follows which storages are still in the device's cache of `size` bytes, in the order of a trace.
 
     A storage is in the cache if, since it was last touched, no more bytes than the cache's size have been
@@ -95,7 +95,7 @@ REACH = 1.0
 lies between rows at powers of two is within."""
 
 
-class Row(msgspec.Struct, frozen=True, omit_defaults=True):
+class MeasuredRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """One measured operation. `us` is its time with a cold cache, `warm` with all its inputs in the cache."""
 
     shape: list[int]
@@ -123,7 +123,7 @@ class ClassModel:
     `floor_us` is the shortest time of any operation on the device; by default the table's shortest time.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[MeasuredRow, ...]
     floor_us: float = 0.0
 
     @cached_property
@@ -259,7 +259,7 @@ class Profile(msgspec.Struct, kw_only=True):
     memory_bandwidth: float = 0.0
     cache_bytes: float = 0.0
     """The size of the last cache; 0 where it was not measured."""
-    classes: dict[str, list[Row]] = {}
+    classes: dict[str, list[MeasuredRow]] = {}
     base: str = ""
     """The packaged profile whose times are carried to this device; a profile has this or `classes`."""
     of_steps: bool = False
@@ -320,6 +320,13 @@ BEYOND = 0.25
 """Added to the error where one class stands in for another. Assumed."""
 
 
+SLOWEST = 0.014
+"""The least share of the data sheet's limits that a product or convolution of 1 ms or more reached on
+the H200, a depthwise one; dense ones reached 0.03."""
+LONG = 100.0
+"""Microseconds at the data sheet's limits from which that share holds: below, launches decide."""
+
+
 class Profiled:
     """The work model that gives device rows the profile's time; the rows of one operation share it.
 
@@ -353,15 +360,21 @@ class Profiled:
         return self._predictions[key]
 
     def _possible(self, prediction: Prediction, operation: Operation) -> Prediction:
-        """The prediction; an extrapolated one is no shorter than memory and product units allow."""
+        """The prediction; an extrapolated one is no shorter than memory and product units allow.
+
+        Nor is it longer than the slowest of its kind, in shares of the data sheet: a table of small
+        operations says little of large ones.
+        """
         profile = self.profile
         if not prediction.extrapolated or not profile.peak or not profile.memory_bandwidth:
             return prediction
+        product = operation.flops / profile.peak_rate(_rate_type(operation)) * 1e6
         from_memory = max(0.0, operation.bytes - profile.cache_bytes)
-        least = max(
-            operation.flops / max(profile.peak.values()), from_memory / profile.memory_bandwidth
-        )
-        return prediction._replace(us=max(prediction.us, least * 1e6))
+        least = max(product, from_memory / profile.memory_bandwidth * 1e6)
+        us = max(prediction.us, least)
+        if operation.kind.startswith(("gemm", "conv")) and least > LONG:
+            us = min(us, least / SLOWEST)
+        return prediction._replace(us=us)
 
     def _predict(self, operation: Operation, resident: float) -> Prediction | None:
         if self.base is None:
@@ -462,7 +475,7 @@ class Profiled:
         self, trace: Trace, device: Device
     ) -> tuple[list[int], list[tuple[Prediction, int]]]:
         """The rows that the profile has a time for; of each its operation's prediction and number of rows."""
-        cache = Cache(self.measured.cache_bytes)
+        cache = DeviceCache(self.measured.cache_bytes)
         on_device: dict[tuple[Operation, float], Prediction | None] = {}
         rows: list[int] = []
         predictions: list[tuple[Prediction, int]] = []
@@ -497,6 +510,12 @@ def _element_type(operation: Operation) -> str:
     """The element type that an operation's class names."""
     parts = operation.table.split(".")
     return next((d for d, mark in PRODUCT_MARKS.items() if mark[1:] in parts), "bf16")
+
+
+def _rate_type(operation: Operation) -> str:
+    """The element type whose rate bounds an operation: PyTorch lets convolutions in fp32 run in TF32."""
+    dtype = _element_type(operation)
+    return "tf32" if dtype == "fp32" and operation.kind.startswith("conv") else dtype
 
 
 def _names(operation: Operation) -> Iterator[str]:

@@ -6,7 +6,7 @@ from chakrakit.machines.fabric.fabrics import Dragonfly, Fabric, Full, Ring, Tre
 from chakrakit.machines.fabric.graph import AnyGraph
 from chakrakit.machines.fabric.groups import GROUP_COSTS, GroupCost
 from chakrakit.machines.fabric.links import (
-    Change,
+    BandwidthChange,
     Links,
     Routes,
     Schedule,
@@ -28,7 +28,7 @@ from chakrakit.machines.fabric.ports import MessageCost
 __all__ = [
     "GROUP_COSTS",
     "AnyGraph",
-    "Change",
+    "BandwidthChange",
     "Dimension",
     "Dragonfly",
     "Fabric",

@@ -52,14 +52,14 @@ class Links:
 
 
 @dataclass(frozen=True)
-class Change:
+class BandwidthChange:
     """From `at` seconds on, links have `factor` times their bandwidth; 0 lets nothing through."""
 
     at: float
     factor: float
 
 
-Schedule = tuple[Change, ...]
+Schedule = tuple[BandwidthChange, ...]
 """Changes of a bandwidth over time, in order."""
 
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from chakrakit.machines.library.constants import (
-    Engine,
-    Exchange,
-    Experts,
+    EngineKernels,
+    ExchangeConstants,
+    ExpertKernels,
     Library,
     Protocol,
     Span,
     Tuner,
     bus_factor,
 )
-from chakrakit.machines.library.cost import SLOTS, Cost, cost, crossed, reduction_factor
+from chakrakit.machines.library.cost import SLOTS, LibraryCost, cost, crossed, reduction_factor
 from chakrakit.machines.library.engines import (
     Routing,
     engine_cost,
     engine_kernel,
-    latency_seconds,
+    latency_terms,
     reached,
-    throughput_seconds,
+    throughput_terms,
     token_bytes,
 )
 from chakrakit.machines.library.fit import Measurement, descend, fit_library, predict
@@ -28,11 +28,11 @@ from chakrakit.machines.library.tuner import Choice, choose
 __all__ = [
     "SLOTS",
     "Choice",
-    "Cost",
-    "Engine",
-    "Exchange",
-    "Experts",
+    "EngineKernels",
+    "ExchangeConstants",
+    "ExpertKernels",
     "Library",
+    "LibraryCost",
     "Measurement",
     "Protocol",
     "Routing",
@@ -46,10 +46,10 @@ __all__ = [
     "engine_cost",
     "engine_kernel",
     "fit_library",
-    "latency_seconds",
+    "latency_terms",
     "predict",
     "reached",
     "reduction_factor",
-    "throughput_seconds",
+    "throughput_terms",
     "token_bytes",
 ]

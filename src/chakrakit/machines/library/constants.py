@@ -88,7 +88,7 @@ class InSwitch(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
     """Members in a node from which the library uses it."""
 
 
-class Exchange(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class ExchangeConstants(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """All-to-all, gather, scatter and messages: sends and receives grouped in one kernel."""
 
     start_us: Time
@@ -122,7 +122,7 @@ class Bridge(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     """Added to each crossing: a ring crosses twice in each round."""
 
 
-class Network(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class NetworkConstants(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The constants that differ between nodes."""
 
     share: Positive = 0.92
@@ -144,7 +144,7 @@ class Tuner(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     link: Literal["nvlink", "pcie"] = "nvlink"
 
 
-class Engine(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class EngineKernels(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The all-reduce kernels of serving engines, which read their peers' memory directly."""
 
     start_us: Time
@@ -164,7 +164,7 @@ class Engine(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     """Whether larger sizes have a kernel of two phases; else the engine calls the library for them."""
 
 
-class Experts(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class ExpertKernels(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Dispatch or combine of mixtures of experts as in DeepEP, see `engines.py`."""
 
     local_us: Time
@@ -202,15 +202,15 @@ class Library(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
     ll128: Protocol | None = None
     """None where the links do not keep 128 bytes together, as over PCIe."""
     simple: Protocol
-    exchange: Exchange
+    exchange: ExchangeConstants
     tuner: Tuner
     in_switch: InSwitch | None = None
     bridge: Bridge | None = None
     """None where every device of a node reaches every other directly."""
-    network: Network = msgspec.field(default_factory=Network)
-    engine: Engine | None = None
-    dispatch: Experts | None = None
-    combine: Experts | None = None
+    network: NetworkConstants = msgspec.field(default_factory=NetworkConstants)
+    engine: EngineKernels | None = None
+    dispatch: ExpertKernels | None = None
+    combine: ExpertKernels | None = None
 
     def protocol(self, name: ProtocolName) -> Protocol | None:
         """The constants of a protocol, or None where the library cannot use it here."""

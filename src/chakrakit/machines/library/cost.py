@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from chakrakit.machines.library.constants import (
     Bridge,
-    Exchange,
+    ExchangeConstants,
     Library,
     Protocol,
     ProtocolName,
@@ -33,7 +33,7 @@ SLOTS = 32 * 1024
 """Bytes of a collective at which the LL protocol's slots of one hop are full."""
 
 
-class Cost(NamedTuple):
+class LibraryCost(NamedTuple):
     """Seconds by part, and how many steps the latency is spread over."""
 
     fixed: float
@@ -47,12 +47,12 @@ class Cost(NamedTuple):
         return self.fixed + self.latency + self.transfer
 
 
-NEVER = Cost(math.inf, 0.0, 0.0)
+NEVER = LibraryCost(math.inf, 0.0, 0.0)
 
 
 def cost(
     library: Library, collective: str, algorithm: str, protocol: str, size: float, span: Span
-) -> Cost:
+) -> LibraryCost:
     """The cost of a collective; infinite where the algorithm or protocol does not apply."""
     if collective in ("all-to-all", "gather", "scatter", "message"):
         return exchange(library, collective, size, span)
@@ -86,7 +86,7 @@ def crossed(library: Library, span: Span) -> Bridge | None:
 
 def _ring(
     library: Library, p: Protocol, name: ProtocolName, collective: str, size: float, span: Span
-) -> Cost:
+) -> LibraryCost:
     n, hops = span.members, steps(collective, span.members)
     piece = size if collective in ("broadcast", "reduce") else size / n
     passes = 1 if collective in ("broadcast", "reduce") else hops
@@ -102,19 +102,25 @@ def _ring(
     transfer = passes * flow
     if p.fill and size:
         transfer *= 1 + p.fill * min(1.0, p.in_flight / size)
-    return Cost(fixed, max(0.0, latency), transfer, hops)
+    return LibraryCost(fixed, max(0.0, latency), transfer, hops)
 
 
-def _tree(library: Library, p: Protocol, name: ProtocolName, size: float, span: Span) -> Cost:
+def _tree(
+    library: Library, p: Protocol, name: ProtocolName, size: float, span: Span
+) -> LibraryCost:
     """Two trees over the nodes and a chain within each node; all data goes up and down once."""
     depth = math.ceil(math.log2(span.nodes)) if span.nodes > 1 else 0
     hop = p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * US
     latency = 2 * ((span.local - 1) * hop + depth * library.network.tree_hop_us[name] * US)
     fixed = (library.launch_us + p.start_us) * US
-    return Cost(fixed, latency, 2 * size / rate(library, p, span), 2 * (span.local - 1 + depth))
+    return LibraryCost(
+        fixed, latency, 2 * size / rate(library, p, span), 2 * (span.local - 1 + depth)
+    )
 
 
-def _in_switch(library: Library, collective: str, algorithm: str, size: float, span: Span) -> Cost:
+def _in_switch(
+    library: Library, collective: str, algorithm: str, size: float, span: Span
+) -> LibraryCost:
     switch, trees = library.in_switch, algorithm == "in-switch-tree"
     if (
         switch is None
@@ -132,17 +138,17 @@ def _in_switch(library: Library, collective: str, algorithm: str, size: float, s
         latency = 2 * depth * library.network.tree_hop_us["Simple"] * US
         both = 1.0 if span.nodes == 2 else 0.5
         flow = min(flow, both * library.network.share * span.leaving)
-    return Cost((library.launch_us + switch.start_us) * US, latency, size / flow)
+    return LibraryCost((library.launch_us + switch.start_us) * US, latency, size / flow)
 
 
-def low_latency_us(x: Exchange, collective: str, size: float, members: int) -> float:
+def low_latency_us(x: ExchangeConstants, collective: str, size: float, members: int) -> float:
     """Microseconds of an exchange in the low-latency protocol: start, peers, and the piece for one peer."""
     piece = size if collective == "message" else size / members
     peers = 1 if collective == "message" else members - 1
     return x.start_us + x.peer_us * (peers - 1) + piece / (x.low_latency_gbs * GB) / US
 
 
-def exchange(library: Library, collective: str, size: float, span: Span) -> Cost:
+def exchange(library: Library, collective: str, size: float, span: Span) -> LibraryCost:
     """The cost of all members sending to all, or to one, at once.
 
     Small pieces use the low-latency protocol, large ones Simple.
@@ -161,7 +167,7 @@ def exchange(library: Library, collective: str, size: float, span: Span) -> Cost
         moved = max(moved, away * piece / (library.network.share * (span.port or span.leaving)))
     start = x.flow_us * US + x.copy * flow
     wait = max(quick - moved, start)
-    return Cost(library.launch_us * US + wait, 0.0, moved)
+    return LibraryCost(library.launch_us * US + wait, 0.0, moved)
 
 
 ONE_BYTE_REDUCTION = 1.04

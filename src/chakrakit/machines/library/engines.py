@@ -10,11 +10,11 @@ import math
 from typing import NamedTuple
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines.library.constants import Engine, Experts, Span
-from chakrakit.machines.library.cost import GB, NEVER, US, Cost
+from chakrakit.machines.library.constants import EngineKernels, ExpertKernels, Span
+from chakrakit.machines.library.cost import GB, NEVER, US, LibraryCost
 
 
-def engine_kernel(engine: Engine, size: float, span: Span) -> str:
+def engine_kernel(engine: EngineKernels, size: float, span: Span) -> str:
     """The kernel that an engine uses for this size: `one-shot` or `two-shot`."""
     if span.members == 2:
         return "one-shot"
@@ -22,7 +22,9 @@ def engine_kernel(engine: Engine, size: float, span: Span) -> str:
     return "one-shot" if size < most else "two-shot"
 
 
-def engine_cost(engine: Engine, size: float, span: Span, *, eager: bool = False) -> Cost:
+def engine_cost(
+    engine: EngineKernels, size: float, span: Span, *, eager: bool = False
+) -> LibraryCost:
     """The cost of an engine's all-reduce; infinite where it calls the library instead.
 
     It does so between nodes and above its size limit.
@@ -37,7 +39,7 @@ def engine_cost(engine: Engine, size: float, span: Span, *, eager: bool = False)
     transfer = peers * flow if one_shot else 2 * peers / span.members * flow
     if eager:
         fixed = max(fixed, engine.eager_us - transfer / US)
-    return Cost(fixed * US, 0.0, transfer)
+    return LibraryCost(fixed * US, 0.0, transfer)
 
 
 # Dispatch and combine of mixtures of experts across nodes, as in DeepEP.
@@ -95,10 +97,27 @@ def reached(places: int, routing: Routing) -> float:
     return places * (1 - miss)
 
 
-def throughput_seconds(
-    constants: Experts, collective: str, routing: Routing, span: Span, multiprocessors: int
-) -> float:
-    """Seconds of a dispatch or combine in the kernels for training and prefill."""
+class ExchangeTerms(NamedTuple):
+    """What an exchange of experts takes by term, in seconds: it starts, and then the slowest part decides."""
+
+    start: float
+    network: float
+    """Between nodes, at the share of a port that is reached."""
+    links: float
+    """Within a node."""
+    copying: float
+    """By the multiprocessors that send and receive."""
+
+    @property
+    def seconds(self) -> float:
+        """What it starts with and the longest of the others."""
+        return self.start + max(self.network, self.links, self.copying)
+
+
+def throughput_terms(
+    constants: ExpertKernels, collective: str, routing: Routing, span: Span, multiprocessors: int
+) -> ExchangeTerms:
+    """A dispatch or combine in the kernels for training and prefill."""
     size, n = token_bytes(collective, routing), span.members
     nodes, devices = reached(span.nodes, routing), reached(n, routing)
     away = nodes * (span.nodes - 1) / span.nodes
@@ -112,15 +131,18 @@ def throughput_seconds(
     copying = (1 + away + devices) * size / (multiprocessors * rate * GB)
     start = constants.start_us + constants.node_us * span.nodes
     start = start if span.nodes > 1 else constants.local_us
-    return start * US + routing.tokens * max(network, links, copying)
+    each = routing.tokens
+    return ExchangeTerms(start * US, each * network, each * links, each * copying)
 
 
-def latency_seconds(constants: Experts, collective: str, routing: Routing, span: Span) -> float:
-    """Seconds of a dispatch or combine in the low-latency kernels for decoding."""
+def latency_terms(
+    constants: ExpertKernels, collective: str, routing: Routing, span: Span
+) -> ExchangeTerms:
+    """A dispatch or combine in the low-latency kernels for decoding."""
     size = routing.topk * token_bytes(collective, routing)
     away, near = (span.nodes - 1) / span.nodes, (span.local - 1) / span.members
     links = near * size / (constants.low_latency_share * span.link)
     network = away * size / (constants.low_latency_network_share * span.port) if away else 0.0
     start = constants.low_latency_us + constants.low_latency_hop_us * math.log2(span.nodes)
     start = start if span.nodes > 1 else constants.low_latency_local_us
-    return start * US + routing.tokens * max(links, network)
+    return ExchangeTerms(start * US, routing.tokens * network, routing.tokens * links, 0.0)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from chakrakit.machines.residuals.differences import difference
 from chakrakit.machines.residuals.intervals import (
     BETWEEN_NODES,
+    HOST_GROUP,
     LEAST_ROWS,
     Contribution,
-    Interval,
+    ErrorSpread,
     ResidualTable,
-    Spread,
+    TimeInterval,
+    beside_host,
     collective_group,
-    difference,
     groups_of,
+    interval_in,
     interval_of,
     kernel_group,
     residual_table,
@@ -21,14 +24,17 @@ from chakrakit.machines.residuals.intervals import (
 
 __all__ = [
     "BETWEEN_NODES",
+    "HOST_GROUP",
     "LEAST_ROWS",
     "Contribution",
-    "Interval",
+    "ErrorSpread",
     "ResidualTable",
-    "Spread",
+    "TimeInterval",
+    "beside_host",
     "collective_group",
     "difference",
     "groups_of",
+    "interval_in",
     "interval_of",
     "kernel_group",
     "residual_table",

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -29,11 +29,18 @@ LEAST_ROWS = 20
 SIZES = (5e-6, 50e-6)
 """Predicted seconds that separate small, middle and large operations: the shortest kernels, which are all
 latency, and those from which rates count (docs/accuracy.md tells products apart by the same)."""
+_MOST_OPERATIONS = 20
+"""Operations of a group that an interval names: those beyond hardly change how far a sum may be off."""
 BETWEEN_NODES = "between nodes"
 """The system of collectives that leave a node: nothing but DeepEP's exchange was measured there."""
+NO_FRAMEWORK = "any"
+"""The framework in the group of steps that stand for none: kernels alone."""
+_KINDS = {"computation": ("kernel",), "network": ("collective", BETWEEN_NODES)}
+HOST_GROUP = ("host", "modelled")
+"""The group of a host that launches kernels at modelled costs: all of its operations have one error."""
 
 
-class Spread(msgspec.Struct, frozen=True):
+class ErrorSpread(msgspec.Struct, frozen=True):
     """Percentiles of log(measured / predicted) in a group of rows that were not fitted."""
 
     rows: int
@@ -48,11 +55,11 @@ class ResidualTable(msgspec.Struct, frozen=True):
     made_from: list[str]
     correlation: float
     """The share of the variance of a group's errors that all of its operations have in common."""
-    groups: dict[str, Spread]
+    groups: dict[str, ErrorSpread]
     coverage: dict[str, tuple[int, float]] = {}
     """By kind and by system: rows that were left out, and the share of them within their 90 % intervals."""
 
-    def spread(self, *parts: str) -> Spread | None:
+    def spread(self, *parts: str) -> ErrorSpread | None:
         """The narrowest group with enough rows: all parts, then without the last, and so on."""
         for end in range(len(parts), 0, -1):
             found = self.groups.get("/".join(parts[:end]))
@@ -81,13 +88,14 @@ def kernel_group(
 
 
 def collective_group(system: str, collective: str, seconds: float) -> tuple[str, ...]:
-    """The group of a collective within a node, by its system, kind and size."""
-    return ("collective", system, collective, size_name(seconds))
+    """The group of a collective by its system, kind and size; those between nodes have one of their own."""
+    place = (system,) if system == BETWEEN_NODES else ("collective", system)
+    return (*place, collective, size_name(seconds))
 
 
 def step_group(framework: str, machine: str) -> tuple[str, ...]:
     """The group of a generated training step, by the framework it stands for and the machine."""
-    return ("step", framework or "any", machine.partition(":")[0])
+    return ("step", framework or NO_FRAMEWORK, machine.partition(":")[0])
 
 
 class Contribution(NamedTuple):
@@ -99,7 +107,7 @@ class Contribution(NamedTuple):
     seconds: float
 
 
-class Interval(Result, msgspec.Struct, frozen=True):
+class TimeInterval(Result, msgspec.Struct, frozen=True):
     """A predicted time and where 90 of 100 measured ones should lie, in ns."""
 
     low_ns: float
@@ -111,11 +119,67 @@ class Interval(Result, msgspec.Struct, frozen=True):
     """Whether a part of it was modelled and not measured: what happens between nodes."""
     groups: dict[str, tuple[float, float, float, float]] = {}
     """By group: ns on the critical path, and shares by which they may be shorter, are off, or longer."""
+    operations: dict[str, dict[str, float]] = {}
+    """By group: ns of the operations that take longest, and of all others together."""
+    step: str = ""
+    """The group of whole training steps that it is one of."""
+
+    def scaled(self, share: float) -> TimeInterval:
+        """The interval of a share of the time."""
+        return TimeInterval(
+            self.low_ns * share,
+            self.high_ns * share,
+            self.computation_ns * share,
+            self.network_ns * share,
+            self.modelled,
+            {name: (g[0] * share, g[1], g[2], g[3]) for name, g in self.groups.items()},
+            {
+                group: {name: ns * share for name, ns in operations.items()}
+                for group, operations in self.operations.items()
+            },
+            self.step,
+        )
+
+
+class Predicted(Protocol):
+    """Any result with a predicted time and what its interval is made of."""
+
+    @property
+    def interval_ns(self) -> tuple[float, float] | None:
+        """Where 90 of 100 measured times should lie."""
+        ...
+
+    @property
+    def interval_groups(self) -> dict[str, tuple[float, float, float, float]]:
+        """What the interval is made of, as in `Interval`."""
+        ...
+
+    @property
+    def interval_operations(self) -> dict[str, dict[str, float]]:
+        """The longest operations of each group, as in `Interval`."""
+        ...
+
+    @property
+    def interval_step(self) -> str:
+        """The group of whole training steps, as in `Interval`."""
+        ...
+
+
+def interval_in(result: Predicted) -> TimeInterval | None:
+    """The interval that a result says; None where it has none."""
+    if result.interval_ns is None:
+        return None
+    return TimeInterval(
+        *result.interval_ns,
+        groups=result.interval_groups,
+        operations=result.interval_operations,
+        step=result.interval_step,
+    )
 
 
 def interval_of(
     total_seconds: float, parts: Iterable[Contribution], step: tuple[str, ...] = ()
-) -> Interval | None:
+) -> TimeInterval | None:
     """The interval of a time that is made of these parts; None where nothing is known of any of them.
 
     A whole training step (`step`: its group) is no surer than published steps were: what no operation says,
@@ -131,31 +195,49 @@ def interval_of(
         spread = table.spread(*group)
         if spread is None:
             continue
-        shares = _shares(spread, _effective(operations.values(), table.correlation))
+        shares = shares_of(spread, _effective(operations.values(), table.correlation))
         seconds = sum(operations.values())
         name = "/".join(group)
         groups[name] = (seconds * 1e9, *shares)
         widths.append((group[0], [seconds * s * 1e9 for s in shares]))
     if not groups:
         return None
-    low, high, bias = _combined(widths)
+    low, high, bias = combined(widths)
     total = total_seconds * 1e9
     whole = table.spread(*step) if step else None
     if whole is not None:
         low = max(low, bias - total * math.expm1(whole.low))
         high = max(high, total * math.expm1(whole.high) - bias)
     sides = {
-        kind: _combined([w for w in widths if w[0] == kind])[:2]
-        for kind in ("kernel", "collective")
+        kind: combined([w for w in widths if w[0] in names])[:2] for kind, names in _KINDS.items()
     }
-    return Interval(
+    return TimeInterval(
         max(total + bias - low, 0.0),
         total + bias + high,
-        sum(sides["kernel"]) / 2,
-        sum(sides["collective"]) / 2,
-        any(BETWEEN_NODES in name for name in groups),
+        sum(sides["computation"]) / 2,
+        sum(sides["network"]) / 2,
+        any(group[0] == BETWEEN_NODES for group in by_group),
         groups,
+        {"/".join(group): _longest(operations) for group, operations in by_group.items()},
+        "/".join(step),
     )
+
+
+def _longest(operations: dict[str, float]) -> dict[str, float]:
+    """The ns of the longest operations, and of all others together."""
+    order = sorted(operations, key=lambda name: -operations[name])
+    longest = {name: operations[name] * 1e9 for name in order[:_MOST_OPERATIONS]}
+    others = sum(operations[name] for name in order[_MOST_OPERATIONS:]) * 1e9
+    return {**longest, "others": others} if others else longest
+
+
+def beside_host(found: TimeInterval | None, host_seconds: float) -> TimeInterval | None:
+    """The interval of a time beside which a modelled host works so long: a slower one would bound it."""
+    spread = residual_table().spread(*HOST_GROUP)
+    if found is None or spread is None:
+        return found
+    slow_ns = host_seconds * 1e9 * math.exp(spread.high)
+    return msgspec.structs.replace(found, high_ns=max(found.high_ns, slow_ns))
 
 
 def _effective(seconds: Iterable[float], correlation: float) -> float:
@@ -166,7 +248,7 @@ def _effective(seconds: Iterable[float], correlation: float) -> float:
     return math.sqrt(correlation + (1 - correlation) * alone)
 
 
-def _shares(spread: Spread, width: float) -> tuple[float, float, float]:
+def shares_of(spread: ErrorSpread, width: float) -> tuple[float, float, float]:
     """Shares of a time: how much shorter than usual, how far the usual is off, how much longer."""
     middle = math.expm1(spread.middle)
     low = (1 + middle) * -math.expm1((spread.low - spread.middle) * width)
@@ -174,26 +256,11 @@ def _shares(spread: Spread, width: float) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def _combined(widths: Iterable[tuple[str, list[float]]]) -> tuple[float, float, float]:
+def combined(widths: Iterable[tuple[str, list[float]]]) -> tuple[float, float, float]:
     """Widths below and above of independent groups together, and the sum of their biases."""
     rows = [w for _, w in widths]
     low, high = (math.sqrt(sum(w[i] ** 2 for w in rows)) for i in (0, 2))
     return low, high, sum(w[1] for w in rows)
-
-
-def difference(a: Interval, b: Interval, delta_ns: float) -> tuple[float, float]:
-    """The interval of B − A in ns: an error that both have counts only for time that they do not share."""
-    widths = []
-    for name in {**a.groups, **b.groups}:
-        (time_a, *shares), (time_b, *other) = (
-            x.groups.get(name, (0.0, 0.0, 0.0, 0.0)) for x in (a, b)
-        )
-        low, middle, high = (max(s, o, key=abs) for s, o in zip(shares, other, strict=True))
-        more = time_b - time_a
-        below, above = (low, high) if more >= 0 else (high, low)
-        widths.append((name, [abs(more) * below, more * middle, abs(more) * above]))
-    low, high, bias = _combined(widths)
-    return delta_ns + bias - low, delta_ns + bias + high
 
 
 def served_interval(

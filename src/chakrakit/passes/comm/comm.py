@@ -13,7 +13,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines.device import Quantity, parse, positive
 from chakrakit.passes.base import Pass, with_bodies, with_run_times
 from chakrakit.passes.comm.buckets import bucket, fuse, split
-from chakrakit.passes.comm.compress import Codec, compress
+from chakrakit.passes.comm.compress import MessageCodec, compress
 from chakrakit.passes.comm.job import CallFilter, CommJob
 from chakrakit.passes.comm.meeting import check_runs
 from chakrakit.passes.comm.overlap import offload, serialize, shift
@@ -156,12 +156,12 @@ class Comm(Pass):
         """The option `size` in bytes."""
         return positive(self.size or 0, "bytes", "comm: size")
 
-    def codec(self) -> Codec:
+    def codec(self) -> MessageCodec:
         """The options of a compression."""
         encode = positive(self.throughput or 0, "bandwidth", "comm: throughput")
         both = self.throughput if self.decode_throughput is None else self.decode_throughput
         decode = positive(both or 0, "bandwidth", "comm: decode_throughput")
-        return Codec(self.ratio or 1, encode, decode, self.stream)
+        return MessageCodec(self.ratio or 1, encode, decode, self.stream)
 
 
 _Run = Callable[[Comm, CommJob], None]

@@ -39,7 +39,7 @@ _SCATTERS = (
 
 
 @dataclass(frozen=True)
-class Codec:
+class MessageCodec:
     """`ratio` uncompressed bytes become one; both rates are in uncompressed bytes per second."""
 
     ratio: float
@@ -50,7 +50,7 @@ class Codec:
     one for decoders, so that neither waits behind the other. None: the communication's own stream."""
 
 
-def compress(job: CommJob, codec: Codec) -> None:
+def compress(job: CommJob, codec: MessageCodec) -> None:
     """Makes each call move `1/ratio` of its bytes, after an encoder and before a decoder."""
     work: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
     for channel, indices in job.selected_calls(COMPRESSIBLE):
@@ -81,7 +81,7 @@ def _work(job: CommJob, channel: BodyChannel, calls: I64, is_send: bool) -> list
     return coded_bytes
 
 
-def _compressed(codec: Codec, work: Mapping[int, tuple[int, int]], rewrite: Rewrite) -> None:
+def _compressed(codec: MessageCodec, work: Mapping[int, tuple[int, int]], rewrite: Rewrite) -> None:
     body, issued = rewrite.body, issue_order(rewrite.body)
     streams, reads = _Streams(codec, list(work), rewrite), data_kind(body)
     for row, (encoded, decoded) in sorted(work.items(), key=lambda item: issued[item[0]]):
@@ -104,7 +104,7 @@ def _compressed(codec: Codec, work: Mapping[int, tuple[int, int]], rewrite: Rewr
 class _Streams:
     """Adds codecs to their streams. Where edges give the order of a stream, codecs get such edges too."""
 
-    def __init__(self, codec: Codec, rows: list[int], rewrite: Rewrite) -> None:
+    def __init__(self, codec: MessageCodec, rows: list[int], rewrite: Rewrite) -> None:
         self.codec, self.rewrite = codec, rewrite
         self.host, self.lane = on_host(rewrite.body), lane_of(rewrite.body)
         self.by_edges = has_edges(rewrite.body, EdgeKind.STREAM)

@@ -17,7 +17,7 @@ _NOT_COLUMNS = ("id", "ctrl_deps", "data_deps", "start_time_micros", "duration_m
 """Numbers and edges are written anew, and what was changed has no times yet."""
 
 
-class Row(dict[str, Any]):
+class DraftRow(dict[str, Any]):
     """A node's attributes by name. Two rows are the same only if they are one object."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -26,7 +26,7 @@ class Row(dict[str, Any]):
         return self is other
 
 
-Edge = tuple[Row, Row, int, int, int]
+Edge = tuple[DraftRow, DraftRow, int, int, int]
 """From, to, kind, form and lag."""
 
 
@@ -36,7 +36,7 @@ class Draft:
     def __init__(self, trace: Trace) -> None:
         table = trace.nodes
         self.types = {f.name: f.type for f in table.schema if f.name not in _NOT_COLUMNS}
-        self.rows = [Row(r) for r in table.select(list(self.types)).to_pylist()]
+        self.rows = [DraftRow(r) for r in table.select(list(self.types)).to_pylist()]
         self.metadata: Metadata = trace.metadata
         e = trace.edges
         columns = (e.src, e.dst, e.kind, e.form, e.lag)
@@ -45,20 +45,22 @@ class Draft:
             for a, b, kind, form, lag in zip(*(c.tolist() for c in columns), strict=True)
         ]
 
-    def row(self, **attributes: Any) -> Row:
+    def row(self, **attributes: Any) -> DraftRow:
         """A new row, which is in no place yet."""
-        return Row({**dict.fromkeys(self.types), "is_cpu_op": False, "step": 0, **attributes})
+        return DraftRow({**dict.fromkeys(self.types), "is_cpu_op": False, "step": 0, **attributes})
 
-    def wait(self, row: Row, sources: Iterable[Row], kind: EdgeKind = EdgeKind.DATA) -> None:
+    def wait(
+        self, row: DraftRow, sources: Iterable[DraftRow], kind: EdgeKind = EdgeKind.DATA
+    ) -> None:
         """A row starts when others have ended."""
         start = int(EdgeForm.FINISH_START)
         self.edges += [(source, row, int(kind), start, 0) for source in dict.fromkeys(sources)]
 
-    def sources(self, row: Row) -> list[Row]:
+    def sources(self, row: DraftRow) -> list[DraftRow]:
         """The rows that a row waits for because of their data."""
         return [e[0] for e in self.edges if e[1] is row and e[2] != EdgeKind.CTRL]
 
-    def keep(self, wanted: Callable[[Row], bool]) -> None:
+    def keep(self, wanted: Callable[[DraftRow], bool]) -> None:
         """Drops all other rows."""
         self.rows = [r for r in self.rows if wanted(r)]
 
@@ -66,7 +68,7 @@ class Draft:
         """Control edges that keep the rows of every stream in their order, in place of those that did."""
         self.edges = [e for e in self.edges if e[2] != EdgeKind.CTRL]
         known = {(e[0], e[1]) for e in self.edges}
-        last: dict[int, Row] = {}
+        last: dict[int, DraftRow] = {}
         for row in self.rows:
             stream = int(row["stream"])
             before = last.get(stream)
@@ -92,7 +94,7 @@ class Draft:
         return Trace.from_columns(data, edges, self.metadata)
 
 
-def is_backward(row: Row) -> bool:
+def is_backward(row: DraftRow) -> bool:
     """Whether a row of a micro-batch is of its way back."""
     return bool(row["phase"] != "forward")
 
@@ -100,6 +102,6 @@ def is_backward(row: Row) -> bool:
 _SHAPE = re.compile(r"\[([0-9, ]+)\]")
 
 
-def shapes_of(row: Row) -> list[list[int]]:
+def shapes_of(row: DraftRow) -> list[list[int]]:
     """The shapes of a row's operands."""
     return [[int(n) for n in s.split(",")] for s in _SHAPE.findall(row["inputs_shapes"])]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.passes.base import Pass
-from chakrakit.passes.directives.draft import Draft, Row, is_backward
+from chakrakit.passes.directives.draft import Draft, DraftRow, is_backward
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import TraceSet
 
@@ -46,8 +46,8 @@ class Order(Pass):
 
     def _ordered(self, body: Trace, stage: int, stages: int) -> Trace:
         draft = Draft(body)
-        tasks: dict[str, list[Row]] = {}
-        rest: list[Row] = []
+        tasks: dict[str, list[DraftRow]] = {}
+        rest: list[DraftRow] = []
         for row in draft.rows:
             if row.get("micro_batch") is None:
                 rest.append(row)

@@ -13,7 +13,7 @@ import msgspec
 from chakrakit.errors import ConfigError
 from chakrakit.operators import element_bytes
 from chakrakit.passes.base import Pass
-from chakrakit.passes.directives.draft import MESSAGES, Draft, Row, is_backward, shapes_of
+from chakrakit.passes.directives.draft import MESSAGES, Draft, DraftRow, is_backward, shapes_of
 from chakrakit.passes.directives.weights import blocks_of, stretches
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.memory import model_state, with_model_state
@@ -64,7 +64,7 @@ class Place(Pass):
         bounds = list(accumulate(self.stages))
         of_layer = [next(s for s, b in enumerate(bounds) if i < b) for i in range(layers)]
         of_block = [0, *of_layer, len(bounds) - 1]
-        place: dict[Row, int] = {}
+        place: dict[DraftRow, int] = {}
         for (_, _, block), rows in stretches(draft, len(blocks)).items():
             place |= dict.fromkeys(rows, of_block[block])
         for number, block_weights in enumerate(blocks):
@@ -106,9 +106,9 @@ def _refuse_tied(draft: Draft, elements: Iterable[int]) -> None:
             )
 
 
-def _messages(draft: Draft, place: dict[Row, int], stage: int) -> None:
+def _messages(draft: Draft, place: dict[DraftRow, int], stage: int) -> None:
     """A send behind every row whose result another stage needs, a receive before the rows that need it."""
-    crossing: dict[tuple[Row, int], list[Row]] = {}
+    crossing: dict[tuple[DraftRow, int], list[DraftRow]] = {}
     for source, target, *_ in draft.edges:
         inside = source.get("micro_batch") is not None and target.get("micro_batch") is not None
         if inside and place[source] != place[target]:
@@ -128,15 +128,15 @@ def _messages(draft: Draft, place: dict[Row, int], stage: int) -> None:
                 draft.wait(target, [row])
 
 
-def _is_order_alone(draft: Draft, source: Row, targets: list[Row]) -> bool:
+def _is_order_alone(draft: Draft, source: DraftRow, targets: list[DraftRow]) -> bool:
     """Whether only the order of rows leads from one stage to another, which messages then decide."""
     wanted = set(targets)
     return not any(source in draft.sources(target) for target in wanted)
 
 
 def _message(
-    draft: Draft, op: str, source: Row, here: int, there: int, place: dict[Row, int]
-) -> Row:
+    draft: Draft, op: str, source: DraftRow, here: int, there: int, place: dict[DraftRow, int]
+) -> DraftRow:
     way = "backward" if is_backward(source) else "forward"
     size = _boundary_bytes(draft, max(here, there), place)
     kind = NodeType.COMM_SEND_NODE if op == "send" else NodeType.COMM_RECV_NODE
@@ -154,7 +154,7 @@ def _message(
     )
 
 
-def _boundary_bytes(draft: Draft, stage: int, place: dict[Row, int]) -> int:
+def _boundary_bytes(draft: Draft, stage: int, place: dict[DraftRow, int]) -> int:
     """The tensor that enters a stage: what its first product reads."""
     for row in draft.rows:
         if place.get(row) == stage and not is_backward(row) and row.get("inputs_shapes"):

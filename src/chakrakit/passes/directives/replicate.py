@@ -10,7 +10,7 @@ import msgspec
 
 from chakrakit.errors import ConfigError
 from chakrakit.passes.base import Pass
-from chakrakit.passes.directives.draft import REDUCE, Draft, Row
+from chakrakit.passes.directives.draft import REDUCE, Draft, DraftRow
 from chakrakit.passes.directives.weights import BlockWeights, blocks_of
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.memory import model_state, with_model_state
@@ -113,10 +113,17 @@ def _keep_share(draft: Draft, ranks: int) -> None:
             row["micro_batch"] -= first
 
 
-def buckets(blocks: list[BlockWeights], limit: float) -> Iterator[list[tuple[BlockWeights, int]]]:
-    """Weights from the last to the first, each with its block; a bucket is closed when it is full."""
-    weights = [(b, count) for b in reversed(blocks) for count in reversed(b.elements)]
-    bucket: list[tuple[BlockWeights, int]] = []
+def buckets(blocks: list[BlockWeights], limit: float) -> Iterator[list[tuple[list[DraftRow], int]]]:
+    """Weights from the last to the first: the rows that make a gradient, and its elements.
+
+    A bucket is closed when it is full.
+    """
+    weights = [
+        (b.gradient(number), b.elements[number])
+        for b in reversed(blocks)
+        for number in reversed(range(len(b.elements)))
+    ]
+    bucket: list[tuple[list[DraftRow], int]] = []
     for weight in weights:
         bucket.append(weight)
         if sum(count for _, count in bucket) * GRADIENT_BYTES >= limit:
@@ -129,7 +136,7 @@ def buckets(blocks: list[BlockWeights], limit: float) -> Iterator[list[tuple[Blo
 def collective(
     draft: Draft, blocks: list[BlockWeights], name: str, kind: CollectiveType, sizes: tuple[int, int],
     group: str, dtype: str = "fp32", phase: str = "sync", stream: int = REDUCE,
-) -> Row:  # fmt: skip
+) -> DraftRow:  # fmt: skip
     """A collective before the first update, with the bytes that go in and come out."""
     row = draft.row(
         name=name,
@@ -146,13 +153,13 @@ def collective(
     return row
 
 
-def reduced(draft: Draft, blocks: list[BlockWeights], limit: float) -> Iterator[Row]:
+def reduced(draft: Draft, blocks: list[BlockWeights], limit: float) -> Iterator[DraftRow]:
     """An all-reduce for every bucket, once its gradients are complete."""
     for number, bucket in enumerate(buckets(blocks, limit)):
         size = sum(count for _, count in bucket) * GRADIENT_BYTES
         name = f"gradients.dp.{number}"
         row = collective(draft, blocks, name, CollectiveType.ALL_REDUCE, (size, size), "dp")
-        draft.wait(row, (g for block, _ in bucket for g in block.gradients))
+        draft.wait(row, (g for rows, _ in bucket for g in rows))
         yield row
 
 
@@ -163,7 +170,9 @@ def averaged_loss(draft: Draft, blocks: list[BlockWeights]) -> None:
     draft.wait(row, blocks[-1].gradients)
 
 
-def summed_norm(draft: Draft, blocks: list[BlockWeights], gates: list[Row], group: str) -> Row:
+def summed_norm(
+    draft: Draft, blocks: list[BlockWeights], gates: list[DraftRow], group: str
+) -> DraftRow:
     """The norm of gradients over ranks that have different ones."""
     size = (GRADIENT_BYTES, GRADIENT_BYTES)
     row = collective(draft, blocks, "clip", CollectiveType.ALL_REDUCE, size, group)
@@ -171,7 +180,7 @@ def summed_norm(draft: Draft, blocks: list[BlockWeights], gates: list[Row], grou
     return row
 
 
-def gate_updates(draft: Draft, blocks: list[BlockWeights], gates: list[Row]) -> None:
+def gate_updates(draft: Draft, blocks: list[BlockWeights], gates: list[DraftRow]) -> None:
     """No weight is updated before its gradients are complete."""
     for block in blocks:
         draft.wait(block.update, gates)

@@ -10,7 +10,7 @@ import msgspec
 
 from chakrakit.errors import ConfigError
 from chakrakit.passes.base import Pass
-from chakrakit.passes.directives.draft import GATHER, Draft, Row
+from chakrakit.passes.directives.draft import GATHER, Draft, DraftRow
 from chakrakit.passes.directives.replicate import (
     GRADIENT_BYTES,
     buckets,
@@ -70,7 +70,7 @@ class Shard(Pass):
         )
         losses = [r for r in draft.rows if r["name"] == "loss" and r.get("micro_batch") is None]
         draft.keep(lambda r: r not in losses)
-        gates: list[Row] = []
+        gates: list[DraftRow] = []
         if self.what == "parameters":
             _gathered_blocks(draft, blocks, ranks, self.prefetch)
         else:
@@ -83,7 +83,7 @@ class Shard(Pass):
         draft.in_order()
         return with_model_state(draft.trace(), _state(body, self.what, ranks))
 
-    def _scattered(self, draft: Draft, blocks: list[BlockWeights], ranks: int) -> list[Row]:
+    def _scattered(self, draft: Draft, blocks: list[BlockWeights], ranks: int) -> list[DraftRow]:
         """Reduce-scatters of gradients before the update, and gathers of parameters after it."""
         limit = self.bucket_mb * 2**20 or GRADIENT_BYTES * max(40_000_000, 1_000_000 * ranks)
         gates = []
@@ -93,7 +93,7 @@ class Shard(Pass):
             sizes = (count * GRADIENT_BYTES, part * GRADIENT_BYTES)
             kind = CollectiveType.REDUCE_SCATTER
             row = collective(draft, blocks, f"gradients.dp.{number}", kind, sizes, "dp")
-            draft.wait(row, (g for block, _ in bucket for g in block.gradients))
+            draft.wait(row, (g for rows, _ in bucket for g in rows))
             gates.append(row)
             back = collective(
                 draft, blocks, f"parameters.dp.{number}", CollectiveType.ALL_GATHER,
@@ -141,8 +141,8 @@ def _gathered_blocks(draft: Draft, blocks: list[BlockWeights], ranks: int, prefe
 
 
 def _gather(
-    draft: Draft, block: BlockWeights, rows: list[Row], ranks: int, after: Row | None
-) -> Row:
+    draft: Draft, block: BlockWeights, rows: list[DraftRow], ranks: int, after: DraftRow | None
+) -> DraftRow:
     """What had nothing to wait for within the block waits for its parameters."""
     inside = set(rows)
     waits = {
@@ -161,13 +161,13 @@ def _gather(
     return row
 
 
-def _free(rows: list[Row], size: int, back: bool) -> None:
+def _free(rows: list[DraftRow], size: int, back: bool) -> None:
     """Gathered parameters are let go behind the last row that needs them; gradients of weights need none."""
     users = [r for r in rows if not back or r["phase"] != "weight"] or rows
     users[-1]["mem_free"] = (users[-1].get("mem_free") or 0) + size
 
 
-def _scatter(draft: Draft, block: BlockWeights, rows: list[Row], ranks: int) -> None:
+def _scatter(draft: Draft, block: BlockWeights, rows: list[DraftRow], ranks: int) -> None:
     part, whole = -(-block.total // ranks) * GRADIENT_BYTES, block.total * GRADIENT_BYTES
     row = _beside(
         draft, rows[-1], "scatter", CollectiveType.REDUCE_SCATTER, (whole, part), "fp32", 5
@@ -182,13 +182,13 @@ def _scatter(draft: Draft, block: BlockWeights, rows: list[Row], ranks: int) -> 
 
 def _beside(
     draft: Draft,
-    row: Row,
+    row: DraftRow,
     name: str,
     kind: CollectiveType,
     sizes: tuple[int, int],
     dtype: str,
     stream: int,
-) -> Row:
+) -> DraftRow:
     """A collective of the block that a row is in."""
     layer = row.get("layer")
     prefix = str(row["name"]).split(".")[0] if layer is None else f"layers.{layer}"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from chakrakit.errors import ConfigError
 from chakrakit.operators import element_bytes
 from chakrakit.passes.base import Pass, map_bodies
-from chakrakit.passes.directives.draft import Draft, Edge, Row, shapes_of
+from chakrakit.passes.directives.draft import Draft, DraftRow, Edge, shapes_of
 from chakrakit.trace.model import EdgeKind, Trace
 from chakrakit.trace.sets import TraceSet
 
@@ -39,7 +39,7 @@ class SplitBatch(Pass):
 
     def _split(self, trace: Trace) -> Trace:
         draft = Draft(trace)
-        batches: dict[int, list[Row]] = {}
+        batches: dict[int, list[DraftRow]] = {}
         for row in draft.rows:
             if row.get("micro_batch") is not None:
                 batches.setdefault(int(row["micro_batch"]), []).append(row)
@@ -69,7 +69,7 @@ class SplitBatch(Pass):
         draft.in_order()
         return draft.trace()
 
-    def _copies(self, row: Row) -> list[Row]:
+    def _copies(self, row: DraftRow) -> list[DraftRow]:
         """The row once for each smaller micro-batch, with its part of the work."""
         changed = dict(row)
         for column in ("num_ops", "mem_alloc", "mem_free"):
@@ -80,11 +80,11 @@ class SplitBatch(Pass):
         if row.get("inputs_shapes"):
             changed["inputs_shapes"] = self._shapes(row)
         return [
-            Row({**changed, "micro_batch": row["micro_batch"] * self.ways + way})
+            DraftRow({**changed, "micro_batch": row["micro_batch"] * self.ways + way})
             for way in range(self.ways)
         ]
 
-    def _shapes(self, row: Row) -> str:
+    def _shapes(self, row: DraftRow) -> str:
         """The operands' shapes with a part of the tokens of a product, or of the sequences of attention."""
         shapes = shapes_of(row)
         if row["op_type"] != "matmul":
@@ -103,7 +103,7 @@ class SplitBatch(Pass):
         return {"micro_batches": 1 + int(after.body_at(0).column("micro_batch", -1).max())}
 
 
-def _weight_bytes(row: Row) -> int:
+def _weight_bytes(row: DraftRow) -> int:
     """Bytes of a product that do not become fewer with its tokens: its weight, or the gradient of one."""
     if row.get("op_type") != "matmul" or not row.get("inputs_shapes"):
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chakrakit.errors import ConfigError
-from chakrakit.passes.directives.draft import Draft, Row, is_backward
+from chakrakit.passes.directives.draft import Draft, DraftRow, is_backward
 
 HOW_TO = "make it with `chakra generate --data zero1` and no other parallelism"
 
@@ -14,10 +14,19 @@ HOW_TO = "make it with `chakra generate --data zero1` and no other parallelism"
 class BlockWeights:
     """The weights of one block: their elements in order, and the node that updates them."""
 
-    update: Row
+    update: DraftRow
     elements: list[int]
-    gradients: list[Row]
-    """The rows that complete their gradients."""
+    gradients: list[DraftRow]
+    """The rows that complete their gradients, in the order in which they run."""
+
+    def gradient(self, number: int) -> list[DraftRow]:
+        """The row that completes the gradient of one weight: backward has the last weight first.
+
+        Where weights share rows, as a matrix and its bias do, all of them.
+        """
+        if len(self.gradients) != len(self.elements):
+            return self.gradients
+        return [self.gradients[-1 - number]]
 
     @property
     def total(self) -> int:
@@ -28,6 +37,7 @@ class BlockWeights:
 def blocks_of(draft: Draft) -> list[BlockWeights]:
     """The blocks in the order of the model; a ConfigError where the trace does not say them."""
     blocks = []
+    place = {row: number for number, row in enumerate(draft.rows)}
     for row in draft.rows:
         if row.get("op_type") != "optimizer":
             continue
@@ -36,7 +46,8 @@ def blocks_of(draft: Draft) -> list[BlockWeights]:
             raise ConfigError(
                 f"node {row['name']!r} does not list its weights for one group; {HOW_TO}"
             )
-        sources = [s for s in draft.sources(row) if s.get("micro_batch") is not None]
+        made = [s for s in draft.sources(row) if s.get("micro_batch") is not None]
+        sources = sorted(made, key=place.__getitem__)
         blocks.append(BlockWeights(row, [int(c) for c in counts.split(",")], sources))
     if not blocks:
         raise ConfigError(
@@ -45,12 +56,12 @@ def blocks_of(draft: Draft) -> list[BlockWeights]:
     return blocks
 
 
-def stretches(draft: Draft, blocks: int) -> dict[tuple[int, bool, int], list[Row]]:
+def stretches(draft: Draft, blocks: int) -> dict[tuple[int, bool, int], list[DraftRow]]:
     """Rows by micro-batch, way back or forth, and block; blocks are numbered as the model has them.
 
     The first and the last block, an embedding and a head, have no number of a layer.
     """
-    found: dict[tuple[int, bool, int], list[Row]] = {}
+    found: dict[tuple[int, bool, int], list[DraftRow]] = {}
     layers = sorted({r["layer"] for r in draft.rows if r.get("layer") is not None})
     place = {layer: i + 1 for i, layer in enumerate(layers)}
     seen: set[tuple[int, bool]] = set()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,8 +10,8 @@ import numpy as np
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import TraceError
-from chakrakit.operators import Call, read_call
-from chakrakit.passes.base import Pass, map_bodies, names_of, texts_of, with_run_times
+from chakrakit.operators import Argument, Call, Operand
+from chakrakit.passes.base import Pass, map_bodies, names_of, with_run_times
 from chakrakit.passes.edit import SelectedCalls
 from chakrakit.passes.fused.replaced import (
     KernelTimes,
@@ -20,6 +19,7 @@ from chakrakit.passes.fused.replaced import (
     check_slower,
     first_kernel,
     kernel_times,
+    recorded_calls,
     with_replacements,
 )
 from chakrakit.trace.model import EdgeKind, Trace
@@ -77,31 +77,29 @@ def _fused(trace: Trace, times: KernelTimes) -> Trace:
     started[mine.dst] = True
     backward = SelectedCalls(trace, started).call
     call_of = dict(zip(mine.dst.tolist(), forward[mine.src].tolist(), strict=True))
-    calls = np.unique(forward[forward >= 0]).tolist()
-    arguments = _arguments(trace, calls)
+    rows_of_calls = np.unique(forward[forward >= 0])
+    calls = _calls(trace, rows_of_calls)
 
     def replacements() -> Iterator[Replacement]:
-        for i, call in enumerate(calls):
-            shapes, types, values = arguments[i % len(arguments)]
-            parts = [b for b, f in call_of.items() if f == call]
-            rows = np.flatnonzero(np.isin(backward, parts)) if parts else np.zeros(0, np.int64)
-            yield _replaced(
-                trace, np.flatnonzero(forward == call), times, _forward(shapes, types, values)
-            )
+        for i, row in enumerate(rows_of_calls.tolist()):
+            call = calls[i % len(calls)]
+            yield _replaced(trace, np.flatnonzero(forward == row), times, _forward(call))
+            parts = [b for b, f in call_of.items() if f == row]
+            rows = np.flatnonzero(np.isin(backward, parts))
             if len(rows):
-                yield _replaced(trace, rows, times, _backward(shapes, types, values))
+                yield _replaced(trace, rows, times, _backward(call))
 
     return with_replacements(trace, replacements())
 
 
-def _arguments(trace: Trace, calls: list[int]) -> list[tuple[list[Any], list[str], list[Any]]]:
-    """Shapes, types and values of calls; those of the first step, where later ones were recorded without."""
-    column = [texts_of(trace, c) for c in ("inputs_shapes", "inputs_types", "inputs_values")]
-    known = [[json.loads(texts[call] or "[]") for texts in column] for call in calls]
-    recorded = [(s, t, v) for s, t, v in known if len(s) >= 3 and t]
-    if not recorded:
-        raise TraceError(f"fused-attention: no call of {UNFUSED} says its shapes; record them")
-    return recorded
+def _calls(trace: Trace, rows: I64) -> list[Call]:
+    """The calls at these rows; those of the first steps, where later ones were recorded without shapes."""
+    calls = [c for c in recorded_calls(trace, rows) if all(map(c.tensor, range(3)))]
+    if not calls or len(rows) % len(calls):
+        raise TraceError(
+            f"fused-attention: {len(calls)} of {len(rows)} calls of {UNFUSED} say their shapes; record them"
+        )
+    return calls
 
 
 def _replaced(trace: Trace, rows: I64, times: KernelTimes, call: Call) -> Replacement:
@@ -112,45 +110,41 @@ def _replaced(trace: Trace, rows: I64, times: KernelTimes, call: Call) -> Replac
     return Replacement(rows, first_kernel(trace, rows), kernel_ns, host, int(trace.own_ns[host]))
 
 
-def _backend(types: list[str], values: list[Any]) -> str:
-    masked = len(values) > _MASK and isinstance(values[_MASK], list)
-    half = any(name in types[0] for name in _HALF)
-    return "flash" if half and not masked else "efficient"
+def _backend(call: Call) -> str:
+    """The kernels that PyTorch would take."""
+    half = any(name in _inputs(call)[0].dtype for name in _HALF)
+    return "flash" if half and call.tensor(_MASK) is None else "efficient"
 
 
-def _causal(values: list[Any]) -> bool:
-    return len(values) > _CAUSAL and values[_CAUSAL] is True
+def _inputs(call: Call) -> list[Operand]:
+    """Queries, keys and values."""
+    return [tensor for i in range(3) if (tensor := call.tensor(i)) is not None]
 
 
-def _forward(shapes: list[Any], types: list[str], values: list[Any]) -> Call:
+def _forward(call: Call) -> Call:
     """The fused operator of a call's queries, keys and values."""
-    name = f"aten::_scaled_dot_product_{_backend(types, values)}_attention"
-    flags: list[Any] = [0.0, _causal(values)]
-    if "efficient" in name:
+    backend = _backend(call)
+    flags: list[Any] = [0.0, call.flag(_CAUSAL)]
+    if backend == "efficient":
         flags = [None, True, *flags]
-    return _call(name, shapes[:3], types[:3], flags)
+    return _fused_call(f"{backend}_attention", [*_inputs(call)], flags)
 
 
-def _backward(shapes: list[Any], types: list[str], values: list[Any]) -> Call:
+def _backward(call: Call) -> Call:
     """Its gradients: those of the result, the three inputs, the result and the sums that were kept."""
-    backend = _backend(types, values)
-    name = f"aten::_scaled_dot_product_{backend}_attention_backward"
-    q, k, v = shapes[:3]
+    backend = _backend(call)
+    q, k, v = _inputs(call)
+    sums = q._replace(shape=q.shape[:-1])
     flags: list[Any]
     if backend == "flash":
-        tensors = [q, q, k, v, q, q[:-1], [], [], [], []]
-        flags = [0.0, _causal(values)]
+        tensors = [q, q, k, v, q, sums, None, None, None, None]
+        flags = [0.0, call.flag(_CAUSAL)]
     else:
-        tensors = [q, q, k, v, [], q, q[:-1], [], []]
-        flags = [0.0, [True] * 4, _causal(values)]
-    return _call(name, tensors, [types[0]] * len(tensors), flags)
+        tensors = [q, q, k, v, None, q, sums, None, None]
+        flags = [0.0, [True] * 4, call.flag(_CAUSAL)]
+    return _fused_call(f"{backend}_attention_backward", tensors, flags)
 
 
-def _call(name: str, tensors: list[Any], types: list[str], flags: list[Any]) -> Call:
-    shapes = [*tensors, *([] for _ in flags)]
-    kinds = [
-        *(t if s else "None" for s, t in zip(tensors, types, strict=True)),
-        *("Bool" for _ in flags),
-    ]
-    values = [*("<None>" for _ in tensors), *flags]
-    return read_call(name, json.dumps(shapes), json.dumps(kinds), values=json.dumps(values))
+def _fused_call(name: str, tensors: Sequence[Operand | None], flags: list[Any]) -> Call:
+    inputs: list[Argument] = [*tensors, *(None for _ in flags)]
+    return Call(f"aten::_scaled_dot_product_{name}", inputs, [*(None for _ in tensors), *flags])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,8 +10,8 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError, TraceError
-from chakrakit.operators import FUSED_LISTS, FUSED_UPDATES, Call, read_call
-from chakrakit.passes.base import Pass, map_bodies, names_of, texts_of, with_run_times
+from chakrakit.operators import FUSED_LISTS, FUSED_UPDATES, Call, Operand
+from chakrakit.passes.base import Pass, map_bodies, names_of, with_run_times
 from chakrakit.passes.edit import SelectedCalls
 from chakrakit.passes.fused.replaced import (
     KernelTimes,
@@ -20,6 +19,7 @@ from chakrakit.passes.fused.replaced import (
     check_slower,
     first_kernel,
     kernel_times,
+    recorded_calls,
     with_replacements,
 )
 from chakrakit.trace.model import Trace
@@ -70,9 +70,8 @@ class FusedOptimizer(Pass):
     def _replacements(self, trace: Trace, times: KernelTimes) -> Iterator[Replacement]:
         call = None
         for step, rows in _rows_of(trace, unfused_steps(trace)):
-            call = (
-                _fused_call(trace, rows) or call
-            )  # shapes may be recorded in the first step alone
+            # Shapes may be recorded in the first step alone.
+            call = _fused_call(trace, rows) or call
             kernel_ns = times.nanoseconds(call) if call else None
             if kernel_ns is None:
                 raise TraceError(
@@ -109,34 +108,18 @@ def _fused_call(trace: Trace, rows: I64) -> Call | None:
     """The fused operator on the parameters that these rows change; None where they are not known."""
     names = names_of(trace)[rows]
     update = next((name for name in FUSED_UPDATES if name in names), None)
-    if update is None or "inputs_shapes" not in trace.table.column_names:
+    if update is None:
         return None
-    shapes: list[Any] = []
-    types: list[str] = []
-    seen: set[str] = set()
-    column = {c: texts_of(trace, c) for c in ("inputs_shapes", "inputs_types", "inputs_values")}
-    for row in rows[names == update].tolist():
-        texts = {c: json.loads(column[c][row] or "[]") for c in column}
-        if not texts["inputs_shapes"]:
-            continue
-        listed = update.startswith("aten::_foreach")
-        tensors = texts["inputs_shapes"][0] if listed else texts["inputs_shapes"][:1]
-        values = texts["inputs_values"][:1]
-        known = values[0] if listed and values else values
-        for i, shape in enumerate(tensors):
-            key = str(known[i]) if i < len(known) else f"{row} {i}"
-            if shape and key not in seen:  # a step's counter has no dimensions
-                seen.add(key)
-                shapes.append(shape)
-        types += texts["inputs_types"][:1]
-    if not shapes or not types:
-        return None
+    parameters: dict[str, Operand] = {}
+    for number, call in enumerate(recorded_calls(trace, rows[names == update])):
+        single, recorded = call.tensor(0), call.value(0)
+        tensors = [single] if single else call.listed(0)
+        identities = [recorded] if single else recorded if isinstance(recorded, list) else []
+        for i, tensor in enumerate(tensors):
+            identity = identities[i] if i < len(identities) else None
+            if tensor.shape:  # a step's counter has no dimensions
+                parameters.setdefault(
+                    f"{number} {i}" if identity is None else str(identity), tensor
+                )
     fused = FUSED_UPDATES[update]
-    kind = types[0] if types[0].startswith("GenericList") else f"GenericList[{types[0]}]"
-    lists = FUSED_LISTS[fused]
-    return read_call(fused, json.dumps([shapes] * lists), json.dumps([_first(kind)] * lists))
-
-
-def _first(kind: str) -> str:
-    """`GenericList[Tensor(float),Tensor(float)]` as a list of its first type."""
-    return f"{kind.partition(',')[0].removesuffix(']')}]"
+    return Call(fused, [list(parameters.values())] * FUSED_LISTS[fused]) if parameters else None

@@ -13,8 +13,8 @@ from chakrakit.arrays import I64, Mask
 from chakrakit.errors import ConfigError, TraceError
 from chakrakit.machines import load_machine, recorded_on
 from chakrakit.machines.device import Profiled, packaged_profile
-from chakrakit.operators import Call, operation_of
-from chakrakit.passes.base import with_own_ns
+from chakrakit.operators import Call, operation_of, read_call
+from chakrakit.passes.base import names_of, texts_of, with_own_ns
 from chakrakit.trace.model import EdgeKind, Trace
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import RECORDED_DEVICE, TraceSet
@@ -90,6 +90,13 @@ def without_gaps(trace: Trace, rows: Mask) -> Trace:
     inside = rows[edges.dst] | rows[holder[edges.dst]]
     lag = np.where(inside & np.isin(edges.kind, _HOST_EDGES) & (edges.lag > 0), 0, edges.lag)
     return trace.with_edges(replace(edges, lag=lag))
+
+
+def recorded_calls(trace: Trace, rows: I64) -> list[Call]:
+    """Rows with the arguments that were recorded of them; what is not known has no tensors."""
+    columns = ("inputs_shapes", "inputs_types", "inputs_values")
+    texts = [names_of(trace)[rows], *(texts_of(trace, column)[rows] for column in columns)]
+    return [read_call(n, s, t, values=v) for n, s, t, v in zip(*texts, strict=True)]
 
 
 def first_kernel(trace: Trace, rows: I64) -> int:

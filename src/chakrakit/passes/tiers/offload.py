@@ -23,7 +23,7 @@ YIELDS = -1
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerVisit:
     """The rows of one visit of a layer, in order of issue, and the bytes of its weights."""
 
     number: int
@@ -110,7 +110,7 @@ class Offload(Pass):
         freed = _freed(trace, [(w.last, int(w.bytes * (1 - self.keep))) for w in layers])
         return with_nodes(self._held(freed, layers), columns, waits)
 
-    def _add(self, columns: dict[str, list[Any]], layer: Layer, chunk: int, size: int) -> None:
+    def _add(self, columns: dict[str, list[Any]], layer: LayerVisit, chunk: int, size: int) -> None:
         values = {
             "name": f"layers.{layer.number}.load",
             "type": int(NodeType.MEM_LOAD_NODE),
@@ -124,7 +124,7 @@ class Offload(Pass):
         for name, column in columns.items():
             column.append(values[name])
 
-    def _held(self, trace: Trace, layers: list[Layer]) -> Trace:
+    def _held(self, trace: Trace, layers: list[LayerVisit]) -> Trace:
         """The trace whose state holds fewer parameters: each layer's once, however often it is visited."""
         moved = sum(int(w * (1 - self.keep)) for w in {w.number: w.bytes for w in layers}.values())
         parts = model_state(trace)
@@ -143,7 +143,7 @@ def _parameters(trace: Trace) -> int:
     return sum(part.bytes for part in model_state(trace) if part.kind == "parameters")
 
 
-def _layers(trace: Trace, experts: bool) -> list[Layer]:
+def _layers(trace: Trace, experts: bool) -> list[LayerVisit]:
     """The visits of layers that have weights, in order of issue."""
     if "layer" not in trace.column_names:
         return []
@@ -157,7 +157,7 @@ def _layers(trace: Trace, experts: bool) -> list[Layer]:
         if len(using):
             total = int(weights[part].sum())
             visits.append(
-                Layer(int(number[part[0]]), int(rows[using[0]]), int(rows[using[-1]]), total)
+                LayerVisit(int(number[part[0]]), int(rows[using[0]]), int(rows[using[-1]]), total)
             )
     return visits
 

@@ -47,7 +47,7 @@ class Lru:
         del self._order[key]
 
 
-class Ranked:
+class RankedPolicy:
     """The key with the lowest rank leaves; a rank holds from one use of its key to the next."""
 
     def __init__(self, keys: Sequence[str]) -> None:
@@ -76,7 +76,7 @@ class Ranked:
         del self._rank[key]
 
 
-class Belady(Ranked):
+class Belady(RankedPolicy):
     """The key that is used again last, or never, leaves: no policy reads less where keys are of one size."""
 
     def __init__(self, keys: Sequence[str]) -> None:
@@ -92,7 +92,7 @@ class Belady(Ranked):
         return -self._next[now]
 
 
-class MinPending(Ranked):
+class MinPending(RankedPolicy):
     """The key with the fewest uses to come leaves: its partial result is the one that is missed least."""
 
     def __init__(self, keys: Sequence[str]) -> None:

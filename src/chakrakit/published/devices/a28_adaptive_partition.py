@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from chakrakit.published import Case, Claim, Figures, Setting, Study, most
-from chakrakit.published.devices.edge_chain import FRAMES, Chain
+from chakrakit.published.devices.edge_chain import FRAMES, EdgeChain
 from chakrakit.published.devices.edge_split import (
     MEGABITS,
     NETWORKS,
@@ -31,7 +31,7 @@ HOLDS_S = 4.0
 def _run(
     network: str, spread: float, setting: tuple[tuple[str, object], ...], seed: int
 ) -> Figures:
-    chain = Chain(network, dict(setting))
+    chain = EdgeChain(network, dict(setting))
     world = live.World(continuum(), seed=seed, faults=wandering(spread, HOLDS_S, 400.0, seed))
     world.actor(chain.board, rank=0, name="board")
     for rank, (name, program) in enumerate((("laptop", chain.laptop), ("pc", chain.pc)), 1):

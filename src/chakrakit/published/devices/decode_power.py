@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Measured(NamedTuple):
+class MeasuredSetting(NamedTuple):
     """One setting."""
 
     model: str
@@ -23,7 +23,7 @@ class Measured(NamedTuple):
 
 
 ROWS = [
-    Measured(*row)
+    MeasuredSetting(*row)
     for row in (
         ("8b", 1, "eager", 0, 5.571, 446.6),
         ("8b", 1, "graph", 0, 4.833, 501.3),
@@ -71,7 +71,7 @@ ROWS = [
 ]
 
 
-def measured(model: str, batch: int, how: str, mhz: int) -> Measured | None:
+def measured(model: str, batch: int, how: str, mhz: int) -> MeasuredSetting | None:
     """The row of a setting; None where it was not measured."""
     for row in ROWS:
         if row[:4] == (model, batch, how, mhz):

@@ -19,7 +19,7 @@ PROBE = 50_000
 """Bytes of a probe: long enough to see a bandwidth beside the latency."""
 
 
-class Chain:
+class EdgeChain:
     """The board's program and what the two others answer."""
 
     def __init__(self, network: str, setting: Setting) -> None:

@@ -14,7 +14,7 @@ from chakrakit.passes import Cache
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most, seconds_of
 from chakrakit.published.memory.graphs_on_disk import graph, site, working_set
 from chakrakit.trace.sets import TraceSet
-from chakrakit.workloads.graphs import GnnStep, generate_gnn
+from chakrakit.workloads.parts import GnnStep, generate_gnn
 
 LAYERS = 2
 
@@ -47,7 +47,7 @@ STUDY = Study(
     rests_on={
         "a cache that evicts by policy": "passes/tiers/held.py",
         "reads in whole pages": "machines/fabric/links.py",
-        "gather, aggregate and update": "workloads/graphs/gnn.py",
+        "gather, aggregate and update": "workloads/parts/gnn.py",
     },
     cases=lambda quick: [
         {"memory": m} for m in ((0.1, 0.5, 2.0) if quick else (0.05, 0.1, 0.25, 0.5, 1.0, 2.0))

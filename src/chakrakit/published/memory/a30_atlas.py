@@ -76,7 +76,7 @@ STUDY = Study(
     ],
     rests_on={
         "a cache that evicts by policy": "passes/tiers/held.py",
-        "a graph with a power law": "workloads/graphs/gnn.py",
+        "a graph with a power law": "workloads/parts/gnn.py",
         "orders of vertices by which few results are open at a time": "",
     },
     cases=lambda quick: [

@@ -31,7 +31,7 @@ def site(seed: int) -> Machine:
     return unsure(machine(text), seed)
 
 
-class Step:
+class DenoisingStep:
     """Writes one GPU's step and the host's sends to it."""
 
     def __init__(
@@ -86,7 +86,7 @@ def traces(tokens: int, resident: float, chunks: int, yields: bool, ahead: int) 
     builders = {f"rank{r}": TraceBuilder() for r in range(3)}
     host = builders["rank2"]
     for rank in (0, 1):
-        step = Step(builders[f"rank{rank}"], host, rank, case, setting)
+        step = DenoisingStep(builders[f"rank{rank}"], host, rank, case, setting)
         for layer in range(LAYERS):
             for ahead_of in range(layer, min(LAYERS, layer + setting["ahead"] + 1)):
                 if ahead_of not in step.loaded and ahead_of - setting["ahead"] - 1 < len(step.ends):

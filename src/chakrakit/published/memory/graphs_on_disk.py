@@ -7,7 +7,7 @@ from functools import cache
 from chakrakit.machines import machine
 from chakrakit.machines.fabric import Machine
 from chakrakit.published import unsure
-from chakrakit.workloads.graphs import GnnGraph, GnnStep
+from chakrakit.workloads.parts import GnnGraph, GnnStep
 
 VERTICES, DEGREE, PARTITIONS = 10_000, 15, 8
 """Small enough to follow, with the degree of a citation graph."""

@@ -21,7 +21,7 @@ from chakrakit.published.policies.edge_devices import (
     SPEED,
     TASK_J,
     TASKS,
-    Site,
+    EdgeSite,
 )
 from chakrakit.published.policies.learned import (
     PERTURBATIONS,
@@ -35,7 +35,7 @@ from chakrakit.simulator import live
 def _run(
     load: float, setting: Setting, learners: Sequence[Learner], given: Perturbation, seed: int
 ) -> Figures:
-    site, rng = Site(setting, learners, given, seed), random.Random(f"tasks {seed}")
+    site, rng = EdgeSite(setting, learners, given, seed), random.Random(f"tasks {seed}")
     world, now = live.World(record=False, seed=seed), 0.0
     pools = [world.pool(f"device {d}") for d in range(3)]
     for number in range(TASKS):

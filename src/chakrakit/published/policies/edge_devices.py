@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 
 from chakrakit.published import Setting
-from chakrakit.published.policies.learned import Learner, Perturbation, Telemetry, level
+from chakrakit.published.policies.learned import Learner, Perturbation, SeenQuantity, level
 from chakrakit.simulator import live
 
 SPEED, WATTS, IDLE = (1.0, 2.0, 4.0), (3.0, 10.0, 40.0), (0.5, 1.5, 5.0)
@@ -20,7 +20,7 @@ TASKS, FREE_S, TASK_J = 250, 0.25, 10.0
 """Tasks; seconds and joules of a task of mean work alone on the fast device."""
 
 
-class Site:
+class EdgeSite:
     """The devices, what lies before each, and how clocks and places are chosen."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Site:
     ) -> None:
         self.how, self.setting, self.learners = setting["how"], setting, learners
         self.rng, self.backlog, self.clock = random.Random(f"site {seed}"), [0.0] * 3, 1.0
-        self.lines = Telemetry(3, perturbation, self.rng)
+        self.lines = SeenQuantity(3, perturbation, self.rng)
         self.latency: list[float] = []
         self.joules = 0.0
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 
 from chakrakit.published import Case, Setting
-from chakrakit.published.policies.learned import Learner, Perturbation, Telemetry, level
+from chakrakit.published.policies.learned import Learner, Perturbation, SeenQuantity, level
 from chakrakit.simulator import live
 
 SPEED = (1.0, 1.5, 2.0, 3.0)
@@ -31,7 +31,7 @@ class EdgeNodes:
         self.case, self.setting, self.learner = case, setting, learner
         self.rng = random.Random(f"choices {seed}")
         self.backlog = [0.0] * (len(SPEED) + 1)
-        self.lines = Telemetry(len(self.backlog), given, self.rng)
+        self.lines = SeenQuantity(len(self.backlog), given, self.rng)
         self.away = self._failures(random.Random(f"failures {seed}"))
         self.succeeded: list[bool] = []
 

@@ -65,7 +65,7 @@ class Learner:
 
 
 @dataclass
-class Telemetry:
+class SeenQuantity:
     """What a policy sees of a quantity: as it was some time ago, times a factor near 1."""
 
     count: int

@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 
 from chakrakit.published import Case, Setting
-from chakrakit.published.policies.learned import Learner, Perturbation, Telemetry, level
+from chakrakit.published.policies.learned import Learner, Perturbation, SeenQuantity, level
 from chakrakit.simulator import live
 
 COUNT, PICTURE = 12, 20e6
@@ -30,7 +30,7 @@ class Constellation:
         self.turn_s, self.setting, self.learner = case["turn_s"], setting, learner
         self.rng = random.Random(f"ways {seed}")
         self.aboard, self.under_way = [0.0] * COUNT, 0
-        self.lines = Telemetry(COUNT + 1, given, self.rng)
+        self.lines = SeenQuantity(COUNT + 1, given, self.rng)
         self.delays: list[float] = []
 
     def contact(self, now_s: float) -> int:

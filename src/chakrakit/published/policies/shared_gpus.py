@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 
 from chakrakit.published import Case, Setting
-from chakrakit.published.policies.learned import Learner, Perturbation, Telemetry, level
+from chakrakit.published.policies.learned import Learner, Perturbation, SeenQuantity, level
 from chakrakit.simulator import live
 
 GPUS = 8
@@ -35,7 +35,7 @@ class SharedGpus:
         self.setting, self.learner = setting, learner
         self.split = setting["radio"]
         self.rng = random.Random(f"split {seed}")
-        self.seen = Telemetry(2, perturbation, self.rng)
+        self.seen = SeenQuantity(2, perturbation, self.rng)
         self.arrived = [0, 0]
         self.met: list[list[bool]] = [[], []]
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
-from chakrakit.published.protocols.overlays import SPACE, Churn, Lookup, Member, Overlay
+from chakrakit.published.protocols.overlays import SPACE, Churn, Lookup, Overlay, OverlayNode
 from chakrakit.simulator import live
 
 AWAY_S, SPAN_S = 60.0, 30.0
@@ -30,7 +30,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     world = live.World({"network": [site]}, seed=seed, record=False)
     for node in range(nodes):
         faults = churn.crashes(node)
-        world.actor(Member(overlay), rank=node, name=f"node {node}", faults=faults)
+        world.actor(OverlayNode(overlay), rank=node, name=f"node {node}", faults=faults)
     there = np.flatnonzero(churn.there(0.0))
     lookups = []
     for number in range(case["searches"]):

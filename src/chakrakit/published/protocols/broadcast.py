@@ -19,7 +19,7 @@ DIGEST = 32
 """Bytes of SHA-256."""
 
 
-class Node:
+class BroadcastNode:
     """One node: sends, counts votes, and delivers each instance at most once."""
 
     def __init__(self, me: live.Actor, n: int, size: int, way: str) -> None:
@@ -76,9 +76,9 @@ class Node:
 
 
 def _program(
-    me: live.Actor, node_of: dict[int, Node], shots: int, n: int, size: int, way: str
+    me: live.Actor, node_of: dict[int, BroadcastNode], shots: int, n: int, size: int, way: str
 ) -> live.Program:
-    node = node_of[me.number] = Node(me, n, size, way)
+    node = node_of[me.number] = BroadcastNode(me, n, size, way)
     for shot in range(shots):
         if shot % n == me.number:
             yield from node.tell(shot, "init", f"message {shot}", node.init_size())
@@ -95,7 +95,7 @@ def broadcast(n: int, size: int, shots: int, way: str, fault: str, seed: int) ->
     """
     f = (n - 1) // 3
     site = {"topology": "switch", "size": n, "bandwidth": "1 Gb/s", "latency": "10 ms"}
-    world, nodes = live.World(machine({"network": [site]}), seed=seed), dict[int, Node]()
+    world, nodes = live.World(machine({"network": [site]}), seed=seed), dict[int, BroadcastNode]()
     correct = n - f if fault == "silent" else n
     for number in range(n):
         faults: list[live.FaultStrategy] = [live.Delay(1 * live.MS, exponential=True)]

@@ -116,7 +116,7 @@ class Overlay:
         return both
 
 
-class Member:
+class OverlayNode:
     """A node: says whom it knows near a key."""
 
     def __init__(self, overlay: Overlay) -> None:

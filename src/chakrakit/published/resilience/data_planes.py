@@ -30,7 +30,7 @@ class DataPlane:
     setting: Setting
     stalled: float = 0.0
     consumed: list[int] = field(default_factory=list)
-    group: live.Group | None = None
+    group: live.ActorGroup | None = None
     """The trainers, who end each step together."""
 
     @property

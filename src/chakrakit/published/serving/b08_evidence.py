@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from chakrakit.published import Case, Claim, Figures, Setting, Study, certain, least, most
-from chakrakit.published.serving.orchestration import Router, Scaler, Scheduler, Seen, load, workers
+from chakrakit.published.serving.orchestration import Chooser, Router, Scaler, Seen, load, workers
 
-POLICIES: dict[str, Any] = {"scaling": Scaler, "routing": Router, "scheduling": Scheduler}
+POLICIES: dict[str, Any] = {"scaling": Scaler, "routing": Router, "scheduling": Chooser}
 PRICE = 1.0
 """Seconds of waiting that a second of an engine is worth."""
 SIZES = {"none": 0.0, "lag": 8.0, "noise": 0.5, "shift": 1.5, "tenants": 0.3}

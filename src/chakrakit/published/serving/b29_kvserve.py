@@ -16,7 +16,7 @@ import numpy as np
 from chakrakit.machines import parse_machine
 from chakrakit.machines.fabric import Machine
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
-from chakrakit.published.serving.profiles import PROFILES, ByBandwidth, ByFuture, Fixed
+from chakrakit.published.serving.profiles import PROFILES, ByBandwidth, ByFuture, FixedProfile
 from chakrakit.serving import ServingSession, serving_of
 from chakrakit.serving.requests import requests_from
 
@@ -68,7 +68,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     text = f"poisson{{rate={rate},n={count},prompt=lognormal:3000:0.8,output=16,seed={seed}}}"
     factors, tenth = SPEEDS[case["link"]], count / rate / 10
     schedule = [(tenth * i, factors[i % len(factors)]) for i in range(40)]
-    chosen = {"fixed": Fixed, "now": ByBandwidth, "future": ByFuture}[setting["choose"]]
+    chosen = {"fixed": FixedProfile, "now": ByBandwidth, "future": ByFuture}[setting["choose"]]
     policy = chosen(engines(), setting["profile"], schedule)
     stream = requests_from(text)
     session = replace(engines(), stream=stream, policy=policy, link_schedule=schedule)

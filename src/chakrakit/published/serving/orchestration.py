@@ -120,7 +120,7 @@ class Router:
         return worker
 
 
-class Scheduler:
+class Chooser:
     """Which tasks run next. The policy takes the job with the least work left, as it was estimated.
 
     As shipped and static, jobs run as they came; tuned, every job gets as many places as any other, or so

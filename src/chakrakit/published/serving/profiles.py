@@ -16,7 +16,7 @@ PROFILES = (
 """Ratio and GB/s: casts run at a share of a device's memory bandwidth, entropy coding an order below it."""
 
 
-class Fixed:
+class FixedProfile:
     """One profile, whatever the link."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Fixed:
         return max(parts) + (sum(parts) - max(parts)) / self.pieces
 
 
-class ByBandwidth(Fixed):
+class ByBandwidth(FixedProfile):
     """The profile that is fastest at the bandwidth of now."""
 
     def codec(

@@ -22,7 +22,7 @@ NEEDED = 200
 
 
 @dataclass(frozen=True)
-class Phase:
+class DemandPhase:
     """Who asks for what: users that take turns, and pages of which low numbers are more popular."""
 
     users: int
@@ -31,12 +31,12 @@ class Phase:
     """The part of the memory that embeddings should have in it, as a sweep of fixed parts finds."""
 
 
-RETURNING = Phase(users=80, pages=8000, share=0.65)
-WIDE = Phase(users=400, pages=600, share=0.1)
-REGIMES: Mapping[str, tuple[Phase, ...]] = {
+RETURNING = DemandPhase(users=80, pages=8000, share=0.65)
+WIDE = DemandPhase(users=400, pages=600, share=0.1)
+REGIMES: Mapping[str, tuple[DemandPhase, ...]] = {
     "steady": (RETURNING,),
     "trend": tuple(
-        Phase(80 + 64 * i, round(8000 * 0.6**i), max(0.1, 0.65 - 0.11 * i)) for i in range(6)
+        DemandPhase(80 + 64 * i, round(8000 * 0.6**i), max(0.1, 0.65 - 0.11 * i)) for i in range(6)
     ),
     "bursts": (RETURNING, WIDE, RETURNING, WIDE),
 }

@@ -2,7 +2,8 @@
 
 In a series of steps over documents of many lengths one replica becomes slow. A threshold on the time of a
 step fires on long documents; a replica's time over the time that its documents should take does not. Once a
-replica is named, it gets fewer micro-batches, or is dropped; a wrong alarm costs the same.
+replica is named, it gets fewer micro-batches, or is dropped, if that makes steps shorter; a wrong alarm
+costs the same.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import numpy as np
 
 from chakrakit.arrays import F64
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
-from chakrakit.published.training.varying_steps import JITTER, Steps, drawn, quotas
+from chakrakit.published.training.varying_steps import JITTER, VaryingSteps, drawn, quotas
 
 REPLICAS, STEPS, ONSET, QUOTA = 16, 40, 12, 8
 WINDOW = 4
-"""Steps in a row that must agree before anything is done."""
+"""Steps whose mean is judged: the scatter of a judgement is half that of a step."""
 REPLAN_STEPS = 2.0
 """What moving work costs, in steps: groups are formed anew and nothing is loaded."""
 
@@ -29,37 +30,36 @@ def run(case: Case, setting: Setting, rng: np.random.Generator) -> tuple[float, 
     slow = np.ones((STEPS, REPLICAS))
     slow[ONSET:, victim] = case["factor"]
     noise = np.exp(JITTER * rng.standard_normal((STEPS, REPLICAS)))
-    work = Steps(shares, slow).work
+    work = VaryingSteps(shares, slow).work
     counts = np.full(REPLICAS, QUOTA)
     total = alarms = 0.0
-    named, streak = -1, np.zeros(REPLICAS)
+    named, seen = -1, []
     for step in range(STEPS):
         mine = work[step].mean(axis=1) * counts
         times = mine * slow[step] * noise[step]
         total += float(times.max())
         if named >= 0 or setting["detector"] == "none":
             continue
-        hit = suspects(times, mine, setting)
-        streak = np.where(hit, streak + 1, 0)
-        alarms += float(hit.any() and step < ONSET)
-        if streak.max() >= WINDOW:
-            named = int(np.argmax(streak))
+        seen.append(paces(times, mine, setting))
+        pace = np.mean(seen[-WINDOW:], axis=0)
+        if len(seen) < WINDOW or pace.max() <= 1 + setting["over"]:
+            continue
+        alarms += float(step < ONSET)
+        named = int(np.argmax(pace))
+        speed = np.ones(REPLICAS)
+        speed[named] = 1 / seen[-1][named]  # the mean still holds steps of before
+        given = speed * (np.arange(REPLICAS) != named) if setting["action"] == "drop" else speed
+        moved = quotas(given, REPLICAS * QUOTA)
+        if (moved / speed).max() < (counts / speed).max():
+            counts = moved
             total += REPLAN_STEPS * float(times.mean())
-            speed = np.ones(REPLICAS)
-            ratio = float(np.median(times / mine))
-            speed[named] = (
-                0.0 if setting["action"] == "drop" else ratio * mine[named] / times[named]
-            )
-            counts = quotas(speed, REPLICAS * QUOTA)
     return total, alarms / ONSET, float(named == victim and case["factor"] > 1)
 
 
-def suspects(times: F64, work: F64, setting: Setting) -> F64:
-    """Replicas that look slow in one step."""
-    if setting["detector"] == "work":
-        paced = times / work
-        return np.asarray(paced > (1 + setting["over"]) * np.median(paced))
-    return np.asarray(times > (1 + setting["over"]) * np.median(times))
+def paces(times: F64, work: F64, setting: Setting) -> F64:
+    """How much longer each replica took than the middle one: for its work, or as it is."""
+    pace = times / work if setting["detector"] == "work" else times
+    return np.asarray(pace / np.median(pace))
 
 
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
@@ -82,12 +82,12 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
 
 def cases(quick: bool) -> Sequence[Case]:
     """From no slow replica to one of a third of the speed, with documents of many lengths and of one."""
-    factors, runs = (1.0, 1.05, 1.2, 1.5, 3.0), 2 if quick else 10
+    factors, runs = (1.0, 1.05, 1.2, 1.5, 3.0), 2 if quick else 20
     means = (2048,) if quick else (2048, 8192)
     return [{"mean": mean, "factor": f, "runs": runs} for mean in means for f in factors]
 
 
-OVER = (0.03, 0.035, 0.05)
+OVER = (0.025, 0.03, 0.035)
 STUDY = Study(
     id="A54",
     system="ResiHP",
@@ -134,6 +134,8 @@ STUDY = Study(
     },
     decides="how severe the slowness is: at a third of the speed a plain threshold sees it too.",
     amended="A replica that is 20 % slow was added to the cases: between one that is hardly slow and one "
-    "that any threshold sees.",
+    "that any threshold sees. First every step was judged by itself, four in a row had to agree, and a "
+    "replica that was named always lost work: alarms came in 3.5 % of healthy steps, and a replica 5 % slow "
+    "was named in 62 % of runs. Now the mean of four is judged, for all sides; work moves where it pays.",
     cannot_say="New sizes of tensor-parallel groups and layers that move, which the publication also plans.",
 )

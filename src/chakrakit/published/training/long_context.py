@@ -89,11 +89,18 @@ def _heads(t: TraceBuilder, tokens: int, deps: list[int]) -> int:
     )
 
 
-@cache
 def block_seconds(
     lengths: tuple[int, ...], ranks: int, how: str, block: int, seed: int
 ) -> tuple[float, float, float]:
     """Seconds, the busiest rank's work over the mean, and tokens of keys that are sent per token."""
+    # A document that is cut over all ranks has no blocks of a given size.
+    return _block_seconds(lengths, ranks, how, 1 if how == "per-document" else block, seed)
+
+
+@cache
+def _block_seconds(
+    lengths: tuple[int, ...], ranks: int, how: str, block: int, seed: int
+) -> tuple[float, float, float]:
     a = assigned(lengths, ranks, how, block, Terms.even(ranks, BYTE_PAIRS))
     traces = attention_traces(a, WORK)
     sent = float(exchange_of(a).tokens.sum())

@@ -39,7 +39,7 @@ def _seconds(mean: int) -> float:
 
 
 @dataclass(frozen=True)
-class Steps:
+class VaryingSteps:
     """`shares[step, replica, micro-batch]` of squares, and how slow each replica is in each step."""
 
     shares: F64

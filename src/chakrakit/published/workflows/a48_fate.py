@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
 from chakrakit.published.workflows.model_calls import random_workflow
-from chakrakit.published.workflows.resident_models import Schedule, run_workflow
+from chakrakit.published.workflows.resident_models import ResidentPolicy, run_workflow
 from chakrakit.simulator import live
 
 
@@ -25,7 +25,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
         rng = random.Random(f"{seed}/{draw}")
         flows = [random_workflow(rng, w, case["models"]) for w in range(case["workflows"])]
         pending = [call for flow in flows for call in flow]
-        schedule = Schedule(setting["kind"], setting["keep"], pending, case["devices"])
+        schedule = ResidentPolicy(setting["kind"], setting["keep"], pending, case["devices"])
         world = live.World(record=False, seed=seed)
         pool = world.pool("devices", case["devices"], policy=schedule)
         for number, flow in enumerate(flows):

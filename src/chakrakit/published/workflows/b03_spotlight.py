@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
-from chakrakit.published.workflows.spot_rollouts import RESERVED, SPOT, Rollouts
+from chakrakit.published.workflows.spot_rollouts import RESERVED, SPOT, SpotRollouts
 from chakrakit.simulator import live
 
 SAMPLES, ITERATIONS, TRAINING_S = 96, 8, 60.0
@@ -19,7 +19,7 @@ SAMPLES, ITERATIONS, TRAINING_S = 96, 8, 60.0
 
 
 def _trainer(
-    me: live.Actor, rollouts: Rollouts, reserved: list[str], spot: list[str]
+    me: live.Actor, rollouts: SpotRollouts, reserved: list[str], spot: list[str]
 ) -> live.Program:
     spared = 0
     for iteration in range(ITERATIONS):
@@ -38,7 +38,7 @@ def _trainer(
 
 def measure(case: Case, setting: Setting, seed: int) -> Figures:
     """Cost and seconds of an iteration; which share of the spot GPUs' time was idle, and which was lost."""
-    rollouts, sp = Rollouts(case, setting), setting["sp"]
+    rollouts, sp = SpotRollouts(case, setting), setting["sp"]
     world = live.World(record=False, seed=seed)
     reserved = [f"reserved {i}" for i in range(RESERVED // sp)]
     spot = [f"spot {i}" for i in range(setting["spot"] // sp)]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
-from chakrakit.published.workflows.compound_patterns import MODELS, Compound, Request
+from chakrakit.published.workflows.compound_patterns import MODELS, Compound, PatternRequest
 from chakrakit.simulator import live
 
 REQUESTS = 400
@@ -23,7 +23,11 @@ TOLERATED = 0.04
 
 
 def _ask(
-    me: live.Actor, models: Compound, request: Request, pattern: Sequence[str], ends: list[float]
+    me: live.Actor,
+    models: Compound,
+    request: PatternRequest,
+    pattern: Sequence[str],
+    ends: list[float],
 ) -> live.Program:
     began = me.now
     right = yield from models.program(request, pattern)
@@ -40,7 +44,7 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     for number in range(REQUESTS):
         now += rng.expovariate(case["rate"])
         own = random.Random(f"{seed}/{number}")
-        request = Request(number, own.random() < case["hard"], own)
+        request = PatternRequest(number, own.random() < case["hard"], own)
         request.right("large")  # drawn first, so that it is the same for every pattern
         requests.append(request)
         pattern = setting["pattern"].split()

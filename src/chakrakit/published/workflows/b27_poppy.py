@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 from chakrakit.machines import machine
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most, seconds_of
-from chakrakit.published.workflows.call_program import Call, ordered, program
+from chakrakit.published.workflows.call_program import ProgramCall, ordered, program
 from chakrakit.trace.model import TraceBuilder
 from chakrakit.trace.sets import TraceSet
 
 
-def traces(calls: Sequence[Call], workers: int, order: str, group: int) -> TraceSet:
+def traces(calls: Sequence[ProgramCall], workers: int, order: str, group: int) -> TraceSet:
     """Rank 0 sends calls and waits for answers; call i runs on worker i modulo their number."""
     main, service = TraceBuilder(), [TraceBuilder() for _ in range(workers)]
     answers: list[int] = []

@@ -13,7 +13,7 @@ MEDIAN_MS, SPREAD = 800.0, 0.5
 CALLS = 16
 
 
-class Call(NamedTuple):
+class ProgramCall(NamedTuple):
     """A call in program order."""
 
     milliseconds: float
@@ -22,27 +22,28 @@ class Call(NamedTuple):
 
 
 @cache
-def program(kind: str, seed: int) -> tuple[Call, ...]:
+def program(kind: str, seed: int) -> tuple[ProgramCall, ...]:
     """A chain, a map whose last call reads all, four rounds of maps, or calls of which each second writes."""
     rng = np.random.default_rng([seed, 27])
     times = rng.lognormal(np.log(MEDIAN_MS), SPREAD, CALLS + 1).tolist()
     if kind == "chain":
-        return tuple(Call(t, (i - 1,) if i else ()) for i, t in enumerate(times[:CALLS]))
+        return tuple(ProgramCall(t, (i - 1,) if i else ()) for i, t in enumerate(times[:CALLS]))
     if kind == "map":
-        return (*map(Call, times[:CALLS]), Call(times[CALLS], tuple(range(CALLS))))
+        return (*map(ProgramCall, times[:CALLS]), ProgramCall(times[CALLS], tuple(range(CALLS))))
     if kind == "rounds":
         width = CALLS // 4
         before = [tuple(range((i // width - 1) * width, i // width * width)) for i in range(CALLS)]
         return tuple(
-            Call(t, b if i >= width else ())
+            ProgramCall(t, b if i >= width else ())
             for i, (t, b) in enumerate(zip(times, before, strict=False))
         )
     return tuple(
-        Call(t, (i - 1,) if i % 2 else (), writes=bool(i % 2)) for i, t in enumerate(times[:CALLS])
+        ProgramCall(t, (i - 1,) if i % 2 else (), writes=bool(i % 2))
+        for i, t in enumerate(times[:CALLS])
     )
 
 
-def ordered(calls: Sequence[Call], order: str, group: int) -> list[list[int]]:
+def ordered(calls: Sequence[ProgramCall], order: str, group: int) -> list[list[int]]:
     """For each call the earlier ones whose end it waits for because of the program's order alone."""
     found: list[list[int]] = []
     last_write: list[int] = []

@@ -36,7 +36,7 @@ ROUTED_WELL = 0.9
 
 
 @dataclass
-class Request:
+class PatternRequest:
     """One request: whether it is hard, and the luck of each call."""
 
     number: int
@@ -62,18 +62,18 @@ class Compound:
     def __init__(self, world: live.World, width: int) -> None:
         self.pools = {name: world.pool(name, width) for name in MODELS}
 
-    def call(self, request: Request, model: str, work: float = 1.0) -> live.Verb:
+    def call(self, request: PatternRequest, model: str, work: float = 1.0) -> live.Verb:
         """One call; `work` is its share of a whole one."""
         request.cost += MODELS[model].cost * work
         return live.use(self.pools[model], MODELS[model].seconds * work * live.S)
 
-    def one(self, r: Request, model: str, votes: int) -> live.Program:
+    def one(self, r: PatternRequest, model: str, votes: int) -> live.Program:
         """A single model, or the majority of several of its answers at once."""
         yield live.all_of(*(self.call(r, model) for _ in range(votes)))
         rights = [r.right(model, "" if k == 0 else str(k)) for k in range(votes)]
         return sum(rights) * 2 > votes
 
-    def cascade(self, r: Request, first: str, second: str) -> live.Program:
+    def cascade(self, r: PatternRequest, first: str, second: str) -> live.Program:
         """The second model where a check does not pass the first one's answer."""
         yield self.call(r, first)
         if r.passes(r.right(first)):
@@ -81,14 +81,14 @@ class Compound:
         yield self.call(r, second)
         return r.right(second)
 
-    def router(self, r: Request, first: str, second: str) -> live.Program:
+    def router(self, r: PatternRequest, first: str, second: str) -> live.Program:
         """One of both, by what the request looks like."""
         looks_hard = r.hard == (r.rng.random() < ROUTED_WELL)
         model = second if looks_hard else first
         yield self.call(r, model)
         return r.right(model)
 
-    def race(self, r: Request, first: str, second: str) -> live.Program:
+    def race(self, r: PatternRequest, first: str, second: str) -> live.Program:
         """Both at once; the first one's answer as soon as it passes."""
         ahead, behind = self.call(r, first), self.call(r, second)
         if r.passes(r.right(first)):
@@ -97,7 +97,7 @@ class Compound:
         yield live.all_of(ahead, behind)
         return r.right(second)
 
-    def vote(self, r: Request, first: str, second: str) -> live.Program:
+    def vote(self, r: PatternRequest, first: str, second: str) -> live.Program:
         """Three of the first at once; the second where they disagree."""
         yield live.all_of(*(self.call(r, first) for _ in range(3)))
         rights = [r.right(first, "" if k == 0 else str(k)) for k in range(3)]
@@ -106,13 +106,13 @@ class Compound:
         yield self.call(r, second)
         return r.right(second)
 
-    def decompose(self, r: Request, first: str, second: str) -> live.Program:
+    def decompose(self, r: PatternRequest, first: str, second: str) -> live.Program:
         """Three thirds of the work at once, put together by a short call; parts are as a medium model's."""
         yield live.all_of(*(self.call(r, first, 1 / 3) for _ in range(3)))
         yield self.call(r, second, 1 / 3)
         return r.right("medium")
 
-    def refine(self, r: Request, first: str, second: str) -> live.Program:
+    def refine(self, r: PatternRequest, first: str, second: str) -> live.Program:
         """An answer, a check by the second model, and one more attempt."""
         yield self.call(r, first)
         yield self.call(r, second, 1 / 3)
@@ -121,7 +121,7 @@ class Compound:
         yield self.call(r, second)
         return r.right(second, "refined")
 
-    def program(self, r: Request, pattern: Sequence[str]) -> live.Program:
+    def program(self, r: PatternRequest, pattern: Sequence[str]) -> live.Program:
         """The program of a pattern such as `cascade small large` or `large 3`."""
         name, *models = pattern
         if name in MODELS:

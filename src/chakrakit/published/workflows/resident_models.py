@@ -24,7 +24,7 @@ _PREFILL = (
 _DECODE = 2 * _PARAMETERS / _H100.memory_bandwidth
 
 
-class Schedule:
+class ResidentPolicy:
     """A policy that picks by the lowest score; `kind` says of what, `keep` how much the future counts."""
 
     def __init__(self, kind: str, keep: float, pending: list[ModelCall], pool_size: int) -> None:
@@ -82,7 +82,7 @@ class Schedule:
 
 
 def run_workflow(
-    me: live.Actor, calls: list[ModelCall], pool: live.Pool, s: Schedule
+    me: live.Actor, calls: list[ModelCall], pool: live.Pool, s: ResidentPolicy
 ) -> live.Program:
     """Level by level: a call starts when those it reads have ended."""
     ended: set[int] = set()

@@ -25,7 +25,7 @@ REBUILT_S, REGROUPED_S = 120.0, 0.5
 
 
 @dataclass
-class Rollouts:
+class SpotRollouts:
     """The queue of samples, who is told of new ones, and what the spot GPUs did."""
 
     case: Case

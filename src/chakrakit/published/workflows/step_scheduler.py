@@ -28,7 +28,7 @@ def source(me: live.Actor, load: float, mix: float) -> live.Program:
         yield live.send("scheduler", 0, ("new", number, kind))
 
 
-class Scheduler:
+class StepScheduler:
     """Free GPUs, who waits, and which sets of GPUs have a group."""
 
     def __init__(self, setting: Setting, setup_s: float) -> None:

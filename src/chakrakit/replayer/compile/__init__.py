@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from chakrakit.replayer.compile.compile import compile_rank
-from chakrakit.replayer.compile.exchanged import Exchanged, Place, exchanged_of
+from chakrakit.replayer.compile.exchanged import Exchanged, PlanPlace, exchanged_of
 
-__all__ = ["Exchanged", "Place", "compile_rank", "exchanged_of"]
+__all__ = ["Exchanged", "PlanPlace", "compile_rank", "exchanged_of"]

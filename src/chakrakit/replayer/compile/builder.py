@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from chakrakit.replayer.compile.memory import Key, Memory, Version
-from chakrakit.replayer.compile.threads import Streams, add_needs
+from chakrakit.replayer.compile.memory import Key, PlanMemory, Version
+from chakrakit.replayer.compile.threads import BusyStreams, add_needs
 from chakrakit.replayer.options import ReplayOptions
 from chakrakit.replayer.plan import AnyStep, Wait
-from chakrakit.replayer.recording import Recording
-from chakrakit.replayer.tensors import Tensor, storages_in
-from chakrakit.replayer.units import Do, Unit
+from chakrakit.replayer.recording import RecordedRows
+from chakrakit.replayer.tensors import StorageView, storages_in
+from chakrakit.replayer.units import Do, ReplayUnit
 
 
 @dataclass
@@ -29,9 +29,9 @@ class Builder:
     A *tick* is a unit: `next_unit` ends one. Slots that a unit uses are needed until its last step.
     """
 
-    def __init__(self, seen: Recording, options: ReplayOptions) -> None:
+    def __init__(self, seen: RecordedRows, options: ReplayOptions) -> None:
         self.seen, self.options = seen, options
-        self.memory = Memory()
+        self.memory = PlanMemory()
         self.steps: list[AnyStep] = []
         self.works = 0
         self._rows: list[int] = []
@@ -39,7 +39,7 @@ class Builder:
         self._last_step: list[int] = []
         self._pending: list[_Pending] = []
         self._threads: dict[int, int] = {}
-        self._streams = Streams(seen)
+        self._streams = BusyStreams(seen)
         self._owned: set[Key] = set()
         """Storages that a communication made for itself: what touches them is part of it."""
 
@@ -53,7 +53,7 @@ class Builder:
         main = recorded.partition(":")[0] == self.seen.main_device
         return self.options.device if main else "cpu"
 
-    def emit(self, step: AnyStep, unit: Unit, written: Iterable[Version] = ()) -> None:
+    def emit(self, step: AnyStep, unit: ReplayUnit, written: Iterable[Version] = ()) -> None:
         """Add a step of a unit that writes these storages."""
         thread = self.seen.threads[unit.row]
         step.thread = self._threads.setdefault(thread, len(self._threads))
@@ -63,14 +63,14 @@ class Builder:
         self._written.append(touched)
         self.steps.append(step)
 
-    def use(self, tensor: Tensor, unit: Unit) -> int:
+    def use(self, tensor: StorageView, unit: ReplayUnit) -> int:
         """The slot of a tensor that is read; a view that nobody was seen to make is made."""
         slot, view = self.memory.read(tensor, self.tick)
         if view is not None:
             self.emit(view, unit)
         return slot
 
-    def versions(self, tensors: Iterable[Tensor | None]) -> list[Version]:
+    def versions(self, tensors: Iterable[StorageView | None]) -> list[Version]:
         """The storages these tensors lie in."""
         return [self.memory.find(t) for t in tensors if t is not None]
 
@@ -80,14 +80,16 @@ class Builder:
         """A communication was issued that nobody waits for yet."""
         self._pending.append(_Pending(self.works, written, read))
 
-    def wait_for_pending(self, unit: Unit, touched: list[Version], written: list[Version]) -> None:
+    def wait_for_pending(
+        self, unit: ReplayUnit, touched: list[Version], written: list[Version]
+    ) -> None:
         """Wait for communication whose results are touched or whose sources are overwritten."""
         for work in list(self._pending):
             if _share(work.written, touched) or _share(work.read, written):
                 self._pending.remove(work)
                 self.emit(Wait(work=work.work), unit)
 
-    def belongs_to_communication(self, unit: Unit) -> bool:
+    def belongs_to_communication(self, unit: ReplayUnit) -> bool:
         """Gloo's wait copies out of a buffer of its own; the replayed wait does so too."""
         if not self._owned:
             return False
@@ -96,7 +98,7 @@ class Builder:
 
     # --- from unit to unit --------------------------------------------------------------------
 
-    def next_unit(self, unit: Unit) -> None:
+    def next_unit(self, unit: ReplayUnit) -> None:
         """A unit is over. What was made inside and is no result lies where something was free."""
         kept = self.memory.used_now(self.tick)
         for row in unit.inside:

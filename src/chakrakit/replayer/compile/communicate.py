@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chakrakit.errors import TraceError
-from chakrakit.replayer.plan import Collective, Group
-from chakrakit.replayer.ranks import WORLD_NAME, World
-from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.plan import Collective, ProcessGroup
+from chakrakit.replayer.ranks import WORLD_NAME, ReplayWorld
+from chakrakit.replayer.recording import RecordedRows
 from chakrakit.replayer.runner import FUNCTIONAL, ISSUED, MESSAGES, REDUCTIONS
-from chakrakit.replayer.tensors import Tensor, Unsupported, check_integer, recorded_tensors
-from chakrakit.replayer.units import Unit
+from chakrakit.replayer.tensors import StorageView, Unsupported, check_integer, recorded_tensors
+from chakrakit.replayer.units import ReplayUnit
 from chakrakit.sources.pytorch.recorder import REDUCE_MARK
 
 _OUTPUTS = ("output_tensor", "output_tensors", "output", "outputs")
@@ -24,7 +24,7 @@ _SCRATCH = -(1 << 40)
 
 
 @dataclass(frozen=True)
-class Exchange:
+class ReplayedExchange:
     """One communication of one rank, on the group as it is in the replay.
 
     `fresh` are results that the operator itself makes. `missing` says why it cannot be done here.
@@ -34,9 +34,9 @@ class Exchange:
     op: str
     functional: bool
     group: int = -1
-    inputs: list[Tensor] = field(default_factory=list)
-    outputs: list[Tensor] = field(default_factory=list)
-    fresh: list[Tensor] = field(default_factory=list)
+    inputs: list[StorageView] = field(default_factory=list)
+    outputs: list[StorageView] = field(default_factory=list)
+    fresh: list[StorageView] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     wait: bool = False
     root: int = 0
@@ -68,18 +68,23 @@ class Exchange:
 class Arguments:
     """What a communication operator was called with: tensors and plain values by argument."""
 
-    tensors: dict[str, list[Tensor]]
+    tensors: dict[str, list[StorageView]]
     plain: dict[str, Any]
-    results: list[Tensor]
+    results: list[StorageView]
 
-    def first(self, names: tuple[str, ...]) -> list[Tensor]:
+    def first(self, names: tuple[str, ...]) -> list[StorageView]:
         """The tensors of the first of these arguments that there is."""
         return next((self.tensors[n] for n in names if n in self.tensors), [])
 
 
 def read_exchange(
-    seen: Recording, unit: Unit, world: World, rank: int, groups: list[Group], shrink: str
-) -> Exchange:
+    seen: RecordedRows,
+    unit: ReplayUnit,
+    world: ReplayWorld,
+    rank: int,
+    groups: list[ProcessGroup],
+    shrink: str,
+) -> ReplayedExchange:
     """The communication of a unit, checked."""
     assert unit.schema is not None
     place = seen.place(unit.row)
@@ -107,10 +112,10 @@ def read_exchange(
     return _smaller(replace(found, functional=False), members, kept, shrink)
 
 
-def _arguments(seen: Recording, unit: Unit, place: str) -> Arguments:
+def _arguments(seen: RecordedRows, unit: ReplayUnit, place: str) -> Arguments:
     assert unit.schema is not None
     given = seen.arguments(unit.row, "inputs")
-    tensors: dict[str, list[Tensor]] = {}
+    tensors: dict[str, list[StorageView]] = {}
     plain: dict[str, Any] = {}
     for i, argument in enumerate(unit.schema.arguments[: len(given)]):
         if "Tensor" in argument.type:
@@ -122,7 +127,7 @@ def _arguments(seen: Recording, unit: Unit, place: str) -> Arguments:
     return Arguments(tensors, plain, flat)
 
 
-def _flat(item: tuple[Any, Any, str, Any], place: str) -> list[Tensor]:
+def _flat(item: tuple[Any, Any, str, Any], place: str) -> list[StorageView]:
     try:
         parts = recorded_tensors(item, place)
     except Unsupported as why:
@@ -131,7 +136,7 @@ def _flat(item: tuple[Any, Any, str, Any], place: str) -> list[Tensor]:
     return [t for t in nested if t is not None]
 
 
-def _marked_reduction(seen: Recording, row: int) -> str:
+def _marked_reduction(seen: RecordedRows, row: int) -> str:
     """What the collector wrote around a collective; the operator shows it only as an object."""
     while row >= 0:
         if seen.names[row].startswith(REDUCE_MARK):
@@ -142,11 +147,11 @@ def _marked_reduction(seen: Recording, row: int) -> str:
 
 def _plain_exchange(
     op: str, functional: bool, given: Arguments, rows: list[int], marked: str
-) -> Exchange:
+) -> ReplayedExchange:
     both = given.first(_BOTH)
     fresh = given.results if functional and op != "wait" else []
     reduction = given.plain.get("reduce_op")
-    return Exchange(
+    return ReplayedExchange(
         op,
         functional,
         inputs=both if op != "recv" and both else given.first(_INPUTS),
@@ -172,7 +177,7 @@ def _splits(plain: dict[str, Any], name: str) -> list[int]:
     return [check_integer(v, name, "an all-to-all") for v in found]
 
 
-def _group_name(seen: Recording, given: Arguments, rows: list[int], place: str) -> str:
+def _group_name(seen: RecordedRows, given: Arguments, rows: list[int], place: str) -> str:
     """As the operator says, else as the linker found."""
     said = given.plain.get("group_name")
     if isinstance(said, str) and said[:1] != "<":
@@ -185,7 +190,7 @@ def _group_name(seen: Recording, given: Arguments, rows: list[int], place: str) 
     )
 
 
-def _number(groups: list[Group], name: str, here: list[int], place: str) -> int:
+def _number(groups: list[ProcessGroup], name: str, here: list[int], place: str) -> int:
     wanted = name or WORLD_NAME
     for i, group in enumerate(groups):
         if group.name == wanted and group.ranks == here:
@@ -194,8 +199,8 @@ def _number(groups: list[Group], name: str, here: list[int], place: str) -> int:
 
 
 def _with_peer(
-    found: Exchange, given: Arguments, members: Sequence[int], kept: list[int], place: str
-) -> Exchange:
+    found: ReplayedExchange, given: Arguments, members: Sequence[int], kept: list[int], place: str
+) -> ReplayedExchange:
     """The other end of a message, or the root, by its place among the members that are here."""
     name = next((n for n in _PEERS if n in given.plain), "")
     if not name:
@@ -210,14 +215,16 @@ def _with_peer(
     return found
 
 
-def _smaller(found: Exchange, members: Sequence[int], kept: list[int], shrink: str) -> Exchange:
+def _smaller(
+    found: ReplayedExchange, members: Sequence[int], kept: list[int], shrink: str
+) -> ReplayedExchange:
     """The same in a group that lost members."""
     places = [i for i, m in enumerate(members) if m in kept]
     change = _SMALLER.get(found.op)
     return change(found, len(members), places, shrink) if change else found
 
 
-def _flat_part(tensor: Tensor, elements: int) -> Tensor:
+def _flat_part(tensor: StorageView, elements: int) -> StorageView:
     """The first elements of a tensor; more than it has come from a buffer of their own."""
     if elements <= tensor.elements:
         return tensor._replace(shape=(elements,), strides=(1,))
@@ -225,7 +232,9 @@ def _flat_part(tensor: Tensor, elements: int) -> Tensor:
     return tensor._replace(storage=storage, shape=(elements,), strides=(1,), offset=0)
 
 
-def _gather_flat(found: Exchange, old: int, places: list[int], shrink: str) -> Exchange:
+def _gather_flat(
+    found: ReplayedExchange, old: int, places: list[int], shrink: str
+) -> ReplayedExchange:
     part, whole = found.inputs[0], found.outputs[0]
     size = part.elements if shrink == "keep" else whole.elements // len(places)
     return replace(
@@ -233,7 +242,9 @@ def _gather_flat(found: Exchange, old: int, places: list[int], shrink: str) -> E
     )
 
 
-def _scatter_flat(found: Exchange, old: int, places: list[int], shrink: str) -> Exchange:
+def _scatter_flat(
+    found: ReplayedExchange, old: int, places: list[int], shrink: str
+) -> ReplayedExchange:
     whole, part = found.inputs[0], found.outputs[0]
     size = part.elements if shrink == "keep" else whole.elements // len(places)
     return replace(
@@ -241,7 +252,9 @@ def _scatter_flat(found: Exchange, old: int, places: list[int], shrink: str) -> 
     )
 
 
-def _exchange_flat(found: Exchange, old: int, places: list[int], shrink: str) -> Exchange:
+def _exchange_flat(
+    found: ReplayedExchange, old: int, places: list[int], shrink: str
+) -> ReplayedExchange:
     source, target = found.inputs[0], found.outputs[0]
     if not found.in_splits:
         size = source.elements // (len(places) if shrink == "scale" else old)
@@ -262,11 +275,11 @@ def _exchange_flat(found: Exchange, old: int, places: list[int], shrink: str) ->
     )
 
 
-def _some(tensors: list[Tensor], places: list[int], old: int) -> list[Tensor]:
+def _some(tensors: list[StorageView], places: list[int], old: int) -> list[StorageView]:
     return [tensors[i] for i in places] if len(tensors) == old else tensors
 
 
-def _lists(found: Exchange, old: int, places: list[int], shrink: str) -> Exchange:
+def _lists(found: ReplayedExchange, old: int, places: list[int], shrink: str) -> ReplayedExchange:
     return replace(
         found, inputs=_some(found.inputs, places, old), outputs=_some(found.outputs, places, old)
     )

@@ -9,9 +9,9 @@ import numpy as np
 
 from chakrakit.errors import TraceError
 from chakrakit.replayer.compile.builder import Builder
-from chakrakit.replayer.compile.communicate import Exchange, read_exchange
-from chakrakit.replayer.compile.exchanged import Place, exchanged_of
-from chakrakit.replayer.compile.generated import Generated, GraphMaker, is_generated
+from chakrakit.replayer.compile.communicate import ReplayedExchange, read_exchange
+from chakrakit.replayer.compile.exchanged import PlanPlace, exchanged_of
+from chakrakit.replayer.compile.generated import GeneratedSteps, GraphMaker, is_generated
 from chakrakit.replayer.compile.indices import (
     COPIES,
     NUMBERS,
@@ -23,29 +23,41 @@ from chakrakit.replayer.compile.indices import (
 )
 from chakrakit.replayer.compile.memory import Version
 from chakrakit.replayer.options import ReplayOptions
-from chakrakit.replayer.plan import FORMAT, VERSION, Call, Group, Plan, StandIn, Synchronize
-from chakrakit.replayer.ranks import World
-from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.plan import (
+    FORMAT,
+    VERSION,
+    Call,
+    ProcessGroup,
+    ReplayPlan,
+    StandIn,
+    Synchronize,
+)
+from chakrakit.replayer.ranks import ReplayWorld
+from chakrakit.replayer.recording import RecordedRows
 from chakrakit.replayer.tensors import (
     INTEGERS,
     OperatorSchema,
-    Tensor,
+    StorageView,
     Unsupported,
     plan_value,
     recorded_tensors,
     storages_in,
     tensor_type,
 )
-from chakrakit.replayer.units import Do, Unit, find_units
+from chakrakit.replayer.units import Do, ReplayUnit, find_units
 from chakrakit.trace.model import EdgeKind
 
-Used = dict[str, list[Tensor | None]]
+Used = dict[str, list[StorageView | None]]
 """Tensors a call was given, by argument."""
 
 
 def compile_rank(
-    seen: Recording, world: World, rank: int, groups: list[Group], options: ReplayOptions
-) -> Plan:
+    seen: RecordedRows,
+    world: ReplayWorld,
+    rank: int,
+    groups: list[ProcessGroup],
+    options: ReplayOptions,
+) -> ReplayPlan:
     """The plan of one rank of the replay."""
     compiler = _Compiler(seen, world, rank, groups, options)
     compiler.run()
@@ -56,7 +68,12 @@ class _Compiler:
     """Goes through the units of a recording once, in order of start."""
 
     def __init__(
-        self, seen: Recording, world: World, rank: int, groups: list[Group], options: ReplayOptions
+        self,
+        seen: RecordedRows,
+        world: ReplayWorld,
+        rank: int,
+        groups: list[ProcessGroup],
+        options: ReplayOptions,
     ) -> None:
         self.seen, self.world, self.rank = seen, world, rank
         self.groups, self.options = groups, options
@@ -68,8 +85,8 @@ class _Compiler:
     def run(self) -> None:
         """All of the rank's step."""
         if is_generated(self.seen):
-            place = Place(self.seen, self.world, self.rank, self.groups, self.options.shrink)
-            made = Generated(self.seen, self.build, partial(exchanged_of, place))
+            place = PlanPlace(self.seen, self.world, self.rank, self.groups, self.options.shrink)
+            made = GeneratedSteps(self.seen, self.build, partial(exchanged_of, place))
             made.run()
             self.count, self.time_ns = made.count, made.time_ns
         else:
@@ -90,7 +107,7 @@ class _Compiler:
             self.build.next_unit(unit)
         self.build.end()
 
-    def _unit(self, unit: Unit) -> None:
+    def _unit(self, unit: ReplayUnit) -> None:
         if unit.do is Do.SYNCHRONIZE:
             self.build.emit(Synchronize(), unit)
         elif unit.do is Do.COLLECTIVE:
@@ -106,7 +123,7 @@ class _Compiler:
 
     # --- operators ----------------------------------------------------------------------------
 
-    def _call(self, unit: Unit, group: int | None = None, ns: int = -1) -> None:
+    def _call(self, unit: ReplayUnit, group: int | None = None, ns: int = -1) -> None:
         schema = unit.schema
         assert schema is not None
         try:
@@ -131,7 +148,7 @@ class _Compiler:
         self._covered(True, call.ns)
         self.build.emit(call, unit, [*made, *written])
 
-    def _prepare(self, unit: Unit, schema: OperatorSchema) -> tuple[Call, Used]:
+    def _prepare(self, unit: ReplayUnit, schema: OperatorSchema) -> tuple[Call, Used]:
         """Arguments as the plan writes them, and the tensors among them."""
         place = self.seen.place(unit.row)
         given = self.seen.arguments(unit.row, "inputs")
@@ -172,7 +189,7 @@ class _Compiler:
         there = known is not None and not known.external and (dtype, (), (), 0) in known.slots
         return NUMBERS[kind] if device == "cpu" and not there else None
 
-    def _use(self, unit: Unit, found: list[Tensor | None], tensor: Tensor) -> int:
+    def _use(self, unit: ReplayUnit, found: list[StorageView | None], tensor: StorageView) -> int:
         found.append(tensor)
         return self.build.use(tensor, unit)
 
@@ -186,13 +203,13 @@ class _Compiler:
         for tensor in unit_tensors(name, used):
             memory.find(tensor).unit = True
 
-    def _pin(self, unit: Unit, given: list[Version]) -> None:
+    def _pin(self, unit: ReplayUnit, given: list[Version]) -> None:
         """Host memory that a copy names as pinned was so before the step."""
         if any("Pinned" in self.seen.names[k] for k in unit.kernels):
             for version in given:
                 version.pinned = version.pinned or version.device.startswith("cpu")
 
-    def _outputs(self, unit: Unit) -> list[Any]:
+    def _outputs(self, unit: ReplayUnit) -> list[Any]:
         """Recorded results: a Tensor, None for what is no tensor, or a list of those."""
         given = self.seen.arguments(unit.row, "outputs")
         place = self.seen.place(unit.row)
@@ -208,7 +225,7 @@ class _Compiler:
         return made
 
     def _result(
-        self, call: Call, tensor: Tensor | None, given: list[Version], made: list[Version]
+        self, call: Call, tensor: StorageView | None, given: list[Version], made: list[Version]
     ) -> int | None:
         if tensor is None:
             return None
@@ -220,7 +237,7 @@ class _Compiler:
 
     # --- what has no operator -----------------------------------------------------------------
 
-    def _without_operator(self, unit: Unit) -> None:
+    def _without_operator(self, unit: ReplayUnit) -> None:
         """A graph is launched again from what was captured in it; all else takes as long as it took."""
         if not self.graphs.is_graph(unit):
             self._stand_in(unit, _name(self.seen, unit))
@@ -229,7 +246,7 @@ class _Compiler:
             self._covered(isinstance(step, Call), ns)
             self.build.emit(step, unit)
 
-    def _stand_in(self, unit: Unit, name: str) -> None:
+    def _stand_in(self, unit: ReplayUnit, name: str) -> None:
         """As long as it took, and what it gave, empty."""
         on_device = bool(unit.kernels)
         own = int(self.seen.trace.own_ns[unit.row])  # without what it called, which is replayed
@@ -242,13 +259,13 @@ class _Compiler:
                 step.made.append((slot, *tensor.lists, self.build.device(tensor.device)))
         self.build.emit(step, unit)
 
-    def _there(self, unit: Unit) -> list[Version]:
+    def _there(self, unit: ReplayUnit) -> list[Version]:
         """Storages that a row's inputs lie in, as far as they are known."""
         current = self.build.memory.current
         keys = [(t.device, t.storage) for t in self._known(unit, "inputs")]
         return [current[k] for k in keys if k in current]
 
-    def _known(self, unit: Unit, side: str) -> list[Tensor]:
+    def _known(self, unit: ReplayUnit, side: str) -> list[StorageView]:
         """Tensors of one side that can be made sense of."""
         given, place = self.seen.arguments(unit.row, side), self.seen.place(unit.row)
         found: list[Any] = []
@@ -262,7 +279,7 @@ class _Compiler:
 
     # --- communication ------------------------------------------------------------------------
 
-    def _collective(self, unit: Unit) -> None:
+    def _collective(self, unit: ReplayUnit) -> None:
         exchange = read_exchange(
             self.seen, unit, self.world, self.rank, self.groups, self.options.shrink
         )
@@ -281,7 +298,7 @@ class _Compiler:
         else:
             self._issue(exchange, unit, ns)
 
-    def _issue(self, exchange: Exchange, unit: Unit, ns: int) -> None:
+    def _issue(self, exchange: ReplayedExchange, unit: ReplayUnit, ns: int) -> None:
         build = self.build
         for result in exchange.fresh:
             self._make(result, unit)
@@ -299,7 +316,7 @@ class _Compiler:
             build.started(read, written)
         build.works += 1
 
-    def _make(self, tensor: Tensor, unit: Unit) -> None:
+    def _make(self, tensor: StorageView, unit: ReplayUnit) -> None:
         """A result that the operator would have made itself."""
         _, shape, strides, _ = tensor.lists
         call = Call(op="aten::empty_strided", overload="", args=[shape, strides])
@@ -308,10 +325,10 @@ class _Compiler:
         call.outs = [self._result(call, tensor, [], [])]
         self.build.emit(call, unit)
 
-    def plan(self) -> Plan:
+    def plan(self) -> ReplayPlan:
         """All of it."""
         memory, options = self.build.memory, self.options
-        return Plan(
+        return ReplayPlan(
             format=FORMAT,
             version=VERSION,
             mode=options.mode,
@@ -334,7 +351,7 @@ class _Compiler:
 class _Gaps:
     """The host's own time between units of a thread: not its waiting for communication."""
 
-    def __init__(self, seen: Recording) -> None:
+    def __init__(self, seen: RecordedRows) -> None:
         self._seen = seen
         self._end: dict[int, int] = {}
         edges, end = seen.trace.edges, seen.trace.end_ns
@@ -342,7 +359,7 @@ class _Gaps:
         pairs = zip(edges.src[rows].tolist(), edges.dst[rows].tolist(), strict=True)
         self._waited = {dst: int(end[src]) for src, dst in pairs}
 
-    def before(self, unit: Unit) -> int:
+    def before(self, unit: ReplayUnit) -> int:
         """Nanoseconds since the unit before it on its thread; 0 for the first."""
         thread, start = self._seen.threads[unit.row], int(self._seen.trace.start_ns[unit.row])
         before = self._end.get(thread, start)
@@ -350,7 +367,7 @@ class _Gaps:
         return max(0, start - max(before, self._waited.get(unit.row, 0)))
 
 
-def _check_any(units: list[Unit], seen: Recording, mode: str) -> None:
+def _check_any(units: list[ReplayUnit], seen: RecordedRows, mode: str) -> None:
     wanted = (Do.CALL,) if mode == "compute" else (Do.CALL, Do.COLLECTIVE)
     if any(u.do in wanted for u in units):
         return
@@ -361,7 +378,7 @@ def _check_any(units: list[Unit], seen: Recording, mode: str) -> None:
     )
 
 
-def _time(seen: Recording, unit: Unit) -> int:
+def _time(seen: RecordedRows, unit: ReplayUnit) -> int:
     """What a unit took where the work is done."""
     duration = seen.trace.duration_ns
     if seen.on_host_only:
@@ -369,7 +386,7 @@ def _time(seen: Recording, unit: Unit) -> int:
     return sum(int(duration[k]) for k in unit.kernels)
 
 
-def _name(seen: Recording, unit: Unit) -> str:
+def _name(seen: RecordedRows, unit: ReplayUnit) -> str:
     """A kernel that no operator launched goes by its own name."""
     bare = unit.kernels and not seen.schemas[unit.row]
     return seen.names[unit.kernels[0] if bare else unit.row]

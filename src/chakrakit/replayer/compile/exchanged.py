@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import msgspec
 
 from chakrakit.errors import TraceError
-from chakrakit.replayer.plan import Group
-from chakrakit.replayer.ranks import WORLD_NAME, World
-from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.plan import ProcessGroup
+from chakrakit.replayer.ranks import WORLD_NAME, ReplayWorld
+from chakrakit.replayer.recording import RecordedRows
 from chakrakit.trace.model import CollectiveType, NodeType
 
 _OPS = {
@@ -38,17 +38,17 @@ class Exchanged(msgspec.Struct, omit_defaults=True):
 
 
 @dataclass(frozen=True)
-class Place:
+class PlanPlace:
     """Which rank of which world a plan is for."""
 
-    seen: Recording
-    world: World
+    seen: RecordedRows
+    world: ReplayWorld
     rank: int
-    groups: list[Group]
+    groups: list[ProcessGroup]
     shrink: str
 
 
-def exchanged_of(place: Place, row: int) -> Exchanged:
+def exchanged_of(place: PlanPlace, row: int) -> Exchanged:
     """What the node in a row communicates."""
     trace = place.seen.trace
     size = place.seen.number("comm_size", row, 0)
@@ -71,7 +71,7 @@ def exchanged_of(place: Place, row: int) -> Exchanged:
     )
 
 
-def _sized(found: Exchanged, place: Place, row: int, old: int, places: list[int]) -> Exchanged:
+def _sized(found: Exchanged, place: PlanPlace, row: int, old: int, places: list[int]) -> Exchanged:
     """Bytes in and out in a group of so many."""
     new, size, keep = len(places), found.input, place.shrink == "keep"
     if found.op == "all_gather_flat":
@@ -91,7 +91,7 @@ def _sized(found: Exchanged, place: Place, row: int, old: int, places: list[int]
 
 
 def _shares(
-    place: Place, row: int, column: str, size: int, even: int, old: int, places: list[int]
+    place: PlanPlace, row: int, column: str, size: int, even: int, old: int, places: list[int]
 ) -> list[int]:
     """Bytes to or from each member here: as recorded in elements, else one of `even` equal parts."""
     splits = place.seen.trace[row].get(column) or []
@@ -101,7 +101,7 @@ def _shares(
     return [size * int(splits[i]) // total for i in places]
 
 
-def _message(place: Place, row: int, size: int) -> Exchanged:
+def _message(place: PlanPlace, row: int, size: int) -> Exchanged:
     trace = place.seen.trace
     send = trace.types[row] == NodeType.COMM_SEND_NODE
     peer = place.seen.number("comm_dst" if send else "comm_src", row, -1)

@@ -20,12 +20,12 @@ from chakrakit.operators import find_type
 from chakrakit.replayer.compile.builder import Builder
 from chakrakit.replayer.compile.exchanged import Exchanged
 from chakrakit.replayer.compile.from_shapes import Written, made_call
-from chakrakit.replayer.compile.memory import Pool
+from chakrakit.replayer.compile.memory import StoragePool
 from chakrakit.replayer.plan import AnyStep, Call, Collective, StandIn, Wait
-from chakrakit.replayer.recording import Recording
+from chakrakit.replayer.recording import RecordedRows
 from chakrakit.replayer.runner import ANY_OVERLOAD, is_listed
 from chakrakit.replayer.tensors import ITEM_BYTES, Unsupported, tensor_type
-from chakrakit.replayer.units import Do, Unit
+from chakrakit.replayer.units import Do, ReplayUnit
 
 # A recorded launch of a CUDA graph as the operators that were captured in it.
 
@@ -41,17 +41,17 @@ class _Captured:
 class GraphMaker:
     """Makes the steps of graph launches; the graphs of a plan are numbered from 1."""
 
-    def __init__(self, seen: Recording, build: Builder) -> None:
+    def __init__(self, seen: RecordedRows, build: Builder) -> None:
         self.seen, self.build = seen, build
-        self.pool = Pool(seen.main_device)
+        self.pool = StoragePool(seen.main_device)
         self._number = 0
 
-    def is_graph(self, unit: Unit) -> bool:
+    def is_graph(self, unit: ReplayUnit) -> bool:
         """Whether a unit launched kernels of which a capture says what they work for."""
         operators = self.seen.texts("operator")
         return not self.seen.schemas[unit.row] and any(operators[k] for k in unit.kernels)
 
-    def steps(self, unit: Unit) -> Iterator[tuple[Call | StandIn, int]]:
+    def steps(self, unit: ReplayUnit) -> Iterator[tuple[Call | StandIn, int]]:
         """The steps of a launch, each with the recorded time of its kernels."""
         self._number += 1
         for captured in self._calls(unit):
@@ -67,7 +67,7 @@ class GraphMaker:
             step.graph = self._number
             yield step, ns
 
-    def _call(self, captured: _Captured, unit: Unit) -> Call:
+    def _call(self, captured: _Captured, unit: ReplayUnit) -> Call:
         name = captured.call.name
         if not is_listed(name, ANY_OVERLOAD):
             raise Unsupported("not an operator that a replay calls")
@@ -78,7 +78,7 @@ class GraphMaker:
             ),
         )
 
-    def _calls(self, unit: Unit) -> list[_Captured]:
+    def _calls(self, unit: ReplayUnit) -> list[_Captured]:
         """Kernels together that one call launched, in the order of the capture."""
         told = {k: self._told(k) for k in unit.kernels}
         found: dict[Any, _Captured] = {}
@@ -111,19 +111,19 @@ _ADAM_BYTES = 28
 """Per parameter in single precision: weight and two moments read and written, gradient read."""
 
 
-def is_generated(seen: Recording) -> bool:
+def is_generated(seen: RecordedRows) -> bool:
     """Whether a trace says what its nodes do by kinds and shapes, not by recorded calls."""
     return not any(seen.schemas) and any(seen.texts("op_type"))
 
 
-class Generated:
+class GeneratedSteps:
     """Makes steps of the nodes of one rank, none before what it depends on."""
 
     def __init__(
-        self, seen: Recording, build: Builder, exchange: Callable[[int], Exchanged]
+        self, seen: RecordedRows, build: Builder, exchange: Callable[[int], Exchanged]
     ) -> None:
         self.seen, self.build, self.exchange = seen, build, exchange
-        self.pool = Pool(seen.main_device)
+        self.pool = StoragePool(seen.main_device)
         self.count, self.time_ns = [0, 0], [0, 0]
         self.on_device = build.options.device == "cuda"
         self._pending: dict[int, int] = {}
@@ -140,7 +140,7 @@ class Generated:
         order = np.lexsort((np.arange(len(self.seen)), level)).tolist()
         last = order[-1]
         for row in order:
-            unit = Unit(row, Do.CALL, None)
+            unit = ReplayUnit(row, Do.CALL, None)
             self.pool.begin()
             for cause in self._causes.get(row, []):
                 self._wait(cause, unit)
@@ -157,14 +157,14 @@ class Generated:
                 "use --mode emulate"
             )
 
-    def _wait(self, row: int, unit: Unit) -> None:
+    def _wait(self, row: int, unit: ReplayUnit) -> None:
         work = self._pending.pop(row, -1)
         if work >= 0:
             self.build.emit(Wait(work=work), unit)
 
     # --- compute ------------------------------------------------------------------------------
 
-    def _compute(self, unit: Unit) -> list[AnyStep]:
+    def _compute(self, unit: ReplayUnit) -> list[AnyStep]:
         kind = self.seen.texts("op_type")[unit.row]
         if not kind:
             return []
@@ -181,7 +181,7 @@ class Generated:
         name = self.seen.names[unit.row]
         return [*steps] if steps else [StandIn(name=f"{name} ({why})", host_ns=ns)]
 
-    def _made(self, unit: Unit, kind: str) -> list[Call]:
+    def _made(self, unit: ReplayUnit, kind: str) -> list[Call]:
         name = self.seen.names[unit.row]
         if name.startswith("aten::"):
             return self._captured(unit, name)
@@ -195,7 +195,7 @@ class Generated:
             return [self._optimizer(unit)]
         return [self._elements(unit, name, dtype)]
 
-    def _captured(self, unit: Unit, name: str) -> list[Call]:
+    def _captured(self, unit: ReplayUnit, name: str) -> list[Call]:
         """A captured program names the operator and all its arguments."""
         if not is_listed(name, ANY_OVERLOAD):
             raise Unsupported("not an operator that a replay calls")
@@ -204,11 +204,11 @@ class Generated:
         written = Written(name, given.shapes, given.types, given.strides, given.values, result)
         return [made_call(written, self._maker(unit))]
 
-    def _maker(self, unit: Unit) -> Callable[[str, Sequence[int], Sequence[int]], int]:
+    def _maker(self, unit: ReplayUnit) -> Callable[[str, Sequence[int], Sequence[int]], int]:
         return lambda dtype, shape, strides: self._slot(unit, dtype, shape, strides)
 
     def _slot(
-        self, unit: Unit, dtype: str, shape: Sequence[int], strides: Sequence[int] = ()
+        self, unit: ReplayUnit, dtype: str, shape: Sequence[int], strides: Sequence[int] = ()
     ) -> int:
         return self.build.use(self.pool.tensor(dtype, shape, strides), unit)
 
@@ -219,7 +219,7 @@ class Generated:
         except msgspec.MsgspecError:
             raise Unsupported("shapes that are no lists of numbers") from None
 
-    def _product(self, unit: Unit, name: str, shapes: list[list[int]], dtype: str) -> Call:
+    def _product(self, unit: ReplayUnit, name: str, shapes: list[list[int]], dtype: str) -> Call:
         """Weights lie as PyTorch keeps them: transposed in the forward pass, inputs so for weights."""
         left, right = shapes[:2]
         if not 2 <= len(left) == len(right) <= 3 or left[-1] != right[-2]:
@@ -231,7 +231,9 @@ class Generated:
         op = "aten::mm" if len(left) == 2 else "aten::bmm"
         return Call(op=op, overload="", args=[{"slot": s} for s in args])
 
-    def _attention(self, unit: Unit, name: str, shapes: list[list[int]], dtype: str) -> list[Call]:
+    def _attention(
+        self, unit: ReplayUnit, name: str, shapes: list[list[int]], dtype: str
+    ) -> list[Call]:
         query, key, value = shapes[:3]
         if not len(query) == len(key) == len(value) == 4:
             raise Unsupported("attention without batch, heads, length and width")
@@ -249,7 +251,7 @@ class Generated:
         return [self._attention_backward(unit, query, key, value, dtype, causal)]
 
     def _half_attention(
-        self, unit: Unit, name: str, query: list[int], keys: int, width: int, dtype: str
+        self, unit: ReplayUnit, name: str, query: list[int], keys: int, width: int, dtype: str
     ) -> list[Call]:
         """One of the two products of attention that is not fused; two of them backwards."""
         heads, length = query[0] * query[1], query[2]
@@ -265,7 +267,7 @@ class Generated:
 
     def _attention_backward(
         self,
-        unit: Unit,
+        unit: ReplayUnit,
         query: list[int],
         key: list[int],
         value: list[int],
@@ -286,7 +288,7 @@ class Generated:
         args += [None, None, query[2], key[2], 0.0, causal, *seeds]
         return Call(op=_FLASH_BACKWARD, overload="", args=args)
 
-    def _optimizer(self, unit: Unit) -> Call:
+    def _optimizer(self, unit: ReplayUnit) -> Call:
         count = max(self.seen.number("tensor_size", unit.row, 0) // _ADAM_BYTES, 1)
         lists: list[Any] = [[{"slot": self._slot(unit, "float32", [count])}] for _ in range(4)]
         step = [{"slot": self._slot(unit, "float32", [1])}]
@@ -302,7 +304,7 @@ class Generated:
         args = [*lists, [], step]
         return Call(op="aten::_fused_adamw_", overload="", args=args, kwargs=named)
 
-    def _elements(self, unit: Unit, name: str, dtype: str) -> Call:
+    def _elements(self, unit: ReplayUnit, name: str, dtype: str) -> Call:
         """As many bytes as the node moves: two tensors read and one written for a sum, else one each."""
         width = ITEM_BYTES[dtype]
         passes = 3 if name.endswith(".add") else 2
@@ -316,7 +318,7 @@ class Generated:
 
     # --- communication ------------------------------------------------------------------------
 
-    def _communication(self, unit: Unit) -> list[AnyStep]:
+    def _communication(self, unit: ReplayUnit) -> list[AnyStep]:
         if self.build.options.mode == "compute":
             return []
         found = self.exchange(unit.row)

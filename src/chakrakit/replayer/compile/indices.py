@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from chakrakit.replayer.tensors import INTEGERS, Tensor
+from chakrakit.replayer.tensors import INTEGERS, StorageView
 
-Given = Mapping[str, Sequence[Tensor | None]]
+Given = Mapping[str, Sequence[StorageView | None]]
 Plain = Mapping[str, Any]
 
 
@@ -130,9 +130,9 @@ COPIES = frozenset(
 """Operators whose results are values they were given."""
 
 
-def index_limits(name: str, given: Given, plain: Plain) -> list[tuple[Tensor, int]]:
+def index_limits(name: str, given: Given, plain: Plain) -> list[tuple[StorageView, int]]:
     """Tensors among the arguments that hold indices, with their limits."""
-    found: list[tuple[Tensor, int]] = []
+    found: list[tuple[StorageView, int]] = []
     for (operator, argument), limit in _LIMITS.items():
         if operator == name and given.get(argument):
             size = limit(given, plain)
@@ -145,19 +145,19 @@ def index_limits(name: str, given: Given, plain: Plain) -> list[tuple[Tensor, in
     return found
 
 
-def positive_tensors(name: str, given: Given) -> list[Tensor]:
+def positive_tensors(name: str, given: Given) -> list[StorageView]:
     """Tensors among the arguments that must not hold values below 0."""
     names = [argument for operator, argument in _POSITIVE if operator == name]
     return [t for n in names for t in given.get(n, ()) if t is not None]
 
 
-def unit_tensors(name: str, given: Given) -> list[Tensor]:
+def unit_tensors(name: str, given: Given) -> list[StorageView]:
     """Tensors among the arguments that are factors and begin as 1."""
     names = [argument for operator, argument in _UNIT if operator == name]
     return [t for n in names for t in given.get(n, ()) if t is not None]
 
 
-def told_limits(text: str, given: Given) -> list[tuple[Tensor, int]]:
+def told_limits(text: str, given: Given) -> list[tuple[StorageView, int]]:
     """What the observer wrote of integers, `{"1":[0,49]}`: tensors are counted through all arguments."""
     if not text:
         return []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from chakrakit.replayer.plan import External, Fill, View
-from chakrakit.replayer.tensors import INTEGERS, Tensor
+from chakrakit.replayer.tensors import INTEGERS, StorageView
 
 Geometry = tuple[str, tuple[int, ...], tuple[int, ...], int]
 Key = tuple[str, int]
@@ -42,12 +42,12 @@ class Version:
     """First and last step that needs it."""
 
 
-def geometry(tensor: Tensor) -> Geometry:
+def geometry(tensor: StorageView) -> Geometry:
     """What two views of one storage must share to be the same."""
     return tensor.dtype, tensor.shape, tensor.strides, tensor.offset
 
 
-class Memory:
+class PlanMemory:
     """Follows storages through the steps of a plan and gives each view a slot.
 
     `read` and `made` are called in the order of the steps; both give slots. `last_use` says after
@@ -62,7 +62,7 @@ class Memory:
         self.version_of: dict[int, Version] = {}
         self._now: tuple[int, set[int]] = (-1, set())
 
-    def find(self, tensor: Tensor) -> Version:
+    def find(self, tensor: StorageView) -> Version:
         """The version a tensor that is read lies in; external if nobody made one that large."""
         key = (tensor.device, tensor.storage)
         found = self.current.get(key)
@@ -72,14 +72,14 @@ class Memory:
             found.bytes = max(found.bytes, tensor.extent)
         return found
 
-    def _new(self, key: Key, tensor: Tensor, *, external: bool) -> Version:
+    def _new(self, key: Key, tensor: StorageView, *, external: bool) -> Version:
         found = Version(tensor.device, tensor.extent, external, tensor.dtype)
         found.unset = tensor.storage < MADE_UP
         self.current[key] = found
         self.versions.append(found)
         return found
 
-    def read(self, tensor: Tensor, step: int) -> tuple[int, View | None]:
+    def read(self, tensor: StorageView, step: int) -> tuple[int, View | None]:
         """The slot of a tensor that is read, and how to make it first where there is none."""
         version = self.find(tensor)
         shape = geometry(tensor)
@@ -115,7 +115,7 @@ class Memory:
             self._now = (step, set())
         self._now[1].add(id(version))
 
-    def made(self, tensor: Tensor, inputs: Iterable[Version], step: int) -> int | None:
+    def made(self, tensor: StorageView, inputs: Iterable[Version], step: int) -> int | None:
         """The slot for an operator's result; None for one that some slot holds already.
 
         A result in an input's storage is a view of it; any other is a new storage.
@@ -186,7 +186,7 @@ class Memory:
         return {where: _largest_sum(line) for where, line in change.items()}
 
 
-def _holds(version: Version, tensor: Tensor) -> bool:
+def _holds(version: Version, tensor: StorageView) -> bool:
     """Whether a tensor can lie there. One that is larger or of another type was never seen made."""
     if geometry(tensor) in version.slots:
         return True
@@ -228,7 +228,7 @@ _COLD = 1 << 28
 100 MB), and a storage can be used again without being faster for it."""
 
 
-class Pool:
+class StoragePool:
     """Hands out storages. One of over a megabyte is used again only when it is cold."""
 
     def __init__(self, device: str) -> None:
@@ -243,10 +243,10 @@ class Pool:
         """Another operator begins: what the one before was given may be used again."""
         self._now = set()
 
-    def tensor(self, dtype: str, shape: Sequence[int], strides: Sequence[int] = ()) -> Tensor:
+    def tensor(self, dtype: str, shape: Sequence[int], strides: Sequence[int] = ()) -> StorageView:
         """A tensor of this geometry; contiguous where no strides are given."""
         steps = tuple(strides) if len(strides) == len(shape) else contiguous(shape)
-        found = Tensor(0, self._device, dtype, tuple(shape), steps, 0)
+        found = StorageView(0, self._device, dtype, tuple(shape), steps, 0)
         return found._replace(storage=self._storage(dtype, found.extent))
 
     def _storage(self, dtype: str, size: int) -> int:

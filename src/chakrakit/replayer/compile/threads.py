@@ -14,22 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from chakrakit.replayer.compile.memory import Memory
+from chakrakit.replayer.compile.memory import PlanMemory
 from chakrakit.replayer.plan import AnyStep, Call, Collective, StandIn, View, Wait
-from chakrakit.replayer.recording import Recording
-from chakrakit.replayer.units import Unit
+from chakrakit.replayer.recording import RecordedRows
+from chakrakit.replayer.units import ReplayUnit
 from chakrakit.trace.model import EdgeKind
 
 # Which device stream each step runs on, and what it waits for on other streams.
 
 
-class Streams:
+class BusyStreams:
     """Streams by how busy they were: 0 is the busiest, on which operators run unless said otherwise.
 
     Streams of communication do not count: its library has its own.
     """
 
-    def __init__(self, seen: Recording) -> None:
+    def __init__(self, seen: RecordedRows) -> None:
         self._stream = seen.trace.column("stream", -1).tolist()
         self._comm = seen.is_comm.tolist()
         busy = Counter(
@@ -44,7 +44,7 @@ class Streams:
         self._before = _event_edges(seen) if len(self._number) > 1 else {}
 
     def place(
-        self, step: AnyStep, unit: Unit, index: int, memory: Memory, written: set[int]
+        self, step: AnyStep, unit: ReplayUnit, index: int, memory: PlanMemory, written: set[int]
     ) -> None:
         """Fill in a step's stream, and what it waits for and borrows from other streams.
 
@@ -114,7 +114,7 @@ def _numbers(value: Any) -> list[int]:
     return [] if value is None else [value]
 
 
-def _event_edges(seen: Recording) -> dict[int, list[int]]:
+def _event_edges(seen: RecordedRows) -> dict[int, list[int]]:
     """Kernel → kernels of other streams it waited for by an event."""
     edges = seen.trace.edges
     found: dict[int, list[int]] = {}
@@ -150,7 +150,11 @@ class _Order:
 
 
 def add_needs(
-    steps: list[AnyStep], rows: list[int], written: list[set[int]], seen: Recording, memory: Memory
+    steps: list[AnyStep],
+    rows: list[int],
+    written: list[set[int]],
+    seen: RecordedRows,
+    memory: PlanMemory,
 ) -> None:
     """Fill in `needs` of every step: the last step of each other thread that must be over before it.
 
@@ -187,7 +191,7 @@ def _waited(
     issue: int,
     step: int,
     written: list[set[int]],
-    memory: Memory,
+    memory: PlanMemory,
 ) -> set[int]:
     """A wait is when a communication's results are there: it changes them."""
     if issue < 0:
@@ -219,7 +223,7 @@ def _latest(before: Iterable[int], step: int, thread: int, steps: list[AnyStep])
 class _Pauses:
     """What other threads finished since a thread's last step, when it had nothing to do."""
 
-    def __init__(self, seen: Recording) -> None:
+    def __init__(self, seen: RecordedRows) -> None:
         self._start, self._end = seen.trace.start_ns, seen.trace.end_ns
         self._last: dict[int, tuple[int, int, int]] = {}
         """Thread → its last step, and when that began and ended."""

@@ -98,7 +98,7 @@ def _put(argument: Any, value: Any) -> Any:
 # --- laid out beforehand ---------------------------------------------------------------------------
 
 
-class Layout:
+class ArgumentLayout:
     """The arguments of a call: constants, and where tensors and lists of tensors go among them."""
 
     def __init__(self, values: list[Any], constant: Callable[[Any], Any]) -> None:
@@ -152,7 +152,11 @@ def constant(torch: Any, value: Any, device: str, groups: list[Any]) -> Any:
 
 
 def bind(
-    operator: Callable[..., Any], step: dict[str, Any], slots: Slots, layout: Layout, named: Layout
+    operator: Callable[..., Any],
+    step: dict[str, Any],
+    slots: Slots,
+    layout: ArgumentLayout,
+    named: ArgumentLayout,
 ) -> Do:
     """A call as a function without arguments; the few shapes most calls have get their own."""
     names = list(step.get("kwargs", {}))
@@ -182,7 +186,7 @@ def bind(
     return plain
 
 
-def _short(operator: Callable[..., Any], layout: Layout, slots: Slots, out: int) -> Do:
+def _short(operator: Callable[..., Any], layout: ArgumentLayout, slots: Slots, out: int) -> Do:
     """One to three tensors, then constants; one tensor out."""
     rest = layout.values[len(layout.leading) :]
     first, second, third = (*layout.leading, 0, 0)[:3]

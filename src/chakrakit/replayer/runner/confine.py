@@ -254,7 +254,10 @@ def _lower(what: int, most: int) -> None:
 
 
 def limit_time(seconds: float) -> None:
-    """End this process (SIGXCPU) when it has used so much more processor time; the last call counts."""
+    """End this process (SIGXCPU) when it has used so much more processor time; the last call counts.
+
+    The kernel counts whole seconds, so that up to one more may pass.
+    """
     if resource is not None:
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
         most = int(time.process_time() + seconds) + 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .limits import check_memory, host_memory
-from .values import Given, Ranges, Values, Want
+from .values import Given, Ranges, ValueRules, Want
 
 _SHARE = 0.95
 """How much of a machine's free memory a replay may take."""
@@ -48,7 +48,7 @@ class Guard:
     def __init__(self, torch: Any, budget: MemoryBudget) -> None:
         self._torch, self.budget = torch, budget
         self.ranges = Ranges(torch)
-        self._values = Values(torch)
+        self._values = ValueRules(torch)
         self._dry = DryRun(torch)
         self._constants: dict[Any, list[Any]] = {}
 
@@ -188,7 +188,7 @@ def _tensors(torch: Any, given: Given) -> list[Any]:
 # --- the dry run -----------------------------------------------------------------------------------
 
 
-class Result(NamedTuple):
+class TensorResult(NamedTuple):
     """A tensor that a call would make: bytes of a storage of its own, 0 for a view of an argument."""
 
     shape: list[int]
@@ -200,9 +200,9 @@ class DryRun:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        self._known: dict[Any, list[Result | None] | Refused] = {}
+        self._known: dict[Any, list[TensorResult | None] | Refused] = {}
 
-    def results(self, operator: Any, given: Given) -> list[Result | None]:
+    def results(self, operator: Any, given: Given) -> list[TensorResult | None]:
         """Flat list of results, None for what is no tensor; Refused where PyTorch refuses."""
         key = (operator, _signature(self._torch, list(given.items())))
         if key not in self._known:
@@ -212,7 +212,7 @@ class DryRun:
             raise found
         return found
 
-    def _ask(self, operator: Any, given: Given) -> list[Result | None] | Refused:
+    def _ask(self, operator: Any, given: Given) -> list[TensorResult | None] | Refused:
         inside: set[int] = set()
         arguments = {name: self._without_memory(v, inside) for name, v in given.items()}
         for argument in operator._schema.arguments:
@@ -244,12 +244,12 @@ class DryRun:
             return [self._without_memory(v, inside) for v in value]
         return value
 
-    def _result(self, value: Any, inside: set[int]) -> Result | None:
+    def _result(self, value: Any, inside: set[int]) -> TensorResult | None:
         if not isinstance(value, self._torch.Tensor):
             return None
         storage = value.untyped_storage()
         owned = storage._cdata not in inside
-        return Result(list(value.shape), int(storage.nbytes()) if owned else 0)
+        return TensorResult(list(value.shape), int(storage.nbytes()) if owned else 0)
 
 
 def _flat(value: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from .confine import confine_calls, limit_memory, limit_time
 from .groups import end_groups, start_groups
 from .guard import MemoryBudget, memory_budget
 from .limits import ReplayError, blamed, check_memory
-from .program import Program
+from .program import PlanProgram
 from .settings import apply_settings, set_allocator, threads_of
 from .storages import make_externals
 from .threads import Threads
@@ -103,7 +103,7 @@ class _Measurement:
         self.torch, self.plan, self.device, self.settings = torch, plan, device, settings
         self.on_device = device.startswith("cuda")
         self.position = settings.get("position", [0, 0])
-        self.program = Program(torch, plan, device, groups, budget, self.position)
+        self.program = PlanProgram(torch, plan, device, groups, budget, self.position)
         make_externals(torch, plan, self.program.slots, device, self.program.guard)
         began = time.process_time()
         self.program.check(self._patience)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, MutableSequence
 from typing import Any
 
-from .calls import Bindings, Do, Layout, bind, constant, data_type, find_operator
+from .calls import ArgumentLayout, Bindings, Do, bind, constant, data_type, find_operator
 from .collectives import issue
 from .guard import Guard, MemoryBudget, Refused, written_by
 from .limits import ReplayError, check_operator
@@ -27,7 +27,7 @@ _FAILURES = (
 """What PyTorch, and the guard's own rules, may raise over arguments that do not fit."""
 
 
-class Program:
+class PlanProgram:
     """Steps of a plan as functions without arguments, on the tensors in `slots`.
 
     `check` runs them once, slowly: what the guard refuses and what PyTorch fails at is replaced by a
@@ -207,14 +207,14 @@ class Program:
         """The operator with its arguments laid out."""
         return bind(operator, step, self.slots, *self._layouts(step))
 
-    def _layouts(self, step: dict[str, Any]) -> tuple[Layout, Layout]:
+    def _layouts(self, step: dict[str, Any]) -> tuple[ArgumentLayout, ArgumentLayout]:
         """Where a call's arguments come from, those by place and those by name."""
 
         def plain(value: Any) -> Any:
             return constant(self.torch, value, self.device, self.groups)
 
         named = list(step.get("kwargs", {}).values())
-        return Layout(step["args"], plain), Layout(named, plain)
+        return ArgumentLayout(step["args"], plain), ArgumentLayout(named, plain)
 
     def _view(self, i: int, step: dict[str, Any]) -> Do:
         slots, base, slot = self.slots, step["base"], step["slot"]
@@ -385,13 +385,13 @@ class Program:
         return placed
 
 
-_MAKERS: dict[str, Callable[[Program, int, dict[str, Any]], Do]] = {
-    "call": Program._call,
-    "view": Program._view,
-    "collective": Program._collective,
-    "wait": Program._wait,
-    "stand_in": Program._stand_in,
-    "synchronize": Program._synchronize,
+_MAKERS: dict[str, Callable[[PlanProgram, int, dict[str, Any]], Do]] = {
+    "call": PlanProgram._call,
+    "view": PlanProgram._view,
+    "collective": PlanProgram._collective,
+    "wait": PlanProgram._wait,
+    "stand_in": PlanProgram._stand_in,
+    "synchronize": PlanProgram._synchronize,
 }
 
 

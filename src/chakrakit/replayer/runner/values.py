@@ -35,7 +35,7 @@ class Want:
     bound: int = 0
 
 
-class Values:
+class ValueRules:
     """The rules, for one PyTorch."""
 
     def __init__(self, torch: Any) -> None:

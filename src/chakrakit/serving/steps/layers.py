@@ -50,7 +50,7 @@ class LayerCurve:
 
 
 @dataclass
-class Layers:
+class LayerTables:
     """The tables, as read: curves by layer, and the raw columns of those with more than one axis."""
 
     path: str
@@ -62,7 +62,7 @@ class Layers:
     ignored: list[str] = field(default_factory=list)
 
 
-def read_layers(path: str | Path) -> Layers:
+def read_layers(path: str | Path) -> LayerTables:
     """The tables of a folder, or of a file and those beside it."""
     place = Path(path)
     if not place.exists():
@@ -70,7 +70,7 @@ def read_layers(path: str | Path) -> Layers:
             f"--layers {path}: no such file or folder; give a folder of measured tables, or one of them"
         )
     folder = place if place.is_dir() else place.parent
-    layers = Layers(str(path))
+    layers = LayerTables(str(path))
     for file in sorted(f for f in folder.iterdir() if f.name.endswith((".csv", ".csv.gz"))):
         _add(layers, file, needed=file == place)
     missing = [n for n in ("dense", "attention") if not getattr(layers, n)]
@@ -83,7 +83,7 @@ def read_layers(path: str | Path) -> Layers:
     return layers
 
 
-def _add(layers: Layers, file: Path, needed: bool) -> None:
+def _add(layers: LayerTables, file: Path, needed: bool) -> None:
     table = _table(file)
     columns = set(table.column_names)
     kind = next((k for k, options in _KINDS.items() if any(o <= columns for o in options)), None)

@@ -16,7 +16,7 @@ from chakrakit.errors import ConfigError
 from chakrakit.machines.fabric import Machine
 from chakrakit.serving.steps.collectives import times_on
 from chakrakit.serving.steps.costing import StepCost, flat, in_pieces
-from chakrakit.serving.steps.layers import Layers
+from chakrakit.serving.steps.layers import LayerTables
 from chakrakit.serving.steps.operators import StepOperator, StepOperators
 from chakrakit.workloads.description import Experts, Mesh, layer_rows
 
@@ -143,7 +143,7 @@ _EXPERT_WORDS = ("expert", "router", "moe", "gate")
 class MeasuredSteps:
     """The time of a step as a sum of measured layers."""
 
-    def __init__(self, layers: Layers, operators: StepOperators, machine: Machine) -> None:
+    def __init__(self, layers: LayerTables, operators: StepOperators, machine: Machine) -> None:
         self.layers, self.operators, self.machine = layers, operators, machine
         self.collectives = times_on(machine)
         self._mesh = Mesh(operators.plan)

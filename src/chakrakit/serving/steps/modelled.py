@@ -25,7 +25,7 @@ from chakrakit.operators import Operation, attention_flops, rate_name
 from chakrakit.serving.calibration import Constants
 from chakrakit.serving.steps.collectives import times_on
 from chakrakit.serving.steps.costing import StepCost, add_reach, in_pieces, roofline_attention
-from chakrakit.serving.steps.operators import AttentionWork, StepOperator, StepOperators
+from chakrakit.serving.steps.operators import StepAttention, StepOperator, StepOperators
 from chakrakit.workloads.description import Mesh
 from chakrakit.workloads.layers import ALL, BYTES
 
@@ -294,14 +294,14 @@ class ModelledSteps:
             share * (constants.cache8_efficiency if narrow else 1.0),
         )
 
-    def _pair_rate(self, work: AttentionWork, share: float) -> float:
+    def _pair_rate(self, work: StepAttention, share: float) -> float:
         """FLOP/s of attention: that of a long prompt by the profile, else a share of the device's peak."""
         if self._profile is not None:
             return self._attention_rate(self._profile) * self.clock_share
         return float(self.device.peak_rate(work.dtype) * share)
 
     def _all_keys(
-        self, works: list[AttentionWork], share: float, bandwidth: float, least: float
+        self, works: list[StepAttention], share: float, bandwidth: float, least: float
     ) -> core.ServingRoofline:
         """Layers that meet every earlier key; kinds of them run one after another like one kind."""
         return roofline_attention(

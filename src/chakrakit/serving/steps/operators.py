@@ -46,7 +46,7 @@ class RecordingPoint(NamedTuple):
     experts_met: float
 
 
-class Linear(NamedTuple):
+class LinearQuantity(NamedTuple):
     """A quantity of an operator: constant + tokens × a + sampled × b + experts_met × c."""
 
     constant: float
@@ -72,14 +72,14 @@ class StepOperator:
     op: str
     dtype: str
     count: int
-    flops: Linear
-    bytes: Linear
-    rows: Linear
+    flops: LinearQuantity
+    bytes: LinearQuantity
+    rows: LinearQuantity
     """Rows of a matmul's left side."""
     inner: int
     outer: int
     comm: int
-    comm_size: Linear
+    comm_size: LinearQuantity
     role: str
     routed: bool
 
@@ -90,7 +90,7 @@ class StepOperator:
 
 
 @dataclass(frozen=True)
-class AttentionWork:
+class StepAttention:
     """The work of attention of one reach, or of a recurrence, in one of `layers` equal layers."""
 
     layers: int
@@ -157,7 +157,17 @@ class StepOperators:
         return [_in_four_bits(o) if self.four_bits and o.op == "matmul" else o for o in operators]
 
     @cached_property
-    def attention(self) -> list[AttentionWork]:
+    def kernels(self) -> int:
+        """What a step launches: an operator's kernel, a collective or a layer's attention each."""
+        return sum(o.count for o in self.operators) + sum(a.layers for a in self.attention)
+
+    @cached_property
+    def expert_products(self) -> int:
+        """Matrix products of experts in a step."""
+        return sum(o.count for o in self.operators if o.routed and o.op == "matmul")
+
+    @cached_property
+    def attention(self) -> list[StepAttention]:
         """The work of attention and of recurrences on one rank, by kind of layer."""
         n = self._unit
         points = ((n, 0), (n, 10**6), (2 * n, 0))
@@ -238,9 +248,9 @@ MIXING = ("attention", "recurrence")
 
 def _attention_work(
     layers: int, tokens: int, base: BlockNode, pair: BlockNode, two: BlockNode
-) -> AttentionWork:
+) -> StepAttention:
     """From three recordings: of so many tokens, of a million pairs besides, of twice the tokens."""
-    return AttentionWork(
+    return StepAttention(
         layers,
         base.reach or Reach(),
         (pair.flops - base.flops) / 1e6,
@@ -292,9 +302,9 @@ def _rows(node: BlockNode) -> float:
     return float(int(shape[1] or 1) * int(shape[2])) if shape else 0.0
 
 
-def _linear(values: list[float] | list[int], places: tuple[RecordingPoint, ...]) -> Linear:
+def _linear(values: list[float] | list[int], places: tuple[RecordingPoint, ...]) -> LinearQuantity:
     base, more, sampled, all_experts = (float(v) for v in values)
     at = places[0]
     a = (more - base) / (places[1].tokens - at.tokens)
     b = (sampled - base) / (places[2].sampled - at.sampled)
-    return Linear(base - a * at.tokens - b * at.sampled, a, b, all_experts - base)
+    return LinearQuantity(base - a * at.tokens - b * at.sampled, a, b, all_experts - base)

@@ -13,7 +13,7 @@ from chakrakit.simulator.collectives.choice import (
     moved_bytes,
 )
 from chakrakit.simulator.collectives.collective_steps import SWITCH, CollectiveSteps, TransferStep
-from chakrakit.simulator.collectives.group_shape import Shape, grid_of, shapes
+from chakrakit.simulator.collectives.group_shape import GroupShape, grid_of, shapes
 from chakrakit.simulator.collectives.pace import (
     IN_CHUNKS,
     LibraryCall,
@@ -30,8 +30,8 @@ __all__ = [
     "SWITCH",
     "Algorithms",
     "CollectiveSteps",
+    "GroupShape",
     "LibraryCall",
-    "Shape",
     "TransferStep",
     "data_bytes",
     "direct_all_to_all",

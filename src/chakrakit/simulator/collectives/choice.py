@@ -15,7 +15,7 @@ from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.library import bus_factor
 from chakrakit.simulator.collectives import algorithms as a
 from chakrakit.simulator.collectives.collective_steps import CollectiveSteps
-from chakrakit.simulator.collectives.group_shape import Shape
+from chakrakit.simulator.collectives.group_shape import GroupShape
 from chakrakit.simulator.collectives.hierarchical import hierarchical
 from chakrakit.trace.model import CollectiveType, collective_words
 
@@ -65,7 +65,7 @@ class Algorithms:
             if name != "auto" and name not in names:
                 raise ConfigError(f"no algorithm {name!r} for {collective}; {nearest(name, names)}")
 
-    def choose(self, collective: str, size: float, shape: Shape) -> str:
+    def choose(self, collective: str, size: float, shape: GroupShape) -> str:
         """The algorithm for `size` bytes (all members' shards together) on groups of this shape."""
         fixed = self.fixed.get(collective, "auto")
         if fixed != "auto":
@@ -74,14 +74,20 @@ class Algorithms:
         return min(costs, key=lambda n: costs[n])
 
     def moves(
-        self, collective: str, name: str, size: float, shape: Shape, root: int, grid: I64 | None
+        self,
+        collective: str,
+        name: str,
+        size: float,
+        shape: GroupShape,
+        root: int,
+        grid: I64 | None,
     ) -> CollectiveSteps:
         """The schedule of an algorithm for a group of this shape."""
         chunks = self.chunks or best_chunks(collective, name, size, shape)
         return make_moves(collective, name, shape, chunks, root, grid)
 
 
-def _possible(name: str, collective: str, shape: Shape) -> str:
+def _possible(name: str, collective: str, shape: GroupShape) -> str:
     if math.isinf(estimate(collective, name, 1.0, shape)) and name != "direct":
         raise ConfigError(
             f"{collective} cannot use {name!r} on a group of {shape.n} that lies as this one does; "
@@ -93,7 +99,7 @@ def _possible(name: str, collective: str, shape: Shape) -> str:
 # --- estimates ----------------------------------------------------------------------------------
 
 
-def estimate(collective: str, name: str, size: float, shape: Shape) -> float:
+def estimate(collective: str, name: str, size: float, shape: GroupShape) -> float:
     """Estimated seconds of an algorithm; infinite where it does not apply."""
     if collective in ("all-reduce", "reduce-scatter", "all-gather"):
         rounds = 2 if collective == "all-reduce" else 1
@@ -105,16 +111,16 @@ def estimate(collective: str, name: str, size: float, shape: Shape) -> float:
     return 0.0
 
 
-def _ring(size: float, s: Shape, rounds: int) -> float:
+def _ring(size: float, s: GroupShape, rounds: int) -> float:
     return rounds * (s.n - 1) * (s.ring.latency + size / s.n / s.ring.bandwidth)
 
 
-def _halving(size: float, s: Shape, rounds: int) -> float:
+def _halving(size: float, s: GroupShape, rounds: int) -> float:
     steps = math.ceil(math.log2(s.n))
     return rounds * (steps * s.far.latency + (s.n - 1) / s.n * size / s.far.bandwidth)
 
 
-def _tree(size: float, s: Shape, rounds: int) -> float:
+def _tree(size: float, s: GroupShape, rounds: int) -> float:
     if rounds == 1:
         return math.inf
     chunks = best_chunks("all-reduce", "double-tree", size, s)
@@ -125,7 +131,7 @@ def _ticks(n: int, chunks: int) -> int:
     return chunks + 2 * math.ceil(math.log2(n)) - 1
 
 
-def _hierarchical(size: float, s: Shape, rounds: int) -> float:
+def _hierarchical(size: float, s: GroupShape, rounds: int) -> float:
     if len(s.axes) < 2:
         return math.inf
     total, share = 0.0, size
@@ -135,17 +141,17 @@ def _hierarchical(size: float, s: Shape, rounds: int) -> float:
     return rounds * total
 
 
-def _direct(size: float, s: Shape, rounds: int) -> float:
+def _direct(size: float, s: GroupShape, rounds: int) -> float:
     if s.n > MOST_DIRECT:
         return math.inf
     return rounds * (s.far.latency + math.ceil((s.n - 1) / s.fan) * size / s.n / s.far.bandwidth)
 
 
-def _switch(size: float, s: Shape, rounds: int) -> float:
+def _switch(size: float, s: GroupShape, rounds: int) -> float:
     return s.far.latency + size / s.far.bandwidth if s.reduces else math.inf
 
 
-_BLOCKWISE: dict[str, Callable[[float, Shape, int], float]] = {
+_BLOCKWISE: dict[str, Callable[[float, GroupShape, int], float]] = {
     "in-switch": _switch,
     "ring": _ring,
     "halving-doubling": _halving,
@@ -155,7 +161,7 @@ _BLOCKWISE: dict[str, Callable[[float, Shape, int], float]] = {
 }
 
 
-def _all_to_all(name: str, size: float, s: Shape) -> float:
+def _all_to_all(name: str, size: float, s: GroupShape) -> float:
     each = size / s.n / s.far.bandwidth
     if name == "direct":
         return (
@@ -164,7 +170,7 @@ def _all_to_all(name: str, size: float, s: Shape) -> float:
     return (s.n - 1) * (s.far.latency + each)
 
 
-def _rooted(name: str, size: float, s: Shape) -> float:
+def _rooted(name: str, size: float, s: GroupShape) -> float:
     if name == "tree":
         return math.ceil(math.log2(s.n)) * (s.far.latency + size / s.far.bandwidth)
     if name == "ring":
@@ -173,7 +179,7 @@ def _rooted(name: str, size: float, s: Shape) -> float:
     return s.far.latency + math.ceil((s.n - 1) / s.fan) * size / s.far.bandwidth
 
 
-def best_chunks(collective: str, name: str, size: float, s: Shape) -> int:
+def best_chunks(collective: str, name: str, size: float, s: GroupShape) -> int:
     """The number of chunks that balances the latency of many ticks against a slowly filling pipeline."""
     if name == "double-tree":
         fill, way, width = 2 * math.ceil(math.log2(s.n)) - 1, s.far, 2.0
@@ -191,7 +197,7 @@ def best_chunks(collective: str, name: str, size: float, s: Shape) -> int:
 
 
 def make_moves(
-    collective: str, name: str, shape: Shape, chunks: int, root: int, grid: I64 | None
+    collective: str, name: str, shape: GroupShape, chunks: int, root: int, grid: I64 | None
 ) -> CollectiveSteps:
     """The schedule of an algorithm, by name."""
     n = shape.n
@@ -250,7 +256,7 @@ def moved_bytes(collective: str, size: float, n: int) -> float:
     return 0.0 if collective == "barrier" else bus_factor(collective, n) * size
 
 
-def ideal_seconds(collective: str, size: float, shape: Shape) -> float:
+def ideal_seconds(collective: str, size: float, shape: GroupShape) -> float:
     """Seconds of the best algorithm without latency: a bound of the estimates, not of physics."""
     axes = tuple(axis._replace(way=axis.way._replace(latency=0.0)) for axis in shape.axes)
     free = replace(

@@ -28,7 +28,7 @@ class GroupAxis(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class GroupShape:
     """How a group lies on a machine; groups of equal shape use the same algorithm.
 
     `ring`: between neighbours in the group's order; `far`: the latency from the first to any other, and
@@ -47,7 +47,7 @@ class Shape:
     """The group as the machine's communication library sees it; None without a library."""
 
 
-def shapes(machine: Machine, members: I64) -> list[Shape]:
+def shapes(machine: Machine, members: I64) -> list[GroupShape]:
     """The shape of each group; row g of `members` holds the devices of group g."""
     copies, n = members.shape
     ring = _ways(machine, members, np.roll(members, -1, 1))
@@ -68,7 +68,7 @@ def shapes(machine: Machine, members: I64) -> list[Shape]:
             span = span_of(machine, members[g]) if machine.library is not None else None
             by_placement[key] = (_axes(machine, members[g], places[:, g]), reduces, span)
         far = Way(float(latest[g]), min(float(narrowest[g]), across[g].bandwidth))
-        out.append(Shape(n, ring[g], far, fans[g], *by_placement[key]))
+        out.append(GroupShape(n, ring[g], far, fans[g], *by_placement[key]))
     return out
 
 

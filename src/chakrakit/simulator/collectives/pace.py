@@ -11,8 +11,8 @@ from chakrakit.arrays import I64
 from chakrakit.machines.library import (
     SLOTS,
     Choice,
-    Cost,
     Library,
+    LibraryCost,
     Protocol,
     Span,
     choose,
@@ -30,7 +30,7 @@ class LibraryCall(NamedTuple):
     """The library's choice for a collective, and its cost alone on the machine."""
 
     choice: Choice
-    cost: Cost
+    cost: LibraryCost
 
 
 def library_call(

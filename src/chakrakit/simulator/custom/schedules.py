@@ -22,6 +22,8 @@ from chakrakit.trace.sets import TraceSet
 
 def moves(n: int, pieces: int, messages: list[AlgorithmMessage], name: str) -> CollectiveSteps:
     """The steps of messages, one for each, which waits for those before it."""
+    if not messages:
+        raise TraceError(f"custom algorithm {name!r}: no member sends another one a message")
     steps = [
         TransferStep(
             src=np.array([m.src]),

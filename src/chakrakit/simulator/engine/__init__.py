@@ -9,8 +9,8 @@ from chakrakit.simulator.engine.measured import MEASURED
 from chakrakit.simulator.engine.messages import message_cost
 from chakrakit.simulator.engine.native import (
     LaidOut,
+    NativeSimulation,
     Outcome,
-    Simulation,
     SimulationOptions,
     one_collective,
     run,
@@ -20,7 +20,7 @@ from chakrakit.simulator.engine.placing import per_rack, straddling, whole_group
 from chakrakit.simulator.engine.planner import CollectivePolicy, Custom, DispatchPolicy, Fixed
 from chakrakit.simulator.engine.plans import FIGURES, TransferPlans, link_bytes
 from chakrakit.simulator.engine.program import COMM, COMPUTE, Program, row_kinds
-from chakrakit.simulator.engine.rescheduling import FixedTransfers, Schedule, no_machine
+from chakrakit.simulator.engine.rescheduling import ClassSchedule, FixedTransfers, no_machine
 from chakrakit.simulator.engine.stored import ONE_SIDED, UNLIMITED, StoredOperations, most_at_once
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "MESSAGE",
     "ONE_SIDED",
     "UNLIMITED",
+    "ClassSchedule",
     "CollectivePolicy",
     "Custom",
     "DispatchPolicy",
@@ -39,10 +40,9 @@ __all__ = [
     "Fixed",
     "FixedTransfers",
     "LaidOut",
+    "NativeSimulation",
     "Outcome",
     "Program",
-    "Schedule",
-    "Simulation",
     "SimulationOptions",
     "StoredOperations",
     "TransferPlans",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I32, I64
 from chakrakit.errors import TraceError
-from chakrakit.simulator.collectives import COLLECTIVES, Algorithms, Shape
+from chakrakit.simulator.collectives import COLLECTIVES, Algorithms, GroupShape
 from chakrakit.simulator.engine.membership import Group, Membership, RowNames
 from chakrakit.simulator.engine.messages import MessageMatcher, device_table, message_pace
 from chakrakit.simulator.engine.planner import (
-    Call,
+    CollectiveCall,
     CollectivePolicy,
     Crowd,
     Custom,
@@ -48,7 +49,7 @@ class Instances:
     rank_class: list[int] = field(default_factory=list)
     """The class of ranks that send the copies of a message, in ascending order; -1 for a collective."""
     algorithm: list[str] = field(default_factory=list)
-    shape: list[Shape | None] = field(default_factory=list)
+    shape: list[GroupShape | None] = field(default_factory=list)
     overhead: list[float | None] = field(default_factory=list)
     """Seconds before the first step; None for the machine's overhead."""
     served: dict[int, tuple[I64, I64]] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class Instances:
         jobs: I64,
         group_class: int,
         algorithm: str,
-        shape: Shape | None,
+        shape: GroupShape | None,
         overhead: float | None = None,
     ) -> int:
         """Adds an instance and returns its number."""
@@ -115,7 +116,7 @@ class Matcher:
         membership: Membership,
         classes: Classes,
         book: TransferPlans,
-        shape_of: list[Shape | None],
+        shape_of: list[GroupShape | None],
         device_of: I64,
         algorithms: Algorithms,
         custom: Custom | None = None,
@@ -301,7 +302,9 @@ class Matcher:
             parts.append(trace.column("comm_algorithm", "")[calls.row])
         return np.concatenate(parts)
 
-    def _calls(self, group: Group, calls_by_instance: I64) -> Iterator[tuple[int, Call | None]]:
+    def _calls(
+        self, group: Group, calls_by_instance: I64
+    ) -> Iterator[tuple[int, CollectiveCall | None]]:
         """The number of each collective, and the call that its members agree on; None where they may differ.
 
         Collectives whose members plainly agree, and name no root, are not checked one by one.
@@ -324,11 +327,11 @@ class Matcher:
         )
         for i, (seq, (of, most, name)) in enumerate(zip(numbers, first_calls, strict=True)):
             if clear[i]:
-                yield seq, Call(COLLECTIVES[of], most, 0, {}, str(name))
+                yield seq, CollectiveCall(COLLECTIVES[of], most, 0, {}, str(name))
             else:
                 yield seq, self._agreed(group, seq, calls_by_instance[i])
 
-    def _agreed(self, group: Group, seq: int, calls: I64) -> Call | None:
+    def _agreed(self, group: Group, seq: int, calls: I64) -> CollectiveCall | None:
         try:
             return self._call(group, seq, calls)
         except TraceError:
@@ -336,7 +339,7 @@ class Matcher:
                 raise
             return None
 
-    def _call(self, group: Group, seq: int, calls: I64) -> Call:
+    def _call(self, group: Group, seq: int, calls: I64) -> CollectiveCall:
         """The call that the members agree on; in an all-to-all sizes may differ, and the largest counts."""
         rows = self.rows[calls].tolist()
         types, sizes, roots = (
@@ -362,7 +365,7 @@ class Matcher:
         local = {c: row - int(self.offset[c]) for c, row in zip(owner, rows, strict=True)}
         algorithms = self._algorithms[calls].tolist()
         agreement.agree(algorithms, lambda i: f"asks for the algorithm {str(algorithms[i])!r}")
-        return Call(COLLECTIVES[kind], max(0, *sizes), root, local, str(algorithms[0]))
+        return CollectiveCall(COLLECTIVES[kind], max(0, *sizes), root, local, str(algorithms[0]))
 
     @cached_property
     def _names(self) -> RowNames:
@@ -376,8 +379,7 @@ class Matcher:
         ).match()
         if not len(messages.size):
             return
-        copies = np.array([len(d) for d in messages.src])
-        src, dst = np.concatenate(messages.src), np.concatenate(messages.dst)
+        copies, src, dst = messages.copies, messages.src, messages.dst
         size = np.repeat(np.maximum(messages.size, 0), copies).astype(np.float64)
         library = self.book.machine.library
         pace = (
@@ -386,7 +388,8 @@ class Matcher:
             else (None, None)
         )
         first = self.book.add_messages(src, dst, size, *pace)
-        jobs = np.split(np.arange(first, first + len(src)), np.cumsum(copies)[:-1])
+        plans, ends = np.arange(first, first + len(src)), np.cumsum(copies).tolist()
+        jobs = [plans[a:b] for a, b in pairwise([0, *ends])]
         overhead = None if library is None else 0.0
         near_rows = np.where(messages.sends >= 0, messages.sends, messages.receives)
         rank_class = np.searchsorted(self.offset, near_rows, "right") - 1

@@ -29,9 +29,11 @@ class Message(NamedTuple):
     """Simulated rows; -1 where the receiver was not recorded."""
     size: I64
     tag: I64
-    src: list[I64]
-    """For each message the sending devices of all copies; `dst` has the receiving ones."""
-    dst: list[I64]
+    copies: I64
+    """How many ranks send each message."""
+    src: I64
+    """The sending devices of all copies, one message after another; `dst` has the receiving ones."""
+    dst: I64
 
 
 class MessageMatcher:
@@ -117,31 +119,38 @@ class MessageMatcher:
     def _message(self, sends: I64, partner: I64, lone: I64) -> Message:
         calls, count = np.r_[sends, lone], len(sends)
         self._check_sizes(calls)
-        near_devices, far_devices = self._copies(calls)
+        copies, near_devices, far_devices = self._copies(calls)
+        sent = np.repeat(np.arange(len(calls)) < count, copies)
         none = np.full(len(lone), -1, np.int64)
         return Message(
             np.r_[self.rows[sends], none],
             np.r_[np.where(partner >= 0, self.rows[partner], -1), self.rows[lone]],
             self.size[calls],
             self.tag[calls],
-            near_devices[:count] + far_devices[count:],
-            far_devices[:count] + near_devices[count:],
+            copies,
+            np.where(sent, near_devices, far_devices),
+            np.where(sent, far_devices, near_devices),
         )
 
-    def _copies(self, calls: I64) -> tuple[list[I64], list[I64]]:
-        """For each message, the devices of all copies at the calling end and at the other end."""
-        near_devices: list[I64] = []
-        far_devices: list[I64] = []
+    def _copies(self, calls: I64) -> tuple[I64, I64, I64]:
+        """How many copies each message has; of all copies the devices at the calling and the other end."""
+        classes = self.matching.classes
+        if classes.count == len(classes.rank):  # every rank stands for itself
+            ones = np.ones(len(calls), np.int64)
+            return ones, self.device_of[self.place[calls]], self._device[self.peer[calls]]
+        near_devices: list[I64] = [np.zeros(0, np.int64)]
+        far_devices: list[I64] = [np.zeros(0, np.int64)]
         devices_of: dict[int, tuple[I64, I64, I64]] = {}
         for call in calls.tolist():
             place = int(self.place[call])
             if place not in devices_of:
                 devices_of[place] = self._devices(place)
             devices, peers, column = devices_of[place]
-            c = int(self.matching.classes.rank[place])
+            c = int(classes.rank[place])
             near_devices.append(devices)
             far_devices.append(peers[:, column[call - int(self.matching.offset[c])]])
-        return near_devices, far_devices
+        counts = np.array([len(d) for d in near_devices[1:]], np.int64)
+        return counts, np.concatenate(near_devices), np.concatenate(far_devices)
 
     def _devices(self, place: int) -> tuple[I64, I64, I64]:
         """The devices of all ranks of a class, those of their peers, and the peer's number of each call."""

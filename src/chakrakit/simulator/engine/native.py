@@ -25,7 +25,7 @@ from chakrakit.machines.device import (
     work_model,
 )
 from chakrakit.machines.fabric import Machine, Routes
-from chakrakit.simulator.collectives import Algorithms, Shape, shapes
+from chakrakit.simulator.collectives import Algorithms, GroupShape, shapes
 from chakrakit.simulator.engine.disturb import Disturbance, link_changes
 from chakrakit.simulator.engine.failed import Failed
 from chakrakit.simulator.engine.folding import Splits
@@ -44,7 +44,7 @@ from chakrakit.simulator.engine.planner import (
 )
 from chakrakit.simulator.engine.plans import FIGURES, TransferPlans, link_bytes
 from chakrakit.simulator.engine.port_prices import PortUse, port_use
-from chakrakit.simulator.engine.program import COMPUTE, PLAIN, Program, read_program
+from chakrakit.simulator.engine.program import COMPUTE, PLAIN, Program, read_program, read_programs
 from chakrakit.simulator.engine.progress import Progress
 from chakrakit.simulator.engine.stored import (
     StoredMatcher,
@@ -53,6 +53,7 @@ from chakrakit.simulator.engine.stored import (
     stored_operations,
 )
 from chakrakit.simulator.engine.stuck import check_horizon, why_stuck
+from chakrakit.simulator.engine.traffic import Traffic
 from chakrakit.trace.communication import Binding, Classes, Groups, bind
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.sets import Card, TraceSet
@@ -97,6 +98,8 @@ class Outcome:
     """Why the simulation stopped before all rows had ended; rows that have not have an end of -1."""
     progress: Progress | None = None
     """What was on its way then."""
+    traffic: Traffic | None = None
+    """What went over the links, and when."""
 
     def program(self, c: int) -> Program:
         """The program that the ranks of a class run."""
@@ -157,7 +160,7 @@ class SimulationOptions:
 
 def run(traces: TraceSet, machine: Machine, options: SimulationOptions | None = None) -> Outcome:
     """Simulates all ranks of the traces on the machine."""
-    return Simulation(traces, machine, options or SimulationOptions()).run()
+    return NativeSimulation(traces, machine, options or SimulationOptions()).run()
 
 
 class _Prepared(NamedTuple):
@@ -196,14 +199,14 @@ class Folded(NamedTuple):
     workload: dict[str, Any]
 
 
-class Simulation:
+class NativeSimulation:
     """A simulation of all ranks of the traces on the machine, which can be repeated with other durations."""
 
     def __init__(self, traces: TraceSet, machine: Machine, options: SimulationOptions) -> None:
         if not len(traces):
             raise TraceError("no ranks to simulate")
         self.traces, self.machine, self.options = traces, machine, options
-        self.programs = [self._program(b) for b in range(traces.body_count)]
+        self.programs = self._programs()
         self.membership = Membership(traces, self.programs, options.assume_missing)
         self.device_of = self._placed()
         self.shape_of = self._shapes()
@@ -214,16 +217,26 @@ class Simulation:
         self._costs: dict[tuple[int, int, float], Costs] = {}
         self._prepared: _Prepared | None = None
 
-    def _program(self, number: int) -> Program:
-        body = self.traces.body_at(number)
+    def _programs(self) -> list[Program]:
+        """The programs of all bodies; small ones are read together."""
+        bodies = [self.traces.body_at(number) for number in range(self.traces.body_count)]
+        if "measured" in (self.options.work.name, self.options.communication):
+            for body in bodies:
+                refuse_shares(body)
+        programs, calls = read_programs(bodies, self._widths)
+        for number, each in calls.items():
+            self.traces.keep_calls(number, each)
+        return [
+            p or self._program(n, b) for n, (p, b) in enumerate(zip(programs, bodies, strict=True))
+        ]
+
+    def _program(self, number: int, body: Trace) -> Program:
         if body.is_dangling:
             first = body.dangling.slice(0, 1).to_pylist()[0]
             raise TraceError(
                 f"body {number}: node {body.ids[first['row']]} depends on node {first['id']}, which does "
                 "not exist; `chakra validate --fix` drops such dependencies"
             )
-        if "measured" in (self.options.work.name, self.options.communication):
-            refuse_shares(body)
         self.traces.calls_at(number)  # while the body is at hand
         return read_program(body, self._widths)
 
@@ -267,9 +280,9 @@ class Simulation:
                 "--placement, or put the servers on other nodes"
             )
 
-    def _shapes(self) -> list[Shape | None]:
+    def _shapes(self) -> list[GroupShape | None]:
         """The shape of each group on the machine; groups of equal size are computed together."""
-        out: list[Shape | None] = [None] * len(self.membership.groups)
+        out: list[GroupShape | None] = [None] * len(self.membership.groups)
         table = device_table(self.membership, self.device_of)
         by_size: dict[int, list[int]] = {}
         for g, group in enumerate(self.membership.groups):
@@ -404,6 +417,7 @@ class Simulation:
             ports=port_use(plans, routes, arrays["job_runs"]),
             stuck=stuck,
             progress=Progress.of(self.machine, plans, links, arrays) if stuck else None,
+            traffic=Traffic(plans, routes, instances, arrays, len(self.machine.links)),
         )
         return outcome, splits and splits.further(classes, instances, arrays["job_ended"])
 

@@ -19,7 +19,7 @@ from chakrakit.simulator.collectives import (
     IN_CHUNKS,
     Algorithms,
     CollectiveSteps,
-    Shape,
+    GroupShape,
     data_bytes,
     direct_all_to_all,
     estimate,
@@ -81,7 +81,7 @@ Fixed = Callable[[str, int, int], float | None]
 """Called with (collective, members, size); gives a measured time in seconds, or None to simulate it."""
 
 
-class Call(NamedTuple):
+class CollectiveCall(NamedTuple):
     """A collective to plan: its kind, size and root.
 
     `rows` has the row of an all-to-all in each class's body. `algorithm` is the one that the trace
@@ -147,13 +147,13 @@ class Planner:
     """
 
     def __init__(
-        self, setting: PlanSetting, group: Group, devices: I64, shape: Shape, crowd: Crowd
+        self, setting: PlanSetting, group: Group, devices: I64, shape: GroupShape, crowd: Crowd
     ) -> None:
         self.setting, self.group, self.devices, self.shape = setting, group, devices, shape
         self.crowd = crowd
         self._plans: dict[tuple[str, int, int, str], Planned] = {}
 
-    def plan(self, call: Call) -> Planned:
+    def plan(self, call: CollectiveCall) -> Planned:
         """The plans of a call."""
         splits = self._splits(call) if call.collective == "all-to-all" else None
         if splits is not None:
@@ -166,7 +166,7 @@ class Planner:
     def _jobs(self, first: int) -> I64:
         return np.arange(first, first + len(self.devices))
 
-    def _new_plan(self, call: Call) -> Planned:
+    def _new_plan(self, call: CollectiveCall) -> Planned:
         setting, book, n = self.setting, self.setting.book, len(self.group.members)
         fixed = setting.fixed(call.collective, n, call.size) if setting.fixed else None
         if fixed is not None:
@@ -184,7 +184,7 @@ class Planner:
             moves = self._moves(call, self._choose(call, each), each)
         return Planned(self._jobs(book.add(moves, self.devices, total)), moves.name)
 
-    def _moves(self, call: Call, name: str, each: float) -> CollectiveSteps:
+    def _moves(self, call: CollectiveCall, name: str, each: float) -> CollectiveSteps:
         grid = (
             grid_of(self.setting.book.machine, self.devices[0]) if name == "hierarchical" else None
         )
@@ -201,7 +201,9 @@ class Planner:
         first = book.add_at_pace(moves, self.devices, total, pace.stretch, pace.hop)
         return Planned(self._jobs(first), moves.name, pace.fixed)
 
-    def _by_library(self, call: Call, total: float, each: float, library: Library) -> Planned:
+    def _by_library(
+        self, call: CollectiveCall, total: float, each: float, library: Library
+    ) -> Planned:
         """The plan of the machine's library; algorithms that it lacks run at its Simple protocol's pace."""
         book, span = self.setting.book, self.shape.span
         assert span is not None
@@ -221,12 +223,12 @@ class Planner:
             self._jobs(first), library_choice.choice.algorithm, library_choice.cost.fixed
         )
 
-    def _free(self, call: Call) -> bool:
+    def _free(self, call: CollectiveCall) -> bool:
         """Whether the choice of the algorithm is left to the library."""
         algorithm = call.algorithm or self.setting.algorithms.fixed.get(call.collective, "auto")
         return algorithm in ("", "auto") and self.setting.policy is None
 
-    def _choose(self, call: Call, size: float) -> str:
+    def _choose(self, call: CollectiveCall, size: float) -> str:
         """The algorithm that the trace requests, else the policy's, else the configured or fastest one."""
         if call.algorithm:
             requested = Algorithms({call.collective: call.algorithm})
@@ -249,7 +251,7 @@ class Planner:
             )
         return name
 
-    def _fastest_together(self, call: Call, size: float, possible: list[str]) -> str:
+    def _fastest_together(self, call: CollectiveCall, size: float, possible: list[str]) -> str:
         """The fastest algorithm when all groups of the crowd use it at once."""
         key = (self.crowd.name, self.shape, call.collective, call.size, call.root)
         if key not in self.setting.choices:
@@ -262,7 +264,7 @@ class Planner:
             self.setting.choices[key] = min(times, key=lambda name: times[name])
         return self.setting.choices[key]
 
-    def _splits(self, call: Call) -> list[list[float]] | None:
+    def _splits(self, call: CollectiveCall) -> list[list[float]] | None:
         """Bytes from each member to each other; None unless every member's trace has them."""
         m, rows_of_splits = self.setting.membership, []
         for i in self.group.present.tolist():

@@ -14,7 +14,7 @@ from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import HORIZON_PS, PS_PER_S, each_picoseconds, picoseconds, too_long
 from chakrakit.machines.fabric import Machine, Routes
-from chakrakit.machines.library import Cost
+from chakrakit.machines.library import LibraryCost
 from chakrakit.simulator.collectives import SWITCH, CollectiveSteps
 from chakrakit.simulator.engine.port_prices import PortPrices, port_prices
 
@@ -79,7 +79,7 @@ class TransferPlans:
         self._transfers = 0
 
     def add(
-        self, moves: CollectiveSteps, devices: I64, total: float, cost: Cost | None = None
+        self, moves: CollectiveSteps, devices: I64, total: float, cost: LibraryCost | None = None
     ) -> int:
         """Adds plans for groups of devices, one row per group; returns the number of the first plan.
 

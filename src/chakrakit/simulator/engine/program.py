@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,18 @@ import numpy as np
 from chakrakit.arrays import I8, I32, I64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.machines.device import split_units
-from chakrakit.trace.model import COMMUNICATION, EdgeKind, Edges, NodeType, Trace
+from chakrakit.trace.communication import Calls, read_joint_calls
+from chakrakit.trace.model import (
+    COMMUNICATION,
+    EdgeKind,
+    Edges,
+    JointTrace,
+    NodeType,
+    Trace,
+    jointly,
+)
 from chakrakit.trace.placement import (
+    has_edges,
     issue_order,
     issued,
     lane_of,
@@ -72,10 +82,15 @@ class Program:
 
 def read_program(trace: Trace, widths: Mapping[str, int] | None = None) -> Program:
     """The program of a body; `widths` says how many rows a unit of a device runs at a time."""
+    return _read(trace, widths or {}, np.zeros(len(trace), np.int64))[0]
+
+
+def _read(trace: Trace, widths: Mapping[str, int], part: I64) -> tuple[Program, I64]:
+    """The program, with lanes numbered from 0 in each part, and where the lanes of each part begin."""
     kind = row_kinds(trace)
     _check_link_weights(trace)
-    lane, lane_kind = _lanes(trace, widths or {})
-    return Program(
+    lane, lane_kind, begin = _lanes(trace, widths, part)
+    program = Program(
         trace=trace,
         edges=trace.edges,
         kind=kind,
@@ -88,6 +103,66 @@ def read_program(trace: Trace, widths: Mapping[str, int] | None = None) -> Progr
         launch_of=_launchers(trace),
         stored=_stored(trace),
     )
+    return program, begin
+
+
+def read_programs(
+    bodies: Sequence[Trace], widths: Mapping[str, int] | None = None
+) -> tuple[list[Program | None], dict[int, Calls]]:
+    """Programs and calls of bodies that can be read together; None for those that have to be read alone."""
+    programs: list[Program | None] = [None] * len(bodies)
+    calls: dict[int, Calls] = {}
+    for places in jointly(bodies):
+        alike = [bodies[place] for place in places]
+        joint = JointTrace(alike)
+        if not joint.is_counted or not _is_plain(joint):
+            continue
+        joint.tell(alike)
+        for place, program in zip(places, _slices(joint, alike, widths or {}), strict=True):
+            programs[place] = program
+        calls |= dict(zip(places, read_joint_calls(joint), strict=True))
+    return programs, calls
+
+
+def _is_plain(joint: JointTrace) -> bool:
+    """Whether bodies can be read together: none has a fault, and none a rule of its own for its lanes."""
+    lanes = (EdgeKind.THREAD, EdgeKind.CALL, EdgeKind.STREAM)
+    if joint.is_dangling or "unit" in joint.column_names or has_edges(joint, *lanes):
+        return False
+    return not stored(joint).any()
+
+
+def _slices(
+    joint: JointTrace, bodies: Sequence[Trace], widths: Mapping[str, int]
+) -> list[Program | None]:
+    try:
+        whole, begin = _read(joint, widths, joint.part)
+    except TraceError:  # the body at fault says which node it is
+        return [None] * len(bodies)
+    order = np.empty(len(joint), np.int64)
+    order[np.lexsort((whole.order, joint.part))] = np.arange(len(joint))
+    order -= joint.offset[joint.part]
+    first, launch = joint.offset[:-1], whole.launch_of
+    local = np.where(launch >= 0, launch - np.repeat(first, np.diff(joint.offset)), -1)
+    launch_of = local.astype(np.int32)
+    rows = joint.offset.tolist()
+    lanes = begin.tolist()
+    return [
+        Program(
+            trace=body,
+            edges=body.edges,
+            kind=whole.kind[a:b],
+            lane=whole.lane[a:b],
+            lane_kind=whole.lane_kind[p:q],
+            order=order[a:b],
+            priority=whole.priority[a:b],
+            share=whole.share[a:b],
+            waves=whole.waves[a:b],
+            launch_of=launch_of[a:b],
+            stored=whole.stored,
+        )
+        for body, a, b, p, q in zip(bodies, rows, rows[1:], lanes, lanes[1:], strict=False)
+    ]
 
 
 def row_kinds(trace: Trace) -> I8:
@@ -127,8 +202,8 @@ def _check(trace: Trace, wrong: Mask, name: str, expected: str) -> None:
         )
 
 
-def _lanes(trace: Trace, widths: Mapping[str, int]) -> tuple[I32, I8]:
-    """The lane of each row, numbered from 0, and what kind each lane is."""
+def _lanes(trace: Trace, widths: Mapping[str, int], part: I64) -> tuple[I32, I8, I64]:
+    """The lane of each row, from 0 in each part; each lane's kind; where the lanes of parts begin."""
     host = on_host(trace)
     works = trace.is_type(NodeType.COMP_NODE)
     keys = np.full(len(trace), _NONE, np.int64)
@@ -136,15 +211,20 @@ def _lanes(trace: Trace, widths: Mapping[str, int]) -> tuple[I32, I8]:
     _place_on_units(trace, keys, widths)
     lane = lane_of(trace)
     keys[lane >= 0] = lane[lane >= 0]  # numbers below 0 are the pools
-    if (keys == _NONE).all():
-        return np.full(len(trace), -1, np.int32), np.zeros(0, np.int8)
+    parts = int(part[-1]) + 1 if len(part) else 1
     if ordered_by_edges(trace, host=True):
         keys[host & (lane >= 0)] = _NONE
-    used, number = np.unique(keys, return_inverse=True)
-    skip = int(len(used) > 0 and used[0] == _NONE)
+    number = np.full(len(trace), -1, np.int32)
+    rows = np.flatnonzero(keys != _NONE)
+    if not len(rows):
+        return number, np.zeros(0, np.int8), np.zeros(parts + 1, np.int64)
+    distinct, code = np.unique(keys[rows], return_inverse=True)
+    used, place = np.unique(part[rows] * len(distinct) + code, return_inverse=True)
+    begin = np.searchsorted(used // len(distinct), np.arange(parts + 1))
+    number[rows] = place - begin[part[rows]]
     stream_kind = QUEUE_ONLY if ordered_by_edges(trace, host=False) else ORDERED
-    kinds = [POOL if k < 0 else ORDERED if k % 2 else stream_kind for k in used[skip:].tolist()]
-    return (number - skip).astype(np.int32), np.array(kinds, np.int8)
+    kinds = [POOL if k < 0 else ORDERED if k % 2 else stream_kind for k in distinct.tolist()]
+    return number, np.array(kinds, np.int8)[used % len(distinct)], begin
 
 
 def _place_on_units(trace: Trace, keys: I64, widths: Mapping[str, int]) -> None:

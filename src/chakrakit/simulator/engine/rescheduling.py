@@ -16,7 +16,7 @@ from chakrakit.machines.device import nanoseconds_to_ticks, work_model
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.engine.disturb import Disturbance
 from chakrakit.simulator.engine.measured import MeasuredTransfers
-from chakrakit.simulator.engine.native import Simulation, SimulationOptions
+from chakrakit.simulator.engine.native import NativeSimulation, SimulationOptions
 from chakrakit.simulator.engine.program import COMPUTE, Program
 from chakrakit.trace.sets import TraceSet
 
@@ -27,7 +27,7 @@ def no_machine(world: int) -> Machine:
     return replace(parse_machine({"network": [level]}, "no machine"), name="")
 
 
-class Schedule(NamedTuple):
+class ClassSchedule(NamedTuple):
     """When every row of every class starts and ends, in ps."""
 
     start: I64
@@ -58,7 +58,7 @@ class FixedTransfers:
             measured_collectives=lambda *_: 0.0,  # replaced by what each was measured to take
             disturbance=Disturbance(stragglers=dict.fromkeys(apart, _APART)),
         )
-        simulation = Simulation(traces, no_machine(traces.world_size), options)
+        simulation = NativeSimulation(traces, no_machine(traces.world_size), options)
         if any(len(program.stored.row) for program in simulation.programs):
             raise TraceError("reads and writes at stores are not fixed transfers; simulate the run")
         self.classes, self.offset, instances, self.programs, workload = simulation.folded()
@@ -84,7 +84,7 @@ class FixedTransfers:
         own: list[I64] | None = None,
         kept: list[Mask | None] | None = None,
         stragglers: Mapping[int, float] | None = None,
-    ) -> Schedule:
+    ) -> ClassSchedule:
         """Schedules all rows.
 
         By class, `own` are the rows' own times in ns and `kept` the edges that still hold; `stragglers` are
@@ -107,7 +107,7 @@ class FixedTransfers:
         )
         if (arrays["end"] < 0).any():
             raise ConfigError("with this change some work can never run: it waits for itself")
-        return Schedule(arrays["start"], arrays["end"])
+        return ClassSchedule(arrays["start"], arrays["end"])
 
     def _durations(self, own_ns: I64, stragglers: Mapping[int, float]) -> I64:
         ticks = nanoseconds_to_ticks(own_ns, lambda _: "an operation")

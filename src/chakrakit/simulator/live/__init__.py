@@ -6,7 +6,7 @@ machine, actors and pools; what comes of it is a Run like any other (docs/progra
 
 from __future__ import annotations
 
-from chakrakit.simulator.live.actors import Actor, Group
+from chakrakit.simulator.live.actors import Actor, ActorGroup
 from chakrakit.simulator.live.faults import (
     Crash,
     Delay,
@@ -50,12 +50,12 @@ __all__ = [
     "MS",
     "US",
     "Actor",
+    "ActorGroup",
     "Crash",
     "Delay",
     "Drop",
     "Equivocate",
     "FaultStrategy",
-    "Group",
     "LiveResult",
     "LiveSummary",
     "Message",

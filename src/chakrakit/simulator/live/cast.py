@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chakrakit.machines.device import PowerLimited
 from chakrakit.machines.fabric import Machine
 from chakrakit.simulator.live.actors import Actor
 from chakrakit.simulator.live.pools import Pool
@@ -15,6 +16,7 @@ class Cast:
     """Actors, pools and the machine of a world."""
 
     machine: Machine
+    work: PowerLimited
     seed: int
     record: bool
     actors: list[Actor]

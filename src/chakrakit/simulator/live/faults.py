@@ -41,6 +41,11 @@ class FaultStrategy:
         return ns
 
 
+def _check(fault: FaultStrategy, right: bool, wants: str) -> None:
+    if not right:
+        raise ConfigError(f"{fault!r}: give {wants}")
+
+
 @dataclass(frozen=True)
 class Crash(FaultStrategy):
     """The actor stops at a time, and begins anew at another where one is given: it leaves and joins."""
@@ -48,6 +53,10 @@ class Crash(FaultStrategy):
     at_ns: float = 0.0
     until_ns: float | None = None
     name = "crash"
+
+    def __post_init__(self) -> None:
+        _check(self, self.at_ns >= 0, "from 0 ns on")
+        _check(self, self.until_ns is None or self.until_ns > self.at_ns, "until after it began")
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,9 @@ class Drop(FaultStrategy):
     share: float
     name = "drop"
 
+    def __post_init__(self) -> None:
+        _check(self, 0 <= self.share <= 1, "a share from 0 to 1")
+
     def send(self, me: Actor, parcel: Parcel) -> Iterable[Parcel]:
         """The parcel, or nothing."""
         return () if me.random.random() < self.share else (parcel,)
@@ -80,6 +92,9 @@ class Delay(FaultStrategy):
     ns: float
     exponential: bool = False
     name = "delay"
+
+    def __post_init__(self) -> None:
+        _check(self, self.ns > 0 or (self.ns == 0 and not self.exponential), "a time above 0 ns")
 
     def send(self, me: Actor, parcel: Parcel) -> Iterable[Parcel]:
         """The parcel, later."""
@@ -106,18 +121,28 @@ class Slow(FaultStrategy):
     factor: float
     name = "slow"
 
+    def __post_init__(self) -> None:
+        _check(self, self.factor > 0, "a factor above 0")
+
     def compute(self, me: Actor, ns: float) -> float:
         """Longer."""
         return ns * self.factor
+
+
+def checked_faults(who: str, faults: Sequence[FaultStrategy]) -> Sequence[FaultStrategy]:
+    """The strategies of an actor; an error where they are none."""
+    if not isinstance(faults, Sequence):
+        raise ConfigError(f"{who}: faults are {faults!r}; give a list of strategies")
+    for fault in faults:
+        if not isinstance(fault, FaultStrategy):
+            raise ConfigError(f"{who}: {fault!r} is no fault; give one such as live.Drop(0.1)")
+    return faults
 
 
 class Faulty:
     """The faults of one actor as the core asks for them; `labels` collects the names that were used."""
 
     def __init__(self, me: Actor, strategies: Sequence[FaultStrategy], labels: list[str]) -> None:
-        for strategy in strategies:
-            if not isinstance(strategy, FaultStrategy):
-                raise ConfigError(f"{me.name}: {strategy!r} is no FaultStrategy")
         self.me, self.strategies, self.labels = me, strategies, labels
 
     def send(self, to: int, size: int, body: object) -> list[tuple[int, int, object, int]]:

@@ -11,17 +11,16 @@ import numpy as np
 
 import chakrakit.core as core
 from chakrakit.arrays import F64
-from chakrakit.machines.device import PICO, PS_PER_S
+from chakrakit.machines.device import PS_PER_S
 from chakrakit.machines.fabric import Machine, Routes
 from chakrakit.results import Facts, Result
-from chakrakit.simulator.engine import COMM, link_bytes, row_kinds
-from chakrakit.simulator.engine import COMPUTE as ENGINE_COMPUTE
+from chakrakit.simulator.engine import link_bytes
 from chakrakit.simulator.live.cast import Cast
+from chakrakit.simulator.live.energy import energy_of
 from chakrakit.simulator.live.recorded import recorded_run
-from chakrakit.simulator.live.scores import Score, rows_of
-from chakrakit.simulator.live.stuck import COLLECTIVE, COMPUTE, PLAY, SEND
+from chakrakit.simulator.live.scores import rows_of
+from chakrakit.simulator.live.stuck import SEND
 from chakrakit.trace.sets import Card, Run, Times, run_of
-from chakrakit.trace.timing import Intervals
 
 
 class PoolSummary(Result, msgspec.Struct, kw_only=True, frozen=True):
@@ -55,8 +54,9 @@ class LiveSummary(Result, msgspec.Struct, kw_only=True, frozen=True):
     """Over all links of the network."""
     events: int
     energy_joules: float | None
-    """Of all devices; None where the machine does not say what they draw or says it by class of work, where
-    nothing was recorded, and where traces are played as one verb."""
+    """Of all devices, by the rules of `simulate`."""
+    energy_unknown: str
+    """Why `energy_joules` is not known; "" where it is."""
     pools: list[PoolSummary]
     faults: list[str]
     """Faults of actors that had an effect."""
@@ -76,7 +76,7 @@ class LiveResult(Facts):
 
     @property
     def end_ns(self) -> float:
-        """When the last thing happened."""
+        """When the last thing happened, or when the run was stopped before that."""
         return self.summary.end_ns
 
     def facts(self) -> LiveSummary:
@@ -120,9 +120,10 @@ class LiveResult(Facts):
 def result_of(cast: Cast, live: core.LiveWorld) -> LiveResult:
     """The result of a world that has run."""
     records, links = live.records(), live.links()
-    end_ns = live.now_ps / 1000
+    end_ns = live.end_ps / 1000
     sent = records["op"] == SEND
     moved = _moved(links, cast.machine)
+    joules, unknown = energy_of(cast, records, live.plays(), live.end_ps)
     summary = LiveSummary(
         machine=cast.machine.name,
         end_ns=end_ns,
@@ -132,7 +133,8 @@ def result_of(cast: Cast, live: core.LiveWorld) -> LiveResult:
         message_bytes=float(records["size"][sent].sum()),
         link_bytes=float(moved.sum()),
         events=int(links["events"]),
-        energy_joules=_energy(cast, records, live.plays(), live.now_ps),
+        energy_joules=joules,
+        energy_unknown=unknown,
         pools=[_pool(p, u, end_ns) for p, u in zip(cast.pools, live.pools(), strict=True)],
         faults=list(cast.labels),
     )
@@ -175,44 +177,3 @@ def _link_table(links: dict[str, Any], machine: Machine, end_ns: float) -> dict[
         "full_since_ns": links["full_since"][used] / 1000,
         "utilization": busy / end_ns if end_ns else busy * 0,
     }
-
-
-def _energy(cast: Cast, records: dict[str, Any], plays: Sequence[Any], end_ps: int) -> float | None:
-    """Idle power all the time, and the rest of its power while a device computes or communicates."""
-    machine = cast.machine
-    powered = cast.record and any(device.power for device in machine.devices)
-    # What a device with power by class of work draws depends on what its kernels do, of which programs
-    # and traces that are played as one verb say nothing.
-    unknown = any(device.dynamic is not None for device in machine.devices)
-    if not powered or unknown or (cast.played is None and PLAY in records["op"]):
-        return None
-    works = _played_work(cast.played, plays) if cast.played else _work(cast, records)
-    joules = 0.0
-    for rank in range(machine.size):
-        device = machine.device(rank)
-        joules += device.idle_power * end_ps * PICO
-        if rank in works:
-            joules += (device.power - device.idle_power) * works[rank].total * PICO
-    return joules
-
-
-def _work(cast: Cast, records: dict[str, Any]) -> dict[int, Intervals]:
-    """When each rank computes, sends or is in a collective."""
-    works = np.isin(records["op"], (COMPUTE, SEND, COLLECTIVE)) & (records["end"] >= 0)
-    rank_of = np.array([a.rank for a in cast.actors], np.int64)
-    ranks = rank_of[records["actor"]]
-    return {
-        rank: Intervals.of(records["start"][mine], records["end"][mine])
-        for rank in np.unique(ranks[works]).tolist()
-        for mine in (np.flatnonzero(works & (ranks == rank)),)
-    }
-
-
-def _played_work(score: Score, plays: Sequence[Any]) -> dict[int, Intervals]:
-    """When the device of each rank computes or communicates, by its rows."""
-    starts, ends = (rows_of(score, values) for values in plays[3:5])
-    works = {}
-    for i, rank in enumerate(score.traces.ranks):
-        mine = np.isin(row_kinds(score.traces.trace(rank)), (ENGINE_COMPUTE, COMM))
-        works[score.devices[i]] = Intervals.of(starts[i][mine], ends[i][mine])
-    return works

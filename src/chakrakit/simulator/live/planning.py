@@ -17,10 +17,11 @@ import chakrakit.core as core
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device import picoseconds
 from chakrakit.machines.fabric import Machine
+from chakrakit.operators import element_type
 from chakrakit.simulator.collectives import COLLECTIVES
 from chakrakit.simulator.engine import (
     FIGURES,
-    Simulation,
+    NativeSimulation,
     SimulationOptions,
     TransferPlans,
     message_cost,
@@ -87,7 +88,7 @@ class Planning:
         rooted = root if _KINDS[kind] in ROOTED else -1
         traces = one_collective(_KINDS[kind], size, range(len(devices)), rooted)
         options = replace(self.options, placement=tuple(devices), allow_empty=True)
-        laid = Simulation(traces, self._ready, options).laid_out()
+        laid = NativeSimulation(traces, self._ready, options).laid_out()
         first = self._add(laid.plans, laid.links)
         return first + int(laid.workload["job_plan"][0]), int(laid.workload["overhead"][0])
 
@@ -127,7 +128,7 @@ class Planning:
     def _work_ps(self, device: int, flops: float, bytes: int, dtype: str) -> int:
         """How long the device computes for so many FLOPs and bytes."""
         t = TraceBuilder()
-        typed: dict[str, Any] = {"dtype": dtype} if dtype else {}
+        typed: dict[str, Any] = {"dtype": element_type(dtype).name} if dtype else {}
         t.comp("compute", num_ops=int(flops), tensor_size=int(bytes), **typed)
         return int(self.options.work.costs(t.build(), self.machine.device(device)).ps[0])
 
@@ -139,7 +140,7 @@ class Planning:
                 "`chakra simulate` runs them"
             )
         options = replace(self.options, placement=tuple(devices))
-        laid = Simulation(traces, self.machine, options).laid_out()
+        laid = NativeSimulation(traces, self.machine, options).laid_out()
         first = self._add(laid.plans, laid.links)
         devices_of = np.array(devices, np.int32)
         return (

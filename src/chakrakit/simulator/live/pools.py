@@ -78,13 +78,24 @@ class Pool:
         chosen = self.policy.pick(tasks, [self.places[i] for i in free], now_ns)
         if chosen is None:
             return None
-        task, place = chosen
+        task, place = _pair(chosen, self.name)
         if place.number not in free or not 0 <= task.number < len(tasks):
             raise ConfigError(
                 f"pool {self.name!r}: the policy picked {task!r} and place {place.number}; give one of the "
                 f"tasks it was offered, and one of the free places {free}"
             )
         return task.number, place.number
+
+
+def _pair(chosen: Any, pool: str) -> tuple[Task, Place]:
+    if isinstance(chosen, tuple) and len(chosen) == 2:
+        task, place = chosen
+        if isinstance(task, Task) and isinstance(place, Place):
+            return task, place
+    raise ConfigError(
+        f"pool {pool!r}: the policy picked {chosen!r}; give a pair of a task and a place it was offered, "
+        "or None"
+    )
 
 
 DISCIPLINES: tuple[str, ...] = get_args(Discipline)

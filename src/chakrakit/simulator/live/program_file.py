@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from chakrakit.configuration import run_file
 from chakrakit.errors import ConfigError, nearest
 
 ENTRY = "program"
@@ -16,17 +16,8 @@ ENTRY = "program"
 
 def read_program_file(path: str) -> Callable[..., object]:
     """The function `program(world, …)` of a Python file. The file is run."""
-    if not Path(path).is_file():
-        raise ConfigError(f"no file {path}; give a Python file with `def program(world): …`")
-    spec = importlib.util.spec_from_file_location("chakra_program", path)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"{path} cannot be imported; its name should end in .py")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except SyntaxError as error:
-        raise ConfigError(f"{path}, line {error.lineno}: {error.msg}") from None
-    entry = getattr(module, ENTRY, None)
+    file = Path(path)
+    entry = getattr(run_file(file, f"a Python file with `def {ENTRY}(world): …`"), ENTRY, None)
     if not callable(entry):
         raise ConfigError(f"{path} has no function `{ENTRY}(world)`, which adds the actors")
     return entry  # type: ignore[no-any-return]

@@ -15,7 +15,16 @@ import pyarrow as pa
 from chakrakit.arrays import I64, Mask
 from chakrakit.simulator.collectives import COLLECTIVES
 from chakrakit.simulator.live.cast import Cast
-from chakrakit.simulator.live.stuck import ACCESS, COLLECTIVE, COMPUTE, PLAY, RECEIVE, SEND, USE
+from chakrakit.simulator.live.stuck import (
+    ACCESS,
+    COLLECTIVE,
+    COMPUTE,
+    ON_HOST,
+    PLAY,
+    RECEIVE,
+    SEND,
+    USE,
+)
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.sets import Card, Run, Times
@@ -69,6 +78,8 @@ def _trace(cast: Cast, records: dict[str, Any], rows: I64) -> Trace:
     writes = records["place"][rows] == 1
     kind[stores] = np.where(writes[stores], NodeType.MEM_STORE_NODE, NodeType.MEM_LOAD_NODE)
     lost = (op == SEND) & ~taken
+    computed = op == COMPUTE
+    host = computed & (peer & ON_HOST != 0)
     communicates = sends | receives | calls
     me = int(records["actor"][rows[0]]) if len(rows) else 0
     names = _names(cast, records, rows)
@@ -78,7 +89,7 @@ def _trace(cast: Cast, records: dict[str, Any], rows: I64) -> Trace:
     columns: dict[str, Any] = {
         "name": names,
         "type": kind,
-        "is_cpu_op": pa.array(lost, mask=communicates),
+        "is_cpu_op": pa.array(lost | host, mask=communicates),
         "comm_size": pa.array(size, mask=~communicates),
         "comm_type": pa.array(kinds, pa.int64(), mask=~calls),
         "pg_name": pa.array([str(p) for p in peer.tolist()], mask=~calls),
@@ -86,14 +97,21 @@ def _trace(cast: Cast, records: dict[str, Any], rows: I64) -> Trace:
         "comm_dst": pa.array(np.where(sends, peer, me), pa.int32(), mask=~(sends | receives)),
         "comm_tag": pa.array(records["link"][rows], mask=~(sends | receives)),
         "comm_seq": pa.array(records["link"][rows], mask=~calls),
-        "tensor_size": pa.array(size, mask=~stores),
+        "tensor_size": pa.array(size, mask=~(stores | (computed & (size > 0)))),
         "storage": pa.array([n if s else None for n, s in zip(names, stores, strict=True)]),
-        "num_ops": pa.array(np.maximum(records["link"][rows], 0), mask=op != COMPUTE),
+        "num_ops": pa.array(np.maximum(records["link"][rows], 0), mask=~computed),
+        "dtype": pa.array(_dtypes(records, rows, computed), pa.string()),
         "pool": pa.array(pools, pa.string()),
         "place": pa.array(records["place"][rows], mask=op != USE),
         "fault": pa.array(labels, pa.string()),
     }
     return Trace.from_columns(_used(columns), _edges(records, rows))
+
+
+def _dtypes(records: dict[str, Any], rows: I64, computed: Mask) -> list[str | None]:
+    """The element type of each kernel whose program named one."""
+    named, places = records["names"], records["place"][rows]
+    return [(named[p] or None) if c else None for p, c in zip(places, computed, strict=True)]
 
 
 def _used(columns: dict[str, Any]) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from chakrakit.errors import ConfigError
+from chakrakit.errors import ConfigError, nearest
 from chakrakit.simulator.live.actors import Actor
-from chakrakit.simulator.live.faults import Crash, FaultStrategy, Faulty
+from chakrakit.simulator.live.faults import Crash, FaultStrategy, Faulty, checked_faults
 from chakrakit.simulator.live.running import program_of
 from chakrakit.simulator.live.stuck import COMPUTE, RECEIVE, SEND, SLEEP
 from chakrakit.simulator.live.verbs import Program, S, Verb
@@ -81,15 +81,17 @@ class Sockets:
         number = len(self.actors)
         me = Actor(self, number, name or f"actor {number}", rank, self.seed)
         serves = hasattr(program, "on_message") if daemon is None else daemon
-        self.actors.append(SocketActor(self, me, program, args, faults, serves))
+        self.actors.append(
+            SocketActor(self, me, program, args, checked_faults(me.name, faults), serves)
+        )
         return me
 
     def number_of(self, who: Actor | str | int) -> int:
         """The number of an actor."""
         for number, actor in enumerate(self.actors):
-            if who in (number, actor.me.name) or who is actor.me:
+            if who in (number, actor.me):
                 return number
-        raise ConfigError(f"no actor {who!r}")
+        raise ConfigError(f"no actor {who!r}; {nearest(who, [a.me.name for a in self.actors])}")
 
     def run(self, seconds: float) -> SocketsResult:
         """Runs all programs in threads of their own until all but daemons have ended, or time is up."""

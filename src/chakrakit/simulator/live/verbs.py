@@ -9,7 +9,8 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import chakrakit.core as core
-from chakrakit.simulator.live.actors import Actor, Group
+from chakrakit.errors import ConfigError
+from chakrakit.simulator.live.actors import Actor, ActorGroup
 from chakrakit.simulator.live.pools import Place, Pool
 from chakrakit.simulator.live.scores import Score
 
@@ -39,7 +40,7 @@ def compute(
 
     It takes `ns`, or as long as the device needs for `flops` and for moving `bytes`, by the work model.
     """
-    return core.live_compute(-1.0 if ns is None else ns, flops, bytes, dtype, name, host, priority)
+    return core.live_compute(ns, flops, bytes, dtype, name, host, priority)
 
 
 def send(
@@ -66,18 +67,20 @@ def receive(
 
     After `timeout` it is over with those that have come; one that arrives at that very moment counts.
     """
-    return core.live_receive(match, count, -1.0 if timeout is None else timeout)
+    return core.live_receive(match, count, timeout)
 
 
-def collective(kind: str, size: float, group: Group, root: int = 0) -> Verb:
+def collective(kind: str, size: float, group: ActorGroup, root: int = 0) -> Verb:
     """A collective such as `all-reduce` with all members of the group; sizes count as in traces.
 
     `root` is the place among the members of whom a broadcast comes from, or a reduction goes to.
     """
-    return core.live_collective(kind, size, group.core, root)
+    if not isinstance(group, ActorGroup):
+        raise ConfigError(f"a collective of {group!r}; give a group, which world.group([…]) makes")
+    return core.live_collective(kind.replace("_", "-"), size, group.core, root)
 
 
-def new_group(group: Group, cost: float) -> Verb:
+def new_group(group: ActorGroup, cost: float) -> Verb:
     """The group, after the time that it takes to set it up."""
     return core.live_sleep(cost, group)
 
@@ -107,6 +110,8 @@ def use(
     `ns` may be a function of the place that the task got. Where `item` is not resident at that place,
     `change` is added and it is from then on. A policy sees `about`.
     """
+    if not isinstance(pool, Pool):
+        raise ConfigError(f"a use of {pool!r}; give a pool, which world.pool(…) makes")
     key = deadline if pool.discipline == "deadline" else priority
     return core.live_use(pool.number, ns, key, item, change, about)
 
@@ -124,18 +129,25 @@ def any_of(*children: Verb | Program) -> Verb:
     return core.live_together(children, True)
 
 
-def spawn(program: Program) -> Verb:
-    """A generator that runs beside the program, as part of the same actor."""
-    return core.live_spawn(program)
+def spawn(program: Program, *, daemon: bool = False) -> Verb:
+    """A generator that runs beside the program, as part of the same actor; a `daemon` may wait for ever."""
+    if not isinstance(program, Generator):
+        raise ConfigError(
+            f"spawn of {program!r}; give a running generator, such as `spawn(serve(me))`, or `join` a "
+            "program as a new actor"
+        )
+    return core.live_spawn(program, daemon)
 
 
 def join(
     program: Callable[..., Any], *args: object, rank: int = 0, name: str = "", **options: Any
 ) -> Verb:
     """A new actor from now on; takes what `World.actor` takes, and its result is the Actor."""
-    return core.live_spawn((program, args, {"rank": rank, "name": name, **options}))
+    return core.live_spawn((program, args, {"rank": rank, "name": name, **options}), False)
 
 
 def play(score: Score, rank: int | None = None) -> Verb:
     """Traces on the devices of the score (`World.score`): all ranks, or one whose peers others play."""
+    if not isinstance(score, Score):
+        raise ConfigError(f"play of {score!r}; give a score, which world.score(traces) makes")
     return core.live_play(score.playing(rank is None), -1 if rank is None else rank, score.name)

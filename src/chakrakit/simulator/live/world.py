@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -26,16 +27,18 @@ from chakrakit.simulator.engine import (
     SimulationOptions,
     link_changes,
 )
-from chakrakit.simulator.live.actors import Actor, Group
+from chakrakit.simulator.live.actors import Actor, ActorGroup
 from chakrakit.simulator.live.cast import Cast
-from chakrakit.simulator.live.faults import Crash, FaultStrategy, Faulty
+from chakrakit.simulator.live.faults import Crash, FaultStrategy, Faulty, checked_faults
 from chakrakit.simulator.live.outcome import LiveResult, result_of
+from chakrakit.simulator.live.places import line_of, line_of_error, moment
 from chakrakit.simulator.live.planning import Planning
 from chakrakit.simulator.live.pools import DISCIPLINES, Discipline, Place, PlacementPolicy, Pool
 from chakrakit.simulator.live.running import program_of
 from chakrakit.simulator.live.scores import Score
-from chakrakit.simulator.live.stuck import check_finished
+from chakrakit.simulator.live.stuck import check_finished, warn_of_undone
 from chakrakit.simulator.live.verbs import Program, play
+from chakrakit.simulator.results import run_within_limits
 from chakrakit.trace.sets import TraceSet
 
 _ALONE = {"network": [{"topology": "switch", "size": 1, "bandwidth": 1e9}]}
@@ -63,11 +66,13 @@ class World:
     ) -> None:
         self.machine = _machine(machine)
         self.seed, self.record = seed, record
-        work = PowerLimited(work_model(compute) if isinstance(compute, str) else compute)
+        work = work_model(compute) if isinstance(compute, str) else compute
+        self._work = work if isinstance(work, PowerLimited) else PowerLimited(work)
         self.options = SimulationOptions(
-            network=network, work=work, fold=False, share_compute=share_compute
+            network=network, work=self._work, fold=False, share_compute=share_compute
         )
-        self.faults = Disturbance(faults=faults).on(
+        self.disturbance = Disturbance(faults=faults)
+        self.faults = self.disturbance.on(
             self.machine, range(self.machine.size), np.arange(self.machine.size)
         )
         self.actors: list[Actor] = []
@@ -128,15 +133,15 @@ class World:
         `program` is a generator function, called with the actor and `args`, or an object with
         `on_message(me, message)`. A `daemon` may wait for ever; objects with `on_message` are.
         """
-        if not 0 <= rank < self.machine.size:
-            raise ConfigError(f"rank {rank}; the machine has ranks 0 to {self.machine.size - 1}")
+        if not isinstance(rank, int) or not 0 <= rank < self.machine.size:
+            raise ConfigError(f"rank {rank!r}; the machine has ranks 0 to {self.machine.size - 1}")
         number = len(self.actors)
         me = Actor(self._core, number, name or f"actor {number}", rank, self.seed)
         if me.name in self._by_name:
             raise ConfigError(
                 f"there are two actors named {me.name!r}; give each a name of its own"
             )
-        strategies = [f for f in faults if not isinstance(f, Crash)]
+        strategies = [f for f in checked_faults(me.name, faults) if not isinstance(f, Crash)]
         faulty = Faulty(me, strategies, self.labels) if strategies else None
         serves = hasattr(program, "on_message") if daemon is None else daemon
         self.actors.append(me)
@@ -167,17 +172,25 @@ class World:
         """
         if discipline not in DISCIPLINES:
             raise ConfigError(f"no discipline {discipline!r}; {nearest(discipline, DISCIPLINES)}")
-        if width < 1 or holds < 1 or (queue is not None and queue < 0):
-            raise ConfigError(f"pool {name!r}: width and holds are 1 or more, queue 0 or more")
+        if any(pool.name == name for pool in self.pools):
+            raise ConfigError(f"there are two pools named {name!r}; give each a name of its own")
+        if not (_whole(width, 1) and _whole(holds, 1) and (queue is None or _whole(queue, 0))):
+            raise ConfigError(
+                f"pool {name!r}: width and holds are whole and 1 or more, queue is whole and 0 or more"
+            )
+        if policy is not None and not hasattr(policy, "pick"):
+            raise ConfigError(
+                f"pool {name!r}: its policy is {policy!r}; give an object with `pick(tasks, places, now_ns)`"
+            )
         most = -1 if queue is None else queue
         number = self._core.add_pool(width, DISCIPLINES.index(discipline), most, holds, policy)
         places = [Place(self._core, number, i) for i in range(width)]
         self.pools.append(Pool(number, name, width, discipline, places, policy))
         return self.pools[-1]
 
-    def group(self, members: Sequence[Actor | str | int]) -> Group:
-        """Actors that call collectives together."""
-        return Group([self._actor(who) for who in members])
+    def group(self, members: Sequence[Actor | str | int]) -> ActorGroup:
+        """Actors that call collectives together; those named here may be added later."""
+        return ActorGroup(members, self._actor)
 
     def _actor(self, who: Actor | str | int) -> Actor:
         if isinstance(who, Actor):
@@ -186,7 +199,7 @@ class World:
             return self._by_name[who]
         if isinstance(who, int) and 0 <= who < len(self.actors):
             return self.actors[who]
-        raise ConfigError(f"no actor {who!r}; {nearest(str(who), self._by_name)}")
+        raise ConfigError(self.unknown(who))
 
     def score(
         self, traces: TraceSet, devices: Sequence[int] | None = None, name: str = "play"
@@ -199,6 +212,11 @@ class World:
         self.scores.append(Score(number, name, traces, places, offset))
         return self.scores[-1]
 
+    def within_limits(self, traces: TraceSet) -> PowerLimited:
+        """The work model at the clocks that devices have under their power limits where they play these."""
+        options = replace(self.options, work=self._work.work, disturbance=self.disturbance)
+        return run_within_limits(traces, self.machine, options)[1]
+
     # --- running ------------------------------------------------------------------------------
 
     def run(self, until: float | None = None) -> LiveResult:
@@ -206,30 +224,62 @@ class World:
 
         A DeadlockError names who waits for what, where actors that are no daemons cannot go on.
         """
+        undone = core.live_undone()
         try:
             self._core.run(HORIZON_PS if until is None else _ps(until), self)
+            warn_of_undone(core.live_undone() - undone)
             if until is None:
-                check_finished(self._core.stuck(), self.actors, self.pools)
+                check_finished(self._core, self.actors, self.pools)
             return result_of(self._cast(), self._core)
         finally:
             self._core.let_go()
 
     def _cast(self) -> Cast:
         return Cast(
-            self.machine, self.seed, self.record, self.actors, self.pools, self.labels, self.played
+            self.machine,
+            self._work,
+            self.seed,
+            self.record,
+            self.actors,
+            self.pools,
+            self.labels,
+            self.played,
         )
 
     # --- what the core asks -------------------------------------------------------------------
 
-    def noted(self, error: BaseException, actor: int) -> None:
-        """Says in an exception's notes who raised it and when."""
-        note = f"in actor {self.actors[actor].name!r} at {self._core.now_ps / 1000:,g} ns"
-        if note not in getattr(error, "__notes__", ()):
-            error.add_note(note)
+    def noted(self, error: BaseException, actor: int, program: Program | None) -> None:
+        """Says in an exception who raised it and when; where in its program, if it is one of ours."""
+        if getattr(error, "__notes__", ()):
+            return
+        error.add_note(f"in actor {self.actors[actor].name!r} at {moment(self._core.now_ps)}")
+        if isinstance(error, ConfigError):
+            line = line_of(program) or line_of_error(error.__traceback__)
+            error.args = (f"{self._who(actor, line)}: {error}",)
 
-    def refuse(self, actor: int, text: str) -> NoReturn:
+    def refuse(self, actor: int, text: str, program: Program | None) -> NoReturn:
         """Raises an error about what an actor asked for."""
-        raise ConfigError(f"{self.actors[actor].name} at {self._core.now_ps / 1000:,g} ns: {text}")
+        raise ConfigError(f"{self._who(actor, line_of(program))}: {text}")
+
+    def _who(self, actor: int, line: str) -> str:
+        place = f" ({line})" if line else ""
+        return f"{self.actors[actor].name} at {moment(self._core.now_ps)}{place}"
+
+    def unknown(self, who: object) -> str:
+        """What is wrong with the name or number of an actor that is not there."""
+        if isinstance(who, str):
+            return f"there is no actor named {who!r}; {nearest(who, self._by_name)}"
+        numbers = f"0 to {len(self.actors) - 1}"
+        return f"there is no actor {who!r}; give a name, an actor or a number from {numbers}"
+
+    def no_verb(self, what: object) -> str:
+        """What is wrong with something that a program yields and that is no verb."""
+        cure = ""
+        if isinstance(what, Generator):
+            cure = "; `yield from` goes on with what a generator does"
+        elif isinstance(what, Sequence) and not isinstance(what, str):
+            cure = "; `all_of(*verbs)` does several at once"
+        return f"a program yields verbs such as sleep(…) or receive(…), not {what!r}{cure}"
 
     def disagree(
         self, first: int, kind: str, size: int, second: int, other: str, other_size: int
@@ -284,6 +334,10 @@ def _machine(given: Machine | Mapping[str, Any] | str | None) -> Machine:
     return machine(_ALONE if given is None else given)
 
 
+def _whole(number: object, least: int) -> bool:
+    return isinstance(number, int) and number >= least
+
+
 def _ps(ns: float) -> int:
     """Nanoseconds as the clock counts them, to the nearest picosecond."""
     if not 0 <= ns <= HORIZON_PS / 1000:
@@ -298,7 +352,9 @@ def from_traces(
 
     It takes as long as `simulate` says, to the picosecond.
     """
-    made = World(machine, **world)
+    made = World(_machine(machine), **world)
+    if any(device.dynamic is not None for device in made.machine.devices):
+        made = World(made.machine, **{**world, "compute": made.within_limits(traces)})
     score = made.score(traces)
     for place, rank in enumerate(traces.ranks):
         made.actor(_player, score, place, rank=rank, name=f"rank {rank}")

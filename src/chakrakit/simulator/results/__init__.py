@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         time_collective,
     )
     from chakrakit.simulator.results.editing import EditedRun, EditSession, machine_of
+    from chakrakit.simulator.results.energy import DeviceWork, joules_of, run_within_limits
     from chakrakit.simulator.results.hung import HungSimulation
     from chakrakit.simulator.results.jobs import (
         JobsSimulation,
@@ -47,6 +48,7 @@ _HOME = {
     "CollectiveSummary": "summary",
     "CollectiveTable": "collective_table",
     "Detail": "simulation",
+    "DeviceWork": "energy",
     "EditSession": "editing",
     "EditedRun": "editing",
     "ExpertExchange": "collective_table",
@@ -57,6 +59,7 @@ _HOME = {
     "RankSummary": "summary",
     "Simulation": "simulation",
     "SimulationSummary": "summary",
+    "joules_of": "energy",
     "machine_of": "editing",
     "parse_members": "collective_table",
     "parse_sizes": "collective_table",
@@ -64,6 +67,7 @@ _HOME = {
     "read_job_placement": "jobs",
     "read_network_model": "simulation",
     "read_placement": "simulation",
+    "run_within_limits": "energy",
     "simulate": "simulation",
     "simulate_jobs": "jobs",
     "split_fault": "simulation",
@@ -76,6 +80,7 @@ __all__ = [
     "CollectiveSummary",
     "CollectiveTable",
     "Detail",
+    "DeviceWork",
     "EditSession",
     "EditedRun",
     "ExpertExchange",
@@ -86,6 +91,7 @@ __all__ = [
     "RankSummary",
     "Simulation",
     "SimulationSummary",
+    "joules_of",
     "machine_of",
     "parse_members",
     "parse_sizes",
@@ -93,6 +99,7 @@ __all__ = [
     "read_job_placement",
     "read_network_model",
     "read_placement",
+    "run_within_limits",
     "simulate",
     "simulate_jobs",
     "split_fault",

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chakrakit.arrays import F64, I64
+from chakrakit.arrays import F64, I64, Mask
 from chakrakit.machines.device import CostSource
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.residuals import (
     BETWEEN_NODES,
+    HOST_GROUP,
     Contribution,
-    Interval,
+    TimeInterval,
+    beside_host,
     collective_group,
     interval_of,
     kernel_group,
@@ -21,7 +23,7 @@ from chakrakit.machines.residuals import (
 from chakrakit.simulator.engine import COMM, COMPUTE, MEASURED, MESSAGE, Outcome
 from chakrakit.trace.model import Trace
 from chakrakit.trace.placement import on_host
-from chakrakit.trace.sets import GENERATED
+from chakrakit.trace.sets import CAPTURED, GENERATED, Card
 
 _MOST_STEPS = 400_000
 """Rows that are followed back from the end; a longer path is told by its last ones."""
@@ -32,7 +34,7 @@ _DECODING = 32.0
 
 def makespan_interval(
     outcome: Outcome, machine: Machine, rung: str, framework: str
-) -> Interval | None:
+) -> TimeInterval | None:
     """Where the time of the run should lie; None where all of it was measured, or nothing is known."""
     if not len(outcome.end):
         return None
@@ -42,8 +44,20 @@ def makespan_interval(
     parts = [
         *_kernels(outcome, machine, rung, rows, seconds),
         *_network(outcome, machine, rows, seconds),
+        *_host(outcome, rows, seconds),
     ]
-    return interval_of(outcome.makespan_ps * _PS, parts, step)
+    return beside_host(interval_of(outcome.makespan_ps * _PS, parts, step), _host_seconds(outcome))
+
+
+def _host_seconds(outcome: Outcome) -> float:
+    """The busiest host's time at modelled costs; 0 where hosts are not modelled."""
+    if not has_modelled_host(outcome.membership.traces.card):
+        return 0.0
+    host, longest = _hosted(outcome), 0
+    for c in range(outcome.classes.count):
+        rows = outcome.rows(c)
+        longest = max(longest, int(outcome.durations[rows][host[rows]].sum()))
+    return longest * _PS
 
 
 def host_share(outcome: Outcome) -> float:
@@ -51,8 +65,7 @@ def host_share(outcome: Outcome) -> float:
     if not len(outcome.end) or not outcome.makespan_ps:
         return 0.0
     rows, seconds = _critical(outcome)
-    parts = [on_host(outcome.program(c).trace) for c in range(outcome.classes.count)]
-    return float(seconds[np.concatenate(parts)[rows]].sum() / (outcome.makespan_ps * _PS))
+    return float(seconds[_hosted(outcome)[rows]].sum() / (outcome.makespan_ps * _PS))
 
 
 def _critical(outcome: Outcome) -> tuple[I64, F64]:
@@ -75,22 +88,62 @@ def _critical(outcome: Outcome) -> tuple[I64, F64]:
 def _kernels(
     outcome: Outcome, machine: Machine, rung: str, rows: I64, seconds: F64
 ) -> Iterator[Contribution]:
-    system = machine.devices[0].profile or machine.devices[0].name
+    device = machine.devices[0]
+    system = device.profile or device.name
     carried = "carried profile" if "carried" in rung else "measured profile"
     for c in range(outcome.classes.count):
         program, place = outcome.program(c), outcome.rows(c)
         mine = np.flatnonzero((rows >= place.start) & (rows < place.stop))
         mine = mine[program.kind[rows[mine] - place.start] == COMPUTE]
+        mine = mine[np.isin(outcome.sources[rows[mine]], _PREDICTED)]
         kind_of = KindsOfWork(program.trace)
-        for i in mine.tolist():
-            row = int(rows[i])
+        for row, spent in _alike(outcome, kind_of, rows[mine], seconds[mine], place.start):
             source = int(outcome.sources[row])
-            if source not in (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE):
-                continue
-            kind, whole = kind_of(row - place.start), float(outcome.durations[row]) * _PS
+            local, whole = row - place.start, float(outcome.durations[row]) * _PS
             known = "data sheet" if source == CostSource.ROOFLINE else carried
-            group = kernel_group(known, system, kind, whole, source == CostSource.EXTRAPOLATED)
-            yield Contribution(group, f"{kind} {whole:.3e}", float(seconds[i]))
+            beyond = source == CostSource.EXTRAPOLATED
+            group = kernel_group(known, system, kind_of(local), whole, beyond)
+            operation = f"{device.name}: {kind_of.operation(local, whole)}"
+            yield Contribution(group, operation, spent)
+
+
+_PREDICTED = (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE)
+
+
+def _alike(
+    outcome: Outcome, kind_of: KindsOfWork, rows: I64, seconds: F64, first: int
+) -> Iterator[tuple[int, float]]:
+    """One row for all that do the same work in the same time, with the seconds of all of them."""
+    times = (outcome.durations[rows], outcome.sources[rows].astype(np.int64))
+    facts: list[I64] = [*kind_of.facts(rows - first), *times]
+    order = np.lexsort(facts)
+    changes = np.zeros(len(rows), np.bool_)
+    for fact in facts:
+        changes[1:] |= fact[order][1:] != fact[order][:-1]
+    starts = np.flatnonzero(changes | (np.arange(len(rows)) == 0))
+    if len(starts):
+        sums = np.add.reduceat(seconds[order], starts)
+        yield from zip(rows[order][starts].tolist(), sums.tolist(), strict=True)
+
+
+def _host(outcome: Outcome, rows: I64, seconds: F64) -> Iterator[Contribution]:
+    """The time of a host whose operations have modelled costs, as the pass `launched` gives them."""
+    if not has_modelled_host(outcome.membership.traces.card):
+        return
+    mine = float(seconds[_hosted(outcome)[rows]].sum())
+    if mine > 0:
+        yield Contribution(HOST_GROUP, "host", mine)
+
+
+def has_modelled_host(card: Card) -> bool:
+    """Whether operations of the host have modelled costs: a captured program has no others."""
+    return card.tool == CAPTURED or any(str(p).startswith("launched") for p in card.passes)
+
+
+def _hosted(outcome: Outcome) -> Mask:
+    """Which rows of the outcome run on a host."""
+    parts = [on_host(outcome.program(c).trace) for c in range(outcome.classes.count)]
+    return np.concatenate(parts)
 
 
 class KindsOfWork:
@@ -106,6 +159,16 @@ class KindsOfWork:
         name = self._names[code] if code >= 0 else "matmul" if flops else "vector"
         reads = name == "attention" and flops < _DECODING * self._moved[row]
         return "decode" if reads else name
+
+    def facts(self, rows: I64) -> list[I64]:
+        """What tells rows apart: their class, FLOPs and bytes."""
+        return [np.asarray(column[rows]) for column in (self._code, self._flops, self._moved)]
+
+    def operation(self, row: int, seconds: float) -> str:
+        """What is one operation wherever it runs: its work, or its time where the work is not known."""
+        flops, moved = float(self._flops[row]), float(self._moved[row])
+        size = f"{flops:.3e} {moved:.3e}" if flops or moved else f"{seconds:.3e} s"
+        return f"{self(row)} {size}"
 
 
 def _network(outcome: Outcome, machine: Machine, rows: I64, seconds: F64) -> Iterator[Contribution]:

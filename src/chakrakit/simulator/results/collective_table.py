@@ -23,9 +23,9 @@ from chakrakit.machines.library import (
     cost,
     engine_cost,
     engine_kernel,
-    latency_seconds,
+    latency_terms,
     reduction_factor,
-    throughput_seconds,
+    throughput_terms,
     token_bytes,
 )
 from chakrakit.operators import element_type
@@ -52,6 +52,9 @@ class CollectiveRow(Result, msgspec.Struct, kw_only=True):
     protocol: str
     algbw_gbs: float
     busbw_gbs: float
+    terms_us: dict[str, float] | None = None
+    """Of dispatch and combine: what they start with, and what the network between nodes, the links within one
+    and the multiprocessors take, of which the longest decides."""
 
 
 class CollectiveTable(Result, msgspec.Struct, kw_only=True):
@@ -261,12 +264,12 @@ def _expert_rows(
         routing = Routing(count, exchange.hidden, exchange.topk, exchange.experts)
         routing.check(span.members)
         if exchange.low_latency:
-            seconds = latency_seconds(constants, collective, routing, span)
+            terms = latency_terms(constants, collective, routing, span)
         else:
-            seconds = throughput_seconds(
-                constants, collective, routing, span, exchange.multiprocessors
-            )
+            terms = throughput_terms(constants, collective, routing, span, exchange.multiprocessors)
         size = round(count * exchange.topk * token_bytes(collective, routing))
         kind = "low-latency" if exchange.low_latency else "throughput"
-        rows.append(_row(collective, size, seconds, "experts", kind, span.members))
+        row = _row(collective, size, terms.seconds, "experts", kind, span.members)
+        by_term = {name: seconds * 1e6 for name, seconds in terms._asdict().items()}
+        rows.append(msgspec.structs.replace(row, terms_us=by_term))
     return rows

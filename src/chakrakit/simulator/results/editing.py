@@ -28,10 +28,10 @@ from chakrakit.passes.base import Pass, parse, with_run_times
 from chakrakit.passes.base import transform as apply_passes
 from chakrakit.simulator.collectives import Algorithms
 from chakrakit.simulator.engine import (
+    ClassSchedule,
     Disturbance,
     Fault,
     FixedTransfers,
-    Schedule,
     SimulationOptions,
 )
 from chakrakit.simulator.results.simulation import simulate, split_fault
@@ -158,10 +158,10 @@ class EditSession:
         self.run = run
         self.machine_name = machine or machine_of(run)
         self._lock = threading.RLock()
-        self._layouts: Kept[FixedTransfers] = Kept(_KEPT)
-        self._rows: Kept[list[Any]] = Kept(_SELECTIONS)
-        self._waits: Kept[list[Mask]] = Kept(_SELECTIONS)
-        self._edited: Kept[EditedRun] = Kept(_KEPT)
+        self._layouts: RecentValues[FixedTransfers] = RecentValues(_KEPT)
+        self._rows: RecentValues[list[Any]] = RecentValues(_SELECTIONS)
+        self._waits: RecentValues[list[Mask]] = RecentValues(_SELECTIONS)
+        self._edited: RecentValues[EditedRun] = RecentValues(_KEPT)
 
     @cached_property
     def timed(self) -> TraceSet:
@@ -284,7 +284,7 @@ def machine_of(run: Run) -> str:
     return f"{name}:{-(-size // each)}"
 
 
-def _run_of(run: Run, layout: FixedTransfers, schedule: Schedule, edits: Edits) -> Run:
+def _run_of(run: Run, layout: FixedTransfers, schedule: ClassSchedule, edits: Edits) -> Run:
     """The laid out traces with the times of a schedule."""
     times = [Times(*_times(layout, schedule, c)) for c in range(len(layout.programs))]
     card = run.card.replace(
@@ -296,14 +296,14 @@ def _run_of(run: Run, layout: FixedTransfers, schedule: Schedule, edits: Edits) 
     )
 
 
-def _times(layout: FixedTransfers, schedule: Schedule, c: int) -> tuple[I64, I64]:
+def _times(layout: FixedTransfers, schedule: ClassSchedule, c: int) -> tuple[I64, I64]:
     rows = layout.rows(c)
     start, end = schedule.start[rows], schedule.end[rows]
     ends: I64 = nested_ends(layout.programs[c].trace, start, end, per_ns=PS_PER_NS)
     return np.ascontiguousarray(start), np.ascontiguousarray(ends)
 
 
-class Kept(OrderedDict[Hashable, Value]):
+class RecentValues(OrderedDict[Hashable, Value]):
     """The values used last, up to a number of them."""
 
     def __init__(self, most: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from chakrakit.arrays import F64, I64
+from chakrakit.arrays import F64, I8, I64, Mask
 from chakrakit.machines.device import (
     PICO,
     Clocks,
@@ -22,14 +22,7 @@ from chakrakit.machines.device import (
 )
 from chakrakit.machines.fabric import Machine
 from chakrakit.passes.base import classes_of, coded
-from chakrakit.simulator.engine import (
-    COMM,
-    COMPUTE,
-    Outcome,
-    Program,
-    Simulation,
-    SimulationOptions,
-)
+from chakrakit.simulator.engine import COMM, COMPUTE, NativeSimulation, Outcome, SimulationOptions
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.timing import Intervals
@@ -68,7 +61,7 @@ def run_within_limits(
     kernels, within = _apart(options.work)
     kernels = Remembered(kernels)
     limit = PowerLimited(kernels, clocks=clocks)
-    simulation = Simulation(traces, machine, replace(options, work=within(limit)))
+    simulation = NativeSimulation(traces, machine, replace(options, work=within(limit)))
     outcome = simulation.run()
     if limit.lowest_share == 1.0 or (clocks.mhz and not _limited(machine, clocks)):
         return outcome, limit
@@ -129,13 +122,6 @@ def _waits(outcome: Outcome) -> dict[int, float]:
     return seconds_by_trace
 
 
-def _busy(outcome: Outcome, c: int) -> float:
-    """Seconds in which the device computes or communicates."""
-    rows, kind = outcome.rows(c), outcome.program(c).kind
-    works = (kind == COMPUTE) | (kind == COMM)
-    return Intervals.of(outcome.start[rows][works], outcome.end[rows][works]).total * PICO
-
-
 def energy_of(outcome: Outcome, machine: Machine, limit: PowerLimited) -> Energy | None:
     """The energy of the run; None where no device has a power limit."""
     copies = np.bincount(outcome.classes.rank, minlength=outcome.classes.count)
@@ -143,57 +129,105 @@ def energy_of(outcome: Outcome, machine: Machine, limit: PowerLimited) -> Energy
     clocks = []
     kinds: dict[int, Kinds] = {}
     for c, count in enumerate(copies.tolist()):
-        device = limit.clocks.capped(_device(outcome, machine, c))
+        device = limit.clocks.capped(class_device(outcome, machine, c))
         if not device.power:
             continue
-        program = outcome.program(c)
+        program, work = outcome.program(c), class_work(outcome, c)
         if id(program) not in kinds:  # classes of ranks share programs
             kinds[id(program)] = coded(classes_of(program.trace))
-        draw = limit.draw(program.trace, _device(outcome, machine, c))
-        joules_by_kind, clock = _of_class(outcome, c, device, draw, kinds[id(program)])
-        clocks += [clock] if clock else []
+        draw = limit.draw(program.trace, class_device(outcome, machine, c))
+        joules_by_kind = joules_of(work, outcome.makespan_ps, device, draw, kinds[id(program)])
+        clocks += [draw.clock_mhz] if draw else []
         for name, joules in joules_by_kind.items():
             total[name] = total.get(name, 0.0) + count * joules
     return Energy(total, min(clocks, default=None)) if total else None
 
 
-def _of_class(
-    outcome: Outcome, c: int, device: Device, draw: Draw | Draws | None, kinds: Kinds
-) -> tuple[dict[str, float], float | None]:
-    """One device's joules by class of work over the whole run, and its clock."""
-    program, rows = outcome.program(c), outcome.rows(c)
-    works = (program.kind == COMPUTE) | (program.kind == COMM)
-    seconds = np.where(works, (outcome.end[rows] - outcome.start[rows]) * PICO, 0.0)
-    busy, makespan = _busy(outcome, c), outcome.makespan_ps * PICO
-    base, most = device.idle_power, device.power
+@dataclass(frozen=True)
+class DeviceWork:
+    """What one device did: rows of a trace, what each is to a simulation, and when it ran, in picoseconds."""
+
+    trace: Trace
+    kind: I8
+    start: I64
+    end: I64
+
+    @property
+    def works(self) -> Mask:
+        """Rows in which the device computes or communicates."""
+        return np.isin(self.kind, (COMPUTE, COMM))
+
+    @property
+    def seconds(self) -> F64:
+        """How long the device works for each row."""
+        return np.where(self.works, (self.end - self.start) * PICO, 0.0)
+
+    @property
+    def busy(self) -> float:
+        """Seconds in which any row runs."""
+        works = self.works
+        return Intervals.of(self.start[works], self.end[works]).total * PICO
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceDraw:
+    """What one device draws: `base` watts all the time, and `extra` joules for each row."""
+
+    base: float
+    most: float
+    """Watts that its limiter allows."""
+    extra: F64
+
+
+def drawn(
+    work: DeviceWork, makespan_ps: int, device: Device, draw: Draw | Draws | None
+) -> DeviceDraw:
+    """What a device draws for its work; never more than its limit over the whole run."""
+    seconds, base, most = work.seconds, device.idle_power, device.power
     if draw is None:
-        extra = seconds * (device.power - device.idle_power)
+        extra = seconds * (device.power - device.idle_power) * _share(work)
     else:
-        extra = _extra(program, device, draw, seconds)
+        extra = _extra(work, device, draw, seconds)
         base, most = base + draw.clock_watts, most * draw.constants.limit_share
-    # Rows may overlap: each has its share of the time in which the device is busy.
-    share = busy / seconds.sum() if seconds.any() else 0.0
-    extra *= share if draw is None else 1.0
-    extra *= min(1.0, max(most - base, 0.0) * makespan / max(extra.sum(), PICO))
-    joules = extra + seconds * share * base
+    room = max(most - base, 0.0) * makespan_ps * PICO
+    return DeviceDraw(base, most, extra * min(1.0, room / max(extra.sum(), PICO)))
+
+
+def _share(work: DeviceWork) -> float:
+    """Rows may overlap: each has its share of the time in which the device is busy."""
+    seconds = work.seconds
+    return float(work.busy / seconds.sum()) if seconds.any() else 0.0
+
+
+def joules_of(
+    work: DeviceWork, makespan_ps: int, device: Device, draw: Draw | Draws | None, kinds: Kinds
+) -> dict[str, float]:
+    """One device's joules by class of work over the whole run."""
+    works, takes = work.works, drawn(work, makespan_ps, device, draw)
+    joules = takes.extra + work.seconds * _share(work) * takes.base
     names, codes = kinds
     sums = np.bincount(codes[works], joules[works], minlength=len(names))
     joules_by_kind = {names[k]: float(sums[k]) for k in np.unique(codes[works]).tolist()}
-    return {
-        **dict(sorted(joules_by_kind.items())),
-        IDLE: base * (makespan - busy),
-    }, draw.clock_mhz if draw else None
+    idle = takes.base * (makespan_ps * PICO - work.busy)
+    return {**dict(sorted(joules_by_kind.items())), IDLE: idle}
 
 
-def _extra(program: Program, device: Device, draw: Draw | Draws, seconds: F64) -> F64:
+def _extra(work: DeviceWork, device: Device, draw: Draw | Draws, seconds: F64) -> F64:
     """The energy of each row beyond idle power and the power of the clocks."""
-    activity = activity_of(program.trace, device, draw.constants, seconds)
-    moved = program.trace.column("comm_size", 0).astype(np.float64)
+    activity = activity_of(work.trace, device, draw.constants, seconds)
+    moved = work.trace.column("comm_size", 0).astype(np.float64)
     # What is sent is read from memory, and what arrives is written to it.
     most = np.minimum(2 * moved, device.memory_bandwidth * seconds)
-    communicated = np.where(program.kind == COMM, most, 0.0)
+    communicated = np.where(work.kind == COMM, most, 0.0)
     return draw.joules(activity) + communicated * draw.constants.memory_pj * PICO
 
 
-def _device(outcome: Outcome, machine: Machine, c: int) -> Device:
+def class_work(outcome: Outcome, c: int) -> DeviceWork:
+    """What the device of a class's first rank did."""
+    program, rows = outcome.program(c), outcome.rows(c)
+    return DeviceWork(program.trace, program.kind, outcome.start[rows], outcome.end[rows])
+
+
+def class_device(outcome: Outcome, machine: Machine, c: int) -> Device:
+    """The device of a class's first rank."""
     return machine.device(int(outcome.device_of[int(outcome.classes.first[c])]))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from chakrakit.arrays import F64, Mask
 from chakrakit.configuration import read_json
@@ -164,6 +165,10 @@ class JoinedJobs:
             settings={**job.card.settings, **run.card.settings, "jobs": list(self.names)},
         )
         shared = {n: run.counters[n] for n in ("links", "storage") if n in run.counters}
+        shared |= {
+            n: _counted_in_job(run.counters[n], first, len(job))
+            for n in _BY_RANK & set(run.counters)
+        }
         return Run(
             job.bodies,
             job.bindings,
@@ -173,6 +178,23 @@ class JoinedJobs:
             timing={rank: place[old] for rank, old in timing.items()},
             counters=shared,
         )
+
+
+_BY_RANK = {"memory", "power", "link_rate"}
+"""Counters of ranks; each job has those of its own. Links are the machine's: all of them stay, those at other
+jobs' ranks without a rank.
+"""
+
+
+def _counted_in_job(table: pa.Table, first: int, size: int) -> pa.Table:
+    """A counter with the job's own rank numbers."""
+    rank = table["rank"].to_numpy() - first
+    mine = (rank >= 0) & (rank < size)
+    place = table.schema.get_field_index("rank")
+    renumbered = table.set_column(
+        place, table.schema.field("rank"), pa.array(np.where(mine, rank, -1))
+    )
+    return renumbered if "link" in table.column_names else renumbered.filter(pa.array(mine))
 
 
 def _ranks_in_job(times: Times, first: int) -> Times:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from chakrakit.arrays import I64
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, DeadlockError
 from chakrakit.machines import NetworkModel, load_machine, recorded_on
@@ -17,6 +18,7 @@ from chakrakit.machines.device import (
     Auto,
     InFramework,
     Measured,
+    PowerLimited,
     RecordedOn,
     Recosted,
     WorkModel,
@@ -37,9 +39,10 @@ from chakrakit.simulator.engine import (
     per_rack,
     straddling,
 )
-from chakrakit.simulator.results.certainty import host_share
+from chakrakit.simulator.results.certainty import has_modelled_host, host_share
 from chakrakit.simulator.results.energy import energy_of, run_within_limits
 from chakrakit.simulator.results.hung import HungSimulation
+from chakrakit.simulator.results.power import power_table
 from chakrakit.simulator.results.summary import (
     SimulationSummary,
     class_memory,
@@ -50,6 +53,7 @@ from chakrakit.simulator.results.summary import (
 )
 from chakrakit.trace.placement import nested_ends
 from chakrakit.trace.sets import (
+    CAPTURED,
     CPU,
     PS_PER_NS,
     RECORDED_DEVICE,
@@ -121,8 +125,9 @@ def to_run(
     settings: dict[str, Any],
     facts: RunFacts,
     detail: Detail = "classes",
+    limit: PowerLimited | None = None,
 ) -> Run:
-    """The traces with their simulated times, in picoseconds."""
+    """The traces with their simulated times, in picoseconds; `limit` are the clocks that it ran with."""
     traces = outcome.membership.traces
     times = [_times(outcome, c, detail != "summary") for c in range(outcome.classes.count)]
     timing = {rank: int(c) for rank, c in zip(traces.ranks, outcome.classes.rank, strict=True)}
@@ -143,6 +148,12 @@ def to_run(
     if outcome.stored is not None:
         counters["storage"] = storage_table(server_uses(outcome, machine))
     counters |= facts.tables()
+    rates = link_rate_table(outcome, machine)
+    if rates is not None:
+        counters["link_rate"] = rates
+    power = power_table(outcome, machine, limit) if limit is not None else None
+    if power is not None:
+        counters["power"] = power
     memory = history or memory_table(outcome)
     if memory is not None:
         counters["memory"] = memory
@@ -220,6 +231,41 @@ def link_table(outcome: Outcome, machine: Machine) -> dict[str, Any]:
     }
 
 
+_MOST_RATES = 400_000
+"""Rows of the table of rates over all links: some 4 MB on disk."""
+
+
+def link_rate_table(outcome: Outcome, machine: Machine) -> dict[str, Any] | None:
+    """What each link that is used carries, the mean over each part of the run; None where that is too much.
+
+    A link belongs to the rank at one of its ends, -1 where both are switches. Equal neighbours are left out.
+    """
+    used = np.flatnonzero(outcome.link_bytes > 0)
+    parts = outcome.traffic.parts(_MOST_RATES // max(len(used), 1)) if outcome.traffic else 0
+    if not parts or not len(used) or outcome.makespan_ps < parts * 1000:
+        return None
+    borders = np.linspace(0, outcome.makespan_ps, parts + 1)
+    rates = outcome.traffic.rates(borders)[:, used].T if outcome.traffic else np.zeros((0, 0))
+    rates = np.pad(rates, ((0, 0), (0, 1)))  # nothing flows after the end
+    steady = np.diff(rates, axis=1, prepend=-1.0) == 0
+    link, part = np.nonzero(~steady)
+    return {
+        "rank": _rank_at(outcome, machine)[used][link],
+        "time_ns": (borders // 1000).astype(np.int64)[part],
+        "link": used[link].astype(str),
+        "bytes_per_s": rates[link, part],
+    }
+
+
+def _rank_at(outcome: Outcome, machine: Machine) -> I64:
+    """The rank at an end of each link, its sender first; -1 where neither end is a rank's device."""
+    rank_on = np.full(max(len(machine.vertex_names()), machine.size), -1, np.int64)
+    rank_on[outcome.device_of] = outcome.membership.ranks
+    sender, receiver = rank_on[machine.links.src], rank_on[machine.links.dst]
+    ranks: I64 = np.where(sender >= 0, sender, receiver)
+    return ranks
+
+
 def collective_table(outcome: Outcome) -> dict[str, Any]:
     """Every collective and message of the simulated classes: group, algorithm, last arrival and end."""
     instances = outcome.instances
@@ -264,6 +310,7 @@ class Simulation(Facts):
     machine: Machine
     summary: SimulationSummary
     settings: dict[str, Any]
+    limit: PowerLimited | None = None
 
     @property
     def makespan_ns(self) -> float:
@@ -276,7 +323,9 @@ class Simulation(Facts):
 
     def run(self, detail: Detail = "classes") -> Run:
         """The traces with their times."""
-        run = to_run(self.outcome, self.machine, self.settings, self.summary.run_facts, detail)
+        run = to_run(
+            self.outcome, self.machine, self.settings, self.summary.run_facts, detail, self.limit
+        )
         return run.with_card(self.summary.footprint.put(run.card))
 
 
@@ -306,7 +355,6 @@ def simulate(
     recorded = traces
     if work.name == "measured" or resolved.communication == "measured":
         traces = with_run_times(traces)
-    modelled_host = _has_modelled_host(traces) or (resolved.host and _captured(traces))
     traces = _hosted(traces, resolved.host)
     try:
         outcome, limit = run_within_limits(traces, loaded, resolved)
@@ -323,10 +371,9 @@ def simulate(
         summary.notes += [_HAS_FRAMEWORK.format(framework)] if framework else []
     summary.notes += _placement_notes(outcome, loaded, resolved.placement is None)
     summary.notes += _recording_notes(recorded, outcome, resolved)
-    summary.notes += _host_notes(outcome) if modelled_host else []
-    return Simulation(
-        outcome, loaded, summary, {**_settings(resolved), **names, **_device_facts(loaded)}
-    )
+    summary.notes += _host_notes(outcome)
+    settings = {**_settings(resolved), **names, **_device_facts(loaded)}
+    return Simulation(outcome, loaded, summary, settings, limit)
 
 
 def _recorded_on(traces: TraceSet) -> RecordedOn | None:
@@ -376,14 +423,8 @@ def _hosted(traces: TraceSet, wanted: bool) -> TraceSet:
 
 def _captured(traces: TraceSet) -> bool:
     """Whether the traces come straight from `chakra capture` and no pass has given them a host."""
-    return traces.card.tool == _CAPTURE and not _has_modelled_host(traces)
-
-
-def _has_modelled_host(traces: TraceSet) -> bool:
-    return any(str(p).startswith("launched") for p in traces.card.passes)
-
-
-_CAPTURE = "chakra capture"
+    passes = (str(p) for p in traces.card.passes)
+    return traces.card.tool == CAPTURED and not any(p.startswith("launched") for p in passes)
 
 
 def _placement_notes(outcome: Outcome, machine: Machine, own: bool) -> list[str]:
@@ -405,16 +446,18 @@ def _placement_notes(outcome: Outcome, machine: Machine, own: bool) -> list[str]
 
 
 _MUCH_HOST = 0.1
-"""The share of a run that a host may take before the result says that its interval leaves the host out."""
+"""The share of a run that a modelled host may take before the result says so."""
 
 
 def _host_notes(outcome: Outcome) -> list[str]:
-    """Says where much of a run is the time of a modelled host, which has no interval."""
+    """Says where much of a run is the time of a modelled host: hosts differ more than devices do."""
+    if not has_modelled_host(outcome.membership.traces.card):
+        return []
     if (share := host_share(outcome)) < _MUCH_HOST:
         return []
     return [
-        f"warning: {100 * share:.0f} % of the time is the host's, from launch costs whose error is not in "
-        "the interval; eleven launch-bound programs on an H200 were off by 10 % in the middle, 38 % at most"
+        f"warning: {100 * share:.0f} % of the time is the host's, at launch costs of one H200's; its "
+        "interval is that of programs there, which took 1.3 to 1.5 times as long in one session as in another"
     ]
 
 

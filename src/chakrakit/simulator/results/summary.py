@@ -223,6 +223,10 @@ class SimulationSummary(Result, msgspec.Struct, kw_only=True):
     interval_groups: dict[str, tuple[float, float, float, float]] = {}
     """What the interval is made of, by group of residuals: ns on the critical path, and by what shares they
     may be shorter, are off, or longer."""
+    interval_operations: dict[str, dict[str, float]] = {}
+    """By group of residuals, ns of the operations that take longest on the critical path."""
+    interval_step: str = ""
+    """The group of published training steps whose residuals the interval respects."""
     modelled: bool = False
     """Whether communication between nodes is on the critical path: it is modelled, not measured."""
     notes: list[str] = []
@@ -327,6 +331,8 @@ def _interval(outcome: Outcome, machine: Machine, settings: dict[str, Any]) -> d
     return {
         "interval_ns": (found.low_ns, found.high_ns),
         "interval_groups": found.groups,
+        "interval_operations": found.operations,
+        "interval_step": found.step,
         "modelled": found.modelled,
     }
 

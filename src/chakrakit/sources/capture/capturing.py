@@ -16,12 +16,12 @@ import msgspec
 from chakrakit.errors import ConfigError, MissingExtra
 from chakrakit.machines import load_machine, overview
 from chakrakit.sources.capture.folding import CaptureReport, Search, fold, report_of
-from chakrakit.sources.capture.recording import Recording
+from chakrakit.sources.capture.recording import CapturedRank
 from chakrakit.trace.sets import Card, TraceSet
 from chakrakit.trace.storage import write
 
 if TYPE_CHECKING:
-    from chakrakit.sources.capture.process import Request
+    from chakrakit.sources.capture.process import CaptureRequest
     from chakrakit.sources.capture.session import CaptureOptions, Session
 
 
@@ -50,7 +50,7 @@ class capture:  # noqa: N801 - reads as a verb where it is used
         self._output = output
         self._session: Session | None = None
         self._pipe: tuple[int, int] | None = None
-        self._request: Request | None = None
+        self._request: CaptureRequest | None = None
 
     def __enter__(self) -> capture:
         from chakrakit.sources.capture.session import Session
@@ -107,12 +107,12 @@ class capture:  # noqa: N801 - reads as a verb where it is used
         self._wait_for_requests(ask[0], answer[1])
 
     def _wait_for_requests(self, source: int, target: int) -> None:
-        from chakrakit.sources.capture.process import Request, silence
+        from chakrakit.sources.capture.process import CaptureRequest, silence
 
         with os.fdopen(source, "rb") as requests:
             while size := requests.read(8):
                 body = requests.read(int.from_bytes(size, "little"))
-                request = msgspec.msgpack.decode(body, type=Request)
+                request = msgspec.msgpack.decode(body, type=CaptureRequest)
                 pid = os.fork()
                 if pid == 0:
                     silence(request.quiet)
@@ -123,7 +123,7 @@ class capture:  # noqa: N801 - reads as a verb where it is used
                 os.write(target, code.to_bytes(8, "little", signed=True))
         os._exit(0)
 
-    def _ask(self, request: Request) -> int:
+    def _ask(self, request: CaptureRequest) -> int:
         assert self._pipe is not None
         body = msgspec.msgpack.encode(request)
         with os.fdopen(os.dup(self._pipe[1]), "wb") as pipe:
@@ -141,13 +141,13 @@ class capture:  # noqa: N801 - reads as a verb where it is used
 class _First:
     """Captures ranks, except rank 0, whose recording exists already."""
 
-    def __init__(self, first: Recording, capture_rank: Any) -> None:
+    def __init__(self, first: CapturedRank, capture_rank: Any) -> None:
         self._first, self._capture_rank = first, capture_rank
 
-    def __call__(self, rank: int, full: bool) -> Recording:
+    def __call__(self, rank: int, full: bool) -> CapturedRank:
         if rank == 0 and full:
             return self._first
-        recording: Recording = self._capture_rank(rank, full)
+        recording: CapturedRank = self._capture_rank(rank, full)
         return recording
 
 

@@ -14,12 +14,12 @@ import msgspec
 
 from chakrakit.errors import ChakraError
 from chakrakit.parallel import end_with_parent
-from chakrakit.sources.capture.recording import CaptureError, Recording, is_library
+from chakrakit.sources.capture.recording import CapturedRank, CaptureError, is_library
 from chakrakit.sources.capture.session import CaptureOptions, Session
 from chakrakit.trace.files import scratch
 
 
-class Request(msgspec.Struct, frozen=True):
+class CaptureRequest(msgspec.Struct, frozen=True):
     """A rank to capture; `mail` holds what earlier captured ranks sent."""
 
     rank: int
@@ -36,23 +36,23 @@ class Ranks:
     """
 
     def __init__(
-        self, options: CaptureOptions, run: Callable[[Request], int], show: bool = True
+        self, options: CaptureOptions, run: Callable[[CaptureRequest], int], show: bool = True
     ) -> None:
         self.options, self._run, self._show = options, run, show
         self.mail: dict[str, bytes] = {}
 
-    def __call__(self, rank: int, full: bool) -> Recording:
+    def __call__(self, rank: int, full: bool) -> CapturedRank:
         """A rank's recording: of the steps asked for if `full`, else of its first step."""
         options = self.options if full else msgspec.structs.replace(self.options, steps=(0, 1))
         with scratch("chakra-capture") as folder:
             out = str(folder / "recording")
             quiet = not self._show or rank > 0 or bool(self.mail)
-            status = self._run(Request(rank, options, self.mail, out, quiet))
+            status = self._run(CaptureRequest(rank, options, self.mail, out, quiet))
             recording = _read(Path(out), rank, status)
         self.keep(recording)
         return recording
 
-    def keep(self, recording: Recording) -> None:
+    def keep(self, recording: CapturedRank) -> None:
         """Keep what a rank sent; raise what it failed with."""
         self.mail.update(recording.mail)
         if recording.failure:
@@ -60,20 +60,20 @@ class Ranks:
             raise CaptureError(f"{recording.failure}{where}")
 
 
-def _read(path: Path, rank: int, status: int) -> Recording:
+def _read(path: Path, rank: int, status: int) -> CapturedRank:
     if not path.exists():
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
         raise CaptureError(
             f"the process of rank {rank} ended with {how} before anything was recorded; "
             "run the script by itself to see why"
         )
-    return msgspec.msgpack.decode(path.read_bytes(), type=Recording)
+    return msgspec.msgpack.decode(path.read_bytes(), type=CapturedRank)
 
 
-def forked(run: Callable[[], None]) -> Callable[[Request], int]:
+def forked(run: Callable[[], None]) -> Callable[[CaptureRequest], int]:
     """A function that runs a request in a child process and returns its status, negative for a signal."""
 
-    def run_request(request: Request) -> int:
+    def run_request(request: CaptureRequest) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         pid = os.fork()
@@ -99,7 +99,7 @@ def _compute_alone() -> None:
     torch.set_num_threads(1)
 
 
-def record(request: Request, run: Callable[[], None]) -> None:
+def record(request: CaptureRequest, run: Callable[[], None]) -> None:
     """In the child: run the program as this rank, write what was recorded, and end the process."""
     silence(request.quiet)
     gc.freeze()  # what was imported lives until the end, and need not be looked at again
@@ -123,14 +123,14 @@ def finish(session: Session, failure: str, out: str) -> None:
         os._exit(0)
 
 
-def recorded(session: Session, failure: str) -> Recording:
+def recorded(session: Session, failure: str) -> CapturedRank:
     """The session's recording, or a recording that says why there is none."""
     if not failure:
         recording = session.recording()
         if recording.steps and recording.ops:
             return recording
         failure = _no_operator(session) if recording.steps else _no_step(session)
-    return Recording(rank=session.rank, world=session.options.ranks, failure=failure)
+    return CapturedRank(rank=session.rank, world=session.options.ranks, failure=failure)
 
 
 def _no_operator(session: Session) -> str:

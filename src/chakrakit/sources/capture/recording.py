@@ -171,6 +171,8 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     op_type: str
     is_host: bool
     """Whether it only makes a view or allocates, so that no kernel runs."""
+    operators: str = ""
+    """What a compiler put into a kernel: `aten::add 2, aten::mul`."""
 
 
 class CommCall(msgspec.Struct, array_like=True):
@@ -205,6 +207,8 @@ class Op(msgspec.Struct, kw_only=True, array_like=True):
     free: int = 0
     is_host: bool = False
     micro_batch: int = -1
+    compiled: int = -1
+    """The call of a compiled function that it belongs to, forward and backward; -1 for none."""
 
 
 class CreatedGroup(msgspec.Struct, frozen=True, array_like=True):
@@ -217,7 +221,21 @@ class CreatedGroup(msgspec.Struct, frozen=True, array_like=True):
     """What the program calls it: a mesh dimension's name, a description, or ""."""
 
 
-class Recording(msgspec.Struct, kw_only=True):
+class Lifetimes(msgspec.Struct, array_like=True):
+    """Of the storages that operators of compiled calls write; operators by their place in the recording."""
+
+    died: dict[int, int] = {}
+    """The operator after which a storage died; those that live on are not in it."""
+    returned: list[int] = []
+    """Storages that compiled calls handed back to the program."""
+
+    def within(self, place: dict[int, int]) -> Lifetimes:
+        """The same by other places; a death at an operator that has none is left out."""
+        died = {storage: place[at] for storage, at in self.died.items() if at in place}
+        return Lifetimes(died, self.returned)
+
+
+class CapturedRank(msgspec.Struct, kw_only=True):
     """Everything captured of one rank."""
 
     rank: int
@@ -228,6 +246,7 @@ class Recording(msgspec.Struct, kw_only=True):
     modules: list[str] = []
     groups: list[CreatedGroup] = []
     steps: list[int] = []
+    lifetimes: Lifetimes = msgspec.field(default_factory=Lifetimes)
     parameters: int = 0
     peak_bytes: int = 0
     start_bytes: int = 0

@@ -10,6 +10,7 @@ import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from chakrakit.sources.capture.compiled import fused
 from chakrakit.sources.capture.folding import Families, digest
 from chakrakit.sources.capture.observing import (
     KnownValues,
@@ -18,18 +19,20 @@ from chakrakit.sources.capture.observing import (
     Storages,
     Whereabouts,
 )
-from chakrakit.sources.capture.recording import Finished, Op, Patches, Recording
+from chakrakit.sources.capture.recording import CapturedRank, Finished, Lifetimes, Op, Patches
 from chakrakit.sources.capture.standins import (
     Cuda,
     Distributed,
     Mail,
     Redirect,
-    Values,
+    ValueReaders,
     autocast,
     batch_norm,
+    compiler,
     context_parallel,
     cuda,
     data_parallel,
+    nvml,
     packed,
     pipelining,
     program,
@@ -77,7 +80,7 @@ class Session:
         self.recorder = Recorder(self.where, self.storages, known_values, real_values)
         self.mail = Mail(mail or {})
         self.distributed = Distributed(self.patches, rank, options.ranks, self.recorder, self.mail)
-        self._values = Values(self.patches, known_values, real_values, options.values)
+        self._values = ValueReaders(self.patches, known_values, real_values, options.values)
         self.recorder.read_value = self._values.decisive
         self._stack = ExitStack()
         self._window = options.steps or (1, 2)
@@ -147,6 +150,7 @@ class Session:
         self.distributed.install()
         self._values.install()
         surroundings.install(patches, self.rank, self.recorder.real_values)
+        compiler.install(patches, self.recorder, self.where)
         sharding.install(patches)
         transformers.install(patches)
         unnoticed.install(patches)
@@ -161,6 +165,14 @@ class Session:
             batch_norm.install(patches)
             target.install(patches, self.recorder)
             recurrent.install(patches, self.recorder)
+            nvml.install(
+                patches,
+                self.storages,
+                options.device,
+                cuda.chip_of(options.device).capability,
+                local,
+                options.memory,
+            )
         data_parallel.install(patches)
 
     # --- steps ----------------------------------------------------------------------------------
@@ -197,14 +209,15 @@ class Session:
 
     # --- what came out --------------------------------------------------------------------------
 
-    def recording(self) -> Recording:
+    def recording(self) -> CapturedRank:
         """Everything seen in the steps asked for."""
-        recording = Recording(
+        recording = CapturedRank(
             rank=self.rank,
             world=self.options.ranks,
             ops=self.recorder.ops,
             signatures=self.recorder.signatures.listed,
             comms=self.recorder.comms,
+            lifetimes=self.recorder.lifetimes,
             modules=self.where.modules,
             groups=self.distributed.groups,
             parameters=self._parameters,
@@ -214,10 +227,10 @@ class Session:
         )
         recording.first_digest = digest(recording, Families(recording.groups, recording.world), 0)
         recording.steps = self._kept_steps()
-        recording.ops = _of_steps(recording.ops, set(recording.steps))
+        recording.ops, recording.lifetimes = _of_steps(recording, set(recording.steps))
         recording.peak_bytes = max((self._peaks[s] for s in recording.steps), default=0)
         recording.start_bytes = self._starts[recording.steps[0]] if recording.steps else 0
-        return recording
+        return fused(recording)
 
     def _kept_steps(self) -> list[int]:
         in_window = [s for s in self._peaks if self._window[0] <= s < self._window[1]]
@@ -226,12 +239,13 @@ class Session:
         return in_window
 
 
-def _of_steps(ops: list[Op], steps: set[int]) -> list[Op]:
-    """Operators of these steps, with waits renumbered; a wait for an operator that is left out becomes -1."""
+def _of_steps(recording: CapturedRank, steps: set[int]) -> tuple[list[Op], Lifetimes]:
+    """Operators of these steps, with waits and deaths renumbered; a wait for one left out becomes -1."""
+    ops = recording.ops
     place = {i: n for n, i in enumerate(i for i, op in enumerate(ops) if op.step in steps)}
     for op in ops:
         op.waits_for = place.get(op.waits_for, -1)
-    return [ops[i] for i in place]
+    return [ops[i] for i in place], recording.lifetimes.within(place)
 
 
 class _environment:  # noqa: N801 - reads as a statement

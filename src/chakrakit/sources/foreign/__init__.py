@@ -33,7 +33,7 @@ Files = dict[str, bytes]
 """Contents, uncompressed, by path."""
 
 
-class Workload(NamedTuple):
+class WorkloadFormat(NamedTuple):
     """A format of workloads: its name, how it is recognised by a file's first bytes, its reader."""
 
     name: str
@@ -54,19 +54,19 @@ def _one(read: Callable[[bytes, str], TraceSet]) -> Callable[[Files], TraceSet]:
     return read_one
 
 
-WORKLOADS: tuple[Workload, ...] = (
-    Workload("GOAL (binary)", is_binary_goal, _one(read_binary_goal)),
-    Workload("GOAL", is_goal, _one(read_goal)),
-    Workload("ASTRA-sim 1.0 or SimAI", is_layers, _one(read_layers)),
-    Workload("AICB", is_aicb, _one(read_aicb)),
-    Workload("PARAM", is_param_comms, read_param_comms),
-    Workload("MSCCL", is_msccl, _one(read_msccl)),
-    Workload("MSCCL++", is_mscclpp, _one(read_mscclpp)),
+WORKLOADS: tuple[WorkloadFormat, ...] = (
+    WorkloadFormat("GOAL (binary)", is_binary_goal, _one(read_binary_goal)),
+    WorkloadFormat("GOAL", is_goal, _one(read_goal)),
+    WorkloadFormat("ASTRA-sim 1.0 or SimAI", is_layers, _one(read_layers)),
+    WorkloadFormat("AICB", is_aicb, _one(read_aicb)),
+    WorkloadFormat("PARAM", is_param_comms, read_param_comms),
+    WorkloadFormat("MSCCL", is_msccl, _one(read_msccl)),
+    WorkloadFormat("MSCCL++", is_mscclpp, _one(read_mscclpp)),
 )
 """The registry of workloads, in the order in which they are tried."""
 
 
-def workload_of(head: bytes) -> Workload | None:
+def workload_of(head: bytes) -> WorkloadFormat | None:
     """The format of a file with these first bytes; None if it is not a workload of others."""
     return next((w for w in WORKLOADS if w.recognises(head)), None)
 
@@ -79,7 +79,7 @@ __all__ = [
     "AlgorithmMessage",
     "AlgorithmPlan",
     "GoalRank",
-    "Workload",
+    "WorkloadFormat",
     "goal_binary",
     "goal_text",
     "msccl_text",

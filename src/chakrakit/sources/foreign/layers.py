@@ -53,7 +53,7 @@ _PASSES = ("forward", "input gradient", "weight gradient")
 
 
 @dataclass(frozen=True)
-class Plan:
+class LayerPlan:
     """How many ranks there are, and in which groups they are."""
 
     ranks: int
@@ -85,7 +85,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerLine:
     """One line: (ns, collective, bytes) of each pass, and the ns of the update."""
 
     name: str
@@ -117,7 +117,7 @@ def read_layers(data: bytes, path: str) -> TraceSet:
     return traces.with_card(traces.card.replace(tool=name, source=[path], settings=settings))
 
 
-def _plan(header: str, path: str) -> Plan:
+def _plan(header: str, path: str) -> LayerPlan:
     fields = {k: int(v) for k, v in re.findall(r"(\w+):?\s+(\d{1,9})\b", header)}
     scheme = header.split()[0]
     tensor = max(fields.get("model_parallel_NPU_group", 1), 1)
@@ -144,10 +144,10 @@ def _plan(header: str, path: str) -> Plan:
             f"line 1: {ranks:,} ranks do not divide into tensor groups of {tensor} and experts' of {expert}",
             path=path,
         )
-    return Plan(ranks, tensor, expert, scheme, tuple(assumed))
+    return LayerPlan(ranks, tensor, expert, scheme, tuple(assumed))
 
 
-def _layers(lines: list[str], path: str) -> Iterator[Layer]:
+def _layers(lines: list[str], path: str) -> Iterator[LayerLine]:
     count = " ".join(lines[1].split()[:1])
     if not count.isdecimal() or len(count) > 8:
         raise FormatError(f"line 2: {count[:12]!r} is not a number of layers", path=path)
@@ -158,7 +158,7 @@ def _layers(lines: list[str], path: str) -> Iterator[Layer]:
         yield _layer(words, f"line {number}", path)
 
 
-def _layer(words: list[str], where: str, path: str) -> Layer:
+def _layer(words: list[str], where: str, path: str) -> LayerLine:
     if len(words) < 12:
         raise FormatError(f"{where}: {len(words)} words; a layer has 12", path=path)
     passes = []
@@ -169,7 +169,7 @@ def _layer(words: list[str], where: str, path: str) -> Layer:
         passes.append(
             (_whole(words[at], where, path), collective, _whole(words[at + 2], where, path))
         )
-    return Layer(words[0], tuple(passes), _whole(words[11], where, path))
+    return LayerLine(words[0], tuple(passes), _whole(words[11], where, path))
 
 
 def _whole(word: str, where: str, path: str) -> int:
@@ -179,7 +179,7 @@ def _whole(word: str, where: str, path: str) -> int:
     return int(match[1])
 
 
-def _forward(builder: TraceBuilder, layers: list[Layer], plan: Plan) -> None:
+def _forward(builder: TraceBuilder, layers: list[LayerLine], plan: LayerPlan) -> None:
     """Adds all layers forward, then backward."""
     last: list[int] = []
     for layer in layers:
@@ -193,19 +193,19 @@ def _forward(builder: TraceBuilder, layers: list[Layer], plan: Plan) -> None:
 
 
 def _part(
-    builder: TraceBuilder, layer: Layer, number: int, deps: list[int], plan: Plan
+    builder: TraceBuilder, layer: LayerLine, number: int, deps: list[int], plan: LayerPlan
 ) -> list[int]:
     """A pass of a layer: what is computed, then what is communicated; what follows waits for both."""
     return _communicate(builder, layer, number, _compute(builder, layer, number, deps), plan)
 
 
-def _compute(builder: TraceBuilder, layer: Layer, number: int, deps: list[int]) -> list[int]:
+def _compute(builder: TraceBuilder, layer: LayerLine, number: int, deps: list[int]) -> list[int]:
     duration = layer.passes[number][0]
     return [builder.comp(f"{layer.name} {_PASSES[number]}", duration_ns=duration, deps=deps)]
 
 
 def _communicate(
-    builder: TraceBuilder, layer: Layer, number: int, deps: list[int], plan: Plan
+    builder: TraceBuilder, layer: LayerLine, number: int, deps: list[int], plan: LayerPlan
 ) -> list[int]:
     _, collective, size = layer.passes[number]
     kind, _, suffix = collective.partition("_")

@@ -64,7 +64,10 @@ class _Msccl:
 
     def __init__(self, root: Element, path: str) -> None:
         self.path = path
-        self.gpus = self.whole(root, "ngpus", len(root.findall("gpu")), 1)
+        listed = len(root.findall("gpu"))
+        self.gpus = self.whole(root, "ngpus", listed, 1)
+        if self.gpus > listed:
+            raise FormatError(f"ngpus is {self.gpus:,}, and {listed:,} are listed", path=path)
         self.pieces = self.whole(root, "nchunksperloop", 1, 1)
         self.steps: dict[tuple[int, int, int], dict[str, str]] = {}
         self.peers: dict[tuple[int, int], tuple[int, int, int]] = {}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from chakrakit.late_names import late_names
 from chakrakit.sources.pytorch import names
-from chakrakit.sources.pytorch.attribution import layer_of
+from chakrakit.sources.pytorch.attribution import Batch, BatchShare, batch_name, layer_of
 
 if TYPE_CHECKING:
     from chakrakit.sources.pytorch.collection import Collection, collect_command
@@ -17,4 +17,13 @@ __getattr__ = late_names(
     {"Collection": "collection", "FollowedCalls": "recorder", "collect_command": "collection"},
 )
 
-__all__ = ["Collection", "FollowedCalls", "collect_command", "layer_of", "names"]
+__all__ = [
+    "Batch",
+    "BatchShare",
+    "Collection",
+    "FollowedCalls",
+    "batch_name",
+    "collect_command",
+    "layer_of",
+    "names",
+]

@@ -12,13 +12,14 @@ import numpy as np
 
 from chakrakit.arrays import I64
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
-from chakrakit.sources.pytorch.timeline import RowNames, Timeline, inherit, nearest
+from chakrakit.sources.pytorch.timeline import Timeline, TimelineNames, inherit, nearest
 from chakrakit.trace.model import nested
 
 # Step annotations of serving engines.
 _SUMS = r"sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)"
 _FULL = re.compile(rf"^execute_(\d+)_context_(\d+)\({_SUMS}\)_generation_(\d+)\({_SUMS}\)$")
 _OLD = re.compile(r"^execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)$")
+_PASS = re.compile(r"^forward_context_(\d+)\(q(\d+)k(\d+)\)_generation_(\d+)\(k(\d+)\)$")
 _SGLANG = re.compile(r"^step\[(DECODE|EXTEND|MIXED|IDLE) bs=(\d+)(?: toks=(\d+))?\]$")
 
 
@@ -66,6 +67,11 @@ def read_batch(name: str) -> Batch | None:
     if match:
         a, b, c, d = (int(x) for x in match.groups())
         return Batch(b + d, BatchShare(a, b), BatchShare(c, d))
+    match = _PASS.match(name)
+    if match:
+        requests, queries, keys, decoding, contexts = (int(x) for x in match.groups())
+        generation = BatchShare(decoding, decoding, contexts)
+        return Batch(queries + decoding, BatchShare(requests, queries, keys), generation)
     match = _SGLANG.match(name)
     if match is None:
         return None
@@ -73,6 +79,15 @@ def read_batch(name: str) -> Batch | None:
     if match[1] == "EXTEND":
         return Batch(tokens, BatchShare(size, tokens), BatchShare())
     return Batch(tokens, BatchShare(), BatchShare(size, tokens))
+
+
+def batch_name(batch: Batch) -> str:
+    """A step's name that `read_batch` reads, for recorders that count requests, tokens and keys alone."""
+    context, generation = batch.context, batch.generation
+    return (
+        f"forward_context_{context.requests}(q{context.queries}k{context.keys})"
+        f"_generation_{generation.requests}(k{generation.keys})"
+    )
 
 
 def batch_of(name: str) -> int | None:
@@ -121,7 +136,7 @@ class Attribution:
 
 
 def attribute(
-    line: Timeline, names: RowNames, observer: Observer | None, kineto: Kineto | None
+    line: Timeline, names: TimelineNames, observer: Observer | None, kineto: Kineto | None
 ) -> Attribution:
     """Read steps and phases from annotations, modules from stacks where they were recorded."""
     steps = find_steps(line, names, kineto)
@@ -138,7 +153,9 @@ def attribute(
     )
 
 
-def find_steps(line: Timeline, names: RowNames, kineto: Kineto | None = None) -> list[StepRange]:
+def find_steps(
+    line: Timeline, names: TimelineNames, kineto: Kineto | None = None
+) -> list[StepRange]:
     """The steps, in order: the profiler's own ranges, else a serving engine's, else a format's own."""
     ranges = names.where(_STEP.match) & line.is_host & (line.event >= 0)
     steps = []
@@ -155,7 +172,7 @@ def _step(line: Timeline, row: int, number: int) -> StepRange:
     return StepRange(number, int(line.start[row]), int(line.end[row]), int(line.thread[row]))
 
 
-def _serving_steps(line: Timeline, names: RowNames) -> list[StepRange]:
+def _serving_steps(line: Timeline, names: TimelineNames) -> list[StepRange]:
     """The outermost ranges whose names describe a batch, counted from 0."""
     ranges = names.where(lambda name: read_batch(name) is not None) & line.is_host
     above = nearest(line, ranges)
@@ -200,7 +217,7 @@ def _step_of(line: Timeline, steps: list[StepRange]) -> I64:
     return out
 
 
-def _phases(line: Timeline, names: RowNames, observer: Observer | None) -> I64:
+def _phases(line: Timeline, names: TimelineNames, observer: Observer | None) -> I64:
     out = np.full(len(line), -1, np.int64)
     for phase, pattern in reversed(_PHASE_WORDS):
         out[names.where(pattern.search) & line.is_host] = phase
@@ -212,7 +229,7 @@ def _phases(line: Timeline, names: RowNames, observer: Observer | None) -> I64:
     return inherit(line, out)
 
 
-def _modules(line: Timeline, names: RowNames, kineto: Kineto | None) -> tuple[list[str], I64]:
+def _modules(line: Timeline, names: TimelineNames, kineto: Kineto | None) -> tuple[list[str], I64]:
     """Modules from Python's stack (`nn.Module: Block_3`), else from annotations that name one."""
     module = np.full(len(line), -1, np.int64)
     numbers: dict[str, int] = {}

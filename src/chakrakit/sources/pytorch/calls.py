@@ -28,7 +28,7 @@ from chakrakit.operators import (
 from chakrakit.sources.pytorch import names as words
 from chakrakit.sources.pytorch.read import Extras, Kineto, Observer, whole
 from chakrakit.sources.pytorch.recorder import GROUP_MARK
-from chakrakit.sources.pytorch.timeline import RowNames, Timeline, nearest
+from chakrakit.sources.pytorch.timeline import Timeline, TimelineNames, nearest
 from chakrakit.trace.model import CollectiveType
 
 
@@ -100,7 +100,7 @@ class RecordedCollective:
 
 def find_collectives(
     line: Timeline,
-    names: RowNames,
+    names: TimelineNames,
     observer: Observer | None,
     kineto: Kineto | None,
     kernels: CommunicationKernels = KNOWN_KERNELS,
@@ -115,7 +115,7 @@ class _Finder:
     def __init__(
         self,
         line: Timeline,
-        names: RowNames,
+        names: TimelineNames,
         observer: Observer | None,
         kineto: Kineto | None,
         kernels: CommunicationKernels,

@@ -26,7 +26,7 @@ class RankCollectives:
 
 
 @dataclass
-class Clock:
+class ClockOffsets:
     """`offset[rank]` is added to a rank's times; `skew_ns` is what then still differs."""
 
     offset: dict[int, int]
@@ -35,7 +35,7 @@ class Clock:
     rule: str = "none"
 
 
-def align_clocks(ranks: Mapping[int, RankCollectives]) -> Clock:
+def align_clocks(ranks: Mapping[int, RankCollectives]) -> ClockOffsets:
     """Offsets against the lowest rank of every connected set of ranks.
 
     Ranks on one host share a clock and are not moved. Others are moved by the median difference of
@@ -54,7 +54,9 @@ def align_clocks(ranks: Mapping[int, RankCollectives]) -> Clock:
                 offset[rank] = offset[reference] + apart
                 waiting.append(rank)
     moved = any(offset.values())
-    return Clock(offset, len(ends), _skew(ends, offset), "collectives" if moved else "same clock")
+    return ClockOffsets(
+        offset, len(ends), _skew(ends, offset), "collectives" if moved else "same clock"
+    )
 
 
 def _ends(ranks: Mapping[int, RankCollectives]) -> dict[tuple[str, int], dict[int, int]]:

@@ -17,7 +17,7 @@ from chakrakit.arrays import I64, Mask
 from chakrakit.sources.pytorch.attribution import Attribution, batch_of
 from chakrakit.sources.pytorch.edges import Candidates, DeviceModel
 from chakrakit.sources.pytorch.read import Kind, Kineto
-from chakrakit.sources.pytorch.timeline import RowNames, Timeline, nearest
+from chakrakit.sources.pytorch.timeline import Timeline, TimelineNames, nearest
 from chakrakit.trace.model import EdgeForm, EdgeKind
 
 BEGIN = r"^(cuda|hip)StreamBeginCapture|^cuStreamBeginCapture"
@@ -68,7 +68,7 @@ class GraphRecording:
     """One recording as far as graphs are concerned; `flops` and `moved` are the work of its rows."""
 
     line: Timeline
-    names: RowNames
+    names: TimelineNames
     kineto: Kineto
     device: DeviceModel
     attribution: Attribution
@@ -76,7 +76,7 @@ class GraphRecording:
     moved: I64
 
 
-def has_captures(line: Timeline, names: RowNames) -> bool:
+def has_captures(line: Timeline, names: TimelineNames) -> bool:
     """Whether a graph was captured while this was recorded."""
     return bool(((line.kind == Kind.CALL) & names.matching(BEGIN)).any())
 
@@ -205,7 +205,7 @@ class Graphs:
 
 
 def find_replays(
-    line: Timeline, names: RowNames, kineto: Kineto, device: DeviceModel
+    line: Timeline, names: TimelineNames, kineto: Kineto, device: DeviceModel
 ) -> list[Replay]:
     """Launches of graphs with what they ran.
 
@@ -227,7 +227,7 @@ def find_replays(
 
 
 def name_rows(
-    line: Timeline, names: RowNames, replays: list[Replay], captures: Sequence[Capture]
+    line: Timeline, names: TimelineNames, replays: list[Replay], captures: Sequence[Capture]
 ) -> Graphs:
     """Give every replayed row its operator, where a capture with as many nodes fits the replay."""
     graphs = Graphs(replays, captured=[len(c) for c in captures])
@@ -246,7 +246,7 @@ def name_rows(
 
 
 def _aligned(
-    names: RowNames, replay: Replay, captures: Sequence[Capture]
+    names: TimelineNames, replay: Replay, captures: Sequence[Capture]
 ) -> dict[int, CapturedOperator]:
     """Operators by row from a capture with nearly as many nodes; {} if none fits.
 
@@ -277,7 +277,11 @@ def _called(name: str, generated: set[str]) -> str:
 
 
 def _fitting(
-    line: Timeline, names: RowNames, replay: Replay, captures: Sequence[Capture], batch: int | None
+    line: Timeline,
+    names: TimelineNames,
+    replay: Replay,
+    captures: Sequence[Capture],
+    batch: int | None,
 ) -> Capture | None:
     """Of the captures with the replay's number of nodes, the one most alike.
 
@@ -296,7 +300,7 @@ def _fitting(
     return best if _alike(line, names, replay, best) >= 0 else None
 
 
-def _alike(line: Timeline, names: RowNames, replay: Replay, capture: Capture) -> int:
+def _alike(line: Timeline, names: TimelineNames, replay: Replay, capture: Capture) -> int:
     """How well a capture fits: rows named like their generated code; -1 if a copy would be a kernel."""
     hits = 0
     for row, kind, operator in zip(

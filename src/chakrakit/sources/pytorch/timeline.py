@@ -240,7 +240,7 @@ def _refuse_circles(parent: I64, ids: I64) -> None:
     )
 
 
-class RowNames:
+class TimelineNames:
     """The name of every row of a timeline, from Kineto or, where it has none, from the observer."""
 
     def __init__(self, line: Timeline, observer: Observer | None, kineto: Kineto | None) -> None:

@@ -22,11 +22,11 @@ from chakrakit.operators import (
     read_call,
 )
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
-from chakrakit.sources.pytorch.timeline import RowNames, Timeline, nearest
+from chakrakit.sources.pytorch.timeline import Timeline, TimelineNames, nearest
 
 
 def work_of_rows(
-    line: Timeline, names: RowNames, observer: Observer | None, kineto: Kineto | None
+    line: Timeline, names: TimelineNames, observer: Observer | None, kineto: Kineto | None
 ) -> tuple[I64, I64]:
     """(FLOPs, bytes) by row.
 
@@ -55,7 +55,7 @@ def _on_products(name: str) -> bool:
     return operator_of(name).on_products
 
 
-def _last_contractions(line: Timeline, names: RowNames) -> Mask:
+def _last_contractions(line: Timeline, names: TimelineNames) -> Mask:
     """Matrix products, convolutions and attentions that contain no other."""
     out: Mask = (line.kind == Kind.OPERATOR) & line.is_host & names.where(_on_products)
     above = np.unique(line.parent[out])
@@ -65,7 +65,7 @@ def _last_contractions(line: Timeline, names: RowNames) -> Mask:
     return out
 
 
-def innermost(line: Timeline, names: RowNames) -> Mask:
+def innermost(line: Timeline, names: TimelineNames) -> Mask:
     """Host operators that call no other, apart from views and allocations."""
     operators: Mask = (line.kind == Kind.OPERATOR) & line.is_host
     out = operators.copy()

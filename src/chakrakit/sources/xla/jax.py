@@ -25,7 +25,7 @@ from chakrakit.operators import find_type
 from chakrakit.sources.capture.folding import CaptureReport, CollectiveFigures, KindFigures
 from chakrakit.sources.xla.hlo import Module
 from chakrakit.sources.xla.hlo_read import parse_hlo
-from chakrakit.sources.xla.program import Bound
+from chakrakit.sources.xla.program import BoundProgram
 from chakrakit.sources.xla.rows import HloProgram, flops, program_of
 from chakrakit.trace.model import CollectiveType, NodeType
 from chakrakit.trace.sets import Card, TraceSet
@@ -152,7 +152,7 @@ def capture_jax(
         settings={"mesh": {str(k): int(v) for k, v in grid.shape.items()}},
     )
     program = program_of(module)
-    bound = Bound(program, card)
+    bound = BoundProgram(program, card)
     traces = bound.traces()
     return traces, _report(program, bound, traces)
 
@@ -203,7 +203,7 @@ def _memory(compiled: Any) -> int:
         return 0  # a back end that does not say
 
 
-def _report(program: HloProgram, bound: Bound, traces: TraceSet) -> CaptureReport:
+def _report(program: HloProgram, bound: BoundProgram, traces: TraceSet) -> CaptureReport:
     dense = sum(
         flops(program.module, r.step.instruction, r.step.inside)[0]
         for r in program.rows

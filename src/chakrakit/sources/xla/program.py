@@ -15,10 +15,12 @@ from chakrakit.trace.sets import Card, TraceSet
 
 def traces_of(module: Module, card: Card | None = None) -> TraceSet:
     """The traces of all devices."""
-    return Bound(program_of(module), card or Card(name=module.name, tool="chakra link")).traces()
+    return BoundProgram(
+        program_of(module), card or Card(name=module.name, tool="chakra link")
+    ).traces()
 
 
-class Bound:
+class BoundProgram:
     """A program with its ranks: the groups and peers of each, and which ranks share a body."""
 
     def __init__(self, program: HloProgram, card: Card) -> None:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from chakrakit.arrays import I32
 from chakrakit.errors import FormatError, TraceError
 from chakrakit.trace.codecs import et
-from chakrakit.trace.codecs.parquet_footer import Column, null_columns
+from chakrakit.trace.codecs.parquet_footer import FooterColumn, null_columns
 from chakrakit.trace.files import check_columns, is_large
 from chakrakit.trace.model import Layouts, Member, Metadata, Trace, by_name, columns
 
@@ -184,11 +184,11 @@ def _columns_with_values(file: pq.ParquetFile, source: Any, path: str) -> list[s
     return [n for n in names if n not in unused]
 
 
-def _schema_columns(file: pq.ParquetFile) -> list[Column]:
+def _schema_columns(file: pq.ParquetFile) -> list[FooterColumn]:
     """All columns; those that are nested have no name of their own."""
     schema = file.schema
     leaves = (schema.column(i) for i in range(len(schema)))
-    return [Column(c.name if c.path == c.name else None, c.physical_type) for c in leaves]
+    return [FooterColumn(c.name if c.path == c.name else None, c.physical_type) for c in leaves]
 
 
 def _one_line(error: Exception) -> str:

@@ -38,14 +38,14 @@ _NULLS = 3  # of its statistics
 _ROW_GROUP: _Fields = {_COLUMNS: {_META_DATA: {_TYPE: {}, _STATISTICS: {_NULLS: {}}}}, _ROWS: {}}
 
 
-class Column(NamedTuple):
+class FooterColumn(NamedTuple):
     """A column of a file's schema: its name if it is not nested, and Arrow's name of its physical type."""
 
     name: str | None
     type: str
 
 
-def null_columns(source: Any, columns: Sequence[Column]) -> set[str]:
+def null_columns(source: Any, columns: Sequence[FooterColumn]) -> set[str]:
     """Those of all a file's columns that are null in every row; none of them if the footer is damaged."""
     null = {column.name for column in columns if column.name is not None}
     try:
@@ -69,13 +69,13 @@ def _footer(source: Any) -> bytes:
     return bytes(source.read(size))
 
 
-def _null_in(group: dict[int, Any], columns: Sequence[Column]) -> set[str]:
+def _null_in(group: dict[int, Any], columns: Sequence[FooterColumn]) -> set[str]:
     chunks, rows = group[_COLUMNS], group[_ROWS]
     pairs = zip(chunks, columns, strict=True)
     return {c.name for chunk, c in pairs if c.name is not None and _is_null(chunk, c, rows)}
 
 
-def _is_null(chunk: dict[int, Any], column: Column, rows: int) -> bool:
+def _is_null(chunk: dict[int, Any], column: FooterColumn, rows: int) -> bool:
     """Whether a chunk has nulls alone, and is what the schema says; if not, reading it tells."""
     said = chunk[_META_DATA]
     return said.get(_STATISTICS, {}).get(_NULLS) == rows and _TYPES[said[_TYPE]] == column.type

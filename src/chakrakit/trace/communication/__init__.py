@@ -9,6 +9,7 @@ from chakrakit.trace.communication.calls import (
     Channel,
     group_names,
     read_calls,
+    read_joint_calls,
     turns,
 )
 from chakrakit.trace.communication.collectives import EQUAL_SIZES, ROOTED, Collectives, tables_of
@@ -54,6 +55,7 @@ __all__ = [
     "positive_names",
     "read_calls",
     "read_groups",
+    "read_joint_calls",
     "tables_of",
     "turns",
 ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from chakrakit.arrays import I64, U64, Mask
 from chakrakit.trace.communication.groups import Body
-from chakrakit.trace.model import COMMUNICATION, NodeType, Trace
+from chakrakit.trace.model import COMMUNICATION, JointTrace, NodeType, Trace
 
 UNKNOWN = -1
 """Stands for a type, size, number or end that the trace does not have."""
@@ -114,6 +115,28 @@ class Calls:
     def _channel(self) -> I64:
         return np.where(self.collective, 0, self.tag)
 
+    def derived(self, part: I64) -> dict[str, NDArray[Any]]:
+        """What is known of each call of several bodies, by the part that each body is."""
+        known: dict[str, NDArray[Any]] = {
+            name: getattr(self, name) for name in ("collective", "is_send", "bytes", "peer")
+        }
+        if not self.collective.any():
+            number = turns(self.type, self.peer, self.tag, part)
+            known |= {"recorded": self.collective, "number": number}
+        return known
+
+    def between(self, first: int, end: int, known: Mapping[str, NDArray[Any]]) -> Calls:
+        """Some of the calls, with those of the names that they use and what is known of them."""
+        part = slice(first, end)
+        columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "names"}
+        mine, names = {name: each[part] for name, each in columns.items()}, self.names
+        if len(names) > 1:
+            used, mine["role"] = np.unique(mine["role"], return_inverse=True)
+            names = tuple(names[role] for role in used.tolist())
+        calls = Calls(names=names, **mine)
+        calls.__dict__.update({name: each[part] for name, each in known.items()})
+        return calls
+
     def in_role(self, role: int) -> I64:
         """The collectives of a group, in the order of their numbers."""
         collectives = np.flatnonzero(self.collective & (self.role == role))
@@ -166,6 +189,20 @@ def read_calls(body: Body) -> Calls:
     reader = CallsReader()
     reader.add(body if isinstance(body, Trace) else body())
     return reader.finish()
+
+
+def read_joint_calls(joint: JointTrace) -> list[Calls]:
+    """The communication of each of the bodies of a joint trace."""
+    calls = read_calls(joint)
+    # Rows of one body stay in the order of issue.
+    order = np.argsort(joint.part[calls.row], kind="stable")
+    columns = {f.name: getattr(calls, f.name) for f in fields(calls) if f.name != "names"}
+    whole = Calls(names=calls.names, **{name: each[order] for name, each in columns.items()})
+    part = joint.part[whole.row]
+    own = replace(whole, row=whole.row - joint.offset[part], id=joint.own_ids[whole.row])
+    bounds = np.searchsorted(part, np.arange(len(joint.offset))).tolist()
+    known = own.derived(part)
+    return [own.between(a, b, known) for a, b in pairwise(bounds)]
 
 
 class CallsReader:

@@ -131,6 +131,8 @@ class Communication:
     def peer_of_calls(self, place: int) -> I64:
         """The rank at the other end of each of a rank's calls; -1 for collectives and where none is named."""
         calls = self.calls(place)
+        if not self.bindings[self.ranks[place]].peers:
+            return calls.peer  # the ends that the body names are ranks
         at = np.searchsorted(calls.peers, calls.peer)
         return np.where(calls.peer >= 0, np.r_[self.peers(place), -1][at], -1)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from chakrakit.trace.conformance.cases import CASES, Case, Facts, facts_of, write_cases
+from chakrakit.trace.conformance.cases import CASES, Case, TraceFacts, facts_of, write_cases
 from chakrakit.trace.conformance.checking import ConformanceResult, Verdict, check
 
 __all__ = [
     "CASES",
     "Case",
     "ConformanceResult",
-    "Facts",
+    "TraceFacts",
     "Verdict",
     "check",
     "facts_of",

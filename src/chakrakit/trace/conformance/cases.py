@@ -16,7 +16,7 @@ from chakrakit.trace.storage import read, write
 from chakrakit.trace.timing import schedule
 
 
-class Facts(msgspec.Struct, frozen=True):
+class TraceFacts(msgspec.Struct, frozen=True):
     """What is read from a trace of one rank."""
 
     nodes: int
@@ -38,7 +38,7 @@ class Case(NamedTuple):
     name: str
     question: str
     build: Callable[[], TraceBuilder]
-    expected: Facts
+    expected: TraceFacts
 
 
 def _empty() -> TraceBuilder:
@@ -118,25 +118,25 @@ def _wide() -> TraceBuilder:
 
 _COMP, _COLL = "COMP_NODE", "COMM_COLL_NODE"
 CASES = (
-    Case("empty", "Is a trace without nodes a trace?", _empty, Facts(0, 0, {}, 0, 0, 0)),
+    Case("empty", "Is a trace without nodes a trace?", _empty, TraceFacts(0, 0, {}, 0, 0, 0)),
     Case("chain", "Do control dependencies hold a node back as data dependencies do?", _chain,
-         Facts(3, 2, {_COMP: 3}, 0, 6_000, 6_000)),
+         TraceFacts(3, 2, {_COMP: 3}, 0, 6_000, 6_000)),
     Case("diamond", "Does a node wait for all of its dependencies?", _diamond,
-         Facts(4, 4, {_COMP: 4}, 0, 9_000, 7_000)),
+         TraceFacts(4, 4, {_COMP: 4}, 0, 9_000, 7_000)),
     Case("both-lists", "Is a dependency that stands in both lists one dependency?", _both_lists,
-         Facts(2, 1, {_COMP: 2}, 0, 2_000, 2_000)),
+         TraceFacts(2, 1, {_COMP: 2}, 0, 2_000, 2_000)),
     Case("nanoseconds", "Is `duration_ns` the duration where microseconds are not exact?", _nanoseconds,
-         Facts(2, 1, {_COMP: 2}, 0, 1_501, 1_501)),
+         TraceFacts(2, 1, {_COMP: 2}, 0, 1_501, 1_501)),
     Case("collectives", "Is `comm_size` read for collectives, and may it be 0?", _collectives,
-         Facts(3, 2, {_COLL: 3}, (1 << 20) + 4096, 0, 0)),
+         TraceFacts(3, 2, {_COLL: 3}, (1 << 20) + 4096, 0, 0)),
     Case("messages", "Are sends and receives nodes of their own types?", _messages,
-         Facts(2, 1, {"COMM_SEND_NODE": 1, "COMM_RECV_NODE": 1}, 512, 0, 0)),
+         TraceFacts(2, 1, {"COMM_SEND_NODE": 1, "COMM_RECV_NODE": 1}, 512, 0, 0)),
     Case("memory", "Are sizes beyond 32 bits read?", _memory,
-         Facts(3, 2, {"MEM_LOAD_NODE": 1, _COMP: 1, "MEM_STORE_NODE": 1}, 0, 7_000, 7_000)),
+         TraceFacts(3, 2, {"MEM_LOAD_NODE": 1, _COMP: 1, "MEM_STORE_NODE": 1}, 0, 7_000, 7_000)),
     Case("late-parents", "May a node stand before what it depends on?", _late_parents,
-         Facts(2, 1, {_COMP: 2}, 0, 3_000, 3_000)),
+         TraceFacts(2, 1, {_COMP: 2}, 0, 3_000, 3_000)),
     Case("wide", "May hundreds of nodes depend on one?", _wide,
-         Facts(301, 300, {_COMP: 301}, 0, 301_000, 2_000)),
+         TraceFacts(301, 300, {_COMP: 301}, 0, 301_000, 2_000)),
 )  # fmt: skip
 """The set. An answer is never computed from the trace that it is about."""
 
@@ -151,7 +151,7 @@ def write_cases(folder: Path) -> dict[str, Path]:
     return paths
 
 
-def facts_of(path: Path) -> Facts:
+def facts_of(path: Path) -> TraceFacts:
     """What this implementation reads from a file."""
     trace: Trace = read(path).trace(0)
     kinds = trace.column("type", 0).astype(np.int64)
@@ -159,7 +159,7 @@ def facts_of(path: Path) -> Facts:
     lengths = np.maximum(trace.end_ns - trace.start_ns, 0)
     pairs = set(zip(trace.edges.src.tolist(), trace.edges.dst.tolist(), strict=True))
     timed = schedule(len(trace), trace.edges, lengths)
-    return Facts(
+    return TraceFacts(
         len(trace),
         len(pairs),
         dict(Counter(NodeType(int(k)).name for k in kinds)),

@@ -22,6 +22,7 @@ from chakrakit.trace.model.edges import (
     resolve,
 )
 from chakrakit.trace.model.graph import Graph
+from chakrakit.trace.model.joint import JointTrace, jointly
 from chakrakit.trace.model.layouts import Layout, Layouts
 from chakrakit.trace.model.metadata import Metadata
 from chakrakit.trace.model.nesting import SLACK_NS, depth_of, nearest_kept, nested
@@ -56,6 +57,7 @@ __all__ = [
     "EdgeKind",
     "Edges",
     "Graph",
+    "JointTrace",
     "Layout",
     "Layouts",
     "Member",
@@ -77,6 +79,7 @@ __all__ = [
     "edge_columns_that_fit",
     "edge_columns_that_mean_something",
     "field_bytes",
+    "jointly",
     "nearest_kept",
     "nested",
     "node_type_name",

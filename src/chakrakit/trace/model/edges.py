@@ -175,6 +175,14 @@ class Edges:
         )
 
     @classmethod
+    def unchecked(cls, *columns: NDArray[Any]) -> Edges:
+        """Edges from parts of others that were checked."""
+        edges = object.__new__(cls)
+        for field, values in zip(fields(cls), columns, strict=True):
+            object.__setattr__(edges, field.name, values)
+        return edges
+
+    @classmethod
     def empty(cls) -> Edges:
         """No edges."""
         return cls.of([], [])

@@ -58,6 +58,9 @@ PARENT_COLUMNS = ("parent", "caller")
 """Columns that name the node a row runs inside of; earlier versions wrote `caller`."""
 _WORK = (NodeType.COMP_NODE, NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE, *COMMUNICATION)
 
+_FAR_NS = 1 << 62
+"""Two times below this have a sum that fits."""
+
 
 class Trace:
     """An immutable table of nodes with dependencies between them.
@@ -263,6 +266,10 @@ class Trace:
         """Whether a node depends on an id that no node has."""
         return bool((self._resolved.src < 0).any())
 
+    def recall(self, **derived: Any) -> None:
+        """Takes what is derived from the table on first use from who has derived it already."""
+        self.__dict__.update(derived)
+
     @property
     def dangling(self) -> pa.Table:
         """Dependencies on ids that no node has: row, id, ctrl."""
@@ -294,6 +301,8 @@ class Trace:
     @property
     def end_ns(self) -> I64:
         """Start plus duration, or the largest time there is."""
+        if self.start_ns.max(initial=0) < _FAR_NS and self.duration_ns.max(initial=0) < _FAR_NS:
+            return self.start_ns + self.duration_ns
         room = np.iinfo(np.int64).max - np.maximum(self.start_ns, 0)
         end: I64 = self.start_ns + np.minimum(self.duration_ns, room)
         return end

@@ -438,6 +438,14 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
         "chakrakit",
         "chakrakit replay",
     ),
+    _A(
+        "fused_operators",
+        _M.string_val,
+        "",
+        "operators that a compiler put into the kernel, and how often each",
+        "chakrakit capture",
+        "chakrakit",
+    ),
     _A("kernel_file", _M.string_val, "", "as PyTorch writes it", "chakrakit", "chakrakit replay"),
     _A(
         "tensor_range",

@@ -79,6 +79,8 @@ def lane_of(trace: Trace) -> I64:
     host = on_host(trace)
     lane = np.full(len(trace), NO_LANE, np.int64)
     stream, thread = trace.has("stream") & ~host, trace.has("tid") & host
+    if len(stream) and stream.all():
+        return stream_lane(trace.column("stream", 0))
     if stream.any():
         lane[stream] = stream_lane(trace.column("stream", 0)[stream])
     if thread.any():
@@ -93,7 +95,10 @@ def stream_lane(stream: I64 | int) -> I64:
 
 def _natural(number: I64 | int) -> I64:
     """Maps 0, -1, 1, -2, 2 … to 0, 1, 2, 3, 4 …, so that streams -1 and 1 stay apart."""
-    value = np.clip(np.asarray(number, np.int64), -_FAR, _FAR)
+    value = np.asarray(number, np.int64)
+    if value.size and value.min() >= 0 and value.max() <= _FAR:
+        return 2 * value
+    value = np.clip(value, -_FAR, _FAR)
     return np.where(value >= 0, 2 * value, -2 * value - 1)
 
 
@@ -180,6 +185,8 @@ def _innermost_first(rows: I64, depth: I32) -> list[I64]:
 
 def _last_inside(outer: I32, rows: I64, end: I64) -> I64:
     """Of rows with the same caller, the one that ended last."""
+    if len(rows) == 1:  # deep nesting has a level for every row
+        return rows
     order = rows[np.lexsort((end[rows], outer[rows]))]
     last = np.r_[outer[order[1:]] != outer[order[:-1]], True]
     return order[last]

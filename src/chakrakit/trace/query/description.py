@@ -33,7 +33,7 @@ class EdgeCounts(Result, msgspec.Struct):
     ctrl: int = 0
 
 
-class Communication(Result, msgspec.Struct):
+class CommunicationLine(Result, msgspec.Struct):
     """Communication nodes of one kind in one group."""
 
     type: str
@@ -56,7 +56,7 @@ class Info(Result, msgspec.Struct, kw_only=True):
     timed: bool = False
     span_ns: int = 0
     compute_ops: int = 0
-    communication: list[Communication] = []
+    communication: list[CommunicationLine] = []
     attributes: dict[str, int] = {}
     raw_attributes: int = 0
     """Nodes with attributes whose value does not fit its column."""
@@ -199,7 +199,7 @@ def _filled(counts: _Counts, groups: Groups, ranks: tuple[int, ...]) -> Info:
     info.compute_ops = counts.ops
     info.steps = len(counts.steps - {-1})
     info.communication = [
-        Communication(kind, group, counts.comm[kind, group], counts.bytes[kind, group])
+        CommunicationLine(kind, group, counts.comm[kind, group], counts.bytes[kind, group])
         for kind, group in sorted(counts.comm)
     ]
     info.attributes = dict(sorted(counts.attributes.items()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chakrakit.trace.sets.card import (
     CAMPAIGN,
+    CAPTURED,
     CPU,
     FILLED,
     GENERATED,
@@ -21,7 +22,7 @@ from chakrakit.trace.sets.card import (
 from chakrakit.trace.sets.counters import (
     SCHEMAS,
     Counters,
-    Series,
+    CounterSeries,
     ServerUse,
     as_recorded,
     history_of,
@@ -49,6 +50,7 @@ from chakrakit.trace.sets.traceset import TraceSet
 
 __all__ = [
     "CAMPAIGN",
+    "CAPTURED",
     "CPU",
     "DEVICE_TIER",
     "FILLED",
@@ -59,6 +61,7 @@ __all__ = [
     "RECORDED_DEVICE",
     "SCHEMAS",
     "Card",
+    "CounterSeries",
     "Counters",
     "Footprint",
     "LinkClassSummary",
@@ -66,7 +69,6 @@ __all__ = [
     "RecordedStep",
     "Run",
     "RunFacts",
-    "Series",
     "ServerUse",
     "TierUse",
     "Times",

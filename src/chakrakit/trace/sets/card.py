@@ -60,6 +60,8 @@ CAMPAIGN = "chakra campaign"
 """The tool of runs whose rows are what a job did over months, not operations of a machine."""
 GENERATED = "chakra generate"
 """The tool of traces that never ran: steps of a described model and plan."""
+CAPTURED = "chakra capture"
+"""The tool of programs that ran on devices which were not there."""
 LINKED = "chakra link"
 """The tool of linked recordings."""
 LIKE_COMMUNICATION = "like_communication"
@@ -91,6 +93,10 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where 90 of 100 measured makespans should lie."""
     interval_groups: dict[str, tuple[float, float, float, float]] = {}
     """What the interval is made of: ns on the critical path, and shares of them, by group of residuals."""
+    interval_operations: dict[str, dict[str, float]] = {}
+    """By group of residuals, ns of the operations that take longest on the critical path."""
+    interval_step: str = ""
+    """The group of published training steps whose residuals the interval respects."""
     modelled: bool = False
     """Whether communication between nodes, which is modelled and not measured, is on the critical path."""
     rung: str = ""
@@ -98,8 +104,9 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def figures(self) -> dict[str, float]:
         """What is known, one number per name."""
-        words = ("energy_by_class", "rung", "interval_ns", "interval_groups", "modelled")
-        fields = {n: getattr(self, n) for n in self.__struct_fields__ if n not in words}
+        words = ("energy_by_class", "rung", "modelled")
+        names = (n for n in self.__struct_fields__ if not n.startswith("interval"))
+        fields = {n: getattr(self, n) for n in names if n not in words}
         return {name: value for name, value in fields.items() if value is not None}
 
     def put(self, card: Card) -> Card:
@@ -144,6 +151,8 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """How long the busiest device works for the step."""
     disagreements: list[str] = []
     """Where the recorded ranks contradict each other; such a run can be looked at, and not simulated."""
+    unwritten_steps: int = 0
+    """Steps between the recorded ones that the recorder counted and did not write."""
 
     @property
     def program_step_ns(self) -> int:
@@ -162,6 +171,10 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             return False
         return self.least_step_ns * FILLED <= self.device_ns < self.most_step_ns * FILLED
 
+    def longer_than(self, step_ns: float) -> bool:
+        """Whether the program alone takes notably longer than a step of the run, which so lacks something."""
+        return 0 < step_ns < FILLED * self.unprofiled_step_ns
+
     @property
     def _range(self) -> str:
         return f"{self.least_step_ns / 1e6:,.2f} to {_ms(self.most_step_ns)}"
@@ -175,6 +188,11 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
                 f"the recorded ranks contradict each other: {self.disagreements[0]}"
                 + (f" (and {more} more)" if more else "")
                 + "; what they do together is not certain"
+            )
+        if self.unwritten_steps:
+            return (
+                f"{self.unwritten_steps:,} steps between the recorded ones were not written (a sampled "
+                "recording): the time of steps and what is idle count them in"
             )
         if self.bound_uncertain:
             return (
@@ -196,7 +214,7 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         parts = []
         if self.recorded_step_ns:
             parts.append(f"recorded {_ms(self.recorded_step_ns)}")
-        if self.corrected:
+        if self.corrected and self.step_ns:
             between = f", {self._range}" if self.least_step_ns else ""
             parts.append(f"corrected {_ms(self.step_ns)} ({self.corrected}{between})")
         if self.unprofiled_step_ns:

@@ -72,6 +72,12 @@ SCHEMAS: dict[str, CounterSchema] = {
             Column("tokens", pa.int64(), "tokens"),
         ),
         _series(
+            "telemetry",
+            "a signal of a node's monitoring from each moment on, against a healthy node's",
+            Column("relative", pa.float64(), "× healthy"),
+            Column("signal", pa.string()),
+        ),
+        _series(
             "batch",
             "requests that an engine works on from each moment on",
             Column("requests", pa.int64(), "requests"),
@@ -180,7 +186,7 @@ SCHEMAS: dict[str, CounterSchema] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Series:
+class CounterSeries:
     """A figure of one rank over time: a value from each moment on, in `unit`."""
 
     name: str
@@ -194,8 +200,8 @@ class Counters(Mapping[str, pa.Table]):
 
         Counters({"power": {"rank": [0, 0], "time_ns": [0, 500], "watts": [78.0, 640.0]}})
 
-    `memory`, `power`, `kv_cache`, `batch`, `queue_depth`, `link_rate`, `links`, `link_classes`, `ports`,
-    `group_setup`, `storage`, `tiers` and `collectives` have a schema (SCHEMAS). Columns are
+    `memory`, `power`, `kv_cache`, `telemetry`, `batch`, `queue_depth`, `link_rate`, `links`, `link_classes`,
+    `ports`, `group_setup`, `storage`, `tiers` and `collectives` have a schema (SCHEMAS). Columns are
     brought to their types, what may be left out gets its default, and a column that is missing or
     does not exist is an error. `series` gives the figures over time of a rank, with units.
     """
@@ -215,9 +221,9 @@ class Counters(Mapping[str, pa.Table]):
     def __len__(self) -> int:
         return len(self._tables)
 
-    def series(self, rank: int) -> list[Series]:
+    def series(self, rank: int) -> list[CounterSeries]:
         """Everything over time that is known of a rank; with several labels, a series for each."""
-        all_series: list[Series] = []
+        all_series: list[CounterSeries] = []
         for name, table in self._tables.items():
             schema = SCHEMAS.get(name)
             if schema is not None and schema.value:
@@ -261,7 +267,7 @@ def _typed(schema: CounterSchema, table: pa.Table) -> pa.Table:
     return pa.table(arrays, schema=pa.schema(fields))
 
 
-def _labelled_series(schema: CounterSchema, table: pa.Table) -> list[Series]:
+def _labelled_series(schema: CounterSchema, table: pa.Table) -> list[CounterSeries]:
     table = table.sort_by("time_ns")
     texts = table.column(schema.label).to_pylist() if schema.label else [""] * table.num_rows
     time, value = (table.column(c).to_numpy() for c in ("time_ns", schema.value))
@@ -269,7 +275,7 @@ def _labelled_series(schema: CounterSchema, table: pa.Table) -> list[Series]:
     for label in dict.fromkeys(texts):
         mine = np.array([t == label for t in texts], np.bool_)
         name = f"{schema.name.replace('_', ' ')} {label}".strip()
-        out.append(Series(name, schema.unit, time[mine], value[mine].astype(np.float64)))
+        out.append(CounterSeries(name, schema.unit, time[mine], value[mine].astype(np.float64)))
     return out
 
 

@@ -18,6 +18,7 @@ def subject_of(card: Card) -> dict[str, str]:
         "model": _text(_part(settings, "model").get("name") or settings.get("model")),
         "plan": _plan(_part(settings, "plan")),
         "batch": _batch(_part(settings, "step")),
+        "precision": _precision(_part(settings, "model"), _part(settings, "step")),
         "machine": _text(settings.get("machine")),
         "device": _text(settings.get("device")),
         "compute times": _text(settings.get("rung")),
@@ -51,6 +52,22 @@ def _plan(plan: Mapping[str, Any]) -> str:
 def _batch(step: Mapping[str, Any]) -> str:
     batch, length = _whole(step.get("global_batch")), _whole(step.get("seq"))
     return f"{batch:,} sequences of {length:,} tokens" if batch and length else ""
+
+
+def _precision(model: Mapping[str, Any], step: Mapping[str, Any]) -> str:
+    """`weights mxfp4, activations bf16, cache bf16`, where a model's files state a precision."""
+    stated = _part(model, "precision")
+    formats = [f for f in _part(stated, "formats").values() if isinstance(f, Mapping)]
+    own = _text(step.get("dtype"))
+    weights = " and ".join(dict.fromkeys(_text(f.get("dtype")) for f in formats))
+    if not weights or not own:
+        return ""
+    if step.get("kind") == "train":
+        return f"trained in {own}; the files state weights in {weights}"
+    given = _text(step.get("matmul_dtype"))
+    inner = dict.fromkeys(given or _text(f.get("activations")) or own for f in formats)
+    cache = _text(step.get("cache_dtype")) or _text(stated.get("cache")) or own
+    return f"weights {weights}, activations {' and '.join(inner)}, cache {cache}"
 
 
 def _whole(value: object) -> int:

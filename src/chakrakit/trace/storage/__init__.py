@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from chakrakit.trace.storage.bundle import BundleReport, check_bundle, extract_bundle, write_bundle
+from chakrakit.trace.storage.bundle import (
+    BundleReport,
+    check_bundle,
+    extract_bundle,
+    workload_card,
+    write_bundle,
+)
 from chakrakit.trace.storage.cards import fields_from, overlaid, read_card_file
 from chakrakit.trace.storage.directory import fresh_directory, write_directories
 from chakrakit.trace.storage.feeder import Feeder, feeder_paths
@@ -33,6 +39,7 @@ __all__ = [
     "rank_files",
     "read",
     "read_card_file",
+    "workload_card",
     "write",
     "write_bundle",
     "write_directories",

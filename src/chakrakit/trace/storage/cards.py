@@ -203,7 +203,7 @@ class DataSection(_Part):
     dataset: str | None = None
 
 
-class Network(_Part):
+class NetworkCard(_Part):
     """The fabric; bandwidths are of scale-out and scale-up, in Gbit/s."""
 
     topology: str | None = None
@@ -222,7 +222,7 @@ class Devices(_Part):
 class Hardware(_Part):
     """The machine."""
 
-    network_topo: Network | None = None
+    network_topo: NetworkCard | None = None
     xpu_spec: Devices | None = None
     driver_version: str | None = None
 
@@ -235,7 +235,7 @@ class WorkloadSection(_Part):
     hardware: Hardware | None = None
 
 
-class Framework(_Part):
+class FrameworkCard(_Part):
     """The program."""
 
     name: str | None = None
@@ -272,7 +272,7 @@ class CommunicationLibrary(_Part):
 class Executor(_Part):
     """How it ran."""
 
-    framework: Framework | None = None
+    framework: FrameworkCard | None = None
     model_plan_parallelization: PlanSection | None = None
     communication_library: CommunicationLibrary | None = None
     protocol_selection: list[str] | None = None
@@ -285,7 +285,7 @@ class MetricSource(_Part):
     metrics_specific_trace: list[str] | None = None
 
 
-class Collection(_Part):
+class CollectionCard(_Part):
     """How the trace came to be: the tool, what it was made from, and what was done to it since.
 
     `machine` is the name or file of one that was simulated; `steps` the first and last that were recorded.
@@ -313,7 +313,7 @@ class WorkloadCard(_Part):
     executor: Executor | None = msgspec.field(default=None, name="Model-executor")
     metric_source: MetricSource | None = None
     versions: dict[str, str] | None = None
-    collection: Collection | None = None
+    collection: CollectionCard | None = None
     measured: dict[str, Any] | None = None
     extra: dict[str, Any] | None = None
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from chakrakit.views.app.launch import open_session, serve
+from chakrakit.views.app.launch import open_session, serve, serve_page
 
-__all__ = ["open_session", "serve"]
+__all__ = ["open_session", "serve", "serve_page"]

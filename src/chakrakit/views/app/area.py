@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chakrakit.insight.rank import KIND_NAMES
+from chakrakit.views.app import request_rows
 from chakrakit.views.app.lod import SliceLine
 from chakrakit.views.app.shown_run import ShownRun
 
@@ -29,11 +29,11 @@ def totals(side: ShownRun, rank: int, begin: int, end: int, tracks: range) -> di
             counts.update(Counter(names.tolist()))
             if depth == 0:
                 _add(by_kind, line.code[inside].astype(np.int64), nanos)
-    short = lines.short_names
+    short, kinds = lines.short_names, request_rows.legend()
     return {
         "span": end - begin,
         "slices": sum(counts.values()),
-        "kinds": [[KIND_NAMES[code], ns] for code, ns in by_kind.most_common()],
+        "kinds": [[kinds[code]["name"], ns] for code, ns in by_kind.most_common()],
         "names": [[short[code], ns, counts[code]] for code, ns in by_name.most_common(_NAMES)],
     }
 

@@ -12,6 +12,7 @@ from chakrakit.arrays import I64
 from chakrakit.insight.rank import RankView
 from chakrakit.simulator.results import EditedRun
 from chakrakit.trace.sets import PS_PER_NS, Run
+from chakrakit.views.app.figures import Figure
 from chakrakit.views.app.findings import BackgroundAnalysis
 from chakrakit.views.app.lod import SliceLine
 from chakrakit.views.app.rank_lines import RankLines, TrackLines, strip_of
@@ -43,9 +44,9 @@ class EditedSide(ShownRun):
         """Schedules begin at 0."""
         return 0
 
-    def memory(self, rank: int) -> None:
-        """Nothing is known of the memory of a schedule."""
-        return
+    def figures(self, rank: int) -> list[Figure]:
+        """Nothing is known of the memory, the power and the links of a schedule."""
+        return []
 
     def key(self, rank: int) -> Hashable:
         """A key that is equal for ranks with the same program and times."""
@@ -68,7 +69,7 @@ class EditedSide(ShownRun):
         lines, view = self._original.lines(rank), self._original.view(rank)
         start, end = start_ps // PS_PER_NS, -(-end_ps // PS_PER_NS)
         tracks = [
-            TrackLines(t.track, [_line(line, start, end) for line in t.depths])
+            TrackLines(t.track, [_line(line, start, end) for line in t.depths], t.lane)
             for t in lines.tracks
         ]
         ran = end >= 0

@@ -5,15 +5,18 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chakrakit.arrays import I32, I64
 from chakrakit.errors import ChakraError
-from chakrakit.insight import Analysis, RowFindings, advise, analyze_rows
-from chakrakit.insight.critical_path import Segment
 from chakrakit.trace.sets import Run
 from chakrakit.views.app.lod import SliceLine
+
+if TYPE_CHECKING:
+    from chakrakit.insight import Analysis, RowFindings
+    from chakrakit.insight.critical_path import Segment
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +25,11 @@ class AnalyzedRun:
 
     analysis: Analysis
     rows: RowFindings
+
+    def prepared(self) -> AnalyzedRun:
+        """Itself, with all that a window needs already made: else the next move would wait for it."""
+        _ = self.whats, self._borders, self._lines, self._path_rows, self._waits
+        return self
 
     @cached_property
     def whats(self) -> list[str]:
@@ -132,6 +140,8 @@ class BackgroundAnalysis:
         return self.analyzed
 
     def _work(self) -> None:
+        from chakrakit.insight import advise, analyze_rows  # not needed to draw the first picture
+
         try:
             # A separate set: it reads and forgets bodies while the page draws from the other one.
             run = self._run.select_ranks(self._run.ranks)
@@ -140,7 +150,7 @@ class BackgroundAnalysis:
             if self._path:  # an edited run is a trial itself
                 analysis.advice, note = advise(run, self._path)
                 analysis.notes += [note] if note else []
-            self.analyzed = AnalyzedRun(analysis, rows)
+            self.analyzed = AnalyzedRun(analysis, rows).prepared()
         except ChakraError as error:
             self.error = str(error)
         except MemoryError:

@@ -7,9 +7,9 @@ import contextlib
 import socket
 import sys
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -18,8 +18,10 @@ from chakrakit.errors import ConfigError, MissingExtra
 from chakrakit.insight.rank import as_run, name_of, scheduled
 from chakrakit.trace.sets import Run, TraceSet
 from chakrakit.trace.storage import read
-from chakrakit.views.app.session import AppSession
 from chakrakit.views.app.shown_run import ShownRun
+
+if TYPE_CHECKING:
+    from chakrakit.views.app.session import AppSession
 
 REQUEST_S = 10.0
 """Time for a whole request, from the connection or its first byte on; a local browser needs far less."""
@@ -97,15 +99,29 @@ PORT = 8127
 """The default port: fixed, so that links still work the next day; the number is arbitrary."""
 
 
-def open_session(runs: Sequence[str | TraceSet], machine: str = "") -> AppSession:
-    """Opens the runs, or those at these paths; traces without times are scheduled."""
+def open_session(
+    runs: Sequence[str | TraceSet], machine: str = "", together: bool = False
+) -> AppSession:
+    """Opens the runs, or those at these paths; traces without times are scheduled.
+
+    Runs `together` are jobs that ran at the same time, on one clock; else two runs are compared.
+    """
+    # The first rank is read in other threads while the rest of the program is imported.
     paths = [run if isinstance(run, str) else run.card.name for run in runs]
     sides = [_side(run, path) for run, path in zip(runs, paths, strict=True)]
+    for side in sides:
+        side.warm()
     for names in ([Path(path).name for path in paths], paths):
         if len({side.name for side in sides}) < len(sides):
             for side, name in zip(sides, names, strict=True):
                 side.name = name
-    return AppSession(sides, machine)
+    if together:
+        first = min(side.origin for side in sides)
+        for side in sides:
+            side.origin = first
+    from chakrakit.views.app.session import AppSession
+
+    return AppSession(sides, machine, together)
 
 
 def _side(source: str | TraceSet, path: str) -> ShownRun:
@@ -120,27 +136,44 @@ def _side(source: str | TraceSet, path: str) -> ShownRun:
     return ShownRun(run, name_of(run, path), notes, path)
 
 
-def serve(
-    session: AppSession, port: int | None, browser: bool, tell: Callable[[str], object]
-) -> None:
-    """Serves the app until it is interrupted; calls `tell` with the address once it can be opened."""
-    for side in session.sides:
-        side.warm()
-    try:
-        import uvicorn
+Tell = Callable[[str], object]
 
+
+def serve(session: AppSession, port: int | None, browser: bool, tell: Tell) -> None:
+    """Serves the app until it is interrupted; calls `tell` with the address once it can be opened."""
+    with _extra():
         from chakrakit.views.app.server import app
+    _serve(lambda bound: app(session, bound), port, browser, tell)
+
+
+def serve_page(html: str, port: int | None, browser: bool, tell: Tell) -> None:
+    """Serves one page until it is interrupted."""
+    with _extra():
+        from chakrakit.views.app.page_app import page_app
+    _serve(lambda bound: page_app(html, bound), port, browser, tell)
+
+
+@contextlib.contextmanager
+def _extra() -> Iterator[None]:
+    """Says which extra to install where the packages of a web server are missing."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         if error.name not in ("uvicorn", "starlette"):
             raise
         raise MissingExtra("chakra view", "view") from None
+
+
+def _serve(made: Callable[[int], Any], port: int | None, browser: bool, tell: Tell) -> None:
+    with _extra():
+        import uvicorn
     # An analysis in another thread must release the interpreter often, so that panning stays smooth.
     sys.setswitchinterval(0.0005)
     with _listening(port) as listener:
         bound = listener.getsockname()[1]
         address = f"http://{HOST}:{bound}/"
         config = uvicorn.Config(
-            app(session, bound),
+            made(bound),
             http=Connection,
             ws="none",
             log_level="error",

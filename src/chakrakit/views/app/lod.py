@@ -16,7 +16,7 @@ from chakrakit.arrays import I8, I32, I64
 
 
 @dataclass(frozen=True, eq=False)
-class Window:
+class TimeWindow:
     """A stretch of time to show: [begin, end) in `buckets` parts of equal length."""
 
     begin: int
@@ -95,7 +95,7 @@ class SliceLine:
         """A line of the slices at these places."""
         return SliceLine(self.start[at], self.end[at], self.row[at], self.code[at])
 
-    def window(self, window: Window) -> LineDetail:
+    def window(self, window: TimeWindow) -> LineDetail:
         """All slices if there are at most as many as parts; else the long ones, and sums of the others."""
         first = int(np.searchsorted(self.end, window.begin))
         last = int(np.searchsorted(self.start, window.end))
@@ -105,14 +105,14 @@ class SliceLine:
         long = self._long(window)
         return LineDetail(long, *self._summed(window, long))
 
-    def _long(self, window: Window) -> I64:
+    def _long(self, window: TimeWindow) -> I64:
         """Slices at least as long as a part; each is the last one that begins before some border."""
         at = np.searchsorted(self.start, window.borders) - 1
         at = np.unique(at[at >= 0])
         covers = self.end[at] > window.begin
         return at[covers & (self.end[at] - self.start[at] >= window.step)]
 
-    def _summed(self, window: Window, long: I64) -> tuple[I64, I64, I64, I64]:
+    def _summed(self, window: TimeWindow, long: I64) -> tuple[I64, I64, I64, I64]:
         """Sums over all but the long slices: part, busy time, main code and count of busy parts."""
         borders, rest = window.borders, self.part(long)
         drawn = rest.busy_before(borders) if len(rest) else {}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from chakrakit.arrays import I8
-from chakrakit.insight.rank import KIND_NAMES, RankView
+from chakrakit.insight.rank import RankView
 from chakrakit.passes.base import classes_of
-from chakrakit.views.charts import color
+from chakrakit.views.app import request_rows
+from chakrakit.views.colors import color
 
 CLASSES = (
     "gemm",
@@ -44,7 +45,7 @@ _NAME_COLORS = (
 def legends() -> dict[str, list[dict[str, str]]]:
     """For each way to colour slices, what each code means; names have no list of their own."""
     return {
-        "kind": [{"name": name, "color": color(name)} for name in KIND_NAMES.values()],
+        "kind": request_rows.legend(),
         "class": [{"name": n, "color": _CLASS_COLORS.get(n, color(n))} for n in CLASSES],
         "name": [{"name": "", "color": each} for each in _NAME_COLORS],
     }

@@ -11,7 +11,8 @@ import numpy as np
 from chakrakit.arrays import I8, I32, I64
 from chakrakit.insight.rank import RankView, RowKind, Track, Tracks, tracks_of
 from chakrakit.trace.timing import Intervals
-from chakrakit.views.app.lod import SliceLine, Window
+from chakrakit.views.app import request_rows
+from chakrakit.views.app.lod import SliceLine, TimeWindow
 
 _DEEPEST = 200
 """Rows nested deeper than this are not drawn: each depth is a line on the screen and in every answer."""
@@ -25,11 +26,13 @@ class TrackLines:
 
     track: Track
     depths: list[SliceLine]
+    lane: str
+    """What the page calls its lane."""
 
     @property
     def title(self) -> str:
         """The name of its lane; further tracks of a lane are numbered."""
-        return self.track.lane + (f" ({self.track.number + 1})" if self.track.number else "")
+        return self.lane + (f" ({self.track.number + 1})" if self.track.number else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +54,7 @@ class RankLines:
         """About how much memory this takes: 48 bytes a row."""
         return 48 * self.nodes
 
-    def busy(self, window: Window) -> list[I64]:
+    def busy(self, window: TimeWindow) -> list[I64]:
         """For each kind of STRIP, how many ns of each part of the window it fills."""
         a, b = window.borders[:-1], window.borders[1:]
         return [kind.share_of(a, b) for kind in self.strip]
@@ -73,7 +76,7 @@ class RankLines:
 
 
 def lines_of(view: RankView, origin: int) -> RankLines:
-    """The lines of a rank; the code of a slice is its RowKind."""
+    """The lines of a rank; the code of a slice is its RowKind, or the part of a request that it is."""
     tracks = tracks_of(view)
     deep = int((tracks.depth >= _DEEPEST).sum())
     if deep:
@@ -84,9 +87,9 @@ def lines_of(view: RankView, origin: int) -> RankLines:
     return RankLines(
         len(view),
         (first - origin, last - origin),
-        _track_lines(tracks, view.kind, origin),
+        _track_lines(view, tracks, origin),
         strip_of(view, origin),
-        view.names,
+        request_rows.names(view),
         place,
         deep,
     )
@@ -104,15 +107,20 @@ def _shallow(tracks: Tracks) -> Tracks:
     )
 
 
-def _track_lines(tracks: Tracks, codes: I8, origin: int) -> list[TrackLines]:
+def _track_lines(view: RankView, tracks: Tracks, origin: int) -> list[TrackLines]:
+    codes = request_rows.codes(view)
     bounds = np.searchsorted(tracks.track, np.arange(len(tracks.tracks) + 1))
     out = []
     for track, (a, b) in zip(tracks.tracks, itertools.pairwise(bounds.tolist()), strict=True):
         depth = tracks.depth[a:b]
-        by_depth = [np.flatnonzero(depth == d) + a for d in range(int(depth.max(initial=0)) + 1)]
-        if len(by_depth) == 1:
-            by_depth = [slice(a, b)]
-        out.append(TrackLines(track, [_line(tracks, codes, at, origin) for at in by_depth]))
+        deepest = int(depth.max(initial=0))
+        by_depth = (
+            [np.flatnonzero(depth == d) + a for d in range(deepest + 1)]
+            if deepest
+            else [slice(a, b)]
+        )
+        lane = request_rows.title(track.lane, view, int(tracks.row[a]))
+        out.append(TrackLines(track, [_line(tracks, codes, at, origin) for at in by_depth], lane))
     return out
 
 

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from chakrakit.errors import ChakraError, ConfigError
 from chakrakit.trace.files import scratch
 from chakrakit.views.app.area import totals
-from chakrakit.views.app.lod import Window
+from chakrakit.views.app.lod import TimeWindow
 from chakrakit.views.app.node import around, describe
 from chakrakit.views.app.search import ask_again, search
 from chakrakit.views.app.session import AppSession
@@ -131,13 +131,13 @@ class Question:
             raise ConfigError(f"{name}={text[:40]!r}: give a whole number from {low} to {high - 1}")
         return number
 
-    def window(self) -> Window:
+    def window(self) -> TimeWindow:
         """The window `from` … `to`, in ns since the run's begin, in `width` parts."""
         begin = self.number("from", -(2**62), 2**62)
         end = self.number("to", -(2**62), 2**62)
         if end <= begin:
             raise ConfigError(f"a window from {begin} to {end} is empty")
-        return Window(begin, end, self.number("width", 1, _MOST_BUCKETS))
+        return TimeWindow(begin, end, self.number("width", 1, _MOST_BUCKETS))
 
     def side(self, session: AppSession) -> ShownRun:
         """The run of `side`: 0, or 1 for the run that it is compared with, or for it under `edits`."""
@@ -248,6 +248,17 @@ def _area(session: AppSession, question: Question) -> Any:
     return totals(side, rank, window.begin, window.end, tracks)
 
 
+def _flame(session: AppSession, question: Question) -> Any:
+    side, rank = question.place(session)
+    window = question.window()
+    return session.flame(side, rank, window.begin, window.end)
+
+
+def _network(session: AppSession, question: Question) -> Any:
+    window = question.window()
+    return session.network(question.side(session), window.begin, window.end)
+
+
 def _query(session: AppSession, question: Question) -> Any:
     return session.query(question.side(session), question.text("sql"))
 
@@ -276,6 +287,8 @@ _ANSWERS: dict[str, Answer] = {
     "offered": _offered,
     "edited": _edited,
     "area": _area,
+    "flame": _flame,
+    "network": _network,
     "query": _query,
     "analyze": _analyze,
     "path": _path,

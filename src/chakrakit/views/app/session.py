@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,23 +17,30 @@ from chakrakit.insight import (
     Comparison,
     Paired,
     RowChange,
+    call_tree,
     compare_analyses,
     is_served,
+    links_use,
     pair,
     ranks_text,
+    time_text,
 )
-from chakrakit.insight.rank import facts_of
+from chakrakit.insight.rank import facts_of, short
 from chakrakit.trace.query import query, rows_of
 from chakrakit.trace.sets import Run
 from chakrakit.views import charts
-from chakrakit.views.app.editing import Editing
-from chakrakit.views.app.lod import Window
+from chakrakit.views.app.lod import TimeWindow
 from chakrakit.views.app.node import brief
 from chakrakit.views.app.painting import codes_by, legends
 from chakrakit.views.app.shown_run import Fold, Recent, ShownRun
 from chakrakit.views.charts import join
+from chakrakit.views.colors import COLORS
+from chakrakit.views.network_map import network_map
 from chakrakit.views.report import SECTIONS, comparison_section
 from chakrakit.views.timeline import TimelineOptions, write_timeline
+
+if TYPE_CHECKING:
+    from chakrakit.views.app.editing import Editing
 
 _PAIRS = 64
 """Ranks whose rows stay paired with the other run's: those on a screen, at 9 bytes a row and side."""
@@ -42,6 +50,10 @@ _PATH_SHOWN = 300
 """Segments of the critical path that an answer lists; the page shows them as a table."""
 _CHANGES = [change.name.lower() for change in RowChange]
 _COMPARISON = "Comparison"
+_FLAME = "Flame graph"
+_NETWORK = "Network"
+_LEAST = 0.0005
+"""The share of the time below which a call is not drawn: half a pixel of a wide screen."""
 _ONLY_OF: dict[str, Callable[[Run], bool]] = {
     "Serving": is_served,
     "Storage": lambda run: "storage" in run.counters,
@@ -50,24 +62,36 @@ _ONLY_OF: dict[str, Callable[[Run], bool]] = {
 
 
 class AppSession:
-    """One or two runs (sides); everything is computed when it is first requested, and kept."""
+    """One run, two that are compared, or jobs that ran together (sides).
 
-    def __init__(self, sides: list[ShownRun], machine: str = "") -> None:
-        self.sides = sides
-        self.editing = Editing(sides[0], machine)
-        """Edits of the first run; the page offers them where it is the only one."""
+    Everything is computed when it is first requested, and kept.
+    """
+
+    def __init__(self, sides: list[ShownRun], machine: str = "", together: bool = False) -> None:
+        self.sides, self.together = sides, together
+        self._machine = machine
         self._pairs: Recent[tuple[Paired, Paired]] = Recent(threading.RLock(), _PAIRS)
         self._comparison: Comparison | None = None
         self._empty: list[str] | None = None
+
+    @cached_property
+    def editing(self) -> Editing:
+        """Edits of the first run; the page offers them where it is the only one."""
+        from chakrakit.views.app.editing import Editing
+
+        return Editing(self.sides[0], self._machine)
 
     def summary(self) -> dict[str, Any]:
         """What the page needs first; no rank is read for it."""
         return {
             "sides": [_side_summary(side) for side in self.sides],
+            "together": self.together,
             "legends": legends(),
             "changes": [{"name": n, "color": charts.color(n)} for n in _CHANGES],
             "tabs": [*([_COMPARISON] if self.is_pair else []), *self._sections()],
-            "colors": charts.COLORS,
+            "looks": [_FLAME, *([_NETWORK] if any(map(_has_links, self.sides)) else [])],
+            "requests": any(is_served(side.run) for side in self.sides),
+            "colors": COLORS,
         }
 
     def side_of(self, number: int, edits: list[str]) -> ShownRun:
@@ -85,6 +109,27 @@ class AppSession:
             "rows": [["" if value is None else str(value) for value in row] for row in rows],
             "more": table.num_rows > _QUERIED,
         }
+
+    def flame(self, side: ShownRun, rank: int, begin: int, end: int) -> dict[str, Any]:
+        """The calls of a rank between two times as parallel lists, depth first; times in ns."""
+        origin = side.origin
+        calls = call_tree(side.view(rank), begin + origin, end + origin, _LEAST)
+        return {
+            "rank": rank,
+            "name": [short(c.name, 120) for c in calls],
+            "depth": [c.depth for c in calls],
+            "time": [c.time_ns for c in calls],
+            "count": [c.count for c in calls],
+            "kind": [c.kind for c in calls],
+        }
+
+    def network(self, side: ShownRun, begin: int, end: int) -> dict[str, Any]:
+        """The map of the machine between two times, as HTML."""
+        use = links_use(side.run, begin + side.origin, end + side.origin)
+        if use is None:
+            raise ConfigError(f"{side.name} says nothing of links")
+        stretch = f"from {time_text(begin)} to {time_text(end)}, what the timeline shows"
+        return {"markup": str(network_map(use, stretch))}
 
     def empty_tabs(self) -> list[str]:
         """Tabs without content; none is known to be empty before the analyses are done."""
@@ -108,7 +153,7 @@ class AppSession:
     @property
     def is_pair(self) -> bool:
         """Whether two runs are compared."""
-        return len(self.sides) == 2
+        return len(self.sides) == 2 and not self.together
 
     # --- two runs -------------------------------------------------------------------------------
 
@@ -203,7 +248,7 @@ class AppSession:
             if name == _COMPARISON
             else join(*SECTIONS[name][1](analyses[0]))
         )
-        return {"state": "done", "markup": str(markup)}
+        return {"state": "done", "markup": str(markup), "origin": needed_sides[0].origin}
 
     def _compared(self, a: Analysis, b: Analysis) -> Comparison:
         if self._comparison is None:
@@ -212,7 +257,9 @@ class AppSession:
 
     # --- files ----------------------------------------------------------------------------------
 
-    def write_window(self, side: ShownRun, ranks: list[int], window: Window, file: Path) -> None:
+    def write_window(
+        self, side: ShownRun, ranks: list[int], window: TimeWindow, file: Path
+    ) -> None:
         """Writes the timeline of these ranks in this window as a file for Perfetto."""
         if not ranks:
             raise ConfigError("no ranks are shown")
@@ -220,6 +267,11 @@ class AppSession:
         assert isinstance(run, Run)
         begin, end = window.begin + side.origin, window.end + side.origin
         write_timeline(run, file, TimelineOptions(window=(begin, end)))
+
+
+def _has_links(side: ShownRun) -> bool:
+    table = side.run.counters.get("links")
+    return table is not None and table.num_rows > 0
 
 
 def _side_summary(side: ShownRun) -> dict[str, Any]:

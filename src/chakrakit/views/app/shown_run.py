@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
-from chakrakit.arrays import I64
 from chakrakit.errors import ChakraError, TraceError
 from chakrakit.insight.rank import RankView, rank_view
 from chakrakit.trace.sets import Run
+from chakrakit.views.app.figures import Figure, figures_of
 from chakrakit.views.app.findings import BackgroundAnalysis
 from chakrakit.views.app.rank_lines import RankLines, lines_of
 
@@ -59,6 +57,8 @@ _LINES_BYTES = 3 << 30
 """Memory for ranks ready to be drawn: 67 million rows at 48 bytes; those used longest ago are made anew."""
 _VIEWS = 4
 """Ranks whose whole tables stay in memory, which are far larger than what is drawn of them."""
+_FIGURES = 64
+"""Ranks whose figures over time stay in memory: those on a screen, at some 100 KB each."""
 _ANSWERS = 256
 """Searches of one rank that are remembered, so that asking for the next hits does not search again."""
 _SMALL = 2_000_000
@@ -132,6 +132,7 @@ class ShownRun:
         making = threading.RLock()
         self._lines: Recent[RankLines] = Recent(making, _LINES_BYTES, lambda lines: lines.bytes)
         self._views: Recent[RankView] = Recent(making, _VIEWS)
+        self._figures: Recent[list[Figure]] = Recent(making, _FIGURES)
         self._answers: Recent[Future[Any]] = Recent(threading.RLock(), _ANSWERS)
         self._worker = TaskThread()
 
@@ -181,24 +182,10 @@ class ShownRun:
             pass
         return None
 
-    def memory(self, rank: int) -> tuple[I64, I64] | None:
-        """When the bytes that a rank holds change, in ns since `origin`, and to what; None if nobody says."""
+    def figures(self, rank: int) -> list[Figure]:
+        """What the run says of a rank over time; ranks that are alike have one account of it."""
         first = self.alike(rank)[0]
-        return self._memory.get(first)
-
-    @cached_property
-    def _memory(self) -> dict[int, tuple[I64, I64]]:
-        table = self.run.counters.get("memory")
-        if table is None:
-            return {}
-        columns = {n: np.asarray(table[n], np.int64) for n in ("rank", "time_ns", "bytes")}
-        out = {}
-        for rank in np.unique(columns["rank"]).tolist():
-            mine = columns["rank"] == rank
-            times = columns["time_ns"][mine] - self.origin
-            order = np.argsort(times, kind="stable")
-            out[rank] = (times[order], columns["bytes"][mine][order])
-        return out
+        return self._figures.get(first, lambda: figures_of(self.run, first, self.origin))
 
     @property
     def is_small(self) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from chakrakit.arrays import I8, I32, I64
 from chakrakit.views.app.findings import AnalyzedRun
-from chakrakit.views.app.lod import SliceLine, Window
+from chakrakit.views.app.lod import SliceLine, TimeWindow
 from chakrakit.views.app.rank_lines import RankLines
 from chakrakit.views.app.shown_run import ShownRun
 
@@ -24,7 +24,10 @@ def rank_layout(side: ShownRun, rank: int) -> dict[str, Any]:
         "nodes": lines.nodes,
         "too_deep": lines.too_deep,
         "span": lines.span,
-        "memory": _peak(side, rank),
+        "figures": [
+            {"title": f.title, "unit": f.unit, "peak": f.peak, "limit": f.limit}
+            for f in side.figures(rank)
+        ],
         "tracks": [
             {"title": t.title, "depth": len(t.depths), "host": t.track.on_host}
             for t in lines.tracks
@@ -32,13 +35,8 @@ def rank_layout(side: ShownRun, rank: int) -> dict[str, Any]:
     }
 
 
-def _peak(side: ShownRun, rank: int) -> int:
-    history = side.memory(rank)
-    return int(history[1].max(initial=0)) if history is not None else 0
-
-
 def rank_window(
-    side: ShownRun, rank: int, window: Window, tracks: range, code: I8 | None = None
+    side: ShownRun, rank: int, window: TimeWindow, tracks: range, code: I8 | None = None
 ) -> dict[str, Any]:
     """The strip of a rank, the lines of some of its tracks, and the critical path once it is known.
 
@@ -56,26 +54,12 @@ def rank_window(
         "begin": window.begin,
         "span": lines.span,
         "step": window.step,
-        "memory": _memory(side, rank, window),
+        "figures": [f.highest(window) for f in side.figures(rank)],
         "strip": [_shares(busy, np.diff(window.borders)) for busy in lines.busy(window)],
         "lines": drawn,
         "names": names.texts,
         "path": _path(side, rank, window, analyzed) if analyzed else None,
     }
-
-
-def _memory(side: ShownRun, rank: int, window: Window) -> list[int] | None:
-    """The most bytes that the rank held in each part of the window; None where the run does not say."""
-    history = side.memory(rank)
-    if history is None:
-        return None
-    times, held = history
-    at = np.searchsorted(times, window.borders, side="right") - 1
-    before = np.where(at[:-1] >= 0, held[np.maximum(at[:-1], 0)], 0)
-    peaks = np.maximum.reduceat(np.r_[held, 0], np.minimum(at[:-1] + 1, len(held)))
-    within = np.where(at[1:] > at[:-1], peaks, 0)
-    most: list[int] = np.maximum(before, within).tolist()
-    return most
 
 
 def _coded(line: SliceLine, code: I8 | None) -> SliceLine:
@@ -101,7 +85,7 @@ class _Names:
 
 
 def _line(
-    line: SliceLine, window: Window, names: _Names, analyzed: AnalyzedRun | None, rank: int
+    line: SliceLine, window: TimeWindow, names: _Names, analyzed: AnalyzedRun | None, rank: int
 ) -> dict[str, Any]:
     detail = line.window(window)
     rows = line.row[detail.at]
@@ -128,12 +112,12 @@ def _shares(busy: I64, length: I64) -> list[int]:
 
 
 def _path(
-    side: ShownRun, rank: int, window: Window, analyzed: AnalyzedRun
+    side: ShownRun, rank: int, window: TimeWindow, analyzed: AnalyzedRun
 ) -> dict[str, Any] | None:
     line = analyzed.path(rank)
     if line is None:
         return None
-    run_window = Window(window.begin + side.origin, window.end + side.origin, window.buckets)
+    run_window = TimeWindow(window.begin + side.origin, window.end + side.origin, window.buckets)
     detail = line.window(run_window)
     return {
         "start": (line.start[detail.at] - run_window.begin).tolist(),

@@ -7,8 +7,9 @@ tokens of a rank, which its memory and all other layers set.
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +20,17 @@ from chakrakit.workloads.blocks.exchange import Assignment
 
 SLACK = 1.25
 """Tokens of a rank against its share: a quarter more than the mean, which leaves bin packing some choice."""
+_EVEN = 0.002
+"""A packing so near to even shares is not improved."""
+_WORTH = 0.005
+"""What a trade among ranks that are alike has to bring, as a share of the busiest one's time: kernels' times
+scatter by more. Among unlike ranks, where the first packing is further off, every trade counts."""
+_MOST_TRADES = 500
+"""Trades after packing; a few dozen are usual, and each looks at all units."""
+_DIVISIONS = 1 << 15
+"""Ways to divide units among two or three ranks that are all tried, in about ten milliseconds."""
+_PARTNERS = 6
+"""The least busy ranks, of which two at a time share with the busiest."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,8 @@ class Terms:
     shares: F64
     byte_pairs: float = 0.0
     slack: float = SLACK
+    causal: bool = True
+    """Whether queries meet only the keys before them."""
 
     @staticmethod
     def even(ranks: int, byte_pairs: float = 0.0) -> Terms:
@@ -41,7 +55,7 @@ class Terms:
 
 def per_document(documents: Sequence[int], ranks: int, block: int, terms: Terms) -> Assignment:
     """Every document over all ranks: a piece from its front and one from its back each, as a ring does."""
-    blocks = cut_evenly(documents, 2 * ranks)
+    blocks = replace(cut_evenly(documents, 2 * ranks), causal=terms.causal)
     count = np.bincount(blocks.document)
     place = np.arange(len(blocks)) - np.repeat(np.cumsum(count) - count, count)
     # A short document has fewer pieces than places: they start at another rank for each document.
@@ -51,13 +65,13 @@ def per_document(documents: Sequence[int], ranks: int, block: int, terms: Terms)
 
 def whole_documents(documents: Sequence[int], ranks: int, block: int, terms: Terms) -> Assignment:
     """Every document on one rank: nothing is exchanged, and a long document is one rank's work."""
-    blocks = cut(documents, max(documents))
+    blocks = replace(cut(documents, max(documents)), causal=terms.causal)
     return Assignment(blocks, _packed(blocks, np.arange(len(blocks)), terms), ranks)
 
 
 def by_flops(documents: Sequence[int], ranks: int, block: int, terms: Terms) -> Assignment:
     """Blocks, the most work first, each to the rank that is done first and has room for its tokens."""
-    blocks = cut(documents, block)
+    blocks = replace(cut(documents, block), causal=terms.causal)
     return Assignment(blocks, _packed(blocks, np.arange(len(blocks)), terms), ranks)
 
 
@@ -74,7 +88,7 @@ def _split_at(
     documents: Sequence[int], ranks: int, block: int, terms: Terms, limit: int
 ) -> Assignment:
     """Documents up to a limit stay whole."""
-    blocks = cut(documents, block)
+    blocks = replace(cut(documents, block), causal=terms.causal)
     short = np.asarray(documents)[blocks.document] <= limit
     unit = np.where(short, blocks.document, len(documents) + np.arange(len(blocks)))
     return Assignment(blocks, _packed(blocks, unit, terms), ranks)
@@ -83,25 +97,107 @@ def _split_at(
 def _packed(blocks: Blocks, unit: I64, terms: Terms) -> I64:
     """The owner of every block; blocks of one unit stay together."""
     _, number = np.unique(unit, return_inverse=True)
-    work, tokens = np.bincount(number, blocks.pairs), np.bincount(number, blocks.size)
-    room = terms.shares * blocks.size.sum() * terms.slack + tokens.max() * (terms.shares > 0)
-    heap = [(0.0, rank) for rank in np.flatnonzero(terms.shares > 0).tolist()]
-    heapq.heapify(heap)
-    owner = np.zeros(len(work), np.int64)
-    for one in np.argsort(-work, kind="stable").tolist():
-        skipped = []
-        while True:
-            load, rank = heapq.heappop(heap)
-            if tokens[one] <= room[rank] or not heap:
-                break
-            skipped.append((load, rank))
-        owner[one] = rank
-        room[rank] -= tokens[one]
-        heapq.heappush(heap, (load + work[one] / terms.speeds[rank], rank))
-        for entry in skipped:
-            heapq.heappush(heap, entry)
-    packed: I64 = owner[number]
-    return packed
+    work, tokens = (
+        np.bincount(number, of).astype(np.float64) for of in (blocks.pairs, blocks.size)
+    )
+    packing = _Packing(work, tokens, terms)
+    packing.largest_first()
+    packing.improved()
+    owner: I64 = packing.owner[number]
+    return owner
+
+
+class _Packing:
+    """Units of work, and ranks with a speed and room for tokens."""
+
+    def __init__(self, work: F64, tokens: F64, terms: Terms) -> None:
+        self.work, self.tokens, self.speeds = work, tokens, terms.speeds
+        self.usable = terms.shares > 0
+        self.worth = 1e-9 if np.ptp(terms.speeds) else _WORTH
+        self.room = terms.shares * tokens.sum() * terms.slack + tokens.max() * self.usable
+        self.owner = np.zeros(len(work), np.int64)
+
+    def largest_first(self) -> None:
+        """Every unit, the most work first, to the rank that is done first and has room for it."""
+        heap = [(0.0, rank) for rank in np.flatnonzero(self.usable).tolist()]
+        heapq.heapify(heap)
+        for one in np.argsort(-self.work, kind="stable").tolist():
+            skipped = []
+            while True:
+                load, rank = heapq.heappop(heap)
+                if self.tokens[one] <= self.room[rank] or not heap:
+                    break
+                skipped.append((load, rank))
+            self.owner[one] = rank
+            self.room[rank] -= self.tokens[one]
+            heapq.heappush(heap, (load + self.work[one] / self.speeds[rank], rank))
+            for entry in skipped:
+                heapq.heappush(heap, entry)
+
+    def improved(self) -> None:
+        """Moves a unit of the busiest rank, or trades it for another's, as long as that makes it less busy.
+
+        Where neither does, few units of it and of another rank are divided anew in the best way.
+        """
+        for _ in range(_MOST_TRADES):
+            done = np.bincount(self.owner, self.work, len(self.speeds)) / self.speeds
+            even = self.work.sum() / self.speeds[self.usable].sum()
+            if done.max() <= even * (1 + _EVEN) or not (self._traded(done) or self._divided(done)):
+                return
+
+    def _traded(self, done: F64) -> bool:
+        """The best trade of the busiest rank; a trade for nothing is a move."""
+        busy = int(done.argmax())
+        mine, others = (np.flatnonzero(w) for w in (self.owner == busy, self.owner != busy))
+        free = np.flatnonzero(self.usable & (np.arange(len(done)) != busy))
+        partner = np.concatenate([self.owner[others], free])
+        less = self.work[mine][:, None] - np.concatenate([self.work[others], np.zeros(len(free))])
+        room = self.tokens[mine][:, None] - np.concatenate(
+            [self.tokens[others], np.zeros(len(free))]
+        )
+        fits = (room <= self.room[partner]) & (-room <= self.room[busy])
+        after = np.maximum(
+            done[busy] - less / self.speeds[busy], done[partner] + less / self.speeds[partner]
+        )
+        after = np.where(fits, after, np.inf)
+        if not after.size or after.min() >= done[busy] * (1 - self.worth):
+            return False
+        i, j = (int(n) for n in np.unravel_index(after.argmin(), after.shape))
+        other = int(partner[j])
+        self.owner[mine[i]] = other
+        if j < len(others):
+            self.owner[others[j]] = busy
+        self.room[other] -= room[i, j]
+        self.room[busy] += room[i, j]
+        return True
+
+    def _divided(self, done: F64) -> bool:
+        """The units of the busiest rank and of one or two others, in the best of all divisions among them."""
+        busy = int(done.argmax())
+        idle = [rank for rank in np.argsort(done)[:-1].tolist() if self.usable[rank]]
+        few = itertools.chain(
+            ((busy, other) for other in idle),
+            ((busy, *pair) for pair in itertools.combinations(idle[:_PARTNERS], 2)),
+        )
+        return any(self._divided_among(np.array(ranks), done[busy]) for ranks in few)
+
+    def _divided_among(self, ranks: I64, most: float) -> bool:
+        units = np.flatnonzero(np.isin(self.owner, ranks))
+        count = len(ranks) ** len(units)
+        if count > _DIVISIONS:
+            return False
+        digits = np.arange(count)[:, None] // len(ranks) ** np.arange(len(units)) % len(ranks)
+        given = digits[:, :, None] == np.arange(len(ranks))
+        work, tokens = (np.einsum("nur,u->nr", given, of[units]) for of in (self.work, self.tokens))
+        held = np.array([self.tokens[self.owner == rank].sum() for rank in ranks])
+        after = (work / self.speeds[ranks]).max(axis=1)
+        after[(tokens - held > self.room[ranks]).any(axis=1)] = np.inf
+        best = int(after.argmin())
+        if after[best] >= most * (1 - self.worth):
+            return False
+        self.owner[units] = ranks[digits[best]]
+        self.room[ranks] -= tokens[best] - held
+        return True
 
 
 ASSIGNMENTS: dict[str, Callable[[Sequence[int], int, int, Terms], Assignment]] = {

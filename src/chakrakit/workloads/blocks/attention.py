@@ -12,7 +12,7 @@ from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import EdgeKind, Edges, NodeType, Trace
 from chakrakit.trace.sets import Card, TraceSet
 from chakrakit.workloads.blocks.assignment import assigned
-from chakrakit.workloads.blocks.exchange import Assignment, Exchange, exchange_of
+from chakrakit.workloads.blocks.exchange import Assignment, BlockExchange, exchange_of
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class _Rank:
     """The rows of one rank: own keys first, then those of others in the order in which they are met."""
 
     def __init__(
-        self, rank: int, assignment: Assignment, exchange: Exchange, work: AttentionWork
+        self, rank: int, assignment: Assignment, exchange: BlockExchange, work: AttentionWork
     ) -> None:
         self.rank, self.work, ranks = rank, work, assignment.ranks
         self.queries = float(assignment.tokens[rank])

@@ -13,19 +13,27 @@ from chakrakit.errors import ConfigError
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Stretches of documents, document after document: where each begins in its document, and its tokens."""
+    """Stretches of documents, document after document: where each begins in its document, and its tokens.
+
+    A query meets the keys of its document, `causal` ones those up to itself.
+    """
 
     document: I64
     start: I64
     size: I64
+    causal: bool = True
 
     def __len__(self) -> int:
         return len(self.size)
 
     @property
     def pairs(self) -> F64:
-        """Query–key pairs of each block as queries: all keys before it, and half a square of its own."""
-        pairs: F64 = self.size * (self.start + self.size / 2)
+        """Query–key pairs of each block as queries: all keys before it, and half a square of its own.
+
+        Without a causal mask, all keys of its document.
+        """
+        met = self.start + self.size / 2 if self.causal else self.documents[self.document]
+        pairs: F64 = (self.size * met).astype(np.float64)
         return pairs
 
     @property
@@ -55,5 +63,5 @@ def cut_evenly(documents: Sequence[int], parts: int) -> Blocks:
         document.append(np.full(pieces, number))
         start.append(np.cumsum(sizes) - sizes)
         size.append(sizes)
-    joined = (np.concatenate(part).astype(np.int64) for part in (document, start, size))
-    return Blocks(*joined)
+    joined = [np.concatenate(part).astype(np.int64) for part in (document, start, size)]
+    return Blocks(joined[0], joined[1], joined[2])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from chakrakit.arrays import F64, I64
 from chakrakit.workloads.blocks.cutting import Blocks
+from chakrakit.workloads.layers import KeyExchange
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +30,11 @@ class Assignment:
         """Query–key pairs of each rank."""
         return np.bincount(self.owner, self.blocks.pairs, self.ranks).astype(np.float64)
 
+    @property
+    def keys_sent(self) -> float:
+        """Tokens whose keys are sent, once for every rank that needs them."""
+        return float(exchange_of(self).tokens.sum())
+
     def span(self, speeds: F64, byte_pairs: float) -> float:
         """The time of the slowest rank, in pairs: its work, or what it receives where that takes longer."""
         received = exchange_of(self).tokens.sum(axis=1) * byte_pairs
@@ -35,28 +42,62 @@ class Assignment:
 
 
 @dataclass(frozen=True, eq=False)
-class Exchange:
+class BlockExchange:
     """`tokens[r, s]` keys that rank r needs of rank s, and `pairs[r, s]` the pairs it computes with them."""
 
     tokens: F64
     pairs: F64
 
 
-def exchange_of(assignment: Assignment) -> Exchange:
-    """Keys and pairs between all ranks. A causal query meets all keys of its document before it."""
+def exchange_of(assignment: Assignment) -> BlockExchange:
+    """Keys and pairs between all ranks."""
     blocks, owner, ranks = assignment.blocks, assignment.owner, assignment.ranks
     tokens, pairs = np.zeros((ranks, ranks)), np.zeros((ranks, ranks))
     bounds = np.flatnonzero(np.r_[True, np.diff(blocks.document) > 0, True])
+    of_document = _causal if blocks.causal else _whole
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        size, who = blocks.size[low:high].astype(np.float64), owner[low:high]
-        used, place = np.unique(who, return_inverse=True)
-        held = np.zeros((high - low + 1, len(used)))
-        held[np.arange(1, high - low + 1), place] = size
-        before = np.cumsum(held, axis=0)[:-1]  # tokens of each owner before each block
-        np.add.at(pairs, np.ix_(who, used), size[:, None] * before)
-        np.add.at(pairs, (who, who), size**2 / 2)
-        last = np.full(len(used), -1)
-        np.maximum.at(last, place, np.arange(high - low))
-        tokens[np.ix_(used, used)] += before[last]
+        of_document(blocks.size[low:high].astype(np.float64), owner[low:high], tokens, pairs)
     np.fill_diagonal(tokens, 0)
-    return Exchange(tokens, pairs)
+    return BlockExchange(tokens, pairs)
+
+
+def _causal(size: F64, who: I64, tokens: F64, pairs: F64) -> None:
+    """Adds a document whose queries meet all keys before them."""
+    used, place = np.unique(who, return_inverse=True)
+    held = np.zeros((len(size) + 1, len(used)))
+    held[np.arange(1, len(size) + 1), place] = size
+    before = np.cumsum(held, axis=0)[:-1]  # tokens of each owner before each block
+    np.add.at(pairs, np.ix_(who, used), size[:, None] * before)
+    np.add.at(pairs, (who, who), size**2 / 2)
+    last = np.full(len(used), -1)
+    np.maximum.at(last, place, np.arange(len(size)))
+    tokens[np.ix_(used, used)] += before[last]
+
+
+def _whole(size: F64, who: I64, tokens: F64, pairs: F64) -> None:
+    """Adds a document whose queries meet all of its keys."""
+    used, place = np.unique(who, return_inverse=True)
+    held = np.bincount(place, size)
+    pairs[np.ix_(used, used)] += held[:, None] * held
+    tokens[np.ix_(used, used)] += held
+
+
+def key_exchanges(assignment: Assignment) -> list[KeyExchange]:
+    """Each rank's part, with other ranks by their distance on the axis that they share."""
+    exchange, ranks = exchange_of(assignment), assignment.ranks
+    tokens = assignment.tokens.astype(np.int64)
+    held = exchange.tokens + np.diag(tokens)
+    before = (np.arange(ranks)[:, None] - np.arange(ranks)) % ranks
+    after = (np.arange(ranks)[:, None] + np.arange(ranks)) % ranks
+    rank = np.arange(ranks)[:, None]
+    needs, gives = (m.astype(np.int64).tolist() for m in (held[rank, before], held[after, rank]))
+    halves = (2 * exchange.pairs[rank, before]).astype(np.int64).tolist()
+    return [
+        KeyExchange(
+            int(tokens[r]),
+            tuple(Fraction(half, 2) for half in halves[r]),
+            tuple(needs[r]),
+            tuple(gives[r]),
+        )
+        for r in range(ranks)
+    ]

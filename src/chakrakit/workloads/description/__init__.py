@@ -34,7 +34,7 @@ from chakrakit.workloads.description.description import (
     Workload,
 )
 from chakrakit.workloads.description.feasibility import MOST_LAYERS, check, even_split
-from chakrakit.workloads.description.mesh import Mesh
+from chakrakit.workloads.description.mesh import EXCHANGES, Mesh
 from chakrakit.workloads.description.precision import Format, Precision
 from chakrakit.workloads.description.rows import LayerRows, layer_rows
 from chakrakit.workloads.description.schedules import (
@@ -49,6 +49,7 @@ from chakrakit.workloads.description.schedules import (
 from chakrakit.workloads.description.sections import Section, SectionGraph
 
 __all__ = [
+    "EXCHANGES",
     "MOST_LAYERS",
     "SCHEDULES",
     "UPDATE",

@@ -262,8 +262,22 @@ class Plan(Part, frozen=True, kw_only=True):
     tp_overlap: bool = False
     """Whether gathers and scatters over tp run beside the products that read or make their data (as
     Megatron-Core's `tp_comm_overlap` does), not before and after them."""
-    context: Literal["gather", "ring", "ulysses"] = "gather"
-    """How cp attends: gather keys and values, pass them around a ring, or exchange heads (ulysses)."""
+    context: Literal["gather", "ring", "ulysses", "blocks"] = "gather"
+    """How cp attends: gather keys and values, pass them around a ring, exchange heads (ulysses), or share
+    documents out in blocks, whose keys go only to ranks that meet them (blocks)."""
+    assignment: Literal["per-document", "whole", "flops", "mixed"] = "mixed"
+    """Context blocks: every document over all ranks of cp (per-document), no document cut (whole), blocks
+    packed by their work (flops), or whichever of these and of mixtures a search finds best (mixed)."""
+    block: int = 1024
+    """Context blocks: tokens of a block."""
+    key_pairs: float = 0.0
+    """Context blocks: query–key pairs that a rank computes while it receives a token's keys and values,
+    which the search weighs; 0: balance alone counts."""
+    speeds: list[float] = msgspec.field(default_factory=list)
+    """Context blocks: how fast each rank of cp is against the others; by default all alike."""
+    shares: list[float] = msgspec.field(default_factory=list)
+    """Context blocks: the most tokens of each rank of cp, as shares of all, which its memory sets; by
+    default a quarter more than an even share."""
     data: Literal["ddp", "zero1", "zero2", "fsdp", "none"] = "ddp"
     """What data-parallel ranks shard: nothing (ddp), the optimizer (zero1), also gradients (zero2),
     also parameters (fsdp); none: they do not communicate."""
@@ -324,10 +338,14 @@ class Samples(Part, frozen=True, kw_only=True):
     `step.lengths` (a distribution), from `sizes`, or from a file.
     """
 
-    batcher: Literal["", "fixed", "tokens", "power", "online", "best-fit"] = ""
+    batcher: Literal["", "fixed", "tokens", "power", "online", "best-fit", "own"] = ""
     """How samples become micro-batches: micro_batch samples in order (fixed), like lengths up to a budget of
     padded tokens (tokens), up to B × S^power ≤ M (power), up to the budget as each replica's own samples
-    arrive (online), or packed into sequences without padding (best-fit); empty: sequences of seq tokens."""
+    arrive (online), packed into sequences without padding (best-fit), or as your own program says (own,
+    with batcher_file); empty: sequences of seq tokens."""
+    batcher_file: str = ""
+    """Batcher own: FILE.py:FUNCTION, a generator over samples and limits that yields micro-batches. It runs
+    only with --allow-programs."""
     sample_file: str = ""
     """Recorded samples, CSV or JSON lines: length, and where it is known modality and cost."""
     sizes: list[int] = msgspec.field(default_factory=list)

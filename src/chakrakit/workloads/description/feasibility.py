@@ -39,6 +39,10 @@ MOST_LAYERS = 1 << 14
 MOST_PASSES = 1 << 18
 """Layers × passes of the model, forward and backward; each is about twenty nodes, so this is 5 million
 nodes."""
+_EXCHANGE_ROWS = 8
+"""Rows of a layer for each other rank, forward and backward, where attention is in blocks."""
+MOST_EXCHANGE_ROWS = 20_000_000
+"""Rows of all ranks: every rank has its own, about 200 bytes each while they are made."""
 _ENDS = 2
 """Embedding and head count as two more layers, which matters for models of few layers."""
 _LARGEST = 1 << 40
@@ -80,6 +84,13 @@ def too_much(w: Workload) -> Iterator[str]:
             f"{passes:,} passes of {layers:,} layers are too much for one trace; {MOST_PASSES // ways:,} "
             "layers in all is the most: use a larger micro_batch, more dp, or fewer new_tokens"
         )
+    if w.plan.context == "blocks" and w.plan.cp > 1:
+        rows = _EXCHANGE_ROWS * w.plan.cp**2 * w.plan.dp * layers * passes
+        if rows > MOST_EXCHANGE_ROWS:
+            yield (
+                f"{w.plan.cp:,} ranks that share documents in blocks have up to {rows:,} rows of exchanges; "
+                f"{MOST_EXCHANGE_ROWS:,} is the most: use fewer layers, micro-batches, dp or cp"
+            )
     operations = _operations(w.model, w.step)
     if operations > _MOST_OPERATIONS:
         yield (
@@ -168,6 +179,7 @@ def _problems(w: Workload) -> Iterator[str]:
     yield from _order(w.plan)
     yield from _batches(w.plan, w.step)
     yield from _heads(w.model, w.plan)
+    yield from _blocks(w)
     yield from _sequence(w.model, w.plan, w.step)
     yield from _experts(w.model, w.plan)
     yield from _layers(w.model, w.plan)
@@ -202,6 +214,32 @@ def _order(plan: Plan) -> Iterator[str]:
     axes = [a for a in plan.order.split("-") if a != "ep"]
     if sorted(axes) != ["cp", "dp", "pp", "tp"]:
         yield f"order is {plan.order!r}; it should name tp, cp, dp and pp once each, like tp-cp-dp-pp"
+
+
+def _blocks(w: Workload) -> Iterator[str]:
+    """What attention in blocks does not go with."""
+    plan = w.plan
+    lists = {name: getattr(plan, name) for name in ("speeds", "shares")}
+    if plan.context != "blocks":
+        given = [name for name, value in {**lists, "key_pairs": plan.key_pairs}.items() if value]
+        if given:
+            yield f"{given[0]} is for attention in blocks; give context: blocks, or leave it out"
+        return
+    if not isinstance(w.model, Decoder) or not w.step.in_micro_batches:
+        yield "context blocks is for decoders that train or go forward; use gather, ring or ulysses"
+    if any(not _meets_all(k.mixer) for k in getattr(w.model, "kinds", {}).values()):
+        yield f"context blocks is for attention that meets all keys, unlike layers of {w.model.name}"
+    if plan.ep > 1:
+        yield f"context blocks and ep {plan.ep} together are not built; use ep 1, or another context"
+    if plan.block < 1:
+        yield f"block is {plan.block}; it is a number of tokens, 1 or more"
+    if not plan.key_pairs >= 0:
+        yield f"key_pairs is {plan.key_pairs}; it is a number of query–key pairs, 0 or more"
+    for name, value in lists.items():
+        if value and (len(value) != plan.cp or not all(0 < n < _LARGEST for n in value)):
+            yield f"{name} has {len(value)} entries; give one above 0 for each of the {plan.cp} ranks of cp"
+    if plan.shares and len(plan.shares) == plan.cp and sum(plan.shares) < 1 - 1e-9:
+        yield f"shares add up to {sum(plan.shares):.3g} of all tokens; they must hold all, 1 or more"
 
 
 def _batches(plan: Plan, step: Step) -> Iterator[str]:
@@ -276,9 +314,10 @@ def _sequence(model: Model, plan: Plan, step: Step) -> Iterator[str]:
     if not step.in_micro_batches or not isinstance(model, Decoder | Vision | Diffusion):
         return
     tokens = step.seq if isinstance(model, Decoder) else model.tokens
-    cut = plan.cp * (plan.tp if plan.sequence_parallel else 1)
+    shared = 1 if plan.context == "blocks" else plan.cp
+    cut = shared * (plan.tp if plan.sequence_parallel else 1)
     if tokens % cut:
-        why = "cp × tp (sequence_parallel)" if cut > plan.cp else "cp"
+        why = "cp × tp (sequence_parallel)" if cut > shared else "cp"
         fits = ((tokens // cut) * cut, (tokens // cut + 1) * cut)
         hint = (
             f"use seq {fits[0] or fits[1]} or {fits[1]}"
@@ -388,10 +427,13 @@ def _samples(w: Workload) -> Iterator[str]:
     if step.steps == 0 and not (samples.batcher and samples.sample_file):
         yield "steps 0 means all samples of a file; give sample_file and a batcher, or a number of steps"
     if not samples.batcher:
-        given = [n for n in ("sample_file", "sizes", "budget", "quotas") if getattr(samples, n)]
+        names = ("sample_file", "sizes", "budget", "quotas", "batcher_file")
+        given = [n for n in names if getattr(samples, n)]
         if given:
             yield f"{given[0]} is for samples; give a batcher (fixed, tokens, power, online or best-fit)"
         return
+    if (samples.batcher == "own") != bool(samples.batcher_file):
+        yield "batcher own and batcher_file (FILE.py:FUNCTION) go together; give both or neither"
     if not isinstance(w.model, Decoder | Diffusion):
         yield f"samples of many lengths are for decoders and diffusion models; not for {w.model.name}"
     elif samples.batcher == "best-fit" and not isinstance(w.model, Decoder):

@@ -16,6 +16,9 @@ import numpy as np
 from chakrakit.arrays import I64
 from chakrakit.workloads.description.description import Plan
 
+EXCHANGES = ("keys:", "grads:")
+"""How the roles of attention in blocks begin: keys and values that are sent, and gradients that go back."""
+
 
 @dataclass(frozen=True)
 class Mesh:
@@ -27,6 +30,7 @@ class Mesh:
     ends: tuple[int, int] = (0, 0)
     """The stages that hold the first and the last piece, which share a tied table."""
     _cache: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    _peers: dict[str, I64] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def size(self) -> int:
@@ -137,12 +141,22 @@ class Mesh:
         return np.flatnonzero(self.coordinates["pp"] == stage)
 
     def peers(self, ranks: I64, role: str) -> I64:
-        """Returns each rank's peer: `pp:STAGE`, `cp_next`, `cp_prev`, or rank N for `rank:N`."""
+        """Returns each rank's peer: `pp:STAGE`, `cp_next`, `cp_prev`, or rank N for `rank:N`.
+
+        Of `keys:DISTANCE` and `grads:DISTANCE` it is the rank at that distance on the axis cp.
+        """
+        if role not in self._peers:
+            self._peers[role] = self._peers_of_all(role)
+        return self._peers[role][ranks]
+
+    def _peers_of_all(self, role: str) -> I64:
         if role.startswith("rank:"):
-            return np.full(len(ranks), int(role[5:]))
-        c = {axis: self.coordinates[axis][ranks].copy() for axis in ("tp", "cp", "dp", "pp")}
+            return np.full(self.size, int(role[5:]))
+        c = {axis: self.coordinates[axis].copy() for axis in ("tp", "cp", "dp", "pp")}
         if role.startswith("pp:"):
             c["pp"][:] = int(role[3:])
+        elif role.startswith(EXCHANGES):
+            c["cp"] = (c["cp"] + int(role.partition(":")[2])) % self.plan.cp
         else:
             c["cp"] = (c["cp"] + (1 if role == "cp_next" else -1)) % self.plan.cp
         return self.rank_of(c) + self.first

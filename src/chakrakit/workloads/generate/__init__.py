@@ -5,7 +5,7 @@ from __future__ import annotations
 from chakrakit.workloads.generate.engine_steps import CacheMove, EngineSteps, SteppedEngines
 from chakrakit.workloads.generate.figures import (
     ClassFigures,
-    Communication,
+    CommunicationFigures,
     Figures,
     ModelList,
     SectionFigures,
@@ -32,7 +32,7 @@ __all__ = [
     "VERSION",
     "CacheMove",
     "ClassFigures",
-    "Communication",
+    "CommunicationFigures",
     "EngineSteps",
     "Figures",
     "Generated",

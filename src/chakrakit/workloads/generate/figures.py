@@ -6,7 +6,7 @@ List of models.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from chakrakit.results import Result
 from chakrakit.trace.memory import fit_fields, fit_of
 from chakrakit.trace.model import CollectiveType, Edges
 from chakrakit.trace.timing import schedule
-from chakrakit.workloads.description import PipelineSchedule, PipelineTask, Workload
+from chakrakit.workloads.description import EXCHANGES, PipelineSchedule, PipelineTask, Workload
 from chakrakit.workloads.generate.model_figures import PrecisionUsed, model_figures, parameters
 from chakrakit.workloads.generate.programs import Generated, RankClass
 from chakrakit.workloads.models import catalog
@@ -25,7 +25,7 @@ from chakrakit.workloads.program import TextTables, memory
 from chakrakit.workloads.samples import tokens_of_unit
 
 
-class Communication(Result, msgspec.Struct, frozen=True):
+class CommunicationFigures(Result, msgspec.Struct, frozen=True):
     """Collectives (or messages) of one type on one group, of one rank in one step."""
 
     type: str
@@ -45,7 +45,7 @@ class ClassFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
     flops: int
     vector_ops: int
     memory: dict[str, int]
-    comm: list[Communication]
+    comm: list[CommunicationFigures]
 
 
 class Replicated(Result, msgspec.Struct, frozen=True):
@@ -70,6 +70,20 @@ class SampleFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
     """How much more than the mean the busiest replica computes, as a mean over steps."""
     shapes: int
     """Micro-batches that differ in rows, length or documents."""
+
+
+class BlockFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """How ranks share documents in blocks, over all micro-batches and replicas."""
+
+    assignment: str
+    blocks: int
+    """Pieces of documents, each of which one rank works on."""
+    imbalance: float
+    """How much longer than the mean the busiest rank's attention takes in a micro-batch, as a mean."""
+    token_imbalance: float
+    """How many more tokens than the mean the fullest rank has."""
+    keys_sent: float
+    """Tokens whose keys and values are sent, per token; cp - 1 of them in a ring."""
 
 
 class SectionFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +131,8 @@ class Figures(Result, msgspec.Struct, frozen=True, kw_only=True):
     """Training steps in the trace; `tokens` and FLOPs are those of all."""
     samples: SampleFigures | None = None
     """Where a batcher makes the micro-batches."""
+    blocks: BlockFigures | None = None
+    """Where ranks share documents in blocks."""
     sections: list[SectionFigures] | None = None
     """Of a model of several sections, each of them."""
 
@@ -142,6 +158,24 @@ def dry_run(programs: Generated) -> Figures:
         per_rank=per_rank,
         steps=programs.layout.steps,
         samples=sample_figures(programs),
+        blocks=block_figures(programs),
+    )
+
+
+def block_figures(programs: Generated) -> BlockFigures | None:
+    """Balance and exchange of attention in blocks; None where ranks do not share documents so."""
+    plan = programs.workload.plan
+    if plan.context != "blocks" or plan.cp == 1:
+        return None
+    shapes = [shape for r in range(plan.dp) for shape in programs.shapes_of(r)]
+    shared = [programs.shared.assignment(shape.attended) for shape in shapes]
+    times = [a.work / programs.shared.terms.speeds for a in shared]
+    return BlockFigures(
+        assignment=plan.assignment,
+        blocks=sum(len(a.blocks) for a in shared),
+        imbalance=float(np.mean([t.max() / t.mean() for t in times])) - 1,
+        token_imbalance=float(np.mean([a.tokens.max() / a.tokens.mean() for a in shared])) - 1,
+        keys_sent=sum(a.keys_sent for a in shared) / sum(float(a.tokens.sum()) for a in shared),
     )
 
 
@@ -191,20 +225,31 @@ def _class_figures(rank_class: RankClass) -> ClassFigures:
 
 def communication(
     columns: Mapping[str, I64], book: TextTables, degree: Callable[[str], int]
-) -> list[Communication]:
+) -> list[CommunicationFigures]:
     """Bytes by type and group, sorted by name; `degree` gives the size of a role's groups."""
     talks = columns["comm_size"] > 0
-    keys = np.stack([columns["op"], columns["comm"], columns["role"]])[:, talks]
+    shared = {n for n, role in enumerate(book.roles.texts) if role.startswith(EXCHANGES)}
+    alike = _first_of_kind(book.roles.texts)
+    keys = np.stack([columns["op"], columns["comm"], alike[columns["role"]]])[:, talks]
     distinct, inverse, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
     sizes = np.zeros(len(counts), np.int64)
     np.add.at(sizes, inverse.reshape(-1), columns["comm_size"][talks])
     rows = []
     for (op, comm, role), count, size in zip(distinct.T.tolist(), counts, sizes, strict=True):
-        group = book.roles.texts[role]
+        group = (
+            book.roles.texts[role].partition(":")[0] if role in shared else book.roles.texts[role]
+        )
         kind = CollectiveType(comm).name if comm >= 0 else book.ops.texts[op].upper()
         ranks = degree(group) if comm >= 0 else 2
-        rows.append(Communication(kind, group, ranks, int(count), int(size)))
+        rows.append(CommunicationFigures(kind, group, ranks, int(count), int(size)))
     return sorted(rows, key=lambda c: (c.type, c.group))
+
+
+def _first_of_kind(roles: Sequence[str]) -> I64:
+    """For each role its number; of keys and gradients, which have many peers, the first one's."""
+    first: dict[str, int] = {}
+    kinds = [r.partition(":")[0] if r.startswith(EXCHANGES) else r for r in roles]
+    return np.array([first.setdefault(kind, n) for n, kind in enumerate(kinds)], np.int64)
 
 
 def replicated(programs: Generated) -> list[Replicated]:

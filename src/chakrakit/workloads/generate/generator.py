@@ -6,12 +6,13 @@ from chakrakit.trace.sets import TraceSet
 from chakrakit.workloads.description import Workload
 from chakrakit.workloads.generate.programs import Generated
 from chakrakit.workloads.generate.serving import InferencePrograms
+from chakrakit.workloads.samples import Batcher
 
 
-def generated(workload: Workload) -> Generated:
-    """The programs of a workload; a ConfigError says why it cannot be."""
+def generated(workload: Workload, batcher: Batcher | None = None) -> Generated:
+    """The programs of a workload, with a batcher of the user's; a ConfigError says why it cannot be."""
     if workload.step.in_micro_batches:
-        return Generated(workload)
+        return Generated(workload, batcher)
     return InferencePrograms(workload)
 
 

@@ -15,10 +15,11 @@ from chakrakit.errors import ConfigError
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import Trace
 from chakrakit.trace.sets import GENERATED, Card, TraceSet
-from chakrakit.workloads.description import Decoder, Mesh, Workload, check
+from chakrakit.workloads.description import EXCHANGES, Decoder, Mesh, Workload, check
+from chakrakit.workloads.generate.shared_documents import SharedDocuments, drawn_shape
 from chakrakit.workloads.program import (
     MeshBindings,
-    Shape,
+    RowShape,
     StageProgram,
     WorkloadLayout,
     header,
@@ -28,7 +29,7 @@ from chakrakit.workloads.program import (
     variants,
     varied,
 )
-from chakrakit.workloads.samples import Deal, deal, tokens_of_unit
+from chakrakit.workloads.samples import Batcher, Deal, deal, tokens_of_unit
 
 VERSION = "chakrakit.workloads.1"
 
@@ -49,9 +50,10 @@ class RankClass:
 class Generated:
     """The programs of a workload, before they become traces. Made once, read by the dry run too."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, batcher: Batcher | None = None) -> None:
+        """A `batcher` of the user's, where the workload says so."""
         check(workload)
-        self.workload = workload
+        self.workload, self.batcher = workload, batcher
         self.layout = WorkloadLayout(workload, steps=workload.step.steps or 1)
         if workload.step.steps == 0 and self.dealt:
             self.layout.steps = self.dealt.steps
@@ -83,41 +85,54 @@ class Generated:
     @cached_property
     def dealt(self) -> Deal | None:
         """The micro-batches of samples that every replica gets; None for sequences of one length."""
-        return deal(self.workload) if self.workload.step.samples.batcher else None
+        return deal(self.workload, self.batcher) if self.workload.step.samples.batcher else None
 
     @cached_property
     def classes(self) -> list[RankClass]:
         """One for each distinct program, in the order of their lowest ranks."""
-        classes = [
-            c for layout, replicas in self._layouts() for c in self._classes(layout, replicas)
-        ]
+        classes = [c for layout, lanes in self._layouts() for c in self._classes(layout, lanes)]
         check_aligned(classes)
         return sorted(classes, key=lambda c: int(c.ranks[0]))
 
     def _layouts(self) -> Iterator[tuple[WorkloadLayout, list[int]]]:
-        """A layout for every distinct sequence of micro-batches, with the replicas that run it."""
-        if self.dealt is None:
+        """A layout for every distinct sequence of micro-batches, with the lanes (dp × cp) that run it."""
+        plan = self.workload.plan
+        in_blocks = plan.context == "blocks" and plan.cp > 1
+        if self.dealt is None and not in_blocks:
             yield self.layout, []
             return
-        alike: dict[tuple[Shape, ...], list[int]] = {}
-        for replica in range(self.workload.plan.dp):
-            alike.setdefault(self.shapes_of(replica), []).append(replica)
-        for shapes, replicas in alike.items():
-            quota = self.dealt.quota(replicas[0])
-            yield replace(self.layout, quota=quota, shapes=shapes), replicas
+        alike: dict[tuple[RowShape, ...], list[int]] = {}
+        for replica in range(plan.dp):
+            shapes = self.shapes_of(replica)
+            of_ranks = self.shared.parts(shapes) if in_blocks else [shapes] * plan.cp
+            for place, part in enumerate(of_ranks):
+                alike.setdefault(part, []).append(replica * plan.cp + place)
+        for shapes, lanes in alike.items():
+            quota = self.dealt.quota(lanes[0] // plan.cp) if self.dealt else None
+            layout = replace(self.layout, quota=quota, shapes=shapes)
+            yield (layout.of_shape(shapes[0]) if in_blocks else layout), lanes
 
-    def shapes_of(self, replica: int) -> tuple[Shape, ...]:
+    @cached_property
+    def shared(self) -> SharedDocuments:
+        """How ranks of cp share the documents of micro-batches in blocks."""
+        return SharedDocuments(self.workload)
+
+    def shapes_of(self, replica: int) -> tuple[RowShape, ...]:
         """What the micro-batches of a replica hold, step by step."""
-        assert self.dealt is not None
         model, plan = self.workload.model, self.workload.plan
+        if self.dealt is None:
+            return tuple(drawn_shape(self.workload, replica, n) for n in self.layout.drawn_as())
         return tuple(shape_of(b, plan, model) for step in self.dealt.of[replica] for b in step)
 
-    def _classes(self, layout: WorkloadLayout, replicas: list[int]) -> Iterator[RankClass]:
-        some = len(replicas) not in (0, self.workload.plan.dp)
+    def _classes(self, layout: WorkloadLayout, lanes: list[int]) -> Iterator[RankClass]:
+        plan = self.workload.plan
+        some = len(lanes) not in (0, plan.dp * plan.cp)
+        replica, place = divmod(lanes[0] if lanes else 0, plan.cp)
+        lane = f" replica {replica}" + (f" cp {place}" if plan.context == "blocks" else "")
         for stage in range(self.workload.plan.pp):
             program = stage_program(layout, stage)
-            for variant in variants(layout, stage, replicas):
-                name = f"{variant.name} replica {replicas[0]}" if some else variant.name
+            for variant in variants(layout, stage, lanes):
+                name = variant.name + (lane if some else "")
                 program_of_variant = varied(layout, program, variant)
                 yield rank_class(name, variant.ranks, program_of_variant, layout, self.mesh)
 
@@ -166,7 +181,7 @@ def rank_class(
 ) -> RankClass:
     """Ranks that run a program, with the groups and peers it names."""
     used = [layout.book.roles.texts[r] for r in np.unique(program.columns["role"])]
-    peers = tuple(r for r in used if r.startswith(("pp:", "cp_", "rank:")))
+    peers = tuple(r for r in used if r.startswith(("pp:", "cp_", "rank:", *EXCHANGES)))
     roles = tuple(r for r in used if r and r not in peers)
     return RankClass(name, ranks, program, roles, peers, layout, mesh)
 

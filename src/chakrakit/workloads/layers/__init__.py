@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from chakrakit.workloads.layers.attention import ALL, Core, Reach, Stretch
+from chakrakit.workloads.layers.attention import ALL, Core, KeyExchange, Reach, Stretch
 from chakrakit.workloads.layers.families import FamilyBlocks
-from chakrakit.workloads.layers.fsdp import Unit, elements, sharded
+from chakrakit.workloads.layers.fsdp import GatherUnit, elements, sharded
 from chakrakit.workloads.layers.kept import Kept, caches_of, grows, kept
 from chakrakit.workloads.layers.operators import add, lookup, norm, vector
-from chakrakit.workloads.layers.resharding import Holder, Transfer, gathers, spread, transfers
+from chakrakit.workloads.layers.resharding import ShardHolder, Transfer, gathers, spread, transfers
 from chakrakit.workloads.layers.sharding import BYTES, Dim, Move, Tensor
 from chakrakit.workloads.layers.stack import FAMILIES, Stack, stack_of, token_axes, training_tokens
 from chakrakit.workloads.layers.tape import INPUT, Block, BlockNode, Tape, Weight
@@ -23,17 +23,18 @@ __all__ = [
     "Core",
     "Dim",
     "FamilyBlocks",
-    "Holder",
+    "GatherUnit",
     "Kept",
+    "KeyExchange",
     "Move",
     "Reach",
+    "ShardHolder",
     "Stack",
     "Stretch",
     "Tape",
     "Tensor",
     "Tokens",
     "Transfer",
-    "Unit",
     "Weight",
     "add",
     "caches_of",

@@ -1,7 +1,8 @@
 """The attention core: which keys queries meet, scores and weighted values, and context parallelism.
 
 Cutting the sequence over `cp`, queries stay where they are; keys and values are gathered (`gather`),
-passed round in a ring of messages (`ring`), or heads are traded for sequence (`ulysses`).
+passed round in a ring of messages (`ring`), come from every rank that has some of those that are met
+(`blocks`), or heads are traded for sequence (`ulysses`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import NamedTuple
 
 from chakrakit.operators import SOFTMAX, attention_flops
@@ -81,6 +83,27 @@ ALL = Reach()
 
 
 @dataclass(frozen=True)
+class KeyExchange:
+    """A rank's part of attention in blocks: its tokens, and by distance what it has to do with other ranks.
+
+    At distance d, `pairs` and `needs` are the query–key pairs with, and the tokens of, keys of the d-th rank
+    before it on the axis `cp`; `gives` are tokens whose keys the d-th rank after it needs. At 0 it is the
+    rank itself.
+    """
+
+    tokens: int
+    pairs: tuple[Fraction, ...]
+    needs: tuple[int, ...]
+    gives: tuple[int, ...]
+
+    @staticmethod
+    def even(ranks: int, tokens: int, pairs: Fraction) -> KeyExchange:
+        """As in a ring: everybody has the same, and needs all keys."""
+        all_alike = (tokens,) * ranks
+        return KeyExchange(tokens, (pairs / ranks**2,) * ranks, all_alike, all_alike)
+
+
+@dataclass(frozen=True)
 class Core:
     """How attention runs. `pairs`: query–key pairs of the micro-batch, over all of a sequence's ranks.
 
@@ -98,6 +121,8 @@ class Core:
     reach: Reach = ALL
     key_bytes: float = 0.0
     """Bytes of one cached key with its value on this rank."""
+    exchange: KeyExchange | None = None
+    """Context blocks: this rank's part."""
 
     def within(self, reach: Reach, key_bytes: float) -> Core:
         """The same for attention of this reach, whose cached keys have so many bytes each."""
@@ -128,6 +153,8 @@ def attention(
         return _by_heads(tape, name, q, k, v, core)
     if parallel > 1 and core.context == "ring":
         return _core(tape, name, q, k, v, core, keeps, ring=parallel)
+    if parallel > 1 and core.context == "blocks":
+        return _in_blocks(tape, name, (q, k, v), core, keeps)
     k, v = (_with_sequence(tape, t, (), name) for t in (k, v))
     stored = keeps if parallel == 1 else (q, k, v)
     return _core(tape, name, q, k, v, core, stored, after=after)
@@ -411,3 +438,153 @@ def _round_back(
         if step < ring - 1:
             arrived = _pass_on(tape.backward, f"{node.name}.ring{step}", size, [place], grad.dtype)
     return place
+
+
+# --- in blocks ----------------------------------------------------------------------------------
+#
+# A rank computes with its own keys first, then with those of the rank before it, of the one before that, and
+# so on, each as they arrive. All ranks have the same rows; those of distances at which nothing is needed are
+# empty, and are left out of a program (`program/exchanges.py`).
+
+
+def _in_blocks(
+    tape: Tape,
+    name: str,
+    operands: tuple[Tensor, Tensor, Tensor],
+    core: Core,
+    keeps: tuple[Tensor, ...],
+) -> Tensor:
+    q, k, v = operands
+    batch, seq, heads, _size = q.dims
+    out = Tensor((batch, seq, Dim(heads.size * v.dims[3].size, heads.axes)), q.dtype)
+    ranks, tokens = tape.degrees["cp"], int(batch.size * seq.local(tape.degrees))
+    exchange = core.exchange or KeyExchange.even(ranks, tokens, core.pairs)
+    work = _BlockWork(tape, name, operands, out, exchange)
+    first, last = work.forward()
+    out = replace(out, node=last)
+    inner = (
+        4 * _rows(tape, q) if tape.settings.training else 0
+    )  # one number per row, as flash keeps
+    tape.forward[first].alloc += inner
+    tape.forward[first].inner = inner
+    freed = tape.keep(first, *(keeps or operands), out)
+
+    def back(grad: Tensor) -> Grads:
+        end = work.backward(grad, (q, k, v, out), freed + inner)
+        return [(t, Tensor(t.dims, t.dtype, node=end)) for t in operands]
+
+    return tape.record(out, back)
+
+
+class _BlockWork:
+    """The rows of one rank: kernels by distance, and messages of keys and of their gradients."""
+
+    def __init__(
+        self,
+        tape: Tape,
+        name: str,
+        operands: tuple[Tensor, Tensor, Tensor],
+        out: Tensor,
+        exchange: KeyExchange,
+    ) -> None:
+        self.tape, self.name, self.exchange = tape, name, exchange
+        self.q, self.k, self.v = operands
+        self.moved = sum(t.bytes(tape.degrees) for t in (self.q, out))
+        self.all_pairs = max(sum(exchange.pairs), Fraction(1, 2))
+        self.heads = self.q.dims[2].local(tape.degrees)
+        self.distances = range(1, len(exchange.pairs))
+
+    def forward(self) -> tuple[int, int]:
+        """Everything forward; gives the places of the own keys' kernel, which stays, and of the last."""
+        tape, made = self.tape, sorted({self.k.node, self.v.node})
+        own = place = tape.emit(self._kernel(0), (self.q, self.k, self.v))
+        for distance in self.distances:
+            arrived = self._message(tape.forward, "keys", distance, made)
+            kernel = self._kernel(distance)
+            kernel.deps = [place, arrived]
+            tape.forward.append(kernel)
+            place = len(tape.forward) - 1
+        return own, place
+
+    def backward(self, grad: Tensor, reads: tuple[Tensor, ...], free: int) -> int:
+        """Keys come again, and their gradients go back to whoever has them, where they are added up."""
+        tape, rows = self.tape, self.tape.backward
+        place = tape.emit_backward(_doubled(self._kernel(0), 0), [grad], reads)
+        returned = []
+        for distance in self.distances:
+            arrived = self._message(rows, "keys", distance, [grad.node])
+            kernel = _doubled(self._kernel(distance), 0)
+            kernel.deps = [place, arrived]
+            place = tape.emit_backward(kernel, [], reads)
+            returned.append(self._message(rows, "grads", -distance, [place]))
+        added = sum(self.exchange.gives[1:])
+        elements = added * self.token_bytes // BYTES[self.k.dtype]
+        total = BlockNode(
+            f"{self.name}.dkv",
+            "vector",
+            vector_ops=elements,
+            bytes=3 * added * self.token_bytes,
+            dtype=self.k.dtype,
+            free=free,
+            deps=[place, *returned],
+        )
+        return tape.emit_backward(total)
+
+    def _kernel(self, distance: int) -> BlockNode:
+        """Own queries with the keys of the rank at a distance; it reads queries by its share of the pairs."""
+        pairs, needs = self.exchange.pairs[distance], self.exchange.needs[distance]
+        flops = attention_flops(
+            pairs * self.heads, int(self.q.dims[3].size), int(self.v.dims[3].size)
+        )
+        return BlockNode(
+            f"{self.name}.{distance}",
+            "attention",
+            flops,
+            bytes=round(float(pairs / self.all_pairs) * self.moved) + needs * self.token_bytes,
+            dtype=self.q.dtype,
+            core=True,
+            shapes=self.shapes.format(needs),
+            role=f"keys:{-distance}" if distance else "",
+        )
+
+    @cached_property
+    def shapes(self) -> str:
+        """Shapes of the operands, with a place for the number of keys."""
+        own = _heads_first(self.tape, self.q)
+        met = []
+        for x in (self.k, self.v):
+            heads, size = (int(d.local(self.tape.degrees)) for d in x.dims[2:])
+            met.append(f"[{int(x.dims[0].size)},{heads},{{0}},{size}]")
+        return f"[{own},{','.join(met)}]"
+
+    @cached_property
+    def token_bytes(self) -> int:
+        """Keys and values of a token on this rank."""
+        one = (Dim(1), Dim(1))
+        tensors = (replace(t, dims=(*one, *t.dims[2:])) for t in (self.k, self.v))
+        return sum(t.bytes(self.tape.degrees) for t in tensors)
+
+    def _message(self, rows: list[BlockNode], what: str, distance: int, after: list[int]) -> int:
+        """A message to the rank at a distance, and one from that on the other side; gives the latter's place.
+
+        Gradients go the other way than keys.
+        """
+        sizes = (self.exchange.gives, self.exchange.needs)
+        out, into = (
+            s[abs(distance)] * self.token_bytes for s in sizes[:: 1 if distance > 0 else -1]
+        )
+        name = f"{self.name}.{what}{abs(distance)}"
+        for op, size, peer in (("send", out, distance), ("recv", into, -distance)):
+            rows.append(
+                BlockNode(
+                    f"{name}.{op}",
+                    op,
+                    comm_size=size,
+                    out_size=size,
+                    dtype=self.k.dtype,
+                    role=f"{what}:{peer}",
+                    deps=list(after),
+                    core=True,
+                )
+            )
+        return len(rows) - 1

@@ -11,7 +11,7 @@ from chakrakit.workloads.layers.tape import Block, BlockNode, Weight
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unit:
+class GatherUnit:
     """What is gathered at once: elements this rank needs, the group that shares them, and when."""
 
     elements: int
@@ -64,7 +64,7 @@ def elements(weights: Sequence[Weight], degrees: Degrees) -> int:
     return sum(w.tensor.elements(degrees) for w in weights)
 
 
-def sharded(block: Block, units: Sequence[Unit]) -> Block:
+def sharded(block: Block, units: Sequence[GatherUnit]) -> Block:
     """The block with its units gathered before forward and backward, and gradients scattered after."""
     if not units:
         return block
@@ -96,7 +96,7 @@ def sharded(block: Block, units: Sequence[Unit]) -> Block:
     )
 
 
-def _frees(nodes: list[BlockNode], at: int, units: Sequence[Unit]) -> None:
+def _frees(nodes: list[BlockNode], at: int, units: Sequence[GatherUnit]) -> None:
     freed = sum(u.gathered for u in units)
     nodes[at] = replace(nodes[at], free=nodes[at].free + freed)
 

@@ -24,7 +24,7 @@ STATE_DTYPE = "fp32"
 """Recurrences of delta rules are kept in full precision: their errors add up over a sequence."""
 
 
-class Keys(NamedTuple):
+class CachedKeys(NamedTuple):
     """Cached keys of one kind: which of them queries meet, and bytes of each on one rank."""
 
     reach: Reach
@@ -35,7 +35,7 @@ class Keys(NamedTuple):
 class Kept:
     """What one layer keeps on one rank for each sequence."""
 
-    keys: tuple[Keys, ...] = ()
+    keys: tuple[CachedKeys, ...] = ()
     state: float = 0.0
     """Bytes that do not grow with the sequence."""
 
@@ -82,8 +82,8 @@ def kept(mixer: Mixer | None, tp: int, cached_bytes: float, dtype: str) -> Kept:
             return _keys(mixer, tp, cached_bytes)
         case LatentAttention():
             reach = Reach(mixer.index.most, sparse=True) if mixer.index else ALL
-            latent = Keys(reach, (mixer.kv_lora + mixer.rope_dim) * cached_bytes)
-            index = [Keys(ALL, mixer.index.dim * cached_bytes)] if mixer.index else []
+            latent = CachedKeys(reach, (mixer.kv_lora + mixer.rope_dim) * cached_bytes)
+            index = [CachedKeys(ALL, mixer.index.dim * cached_bytes)] if mixer.index else []
             return Kept((latent, *index))
         case CompressedAttention():
             return _compressed(mixer, cached_bytes)
@@ -98,7 +98,7 @@ def kept(mixer: Mixer | None, tp: int, cached_bytes: float, dtype: str) -> Kept:
             return Kept(state=(size + _tail(mixer.kernel, channels, dtype)) / tp)
         case Recorded():
             cut = tp if any(m.cut for m in mixer.matrices) else 1
-            keys = Keys(Reach(mixer.window), mixer.cache * cached_bytes / cut)
+            keys = CachedKeys(Reach(mixer.window), mixer.cache * cached_bytes / cut)
             state = mixer.fixed * element_bytes(dtype) / cut
             return Kept((keys,) if mixer.cache else (), state)
     return Kept()
@@ -109,20 +109,20 @@ def _keys(mixer: Attention, tp: int, cached_bytes: float) -> Kept:
         return Kept()
     heads = max(1, mixer.kv_heads / tp)  # ranks beyond the heads hold copies
     width = mixer.head_dim + (mixer.value_dim or mixer.head_dim)
-    keys = Keys(reach_of(mixer), heads * width * cached_bytes)
-    index = [Keys(ALL, mixer.index.dim * cached_bytes)] if mixer.index else []
+    keys = CachedKeys(reach_of(mixer), heads * width * cached_bytes)
+    index = [CachedKeys(ALL, mixer.index.dim * cached_bytes)] if mixer.index else []
     return Kept((keys, *index))
 
 
 def _compressed(mixer: CompressedAttention, cached_bytes: float) -> Kept:
     """Keys that are values too, of the window and of entries; and the index's, of entries."""
-    keys = [Keys(Reach(mixer.window), mixer.head_dim * cached_bytes)]
+    keys = [CachedKeys(Reach(mixer.window), mixer.head_dim * cached_bytes)]
     if mixer.ratio:
         most = mixer.index.most if mixer.index else 0
         reach = Reach(most, mixer.ratio, sparse=bool(mixer.index))
-        keys.append(Keys(reach, mixer.head_dim * cached_bytes))
+        keys.append(CachedKeys(reach, mixer.head_dim * cached_bytes))
     if mixer.index:
-        keys.append(Keys(Reach(stride=mixer.ratio), mixer.index.dim * cached_bytes))
+        keys.append(CachedKeys(Reach(stride=mixer.ratio), mixer.index.dim * cached_bytes))
     return Kept(tuple(keys))
 
 

@@ -122,9 +122,9 @@ def _product(dims: Sequence[Dim], tape: Tape) -> int:
 
 
 def _replicas(dims: Sequence[Dim], tape: Tape, routed: bool) -> int:
-    cut = {a for d in dims for a in d.axes} | (
-        {"cp"} if routed else set()
-    )  # routing mixes cp ranks' tokens
+    # Routing mixes the tokens of cp's ranks, and of tp's where experts are folded over them.
+    mixed = {"cp", "tp"} if tape.settings.folds_experts else {"cp"}
+    cut = {a for d in dims for a in d.axes} | (mixed if routed else set())
     return prod(tape.degrees.get(a, 1) for a in REPLICABLE if a not in cut)
 
 

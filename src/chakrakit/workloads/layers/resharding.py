@@ -18,7 +18,7 @@ Box = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
-class Holder:
+class ShardHolder:
     """A rank with its coordinates on the axes that cut a tensor."""
 
     rank: int
@@ -33,7 +33,7 @@ class Transfer(NamedTuple):
     elements: int
 
 
-def box_of(tensor: Tensor, degrees: Degrees, holder: Holder) -> Box:
+def box_of(tensor: Tensor, degrees: Degrees, holder: ShardHolder) -> Box:
     """What a rank holds. Where a cut is not even, some ranks have an element more than others."""
     box = []
     for dim in tensor.dims:
@@ -61,10 +61,10 @@ def gathers(want: Tensor, degrees: Degrees, axes: Sequence[str]) -> list[Move]:
 def transfers(
     have: Tensor,
     have_degrees: Degrees,
-    sources: Sequence[Holder],
+    sources: Sequence[ShardHolder],
     want: Tensor,
     want_degrees: Degrees,
-    targets: Sequence[Holder],
+    targets: Sequence[ShardHolder],
 ) -> Iterator[Transfer]:
     """Who hands how much to whom; what a rank holds itself it hands to itself. Copies take turns."""
     copies: dict[Box, list[int]] = {}

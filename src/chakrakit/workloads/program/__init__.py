@@ -14,7 +14,7 @@ from chakrakit.workloads.program.program import (
     stage_program,
     streams_of,
 )
-from chakrakit.workloads.program.shapes import Shape, shape_of
+from chakrakit.workloads.program.shapes import RowShape, shape_of
 from chakrakit.workloads.program.step_end import step_end_nodes
 from chakrakit.workloads.program.tables import COLUMNS, TextTables, TiledColumns, table_of
 from chakrakit.workloads.program.task_templates import OWN, Template
@@ -34,7 +34,7 @@ __all__ = [
     "OWN",
     "HeldWeight",
     "MeshBindings",
-    "Shape",
+    "RowShape",
     "Stage",
     "StageProgram",
     "TaskRows",

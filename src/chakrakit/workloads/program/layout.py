@@ -22,15 +22,15 @@ from chakrakit.workloads.description import (
 )
 from chakrakit.workloads.layers import (
     Block,
+    GatherUnit,
     Stack,
     Tensor,
-    Unit,
     Weight,
     elements,
     sharded,
     stack_of,
 )
-from chakrakit.workloads.program.shapes import Shape, shaped_stack
+from chakrakit.workloads.program.shapes import RowShape, shaped_stack
 from chakrakit.workloads.program.tables import TextTables
 from chakrakit.workloads.program.task_templates import BlockTables, Chunk, Link, Template
 
@@ -67,14 +67,16 @@ class WorkloadLayout:
     steps: int = 1
     first_step: int = 0
     """Where it is one step of a longer series: which."""
-    shapes: tuple[Shape, ...] = ()
+    shapes: tuple[RowShape, ...] = ()
     """What each micro-batch of all steps holds, where it is not the step's sequences."""
-    shape: Shape | None = None
+    shape: RowShape | None = None
     """What the micro-batches hold of which this has the blocks."""
-    shaped: dict[tuple[int, Shape], dict[tuple[str, int], Template]] = field(default_factory=dict)
+    shaped: dict[tuple[int, RowShape], dict[tuple[str, int], Template]] = field(
+        default_factory=dict
+    )
     """By stage and shape, the tasks' rows; layouts of one workload share them."""
 
-    def of_shape(self, shape: Shape) -> WorkloadLayout:
+    def of_shape(self, shape: RowShape) -> WorkloadLayout:
         """The same for micro-batches of another shape: the same rows of other sizes."""
         return replace(self, tables={}, counts={}, shape=shape)
 
@@ -194,7 +196,7 @@ class WorkloadLayout:
             return "copy"
         return "shard" if plan.shard and plan.data != "ddp" else "dp"
 
-    def units(self, parts: list[PlacedBlock], index: int) -> list[Unit]:
+    def units(self, parts: list[PlacedBlock], index: int) -> list[GatherUnit]:
         """What FSDP gathers before block `index` of a chunk."""
         if not self.shards:
             return []
@@ -203,7 +205,7 @@ class WorkloadLayout:
             return self._with_root(parts, index, block)
         return self._own_units(block, part.block in self.last)
 
-    def _own_units(self, block: Block, last: bool) -> list[Unit]:
+    def _own_units(self, block: Block, last: bool) -> list[GatherUnit]:
         plan = self.workload.plan
         reshard = plan.reshard == "always" or (plan.reshard == "default" and not last)
         units = []
@@ -213,7 +215,7 @@ class WorkloadLayout:
                 units.append(self._unit(count, expert, reshard))
         return units
 
-    def _with_root(self, parts: list[PlacedBlock], index: int, block: Block) -> list[Unit]:
+    def _with_root(self, parts: list[PlacedBlock], index: int, block: Block) -> list[GatherUnit]:
         """Layers are units; all else of a chunk is gathered with its first block and stays."""
         layer_units = self._own_units(block, False) if parts[index].layer >= 0 else []
         rest = [w for p in parts if p.layer < 0 for w in self.stack.block(p.block).weights]
@@ -242,9 +244,9 @@ class WorkloadLayout:
         """Whether embedding and head are on the same rank, so that a tied table is there once."""
         return self.mesh.ends[0] == self.mesh.ends[1]
 
-    def _unit(self, count: int, expert: bool, reshard: bool) -> Unit:
+    def _unit(self, count: int, expert: bool, reshard: bool) -> GatherUnit:
         step, role = self.workload.step, self.sync_role(expert)
-        return Unit(
+        return GatherUnit(
             elements=count,
             role=role,
             ranks=self.mesh.degree(role),

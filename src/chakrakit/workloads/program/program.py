@@ -15,8 +15,9 @@ import numpy as np
 from chakrakit.arrays import I64, distinct
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.description import PipelineTask
+from chakrakit.workloads.program.exchanges import FilledRows, exchange_roles
 from chakrakit.workloads.program.layout import HeldWeight, WorkloadLayout
-from chakrakit.workloads.program.shapes import Shape, shaped_template
+from chakrakit.workloads.program.shapes import RowShape, shaped_template
 from chakrakit.workloads.program.step_end import StepEndNode, step_end_nodes
 from chakrakit.workloads.program.tables import COLUMNS, TiledColumns, table_of
 from chakrakit.workloads.program.task_templates import (
@@ -123,10 +124,10 @@ class Stage:
         joined = {c: np.concatenate([t[c] for t in (*tables, *tail)]) for c in COLUMNS}
         return TiledColumns(joined, np.concatenate([p[0] for p in parts]), own)
 
-    def _shape(self, micro_batch: int) -> Shape | None:
+    def _shape(self, micro_batch: int) -> RowShape | None:
         return self.layout.shapes[micro_batch] if self.layout.shapes else None
 
-    def _tables(self) -> tuple[list[dict[str, I64]], dict[tuple[Shape | None, str, int], int]]:
+    def _tables(self) -> tuple[list[dict[str, I64]], dict[tuple[RowShape | None, str, int], int]]:
         """Tables of all shapes of micro-batches, and where each begins when they are joined."""
         tables, shift_of, size = [], {}, 0
         for shape in dict.fromkeys(self.layout.shapes or (None,)):
@@ -137,11 +138,16 @@ class Stage:
                 size += len(template)
         return tables, shift_of
 
-    def _shaped_templates(self, shape: Shape) -> dict[tuple[str, int], Template]:
+    def _shaped_templates(self, shape: RowShape) -> dict[tuple[str, int], Template]:
         """The templates for micro-batches of a shape: as many rows, of other sizes."""
         key = (self.stage, shape)
         if key not in self.layout.shaped:
-            templates = self._templates(self.layout.of_shape(shape).chunks(self.stage))
+            own = shape == self.layout.shape
+            templates = (
+                self.templates
+                if own
+                else self._templates(self.layout.of_shape(shape).chunks(self.stage))
+            )
             self.layout.shaped[key] = {
                 k: shaped_template(t, shape.cost) for k, t in templates.items()
             }
@@ -298,8 +304,19 @@ def stage_program(layout: WorkloadLayout, stage: int) -> StageProgram:
     data, control = tasks.edges()
     data = np.concatenate([data, tasks.tail_edges(columns)])
     weights, tags = tasks.held_weights(), _tags(layout, columns, stage)
-    program = ordered_program(layout, stage, columns, data, tags, weights, control)
-    return replace(program, tasks=tasks.task_rows())
+    if not exchange_roles(layout).any():
+        program = ordered_program(layout, stage, columns, data, tags, weights, control)
+        return replace(program, tasks=tasks.task_rows())
+    rows = FilledRows.of(layout, columns)
+    return ordered_program(
+        layout,
+        stage,
+        rows.columns(columns),
+        rows.pairs(data),
+        tags[rows.kept],
+        weights,
+        rows.pairs(control),
+    )
 
 
 def ordered_program(
@@ -322,7 +339,10 @@ def ordered_program(
 
 
 def streams_of(layout: WorkloadLayout, columns: Mapping[str, I64]) -> I64:
-    """A stream for compute, one for each kind of communication, one for each peer and direction."""
+    """A stream for compute, one for each kind of communication, one for each peer and direction.
+
+    Attention in blocks exchanges keys with one peer after another either way, and gradients beside them.
+    """
     roles = layout.book.roles.texts
     ops = np.array(
         [{"send": 2, "recv": 2, "collective": 1}.get(t, 0) for t in layout.book.ops.texts]
@@ -332,6 +352,11 @@ def streams_of(layout: WorkloadLayout, columns: Mapping[str, I64]) -> I64:
     data_gather = (usual == _REDUCE) & (columns["comm"] == CollectiveType.ALL_GATHER)
     collective = np.where(data_gather, _GATHER, usual)
     lane = columns["role"] * 4 + columns["op"] % 2 + 2 * (columns["phase"] > 0)
+    shared = exchange_roles(layout)[columns["role"]]
+    if shared.any():  # role 0 is nobody's, so that its four lanes are free
+        grads = np.array([role.startswith("grads:") for role in roles])[columns["role"]]
+        in_turn = (columns["op"] == _number(layout, "recv")) + 2 * grads
+        lane = np.where(shared, in_turn, lane)
     return np.where(kind == 0, COMPUTE, np.where(kind == 1, collective, MESSAGES + lane))
 
 

@@ -9,37 +9,45 @@ from typing import NamedTuple
 import numpy as np
 
 from chakrakit.workloads.description import Decoder, Diffusion, Model, Plan, Workload
-from chakrakit.workloads.layers import Stack, Stretch, stack_of, training_tokens
+from chakrakit.workloads.layers import KeyExchange, Stack, Stretch, stack_of, training_tokens
 from chakrakit.workloads.program.task_templates import Template
 from chakrakit.workloads.samples import MicroBatch
 
 
-class Shape(NamedTuple):
+class RowShape(NamedTuple):
     """Rows of one length: tokens, or frames of a diffusion model.
 
     `documents` are the lengths that attention stays within, where samples are packed; `cost` multiplies the
-    work of computations.
+    work of computations. `exchange` is a rank's part of the micro-batch, where it is shared in blocks.
     """
 
     rows: int
     length: int
     documents: tuple[int, ...] = ()
     cost: float = 1.0
+    exchange: KeyExchange | None = None
+
+    @property
+    def attended(self) -> tuple[int, ...]:
+        """The documents that attention stays within: whole rows, where none are packed."""
+        return self.documents or (self.length,) * self.rows
 
 
-def shape_of(batch: MicroBatch, plan: Plan, model: Model) -> Shape:
+def shape_of(batch: MicroBatch, plan: Plan, model: Model) -> RowShape:
     """The shape of a micro-batch; lengths are filled up until the plan, or a patch, divides them."""
     cut = plan.cp * (plan.tp if plan.sequence_parallel else 1)
     cut = model.patch[0] if isinstance(model, Diffusion) else cut
     length = -(-batch.length // cut) * cut
     documents = tuple(sorted(s.length for s in batch.samples)) if batch.packed else ()
-    return Shape(batch.rows, length, documents, round(batch.cost, 6))
+    return RowShape(batch.rows, length, documents, round(batch.cost, 6))
 
 
-def shaped_stack(workload: Workload, shape: Shape) -> Stack:
+def shaped_stack(workload: Workload, shape: RowShape) -> Stack:
     """The model's blocks for micro-batches of a shape."""
     model, plan, step = workload.model, workload.plan, workload.step
-    if isinstance(model, Decoder):
+    if shape.exchange is not None:
+        stack = _part_of_stack(workload, shape.exchange)
+    elif isinstance(model, Decoder):
         shaped_step = step.replace(micro_batch=shape.rows, seq=shape.length)
         tokens = training_tokens(model, plan, shaped_step)
         if shape.documents and model.kernel == "flash":
@@ -51,6 +59,16 @@ def shaped_stack(workload: Workload, shape: Shape) -> Stack:
         shaped_model = model.replace(frames=shape.length) if isinstance(model, Diffusion) else model
         stack = stack_of(shaped_model, plan, step.replace(micro_batch=shape.rows))
     return stack
+
+
+def _part_of_stack(workload: Workload, exchange: KeyExchange) -> Stack:
+    """The blocks of a rank that has its own number of tokens: one of cp ranks that all have as many."""
+    model, plan = workload.model, workload.plan
+    assert isinstance(model, Decoder)
+    step = workload.step.replace(micro_batch=1, seq=exchange.tokens * plan.cp)
+    tokens = training_tokens(model, plan, step)
+    tokens = replace(tokens, core=replace(tokens.core, exchange=exchange))
+    return stack_of(model, plan, step, tokens)
 
 
 def shaped_template(template: Template, cost: float) -> Template:

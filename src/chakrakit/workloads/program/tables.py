@@ -167,6 +167,11 @@ class TiledColumns(Mapping[str, I64]):
     def __len__(self) -> int:
         return len(self._table) + len(self._columns)
 
+    def some(self, rows: Mask) -> TiledColumns:
+        """Some of the rows."""
+        own = {name: column[rows] for name, column in self._columns.items()}
+        return TiledColumns(self._table, self._rows[rows], own)
+
     def with_columns(self, **columns: I64) -> TiledColumns:
         """More columns."""
         return TiledColumns(self._table, self._rows, {**self._columns, **columns})

@@ -9,10 +9,9 @@ import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
 from chakrakit.trace.model import CollectiveType
-from chakrakit.workloads.description import Lengths, Step
 from chakrakit.workloads.program.layout import WorkloadLayout
 from chakrakit.workloads.program.program import StageProgram
-from chakrakit.workloads.samples import document_lengths
+from chakrakit.workloads.samples import has_documents, packed_documents
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +24,17 @@ class Variant:
     expert: int = -1
 
 
-def variants(layout: WorkloadLayout, stage: int, replicas: Sequence[int] = ()) -> Iterator[Variant]:
-    """The ranks of a stage, or those of some data-parallel replicas, by what they do; lowest rank first."""
+def variants(layout: WorkloadLayout, stage: int, lanes: Sequence[int] = ()) -> Iterator[Variant]:
+    """The ranks of a stage by what they do, lowest rank first; of `lanes`, coordinates `data`, where some."""
     step, mesh = layout.workload.step, layout.mesh
     ranks = mesh.ranks_at(stage)
-    if replicas:
-        ranks = ranks[np.isin(mesh.coordinates["dp"][ranks], replicas)]
-    documents = _has_documents(step) and getattr(layout.workload.model, "kernel", "") == "flash"
+    if lanes:
+        ranks = ranks[np.isin(mesh.coordinates["data"][ranks], lanes)]
+    documents = (
+        has_documents(step)
+        and getattr(layout.workload.model, "kernel", "") == "flash"
+        and layout.workload.plan.context != "blocks"
+    )
     data = mesh.coordinates["dp"][ranks] if documents else np.full(len(ranks), -1)
     skewed = step.imbalance > 0 and layout.workload.plan.ep > 1
     expert = mesh.coordinates["ep"][ranks] if skewed else np.full(len(ranks), -1)
@@ -47,12 +50,6 @@ def variants(layout: WorkloadLayout, stage: int, replicas: Sequence[int] = ()) -
 
 def _expert_key(key: I64, layout: WorkloadLayout) -> int:
     return int(key[2] * layout.workload.plan.ep + key[1]) if key[1] >= 0 else -1
-
-
-def _has_documents(step: Step) -> bool:
-    if step.samples.batcher:
-        return False  # lengths are those of samples
-    return step.lengths.distribution != "fixed" or 0 < step.lengths.mean < step.seq
 
 
 def varied(layout: WorkloadLayout, program: StageProgram, variant: Variant) -> StageProgram:
@@ -85,23 +82,9 @@ def _document_share(layout: WorkloadLayout, variant: Variant, columns: dict[str,
     step = layout.workload.step
     shares = np.empty(len(layout.drawn_as()))
     for m, drawn in enumerate(layout.drawn_as()):
-        rng = np.random.default_rng((step.seed, 1, variant.data, drawn))
-        squares = [
-            (_documents(step.lengths, step.seq, rng) ** 2).sum() for _ in range(step.micro_batch)
-        ]
+        squares = [(d**2).sum() for d in packed_documents(step, variant.data, drawn)]
         shares[m] = sum(squares) / (step.micro_batch * step.seq**2)
     return shares[np.maximum(columns["micro_batch"], 0)]
-
-
-def _documents(lengths: Lengths, seq: int, rng: np.random.Generator) -> F64:
-    """Lengths of documents that fill a sequence; the last is cut."""
-    mean = lengths.mean or seq
-    drawn = document_lengths(lengths, mean, max(4, 4 * seq // mean), rng)
-    while drawn.sum() < seq:
-        drawn = np.concatenate([drawn, document_lengths(lengths, mean, len(drawn), rng)])
-    ends = np.minimum(np.cumsum(drawn), seq)
-    sizes = np.diff(np.concatenate([[0.0], ends]))
-    return sizes[sizes > 0]
 
 
 def _expert_share(layout: WorkloadLayout, variant: Variant, columns: dict[str, I64]) -> F64:

@@ -187,6 +187,31 @@ def _batched(samples: Samples, count: int) -> Iterator[tuple[Sample, ...]]:
         yield part
 
 
+def checked(batcher: Batcher, name: str) -> Batcher:
+    """A batcher of the user's, whose micro-batches are looked at as they come."""
+
+    def looked_at(samples: Samples, limits: Limits) -> Iterator[MicroBatch]:
+        emitted: set[int] = set()
+        for number, batch in enumerate(batcher(samples, limits)):
+            where = f"batcher {name}, micro-batch {number}"
+            if not isinstance(batch, MicroBatch) or not batch.samples:
+                raise ConfigError(
+                    f"{where}: should be a MicroBatch of at least one sample, not {str(batch)[:60]}"
+                )
+            again = [s.number for s in batch.samples if s.number in emitted]
+            if again or len({s.number for s in batch.samples}) < len(batch.samples):
+                raise ConfigError(f"{where}: holds a sample twice; every sample is emitted once")
+            if batch.packed and not batch.own <= batch.room <= limits.room:
+                raise ConfigError(
+                    f"{where}: {batch.own:,} tokens packed into a room of {batch.room:,}; they must fit, and "
+                    f"seq {limits.room:,} is the most"
+                )
+            emitted.update(s.number for s in batch.samples)
+            yield batch
+
+    return looked_at
+
+
 BATCHERS: dict[str, Batcher] = {
     "fixed": fixed,
     "tokens": tokens,

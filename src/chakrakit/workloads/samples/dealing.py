@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Decoder, Diffusion, Model, Workload
-from chakrakit.workloads.samples.batchers import BATCHERS, Limits, MicroBatch
-from chakrakit.workloads.samples.sample import sample_stream
+from chakrakit.workloads.samples.batchers import BATCHERS, Batcher, Limits, MicroBatch, checked
+from chakrakit.workloads.samples.sample import read_samples, sample_stream
 
 
 @dataclass(frozen=True)
@@ -32,30 +32,35 @@ class Deal:
         return (batch for replica in self.of for step in replica for batch in step)
 
 
-def deal(workload: Workload) -> Deal:
-    """The micro-batches of all replicas and steps. Every sample that is drawn for them is in one of them."""
+def deal(workload: Workload, own: Batcher | None = None) -> Deal:
+    """The micro-batches of all replicas and steps. Every sample that is drawn for them is in one of them.
+
+    `own` is the batcher where it is the user's.
+    """
     step, plan = workload.step, workload.plan
     each = step.global_batch // (plan.dp * step.micro_batch)
     quotas = step.samples.quotas or [each] * plan.dp
     limits = _limits(workload)
     longest = _longest(workload, limits)
     if step.steps == 0:
-        return _all_of_a_file(workload, limits, longest, each)
-    streams = _streams(workload, limits, longest)
+        return _all_of_a_file(workload, limits, longest, each, own)
+    streams = _streams(workload, limits, longest, own)
     turns = [
         [_taken(streams[r], quotas[r], workload) for r in range(plan.dp)] for _ in range(step.steps)
     ]
     return Deal(tuple(tuple(turn[r] for turn in turns) for r in range(plan.dp)))
 
 
-def _streams(workload: Workload, limits: Limits, longest: int) -> list[Iterator[MicroBatch]]:
+def _streams(
+    workload: Workload, limits: Limits, longest: int, own: Batcher | None
+) -> list[Iterator[MicroBatch]]:
     """One source of micro-batches for every replica.
 
     Online, each replica batches the samples that its own loader reads; otherwise all take from one source
     in turn.
     """
     step, dp = workload.step, workload.plan.dp
-    batcher = BATCHERS[step.samples.batcher]
+    batcher = _batcher(workload, own)
     if step.samples.batcher != "online":
         shared = batcher(sample_stream(step, longest), limits)
         return [shared] * dp
@@ -65,31 +70,59 @@ def _streams(workload: Workload, limits: Limits, longest: int) -> list[Iterator[
     ]
 
 
+def _batcher(workload: Workload, own: Batcher | None) -> Batcher:
+    samples = workload.step.samples
+    if samples.batcher != "own":
+        return BATCHERS[samples.batcher]
+    if own is None:
+        raise ConfigError(
+            f"batcher {samples.batcher_file!r} is a program, which `chakra generate --allow-programs` runs; "
+            "generate the traces, and use those"
+        )
+    return checked(own, samples.batcher_file)
+
+
 def _taken(source: Iterator[MicroBatch], count: int, workload: Workload) -> tuple[MicroBatch, ...]:
     taken = tuple(itertools.islice(source, count))
     if len(taken) < count:
+        samples = workload.step.samples
         raise ConfigError(
-            f"the samples of {workload.step.samples.sample_file} do not fill the micro-batches of "
+            f"the samples of {samples.sample_file or samples.batcher_file} do not fill the micro-batches of "
             f"{workload.step.steps} steps; ask for fewer steps, a smaller global_batch, or steps 0 for all"
         )
     return taken
 
 
-def _all_of_a_file(workload: Workload, limits: Limits, longest: int, each: int) -> Deal:
+def _all_of_a_file(
+    workload: Workload, limits: Limits, longest: int, each: int, own: Batcher | None
+) -> Deal:
     """Every sample of a file once: micro-batches are halved until all replicas have as many in every step."""
     dp = workload.plan.dp
     if workload.step.samples.batcher == "online":
-        own = [list(source) for source in _streams(workload, limits, longest)]
-        rounds = -(-max(map(len, own)) // each) * each
-        dealt = [_aligned(mine, rounds) for mine in own]
+        of_replicas = [list(source) for source in _streams(workload, limits, longest, own)]
+        rounds = -(-max(map(len, of_replicas)) // each) * each
+        dealt = [_aligned(mine, rounds) for mine in of_replicas]
     else:
-        batches = list(_streams(workload, limits, longest)[0])
+        batches = list(_streams(workload, limits, longest, own)[0])
+        if own is not None:
+            _check_all(batches, workload)
         rounds = -(-len(batches) // (dp * each)) * each
         batches = _aligned(batches, rounds * dp)
         dealt = [batches[r::dp] for r in range(dp)]
     return Deal(
         tuple(tuple(tuple(mine[k : k + each]) for k in range(0, rounds, each)) for mine in dealt)
     )
+
+
+def _check_all(batches: list[MicroBatch], workload: Workload) -> None:
+    """A batcher of the user's has to emit every sample of a file."""
+    file = workload.step.samples.sample_file
+    left = len(read_samples(file)) - sum(len(b.samples) for b in batches)
+    if left or not batches:
+        raise ConfigError(
+            f"batcher {workload.step.samples.batcher_file} leaves {left:,} samples of {file} out; with "
+            "steps 0 it has to yield each of them once"
+        )
 
 
 def _aligned(batches: list[MicroBatch], count: int) -> list[MicroBatch]:

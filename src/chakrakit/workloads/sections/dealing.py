@@ -16,7 +16,7 @@ from chakrakit.workloads.samples import Deal, MicroBatch, Sample, document_lengt
 from chakrakit.workloads.sections.feasible import in_topological_order
 
 
-class Place(NamedTuple):
+class SamplePlace(NamedTuple):
     """Where a sample is: the replica, and the number of its micro-batch there."""
 
     replica: int
@@ -30,10 +30,10 @@ class SectionDeal:
     of: tuple[tuple[MicroBatch, ...], ...]
 
     @cached_property
-    def places(self) -> dict[int, Place]:
+    def places(self) -> dict[int, SamplePlace]:
         """Where each sample is that passes through the section."""
         return {
-            sample.number: Place(r, b)
+            sample.number: SamplePlace(r, b)
             for r, batches in enumerate(self.of)
             for b, batch in enumerate(batches)
             for sample in batch.samples

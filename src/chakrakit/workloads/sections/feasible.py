@@ -62,6 +62,8 @@ def _own_problems(graph: SectionGraph, name: str, section: Section) -> Iterator[
         yield f"section {name}: modalities are those of a file of samples; give sample_file, or a share"
     if section.plan.tasks or (section.plan.chunks > 1 and after):
         yield f"section {name}: cells, and chunks of a section that feeds others, are not built"
+    if section.plan.context == "blocks":
+        yield f"section {name}: context blocks is not built for sections; use gather, ring or ulysses"
     home = graph.sections.get(section.ranks_of)
     if home is not None and (home.ranks_of or home.plan.world != section.plan.world):
         yield (

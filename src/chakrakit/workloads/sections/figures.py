@@ -9,7 +9,7 @@ import numpy as np
 
 from chakrakit.workloads.generate import (
     ClassFigures,
-    Communication,
+    CommunicationFigures,
     Figures,
     SectionFigures,
     communication,
@@ -98,7 +98,7 @@ def _body_figures(programs: SectionPrograms, body: SharedBody) -> ClassFigures:
     )
 
 
-def _communication(programs: SectionPrograms, body: SharedBody) -> list[Communication]:
+def _communication(programs: SectionPrograms, body: SharedBody) -> list[CommunicationFigures]:
     """Bytes by type and group; messages between sections are one group, named so."""
     book = programs.book
     between = book.roles.number("sections")

@@ -22,7 +22,7 @@ class Joint(NamedTuple):
     loss: bool = False
 
 
-class Message(NamedTuple):
+class MessageEnd(NamedTuple):
     """One end of a message: before the task that takes it, or after the task that gives it."""
 
     joint: Joint
@@ -52,7 +52,7 @@ class Gathered(NamedTuple):
 class Handed(NamedTuple):
     """All that sections hand on, by rank."""
 
-    messages: Mapping[int, list[Message]]
+    messages: Mapping[int, list[MessageEnd]]
     stays: Mapping[int, list[Stays]]
     gathered: Mapping[int, list[Gathered]]
 
@@ -142,9 +142,9 @@ class _Edge:
         self, first: Joint, second: Joint, source: int, target: int, size: int, tag: int, back: bool
     ) -> None:
         name = f"{self.giver.name}.{'gradient' if back else 'result'}"
-        out = Message(first, "send", target, size, tag, f"{name}.send", back)
+        out = MessageEnd(first, "send", target, size, tag, f"{name}.send", back)
         self.handed.messages[source].append(out)
-        into = Message(second, "recv", source, size, tag, f"{name}.recv", back)
+        into = MessageEnd(second, "recv", source, size, tag, f"{name}.recv", back)
         self.handed.messages[target].append(into)
 
     def _joints(

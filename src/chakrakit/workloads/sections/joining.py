@@ -24,7 +24,7 @@ from chakrakit.workloads.program import (
     pair_keys,
     table_of,
 )
-from chakrakit.workloads.sections.handing_on import Gathered, Joint, Message, Stays, tag_base
+from chakrakit.workloads.sections.handing_on import Gathered, Joint, MessageEnd, Stays, tag_base
 from chakrakit.workloads.sections.one import OneSection
 
 _OWN = ("micro_batch", "chunk", "task", "version", "stream", "tag")
@@ -39,7 +39,7 @@ class Joined:
 
     sections: tuple[OneSection, ...]
     classes: tuple[RankClass, ...]
-    messages: Sequence[Message]
+    messages: Sequence[MessageEnd]
     stays: Sequence[Stays]
     gathered: Sequence[Gathered]
     named: tuple[int, ...]
@@ -276,7 +276,7 @@ def peers_of(
     rank: int,
     sections: Sequence[OneSection],
     classes: Sequence[RankClass],
-    messages: Sequence[Message],
+    messages: Sequence[MessageEnd],
 ) -> Iterator[int]:
     """The ranks that a rank exchanges messages with, those of its own sections first."""
     for section, rank_class in zip(sections, classes, strict=True):

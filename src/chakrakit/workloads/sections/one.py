@@ -8,8 +8,8 @@ import numpy as np
 
 from chakrakit.workloads.description import Decoder, PipelineTask, SectionGraph
 from chakrakit.workloads.generate import Generated, RankClass
-from chakrakit.workloads.layers import Dim, Holder, Tensor, token_axes
-from chakrakit.workloads.program import Shape, TextTables, WorkloadLayout, shape_of
+from chakrakit.workloads.layers import Dim, ShardHolder, Tensor, token_axes
+from chakrakit.workloads.program import RowShape, TextTables, WorkloadLayout, shape_of
 from chakrakit.workloads.samples import Deal
 from chakrakit.workloads.sections.dealing import SectionDeal
 from chakrakit.workloads.sections.feasible import feeds, workload_of_section
@@ -32,14 +32,14 @@ class OneSection(Generated):
         """The section's own micro-batches."""
         return self.samples.as_deal
 
-    def shapes_of(self, replica: int) -> tuple[Shape, ...]:
+    def shapes_of(self, replica: int) -> tuple[RowShape, ...]:
         """What the micro-batches of a replica hold; of a vision model, images."""
         model, plan = self.workload.model, self.workload.plan
         batches = self.samples.of[replica]
         if isinstance(model, Decoder):
             return tuple(shape_of(b, plan, model) for b in batches)
         length = getattr(model, "frames", 1)
-        return tuple(Shape(b.own, length, (), round(b.cost, 6)) for b in batches)
+        return tuple(RowShape(b.own, length, (), round(b.cost, 6)) for b in batches)
 
     @cached_property
     def class_of(self) -> dict[int, RankClass]:
@@ -97,12 +97,12 @@ class OneSection(Generated):
         at = np.flatnonzero(self.mesh.coordinates["dp"] == replica)[0]
         return self.class_of[int(at) + self.mesh.first].layout
 
-    def holders(self, replica: int, stage: int) -> list[Holder]:
+    def holders(self, replica: int, stage: int) -> list[ShardHolder]:
         """The ranks of a stage of a replica."""
         c = self.mesh.coordinates
         ranks = np.flatnonzero((c["dp"] == replica) & (c["pp"] == stage)).tolist()
         return [
-            Holder(r + self.mesh.first, {"cp": int(c["cp"][r]), "tp": int(c["tp"][r])})
+            ShardHolder(r + self.mesh.first, {"cp": int(c["cp"][r]), "tp": int(c["tp"][r])})
             for r in ranks
         ]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from chakrakit.sources.capture.recording import CommCall, CreatedGroup, Op, Recording, Signature
+from chakrakit.sources.capture.recording import CapturedRank, CommCall, CreatedGroup, Op, Signature
 
 
 def _signature(name: str, flops: int = 0, is_host: bool = False) -> Signature:
@@ -31,7 +31,7 @@ def signature() -> Callable[..., Signature]:
 
 
 @pytest.fixture
-def recorded() -> Callable[..., Recording]:
+def recorded() -> Callable[..., CapturedRank]:
     """Makes a recording from operators: a name, and what it communicates, reads, writes, waits for."""
 
     def make(
@@ -40,7 +40,7 @@ def recorded() -> Callable[..., Recording]:
         world: int = 4,
         groups: Sequence[CreatedGroup] = (),
         **more: object,
-    ) -> Recording:
+    ) -> CapturedRank:
         names = list(dict.fromkeys(name for name, _ in ops))
         comms: list[CommCall] = []
         made: list[Op] = []
@@ -52,7 +52,7 @@ def recorded() -> Callable[..., Recording]:
             fields = {"reads": [], "writes": [], "module": 0, "phase": 0, "step": 0, **given}
             number = len(comms) - 1 if comm is not None else -1
             made.append(Op(signature=names.index(name), comm=number, **fields))
-        return Recording(
+        return CapturedRank(
             rank=rank,
             world=world,
             ops=made,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chakrakit.sources.capture.folding import Search, kinds
-from chakrakit.sources.capture.recording import CommCall, CreatedGroup, Op, Recording
+from chakrakit.sources.capture.recording import CapturedRank, CommCall, CreatedGroup, Op
 from chakrakit.sources.pytorch import names as words
 
 
@@ -22,7 +22,7 @@ def searched():
 
         def capture(rank, full):
             captured.append(rank)
-            return Recording(
+            return CapturedRank(
                 rank=rank,
                 world=size,
                 groups=world(size) if groups is None else groups,

@@ -45,6 +45,14 @@ def test_views_and_changes_in_place_share_their_values(session):
     assert row.numpy().sum() == 12
 
 
+def test_what_is_small_is_known_however_much_was_computed_before(session, monkeypatch):
+    monkeypatch.setattr(real_values, "MOST_WORK", 1 << 18)
+    for _ in range(8):
+        torch.randn(1 << 17)
+    positions = torch.arange(8, device="cuda")
+    assert bool((torch.diff(positions) == 1).all())
+
+
 def test_tokens_keep_their_values_on_the_device_and_fractions_do_not(session):
     tokens = torch.tensor([[1, 2, 0]]).cuda()
     assert (tokens != 0).sum().item() == 2
@@ -69,6 +77,7 @@ def test_the_error_names_the_line_that_made_the_value(session):
 
 def test_what_is_too_large_is_not_computed(session, monkeypatch):
     monkeypatch.setattr(real_values, "MOST_ELEMENTS", 8)
+    monkeypatch.setattr(real_values, "MOST_ON_DEVICE", 4)
     assert torch.ones(8).sum().item() == 8
     with pytest.raises(NeedsValue):
         bool(torch.rand(9).sum() > 1)

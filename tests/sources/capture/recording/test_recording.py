@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from chakrakit.sources.capture.recording import (
+    CapturedRank,
     CommCall,
     CreatedGroup,
     Op,
-    Recording,
     Signature,
     in_pytorch,
 )
@@ -31,7 +31,7 @@ def test_a_recording_arrives_as_it_was_sent():
         op_type="matmul",
         is_host=False,
     )
-    sent = Recording(
+    sent = CapturedRank(
         rank=3,
         world=8,
         ops=[
@@ -42,11 +42,11 @@ def test_a_recording_arrives_as_it_was_sent():
         groups=[CreatedGroup("0", (0, 1), "world")],
         mail={"objects 0": b"\x80"},
     )
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=Recording) == sent
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=CapturedRank) == sent
 
 
 def test_two_recordings_share_no_lists():
-    one, other = Recording(rank=0, world=2), Recording(rank=1, world=2)
+    one, other = CapturedRank(rank=0, world=2), CapturedRank(rank=1, world=2)
     one.ops.append(Op(signature=0, module=0, phase=0, step=0, reads=[], writes=[]))
     assert other.ops == []
 

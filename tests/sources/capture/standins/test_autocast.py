@@ -56,3 +56,10 @@ def test_gradients_are_scaled_on_the_host(scaler):
     made = scaler("cuda") if scaler is torch.amp.GradScaler else scaler()
     assert made.is_enabled()
     assert made.scale(torch.ones(1)).device.type == "cpu"
+
+
+def test_a_scaler_s_scale_is_the_one_it_began_with():
+    scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+    assert f"{scaler.get_scale():.0f}" == "1024"
+    assert torch.amp.GradScaler("cuda").get_scale() == 65536.0
+    assert torch.amp.GradScaler("cuda", enabled=False).get_scale() == 1.0

@@ -24,15 +24,6 @@ def test_nothing_is_written(tmp_path, patches):
     assert list(patches.stubbed) == ["torch.save"]
 
 
-def test_a_compiled_model_is_the_model_and_that_is_said(patches):
-    model = torch.nn.Linear(2, 2)
-    assert torch.compile(model, mode="max-autotune") is model
-    assert torch.compile(dynamic=True)(len) is len
-    model.compile()
-    (warning,) = patches.warnings
-    assert warning.startswith("torch.compile: captured as the eager operators")
-
-
 def test_data_is_loaded_in_this_process_with_real_numbers(patches, fake):
     data = torch.utils.data.TensorDataset(torch.zeros(4))
     loader = DataLoader(data, batch_size=2, num_workers=3, pin_memory=True, prefetch_factor=2)

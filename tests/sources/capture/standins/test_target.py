@@ -31,6 +31,20 @@ def test_attention_is_that_of_a_gpu(names, kind, operator):
     assert out.shape == q.shape
 
 
+def test_attention_with_a_learnt_mask_is_plain_products_in_half_precision(names):
+    q = torch.empty(2, 4, 16, 64, dtype=torch.bfloat16, requires_grad=True)
+    mask = torch.empty(1, 4, 16, 16, requires_grad=True)
+    functional.scaled_dot_product_attention(q, q, q, mask, dropout_p=0.1).sum().backward()
+    assert mask.grad.shape == mask.shape
+    found = names()
+    assert [found.count(f"aten::{n}") for n in ("bmm", "_safe_softmax", "native_dropout")] == [
+        6,
+        1,
+        1,
+    ]
+    assert not any("attention" in name for name in found)
+
+
 def test_heads_shared_by_several_queries_are_repeated(names):
     q, kv = torch.empty(1, 8, 16, 64), torch.empty(1, 2, 16, 64)
     assert functional.scaled_dot_product_attention(q, kv, kv, enable_gqa=True).shape == q.shape

@@ -7,7 +7,7 @@ import torch
 
 from chakrakit.sources.capture.observing import KnownValues, RealValues
 from chakrakit.sources.capture.recording import NeedsValue
-from chakrakit.sources.capture.standins import Values
+from chakrakit.sources.capture.standins import ValueReaders
 from chakrakit.sources.capture.standins.values import Placeholder
 
 
@@ -18,7 +18,7 @@ def installed(patches):
     def install(**declared):
         known = KnownValues(patches)
         real = RealValues(patches)
-        Values(patches, known, real, {k.strip("_"): v for k, v in declared.items()}).install()
+        ValueReaders(patches, known, real, {k.strip("_"): v for k, v in declared.items()}).install()
         return known
 
     return install
@@ -70,7 +70,7 @@ def test_whole_numbers_and_truth_values_are_asked_for(installed, fake):
 
 def test_a_declared_value_is_taken_for_its_line(patches, fake):
     tensor = torch.empty(1, dtype=torch.int64)
-    values = Values(patches, KnownValues(patches), RealValues(patches), {})
+    values = ValueReaders(patches, KnownValues(patches), RealValues(patches), {})
     try:
         values.decisive(tensor)
     except NeedsValue as error:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import FormatError
-from chakrakit.sources.pytorch.read import RankFiles, Source, find_pairs, read_bytes
+from chakrakit.sources.pytorch.read import RankFiles, SourceFile, find_pairs, read_bytes
 from chakrakit.sources.pytorch.read.files import _pair_up
 
 
@@ -17,11 +17,11 @@ def test_files_of_many_ranks_find_each_other() -> None:
     """By process; files that do not tell theirs, by what their names say."""
     order = np.random.default_rng(0).permutation(400).tolist()
     observers = [
-        Source(Path(f"a/et_{r}.json"), "observer", 100 + r if r < 390 else -1, -1, True)
+        SourceFile(Path(f"a/et_{r}.json"), "observer", 100 + r if r < 390 else -1, -1, True)
         for r in range(400)
     ]
     kinetos = [
-        Source(Path(f"a/kineto_{r}.json"), "kineto", 100 + r if r < 390 else -1, r, True)
+        SourceFile(Path(f"a/kineto_{r}.json"), "kineto", 100 + r if r < 390 else -1, r, True)
         for r in order
     ]
     found = RankFiles([])

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from chakrakit.serving.requests.foreign.aiperf import is_aiperf, read_aiperf
 from chakrakit.serving.requests.foreign.blis import is_blis, read_blis
+from chakrakit.serving.requests.foreign.blis_trace import is_blis_trace, read_blis_trace
 from chakrakit.serving.requests.foreign.dynamo import is_dynamo, read_dynamo
 from chakrakit.serving.requests.foreign.guidellm import is_guidellm, read_guidellm
 from chakrakit.serving.requests.foreign.opentelemetry import is_opentelemetry, read_opentelemetry
@@ -29,6 +30,7 @@ REQUEST_FORMATS = (
     RequestFormat("OpenTelemetry", is_opentelemetry, read_opentelemetry),
     RequestFormat("GuideLLM's report", is_guidellm, read_guidellm),
     RequestFormat("BLIS' workload", is_blis, read_blis),
+    RequestFormat("BLIS' trace", is_blis_trace, read_blis_trace),
     RequestFormat("ServeGen's client", is_servegen, read_servegen),
 )
 """The registry, in the order in which formats are tried."""

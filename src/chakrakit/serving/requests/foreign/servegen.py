@@ -2,8 +2,9 @@
 
 CSV without names: start of a window in s, requests a second, coefficient of variation of their gaps, the
 family (Gamma, Weibull, or empty for a window without requests) and its two parameters. JSON: start of a
-window → fields (input_tokens, output_tokens) → a mapping from value to probability, written as Python
-would print it; it is parsed here by its own small grammar and never evaluated.
+window → fields → a mapping from value to probability, written as Python would print it; it is parsed here by
+its own small grammar and never evaluated. Of the fields input_tokens and output_tokens are used; others
+(shares of reasoning, images) are not.
 
 Requests are drawn: gaps with the window's rate and variation, lengths by the probabilities of the last
 window of lengths before.
@@ -27,6 +28,7 @@ _MOST = 1_000_000
 """Requests that are drawn, of some 350 bytes each; a client of a day has some ten thousand."""
 _MOST_MORE = 100_000
 """Gaps drawn beyond those expected, so that bursts do not end a window early: some megabytes at the most."""
+_FIELDS = ("input_tokens", "output_tokens")
 Lengths = tuple[Any, Any]
 """Values, and their probabilities."""
 
@@ -41,9 +43,7 @@ def read_servegen(data: bytes, path: str, seed: int) -> RequestStream:
     rng = np.random.default_rng((seed, 13))
     times = _arrivals(_windows(data, path), rng, path)
     dataset = _dataset(Path(path), path)
-    prompt, output = (
-        _drawn(dataset, field, times, rng, path) for field in ("input_tokens", "output_tokens")
-    )
+    prompt, output = (_drawn(dataset, field, times, rng, path) for field in _FIELDS)
     note = f"{len(times):,} requests drawn by ServeGen's description of one client"
     return stream_of(
         times - times[0], np.maximum(prompt, 1), np.maximum(output, 1), where=path, notes=(note,)
@@ -107,7 +107,7 @@ def _dataset(trace: Path, path: str) -> list[tuple[float, dict[str, Lengths]]]:
         )
     content = read_json(beside, dict[str, dict[str, str]], "windows with lengths")
     rows = [
-        (float(start), {k: _probabilities(text, str(beside)) for k, text in fields.items()})
+        (float(start), {k: _probabilities(fields[k], str(beside)) for k in _FIELDS if k in fields})
         for start, fields in content.items()
         if re.fullmatch(r"\d{1,9}(\.\d+)?", start)
     ]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.arrays import I64, Mask
-from chakrakit.sources.capture.recording import PHASES, CommCall, Recording
+from chakrakit.sources.capture.recording import PHASES, CapturedRank, CommCall
 from chakrakit.sources.pytorch import layer_of
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.model import CollectiveType, EdgeKind, Edges, Metadata, NodeType, Trace
@@ -27,16 +27,16 @@ _COPY_IN, _COPY_OUT = "fsdp::all_gather_copy_in", "fsdp::split_with_sizes_copy"
 
 
 @dataclass(eq=False)
-class Streams:
+class CapturedStreams:
     """`stream` by operator, -1 on the host; `events` are pairs of operators that must run in this order."""
 
     stream: I64
     events: list[tuple[int, int]] = field(default_factory=list)
 
 
-def streams_of(recording: Recording) -> Streams:
+def streams_of(recording: CapturedRank) -> CapturedStreams:
     """The stream of every operator, and the waits that neither data nor the order on a stream imply."""
-    out = Streams(np.full(len(recording.ops), -1, np.int64))
+    out = CapturedStreams(np.full(len(recording.ops), -1, np.int64))
     lanes: dict[tuple[str, int, int], int] = {}
     names = [s.name for s in recording.signatures]
     last_compute = last_out = -1
@@ -68,12 +68,12 @@ def streams_of(recording: Recording) -> Streams:
     return out
 
 
-def _is_fsdp(recording: Recording, i: int, names: list[str]) -> bool:
+def _is_fsdp(recording: CapturedRank, i: int, names: list[str]) -> bool:
     """Whether an operator is FSDP's gather: one of the three operators before it copied its input in."""
     return any(names[op.signature] == _COPY_IN for op in recording.ops[max(i - 3, 0) : i])
 
 
-def _on_host(recording: Recording, signature: int, is_host: bool, waits_for: int) -> bool:
+def _on_host(recording: CapturedRank, signature: int, is_host: bool, waits_for: int) -> bool:
     return waits_for < 0 and (is_host or recording.signatures[signature].is_host)
 
 
@@ -82,7 +82,7 @@ _OPTIMIZER = PHASES.index("optimizer")
 
 
 def trace_of(
-    recording: Recording, role_of: Mapping[str, str], rank_of: Callable[[CommCall], int]
+    recording: CapturedRank, role_of: Mapping[str, str], rank_of: Callable[[CommCall], int]
 ) -> Trace:
     """The recording's Trace, in which groups are named by role and peers by rank."""
     ops = recording.ops
@@ -109,7 +109,7 @@ def trace_of(
     return Trace.from_columns(data, _edges(recording, plan.events, host), Metadata.of(VERSION))
 
 
-def _type(recording: Recording, comm: int) -> int:
+def _type(recording: CapturedRank, comm: int) -> int:
     if comm < 0:
         return int(NodeType.COMP_NODE)
     kind = recording.comms[comm].kind
@@ -127,7 +127,7 @@ def _texts(texts: Sequence[str], codes: Any, mask: Mask | None = None) -> pa.Arr
     return pa.DictionaryArray.from_arrays(index, pa.array(list(texts), pa.string()))
 
 
-def _arguments(recording: Recording, used: Any) -> dict[str, Any]:
+def _arguments(recording: CapturedRank, used: Any) -> dict[str, Any]:
     names = [
         f"{side}_{aspect}"
         for side in ("inputs", "outputs")
@@ -139,7 +139,7 @@ def _arguments(recording: Recording, used: Any) -> dict[str, Any]:
     }
 
 
-def _work(recording: Recording, used: Any, without: Mask) -> dict[str, Any]:
+def _work(recording: CapturedRank, used: Any, without: Mask) -> dict[str, Any]:
     flops = np.array([s.flops + s.vector_ops for s in recording.signatures], np.int64)[used]
     moved = np.array([s.moved for s in recording.signatures], np.int64)[used]
     kinds = [s.op_type for s in recording.signatures]
@@ -151,10 +151,18 @@ def _work(recording: Recording, used: Any, without: Mask) -> dict[str, Any]:
         "tensor_size": _some(moved, ~without),
         "dtype": _texts([s.dtype for s in recording.signatures], used, ~without),
         "op_type": _texts([*kinds, "optimizer"], codes, ~without),
+        **_fused(recording, used),
     }
 
 
-def _modules(recording: Recording) -> dict[str, Any]:
+def _fused(recording: CapturedRank, used: Any) -> dict[str, Any]:
+    """What a compiler put into each kernel, where something is compiled."""
+    inside = [s.operators for s in recording.signatures]
+    has = np.array([bool(text) for text in inside], np.bool_)[used]
+    return {"fused_operators": _texts(inside, used, has)} if has.any() else {}
+
+
+def _modules(recording: CapturedRank) -> dict[str, Any]:
     used = np.array([op.module for op in recording.ops], np.int64)
     layers = np.array([layer_of(m) for m in recording.modules], np.int64)[used]
     return {
@@ -164,7 +172,7 @@ def _modules(recording: Recording) -> dict[str, Any]:
 
 
 def _communication(
-    recording: Recording, role_of: Mapping[str, str], rank_of: Callable[[CommCall], int]
+    recording: CapturedRank, role_of: Mapping[str, str], rank_of: Callable[[CommCall], int]
 ) -> dict[str, Any]:
     rows = [op.comm for op in recording.ops]
     talks = np.array([r >= 0 for r in rows], np.bool_)
@@ -205,7 +213,7 @@ def _or_none(rank: int) -> int | None:
     return None if rank < 0 else rank
 
 
-def _memory(recording: Recording) -> dict[str, Any]:
+def _memory(recording: CapturedRank) -> dict[str, Any]:
     """Bytes allocated and freed by node; the first one also allocates what was held when the step began."""
     alloc = np.array([op.alloc for op in recording.ops], np.int64)
     free = np.array([op.free for op in recording.ops], np.int64)
@@ -214,7 +222,7 @@ def _memory(recording: Recording) -> dict[str, Any]:
     return {"mem_alloc": _some(alloc, alloc > 0), "mem_free": _some(free, free > 0)}
 
 
-def _edges(recording: Recording, events: list[tuple[int, int]], host: Mask) -> Edges:
+def _edges(recording: CapturedRank, events: list[tuple[int, int]], host: Mask) -> Edges:
     pairs: dict[tuple[int, int], int] = {}
     writer: dict[int, int] = {}
     for i, op in enumerate(recording.ops):

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import msgspec
 
-from chakrakit.sources.capture.recording import CommCall, CreatedGroup, Recording
+from chakrakit.sources.capture.recording import CapturedRank, CommCall, CreatedGroup
 from chakrakit.sources.pytorch import names as words
 
 
@@ -133,7 +133,7 @@ def relative_peer(comm: CommCall, members: tuple[int, ...], position: int) -> in
     return comm.peer
 
 
-def digest(recording: Recording, families: Families, step: int | None = None) -> str:
+def digest(recording: CapturedRank, families: Families, step: int | None = None) -> str:
     """A hash of operators, modules, phases and communication, of one step or of all."""
     homes = families.of_recorded(recording.groups)
     hashed = hashlib.sha256()

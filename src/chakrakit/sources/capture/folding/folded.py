@@ -10,7 +10,7 @@ from chakrakit.results import Result
 from chakrakit.sources.capture.folding.bodies import collective_name, trace_of
 from chakrakit.sources.capture.folding.families import Families, Family, relative_peer
 from chakrakit.sources.capture.folding.kinds import RankKind
-from chakrakit.sources.capture.recording import CommCall, Recording, Signature
+from chakrakit.sources.capture.recording import CapturedRank, CommCall, Signature
 from chakrakit.sources.pytorch import names as words
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import Trace
@@ -55,7 +55,7 @@ class _Numbering:
 class _GroupUse:
     """The groups and peers that a recording uses, for the recorded rank and for others of its kind."""
 
-    def __init__(self, recording: Recording, families: Families) -> None:
+    def __init__(self, recording: CapturedRank, families: Families) -> None:
         self.recording = recording
         homes = families.of_recorded(recording.groups)
         group_names = {c.group for c in recording.comms}
@@ -119,7 +119,7 @@ def _splittable(kinds: Sequence[RankKind], families: Families) -> Iterator[RankK
             yield RankKind(_as_rank(kind.recording, families, rank), [rank])
 
 
-def _as_rank(recording: Recording, families: Families, rank: int) -> Recording:
+def _as_rank(recording: CapturedRank, families: Families, rank: int) -> CapturedRank:
     """The recording rewritten for another rank of its kind."""
     homes = families.of_recorded(recording.groups)
     comms = []

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from chakrakit.sources.capture.folding.families import Families, Family
-from chakrakit.sources.capture.recording import Recording
+from chakrakit.sources.capture.recording import CapturedRank
 from chakrakit.sources.pytorch import names as words
 
-Capture = Callable[[int, bool], Recording]
+Capture = Callable[[int, bool], CapturedRank]
 """Captures a rank: all that was asked for, or only its first step, to compare."""
 MOST_ALONE = 64
 """Up to this many ranks that follow no rule are captured one by one; each costs a run of the first step."""
@@ -24,7 +24,7 @@ _STEPS = "there and in similar places each rank not captured is taken to be like
 class RankKind:
     """Ranks with the same program, and the recording of one of them."""
 
-    recording: Recording
+    recording: CapturedRank
     ranks: list[int] = field(default_factory=list)
 
 
@@ -59,7 +59,7 @@ class Search:
                 self._full[rank] = recording
         return self._digests[rank]
 
-    def _with_messages(self, recording: Recording) -> list[Family]:
+    def _with_messages(self, recording: CapturedRank) -> list[Family]:
         homes = self.families.of_recorded(recording.groups)
         used = {c.group for c in recording.comms if c.kind in (words.SEND, words.RECV)}
         return [homes[g] for g in used if g in homes]

@@ -7,7 +7,7 @@ from chakrakit.sources.capture.observing.known_values import KnownValues
 from chakrakit.sources.capture.observing.real_values import RealValues
 from chakrakit.sources.capture.observing.recorder import Recorder
 from chakrakit.sources.capture.observing.shortcuts import view
-from chakrakit.sources.capture.observing.storages import Storages
+from chakrakit.sources.capture.observing.storages import Storages, rounded
 from chakrakit.sources.capture.observing.whereabouts import (
     BACKWARD,
     OPTIMIZER,
@@ -24,6 +24,7 @@ __all__ = [
     "Recorder",
     "Storages",
     "Whereabouts",
+    "rounded",
     "tensors",
     "view",
 ]

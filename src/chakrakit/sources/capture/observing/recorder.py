@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensor,
 )
 from torch.distributed.tensor import DTensor
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from chakrakit.operators import SPACES, by_elements, is_silent
@@ -24,7 +25,7 @@ from chakrakit.sources.capture.observing.signatures import Signatures
 from chakrakit.sources.capture.observing.storages import Storages, rounded
 from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabouts
 from chakrakit.sources.capture.observing.workspaces import workspace
-from chakrakit.sources.capture.recording import CommCall, NeedsValue, Op, script_line
+from chakrakit.sources.capture.recording import CommCall, Lifetimes, NeedsValue, Op, script_line
 
 # Lists of sharded tensors are taken apart here: DTensor would work out a sharding for every element of a
 # list, which takes seconds for an optimizer's, and element by element there is nothing to redistribute.
@@ -72,8 +73,11 @@ _PROFILER = ("profiler::",)
 
 _ADD, _ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
 _TO_COPY, _READ = torch.ops.aten._to_copy.default, torch.ops.aten._local_scalar_dense.default
+_VIEW = torch.ops.aten.view.default
 _INDEX, _HISTOGRAM = torch.ops.aten.index.Tensor, torch.ops.aten.histc.default
 _HOST = torch.device("cpu")
+_ORDERED = {torch.ops.aten.native_layer_norm_backward.default}
+"""Operators whose results lie in order whatever the gradient's strides are, except for fake tensors."""
 _BLAS = ("mm", "addmm", "bmm", "baddbmm")
 _IN_BACKWARD = {"aten::scatter": "aten::scatter_", "aten::index_put": "aten::_index_put_impl_"}
 """Operators that autograd calls for fake tensors, and those it calls for plain tensors instead."""
@@ -109,6 +113,7 @@ class Recorder(TorchDispatchMode):
         self.ops: list[Op] = []
         self._freed_before = 0
         self.comms: list[CommCall] = []
+        self.lifetimes = Lifetimes()
         self.recording = False
         self.last_comm = -1
         """The operator of the last communication; -1 while not recording."""
@@ -227,7 +232,8 @@ class Recorder(TorchDispatchMode):
         if func is shortcuts.LIFT and shortcuts.is_number(args[0]):
             return shortcuts.lifted(args[0], _fake_mode())
         try:
-            return self._results.run(func, args, kwargs)
+            out = self._results.run(func, args, kwargs)
+            return _in_order(out) if func in _ORDERED else out
         except (DynamicOutputShapeException, DataDependentOutputException):
             if func is _READ and self.read_value is not None:
                 return self.read_value(args[0])
@@ -275,9 +281,11 @@ class Recorder(TorchDispatchMode):
         brief = self._brief(func, args, out) if on_device and self.multiprocessors else 0
         writes = self._writes(func, args, read, result_storages)
         comm = self._communication(space, name, args, kwargs, out)
-        plain = _IN_BACKWARD.get(name, "") if self.where.phase == BACKWARD else ""
+        plain, named = (
+            _plainly(func, name, args, out) if self.where.phase == BACKWARD else ("", args)
+        )
         self._add(
-            self.signatures.number(func, args, kwargs, out, plain),
+            self.signatures.number(func, named, kwargs, out, plain),
             read,
             writes,
             comm,
@@ -402,8 +410,23 @@ class Recorder(TorchDispatchMode):
                 free=freed + early,
                 is_host=is_host,
                 micro_batch=where.micro_batch,
+                compiled=where.compiled,
             )
         )
+
+    def follow_deaths(self) -> None:
+        """Note when storages die, since something is compiled."""
+        self.storages.on_death = self._note_death
+
+    def _note_death(self, number: int) -> None:
+        if self.recording and self.ops:
+            self.lifetimes.died[number] = len(self.ops) - 1
+
+    def note_returned(self, results: Any) -> None:
+        """Note what a compiled call hands back."""
+        if self.recording:
+            tensors = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
+            self.lifetimes.returned += [self.storages.number(_local(t)) for t in tensors]
 
     def wait(self, op: int, name: str) -> None:
         """The script waited for the communication of `op`."""
@@ -414,6 +437,21 @@ class Recorder(TorchDispatchMode):
             self.signatures.number(name, (), {}, None, name), list(completed), [], -1, False, 0
         )
         self.ops[-1].waits_for = op
+
+
+def _in_order(results: Any) -> Any:
+    return tuple(None if r is None else r.contiguous() for r in results)
+
+
+def _plainly(func: Any, name: str, args: Any, out: Any) -> tuple[str, Any]:
+    """The operator that autograd calls for plain tensors, "" for this one, and its arguments.
+
+    Gradients of views are reshaped, which is a view of tensors like fake ones; of plain ones it is only where
+    they lie in order.
+    """
+    if func is _VIEW and not args[0].is_contiguous():
+        return "aten::_reshape_alias", (*args, list(out.stride()))
+    return _IN_BACKWARD.get(name, ""), args
 
 
 def _fake_mode() -> Any:

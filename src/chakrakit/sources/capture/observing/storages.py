@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -37,6 +38,8 @@ class Storages:
         self._shared: dict[int, Any] = {}
         self._device: set[int] = set()
         self._next = 0
+        self.on_death: Callable[[int], None] | None = None
+        """Told the number of every storage that dies, while operators of compiled calls are recorded."""
 
     def number(self, tensor: torch.Tensor) -> int:
         """The number of a tensor's storage."""
@@ -119,6 +122,8 @@ class Storages:
             self._device.discard(number)
             self.live -= size
             self.freed += size
+            if self.on_death is not None:
+                self.on_death(number)
 
     def resized(self, tensor: torch.Tensor) -> None:
         """A storage changed its size in place, as FSDP's unsharded parameters do."""

@@ -32,6 +32,11 @@ class Whereabouts:
         self._numbers: dict[str, int] = {"": 0}
         self._names: dict[int, int] = {}
         self._made_in: dict[int, int] = {}
+        self.compiled_modules: set[int] = set()
+        """Ids of modules whose forward is compiled."""
+        self._calls = 0
+        self._compiled: list[int] = []
+        self._compiled_in: dict[int, int] = {}
 
     @property
     def phase(self) -> int:
@@ -48,6 +53,37 @@ class Whereabouts:
         elif self._phases[-1] in (FORWARD, RECOMPUTE):
             self._made_in[sequence_number() - 1] = self._stack[-1]
         return self._stack[-1]
+
+    @property
+    def compiled(self) -> int:
+        """The call of a compiled function that is running, or whose backward is; -1 for none."""
+        if self._compiled:
+            call = self._compiled[-1]
+            self._compiled_in[sequence_number() - 1] = call
+            return call
+        if self._compiled_in and self.phase in (BACKWARD, RECOMPUTE):
+            node = torch._C._current_autograd_node()
+            return -1 if node is None else self._compiled_in.get(node._sequence_nr(), -1)
+        return -1
+
+    @property
+    def inside_compiled(self) -> bool:
+        """Whether the forward of something compiled is running."""
+        return bool(self._compiled)
+
+    @contextmanager
+    def in_compiled(self) -> Iterator[None]:
+        """Let operators of the block belong to one compiled call; inside of another one, to that."""
+        self._begin_compiled()
+        try:
+            yield
+        finally:
+            self._compiled.pop()
+
+    def _begin_compiled(self) -> None:
+        if not self._compiled:
+            self._calls += 1
+        self._compiled.append(self._calls - 1)
 
     @property
     def outside(self) -> bool:
@@ -71,9 +107,13 @@ class Whereabouts:
             self._name_all(module)
         self._stack.append(self._names.get(id(module), self._stack[-1]))
         self._phases.append(RECOMPUTE if self.phase in (BACKWARD, RECOMPUTE) else self.phase)
+        if id(module) in self.compiled_modules:
+            self._begin_compiled()
 
-    def leave(self, *_: Any) -> None:
+    def leave(self, module: Any = None, *_: Any) -> None:
         """Note that a module's forward ended, also by an error."""
+        if id(module) in self.compiled_modules and self._compiled:
+            self._compiled.pop()
         if len(self._stack) > 1:
             self._stack.pop()
             self._phases.pop()

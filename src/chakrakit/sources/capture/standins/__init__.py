@@ -5,9 +5,11 @@ from __future__ import annotations
 from chakrakit.sources.capture.standins import (
     autocast,
     batch_norm,
+    compiler,
     context_parallel,
     cuda,
     data_parallel,
+    nvml,
     packed,
     pipelining,
     program,
@@ -20,19 +22,21 @@ from chakrakit.sources.capture.standins import (
 )
 from chakrakit.sources.capture.standins.cuda import Cuda, Redirect
 from chakrakit.sources.capture.standins.distributed import Distributed, Mail
-from chakrakit.sources.capture.standins.values import Values
+from chakrakit.sources.capture.standins.values import ValueReaders
 
 __all__ = [
     "Cuda",
     "Distributed",
     "Mail",
     "Redirect",
-    "Values",
+    "ValueReaders",
     "autocast",
     "batch_norm",
+    "compiler",
     "context_parallel",
     "cuda",
     "data_parallel",
+    "nvml",
     "packed",
     "pipelining",
     "program",

@@ -44,9 +44,15 @@ def install(patches: Patches) -> None:
         "__init__",
         lambda _: lambda self, *a, **k: torch.amp.GradScaler.__init__(self, "cpu", *a, **k),
     )
+    patches.set(torch.amp.GradScaler, "get_scale", _scale)
     for name in ("is_autocast_enabled", "get_autocast_dtype"):
         patches.wrap(torch, name, _asked_of_host)
     patches.set(torch, "get_autocast_gpu_dtype", lambda: torch.get_autocast_dtype("cpu"))
+
+
+def _scale(scaler: Any) -> float:
+    """The scale that it began with: nothing overflows here, and it grows after 2,000 steps at the soonest."""
+    return float(scaler._init_scale) if scaler.is_enabled() else 1.0
 
 
 def _on_host(rules: _Rules, plain: Callable[..., Any]) -> Callable[..., Any]:

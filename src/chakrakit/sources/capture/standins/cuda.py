@@ -94,7 +94,8 @@ _CHIPS = {
     "b300": Chip((10, 3), 148),
     "rtx-pro-6000": Chip((12, 0), 188),
 }
-"""From NVIDIA's data sheets, by how names begin, a Grace's G aside; SXM boards where there are others."""
+"""As published, by how names begin, a Grace's G aside; SXM boards where there are others. Only the H200's was
+read from a device."""
 
 
 def chip_of(device: str) -> Chip:
@@ -328,9 +329,12 @@ class Cuda:
             "get_device_name": self.present.upper() or "GPU",
             "get_device_capability": chip.capability,
             "get_device_properties": self._properties(),
-            "mem_get_info": (self.memory, self.memory),
             "get_arch_list": ["sm_{}{}".format(*chip.capability)],
             "utilization": 0,
+            "memory_usage": 0,
+            "temperature": 30,
+            "power_draw": 0,
+            "clock_rate": 0,
             "get_rng_state": torch.Generator().get_state(),
             "get_rng_state_all": [torch.Generator().get_state()] * self.count,
             "is_current_stream_capturing": False,
@@ -358,10 +362,14 @@ class Cuda:
 
     def _install_memory(self) -> None:
         storages = self.storages
-        for name in ("memory_allocated", "memory_reserved", "memory_cached"):
+        in_use = ("memory_allocated", "memory_reserved", "memory_cached", "device_memory_used")
+        for name in in_use:
             self.patches.set(torch.cuda, name, lambda *_, **__: storages.live)
         for name in ("max_memory_allocated", "max_memory_reserved", "max_memory_cached"):
             self.patches.set(torch.cuda, name, lambda *_, **__: storages.peak)
+        self.patches.set(
+            torch.cuda, "mem_get_info", lambda *_, **__: (self.memory - storages.live, self.memory)
+        )
         self.patches.set(torch.cuda, "memory_summary", lambda *_, **__: "")
         self.patches.set(torch.cuda, "memory_stats", lambda *_, **__: _Stats(self._stats()))
         for name in ("_record_memory_history", "_dump_snapshot"):

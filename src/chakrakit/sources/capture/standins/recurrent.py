@@ -18,14 +18,19 @@ from chakrakit.sources.capture.recording import Patches
 _aten = torch.ops.aten
 
 
-class Kind(NamedTuple):
+class RecurrentKind(NamedTuple):
     """A kind of layer: its number among cuDNN's, and how many values per unit it keeps for gradients."""
 
     mode: int
     kept: int
 
 
-_KINDS = {"rnn_relu": Kind(0, 1), "rnn_tanh": Kind(1, 1), "lstm": Kind(2, 5), "gru": Kind(3, 6)}
+_KINDS = {
+    "rnn_relu": RecurrentKind(0, 1),
+    "rnn_tanh": RecurrentKind(1, 1),
+    "lstm": RecurrentKind(2, 5),
+    "gru": RecurrentKind(3, 6),
+}
 """What is kept, as cuDNN 9.19 reserved it on an H200 in 49 layers: `_kept` gives its bytes exactly."""
 _RESERVED = 256
 """Bytes that cuDNN reserves beside what it keeps, as seen in `_cudnn_rnn_backward` on an H200."""
@@ -45,7 +50,7 @@ def install(patches: Patches, recorder: Recorder) -> None:
 # --- layers -------------------------------------------------------------------------------------
 
 
-class Layers(NamedTuple):
+class RecurrentArguments(NamedTuple):
     """The arguments of `_cudnn_rnn` that are no tensors, in its order."""
 
     mode: int
@@ -64,7 +69,7 @@ class Layers(NamedTuple):
         return 2 if self.both else 1
 
 
-def _layers(recorder: Recorder, kind: Kind) -> Callable[[Any], Callable[..., Any]]:
+def _layers(recorder: Recorder, kind: RecurrentKind) -> Callable[[Any], Callable[..., Any]]:
     apply = _cudnn(recorder, kind)
     is_lstm = kind.mode == _KINDS["lstm"].mode
 
@@ -82,7 +87,7 @@ def _layers(recorder: Recorder, kind: Kind) -> Callable[[Any], Callable[..., Any
                 x, *states = (t.to(kind_of) for t in (x, *states))
                 weights = [w.to(kind_of) for w in weights]
             hidden, projection = _widths(states)
-            form = Layers(
+            form = RecurrentArguments(
                 *(kind.mode, hidden, projection, layers, bool(more and more[0])),
                 *(float(dropout), bool(train), bool(both)),
                 [int(n) for n in second] if packed else [],
@@ -101,16 +106,18 @@ def _widths(states: Any) -> tuple[int, int]:
     return width, result if result != width else 0
 
 
-def _per_layer(weights: list[Any], form: Layers) -> int:
+def _per_layer(weights: list[Any], form: RecurrentArguments) -> int:
     return len(weights) // (form.layers * form.directions)
 
 
-def _cudnn(recorder: Recorder, kind: Kind) -> Callable[..., Any]:
+def _cudnn(recorder: Recorder, kind: RecurrentKind) -> Callable[..., Any]:
     """The call of cuDNN's layers with its gradient, both recorded as one operator each."""
 
     class Recurrent(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, form: Layers, stride: int, cells: int, x: Any, *tensors: Any) -> Any:
+        def forward(
+            ctx: Any, form: RecurrentArguments, stride: int, cells: int, x: Any, *tensors: Any
+        ) -> Any:
             states, weights = tensors[:cells], list(tensors[cells:])
             buffer = _buffer(recorder, weights)
             cell = states[1] if cells > 1 else None
@@ -142,7 +149,9 @@ def _cudnn(recorder: Recorder, kind: Kind) -> Callable[..., Any]:
             hidden = made[1 : 1 + ctx.cells]
             return None, None, None, made[0], *hidden, *made[3]
 
-    def apply(form: Layers, stride: int, x: Any, states: Any, weights: list[Any]) -> Any:
+    def apply(
+        form: RecurrentArguments, stride: int, x: Any, states: Any, weights: list[Any]
+    ) -> Any:
         return Recurrent.apply(form, stride, len(states), x, *states, *weights)
 
     return apply
@@ -156,7 +165,9 @@ def _buffer(recorder: Recorder, weights: list[Any]) -> torch.Tensor:
     return buffer
 
 
-def _results(kind: Kind, form: Layers, x: Any, states: Any, buffer: Any) -> Any:
+def _results(
+    kind: RecurrentKind, form: RecurrentArguments, x: Any, states: Any, buffer: Any
+) -> Any:
     """Results of the layers, the new states, and what is kept for the gradients."""
     rows = x.shape[:-1]
     width = (form.projection or form.hidden) * form.directions
@@ -168,7 +179,7 @@ def _results(kind: Kind, form: Layers, x: Any, states: Any, buffer: Any) -> Any:
     return out, new[0], cell, x.new_empty(_kept(kind, form, x), dtype=torch.uint8), buffer
 
 
-def _kept(kind: Kind, form: Layers, x: Any) -> int:
+def _kept(kind: RecurrentKind, form: RecurrentArguments, x: Any) -> int:
     """Bytes that a forward keeps for its gradient: of every layer, and what all but the last hand on."""
     if not form.train:
         return 0

@@ -1,4 +1,4 @@
-"""What a script does besides computing: files, data, networks, compilers, clocks."""
+"""What a script does besides computing: files, data, networks, clocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ def install(patches: Patches, rank: int, real_values: RealValues) -> None:
     """Stub what has effects outside, and let data loaders run as they are."""
     patches.stub(torch, "save", "torch.save")
     _install_checkpoints(patches)
-    _install_compiler(patches)
     _install_data(patches, real_values)
     _install_network(patches)
     _install_processes(patches, rank)
@@ -62,18 +61,6 @@ def _install_processes(patches: Patches, rank: int) -> None:
 def _install_checkpoints(patches: Patches) -> None:
     for name in ("save", "async_save", "save_state_dict"):
         patches.stub(checkpoint, name, f"torch.distributed.checkpoint.{name}")
-
-
-def _install_compiler(patches: Patches) -> None:
-    text = "torch.compile: captured as the eager operators the compiled program is made of"
-
-    def compile_(model: Any = None, **_: Any) -> Any:
-        patches.note("torch.compile")
-        patches.warn(text)
-        return (lambda f: f) if model is None else model
-
-    patches.set(torch, "compile", compile_)
-    patches.set(torch.nn.Module, "compile", lambda self, *_, **__: compile_(self) and None)
 
 
 class _Loading(TorchDispatchMode):

@@ -58,7 +58,8 @@ def _as_shown(plain: Callable[..., Any]) -> Callable[..., Any]:
 def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
     """Attention by the kernels of a Hopper GPU: CuDNN's for half precision, else the memory-efficient one.
 
-    That one is also used where the mask is learnt, as T5's places are.
+    Half precision with a mask that is learnt, as T5's places are, has neither: PyTorch 2.11 on an H200
+    computed it by plain products and a softmax.
     """
 
     def attention(
@@ -81,8 +82,9 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
             )  # CuDNN's kernel takes fewer heads of keys as they are
             key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
         grows = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
-        learnt = attn_mask is not None and attn_mask.requires_grad  # which CuDNN's kernel refuses
-        if query.dtype not in _HALF or learnt:
+        if query.dtype in _HALF and attn_mask is not None and attn_mask.requires_grad:
+            return _attention_by_products(query, key, value, attn_mask, dropout_p, scale)
+        if query.dtype not in _HALF:
             return torch.ops.aten._scaled_dot_product_efficient_attention(
                 query, key, value, attn_mask, grows, dropout_p, is_causal, scale=scale
             )[0]
@@ -92,6 +94,26 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
         )[0]
 
     return attention
+
+
+def _attention_by_products(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor,
+    dropout_p: float,
+    scale: float | None,
+) -> torch.Tensor:
+    """Attention where no fused kernel can compute it: in float32, with half of the scale on either side."""
+    half = query.dtype
+    root = (query.shape[-1] ** -0.5 if scale is None else scale) ** 0.5
+    with torch.autocast("cpu", enabled=False):
+        query, key, value, mask = (t.float() for t in (query, key, value, mask.to(half)))
+        weights = torch.matmul(query * root, key.transpose(-2, -1) * root).add_(mask)
+        weights = torch.ops.aten._safe_softmax(weights, -1)
+        if dropout_p > 0:
+            weights = torch.ops.aten.native_dropout(weights, dropout_p, True)[0]
+        return torch.matmul(weights, value).to(half)
 
 
 def _linear(plain: Callable[..., Any]) -> Callable[..., Any]:

@@ -140,7 +140,7 @@ class WholePlaceholder:
     __neg__ = __pos__ = __abs__ = __round__ = _same
 
 
-class Values:
+class ValueReaders:
     """Replaces the ways a tensor's value is read.
 
     Values that the host knows (`RealValues`) are real. Of the others, `declared` maps `file.py:line` (or

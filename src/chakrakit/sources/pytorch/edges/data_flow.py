@@ -10,7 +10,7 @@ from chakrakit.arrays import I64, Mask
 from chakrakit.operators import PARAMETERS, Work, is_device_record, is_record, operator_of
 from chakrakit.sources.pytorch.edges.candidates import TOLERANCE_NS, EdgeList
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
-from chakrakit.sources.pytorch.timeline import RowNames, Timeline, nearest
+from chakrakit.sources.pytorch.timeline import Timeline, TimelineNames, nearest
 from chakrakit.sources.pytorch.work import innermost, touches_memory
 from chakrakit.trace.model import EdgeForm, EdgeKind
 
@@ -37,7 +37,7 @@ def actors(line: Timeline) -> Actors:
 
 
 def tensor_edges(
-    line: Timeline, names: RowNames, observer: Observer, comm_rows: Mask
+    line: Timeline, names: TimelineNames, observer: Observer, comm_rows: Mask
 ) -> tuple[EdgeList, int]:
     """Edges from the last writer of a storage to its next readers, and how many time refuted.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from chakrakit.arrays import I64, Mask
 from chakrakit.sources.pytorch.edges.candidates import Candidates
 from chakrakit.sources.pytorch.read import Kind, Kineto, whole
-from chakrakit.sources.pytorch.timeline import RowNames, Timeline
+from chakrakit.sources.pytorch.timeline import Timeline, TimelineNames
 from chakrakit.trace.model import EdgeForm, EdgeKind
 
 _QUEUED_NS = 5_000
@@ -127,7 +127,7 @@ _RECORD_STREAM = "wait_on_stream"
 
 
 def add_event_causes(
-    line: Timeline, names: RowNames, kineto: Kineto, device: DeviceModel, causes: Candidates
+    line: Timeline, names: TimelineNames, kineto: Kineto, device: DeviceModel, causes: Candidates
 ) -> int:
     """Make the first row of a stream after a wait depend on the last one before the record.
 
@@ -167,7 +167,7 @@ class _Finder:
     """Finds for each wait, in order, the row whose end was recorded and the row that waited."""
 
     def __init__(
-        self, line: Timeline, names: RowNames, kineto: Kineto, device: DeviceModel
+        self, line: Timeline, names: TimelineNames, kineto: Kineto, device: DeviceModel
     ) -> None:
         self.line = line
         launched = device.call >= 0

@@ -10,7 +10,7 @@ from chakrakit.arrays import I64, Mask
 from chakrakit.sources.pytorch.calls import RecordedCollective
 from chakrakit.sources.pytorch.edges.candidates import TOLERANCE_NS, Candidates, EdgeList
 from chakrakit.sources.pytorch.read import Kineto
-from chakrakit.sources.pytorch.timeline import RowNames, Timeline
+from chakrakit.sources.pytorch.timeline import Timeline, TimelineNames
 from chakrakit.trace.model import EdgeForm, EdgeKind
 
 
@@ -145,7 +145,7 @@ _PICKED_UP_NS = 50_000
 
 def add_asynchronous(
     line: Timeline,
-    names: RowNames,
+    names: TimelineNames,
     kineto: Kineto | None,
     collectives: list[RecordedCollective],
     host: HostModel,
@@ -202,7 +202,7 @@ def _runs_beside(line: Timeline, c: RecordedCollective) -> bool:
     return bool(line.thread[c.row] != line.thread[c.issuer] or line.astray[c.row])
 
 
-def _add_wait(line: Timeline, names: RowNames, host: HostModel, issuer: int, row: int) -> bool:
+def _add_wait(line: Timeline, names: TimelineNames, host: HostModel, issuer: int, row: int) -> bool:
     rows = host.thread_rows(int(line.thread[issuer]))
     place = int(np.searchsorted(line.start[rows], line.end[row]))
     before = int(rows[place - 1]) if place else -1

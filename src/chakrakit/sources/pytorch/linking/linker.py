@@ -21,7 +21,12 @@ from chakrakit.errors import ConfigError, FormatError, TraceError
 from chakrakit.operators import KNOWN_KERNELS, CommunicationKernels
 from chakrakit.parallel import Workers, spread
 from chakrakit.sources.pytorch.calls import assign_groups, name_peers, number_in_groups
-from chakrakit.sources.pytorch.clocks import Clock, RankCollectives, align_clocks, align_windows
+from chakrakit.sources.pytorch.clocks import (
+    ClockOffsets,
+    RankCollectives,
+    align_clocks,
+    align_windows,
+)
 from chakrakit.sources.pytorch.graphs import Capture
 from chakrakit.sources.pytorch.groups import Groups as RecordedGroups
 from chakrakit.sources.pytorch.groups import groups_of, infer_across_ranks
@@ -487,7 +492,7 @@ def _undecided(ranks: Mapping[int, LinkedRank]) -> dict[str, Any]:
     return {LIKE_COMMUNICATION: dict(counts)} if counts else {}
 
 
-def _run(ranks: Mapping[int, LinkedRank], clock: Clock, groups: RecordedGroups) -> Run:
+def _run(ranks: Mapping[int, LinkedRank], clock: ClockOffsets, groups: RecordedGroups) -> Run:
     begin = {r: x.base_ns + x.epoch + clock.offset[r] for r, x in ranks.items()}
     epoch = min(begin.values())
     shift = {r: at - epoch for r, at in begin.items()}
@@ -538,7 +543,7 @@ def _joined_trace(
     return trace.with_columns(changed)
 
 
-def _finished(linked: LinkedRank, clock: Clock, inferred: Mapping[int, int]) -> RankReport:
+def _finished(linked: LinkedRank, clock: ClockOffsets, inferred: Mapping[int, int]) -> RankReport:
     report = linked.report
     report.clock_offset_ns = clock.offset[report.rank]
     if inferred[report.rank]:

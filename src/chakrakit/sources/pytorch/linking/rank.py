@@ -43,7 +43,7 @@ from chakrakit.sources.pytorch.graphs import (
 from chakrakit.sources.pytorch.joining import Join, join
 from chakrakit.sources.pytorch.linking.overhead import Overhead, cost_seen, slowed
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
-from chakrakit.sources.pytorch.timeline import RowNames, Timeline, build_timeline
+from chakrakit.sources.pytorch.timeline import Timeline, TimelineNames, build_timeline
 from chakrakit.sources.pytorch.work import work_of_rows
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges
 from chakrakit.trace.timing import Schedule, schedule
@@ -248,7 +248,7 @@ class Rank:
     kineto: Kineto | None
     joined: Join
     line: Timeline
-    names: RowNames
+    names: TimelineNames
     collectives: list[RecordedCollective]
     attribution: Attribution
     device: DeviceModel
@@ -283,7 +283,7 @@ class RankParts:
     twice: bool
     """Whether times come from a second pass, in which no observer ran."""
     line: Timeline
-    names: RowNames
+    names: TimelineNames
     host: HostModel
     device: DeviceModel
     collectives: list[RecordedCollective]
@@ -395,7 +395,7 @@ def rank_parts(
     """
     pairs = joined or _join(observer, kineto)
     line = build_timeline(observer, kineto, pairs)
-    names = RowNames(line, observer, kineto)
+    names = TimelineNames(line, observer, kineto)
     host = HostModel(line)
     device = device_model(line, kineto) if kineto is not None else _no_device()
     collectives = find_collectives(line, names, observer, kineto, kernels)
@@ -434,7 +434,7 @@ def rank_parts(
 
 def _device_causes(
     line: Timeline,
-    names: RowNames,
+    names: TimelineNames,
     kineto: Kineto,
     device: DeviceModel,
     host: HostModel,
@@ -453,7 +453,7 @@ def _device_causes(
 
 def _fixed_edges(
     line: Timeline,
-    names: RowNames,
+    names: TimelineNames,
     observer: Observer | None,
     kineto: Kineto | None,
     is_communication: Mask,
@@ -491,7 +491,7 @@ def _no_device() -> DeviceModel:
     return DeviceModel(none, none, none, 0, 0)
 
 
-def _hand_over(line: Timeline, names: RowNames, kineto: Kineto, host: HostModel) -> int:
+def _hand_over(line: Timeline, names: TimelineNames, kineto: Kineto, host: HostModel) -> int:
     """Backward threads: those where autograd's engine runs, called by where forward ran."""
     engine = names.where(lambda s: s.startswith("autograd::engine::evaluate_function"))
     workers = np.unique(line.thread[engine & (line.parent < 0) & line.is_host])
@@ -516,7 +516,7 @@ def _forward_thread(line: Timeline, kineto: Kineto, worker: int) -> int:
 
 
 def _graph_overhead(
-    overhead: Overhead | None, host: HostModel, replays: list[Replay], names: RowNames
+    overhead: Overhead | None, host: HostModel, replays: list[Replay], names: TimelineNames
 ) -> I64:
     """Take recording's cost out of launches of graphs; returns it by row. It was measured for CUDA alone."""
     nodes = np.zeros(len(host.line), np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chakrakit.sources.pytorch.read.files import (
     RankFiles,
     RecordingPair,
-    Source,
+    SourceFile,
     find_pairs,
     identify,
     identify_head,
@@ -38,7 +38,7 @@ __all__ = [
     "Observer",
     "RankFiles",
     "RecordingPair",
-    "Source",
+    "SourceFile",
     "TextPool",
     "Whole",
     "check_clock",

@@ -25,7 +25,7 @@ _CARD = re.compile(r"card_\d+\.json")
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """One file as its first bytes show it; -1 for numbers they do not hold."""
 
     path: Path
@@ -95,7 +95,7 @@ def _number(pattern: bytes, head: bytes) -> int:
     return -1 if number is None else number
 
 
-def identify(path: Path) -> Source | None:
+def identify(path: Path) -> SourceFile | None:
     """What a file is; None if it is not one of PyTorch's."""
     try:
         return identify_head(path, read_head(path))
@@ -103,18 +103,18 @@ def identify(path: Path) -> Source | None:
         return None
 
 
-def identify_head(path: Path, head: bytes) -> Source | None:
+def identify_head(path: Path, head: bytes) -> SourceFile | None:
     """What a file is, from its first bytes; None if it is not one of PyTorch's."""
     start = head.lstrip()[:1]
     if start not in (b"{", b"["):
         return None
     if re.search(rb'"nodes"\s*:\s*\[', head) and b'"schema"' in head:
-        return Source(path, _OBSERVER, _number(rb'"pid"\s*:\s*(\d+)', head), -1, True)
+        return SourceFile(path, _OBSERVER, _number(rb'"pid"\s*:\s*(\d+)', head), -1, True)
     if re.search(rb'"(traceEvents|schemaVersion|deviceProperties|displayTimeUnit)"|"ph"\s*:', head):
         pid = _number(rb'"cat"\s*:\s*"(?:cpu_op|user_annotation)"[^{}]*?"pid"\s*:\s*(\d+)', head)
         rank = _number(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d+)', head)
         numbered = re.search(rb'"Record function id"\s*:\s*[1-9]', head) is not None
-        return Source(path, _KINETO, pid, rank, numbered)
+        return SourceFile(path, _KINETO, pid, rank, numbered)
     return None
 
 
@@ -135,7 +135,7 @@ def find_pairs(inputs: Iterable[Path]) -> RankFiles:
     return pairs_of(sources, ignored)
 
 
-def pairs_of(sources: list[Source], ignored: dict[str, str]) -> RankFiles:
+def pairs_of(sources: list[SourceFile], ignored: dict[str, str]) -> RankFiles:
     """Which of these files are of one rank; adds to those that are passed over."""
     files = RankFiles([], ignored)
     observers = [s for s in sources if s.kind == _OBSERVER]
@@ -147,7 +147,7 @@ def pairs_of(sources: list[Source], ignored: dict[str, str]) -> RankFiles:
     return files
 
 
-def _without_merged(kinetos: list[Source], ignored: dict[str, str]) -> list[Source]:
+def _without_merged(kinetos: list[SourceFile], ignored: dict[str, str]) -> list[SourceFile]:
     """Files of single ranks; one into which an engine merged all ranks is passed over beside them."""
     merged = [s for s in kinetos if _MERGED.match(s.path.name)]
     if not merged or len(merged) == len(kinetos):
@@ -159,7 +159,7 @@ def _without_merged(kinetos: list[Source], ignored: dict[str, str]) -> list[Sour
 _CAPTURES = re.compile(rb"StreamBeginCapture")
 
 
-def _contents(kinetos: list[Source]) -> dict[Path, bytes]:
+def _contents(kinetos: list[SourceFile]) -> dict[Path, bytes]:
     """Contents of all files if several may be of one rank, to find captures among them; else {}."""
     ranks = [s.rank for s in kinetos]
     if len(kinetos) < 2 or (min(ranks) >= 0 and len(set(ranks)) == len(ranks)):
@@ -167,14 +167,17 @@ def _contents(kinetos: list[Source]) -> dict[Path, bytes]:
     return {s.path: read_bytes(s.path) for s in kinetos}
 
 
-def _captures_among(kinetos: list[Source], contents: Mapping[Path, bytes]) -> list[Source]:
+def _captures_among(kinetos: list[SourceFile], contents: Mapping[Path, bytes]) -> list[SourceFile]:
     """Files of graphs being captured, which the steps in the other files may replay."""
     capturing = [s for s in kinetos if _CAPTURES.search(contents.get(s.path, b""))]
     return capturing if len(capturing) < len(kinetos) else []
 
 
 def _completed(
-    pair: RecordingPair, captures: list[Source], contents: Mapping[Path, bytes], files: RankFiles
+    pair: RecordingPair,
+    captures: list[SourceFile],
+    contents: Mapping[Path, bytes],
+    files: RankFiles,
 ) -> RecordingPair:
     """The pair with the captures of its rank, or of no stated rank, and with the contents already read."""
     of_rank = tuple(s.path for s in captures if s.rank in (-1, pair.rank) or len(files.pairs) == 1)
@@ -196,7 +199,7 @@ def _files(inputs: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(out))
 
 
-def _pair_up(observers: list[Source], kinetos: list[Source], files: RankFiles) -> None:
+def _pair_up(observers: list[SourceFile], kinetos: list[SourceFile], files: RankFiles) -> None:
     partner: dict[int, int] = {}
     paired: set[int] = set()
     for _, i, j in sorted((-score, i, j) for score, i, j in _scores(observers, kinetos)):
@@ -215,7 +218,9 @@ def _pair_up(observers: list[Source], kinetos: list[Source], files: RankFiles) -
     _give_times(unpaired, {o.path: o for o in observers}, files)
 
 
-def _give_times(unpaired: list[Source], observers: dict[Path, Source], files: RankFiles) -> None:
+def _give_times(
+    unpaired: list[SourceFile], observers: dict[Path, SourceFile], files: RankFiles
+) -> None:
     """Hand every Kineto file recorded without the observer to the rank whose second pass it is."""
     for kineto in unpaired:
         owners = [p for p in files.pairs if _same_rank(p, observers, kineto, len(files.pairs))]
@@ -229,7 +234,7 @@ def _give_times(unpaired: list[Source], observers: dict[Path, Source], files: Ra
 
 
 def _same_rank(
-    pair: RecordingPair, observers: dict[Path, Source], kineto: Source, ranks: int
+    pair: RecordingPair, observers: dict[Path, SourceFile], kineto: SourceFile, ranks: int
 ) -> bool:
     """By the rank written in the file, else by process, else by folder and number in the names."""
     if pair.observer is None or pair.kineto is None or kineto.numbered:
@@ -242,7 +247,7 @@ def _same_rank(
     return near and (ranks == 1 or rank_in_name(kineto.path) == pair.rank)
 
 
-def _refuse(observer: Source, kineto: Source) -> None:
+def _refuse(observer: SourceFile, kineto: SourceFile) -> None:
     raise FormatError(
         f"belongs to process {observer.pid} and {kineto.path} to process {kineto.pid}, so they are "
         "not of the same rank and run; give both files of each rank",
@@ -250,7 +255,9 @@ def _refuse(observer: Source, kineto: Source) -> None:
     )
 
 
-def _scores(observers: list[Source], kinetos: list[Source]) -> Iterator[tuple[int, int, int]]:
+def _scores(
+    observers: list[SourceFile], kinetos: list[SourceFile]
+) -> Iterator[tuple[int, int, int]]:
     """(how surely two files belong together, observer, Kineto) of all that may.
 
     Files of different processes do not; with thousands of ranks only those of one are looked at.
@@ -264,7 +271,7 @@ def _scores(observers: list[Source], kinetos: list[Source]) -> Iterator[tuple[in
             yield _score(observer, kinetos[j]), i, j
 
 
-def _score(observer: Source, kineto: Source) -> int:
+def _score(observer: SourceFile, kineto: SourceFile) -> int:
     """How surely two files of compatible processes belong together."""
     names = (rank_in_name(observer.path), rank_in_name(kineto.path))
     score = 1 + 8 * (observer.pid == kineto.pid != -1) + 4 * kineto.numbered
@@ -322,7 +329,9 @@ def _same_rank_twice(first: Path, second: Path, rank: int) -> FormatError:
     return FormatError(f"both say rank {rank}; {cure}", path=f"{first} and {second}")
 
 
-def _number_pairs(pairs: list[tuple[Source | None, Source | None]], rank_files: RankFiles) -> None:
+def _number_pairs(
+    pairs: list[tuple[SourceFile | None, SourceFile | None]], rank_files: RankFiles
+) -> None:
     by_rank: dict[int, RecordingPair] = {}
     by_place = ranks_by_places([kineto.path for _, kineto in pairs if kineto is not None])
     for observer, kineto in pairs:

@@ -11,6 +11,7 @@ export class Data {
     this.windows = new Map();
     this.busy = new Map();
     this.failed = new Map();
+    this.overview = null; // the whole run, of the first rank that was read
     this.whats = []; // by side, what the codes of its critical path mean
     this.version = 0; // grows when what was sent is out of date: the analysis has come
     this.onNews = onNews;
@@ -51,14 +52,21 @@ export class Data {
       this.windows.set(one.key, { ...found, side: one.side, end: to, version, paint: by, edits, first: one.first, last: one.last }));
   }
 
+  // The strip of a rank over the whole run, for the strip above the ruler.
+  async fetchOverview({ side, rank }, [from, to]) {
+    const given = { side, rank, from: Math.floor(from), to: Math.ceil(to), width: 500, first: 0, last: 0 };
+    this.overview = await ask("window", given).catch(() => null);
+    this.onNews("", "overview");
+  }
+
   async fetch(one, what, given, take) {
     this.busy.set(one.key, what);
-    const began = performance.now();
+    const began = performance.now(), edits = editsOf(one.side);
     try {
       take(await ask(what, { side: one.side, rank: one.rank, ...given }));
       this.slowest = Math.max(this.slowest, performance.now() - began);
     } catch (error) {
-      this.failed.set(one.key, error.message);
+      if (edits === editsOf(one.side)) this.failed.set(one.key, error.message); // else it may not fail any more
     }
     this.busy.delete(one.key);
     this.onNews(one.key, what);

@@ -1,37 +1,55 @@
 // Draws the visible rows, from whatever was sent last, with any painter.
-import { LABEL, LINE, PAD, RULER, STRIP } from "./layout.js";
+import { LABEL, LINE, MINI, PAD, RULER, STRIP } from "./layout.js";
 import { state } from "./state.js";
 import { tickText } from "./format.js";
 
 const DIM = 0.22;
+const FIGURE_COLORS = { "bytes/s": "communication", W: "synchronization", tokens: "copy", requests: "compute" };
 const STRIP_NAMES = ["compute", "communication", "copy"];
 const STRIP_GREYS = ["#6b7480", "#a9b1bb", "#cfd5dc"]; // beside the colors of differences
 
 export class Picture {
-  constructor(painter, { width, height, top, rows, data, session, theme, edges, selection }) {
-    Object.assign(this, { painter, width, height, top, rows, data, session, theme, edges, selection });
+  constructor(painter, { width, height, top, rows, pinned, band, data, session, theme, edges, selection, extent }) {
+    Object.assign(this, { painter, width, height, top, scrolled: rows, pinned, data, session, theme, edges, selection, extent });
+    this.rows = [...pinned, ...rows];
+    this.head = RULER + band; // where the rows begin that are scrolled
     this.plot = width - LABEL;
     this.query = state.query && !/[=<>~]/.test(state.query) ? state.query.toLowerCase() : "";
   }
   x(time) { return LABEL + ((time - state.from) / (state.to - state.from)) * this.plot; }
-  y(row) { return row.y - this.top + RULER; }
+  y(row) { return row.fixed ? row.y + RULER : row.y - this.top + this.head; }
 
   draw() {
-    const { painter, theme, width, height } = this;
+    const { painter, theme, width, height, head } = this;
     painter.rect(0, 0, width, height, theme.paper);
-    painter.clip(0, RULER, width, height - RULER);
-    this.rows.forEach((row) => this.background(row));
+    this.stretch(this.scrolled, head, height - head);
+    this.stretch(this.pinned, RULER, head - RULER);
+    if (head > RULER) painter.rect(0, head - 2, width, 2, theme.soft);
     if (state.to) {
       painter.clip(LABEL, RULER, this.plot, height - RULER);
-      this.grid();
-      this.rows.forEach((row) => this.content(row));
       this.arrows();
+      painter.clip(LABEL, head, this.plot, height - head);
       this.area();
       painter.unclip();
+      painter.unclip();
     }
-    this.rows.forEach((row) => this.label(row));
-    painter.unclip();
     this.ruler();
+    this.overview();
+  }
+
+  // Rows between two heights: those that are scrolled, or those that stay.
+  stretch(rows, top, height) {
+    const { painter } = this;
+    painter.clip(0, top, this.width, height);
+    rows.forEach((row) => this.background(row));
+    if (state.to) {
+      painter.clip(LABEL, top, this.plot, height);
+      this.grid();
+      rows.forEach((row) => this.content(row));
+      painter.unclip();
+    }
+    rows.forEach((row) => this.label(row));
+    painter.unclip();
   }
 
   background(row) {
@@ -47,7 +65,11 @@ export class Picture {
       painter.text(8, y + 20, row.open ? "▾" : "▸", theme.soft, 12);
       painter.text(24, y + 20, cut(badge + row.label, row.count > 1 ? 24 : 29), theme.ink, 12, "start", 600);
       if (row.count > 1) painter.text(LABEL - 12, y + 20, row.split ? "⊟" : "⊞", theme.soft, 14, "end");
-    } else painter.text(36, y + PAD / 2 + 12, cut(row.label, 26), theme.soft, 11);
+    } else {
+      painter.text(36, y + PAD / 2 + 12, cut(row.label, 26), theme.soft, 11);
+      if (row.note) painter.text(36, y + PAD / 2 + 12 + LINE, cut(row.note, 28), theme.soft, 10.5);
+      if (row.pin) painter.text(14, y + PAD / 2 + 12, row.fixed ? "◆" : "◇", theme.soft, 10);
+    }
     const failed = this.data.failed.get(row.key);
     if (failed && row.type === "rank") painter.text(LABEL + 8, y + 20, failed, theme.bad, 12);
     painter.rect(LABEL - 1, y, 1, row.height, theme.line);
@@ -60,31 +82,37 @@ export class Picture {
       return;
     }
     if (row.type === "rank") this.strip(row, sent);
-    if (row.type === "memory") this.memory(row, sent);
+    if (row.type === "figure") this.figure(row, sent);
     if (row.type === "track") sent.lines.filter((l) => l.track === row.track).forEach((line) => this.line(row, sent, line));
   }
 
   strip(row, sent) {
     const y = this.y(row) + 3, full = STRIP - 8;
-    const first = Math.max(0, Math.floor((state.from - sent.begin) / sent.step));
-    const last = Math.min(sent.strip[0].length, Math.ceil((state.to - sent.begin) / sent.step));
-    for (let i = first; i < last; i++) {
-      const [x, wide] = this.part(sent, i);
-      let bottom = y + full;
-      sent.strip.forEach((shares, kind) => {
-        const height = (shares[i] / 255) * full;
-        const fill = state.diff ? STRIP_GREYS[kind] : this.session.colors[STRIP_NAMES[kind]];
-        if (height) this.painter.rect(x, (bottom -= height), wide, height, fill, state.path ? 0.5 : 1);
-      });
-    }
+    this.shares(sent, (i) => this.part(sent, i), y + full, full, state.path ? 0.5 : 1, state.from, state.to);
     if (state.path && sent.path) this.path(sent, y + full + 1);
   }
 
-  memory(row, sent) {
-    const full = row.height - PAD, bottom = this.y(row) + PAD / 2 + full;
-    (sent.memory || []).forEach((held, i) => {
-      const [x, wide] = this.part(sent, i), height = (held / row.peak) * full;
-      if (height > 0 && x < this.width && x + wide > LABEL) this.painter.rect(x, bottom - height, wide, height, this.theme.soft, 0.45);
+  // What a device does in each part, stacked from `bottom` up to `full`.
+  shares(sent, place, bottom, full, alpha, from = -Infinity, to = Infinity) {
+    const first = Math.max(0, Math.floor((from - sent.begin) / sent.step));
+    const last = Math.min(sent.strip[0].length, Math.ceil((to - sent.begin) / sent.step));
+    for (let i = first; i < last; i++) {
+      const [x, wide] = place(i);
+      let y = bottom;
+      sent.strip.forEach((shares, kind) => {
+        const height = (shares[i] / 255) * full;
+        const fill = state.diff ? STRIP_GREYS[kind] : this.session.colors[STRIP_NAMES[kind]];
+        if (height) this.painter.rect(x, (y -= height), wide, height, fill, alpha);
+      });
+    }
+  }
+
+  // A figure over time: as high as its highest value in each part, of the peak that the label says.
+  figure(row, sent) {
+    const full = row.height - PAD, bottom = this.y(row) + PAD / 2 + full, color = this.session.colors[FIGURE_COLORS[row.unit]] || this.theme.soft;
+    (sent.figures[row.figure] || []).forEach((value, i) => {
+      const [x, wide] = this.part(sent, i), height = (value / row.peak) * full;
+      if (height > 0 && x < this.width && x + wide > LABEL) this.painter.rect(x, bottom - height, wide, height, color, 0.55);
     });
   }
 
@@ -161,8 +189,8 @@ export class Picture {
   area() {
     if (!this.selection) return;
     const { from, to, top, bottom } = this.selection, x = this.x(from);
-    this.painter.frame(x, top - this.top + RULER, this.x(to) - x, bottom - top, this.theme.ink, 1.5);
-    this.painter.rect(x, top - this.top + RULER, this.x(to) - x, bottom - top, this.theme.ink, 0.08);
+    this.painter.frame(x, top - this.top + this.head, this.x(to) - x, bottom - top, this.theme.ink, 1.5);
+    this.painter.rect(x, top - this.top + this.head, this.x(to) - x, bottom - top, this.theme.ink, 0.08);
   }
 
   ticks() {
@@ -179,7 +207,7 @@ export class Picture {
 
   ruler() {
     const { painter, theme } = this;
-    painter.rect(0, 0, this.width, RULER, theme.tint);
+    painter.rect(0, MINI, this.width, RULER - MINI, theme.tint);
     painter.rect(0, RULER - 1, this.width, 1, theme.line);
     if (!state.to) return;
     const { step, ticks } = this.ticks();
@@ -189,9 +217,24 @@ export class Picture {
       if (x < this.width - 40) painter.text(x + 4, RULER - 9, tickText(t, step), theme.soft, 11);
     });
   }
+
+  // The whole run in a strip, with a frame around what is shown.
+  overview() {
+    const { painter, theme } = this, sent = this.data.overview;
+    painter.rect(0, 0, this.width, MINI, theme.paper);
+    painter.rect(0, MINI - 1, this.width, 1, theme.line);
+    if (!state.to || !this.extent) return;
+    const [a, b] = this.extent, x = (time) => LABEL + ((time - a) / Math.max(b - a, 1)) * this.plot;
+    painter.text(8, 15, "whole run", theme.soft, 11);
+    if (sent) this.shares(sent, (i) => [x(sent.begin + i * sent.step), Math.max((sent.step / (b - a)) * this.plot, 1)], MINI - 3, MINI - 6, 0.6);
+    const [from, to] = [Math.max(state.from, a), Math.min(state.to, b)].map(x);
+    painter.rect(LABEL, 0, Math.max(from - LABEL, 0), MINI - 1, theme.line, 0.6);
+    painter.rect(to, 0, Math.max(this.width - to, 0), MINI - 1, theme.line, 0.6);
+    painter.frame(from, 1, Math.max(to - from, 2), MINI - 3, theme.ink, 1.5);
+  }
 }
 
-export const badgeOf = (session, side) => (session.sides[side].edited ? "edited" : session.sides.some((s) => s.edited) ? "" : "AB"[side]);
+export const badgeOf = (session, side) => (session.together ? session.sides[side].name : session.sides[side].edited ? "edited" : session.sides.some((s) => s.edited) ? "" : "AB"[side]);
 
 export const cut = (text, most) => (text.length <= most ? text : text.slice(0, Math.max(most - 1, 0)) + "…");
 

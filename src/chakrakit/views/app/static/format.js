@@ -21,4 +21,11 @@ export function sizeText(bytes) {
   return `${(bytes / size).toLocaleString("en", { maximumFractionDigits: 1 })} ${unit}`;
 }
 
+// A figure with its unit, as counters name it.
+export function figureText(value, unit) {
+  if (unit === "bytes") return sizeText(value);
+  if (unit === "bytes/s") return `${(value / 1e9).toLocaleString("en", { maximumFractionDigits: 1 })} GB/s`;
+  return `${value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 1 : 0 })} ${unit}`;
+}
+
 export const countText = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;

@@ -15,7 +15,7 @@ import { Timeline } from "./timeline.js";
 const KEYS = [
   ["W S  or  + −", "zoom in, out"], ["A D  or  ← →", "move left, right"], ["0", "show all"], ["F", "fit the selected node"],
   ["/", "search"], ["N P", "next, previous hit"], ["C", "critical path"], ["G", "graph around the node"], ["Esc", "clear the selection"],
-  ["E", "edit the run"], ["U", "undo an edit"], ["K", "colors: kind, class, name"], [", .", "previous, next slice of the lane"], ["↑ ↓", "scroll"],
+  ["I", "pin the track of the selected node"], ["E", "edit the run"], ["U", "undo an edit"], ["K", "colors: kind, class, name"], [", .", "previous, next slice of the lane"], ["↑ ↓", "scroll"],
   ["Shift + drag", "select an area: its totals"], ["Ctrl + wheel", "zoom at the pointer"], ["Shift + wheel, drag", "move"], ["drag on the ruler", "zoom to a stretch"],
   ["double click", "zoom to a node"], ["click on a rank", "its tracks; ⊞ lists the ranks it stands for"],
 ];
@@ -28,7 +28,7 @@ class App {
     this.session = session;
     this.name = session.sides.map((side) => side.name).join(" and ");
     this.given = restored();
-    change(this.given || { open: opened(session), diff: session.sides.length > 1 });
+    change(this.given || { open: opened(session), diff: session.sides.length > 1 && !session.together });
     const select = (at, go) => this.select(at, go);
     this.editor = new Editor(session, () => this.timeline.redraw());
     onChange((what) => { if ("edits" in what) this.edited(); }); // before the timeline looks which sides there are
@@ -80,7 +80,7 @@ class App {
   press() {
     byId("path").setAttribute("aria-pressed", state.path);
     byId("diff").setAttribute("aria-pressed", state.diff);
-    byId("diff").hidden = this.session.sides.filter((side) => !side.edited).length < 2;
+    byId("diff").hidden = this.session.together || this.session.sides.filter((side) => !side.edited).length < 2;
     byId("paint").value = state.paint;
     const kinds = state.diff ? this.session.changes : legendOf(this.session);
     byId("legend").replaceChildren(...kinds.map(({ name, color }) => {
@@ -136,6 +136,14 @@ class App {
       }
       await pause(1000);
     }
+  }
+
+  // Pins the track of the selected node to the top, or takes it back.
+  async pin() {
+    const at = state.selected;
+    if (!at) return;
+    const node = await ask("node", at), row = this.timeline.rankRow(at.side, node);
+    if (node.track >= 0 && row) this.timeline.toggle("pinned", `${row.key}.t${node.track}`);
   }
 
   fit() {
@@ -202,6 +210,7 @@ class App {
       0: () => timeline.all(), f: () => this.fit(), n: () => finder.step(1), p: () => finder.step(-1), g: () => this.graph(),
       e: () => this.editor.possible && change({ editing: !state.editing }), u: () => this.editor.undo(),
       k: () => change({ paint: { kind: "class", class: "name", name: "kind" }[state.paint] }),
+      i: () => this.pin(),
       ",": () => this.beside(-1), ".": () => this.beside(1),
       arrowup: () => byId("scroll").scrollBy(0, -60), arrowdown: () => byId("scroll").scrollBy(0, 60),
       c: () => change({ path: !state.path }), "?": help, "/": () => byId("query").focus(), escape: () => this.select(null),
@@ -217,16 +226,19 @@ class App {
   }
 }
 
-function legendOf({ legends, colors }) {
+function legendOf({ legends, colors, requests }) {
   if (state.paint === "name") return [];
-  const kinds = legends[state.paint].filter(({ name }) => name !== "other");
+  const unused = requests ? ["other", "communication", "copy", "host"] : ["other", "queued", "prompt", "output"];
+  const kinds = legends[state.paint].filter(({ name }) => !unused.includes(name));
+  if (requests) return kinds;
   return [...kinds, { name: "late ranks", color: colors["late ranks"] }, { name: "bubble", color: colors.bubble }];
 }
 
 const table = (rows) => el("table", {}, el("tbody", {}, ...rows.map(([name, text]) => el("tr", {}, el("td", {}, name), el("td", {}, text)))));
 
-function titles({ sides }) {
+function titles({ sides, together }) {
   if (sides.length === 1) return [sides[0].name];
+  if (together) return [sides.map((side) => side.name).join(" · ")];
   return sides.flatMap((side, i) => [el("i", {}, `${i ? " " : ""}${"AB"[i]} `), el("span", { title: side.facts }, side.name)]);
 }
 

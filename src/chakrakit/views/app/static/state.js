@@ -3,6 +3,7 @@ export const state = {
   from: 0, to: 0, // ns since the run's begin; to = 0: not known yet
   open: new Set(), // "side.rank" whose tracks are shown
   split: new Set(), // "side.rank" of folds whose ranks are listed
+  pinned: new Set(), // "side.rank.t3" or ".f0": tracks and figures that stay at the top
   selected: null, // {side, rank, row}
   tab: "Timeline",
   side: 0, // of the tabs
@@ -34,6 +35,7 @@ export function written() {
   const out = new URLSearchParams();
   if (state.to) out.set("t", `${Math.round(state.from)},${Math.round(state.to)}`);
   if (state.open.size) out.set("open", [...state.open].join(","));
+  if (state.pinned.size) out.set("pin", [...state.pinned].join(","));
   if (state.split.size) out.set("split", [...state.split].join(","));
   if (state.selected) out.set("node", `${state.selected.side}.${state.selected.rank}.${state.selected.row}`);
   if (state.tab !== "Timeline") out.set("tab", state.tab);
@@ -48,7 +50,7 @@ export function written() {
   return out.toString();
 }
 
-const keys = (text) => new Set((text || "").split(",").filter((key) => /^\d+\.\d+$/.test(key)));
+const keys = (text, form = /^\d+\.\d+$/) => new Set((text || "").split(",").filter((key) => form.test(key)));
 
 // What the address says; null for one that says nothing.
 export function restored() {
@@ -60,6 +62,7 @@ export function restored() {
     ...(to > from ? { from, to } : {}),
     open: keys(given.get("open")),
     split: keys(given.get("split")),
+    pinned: keys(given.get("pin"), /^\d+\.\d+\.[tf]\d+$/),
     selected: node ? { side: +node[1], rank: +node[2], row: +node[3] } : null,
     tab: given.get("tab") || "Timeline",
     side: +(given.get("side") || 0) || 0,

@@ -3,8 +3,8 @@ import { ask } from "./api.js";
 import { Data } from "./data.js";
 import { byId, cssColor } from "./dom.js";
 import { Picture } from "./draw.js";
-import { timeText } from "./format.js";
-import { LABEL, LINE, PAD, RULER, keyOf, layout, rowAt, visibleRows } from "./layout.js";
+import { figureText, timeText } from "./format.js";
+import { LABEL, LINE, MINI, PAD, RULER, keyOf, layout, rowAt, visibleRows } from "./layout.js";
 import { CanvasPainter } from "./painter.js";
 import { change, onChange, state } from "./state.js";
 
@@ -29,16 +29,19 @@ export class Timeline {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
   }
 
+  // Where the rows begin that are scrolled: below the overview, the ruler and what is pinned.
+  get head() { return RULER + this.band; }
+
   get plot() { return Math.max(this.scroller.clientWidth - LABEL, 50); }
 
   plan() {
-    const { rows, height } = layout(this.session, this.data.layouts);
-    this.rows = rows;
-    byId("spacer").style.height = `${Math.max(height + RULER - this.scroller.clientHeight, 0)}px`;
+    const { rows, pinned, band, height } = layout(this.session, this.data.layouts);
+    Object.assign(this, { rows, pinned, band });
+    byId("spacer").style.height = `${Math.max(height + this.head - this.scroller.clientHeight, 0)}px`;
   }
 
   changed(given) {
-    if ("open" in given || "split" in given || "edits" in given) this.plan();
+    if (["open", "split", "pinned", "edits"].some((what) => what in given)) this.plan();
     if ("top" in given && Math.abs(this.scroller.scrollTop - state.top) > 1) this.scroller.scrollTop = state.top;
     this.redraw();
   }
@@ -55,9 +58,17 @@ export class Timeline {
       const [a, b] = this.extent || found.span, whole = this.extent && state.from === a && state.to === b;
       this.extent = [Math.min(a, found.span[0]), Math.max(b, found.span[1])];
       if (!state.to || whole) change({ from: this.extent[0], to: this.extent[1] });
+      if (a !== this.extent[0] || b !== this.extent[1] || !this.data.overview) this.overview(key);
     }
     this.plan();
     if (state.top && this.scroller.scrollTop !== state.top) this.scroller.scrollTop = state.top;
+  }
+
+  // The strip of the whole run is that of the first rank that was read.
+  overview(key) {
+    this.overviewKey ??= key;
+    const [side, rank] = this.overviewKey.split(".").map(Number);
+    this.data.fetchOverview({ side, rank }, this.extent);
   }
 
   redraw() {
@@ -74,7 +85,7 @@ export class Timeline {
 
   picture(painter) {
     const width = this.scroller.clientWidth, height = this.scroller.clientHeight, top = this.scroller.scrollTop;
-    const rows = visibleRows(this.rows, top, top + height - RULER);
+    const rows = visibleRows(this.rows, top, top + height - this.head);
     return new Picture(painter, { ...this, width, height, top, rows, theme: this.theme });
   }
 
@@ -145,7 +156,7 @@ export class Timeline {
   }
 
   bring(y) {
-    const { scrollTop, clientHeight } = this.scroller, room = clientHeight - RULER;
+    const { scrollTop, clientHeight } = this.scroller, room = clientHeight - this.head;
     if (y < scrollTop || y + 2 * LINE > scrollTop + room) change({ top: Math.max(y - room / 3, 0) });
   }
 
@@ -184,7 +195,8 @@ export class Timeline {
 
   spot(event) {
     const box = this.scroller.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
-    return { x, y, row: y > RULER ? rowAt(this.rows, y - RULER + this.scroller.scrollTop) : null };
+    if (y <= RULER) return { x, y, row: null };
+    return { x, y, row: y < this.head ? rowAt(this.pinned, y - RULER) : rowAt(this.rows, y - this.head + this.scroller.scrollTop) };
   }
 
   wheel(event) {
@@ -198,6 +210,7 @@ export class Timeline {
   press(event) {
     if (event.button !== 0) return;
     const { x, y } = this.spot(event);
+    if (y <= MINI) { this.drag = { mini: true, moved: true }; return this.jump(x); }
     if (event.altKey || event.shiftKey) { this.drag = { x, y, area: true, moved: false }; return; }
     this.drag = { x, y, clientX: event.clientX, from: state.from, to: state.to, top: this.scroller.scrollTop, moved: false, pick: y <= RULER };
   }
@@ -205,6 +218,7 @@ export class Timeline {
   move(event) {
     const spot = this.spot(event);
     if (!this.drag || !(event.buttons & 1)) return this.hover(event, spot);
+    if (this.drag.mini) return this.jump(spot.x);
     const { drag } = this, dx = spot.x - drag.x, dy = spot.y - drag.y;
     if (!drag.moved && Math.abs(dx) + Math.abs(dy) < 4) return;
     if (!drag.moved) this.scroller.setPointerCapture(event.pointerId);
@@ -216,10 +230,17 @@ export class Timeline {
     this.scroller.scrollTop = drag.top - dy;
   }
 
+  // Puts a place of the overview into the middle of the window.
+  jump(x) {
+    if (!this.extent || x < LABEL) return;
+    const [a, b] = this.extent, at = a + ((x - LABEL) / this.plot) * (b - a), span = state.to - state.from;
+    this.show(at - span / 2, at + span / 2);
+  }
+
   release(event) {
     const { drag } = this, spot = this.spot(event);
     this.drag = null;
-    if (!drag) return;
+    if (!drag || drag.mini) return;
     if (drag.moved && drag.area) this.total();
     else if (drag.moved && drag.pick) {
       const [a, b] = [this.time(drag.x), this.time(spot.x)].sort((p, q) => p - q);
@@ -230,7 +251,7 @@ export class Timeline {
   // The area between where the mouse went down and where it is: times, and heights on the whole page.
   mark(drag, spot) {
     const [from, to] = [this.time(Math.max(drag.x, LABEL)), this.time(Math.max(spot.x, LABEL))].sort((p, q) => p - q);
-    const [top, bottom] = [drag.y, spot.y].map((y) => Math.max(y, RULER) - RULER + this.scroller.scrollTop).sort((p, q) => p - q);
+    const [top, bottom] = [drag.y, spot.y].map((y) => Math.max(y, this.head) - this.head + this.scroller.scrollTop).sort((p, q) => p - q);
     this.selection = { from, to, top, bottom };
     this.redraw();
   }
@@ -253,6 +274,7 @@ export class Timeline {
   click({ x, y, row }) {
     this.selection = null;
     if (row.type === "rank" && row.count > 1 && x > LABEL - 30 && x < LABEL) return this.toggle("split", row.key);
+    if (x < 30 && row.pin) return this.toggle("pinned", row.pin);
     if (x < LABEL) return row.type === "rank" && this.toggle("open", row.key);
     const hit = this.hit(x, y, row);
     if (hit) this.pick(row, hit);
@@ -275,11 +297,19 @@ export class Timeline {
     if (hit && hit.row !== undefined) this.show(hit.start - hit.length / 2, hit.start + hit.length * 1.5);
   }
 
+  // The value of a figure under the pointer.
+  figureAt(x, row) {
+    const sent = this.data.windows.get(row.key), time = this.time(x);
+    const value = sent?.figures[row.figure]?.[Math.floor((time - sent.begin) / sent.step)];
+    return value === undefined ? "" : `${row.label}: ${figureText(value, row.unit)} at ${timeText(time)}`;
+  }
+
   // What is under the pointer: a slice, or a stretch of slices too short to see.
   hit(x, y, row) {
     const sent = this.data.windows.get(row.key);
     if (row.type !== "track" || !sent) return null;
-    const depth = Math.floor((y - RULER + this.scroller.scrollTop - row.y - PAD / 2) / LINE);
+    const top = row.fixed ? row.y + RULER : row.y - this.scroller.scrollTop + this.head;
+    const depth = Math.floor((y - top - PAD / 2) / LINE);
     const line = sent.lines.find((l) => l.track === row.track && l.depth === depth);
     if (!line) return null;
     const time = this.time(x), near = (2 * (state.to - state.from)) / this.plot, at = time - sent.begin;
@@ -295,10 +325,11 @@ export class Timeline {
 
   hover(event, { x, y, row }) {
     const tip = byId("tip"), hit = row && x > LABEL && this.hit(x, y, row);
-    this.scroller.style.cursor = hit || (row?.type === "rank" && x < LABEL) ? "pointer" : y <= RULER ? "col-resize" : "default";
-    tip.style.display = hit ? "block" : "none";
-    if (!hit) return;
-    tip.textContent = hit.row !== undefined ? `${hit.name}\n${timeText(hit.length)} from ${timeText(hit.start)}`
+    const pin = row?.pin && x < 30, figure = row?.type === "figure" && x > LABEL && this.figureAt(x, row);
+    this.scroller.style.cursor = hit || pin || (row?.type === "rank" && x < LABEL) ? "pointer" : y <= MINI ? "grab" : y <= RULER ? "col-resize" : "default";
+    tip.style.display = hit || pin || figure ? "block" : "none";
+    if (!hit && !pin && !figure) return;
+    tip.textContent = pin ? (row.fixed ? "unpin" : "pin to the top") : figure ? figure : hit.row !== undefined ? `${hit.name}\n${timeText(hit.length)} from ${timeText(hit.start)}`
       : `${hit.count || "several"} nodes too short to see here; zoom in`;
     tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
     tip.style.top = `${Math.min(event.clientY + 16, innerHeight - tip.offsetHeight - 8)}px`;

@@ -9,8 +9,12 @@ from typing import Any
 from chakrakit.errors import ConfigError
 from chakrakit.operators import dtype_name
 from chakrakit.workloads.description import Decoder, Experts, Layer, Mlp, Tower
-from chakrakit.workloads.models.hugging_face.captured import captured
-from chakrakit.workloads.models.hugging_face.keys import Keys, read_keys
+from chakrakit.workloads.models.hugging_face.captured import (
+    beside_text,
+    captured,
+    known_to_transformers,
+)
+from chakrakit.workloads.models.hugging_face.keys import Keys, NotBuiltIn, read_keys
 from chakrakit.workloads.models.hugging_face.quantized import (
     Quantization,
     precision_of,
@@ -31,12 +35,26 @@ def read_config(path: Path, ignored: Collection[str] = ()) -> Decoder:
         return _gpt2(text, path)
     if text_kind not in TRAITS:
         return _captured(config, text, path)
+    try:
+        return _built_in(config, text, text_kind, path)
+    except NotBuiltIn as refusal:
+        if not known_to_transformers(config, text):
+            raise
+        try:
+            return _captured(config, text, path)
+        except ConfigError:
+            raise refusal from None
+
+
+def _built_in(config: Keys, text: Keys, text_kind: str, path: Path) -> Decoder:
+    """A model of a family that our own reader knows."""
+    kind = config.word("model_type")
     _check_architecture(config, kind)
     reader = TextReader(text, text_kind, TRAITS[text_kind])
     rows = reader.rows()
     fields = reader.fields() | _tied(config, text)
     quantization = quantization_of(config, text, _beside(path))
-    fields |= _vision(config, kind, fields["hidden"])
+    fields |= _vision(config, kind, fields["hidden"], path)
     fields["precision"] = precision_of(quantization, _dtype(config, text), path.name)
     text.refuse_unread(text_kind)
     config.refuse_unread(kind)
@@ -89,8 +107,13 @@ def _dtype(config: Keys, text: Keys) -> str:
     return ""
 
 
-def _vision(config: Keys, kind: str, hidden: int) -> dict[str, Any]:
+def _vision(config: Keys, kind: str, hidden: int, path: Path) -> dict[str, Any]:
+    """The tower of a family that is known, or the parameters of whatever transformers builds beside text."""
     tower = tower_of(config, kind, hidden)
+    if tower is None and known_to_transformers(config) and config.parts() - {"text_config"}:
+        beside, tied = beside_text(config, path)
+        config.skip(*config.content)
+        return {"vision": Tower(layers=0, hidden=0, parameters=beside), "tied": tied}
     return {} if tower is None else {"vision": tower}
 
 

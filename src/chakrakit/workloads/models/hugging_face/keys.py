@@ -59,6 +59,10 @@ _WEIGHTY = re.compile(
 """What names of keys that do have in common."""
 
 
+class NotBuiltIn(ConfigError):  # noqa: N818 - reads as what it is
+    """Something of a model that our own reader does not know; transformers may."""
+
+
 def read_keys(path: Path, ignored: Collection[str] = ()) -> Keys:
     """A configuration of bounded size and depth; JSON as Python writes it, with Infinity and NaN."""
     where = str(path)
@@ -95,6 +99,13 @@ class Keys:
         if not isinstance(value, dict):
             raise self.wrong(name, value, "a mapping")
         return Keys(value, f"{self.where}: {name}", self.ignored)
+
+    def parts(self) -> set[str]:
+        """Names of the configurations inside this one that say something, that of a precision aside."""
+        inside = {
+            n for n, v in self.content.items() if n.endswith("_config") and isinstance(v, dict)
+        }
+        return {n for n in inside if self.content[n]} - {"quantization_config"}
 
     def count(self, *names: str, default: int | None = None) -> int:
         """A whole number from 0 on under the first of these names that has one."""
@@ -139,6 +150,10 @@ class Keys:
         """An error about a value."""
         return ConfigError(f"{self.where}: {name} is {value!r:.60}; it should be {wanted}")
 
+    def foreign(self, name: str, value: Any, wanted: str) -> NotBuiltIn:
+        """The same about a value that is right, of a part that is not built in."""
+        return NotBuiltIn(str(self.wrong(name, value, wanted)))
+
     def _whole(self, name: str, value: Any) -> int:
         if isinstance(value, str):
             try:
@@ -164,16 +179,17 @@ class Keys:
 
     def refuse_unread(self, model_type: str) -> None:
         """A ConfigError that names keys which were not understood and look as if they mattered."""
-        names = list(self._unread())
+        names = list(self.unread())
         if names:
             listed = ", ".join(f"{n} ({self.content[n]!r:.40})" for n in names[:6])
             more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-            raise ConfigError(
+            raise NotBuiltIn(
                 f"{self.where}: {listed}{more} is not understood in a {model_type} and looks as if it "
                 f"mattered; if it does not, say so: --model 'PATH{{ignore={'+'.join(names)}}}'"
             )
 
-    def _unread(self) -> Iterator[str]:
+    def unread(self) -> Iterator[str]:
+        """Keys that nobody asked for and that look as if they mattered."""
         for name, value in self.content.items():
             known = name in self._asked or name in self.ignored
             if known or _says_nothing(value) or _HARMLESS.fullmatch(name):

@@ -135,11 +135,11 @@ class TextReader:
         keys.skip("vocab_size_per_layer_input", "intermediate_size", "full_attention_interval")
         for name in ("hidden_size_per_layer_input", "num_kv_shared_layers", "num_nextn_embeddings"):
             if keys.count(name, default=0):
-                raise keys.wrong(name, keys.get(name), "0; such a part is not built in")
+                raise keys.foreign(name, keys.get(name), "0; such a part is not built in")
         if keys.flag("attention_output_gate"):
-            raise keys.wrong("attention_output_gate", True, "false; such a gate is not built in")
+            raise keys.foreign("attention_output_gate", True, "false; such a gate is not built in")
         if any(kind != 1 for kind in keys.counts("attn_type_list")):
-            raise keys.wrong(
+            raise keys.foreign(
                 "attn_type_list", 0, "1 throughout; lightning attention is not built in"
             )
 
@@ -175,7 +175,7 @@ class TextReader:
         if keys.counts("hybrid_layer_pattern"):
             return [self._windowed_apart(bool(w)) for w in self._listed("hybrid_layer_pattern")]
         if self.kind == "mimo_v2_flash":
-            raise keys.wrong("hybrid_layer_pattern", None, "0 or 1 for every layer")
+            raise keys.foreign("hybrid_layer_pattern", None, "0 or 1 for every layer")
         return [self._typed(i, word) for i, word in enumerate(self._types())]
 
     def _listed(self, name: str) -> list[int]:
@@ -243,7 +243,7 @@ class TextReader:
             case "linear_attention" if keys.count("linear_num_value_heads", default=0):
                 return self._delta_net()
         known = "full_attention, sliding_attention, chunked_attention or linear_attention"
-        raise keys.wrong("layer_types", word, f"{known} with the sizes that it needs")
+        raise keys.foreign("layer_types", word, f"{known} with the sizes that it needs")
 
     def _attention(self, layer: int = 0, full: bool = False) -> Attention:
         keys, traits = self.keys, self.traits
@@ -323,7 +323,7 @@ class TextReader:
         if keys.words("indexer_types"):
             kinds = keys.words("indexer_types")
             if index and layer < len(kinds) and kinds[layer] != "full":
-                raise keys.wrong(
+                raise keys.foreign(
                     "indexer_types", kinds[layer], "full; shared indices are not built in"
                 )
         return LatentAttention(
@@ -449,7 +449,7 @@ class TextReader:
         if block.flag("no_op"):
             return None
         if block.flag("replace_with_linear"):
-            raise block.wrong(
+            raise block.foreign(
                 "replace_with_linear", True, "false in an ffn; such a part is not built in"
             )
         times = block.get("ffn_mult")

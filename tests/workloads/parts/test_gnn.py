@@ -6,7 +6,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.errors import ConfigError
 from chakrakit.trace.model import NodeType
-from chakrakit.workloads.graphs import GnnGraph, GnnStep, generate_gnn
+from chakrakit.workloads.parts import GnnGraph, GnnStep, generate_gnn
 
 GRAPH = GnnGraph(vertices=4000, degree=10, partitions=8)
 

@@ -1,4 +1,4 @@
-"""What a part alone amounts to: ranks, nodes, operations, memory and communication, read off its traces."""
+"""What a part of a workload amounts to: ranks, nodes, operations, memory and communication, by its traces."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from chakrakit.trace.memory import model_state
 from chakrakit.trace.model import CollectiveType, NodeType, Trace
 from chakrakit.trace.sets import TraceSet
-from chakrakit.workloads.alone.files import AlonePart
-from chakrakit.workloads.generate import ClassFigures, Communication, Figures
+from chakrakit.workloads.generate import ClassFigures, CommunicationFigures, Figures
+from chakrakit.workloads.parts.files import WorkloadPart
 
 _MESSAGES = {int(NodeType.COMM_SEND_NODE): "SEND", int(NodeType.COMM_RECV_NODE): "RECV"}
 
 
-def figures_of(part: AlonePart) -> Figures:
+def figures_of(part: WorkloadPart) -> Figures:
     """The figures of a part."""
     traces = part.traces()
     per_rank = [_class(traces, body) for body in range(traces.body_count)]
@@ -59,7 +59,7 @@ def _memory(trace: Trace) -> dict[str, int]:
     return {**memory, "total": sum(memory.values())}
 
 
-def _communication(trace: Trace, world: int) -> list[Communication]:
+def _communication(trace: Trace, world: int) -> list[CommunicationFigures]:
     counts: Counter[tuple[str, int]] = Counter()
     sizes: Counter[tuple[str, int]] = Counter()
     columns = (trace.column("type", 0), trace.column("comm_type", -1), trace.column("comm_size", 0))
@@ -70,5 +70,6 @@ def _communication(trace: Trace, world: int) -> list[Communication]:
             counts[key] += 1
             sizes[key] += size
     return [
-        Communication(name, "", n, counts[name, n], sizes[name, n]) for name, n in sorted(counts)
+        CommunicationFigures(name, "", n, counts[name, n], sizes[name, n])
+        for name, n in sorted(counts)
     ]

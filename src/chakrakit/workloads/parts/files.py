@@ -14,14 +14,14 @@ from chakrakit.configuration import Document
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.trace.sets import GENERATED, Card, TraceSet
 from chakrakit.workloads.blocks import AttentionWork, generate_attention
-from chakrakit.workloads.graphs import GnnGraph, GnnStep, generate_gnn
+from chakrakit.workloads.parts.gnn import GnnGraph, GnnStep, generate_gnn
 from chakrakit.workloads.spatial import SpatialPlan, generate_spatial, network_named
 
 Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
-class AttentionAlone:
+class AttentionPart:
     """Attention over packed documents: their tokens, and how ranks share them."""
 
     documents: list[int]
@@ -38,7 +38,7 @@ class AttentionAlone:
 
 
 @dataclass(frozen=True)
-class SpatialAlone:
+class SpatialPart:
     """A network on a grid, and how it is cut."""
 
     network: str
@@ -56,7 +56,7 @@ class SpatialAlone:
 
 
 @dataclass(frozen=True)
-class GnnAlone:
+class GnnPart:
     """A graph neural network."""
 
     graph: GnnGraph
@@ -68,13 +68,13 @@ class GnnAlone:
 
 
 KINDS: dict[str, Callable[..., Any]] = {
-    "attention": AttentionAlone,
-    "spatial": SpatialAlone,
-    "gnn": GnnAlone,
+    "attention": AttentionPart,
+    "spatial": SpatialPart,
+    "gnn": GnnPart,
 }
 
 
-class AlonePart:
+class WorkloadPart:
     """A part that a file describes. Its traces are made once."""
 
     def __init__(self, name: str, content: Mapping[str, Any], where: str) -> None:
@@ -92,7 +92,7 @@ class AlonePart:
         return self._traces
 
 
-def part_alone(document: Document) -> AlonePart | None:
+def part_of(document: Document) -> WorkloadPart | None:
     """The part that a description holds; None where it is another kind of description."""
     names = [name for name in KINDS if name in document.content]
     if not names:
@@ -106,7 +106,7 @@ def part_alone(document: Document) -> AlonePart | None:
     if not isinstance(content, dict):
         raise ConfigError(f"{document.path}: {names[0]} should hold its fields")
     try:
-        return AlonePart(names[0], content, document.path)
+        return WorkloadPart(names[0], content, document.path)
     except ConfigError as error:
         raise document.pointed(str(error)) from None
 

@@ -1,0 +1,85 @@
+"""Whether a device runs as fast as it should: the median operation of a recording beside its profile.
+
+A clock that is held back slows every operation, so that the median of many different ones tells it, whatever
+a few of them do. How far the medians of healthy recordings are off ships with the package (`residuals`), and
+with the operations' own scatter says what can be told from a recording, and what cannot.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from chakrakit.arrays import F64
+from chakrakit.machines.device import Device
+from chakrakit.machines.residuals import residual_table
+from chakrakit.results import Result
+
+SURE = 2.576
+"""Standard errors from which a clock is held back: one healthy recording in 200 is so slow by chance."""
+NOTABLE = math.log(1.15)
+"""What a clock costs at least to be of interest: where the interval does not exclude it, nothing can be told.
+An H200 that its power limit holds at 1,545 of 1,980 MHz, as healthy programs are, loses less."""
+_SIDE = 1.645
+"""Standard errors from the middle to the 95th percentile."""
+_OF_MEDIAN = math.sqrt(math.pi / 2)
+"""The standard error of a median over that of a mean."""
+_OF_DEVIATION = 1.4826
+"""The standard deviation over the median absolute deviation."""
+
+Verdict = Literal["held back", "as expected", "could not tell"]
+
+
+class ClockCheck(Result, msgspec.Struct, frozen=True):
+    """How many times as long as expected the median operation takes, and what that says of the clock."""
+
+    factor: float
+    low: float
+    """The interval that holds the factor of 90 in 100 recordings."""
+    high: float
+    operations: int
+    """Different operations that it was told by."""
+    verdict: Verdict
+
+    @property
+    def text(self) -> str:
+        """`1.17 times (1.10–1.25)`."""
+        return f"{self.factor:.2f} times ({self.low:.2f}–{self.high:.2f})"
+
+
+def clock_check(logs: F64, device: Device) -> ClockCheck | None:
+    """What the logarithms of measured over expected time of different operations say; None for too few."""
+    error = _of_a_recording(device)
+    if error is None or not len(logs):
+        return None
+    usual, sideways = error
+    pace = float(np.median(logs)) - usual
+    scatter = _OF_DEVIATION * float(np.median(np.abs(logs - np.median(logs))))
+    each = math.hypot(sideways, _OF_MEDIAN * scatter / math.sqrt(len(logs)))
+    low, high = pace - _SIDE * each, pace + _SIDE * each
+    verdict: Verdict = "could not tell"
+    if pace > SURE * each:
+        verdict = "held back"
+    elif high < NOTABLE:
+        verdict = "as expected"
+    return ClockCheck(math.exp(pace), math.exp(low), math.exp(high), len(logs), verdict)
+
+
+def _of_a_recording(device: Device) -> tuple[float, float] | None:
+    """How far the median of a healthy recording is off as a rule, and the standard deviation of that.
+
+    Where a profile was carried over from another device, its own error comes on top.
+    """
+    table = residual_table()
+    known = table.spread("recording", device.profile)
+    if known is None:
+        return None
+    deviation = (known.high - known.low) / (2 * _SIDE)
+    if table.groups.get(f"recording/{device.profile}") is not None:
+        return known.middle, deviation
+    carried = table.spread("kernel", "carried profile")
+    extra = (carried.high - carried.low) / (2 * _SIDE) if carried else 0.0
+    return known.middle, math.hypot(deviation, extra)
