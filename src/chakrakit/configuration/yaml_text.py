@@ -64,8 +64,8 @@ def _check_events(text: str, loader: Any, where: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > DEEPEST:
-            line = event.start_mark.line + 1
-            raise ConfigError(f"{where}:{line}: nested more than {DEEPEST} levels deep")
+            line = "" if event.start_mark is None else f":{event.start_mark.line + 1}"
+            raise ConfigError(f"{where}{line}: nested more than {DEEPEST} levels deep")
         if count > 2 * MOST_VALUES:
             raise _too_large(where)
 
