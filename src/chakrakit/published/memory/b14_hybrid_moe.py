@@ -129,8 +129,8 @@ STUDY = Study(
     decides="bytes of weights: the experts of a token on the CPU (20 GB in FP8, 0.56 times that in INT4) and "
     "what the GPU reads (attention and shared experts, some 16 GB in FP8 in both). So INT4 decodes 1.5 times "
     "as fast as FP8, where the published rates are 1.3 times apart.",
-    amended="after a first run (34 tokens/s in INT4), what the GPU reads stays in FP8 when the experts on the "
-    "CPU are in INT4: that is how hybrid engines convert them.",
+    amended="after a first run (34 tokens/s in INT4), what the GPU reads stays in FP8 when the experts on "
+    "the CPU are in INT4: that is how hybrid engines convert them.",
     cannot_say="Prefill and decode at once on the same weights, and the kernels of AVX-512; rates of host "
     "memory and of the CPU went in.",
 )

@@ -16,8 +16,8 @@ MODEL = "deepseek-v3"
 BYTES = {"fp8": 1.0, "int4": 0.56}
 """Of an expert's weight on the CPU; INT4 with a scale of 16 bits for every group of 32."""
 GPU_BYTES = 1.0
-"""Of a weight on the GPU: attention and shared experts stay in the checkpoint's FP8, whatever format the CPU's
-experts were converted to."""
+"""Of a weight on the GPU: attention and shared experts stay in the checkpoint's FP8, whatever the experts of
+the CPU were converted to."""
 
 
 @cache
