@@ -35,7 +35,7 @@ it measures every quick case once, and `make studies` runs all."""
 MOST_QUICK_S, MOST_QUICK_SUM_S = 3.0, 25.0
 """CPU seconds, as recorded, that a quick run may take, and that all of `QUICK` may."""
 LONG_S = 0.3
-"""Recorded CPU seconds of a quick run from which `make check` leaves out the study's cases: a fifth are left."""
+"""Recorded CPU seconds of a quick run beyond which `make check` leaves out a study's cases; a fifth stay."""
 MOST_BYTES = 10_000
 """Of a study's table: ninety of them, and the list, stay below 1 MB."""
 SOURCE = Path(chakrakit.__file__).parent
