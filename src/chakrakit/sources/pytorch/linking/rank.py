@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
-from chakrakit.operators import KNOWN_KERNELS, CommunicationKernels
+from chakrakit.operators import KNOWN_KERNELS, VIEWS, CommunicationKernels
 from chakrakit.sources.pytorch.attribution import Attribution, attribute
 from chakrakit.sources.pytorch.calls import RecordedCollective, find_collectives
 from chakrakit.sources.pytorch.edges import (
@@ -41,7 +41,7 @@ from chakrakit.sources.pytorch.graphs import (
     name_rows,
 )
 from chakrakit.sources.pytorch.joining import Join, join
-from chakrakit.sources.pytorch.linking.overhead import Overhead, cost_seen, slowed
+from chakrakit.sources.pytorch.linking.overhead import Overhead, cost_seen, recorded_twice, slowed
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
 from chakrakit.sources.pytorch.timeline import Timeline, TimelineNames, build_timeline
 from chakrakit.sources.pytorch.work import work_of_rows
@@ -307,8 +307,23 @@ class RankParts:
 
     @property
     def observed(self) -> bool:
-        """Whether the observer ran while these times were recorded."""
-        return self.observer is not None and not self.twice
+        """Whether the observer ran while these times were recorded, be its file there or not."""
+        if self.observer is not None:
+            return not self.twice
+        return recorded_twice(self._launched_ns, self._viewed_ns)
+
+    @cached_property
+    def _launched_ns(self) -> I64:
+        """How long the launches of single kernels took."""
+        single = _launches(self.host, self.device)
+        single[[r.call for r in self.replays]] = False
+        return self.line.duration[single]
+
+    @cached_property
+    def _viewed_ns(self) -> I64:
+        """How long the views took that call nothing."""
+        views = self.names.where(_is_view)
+        return self.line.duration[views & self.line.is_host & self.line.is_leaf()]
 
     def cost(self, card: Overhead) -> Overhead:
         """What recording cost: as its card says, or as the recording shows where that is more.
@@ -317,11 +332,9 @@ class RankParts:
         """
         operators, calls = slowed(self.host, _apart(self.line, self.is_communication))
         launches = _launches(self.host, self.device)
-        single = launches.copy()
-        single[[r.call for r in self.replays]] = False
         values = self.observer.values if self.observed and self.observer is not None else 0
         counts = int(operators.sum()), int(launches.sum()), int((calls & ~launches).sum())
-        estimate = cost_seen(self.line.duration[single], counts[0], values)
+        estimate = cost_seen(self._launched_ns, counts[0], values, self._viewed_ns)
         both = [c.total_ns(*counts, self.observed) for c in (card, estimate)]
         if both[0] >= both[1] or (both[0] and not launches.any()):
             return card
@@ -504,9 +517,16 @@ def _hand_over(line: Timeline, names: TimelineNames, kineto: Kineto, host: HostM
     total = 0
     for worker in workers.tolist():
         caller = _forward_thread(line, kineto, worker)
-        if caller >= 0 and caller != worker:
+        # Autograd also runs functions of the CPU on the thread that called it, which began earlier.
+        calls = caller in workers and _begins(host, worker) < _begins(host, caller)
+        if caller >= 0 and caller != worker and not calls:
             total += host.hand_over(caller, worker)
     return total
+
+
+def _begins(host: HostModel, thread: int) -> int:
+    """When the first row of a thread starts."""
+    return int(host.line.start[host.thread_rows(thread)[0]])
 
 
 def _forward_thread(line: Timeline, kineto: Kineto, worker: int) -> int:
@@ -533,7 +553,7 @@ def _graph_overhead(
 
 
 def _earlier(edges: Edges, waited: I64) -> Edges:
-    """Launch edges of calls that recording slowed, by as much shorter as the calls are."""
+    """The edges, with the lag of each launch shortened by the time that recording added to its call."""
     launched = edges.kind == EdgeKind.LAUNCH
     lag = np.where(launched, np.maximum(edges.lag - waited[edges.src], 0), edges.lag)
     shorter = np.where(edges.lag > 0, lag, edges.lag)
@@ -552,6 +572,11 @@ def _undilate(
     return overhead.remove(
         host, _launches(host, device), observed, _apart(host.line, is_communication)
     )
+
+
+def _is_view(name: str) -> bool:
+    """Whether this is a view of PyTorch; autograd records some again, without the prefix and for less."""
+    return name.startswith("aten::") and name.removeprefix("aten::") in VIEWS
 
 
 def _launches(host: HostModel, device: DeviceModel) -> Mask:
