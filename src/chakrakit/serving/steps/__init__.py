@@ -6,7 +6,7 @@ from chakrakit.serving.steps.forward import forward_seconds
 from chakrakit.serving.steps.layers import read_layers
 from chakrakit.serving.steps.measured import MeasuredSteps
 from chakrakit.serving.steps.modelled import MaskedAttention, ModelledSteps, separate_kernels
-from chakrakit.serving.steps.operators import StepOperators
+from chakrakit.serving.steps.operators import StepOperators, step_operators
 
 __all__ = [
     "CollectiveTimes",
@@ -20,5 +20,6 @@ __all__ = [
     "picoseconds",
     "read_layers",
     "separate_kernels",
+    "step_operators",
     "times_on",
 ]
