@@ -92,7 +92,8 @@ class ProgramTimes:
 def recorded_times(host: HostModel, own_ns: I64, whole: Mask) -> ProgramTimes:
     """The recorded times; rows in `whole` keep their full time whatever runs inside them."""
     line = host.line
-    return ProgramTimes(line.start, line.end, _own_times(host, line.start, line.end, own_ns, whole))
+    own = _own_times(_Callers(host), line.start, line.end, own_ns, whole)
+    return ProgramTimes(line.start, line.end, own)
 
 
 def corrected_times(
@@ -116,7 +117,7 @@ def corrected_times(
     epoch = int(line.start.min()) if len(line) else 0
     start, end = timed.start + epoch, timed.end + epoch
     _place_ends(callers, start, end, whole)
-    return ProgramTimes(start, end, _own_times(host, start, end, own_ns, whole)), edges
+    return ProgramTimes(start, end, _own_times(callers, start, end, own_ns, whole)), edges
 
 
 def _moved_along(host: HostModel, edges: Edges, timed: Schedule, polls: Mask) -> Edges:
@@ -149,19 +150,24 @@ class _Callers:
         self.host, line = host, host.line
         self.inside = np.flatnonzero((line.parent >= 0) & line.is_host & ~line.astray)
         self.rows = np.unique(line.parent[self.inside])
-        last = np.arange(len(line))
-        for row in self.inside[np.argsort(self._place[self.inside], kind="stable")][::-1].tolist():
-            outer = line.parent[row]
-            if self._place[last[row]] > self._place[last[outer]]:
-                last[outer] = last[row]
-        self.last = last[self.rows]
-        self.next = host.after[self.last]
 
     @cached_property
-    def _place(self) -> I64:
-        place = np.full(len(self.host.line), -1, np.int64)
-        place[self.host.rows] = np.arange(len(self.host.rows))
-        return place
+    def last(self) -> I64:
+        """The last row inside each, on its thread."""
+        line, rows = self.host.line, self.host.rows
+        place = np.full(len(line), -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        inner = self.inside[np.argsort(place[self.inside], kind="stable")][::-1]
+        at, last = place.tolist(), list(range(len(line)))  # lists: rows are taken one by one
+        for row, outer in zip(inner.tolist(), line.parent[inner].tolist(), strict=True):
+            if at[last[row]] > at[last[outer]]:
+                last[outer] = last[row]
+        return np.array(last, np.int64)[self.rows]
+
+    @property
+    def next(self) -> I64:
+        """The row after that."""
+        return self.host.after[self.last]
 
 
 def _place_ends(callers: _Callers, start: I64, end: I64, whole: Mask) -> None:
@@ -183,20 +189,20 @@ def _place_ends(callers: _Callers, start: I64, end: I64, whole: Mask) -> None:
     movable = ~whole[rows]
     end[rows[movable]] = np.maximum(placed, end[rows])[movable]
     # Inner rows are later in the order of starts, so that going backwards each is done before its caller.
-    for row in callers.inside[::-1].tolist():
-        outer = line.parent[row]
-        end[outer] = max(end[outer], end[row])
+    inner, ends = callers.inside[::-1], end.tolist()
+    for row, outer in zip(inner.tolist(), line.parent[inner].tolist(), strict=True):
+        ends[outer] = max(ends[outer], ends[row])
+    end[:] = ends
 
 
 def _share(part: I64, whole: I64) -> F64:
     return np.minimum(part / np.maximum(whole, 1), 1.0)
 
 
-def _own_times(host: HostModel, start: I64, end: I64, own_ns: I64, whole: Mask) -> I64:
+def _own_times(callers: _Callers, start: I64, end: I64, own_ns: I64, whole: Mask) -> I64:
     """Own times of all rows; callers' from the times, without what ran inside and without waiting."""
+    host, inner = callers.host, callers.inside
     line = host.line
-    callers = _Callers(host)
-    inner = callers.inside
     outer = line.parent[inner]
     spent = np.zeros(len(line), np.int64)
     np.add.at(spent, outer, np.minimum(end[inner], end[outer]) - start[inner])
