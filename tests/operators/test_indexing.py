@@ -1,5 +1,7 @@
 """Operators that pick or place rows: the bytes they touch, not those of the table."""
 
+import pytest
+
 from chakrakit.operators import Call, Operand, operation_of
 
 TABLE = Operand((1000, 64), 2, "c10::BFloat16")
@@ -25,6 +27,22 @@ def test_its_backward_clears_the_table_first():
     assert moved("embedding_dense_backward", [grad, long(10)], 0, 0, 1000) == (
         table + 3 * 10 * ROW + 4 * 80
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "tensors", "values", "cleared"),
+    [
+        ("_embedding_bag_dense_backward", 5, [1000, False, 0, None, -1], 1000),
+        ("_embedding_bag_backward", 6, [1000, False, 0, False, None, -1], 1000),
+        ("_embedding_bag_backward", 6, [1000, False, 0, True, None, -1], 0),
+    ],
+)
+def test_gradients_of_bags_clear_the_table_and_add_rows(name, tensors, values, cleared):
+    """A row for each index, of the inner call or of the outer one; sparse ones clear nothing."""
+    grad = Operand((3, 64), 2, "c10::BFloat16")
+    given = [grad, long(10), *[long(3)] * (tensors - 2)]
+    found = moved(name, given, *[None] * tensors, *values)
+    assert found == cleared * ROW + 2 * 10 * ROW + 4 * 80
 
 
 def test_bags_write_one_row_each():
