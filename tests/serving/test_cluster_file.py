@@ -8,7 +8,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError
-from chakrakit.serving import EngineSpec, Service
+from chakrakit.serving import EngineSpec, RankFailure, Service
 from support.commands import data
 
 TWO = """
@@ -67,6 +67,13 @@ def test_a_service_of_a_file_takes_the_time_of_its_kinds(tmp_path: Path) -> None
         (TWO + "link_schedule: [[0, 1], [1.0e-300, 1]]", "is not a picosecond later"),
         (TWO + "codecs: [{name: fp8, ratio: 0}]", "codec fp8: give a ratio and rates above 0"),
         (TWO + "policy: mine.py:Mine", "no field 'policy'"),
+        (
+            TWO + "rank_faults: [{at_s: 1, rank: 0, tier: 3}]",
+            "no field 'tier'; did you mean 'tier_gbps'",
+        ),
+        (TWO + "rank_faults: [{at_s: -1, rank: 0, tier_gbps: 3}]", "yaml:10: rank 0 fails at -1 s"),
+        (TWO + "rank_faults: [{at_s: 1, rank: 0, tier_gbps: 3}]", "give --ep"),
+        (TWO + "rank_faults: [{at_s: 1, rank: 7, tier_gbps: 3}]", "no engine or rank 7; .* 0 to 2"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named_with_its_line(
@@ -96,3 +103,35 @@ def test_a_diffusion_model_is_served_by_the_time_of_its_steps(tmp_path: Path) ->
         Service.of_model("llama-3.1-8b", "dgx-h100")
     with pytest.raises(ConfigError, match="a service has `seconds`, or a `model` and a `machine`"):
         ck.serve(cluster=written(tmp_path, "service: {model: dit-xl-2}"), requests=requests)
+
+
+EXPERTS = """
+engines:
+  - {model: llama-3.1-8b, machine: dgx-h100}
+  - {model: deepseek-v3-16b, machine: dgx-h100, dp: 4, ep: 4}
+rank_faults: [{at_s: 0.5, rank: 2, tier_gbps: 3, detect_s: 0.5, away_s: 2}]
+"""
+
+
+def test_a_rank_of_a_cluster_in_a_file_fails_as_it_does_alone(tmp_path: Path) -> None:
+    """Rank 2 of the cluster is rank 1 of its second engine."""
+    stream = "poisson{rate=20,n=60,prompt=256,output=16}"
+    experts = f"{stream[:-1]},models=deepseek-v3-16b}}"
+    text = EXPERTS.replace("  - {model: llama-3.1-8b, machine: dgx-h100}\n", "")
+    one = data(
+        "serve",
+        *("--cluster", written(tmp_path, text.replace("rank: 2", "rank: 1"))),
+        *("--requests", experts),
+    )
+    failure = RankFailure(at_s=0.5, rank=1, tier_gbps=3.0, detect_s=0.5, away_s=2.0)
+    own = ck.serve(
+        "deepseek-v3-16b", "dgx-h100", stream, dp=4, ep=4, rank_faults=[failure], seed=None
+    )
+    assert one["e2e_ms"]["p99"] == pytest.approx(own.e2e_ms.p99)
+    models = f"{stream[:-1]},models=deepseek-v3-16b:llama-3.1-8b}}"
+    both = ck.serve(cluster=written(tmp_path, EXPERTS), requests=models)
+    healthy = ck.serve(
+        cluster=written(tmp_path, EXPERTS.partition("rank_faults")[0]), requests=models
+    )
+    assert both.finished == healthy.finished == 60
+    assert both.e2e_ms.p99 > healthy.e2e_ms.p99 + 400

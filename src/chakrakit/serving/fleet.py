@@ -13,11 +13,12 @@ import numpy as np
 from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.serving.cluster import MOST_ENGINES, Role, Router, Setup, run
+from chakrakit.serving.cluster import MOST_ENGINES, Role, Router, Setup, check_policy, run
 from chakrakit.serving.engine import EngineOptions, engine_from
 from chakrakit.serving.links import Codec, MoveLinks
 from chakrakit.serving.plan import EngineLayout, Handover
-from chakrakit.serving.policies import hooks_of
+from chakrakit.serving.policies import division_of, hooks_of
+from chakrakit.serving.ranks import RankFailure
 from chakrakit.serving.requests import RequestStream, Source
 from chakrakit.serving.results import ServedRun, ServiceLevel
 from chakrakit.serving.session import ServingSession, decoder_named
@@ -132,6 +133,7 @@ class Fleet:
     stream: RequestStream
     router: Router = "turn"
     faults: Sequence[tuple[float, int, float]] = ()
+    rank_faults: Sequence[RankFailure] = ()
     codecs: Sequence[Codec] = ()
     link_schedule: Sequence[tuple[float, float]] = ()
     store_schedule: Sequence[tuple[float, float]] = ()
@@ -182,6 +184,7 @@ class Fleet:
             replace(session.pool(spec.role, spec.count, spec.tp), model=self._model_number(spec))
             for spec, session in zip(self.specs, self.sessions, strict=True)
         ]
+        check_policy(self.policy, pools)
         handover = self._handover()
         return Setup(
             self.stream,
@@ -191,8 +194,10 @@ class Fleet:
             handover_latency=handover.latency,
             links=self._links(),
             faults=self.faults,
+            rank_faults=[f.pause(self._session_of(f.rank).expert_bytes) for f in self.rank_faults],
             share_devices=list(self._sharing()),
             hooks=None if self.policy is None else hooks_of(self.policy),
+            divide=division_of(self.policy),
             open_seconds=self.open_seconds,
             source=self.source,
             seed=self.seed,
@@ -241,12 +246,15 @@ class Fleet:
         return float(times_on(session.machine).message_seconds(np.array([moved]), 0, 1)[0])
 
     def _session_of(self, engine: int) -> ServingSession:
-        counts = [spec.count * spec.dp for spec in self.specs]
-        for session, count in zip(self.sessions, counts, strict=True):
-            if engine < count:
+        left = engine
+        for session, spec in zip(self.sessions, self.specs, strict=True):
+            if 0 <= left < spec.count * spec.dp:
                 return session
-            engine -= count
-        raise ConfigError(f"there is no engine {engine}")
+            left -= spec.count * spec.dp
+        most = sum(spec.count * spec.dp for spec in self.specs) - 1
+        raise ConfigError(
+            f"there is no engine or rank {engine}; those of all engines, in order, are 0 to {most}"
+        )
 
     def served(self, level: ServiceLevel | None = None, **recording: Any) -> ServedRun:
         """The stream served to its end."""

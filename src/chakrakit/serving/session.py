@@ -17,12 +17,20 @@ from chakrakit.machines.device import EVERY_PHASE, Clocks, Device, clocks_of
 from chakrakit.machines.fabric import Machine
 from chakrakit.operators import element_bytes
 from chakrakit.serving.calibration import Fitted, Region, constants_of
-from chakrakit.serving.cluster import PoolSetup, Role, Router, ServingOutcome, Setup, run
+from chakrakit.serving.cluster import (
+    PoolSetup,
+    Role,
+    Router,
+    ServingOutcome,
+    Setup,
+    check_policy,
+    run,
+)
 from chakrakit.serving.engine import EngineOptions, engine_from
 from chakrakit.serving.kvcache import Capacity, capacity_of
 from chakrakit.serving.links import Codec, MoveLinks
 from chakrakit.serving.plan import EngineLayout, Handover, check_feasible, serving_step
-from chakrakit.serving.policies import hooks_of, policy_from
+from chakrakit.serving.policies import division_of, hooks_of, policy_from
 from chakrakit.serving.ranks import RankFailure
 from chakrakit.serving.requests import RequestStream, Source, requests_from
 from chakrakit.serving.results import (
@@ -270,6 +278,7 @@ class ServingSession:
         return self._setup([prefill, decode], handover)
 
     def _setup(self, pools: list[PoolSetup], handover: Handover) -> Setup:
+        check_policy(self.policy, pools)
         return Setup(
             replace(self.stream, model=None),  # whatever they ask for, there is one model
             pools,
@@ -282,6 +291,7 @@ class ServingSession:
             source=self.source,
             feasible=lambda part: self._check(part, pools),
             hooks=None if self.policy is None else hooks_of(self.policy),
+            divide=division_of(self.policy),
             seed=self.seed,
         )
 
