@@ -115,6 +115,7 @@ def test_groups_of_one_role_are_one_row_that_names_the_slowest():
     assert [row[:4] for row in rows] == [("ALL_REDUCE", "dp (slowest: dp.77)", 100, 8)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", [0, 5])
 def test_a_slow_rank_is_a_culprit_in_a_run_of_one_step(slow):
     traces = ck.generate(model="gpt3-125m", dp=8, seq=128, global_batch=8).traces

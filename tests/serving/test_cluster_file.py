@@ -30,6 +30,7 @@ def written(folder: Path, text: str) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_unlike_engines_of_a_file_serve_as_in_python(tmp_path: Path) -> None:
     answer = data("serve", "--cluster", written(tmp_path, TWO), "--requests", STREAM)
     engines = [

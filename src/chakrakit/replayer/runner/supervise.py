@@ -23,6 +23,7 @@ from .confine import bare_environment
 from .limits import ReplayError, read_plan
 
 _POLL_S = 0.02
+"""Between two looks at the ranks: unnoticeable beside a replay, whose processes take a second to start."""
 _GRACE_S = 3.0
 """Seconds for other ranks to say where they stood: six times what they wait to hear of it."""
 PIPE, _POSITION = "CHAKRA_REPLAY_PIPE", "CHAKRA_REPLAY_POSITION"

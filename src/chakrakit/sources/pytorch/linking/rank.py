@@ -527,7 +527,7 @@ def _graph_overhead(
 
 
 def _earlier(edges: Edges, waited: I64) -> Edges:
-    """Launch edges of calls that recording slowed, by as much shorter as the calls are."""
+    """The edges, with the lag of each launch shortened by the time that recording added to its call."""
     launched = edges.kind == EdgeKind.LAUNCH
     lag = np.where(launched, np.maximum(edges.lag - waited[edges.src], 0), edges.lag)
     shorter = np.where(edges.lag > 0, lag, edges.lag)
