@@ -70,16 +70,15 @@ def in_time(done: ServedRun, at: float) -> Figures:
 
 @cache
 def shrunk(ranks: int, seed: int) -> float:
-    """Throughput of a full engine after it lost a rank, over that of before."""
-    count = f"concurrency={ranks * 38},n={ranks * 210}"
-    text = f"closed{{{count},prompt=64,output=lognormal:60:0.6,seed={seed}}}"
-    failure = RankFailure(at_s=3.0, rank=1, tier_gbps=1e6)
-    session = replace(engine(ranks), stream=requests_from(text), rank_faults=[failure])
-    steps = session.served(record_steps=True).outcome.steps
-    start, end = steps["start"] * 1e-12, steps["end"] * 1e-12
+    """Throughput of a full engine that decodes after it lost a rank, over that of one that did not."""
+    count = f"concurrency={ranks * 16},n={ranks * 16}"
+    stream = requests_from(f"closed{{{count},prompt=lognormal:64:0.5,output=1000,seed={seed}}}")
     rates = []
-    for low, high in ((1.0, 2.95), (3.3, 5.2)):
-        inside = (start >= low) & (end <= high)
+    for failures in ([], [RankFailure(at_s=3.0, rank=1, tier_gbps=1e6)]):
+        session = replace(engine(ranks), stream=stream, rank_faults=failures)
+        steps = session.served(record_steps=True).outcome.steps
+        start, end = steps["start"] * 1e-12, steps["end"] * 1e-12
+        inside = (start >= 3.3) & (end <= 5.2)
         rates.append(steps["tokens"][inside].sum() / (end[inside].max() - start[inside].min()))
     return float(rates[1] / rates[0])
 
@@ -138,5 +137,9 @@ STUDY = Study(
         "a restart of seconds is as good": lambda t: 0.02 - most(abs(t.gains(restart=3.0) - 1)),
     },
     decides="how long the restart takes: pauses are seconds, and the rest follows from the load.",
+    amended="The rate without a rank was that of two windows of one run in which requests came and went; since "
+    "steps with prompts take what the host needs to launch them, it rose to 0.93 of before, with fewer such "
+    "steps among seven ranks. Now a full engine that only decodes is held against one that lost no rank: "
+    "seven ranks read more experts each.",
     cannot_say="What indirect membership costs while nothing fails, and how long noticing a failure takes.",
 )
