@@ -143,9 +143,8 @@ STUDY = Study(
         "a restart of seconds is as good": lambda t: 0.02 - most(abs(t.gains(restart=3.0) - 1)),
     },
     decides="how long the restart takes: pauses are seconds, and the rest follows from the load.",
-    amended="The rate without a rank was that of two windows of one run in which requests came and went; "
-    "since steps with prompts take what the host needs to launch them, it rose to 0.93 of before, with fewer such "
-    "steps among seven ranks. Now a full engine that only decodes is held against one that lost no rank: "
+    amended="The rate without a rank came from a run in which requests came and went; since steps with "
+    "prompts take what launching them takes, it was 0.93. Now a full engine decodes, with and without loss: "
     "seven ranks read more experts each.",
     cannot_say="What indirect membership costs while nothing fails, and how long noticing a failure takes.",
 )
