@@ -78,8 +78,9 @@ def _report(failed: _Worker, workers: list[_Worker]) -> int:
 
 
 _OTHERWISE = "; chakra replay --mode emulate calls no operators"
+_TOO_LONG = f", since it took more processor time than --timeout lets a step take{_OTHERWISE}"
 _CURES: dict[int, str] = {
-    signal.SIGXCPU: f", since it took more processor time than --timeout lets a step take{_OTHERWISE}",
+    **dict.fromkeys((signal.SIGPROF, signal.SIGXCPU), _TOO_LONG),
     **dict.fromkeys((signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGABRT), _OTHERWISE),
 }
 """What to do about a rank that ended so."""
