@@ -169,3 +169,39 @@ def test_engines_that_are_listed_one_by_one_cost_what_one_entry_does(
         ],
     )
     assert listed.energy_joules == pytest.approx(alone.energy_joules, rel=0.01)
+
+
+def test_what_has_no_effect_is_said(tmp_path: Path) -> None:
+    """Nothing moves between these engines, and they have no store."""
+    text = TWO + "codecs: [{name: a, ratio: 2}]\nstore_schedule: [[0, 0.5]]\n"
+    done = ck.serve(cluster=written(tmp_path, text), requests=STREAM)
+    assert any("codecs, store_schedule: without effect" in note for note in done.notes)
+
+
+def test_models_that_no_engine_serves_are_refused(tmp_path: Path) -> None:
+    text = "engines: [{model: llama-3.1-8b, machine: dgx-h100}]"
+    with pytest.raises(ConfigError, match="requests ask for qwen3-14b, which no engine serves"):
+        ck.serve(cluster=written(tmp_path, text), requests=STREAM)
+
+
+LOOP = """
+from chakrakit.serving import Request
+from chakrakit.serving.requests import stream_of
+
+
+class Turns:
+    stream = stream_of([0.0], [100], [4])
+
+    def next(self, now_s, finished):
+        return [Request(prompt=100, output=4) for one in finished if one.number < 3]
+"""
+
+
+def test_a_source_from_a_file_closes_the_loop(tmp_path: Path) -> None:
+    """Four requests, each made of the one before."""
+    (tmp_path / "loop.py").write_text(LOOP)
+    text = "engines: [{model: llama-3.1-8b, machine: dgx-h100}]"
+    words = ("serve", "--cluster", written(tmp_path, text), "--requests")
+    assert data(*words, f"{tmp_path}/loop.py:Turns")["finished"] == 4
+    with pytest.raises(ConfigError, match=r"--requests .* has no class Loops"):
+        ck.serve(cluster=written(tmp_path, text), requests=f"{tmp_path}/loop.py:Loops")

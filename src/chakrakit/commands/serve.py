@@ -179,7 +179,7 @@ def serve(
         str | RequestStream | Source | None,
         Option(
             "A file, or 'poisson{rate=4,prompt=512,output=128}'; also gamma, bursts, clients, closed, "
-            "diurnal, regimes.",
+            "diurnal, regimes, rates, agents; or a source of your own, FILE.py:CLASS.",
             metavar="FILE|PROCESS",
         ),
     ] = None,

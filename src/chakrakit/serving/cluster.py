@@ -70,6 +70,26 @@ def check_policy(policy: Any, pools: Sequence[PoolSetup]) -> None:
             )
 
 
+def unused(links: MoveLinks, pools: Sequence[PoolSetup], policy: Any) -> tuple[str, ...]:
+    """What was said of moves and of the shared store where there are none."""
+    moves = any(pool.role == "prefill" for pool in pools) or callable(
+        getattr(policy, "migrate", None)
+    )
+    stores = any(pool.options.remote_gib for pool in pools)
+    said = {
+        "codecs": bool(links.codecs) and not (moves or stores),
+        "link_schedule": bool(links.schedule) and not moves,
+        "store_schedule": bool(links.store_schedule) and not stores,
+    }
+    names = [name for name, idle in said.items() if idle]
+    if not names:
+        return ()
+    return (
+        f"{', '.join(names)}: without effect; caches move from prefill to decode engines or where a policy "
+        "migrates, and engines with remote_gib have a store",
+    )
+
+
 @dataclass(frozen=True)
 class Setup:
     """Everything a run depends on."""

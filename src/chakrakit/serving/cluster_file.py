@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -177,7 +177,19 @@ def _converted(document: Document) -> ClusterFile:
         entry = _ENTRIES.get(place[0], KindEntry) if place else ClusterFile
         names = KindEntry if "kinds" in place else entry
         fields = [field.name for field in msgspec.structs.fields(names)]
-        raise document.converted(str(error), (), fields) from None
+        raise document.converted(_with_choices(str(error), place), (), fields) from None
+
+
+_CHOICES: dict[str | int, Any] = {"role": Role, "router": Router, "dtype": WorkingType}
+
+
+def _with_choices(error: str, place: Sequence[str | int]) -> str:
+    """What could stand where a word is none of several; msgspec names only the word."""
+    if not error.startswith("Invalid enum value") or not place or place[-1] not in _CHOICES:
+        return error
+    value, _, where = error.partition(" - ")
+    choices = ", ".join(map(str, get_args(_CHOICES[place[-1]])))
+    return f"{value}; give one of {choices} - {where}"
 
 
 def _each(

@@ -14,7 +14,7 @@ import numpy as np
 from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.serving.cluster import MOST_ENGINES, Role, Router, Setup, check_policy, run
+from chakrakit.serving.cluster import MOST_ENGINES, Role, Router, Setup, check_policy, run, unused
 from chakrakit.serving.engine import EngineOptions, engine_from
 from chakrakit.serving.links import Codec, MoveLinks
 from chakrakit.serving.plan import EngineLayout, Handover
@@ -54,6 +54,11 @@ class EngineSpec:
     quantization: str = ""
 
     def __post_init__(self) -> None:
+        for name in ("tp", "pp", "dp", "ep"):
+            if getattr(self, name) < 1:
+                raise ConfigError(
+                    f"an EngineSpec with {name} {getattr(self, name)}; give 1 or more"
+                )
         if not 1 <= self.count <= MOST_ENGINES:
             raise ConfigError(
                 f"an EngineSpec with a count of {self.count}; give 1 or more, and at most {MOST_ENGINES:,}"
@@ -155,6 +160,24 @@ class Fleet:
     store_gbps: float = STORE_GBPS
     seed: int = 0
 
+    def check(self) -> None:
+        """Raises an error where requests could never be served, whatever a policy decides."""
+        roles = {spec.role for spec in self.specs}
+        if "prefill" in roles and "decode" not in roles:
+            raise ConfigError("engines of role prefill hand requests on; give some of role decode")
+        if roles == {"decode"}:
+            raise ConfigError(
+                "engines of role decode take what others have prefilled; give some of role prefill or whole"
+            )
+        served = {decoder_named(spec.model).name for spec in self.specs}
+        asked = () if self.stream.model is None else np.unique(self.stream.model)
+        for number in (int(n) for n in asked if n >= 0):
+            if decoder_named(self.stream.models[number]).name not in served:
+                raise ConfigError(
+                    f"requests ask for {self.stream.models[number]}, which no engine serves; engines serve "
+                    f"{', '.join(sorted(served))}"
+                )
+
     @cached_property
     def sessions(self) -> list[ServingSession]:
         """Engines of each kind, with the requests that ask for their model.
@@ -200,6 +223,12 @@ class Fleet:
         for spec, session in zip(self.specs, self.sessions, strict=True):
             for i in range(spec.count):
                 if spec.devices:
+                    last = spec.devices[i] + spec.size - 1
+                    if spec.devices[i] < 0 or last >= session.machine.size:
+                        raise ConfigError(
+                            f"an engine on devices {spec.devices[i]} to {last}; those of "
+                            f"{session.machine.name} are 0 to {session.machine.size - 1}"
+                        )
                     found.append(EngineShape(spec, session.machine.name, spec.devices[i]))
                 else:  # devices of its own, beyond any that are named
                     found.append(EngineShape(spec, f"{session.machine.name} ({len(found)})", free))
@@ -208,6 +237,7 @@ class Fleet:
     @cached_property
     def setup(self) -> Setup:
         """Everything the run depends on."""
+        self.check()
         pools = [
             replace(session.pool(spec.role, spec.count, spec.tp), model=self._model_number(spec))
             for spec, session in zip(self.specs, self.sessions, strict=True)
@@ -244,8 +274,13 @@ class Fleet:
             beside[shape.machine].append(number)
         for numbers in beside.values():
             for a, b in combinations(numbers, 2):
-                if self.shapes[a].overlaps(self.shapes[b]):
-                    yield a, b
+                if not self.shapes[a].overlaps(self.shapes[b]):
+                    continue
+                if self.shapes[a].spec is self.shapes[b].spec:
+                    raise ConfigError(
+                        f"engines {a} and {b} of one EngineSpec are on the same devices; give each its own"
+                    )
+                yield a, b
 
     def _handover(self) -> Handover:
         """How caches move, by the first engine that sends one and the first that takes it."""
@@ -303,4 +338,5 @@ class Fleet:
             sessions[0].machine.site,
             level or ServiceLevel(),
             devices=tuple(s.device for s in sessions),
+            warnings=unused(setup.links, setup.pools, self.policy),
         )

@@ -201,21 +201,22 @@ def _on(answer: SupportsIndex | Iterable[int], count: int) -> list[int]:
     return [int(e) for e in answer]
 
 
-def policy_from(text: str) -> Any:
-    """An instance of the policy class that `FILE.py:CLASS` or `package.module:CLASS` names."""
+def policy_from(text: str, option: str = "--policy") -> Any:
+    """An instance of the class that `FILE.py:CLASS` or `package.module:CLASS` names: a policy or a source."""
     place, _, name = text.rpartition(":")
+    where = f"{option} {text!r}"
     if not place or not name:
-        raise ConfigError(f"--policy {text!r}: should look like FILE.py:CLASS")
-    policy_class = getattr(_module(place, text), name, None)
-    if not callable(policy_class):
-        raise ConfigError(f"--policy {text!r}: {place} has no class {name}")
-    return policy_class()
+        raise ConfigError(f"{where}: should look like FILE.py:CLASS")
+    named_class = getattr(_module(place, where), name, None)
+    if not callable(named_class):
+        raise ConfigError(f"{where}: {place} has no class {name}")
+    return named_class()
 
 
-def _module(place: str, text: str) -> Any:
+def _module(place: str, where: str) -> Any:
     if not place.endswith(".py"):
         try:
             return importlib.import_module(place)
         except ImportError as error:
-            raise ConfigError(f"--policy {text!r}: {error}") from None
-    return run_file(Path(place), f"--policy {text!r}")
+            raise ConfigError(f"{where}: {error}") from None
+    return run_file(Path(place), where)

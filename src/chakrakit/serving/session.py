@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,6 +26,7 @@ from chakrakit.serving.cluster import (
     Setup,
     check_policy,
     run,
+    unused,
 )
 from chakrakit.serving.engine import EngineOptions, engine_from
 from chakrakit.serving.kvcache import Capacity, capacity_of
@@ -376,7 +378,10 @@ class ServingSession:
             self.machine.site,
             level,
             tuple(self.clock_share(pool.role) for pool in setup.pools),
-            warnings=self._beyond_fitted(outcome),
+            warnings=(
+                *self._beyond_fitted(outcome),
+                *unused(setup.links, setup.pools, self.policy),
+            ),
         )
 
     def within_cap(self) -> ServingSession:
@@ -426,6 +431,8 @@ def decoder_named(model: str | Model) -> Decoder:
     return resolved
 
 
+_PROGRAM = re.compile(r".+\.py:[A-Za-z_]\w*")
+"""A source by its file and class."""
 STREAM_CHANGES = ("rate_scale", "prompt_scale", "output_scale", "first", "spread")
 
 
@@ -440,6 +447,8 @@ def stream_asked_for(
     spread: float = 0.0,
 ) -> tuple[RequestStream, Source | None]:
     """The stream of a text, changed as was asked for; of a source, what it begins with, and the source."""
+    if isinstance(requests, str) and _PROGRAM.fullmatch(requests):
+        requests = policy_from(requests, "--requests")
     if not isinstance(requests, (str, os.PathLike, RequestStream)):
         if not isinstance(requests, Source):
             raise ConfigError(

@@ -379,6 +379,12 @@ class ServedRun:
         drafted = self._total("drafted")
         return self._total("accepted") / drafted if drafted else None
 
+    @property
+    def _why_unserved(self) -> str:
+        if self.setup.hooks is not None:
+            return "a policy turned them away"
+        return "the engines that could have taken them were down, or others that they wait for never ended"
+
     def _notes(self) -> list[str]:
         stream = self.setup.stream
         notes = [
@@ -388,7 +394,7 @@ class ServedRun:
         ]
         unserved = int((self.outcome.requests["finish"] < 0).sum())
         if unserved:
-            notes.append(f"{unserved:,} requests were never served: a policy turned them away")
+            notes.append(f"{unserved:,} requests were never served: {self._why_unserved}")
         if not self.device.power:
             notes.append(f"device {self.device.name} has no power, so energy is 0")
         return list(dict.fromkeys(notes))
