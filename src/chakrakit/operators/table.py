@@ -333,6 +333,7 @@ _ENTRIES: dict[str, Entry] = {
     "_embedding_bag": _index(_bagged, indexing.bags),
     "_embedding_bag_forward_only": _index(_bagged, indexing.bags),
     "_embedding_bag_dense_backward": _index(_each(1), indexing.bags_backward, plain=True),
+    "_embedding_bag_backward": _index(_each(1), indexing.bags_backward, plain=True),
     "index_select": _index(_nothing, indexing.selection, plain=True),
     "gather": _index(_nothing, indexing.selection),
     "index": _index(_nothing, indexing.advanced),
@@ -397,7 +398,9 @@ def operator_of(name: str) -> Operator:
     work = _WORK.get(short, Work.VECTOR)
     count = _pointwise if work is Work.VECTOR else _nothing
     listed = short.startswith(_LISTS)
-    return Operator(short, work, count, streaming.of_lists if listed else streaming.elementwise)
+    writes = work in (Work.VECTOR, Work.INDEX, Work.COPY)
+    measure = streaming.unlisted if writes else streaming.elementwise
+    return Operator(short, work, count, streaming.of_lists if listed else measure)
 
 
 def by_elements(name: str) -> bool:

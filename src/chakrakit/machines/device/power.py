@@ -65,9 +65,13 @@ class PowerConstants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return self.product_pj.get("bf16", 0.0) if picojoules is None else picojoules
 
     def memory_stretch(self, clock_mhz: float) -> float:
-        """The time of work that memory limits, as a multiple of that at the highest clock."""
+        """The time of work that memory limits, as a multiple of that at the highest clock.
+
+        No more than that of work which follows the clock: the line was measured far above the least clock.
+        """
         stop = self.memory_stop_mhz
-        return max(1.0, (self.memory_clock_mhz - stop) / (clock_mhz - stop))
+        along = (self.memory_clock_mhz - stop) / (clock_mhz - stop)
+        return max(1.0, min(along, self.clock_mhz / clock_mhz))
 
 
 def check_power(constants: PowerConstants, where: str) -> None:
