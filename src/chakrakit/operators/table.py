@@ -403,6 +403,15 @@ def operator_of(name: str) -> Operator:
     return Operator(short, work, count, streaming.of_lists if listed else measure)
 
 
+def computes(name: str) -> bool | None:
+    """Whether a host row of this name computes, copies or looks something up; None for no operator."""
+    if "::" not in name or " " in name:
+        return None
+    operator = operator_of(name)
+    engine = name.startswith("autograd::")
+    return not engine and operator.touches_memory and operator.work is not Work.COMMUNICATION
+
+
 def by_elements(name: str) -> bool:
     """Whether an operator treats lists of tensors element by element, so that shards can be treated alone."""
     operator = operator_of(name)
