@@ -5,15 +5,20 @@ Samples are the seeds of the fuzzers, so that a new format without a row here fa
 
 from __future__ import annotations
 
+import gzip
+import json
+from codecs import BOM_UTF8
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from fuzz.formats import FORMATS
-from fuzz.formats.recordings import RECORDINGS
+from fuzz.formats.recordings import RECORDINGS, _kineto
 from fuzz.formats.serving import SERVING
-from support.commands import data
+from support.commands import chakra, data
 
 OPENED: dict[str, tuple[int, int, int, dict[str, int]]] = {
     # ranks, nodes, edges; bytes by type of communication, over all ranks
@@ -48,6 +53,7 @@ NODES: dict[str, tuple[int, int, float]] = {
     "nvidia-smi": (4, 48, 18 * 25),
     "rocm-smi": (2, 12, 64),
     "rocm-smi-json": (2, 12, 64),
+    "amd-smi": (2, 10, 64),
     "simai-topology": (4, 16, 360),
     "infragraph": (4, 24, 450),
 }
@@ -65,6 +71,12 @@ SERVED: dict[str, tuple[int, int, int]] = {
     "requests-blis-trace": (3, 100 + 200 + 300, 20 + 30 + 10),
     "requests-servegen": (84, 13_500, 1470),
 }
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is kept from one test to the next."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("temporary")))
 
 
 def seeded(folder: Path, name: str) -> Path:
@@ -101,6 +113,54 @@ def test_requests_are_served_to_the_last_token(name: str, tmp_path: Path) -> Non
     )
     assert served["finished"] == served["requests"]
     assert (served["requests"], total - output, output) == SERVED[name]
+
+
+def kineto(rank: int) -> bytes:
+    """As profilers on Windows and editors leave it: with a mark of the bytes' order, and long line ends."""
+    text = json.dumps(_kineto(rank), indent=1).replace("\n", "\r\n")
+    return BOM_UTF8 + text.encode()
+
+
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "json": lambda data: data,
+    "json.gz": gzip.compress,
+    "json.zst": lambda data: pa.compress(data, codec="zstd", asbytes=True),
+}
+
+
+@pytest.mark.parametrize("suffix", PACKED)
+def test_a_recording_opens_however_it_was_packed(suffix: str, tmp_path: Path) -> None:
+    (tmp_path / f"my trace (rank 0) - copy.{suffix}").write_bytes(PACKED[suffix](kineto(0)))
+    (tmp_path / "README.md").write_text("# my run")
+    found = data("info", str(tmp_path))
+    assert (found["ranks"], found["nodes"]) == (1, 31)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("my report.nsys-rep", b"\0", "nsys export --type sqlite -o 'my report.sqlite'"),
+        ("gemm.ncu-rep", b"NVR\0", "record the program with Nsight Systems"),
+        ("7_kernel_trace.csv", b'"Kind","Agent_Id","Queue_Id"\n', "--output-format rocpd"),
+        ("vm.trace.json", b'{"metadata":{"highres-ticks":true},"traceEvents":[]}', "xplane.pb"),
+    ],
+)
+def test_what_cannot_be_read_says_what_to_give_instead(
+    name: str, content: bytes, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    for command in (("info",), ("link", "-o", str(tmp_path / "run"))):
+        done = chakra(*command, str(tmp_path))
+        assert done.exit_code == 2
+        assert said in " ".join(done.stderr.split())
+
+
+def test_beside_a_recording_it_is_passed_over(tmp_path: Path) -> None:
+    """As a report lies beside its export, and XLA's picture beside its profile."""
+    (tmp_path / "kineto.json").write_bytes(kineto(0))
+    (tmp_path / "my report.nsys-rep").write_bytes(b"\0")
+    (tmp_path / "vm.trace.json").write_text('{"metadata":{"highres-ticks":true},"traceEvents":[]}')
+    assert data("info", str(tmp_path))["nodes"] == 31
 
 
 def test_no_kind_is_without_a_row() -> None:
