@@ -110,7 +110,7 @@ def _print(result: LiveResult) -> None:
     if s.energy_joules is not None:
         out.print(f"{s.energy_joules:,.6g} J")
     else:
-        out.print(f"energy is not known: {s.energy_unknown}", markup=False)
+        out.print(f"energy is not known: {s.energy_unknown}")
     for name in s.faults:
         out.print(f"fault: {name}")
     if s.pools:
@@ -130,4 +130,4 @@ def _print(result: LiveResult) -> None:
         print_table(head, rows)
     for name, value in result.returned.items():
         if value is not None:
-            out.print(f"{name}: {value}", markup=False)
+            out.print(f"{name}: {value}")

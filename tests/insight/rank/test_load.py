@@ -1,5 +1,7 @@
 """From what a command line says to runs and options."""
 
+import re
+
 import pytest
 
 import chakrakit as ck
@@ -52,3 +54,14 @@ def test_a_run_is_called_by_its_card_or_its_path():
     named_run = run.with_card(run.card.replace(name="mine", tool="me"))
     assert name_of(named_run, "here/w") == "mine"
     assert facts_of(named_run, "here/w") == {"": "here/w", "ranks:": "1", "made by": "me"}
+
+
+def test_a_simulated_run_says_whether_it_fits():
+    run = ck.simulate(
+        ck.generate(model="gpt3-125m", seq=128, global_batch=1).traces, "dgx-h100"
+    ).run()
+    assert re.fullmatch(r"fits, 1\.\d of 74\.5 GiB", facts_of(run)["memory:"])
+    small = run.with_card(
+        run.card.replace(settings=run.card.settings | {"device_memory_bytes": 2**30})
+    )
+    assert facts_of(small)["memory:"].startswith("DOES NOT FIT, 1.")
