@@ -7,6 +7,10 @@ CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 PACKAGE := $(shell find src/chakrakit -type f -not -name '*.pyc' -not -name '*.so')
 CORE_TESTS := $(wildcard tests/core/*.cpp tests/core/*.hpp tests/fuzz/*.cpp)
 
+# Python keeps what it has compiled, whatever the caller's setting: otherwise each of the hundreds of processes that
+# the tests start compiles the package anew, and every worker rewrites all tests.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help stubs accuracy studies docs demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean mutants programs torch-versions frameworks
 
 help:  ## list the targets
@@ -121,8 +125,8 @@ APT := $(if $(filter 0,$(shell id -u)),,sudo) apt-get
 browser:  ## install Debian's chromium and its driver, for the tests of the web app
 	{ command -v chromium && command -v chromedriver; } >/dev/null || { $(APT) update -q && $(APT) install -y -q chromium chromium-driver; }
 
-accuracy: $(VENV)/.built  ## measure every claim on the truth tables in DATA and rewrite docs/accuracy.md
-	$(BIN)/python benchmarks/accuracy $(DATA)
+accuracy: $(VENV)/.built  ## measure every claim on the truth tables in DATA (or SECTIONS alone) and rewrite docs/accuracy.md
+	$(BIN)/python benchmarks/accuracy $(DATA) docs/accuracy.md $(SECTIONS)
 
 studies: $(VENV)/.built  ## run every study of a published system, quick and full; record the tables and renew docs/studies
 	$(BIN)/python benchmarks/studies.py $(IDS)
