@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I8, I32, I64, Mask
-from chakrakit.operators import Work, operator_of
+from chakrakit.operators import computes
 from chakrakit.trace.communication import Binding, bind
 from chakrakit.trace.model import NodeType, Trace, collective_name
 from chakrakit.trace.placement import (
@@ -185,13 +185,15 @@ class RankView:
     @cached_property
     def ran(self) -> Mask:
         """Rows that have times; a simulator gives -1 to those that never ran."""
-        return self.end >= np.maximum(self.start, 0)
+        return (self.end >= self.start) & (self.end >= 0)
 
-    @property
+    @cached_property
     def span(self) -> tuple[int, int]:
         """First start and last end; (0, -1) where nothing ran."""
         if not self.ran.any():
             return 0, -1
+        if self.ran.all():
+            return int(self.start.min()), int(self.end.max())
         return int(self.start[self.ran].min()), int(self.end[self.ran].max())
 
     @property
@@ -279,9 +281,9 @@ class RankView:
         Views, allocations, questions, announcements of communication and what a data loader calls are the
         host's.
         """
-        known = self.named(_is_operator)
-        computes = np.where(known, self.named(_computes), self.is_leaf & ~self.is_mark)
-        return np.asarray(self.on_host & computes & ~self.loads_data, np.bool_)
+        known = self.named(lambda name: computes(name) is not None)
+        works = np.where(known, self.named(computes), self.is_leaf & ~self.is_mark)
+        return np.asarray(self.on_host & works & ~self.loads_data, np.bool_)
 
     @cached_property
     def loads_data(self) -> Mask:
@@ -339,7 +341,9 @@ class RankView:
     def lanes(self) -> tuple[I32, list[str]]:
         """The lane of each row as a number, and the names of all lanes, device lanes before threads."""
         host, lane = self.on_host, lane_of(self.trace)
-        device = np.where(host, 0, self.trace.column("device", 0))
+        device = np.broadcast_to(np.int64(0), len(self))
+        if "device" in self.trace.column_names:
+            device = np.where(host, 0, self.trace.column("device", 0))
         without = ~host & (lane == NO_LANE)
         if without.any():
             # A posted receive waits beside other communication and must not delay it.
@@ -347,7 +351,7 @@ class RankView:
             engine[self.trace.types == NodeType.COMM_RECV_NODE] = _RECEIVE
             lane[without] = _engine_lane(engine[without])
         distinct, number = _unique_rows([host, device, lane])
-        return number.astype(np.int32), [_lane_name(*map(int, k)) for k in distinct]
+        return number, [_lane_name(*map(int, k)) for k in distinct]
 
     @cached_property
     def lane_pairs(self) -> tuple[I64, I64]:
@@ -402,20 +406,7 @@ class RankView:
         return self.kind <= RowKind.COPY
 
 
-def _is_operator(name: str) -> bool:
-    """Whether a host row's name is that of an operator, such as `aten::mm`."""
-    return "::" in name and " " not in name
-
-
-def _computes(name: str) -> bool:
-    """Whether an operator computes, copies or looks something up by itself."""
-    if name.startswith("autograd::"):
-        return False
-    operator = operator_of(name)
-    return operator.touches_memory and operator.work is not Work.COMMUNICATION
-
-
-def _unique_rows(columns: list[NDArray[Any]]) -> tuple[I64, I64]:
+def _unique_rows(columns: list[NDArray[Any]]) -> tuple[I64, I32]:
     """The distinct rows of these columns, ascending, and the place of each row among them."""
     parts = [_unique(column) for column in columns]
     varied = [(values, number) for values, number in parts if len(values) > 1]
@@ -431,14 +422,14 @@ def _unique_rows(columns: list[NDArray[Any]]) -> tuple[I64, I64]:
     return np.stack(distinct, axis=1).astype(np.int64), place
 
 
-def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], I64]:
+def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], I32]:
     """As np.unique with its inverse, but by hashing, which is faster for few values in millions of rows."""
     if len(values) and values.min() == values.max():
-        return values[:1], np.broadcast_to(np.int64(0), len(values))
+        return values[:1], np.broadcast_to(np.int32(0), len(values))
     coded = pa.array(values).dictionary_encode()
     distinct = coded.dictionary.to_numpy(zero_copy_only=False)
     order = np.argsort(distinct)
-    place = np.empty(len(order), np.int64)
+    place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order))
     return distinct[order], place[coded.indices.to_numpy()]
 
