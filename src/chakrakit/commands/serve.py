@@ -179,7 +179,7 @@ def serve(
         str | RequestStream | Source | None,
         Option(
             "A file, or 'poisson{rate=4,prompt=512,output=128}'; also gamma, bursts, clients, closed, "
-            "diurnal, regimes.",
+            "diurnal, regimes, rates, agents; or a source of your own, FILE.py:CLASS.",
             metavar="FILE|PROCESS",
         ),
     ] = None,
@@ -225,9 +225,9 @@ def command(*, json: Json = False, **options: Any) -> None:
     """Serve a stream of requests with a model under a plan on a machine.
 
     \b
-    chakra serve --model llama-3.1-8b --machine dgx-h100 --requests poisson:rate=4,prompt=512,output=128
-    chakra serve --model llama-3.1-70b --machine dgx-h100 --tp 8 --requests log.csv --slo ttft=500 -o run
-    chakra serve --cluster engines.yaml --requests poisson:rate=4,prompt=512,output=128
+    chakra serve --model llama-3.1-8b --machine dgx-h100 --requests poisson:rate=4
+    chakra serve --model llama-3.1-8b --machine dgx-h100 --tp 8 --requests log.csv
+    chakra serve --cluster engines.yaml --requests log.csv --slo ttft=500 -o run
     """
     result = serve(**options)
     print_json(result) if json else _print(result)
@@ -266,6 +266,23 @@ def _tasks(result: ServeResult) -> list[str]:
     return lines
 
 
+def _by_tenant(result: ServeResult) -> None:
+    """A line for each tenant, where there are several."""
+    rows = [
+        (
+            name,
+            f"{one.finished:,} of {one.requests:,}",
+            *(f"{value:,.1f}" for value in (one.ttft_ms.mean, one.ttft_ms.p99, one.e2e_ms.mean)),
+            f"{one.output_tokens_per_s:,.0f}",
+            f"{one.attained:.1%}",
+        )
+        for name, one in result.tenants.items()
+    ]
+    if rows:
+        names = ("requests", "ttft ms", "p99", "e2e ms", "tokens/s", "in time")
+        print_table(("tenant", *names), rows)
+
+
 def _print(result: ServeResult) -> None:
     from chakrakit.results import energy_text
 
@@ -286,7 +303,8 @@ def _print(result: ServeResult) -> None:
     )
     print_table(("ms", "mean", "p50", "p90", "p95", "p99"), rows)
     if result.intervals:
-        console().print(f"90 of 100 measured runs: {', '.join(_intervals(result))}", markup=False)
+        console().print(f"90 of 100 measured runs: {', '.join(_intervals(result))}")
+    _by_tenant(result)
     lines = [
         f"{result.steps:,} steps of {result.mean_batch:,.1f} requests; {result.preemptions:,} preemptions; "
         f"{result.cache_hit_rate:.1%} of prompt tokens cached",
@@ -299,4 +317,4 @@ def _print(result: ServeResult) -> None:
         *(f"note: {note}" for note in result.notes),
     ]
     for line in lines:
-        console().print(line, markup=False)
+        console().print(line)
