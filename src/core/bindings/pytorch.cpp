@@ -150,7 +150,7 @@ nb::tuple nesting(In<int32_t> thread, In<int64_t> start, In<int64_t> end, int64_
 }
 
 Out<int64_t> ends(In<int32_t> rows, In<int32_t> outer, In<int64_t> recorded_end, In<int64_t> start,
-                In<int64_t> end, In<int32_t> follows, int64_t per_ns) {
+                  In<int64_t> end, In<int32_t> follows, int64_t per_ns) {
     Calls calls{{rows.data(), rows.size()},
                 {outer.data(), outer.size()},
                 {recorded_end.data(), recorded_end.size()},
