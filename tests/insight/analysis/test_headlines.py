@@ -72,3 +72,11 @@ def test_a_device_that_does_not_fill_the_programs_own_step_bounds_it_uncertainly
         found = ck.analyze(run_of(traces, times, tick_ps=1000))
         said[alone] = found.bound, found.bound_uncertain
     assert said == {4_000_000: ("device", False), 6_000_000: ("device", True)}
+
+
+def test_a_campaigns_history_has_days_and_no_steps(two_ranks):
+    analysis = ck.analyze(two_ranks)
+    analysis.campaign = {"train": 23.0, "restart": 1.0}
+    said = {answer.question: answer for answer in answers(analysis)}
+    assert "How long is a step?" not in said
+    assert said["How long does it take?"].figure.endswith(" days")
