@@ -161,9 +161,18 @@ def _length(analysis: Analysis) -> float:
     return max(analysis.span_ns / _steps(analysis), 1)
 
 
+_NS_PER_DAY = 8.64e13
+
+
 def _step(a: Analysis) -> Iterator[Answer]:
     count = len({s.step for s in a.steps.steps})
-    if a.steps.found == "none":
+    if a.campaign:  # its rows are what the job did in turn, and no steps
+        yield Answer(
+            "How long does it take?",
+            f"{a.span_ns / _NS_PER_DAY:,.2f} days",
+            f"the whole history of {counted(len(a.ranks), 'node')}.",
+        )
+    elif a.steps.found == "none":
         yield Answer(
             "How long does it take?",
             _predicted(a, a.span_ns),

@@ -5,6 +5,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.insight import answers, interval_text, ranks_text, size_text, time_text
+from chakrakit.results import energy_text
 from chakrakit.trace.sets import Card, RecordedStep, Times, run_of
 
 
@@ -46,7 +47,7 @@ def simulated():
 def test_a_simulation_says_what_it_takes_and_how_sure_it_is(simulated):
     by_question = {a.question: a for a in answers(simulated.run().analyze())}
     joules = simulated.summary.energy_joules
-    assert by_question["What does it take?"].figure == f"{joules:,.4g} J"
+    assert by_question["What does it take?"].figure == energy_text(joules)
     sure = by_question["How sure are the times?"]
     low, high = simulated.summary.interval_ns
     assert sure.figure == interval_text(simulated.summary.makespan_ns, low, high)
@@ -72,3 +73,11 @@ def test_a_device_that_does_not_fill_the_programs_own_step_bounds_it_uncertainly
         found = ck.analyze(run_of(traces, times, tick_ps=1000))
         said[alone] = found.bound, found.bound_uncertain
     assert said == {4_000_000: ("device", False), 6_000_000: ("device", True)}
+
+
+def test_a_campaigns_history_has_days_and_no_steps(two_ranks):
+    analysis = ck.analyze(two_ranks)
+    analysis.campaign = {"train": 23.0, "restart": 1.0}
+    said = {answer.question: answer for answer in answers(analysis)}
+    assert "How long is a step?" not in said
+    assert said["How long does it take?"].figure.endswith(" days")
