@@ -7,6 +7,10 @@ CORE := $(shell find src/core -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 PACKAGE := $(shell find src/chakrakit -type f -not -name '*.pyc' -not -name '*.so')
 CORE_TESTS := $(wildcard tests/core/*.cpp tests/core/*.hpp tests/fuzz/*.cpp)
 
+# Python keeps what it has compiled, whatever the caller's setting: otherwise each of the hundreds of processes that
+# the tests start compiles the package anew, and every worker rewrites all tests.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help stubs accuracy studies docs demo test browser check quick lint format bench unit fuzz codec-fuzz wheel sanitize clean mutants programs torch-versions frameworks
 
 help:  ## list the targets

@@ -4,13 +4,13 @@ python benchmarks/fit_messages.py DATA    (DATA/nccl/deepep.parquet and alltoall
 
 An exchange takes a start, which its ports add to in parallel: a port is held for a gap by every message, a
 gap by every peer, and its bytes over a bandwidth (LogGP's o, g and G). DeepEP is fitted on 1 and 2 nodes and
-tested on 8, TensorRT-LLM's exchange on GB200 on 2 and 32 ranks and tested on 8. `bytes alone` is what the
-machine's links say without messages that cost: the overhead of a collective, latency, bytes over bandwidth.
+tested on 8, and on what its authors publish of 4 and 8; TensorRT-LLM's exchange on GB200 is fitted on 2 and
+32 ranks and tested on 8. `bytes alone` is what the machine's links say without messages that cost: the
+overhead of a collective, latency, bytes over bandwidth.
 """
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 
@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import chakrakit as ck
+from chakrakit.machines.library import Routing, nodes_reached
+from chakrakit.machines.library.engines import devices_reached
 
 COLLECTIVE_US, LATENCY_US = 6.6, 2.7  # as the presets dgx-h200 and gb200-nvl72
 LINK_KB_PER_US, PORT_KB_PER_US, NVL72_KB_PER_US = 450.0, 50.0, 900.0  # GB/s are KB/us
@@ -70,20 +72,32 @@ def library_us(row, what: str) -> float:
     return table.rows[0].time_us
 
 
+def low_latency_rows(rows, what: str):
+    """The rows of these kernels, their nodes, the KB of each token and how many go near and away."""
+    rows = [r for r in rows if r["kind"] == "low_latency" and r["sglang_version"] == "0.5.6.post2"]
+    nodes = np.array([r["nodes"] for r in rows])
+    messages = np.array([r["tokens"] * r["topk"] for r in rows], float)
+    size = np.array([token_kb(r, what) for r in rows])
+    return rows, nodes, size, messages * 7 / (8 * nodes), messages * (nodes - 1) / nodes
+
+
+def low_latency_between(rows, what: str):
+    """Their start on two nodes, and what a KB takes at a port there."""
+    rows, nodes, size, _, away = low_latency_rows(rows, what)
+    two, took = nodes == 2, np.array([r[f"{what}_us"] for r in rows])
+    return fitted(np.stack([np.ones(two.sum()), (away * size)[two]], 1), took[two])
+
+
 def low_latency(rows, what: str):
     """Every token goes to each of its experts by itself: over links within a node, ports between nodes.
 
     Gives the times on 8 nodes that fits on fewer predict, and those measured.
     """
-    rows = [r for r in rows if r["kind"] == "low_latency" and r["sglang_version"] == "0.5.6.post2"]
+    between = low_latency_between(rows, what)
+    rows, nodes, size, near, away = low_latency_rows(rows, what)
     took = np.array([r[f"{what}_us"] for r in rows])
-    nodes = np.array([r["nodes"] for r in rows])
-    messages = np.array([r["tokens"] * r["topk"] for r in rows], float)
-    size = np.array([token_kb(r, what) for r in rows])
-    near, away = messages * 7 / (8 * nodes), messages * (nodes - 1) / nodes
     inside, outside = (np.stack([np.ones(len(rows)), m * size], 1) for m in (near, away))
     within = fitted(inside[nodes == 1], took[nodes == 1])
-    between = fitted(outside[nodes == 2], took[nodes == 2])
     predicted = np.maximum(inside @ within, outside @ between)
     plain = (
         COLLECTIVE_US
@@ -102,39 +116,57 @@ def low_latency(rows, what: str):
     return predicted[test], took[test]
 
 
-def reached(places: int, topk: int, experts: int) -> float:
-    """Of equal parts of the experts, how many a token of uniform routing reaches."""
-    outside = experts - experts // places
-    if outside < topk:
-        return float(places)
-    return places * (1 - math.comb(outside, topk) / math.comb(experts, topk))
+LIMIT = 4
+"""Nodes that a token of the benchmark may go to: the collector of these rows runs DeepEP's own test, which
+takes each token's experts from the best min(nodes, 4) groups."""
+PUBLISHED = {4: {"dispatch": 58, "combine": 57}, 8: {"dispatch": 51, "combine": 50}}
+"""GB/s of DeepEP's own tests by nodes (H800 with ports of 400 Gb/s, 24 multiprocessors; pull request 130 of
+deepseek-ai/DeepEP), counted with what a token sends to its own node."""
+
+
+def exchanged(rows):
+    """For each row, the nodes that a token reaches, those of them that are not its own, and the devices."""
+    routings = [(r["nodes"], Routing(1, 1, r["topk"], r["experts"], LIMIT)) for r in rows]
+    nodes = np.array([nodes_reached(n, routing) for n, routing in routings])
+    devices = np.array([devices_reached(n, 8 * n, routing) for n, routing in routings])
+    return nodes, nodes * (1 - 1 / np.array([r["nodes"] for r in rows])), devices
 
 
 def throughput(rows, what: str):
     """A token goes once to every node that wants it; multiprocessors copy, and limit two nodes.
 
-    Gives the times on 8 nodes that fits on fewer predict, and those measured.
+    What they copy is fitted on two nodes, and so is the port, by the low-latency kernels, which fill it.
+    Gives the times on 8 nodes that the fits predict, and those measured.
     """
+    port = 1 / low_latency_between(rows, what)[1]
     rows = [r for r in rows if r["kind"] == "normal" and r["sglang_version"] == "0.5.6.post2"]
-    took = np.array([r[f"{what}_us"] + (r[f"{what}_notify_us"] or 0) for r in rows])
+    transfer = np.array([r[f"{what}_us"] for r in rows])
+    took = transfer + np.array([r[f"{what}_notify_us"] or 0 for r in rows])
     nodes = np.array([r["nodes"] for r in rows])
     size = np.array([r["tokens"] * token_kb(r, what) for r in rows])
-    away = np.array([reached(r["nodes"], r["topk"], r["experts"]) for r in rows])
-    away = away * (nodes - 1) / nodes
-    devices = np.array([reached(8 * r["nodes"], r["topk"], r["experts"]) for r in rows])
+    _, away, devices = exchanged(rows)
     copied = (1 + away + devices) * size / np.array([r[f"{what}_sms"] for r in rows])
     columns = np.stack([np.ones(len(rows)), copied], 1)
     two = fitted(columns[nodes == 2], took[nodes == 2])
-    predicted = two[0] + np.maximum(copied * two[1], away * size / PORT_KB_PER_US)
+    predicted = two[0] + np.maximum(copied * two[1], away * size / port)
     plain = COLLECTIVE_US + LATENCY_US + away * size / PORT_KB_PER_US
     test = nodes == 8
-    rate = float(np.median((away * size / took)[test & (size > 1e5)]))
-    best = float(((away * size / took)[nodes == 2]).max())
+    rates = [float((away * size / t)[test].max()) for t in (transfer, took)]
     print(
-        f"DeepEP throughput  {what:9} 8 nodes {median_error(predicted[test], took[test])}, bytes alone "
-        f"{median_error(plain[test], took[test])}: long exchanges reach {rate:.0f} GB/s of a port there, "
-        f"and up to {best:.0f} on two nodes, where multiprocessors are the limit"
+        f"DeepEP throughput  {what:9} start {two[0]:5.1f} us; {1 / two[1]:4.1f} GB/s a multiprocessor; "
+        f"2 nodes {median_error(predicted[nodes == 2], took[nodes == 2])}, 8 nodes "
+        f"{median_error(predicted[test], took[test])}, bytes alone {median_error(plain[test], took[test])}; "
+        f"a port carries {rates[0]:.0f} GB/s there at best while a rank transfers, and {rates[1]:.0f} with "
+        "its wait for the others"
     )
+    for count, published in PUBLISHED.items():
+        here = [{"nodes": count, "topk": 8, "experts": 256}]
+        (every,), (sent,), (near,) = exchanged(here)
+        found = every / max(sent / port, (1 + sent + near) / 24 * two[1])
+        print(
+            f"  published on {count} nodes: {published[what]} GB/s of a port by DeepEP's count, here "
+            f"{found:.1f}: {100 * (found / published[what] - 1):+.1f} %"
+        )
     return predicted[test], took[test]
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from chakrakit import Trace, TraceBuilder, load_machine
 from chakrakit.arrays import F64
 from chakrakit.machines.device import Device, Draw, PowerConstants, activity_of
+from chakrakit.machines.device.activity import REACHED
 from chakrakit.machines.library import descend
 
 OWN = Path(__file__).parents[1] / "tests" / "data" / "h200_power.jsonl"
@@ -32,6 +33,8 @@ FITTED = (
     "voltage",
     "knee_mhz",
 )
+HIGH = 1_500
+"""MHz; above it the chip keeps up with its memory."""
 OUTLIER = 0.08
 """Relative error from which a row counts less."""
 
@@ -92,6 +95,28 @@ def fitted(rows: list[dict[str, Any]], device: Device, start: PowerConstants) ->
     return made(descend(residuals, np.log(first)))
 
 
+def memory_line(rows: list[dict[str, Any]], least: float = 0.9) -> tuple[float, float]:
+    """`memory_clock_mhz` and `memory_stop_mhz` of operators that fill the memory at a high clock.
+
+    Their bandwidth at lower clocks, as a share of that, over the clock: a line that ends at 1.
+    """
+    device = load_machine("dgx-h200").devices[0]
+    assert device.dynamic is not None
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for r in rows:
+        by_name.setdefault(r["name"], []).append(r)
+    points = []
+    for same in by_name.values():
+        first = max(same, key=lambda r: r["mhz_mean"])
+        full = REACHED * device.memory_bandwidth * first["ms"] * 1e-3
+        moved = first["bytes"]
+        if first["mhz_mean"] < HIGH or moved < max(device.dynamic.cache_bytes, least * full):
+            continue
+        points += [(r["mhz_mean"], first["ms"] / r["ms"]) for r in same if r["mhz_mean"] < HIGH]
+    slope, start = np.polyfit(*np.array(points).T, 1)
+    return float((1 - start) / slope), float(-start / slope)
+
+
 def main(path: Path) -> None:
     """Fits and reports."""
     device = load_machine("dgx-h200").devices[0]
@@ -103,6 +128,8 @@ def main(path: Path) -> None:
         rest = off[1::2] if name != "all rows" else off
         print(f"{name}: |error| of the {'others' if len(used) < len(rows) else 'same'}: ", end="")
         print(f"mean {rest.mean():.1%}, median {np.median(rest):.1%}, worst {rest.max():.0%}")
+    full, stop = memory_line(rows)
+    print(f"memory: full from {full:.0f} MHz, none at {stop:.0f}")
     print(json.dumps(msgspec.to_builtins(found)))
 
 

@@ -55,13 +55,19 @@ def lengths(count: int):
     return src, dst, rng.integers(1 << 12, 1 << 22, count)
 
 
-def in_turn(src, dst, size) -> TraceSet:
-    """Each host sends its messages one after another: about a thousand are under way at any time."""
+def in_turn(src, dst, size, by_latency: bool = False) -> TraceSet:
+    """Each host sends its messages one after another: about a thousand are under way at any time.
+
+    `by_latency` shares links as SimGrid does, in proportion to 1 / latency of a message's route: one that
+    stays below its first switch has half the latency of all others, and weighs twice as much.
+    """
     bodies = [TraceBuilder() for _ in range(HOSTS)]
     before: list[list[int]] = [[] for _ in range(HOSTS)]
     for tag, (a, b, n) in enumerate(zip(src.tolist(), dst.tolist(), size.tolist(), strict=True)):
-        before[a] = [bodies[a].send("s", a, b, n, tag=tag, deps=before[a])]
-        bodies[b].recv("r", a, b, n, tag=tag)
+        near = by_latency and a // ARITY[0] == b // ARITY[0]
+        weight = {"link_weight": 2.0} if near else {}
+        before[a] = [bodies[a].send("s", a, b, n, tag=tag, deps=before[a], **weight)]
+        bodies[b].recv("r", a, b, n, tag=tag, **weight)
     return TraceSet([b.build() for b in bodies], None, Groups({"": range(HOSTS)}))
 
 
@@ -162,6 +168,7 @@ def main(count: int = 100_000) -> None:
         timed(f"{some:,} messages, each host's in turn", in_turn(*chains), "modulo")
         as_programs(*chains)
         simgrid("in-turn", *chains)
+        timed("the same, links shared by latency", in_turn(*chains, by_latency=True), "modulo")
     timed("hashed all-to-all of 1,024", all_to_all())
 
 

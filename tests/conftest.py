@@ -4,12 +4,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.engines import pickled  # noqa: F401 - a fixture
+from support.examples import FEW, QUICK
 
 settings.register_profile(
     "same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("quick", settings.get_profile("same"), max_examples=20)
-"""For `make check`."""
+settings.register_profile(QUICK, settings.get_profile("same"), max_examples=FEW)
 settings.load_profile("same")
 
 LARGE = {"gpt2_124m_b8_s1024", "gpt_fsdp_tp_4", "mlp_ddp_nccl_1", "resnet50_b128"}

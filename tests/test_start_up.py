@@ -34,3 +34,21 @@ def test_garbage_is_sought_seldom_in_our_own_processes_alone():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_simulation_loads_no_format_of_others_and_no_calibration():
+    """In a process of its own, in which nothing else has loaded them."""
+    program = (
+        "import sys\n"
+        "import chakrakit as ck\n"
+        "work = ck.TraceBuilder()\n"
+        "work.comp('work', num_ops=1000, tensor_size=10)\n"
+        "ck.simulate(ck.TraceSet([work.build()]), 'dgx-h100')\n"
+        "print(*sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    assert "chakrakit.simulator.engine" in loaded
+    unused = {"chakrakit.sources.foreign", "chakrakit.machines.calibrate", "xml.etree.ElementTree"}
+    assert not unused & loaded

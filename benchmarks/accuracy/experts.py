@@ -42,7 +42,16 @@ HEADS = ("kernels", "what", "nodes", "SGLang", "rows", "median error", "90 %", "
 TITLE = "Expert parallel exchange"
 TEXT = """\
 DeepEP as SGLang calls it (the same source; 8 GPUs per node, InfiniBand between nodes), with 1 to 131,072
-tokens per rank and 4 to 24 multiprocessors. Times include the transfer and the notification before it.
-Constants are fitted on 1, 2 and 8 nodes of SGLang 0.5.6 (hidden size 7,168, 8 of 256 experts) and on five
-token counts of 0.5.12 on one H200 node; all other rows of 0.5.12 are not fitted. Routing is assumed to be
-uniform. Errors are absolute."""
+tokens per rank and 4 to 24 multiprocessors. Times include the transfer and the notification before it, which
+waits for all ranks. Constants are fitted on 1, 2 and 8 nodes of SGLang 0.5.6 (hidden size 7,168, 8 of 256
+experts) and on five token counts of 0.5.12 on one H200 node; all other rows of 0.5.12 are not fitted. Routing
+is uniform over at most 4 nodes for a token, as in the test that the rows come from. Errors are absolute.
+
+The throughput kernels ("normal") on 8 nodes take up to three times as long as fits on 1 and 2 nodes say
+(`benchmarks/fit_messages.py`), and the constant `crowd` stands for that. DeepEP's authors publish 51 and 50
+GB/s for dispatch and combine on 8 nodes with ports of 400 Gb/s, 58 and 57 on 4 (their pull request 130; what
+stays in a token's own node is counted), for which the same fits give 54 and 53, 63 and 62 without it. The
+rows themselves say that ranks wait: up to 8,192 tokens a rank's own combine moves 47 GB/s through its port,
+as on 2 nodes, and then it waits twice as long for the others. Which rank or link of that cluster was slow
+cannot be told from the times of one rank. With `library: {dispatch: {crowd: 0, …}}` a machine's file says
+that nothing is lost."""

@@ -222,6 +222,15 @@ def read_records(
 def nest(
     thread: NDArray[np.int32], start: NDArray[np.int64], end: NDArray[np.int64], slack: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int8]]: ...
+def callers_ends(
+    rows: NDArray[np.int32],
+    outer: NDArray[np.int32],
+    recorded_end: NDArray[np.int64],
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    follows: NDArray[np.int32],
+    per_ns: int,
+) -> NDArray[np.int64]: ...
 
 # --- serving --------------------------------------------------------------------------------
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gc
 import sys
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 
 
-class _NoPandas(MetaPathFinder):
+class _NoPandas:
     """An import finder that says pandas is not installed, and leaves everything else to the others."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:

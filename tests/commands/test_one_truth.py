@@ -26,6 +26,7 @@ def analyzed(linked: Path) -> dict[str, Any]:
     return data("analyze", linked)
 
 
+@pytest.mark.slow
 def test_linked_without_options_it_is_the_program_and_not_its_recording(linked, analyzed):
     found = analyzed
     assert found["steps"]["median_ns"] == pytest.approx(45.49e6, rel=0.04)

@@ -103,6 +103,7 @@ def test_folders_of_a_framework_with_profiles_and_execution_traces_apart(tmp_pat
     assert data("info", tmp_path)["ranks"] == 2
 
 
+@pytest.mark.slow
 def test_a_folder_with_both_files_of_a_rank_and_its_card_is_linked_as_it_lies(tmp_path):
     folder = tmp_path / "recorded"
     shutil.copytree(DATA / "pytorch" / "mlp_ddp_nccl_1", folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -198,3 +199,15 @@ def test_help_speaks_the_language_of_the_reader() -> None:
         "flow",
         "analytical",
     )
+
+
+def test_help_in_python_is_whole_words_within_its_width() -> None:
+    """The longest help of any option, in lines as long as they may be."""
+    text = ck.generate.__doc__ or ""
+    parameters = text.partition("Parameters\n")[2].partition("\nReturns\n")[0].splitlines()
+    assert max(map(len, parameters)) <= 96
+    helped = [line for line in parameters if line.startswith("    ")]
+    assert all(line == f"    {' '.join(line.split())}" for line in helped)
+    for line, after in pairwise(parameters):
+        if line.startswith("    ") and after.startswith("    "):
+            assert len(line) + 1 + len(after.split()[0]) > 96

@@ -38,6 +38,7 @@ def test_the_file_of_a_campaign_is_its_answer(tmp_path):
     assert "<b>small" not in page
 
 
+@pytest.mark.slow
 def test_a_sweep_is_shown_from_its_folder_its_table_or_its_study(tmp_path):
     file = tmp_path / "study.yaml"
     file.write_text(STUDY)

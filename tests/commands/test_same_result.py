@@ -206,6 +206,7 @@ def test_bundle_gives_what_its_command_prints(
     assert ck.bundle(tmp_path / "b.chakra").ok
 
 
+@pytest.mark.slow
 def test_a_run_knows_its_step_its_ranks_and_its_analysis(folder: Path) -> None:
     run = ck.read(folder / "fast")
     assert isinstance(run, ck.Run)

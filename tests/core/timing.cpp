@@ -189,6 +189,20 @@ STORY("an event that outlives the one around it has gone astray and holds nobody
     EXPECT(n.astray, {0, 0});
 }
 
+STORY("a caller ends as long after the last row inside it as was recorded") {
+    // Row 0 holds 1 and 4, row 1 holds 2 and 3; row 5 follows 0 on its thread.
+    Rows rows{2, 3, 1, 4}, outer{-1, 0, 1, 1, 0, -1}, none(6, -1), follows{5, 4, -1, -1, -1, -1};
+    Times recorded{100, 60, 20, 50, 90, 200}, start{0, 0, 0, 0, 700, 900};
+    Times end{1, 1, 500, 300, 800, 950};
+    EXPECT(callers_ends({rows, outer, recorded, start, none, 1}, end),
+           {810, 500, 500, 300, 800, 950});
+    Times late{0, 0, 0, 0, 700, 805};
+    EXPECT(callers_ends({rows, outer, recorded, late, follows, 1}, end)[0], 805);
+    Times never{std::numeric_limits<int64_t>::max() - 1, 1, 1, 1, 1, 1};
+    EXPECT(callers_ends({Rows{1}, outer, never, start, none, 1000}, end)[0],
+           std::numeric_limits<int64_t>::max());
+}
+
 STORY("events that only touch are not nested") {
     EXPECT(nest(Rows{1, 1}, Times{0, 10}, Times{10, 20}, 0).parent, {-1, -1});
 }

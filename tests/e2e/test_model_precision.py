@@ -24,6 +24,7 @@ def model(tmp_path):
     return tmp_path / "config.json"
 
 
+@pytest.mark.slow
 def test_generate_serve_and_search_count_and_use_the_same(model) -> None:
     generated = data("generate", "--model", model, "--kind", "prefill", "--seq", 64, "--dry-run")
     served = data("serve", "--model", model, "--machine", "dgx-h100", "--requests", STREAM)
@@ -83,6 +84,7 @@ GPT_OSS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_experts_in_mxfp4_are_shown_from_the_file_to_the_report(tmp_path) -> None:
     """Four bits an element and a scale of eight for every 32; everything else stays in 16 bits."""
     (tmp_path / "config.json").write_text(json.dumps(GPT_OSS))

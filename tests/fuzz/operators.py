@@ -38,8 +38,8 @@ from chakrakit.replayer.runner.program import PlanProgram
 from chakrakit.replayer.runner.storages import make_externals
 
 ROOM = 1 << 28
-CALL_S, LONGEST_S = 2.0, 3.0
-"""What a call may take of processor time, and with the second up to which the kernel counts."""
+CALL_S, LONGEST_S = 2.0, 2.2
+"""What a call may take of processor time, and with the making of its plan."""
 TYPES = (
     "float32",
     "float64",

@@ -59,6 +59,7 @@ def test_every_form_of_a_trace_is_fuzzed() -> None:
     assert {"et-gz", "et-zst"} <= set(FORMATS)
 
 
+@pytest.mark.slow
 def test_a_format_nobody_fuzzes_would_be_noticed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

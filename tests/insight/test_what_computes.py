@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import chakrakit as ck
@@ -12,6 +14,7 @@ from chakrakit.insight.rank import Table
 from chakrakit.trace.communication import Binding
 from chakrakit.trace.model import NodeType
 from chakrakit.trace.sets import Card
+from support.recording import Recording
 
 
 def recorded(*rows: tuple[str, int, int], **columns) -> ck.Run:
@@ -115,9 +118,23 @@ def test_groups_of_one_role_are_one_row_that_names_the_slowest():
     assert [row[:4] for row in rows] == [("ALL_REDUCE", "dp (slowest: dp.77)", 100, 8)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", [0, 5])
 def test_a_slow_rank_is_a_culprit_in_a_run_of_one_step(slow):
     traces = ck.generate(model="gpt3-125m", dp=8, seq=128, global_batch=8).traces
     run = ck.simulate(traces, "dgx-h100", compute="roofline", stragglers=[f"{slow}=1.3"]).run()
     first = ck.analyze(run).culprits[0]
     assert (first.kind, first.rank, round(first.factor, 1)) == ("slow-rank", slow, 1.3)
+
+
+def test_idleness_between_kernels_of_a_stream_that_nothing_explains_is_called_so(
+    tmp_path: Path,
+) -> None:
+    """A recording of kernels alone: the one before was over for a millisecond."""
+    recording = Recording()
+    for start in (0, 12, 1_000):
+        recording.kernel("k", start, 10)
+    path = tmp_path / "kineto.json"
+    path.write_text(recording.kineto_json())
+    idle = ck.analyze(ck.link(path)[0]).ranks[0].breakdown.idle
+    assert idle == {"dependency": 2_000, "unknown": 978_000}

@@ -78,8 +78,22 @@ def documents(tree: ast.AST) -> set[int]:
     }
 
 
+def may_hold_a_table(text: str) -> bool:
+    """Whether three words between quotes are operators, one of them no plain word; most sources have none.
+
+    Where quotes stand in quotes, which words are between them is left to the parser.
+    """
+    if '\\"' in text or "'\"'" in text:
+        return True
+    quoted = set(re.split(r"[^\w:.]+", " ".join(re.findall(r'"([^"]*)"', text))))
+    names = {w for w in quoted if bare(w) in KNOWN}
+    return len(names) >= FEW and any(w.rstrip(".:") not in WORDS for w in names)
+
+
 def tables(text: str) -> list[int]:
     """The lines of a source at which a literal lists operators."""
+    if not may_hold_a_table(text):
+        return []
     tree = ast.parse(text)
     prose = documents(tree)
     displays = (ast.Dict, ast.Set, ast.List, ast.Tuple, ast.Constant)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 import tomllib
 from types import ModuleType
 
@@ -63,3 +64,12 @@ def test_make_targets_that_workflows_call_exist(workflow: object) -> None:
     targets = re.findall(r"run: make (\w+)", (ROOT / str(workflow)).read_text())
     makefile = (ROOT / "Makefile").read_text()
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+
+
+def test_what_make_starts_keeps_the_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    show = 'show: ; @echo "<$$PYTHONDONTWRITEBYTECODE>"'
+    done = subprocess.run(
+        ["make", "-s", "--eval", show, "show"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout == "<>\n"

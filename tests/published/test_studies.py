@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -33,14 +34,23 @@ QUICK = [name for name in IDS if int(name[1:]) % 6 == 1]
 it measures every quick case once, and `make studies` runs all."""
 MOST_QUICK_S, MOST_QUICK_SUM_S = 3.0, 25.0
 """CPU seconds, as recorded, that a quick run may take, and that all of `QUICK` may."""
+LONG_S = 0.3
+"""Recorded CPU seconds of a quick run beyond which `make check` leaves out a study's cases; a fifth stay."""
 MOST_BYTES = 10_000
 """Of a study's table: ninety of them, and the list, stay below 1 MB."""
 SOURCE = Path(chakrakit.__file__).parent
 
 
-@pytest.fixture(scope="module")
-def results():
-    return {name: result_of(recorded_rows(name)[0]) for name in IDS}
+def _slow_where_long(names):
+    long = {name for name in names if quick_seconds(TABLES / f"{name}.parquet") > LONG_S}
+    return [pytest.param(n, marks=pytest.mark.slow if n in long else ()) for n in names]
+
+
+@cache
+def recorded(name):
+    """The recorded rows of a study, and its result, made once."""
+    judged, commit = recorded_rows(name)
+    return judged, result_of(judged, commit=commit)
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -61,8 +71,8 @@ def test_comparators_have_as_much_to_choose_from_as_the_idea(name):
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_there_are_cases_enough_and_some_in_which_the_gain_should_be_gone(name, results):
-    result = results[name]
+def test_there_are_cases_enough_and_some_in_which_the_gain_should_be_gone(name):
+    result = recorded(name)[1]
     assert len(result.cases) >= 3
     assert result.seeds >= 5
     gone = [c.gain for c in result.cases if c.gone]
@@ -72,29 +82,30 @@ def test_there_are_cases_enough_and_some_in_which_the_gain_should_be_gone(name, 
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_a_study_that_misses_a_prediction_says_what_decides(name, results):
-    result = results[name]
+def test_a_study_that_misses_a_prediction_says_what_decides(name):
+    result = recorded(name)[1]
     missed = [p.text for p in result.predictions if p.outcome != "came true"]
     missed += [c.text for c in result.claims if c.reached is False]
     assert result.decides or not missed, missed
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_predictions_can_be_tested_by_what_was_recorded(name, results):
-    assert [p.text for p in results[name].predictions if p.outcome == "untested"] == []
-    assert len(results[name].predictions) >= 2
+def test_predictions_can_be_tested_by_what_was_recorded(name):
+    predictions = recorded(name)[1].predictions
+    assert [p.text for p in predictions if p.outcome == "untested"] == []
+    assert len(predictions) >= 2
 
 
 @pytest.mark.parametrize("name", IDS)
 def test_health_is_measured_for_every_comparator(name):
-    judged = recorded_rows(name)[0]
+    judged, _ = recorded(name)
     for side in judged.study.comparators:
         assert not np.isnan(judged.figure(judged.study.health, side)).all(), side
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_without_its_key_line_an_idea_that_holds_does_so_less(name, results):
-    result = results[name]
+def test_without_its_key_line_an_idea_that_holds_does_so_less(name):
+    result = recorded(name)[1]
     assert result.ablations
     if grade_of(result.verdict) >= 2:
         for ablation in result.ablations:
@@ -106,24 +117,24 @@ def test_without_its_key_line_an_idea_that_holds_does_so_less(name, results):
 
 @pytest.mark.parametrize("name", IDS)
 def test_with_labels_swapped_nothing_holds(name):
-    judged = recorded_rows(name)[0]
+    judged, _ = recorded(name)
     for side in judged.study.sides:
         if side != judged.study.idea:
             assert grade_of(decided(swapped(judged, side))[0]) < 3, side
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_a_bound_is_never_said_to_hold(name, results):
-    if results[name].strength in ("bound", "side cost"):
-        assert "hold" not in results[name].verdict
+def test_a_bound_is_never_said_to_hold(name):
+    result = recorded(name)[1]
+    if result.strength in ("bound", "side cost"):
+        assert "hold" not in result.verdict
 
 
 def test_list_and_pages_say_what_the_tables_say():
     lines = {line.id: line for line in list_studies()}
     results = []
     for name in IDS:
-        judged, commit = recorded_rows(name)
-        result = result_of(judged, commit=commit)
+        result = recorded(name)[1]
         assert lines[name] == line_of(result)
         assert (ROOT / f"docs/studies/{name}.md").read_text() == study_page(result)
         assert (ROOT / f"docs/studies/{name}.svg").read_text() == study_chart(result)
@@ -161,7 +172,7 @@ def test_a_quick_run_goes_through(name):
         assert again == pytest.approx(row.figures, rel=SMALL, nan_ok=True), (row.case, row.side)
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", _slow_where_long(IDS))
 def test_quick_cases_give_what_was_recorded(name):
     for row in quick_rows(name):
         if row.seed == 0:
@@ -171,7 +182,7 @@ def test_quick_cases_give_what_was_recorded(name):
 
 @pytest.mark.parametrize("name", IDS)
 def test_cases_and_choices_are_those_that_were_recorded(name):
-    study, rows = named_study(name), recorded_rows(name)[0].rows
+    study, rows = named_study(name), recorded(name)[0].rows
     assert _unique(row.case for row in rows) == list(map(dict, study.cases(False)))
     assert _unique(row.case for row in quick_rows(name)) == list(map(dict, study.cases(True)))
     for side, settings in {**study.sides, **study.ablated()}.items():

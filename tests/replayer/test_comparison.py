@@ -40,6 +40,7 @@ def test_what_differs_is_named():
     }
 
 
+@pytest.mark.slow
 def test_a_recorded_mixture_of_experts_replays_whole():
     """Two kinds of routing: a loop over experts by index, and rows sorted by expert."""
     pytest.importorskip("torch", reason="pip install torch")

@@ -8,7 +8,9 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError
-from chakrakit.serving import EngineSpec, Service
+from chakrakit.machines import load_machine
+from chakrakit.serving import EngineSpec, Service, fleet
+from chakrakit.serving.steps import ModelledSteps
 from support.commands import data
 
 TWO = """
@@ -30,6 +32,7 @@ def written(folder: Path, text: str) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_unlike_engines_of_a_file_serve_as_in_python(tmp_path: Path) -> None:
     answer = data("serve", "--cluster", written(tmp_path, TWO), "--requests", STREAM)
     engines = [
@@ -96,3 +99,34 @@ def test_a_diffusion_model_is_served_by_the_time_of_its_steps(tmp_path: Path) ->
         Service.of_model("llama-3.1-8b", "dgx-h100")
     with pytest.raises(ConfigError, match="a service has `seconds`, or a `model` and a `machine`"):
         ck.serve(cluster=written(tmp_path, "service: {model: dit-xl-2}"), requests=requests)
+
+
+def test_engines_that_are_listed_one_by_one_cost_what_one_entry_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of thousands of lines reads its machine once and has each step's times computed once."""
+    loaded, timed = [], []
+    monkeypatch.setattr(
+        fleet, "load_machine", lambda name: loaded.append(name) or load_machine(name)
+    )
+    cost = ModelledSteps.cost
+    monkeypatch.setattr(
+        ModelledSteps, "cost", lambda steps, whole: timed.append(steps) or cost(steps, whole)
+    )
+    entry = "{{model: llama-3.1-8b, machine: dgx-h100, kv_blocks: {}, compute: {}}}"
+    entries = [entry.format(500 + i % 5, ("roofline", "auto")[i % 2]) for i in range(40)]
+    stream = "closed{n=40,prompt=100,output=3}"
+    listed = ck.serve(
+        cluster=written(tmp_path, "engines:\n  - " + "\n  - ".join(entries)), requests=stream
+    )
+    assert loaded == ["dgx-h100"]
+    assert len(timed) == 2, "one for each way of timing"
+    assert [pool.engines for pool in listed.pools] == [1] * 40
+    alone = ck.serve(
+        requests=stream,
+        engines=[
+            EngineSpec(model="llama-3.1-8b", machine="dgx-h100", kv_blocks=500, compute=c, count=20)
+            for c in ("roofline", "auto")
+        ],
+    )
+    assert listed.energy_joules == pytest.approx(alone.energy_joules, rel=0.01)

@@ -13,6 +13,8 @@ from support.kept_results import compare, of_set
 from support.random_plans import random_workload
 from support.recorded import linked
 
+QUICK = {"dgx-h100:8", "tpu-v5p", "flow", "measured"}
+"""What `make check` tries: a switch and a torus, predicted and measured times."""
 MACHINES = ["dgx-h100:8", "dgx-a100:8", "gb200-nvl72", "tpu-v5p", "mi300x:8", "dgx-h200:8"]
 DISTURBED = {
     "flow": {"network": "flow"},
@@ -25,7 +27,11 @@ DISTURBED = {
 }
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+def marked(names):
+    return [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in names]
+
+
+@pytest.mark.parametrize("machine", marked(MACHINES))
 def test_kept_summaries_of_random_workloads(machine: str) -> None:
     rng = Random(machine)
     figures = {}
@@ -38,7 +44,7 @@ def test_kept_summaries_of_random_workloads(machine: str) -> None:
     compare(f"simulated-{machine.partition(':')[0]}", figures)
 
 
-@pytest.mark.parametrize("name", DISTURBED)
+@pytest.mark.parametrize("name", marked(DISTURBED))
 def test_kept_runs_of_a_recording(name: str) -> None:
     simulation = ck.simulate(linked("gpt_pp_2"), "dgx-h100", **DISTURBED[name])
     run = simulation.run()

@@ -52,6 +52,7 @@ def recorded():
     return analyze(linked("gpt_fsdp_tp_4"))
 
 
+@pytest.mark.slow
 def test_the_page_needs_nothing_from_outside(recorded):
     text = html_report(recorded, {"": "run"})
     page = Page(text)

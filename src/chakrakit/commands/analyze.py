@@ -193,8 +193,6 @@ def _print_first(result: Analysis, path: str, full: bool) -> None:
     """Prints the first answers, all of them with `full`, and the command that says more."""
     from chakrakit.insight import answers
 
-    if result.warning:
-        console().print(f"warning: {result.warning}")
     print_recording(result.recording)
     every = answers(result)
     print_answers(every if full else every[:FIRST_SCREEN])

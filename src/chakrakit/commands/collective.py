@@ -39,6 +39,12 @@ class CollectiveOptions(TypedDict, total=False):
     hidden: Annotated[int, ExpertOption("Width of a token.", 7168)]
     topk: Annotated[int, ExpertOption("Experts of each token.", 8)]
     experts: Annotated[int, ExpertOption("Number of experts.", 256)]
+    most_nodes: Annotated[
+        int,
+        ExpertOption(
+            "The most nodes that routing sends a token to; 0 for as many as have its experts.", 4
+        ),
+    ]
     low_latency: Annotated[bool, ExpertOption("The kernels for decoding.", False)]
     sms: Annotated[int, ExpertOption("Multiprocessors of the other kernels.", 24)]
 

@@ -116,7 +116,8 @@ def generate(
 
     model, output, machine = (options.pop(n) for n in ("model", "output", "machine"))
     memory_gib, allowed = options.pop("memory_gib"), options.pop("allow_programs")
-    programs, figures = _programs(workload, model, options, allowed)
+    programs = _programs(*_described(workload, model, options), allowed)
+    figures = _figures(programs)
     if memory_gib:
         refuse_over_capacity(figures, int(memory_gib * 2**30), "the device")
     if machine:
@@ -127,23 +128,16 @@ def generate(
     return result
 
 
-def _programs(
+def _described(
     workload: Workload | SectionGraph | Mapping[str, Any] | Path_ | None,
     model: str | Model | None,
     options: dict[str, Any],
-    allowed: bool,
-) -> tuple[Generated | SectionPrograms | WorkloadPart, Figures]:
-    """The programs of a description, of one model or of several sections, and what they amount to."""
+) -> tuple[Workload | SectionGraph | WorkloadPart, Path]:
+    """What is to be generated, of one model or of several sections, and the folder of its file."""
     from chakrakit.workloads.description import SectionGraph, Workload
-    from chakrakit.workloads.generate import dry_run, generated
     from chakrakit.workloads.models import from_plain, workload_of
-    from chakrakit.workloads.parts import figures_of, part_of
-    from chakrakit.workloads.sections import (
-        SectionPrograms,
-        description_of,
-        section_figures,
-        section_graph_of,
-    )
+    from chakrakit.workloads.parts import part_of
+    from chakrakit.workloads.sections import description_of, section_graph_of
 
     written = isinstance(workload, Mapping) or (
         workload is not None and not isinstance(workload, Workload | SectionGraph)
@@ -159,19 +153,41 @@ def _programs(
             raise ConfigError(
                 f"{part.name} is described by the file alone; leave {given or 'model'} out"
             )
-        return part, figures_of(part)
-    if isinstance(workload, SectionGraph):
-        sectioned = SectionPrograms(workload)
-        return sectioned, section_figures(sectioned)
+        return part, Path()
     if isinstance(workload, Mapping):
         workload = from_plain(dict(workload))
-    path = None
-    if not isinstance(workload, Workload):
-        path = workload
-        workload = workload_of(None if workload is None else os.fspath(workload), model, options)
-    folder = Path(os.fspath(path)).parent if path is not None else Path()
-    programs = generated(workload, _batcher(workload, folder, allowed))
-    return programs, dry_run(programs)
+    if isinstance(workload, Workload | SectionGraph):
+        return workload, Path()
+    path = None if workload is None else os.fspath(workload)
+    return workload_of(path, model, options), Path(path or "").parent
+
+
+def _programs(
+    described: Workload | SectionGraph | WorkloadPart, folder: Path, allowed: bool
+) -> Generated | SectionPrograms | WorkloadPart:
+    """The programs of a description."""
+    from chakrakit.workloads.description import SectionGraph, Workload
+    from chakrakit.workloads.generate import generated
+    from chakrakit.workloads.sections import SectionPrograms
+
+    if isinstance(described, SectionGraph):
+        return SectionPrograms(described)
+    if isinstance(described, Workload):
+        return generated(described, _batcher(described, folder, allowed))
+    return described
+
+
+def _figures(programs: Generated | SectionPrograms | WorkloadPart) -> Figures:
+    """What programs amount to."""
+    from chakrakit.workloads.generate import Generated, dry_run
+    from chakrakit.workloads.parts import figures_of
+    from chakrakit.workloads.sections import SectionPrograms, section_figures
+
+    if isinstance(programs, Generated):
+        return dry_run(programs)
+    if isinstance(programs, SectionPrograms):
+        return section_figures(programs)
+    return figures_of(programs)
 
 
 def _batcher(workload: Workload, folder: Path, allowed: bool) -> Batcher | None:
@@ -218,11 +234,15 @@ def command(
     from chakrakit.trace.memory import shortage_line
     from chakrakit.trace.storage import write
 
+    if output is not None and not (dry_run or yes):
+        _refuse_ahead(output, options)
     result = generate(output=None, **options)
     figures = result.figures
     if output is not None and not dry_run:
         if not yes:
-            _refuse_large(figures, output)
+            _refuse_large(
+                [(c.nodes, c.ranks) for c in figures.per_rank], figures.micro_batches, output
+            )
         write(result.traces, output)
     if output == "-" and not dry_run:
         return None  # the trace is what is printed
@@ -245,15 +265,39 @@ _MOST_BYTES = 256 << 20
 """What is written without asking: 1.2 million nodes."""
 
 
-def _refuse_large(figures: Figures, output: str) -> None:
+_MANY = 4096
+"""Micro-batches whose nodes are counted before they are made."""
+
+
+def _refuse_ahead(output: str, options: Mapping[str, Any]) -> None:
+    """Refuse very many micro-batches before their nodes are made."""
+    from chakrakit.workloads.description import Workload
+    from chakrakit.workloads.generate import generated
+
+    others = {"machine", "memory_gib", "allow_programs", "output"}
+    parameters: list[Parameter] = vars(generate)["parameters"]  # which parse what is text
+    given = {
+        p.name: p.value_of(options.get(p.name, p.default))
+        for p in parameters
+        if p.name not in others
+    }
+    described, _ = _described(given.pop("workload"), given.pop("model"), given)
+    if not isinstance(described, Workload) or described.step.samples.batcher:
+        return
+    programs = generated(described)
+    if programs.passes >= _MANY and (nodes := programs.nodes_ahead()):
+        _refuse_large(nodes, programs.passes, output)
+
+
+def _refuse_large(nodes_and_ranks: list[tuple[int, int]], micro_batches: int, output: str) -> None:
     """Say how much would be written, and that --yes is needed, if it is very much."""
     each = bool(Path(output).suffix)  # a file for every rank, and not one for every body
-    nodes = sum(c.nodes * (c.ranks if each else 1) for c in figures.per_rank)
+    nodes = sum(nodes * (ranks if each else 1) for nodes, ranks in nodes_and_ranks)
     size = nodes * _NODE_BYTES
     if size > _MOST_BYTES:
         raise ConfigError(
             f"this writes {nodes:,} nodes, some {size / 1e9:,.1f} GB; give --yes if that is meant, or fewer "
-            f"micro-batches ({figures.micro_batches:,} of them), layers or ranks"
+            f"micro-batches ({micro_batches:,} of them), layers or ranks"
         )
 
 

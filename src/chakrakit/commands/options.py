@@ -19,10 +19,9 @@ import inspect
 import os
 import re
 import sys
-import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from types import UnionType
 from typing import (
     Annotated,
@@ -183,7 +182,7 @@ def fields_of(struct: type) -> list[Parameter]:
     for name, reference in struct.__annotations__.items():
         text = reference.__forward_arg__ if isinstance(reference, ForwardRef) else reference
         home = getattr(reference, "__forward_module__", None) or struct.__module__
-        kind, option = _read(text, vars(sys.modules[home]))
+        kind, option = _read_in(text, home)
         assert option is not None, f"{struct.__name__}.{name} has no Option"
         parameters.append(Parameter(name, kind, option.default, option))
     return parameters
@@ -204,6 +203,12 @@ def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
     """All options and arguments of a public function."""
     parameters: list[Parameter] = function.__dict__["parameters"]
     return parameters
+
+
+@cache
+def _read_in(annotation: str, module: str) -> tuple[Any, Option | None]:
+    """What an annotation of a module says; structs that inherit it repeat it word for word."""
+    return _read(annotation, vars(sys.modules[module]))
 
 
 def _read(annotation: Any, names: dict[str, Any]) -> tuple[Any, Option | None]:
@@ -294,6 +299,7 @@ def _bound(
 
 
 _SECTION = re.compile(r"^(Returns|Examples|Notes)\n---", re.MULTILINE)
+_INDENT = "    "
 _WIDTH = 96  # columns of a docstring: what `help()` shows beside its indentation in 100 columns
 
 
@@ -306,9 +312,21 @@ def _documented(text: str, parameters: list[Parameter]) -> str:
     lines = ["Parameters", "----------"]
     for parameter in parameters:
         sentence = _in_python(_explained(parameter), names)
-        wrapped = textwrap.wrap(sentence, _WIDTH, initial_indent="    ", subsequent_indent="    ")
-        lines += [parameter.name, *wrapped]
+        lines += [parameter.name, *_wrapped(sentence)]
     return "\n".join([text[:at].rstrip(), "", *lines, "", text[at:]])
+
+
+def _wrapped(sentence: str) -> Iterator[str]:
+    """Indented lines of whole words; textwrap, which also breaks words, takes six times as long."""
+    line = ""
+    for word in sentence.split():
+        if line and len(_INDENT) + len(line) + 1 + len(word) > _WIDTH:
+            yield _INDENT + line
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    if line:
+        yield _INDENT + line
 
 
 def _explained(parameter: Parameter) -> str:

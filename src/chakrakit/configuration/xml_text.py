@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from xml.etree.ElementTree import Element, ParseError, fromstring
+from typing import TYPE_CHECKING
 
 from chakrakit.errors import FormatError
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 MOST_XML_BYTES = 64 << 20
 """The topology of the largest server takes half a megabyte, an algorithm of a thousand GPUs some ten."""
@@ -16,6 +19,8 @@ _DECLARED = re.compile(rb"<!ENTITY|<!DOCTYPE[^>\[]*\[", re.IGNORECASE)
 
 def read_xml(data: bytes, where: str) -> Element:
     """The root element of a document; a FormatError says what is wrong with it."""
+    from xml.etree.ElementTree import ParseError, fromstring
+
     if len(data) > MOST_XML_BYTES:
         raise FormatError(f"{len(data):,} bytes; {MOST_XML_BYTES:,} is the most", path=where)
     if _DECLARED.search(data):

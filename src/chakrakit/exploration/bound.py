@@ -34,7 +34,13 @@ from chakrakit.simulator.collectives import GroupShape, shapes
 from chakrakit.simulator.engine import SimulationOptions, one_collective, run, whole_groups
 from chakrakit.trace.model import Graph, Trace
 from chakrakit.workloads.description import Workload
-from chakrakit.workloads.program import WorkloadLayout, model_state, trace_of
+from chakrakit.workloads.program import (
+    StayingTasks,
+    WorkloadLayout,
+    model_state,
+    trace_of,
+    without_staying,
+)
 
 # --- communication alone on the machine: no run has it shorter ----------------------------------
 
@@ -146,8 +152,8 @@ def _spread(counts: Iterable[tuple[slice, int]]) -> tuple[I64, F64]:
 CLOCK_SLACK = 0.98
 """The bound is lowered by 2 %, because a simulation estimates waiting times from its first run and may
 therefore use a slightly higher clock."""
-Key = tuple[str, int]
-"""A task's kind and chunk."""
+Key = tuple[str, int, bool]
+"""A task's kind and chunk, and whether it gathers or lets go what stays between."""
 
 
 @dataclass(frozen=True)
@@ -203,9 +209,17 @@ class _Plan:
         return max(self._memory(s, kind) for s, kind in enumerate(self.kinds.of))
 
     def _memory(self, s: int, kind: int) -> int:
-        """Returns the bytes a stage needs; tasks allocate and free the same in every micro-batch."""
+        """Returns the bytes a stage needs.
+
+        Tasks allocate and free the same in every micro-batch, but for parameters that stay gathered.
+        """
         net, peak = self._holding[kind]
-        tasks = [(c.kind, c.chunk) for c in self.kinds.tasks(s)]
+        own = self.kinds.tasks(s)
+        staying = StayingTasks.of(own, [0] * len(own))
+        ends = {"F": staying.gathers, "W": staying.is_last_weight}
+        tasks = [
+            (c.kind, c.chunk, bool(ends.get(c.kind, staying.is_last)[i])) for i, c in enumerate(own)
+        ]
         after = np.cumsum([net[c] for c in tasks])
         most = (after + np.array([peak[c] - net[c] for c in tasks])).max(initial=0)
         return int(most) + self._state[kind]
@@ -217,11 +231,13 @@ class _Plan:
         for stage in self.kinds.stages:
             net: dict[Key, int] = {}
             peak: dict[Key, int] = {}
-            for key, template in stage.templates.items():
-                alloc, free = template.columns["alloc"], template.columns["free"]
-                held_bytes = np.cumsum(alloc - free)
-                net[key] = int(held_bytes[-1]) if len(held_bytes) else 0
-                peak[key] = int((held_bytes + free).max(initial=0))
+            for (name, chunk), template in stage.templates.items():
+                columns = template.columns
+                whole = (columns["alloc"], columns["free"])
+                for end, (alloc, free) in ((True, whole), (False, without_staying(columns))):
+                    held_bytes, key = np.cumsum(alloc - free), (name, chunk, end)
+                    net[key] = int(held_bytes[-1]) if len(held_bytes) else 0
+                    peak[key] = int((held_bytes + free).max(initial=0))
             holding.append((net, peak))
         return holding
 

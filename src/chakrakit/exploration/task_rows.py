@@ -144,8 +144,11 @@ class BlockRows:
         return within[:, 0], within[:, 1]
 
     def collectives(self) -> Iterator[tuple[int, int, str, I64]]:
-        """Type, size and group role of collectives that differ in them, and their rows."""
-        rows = np.flatnonzero(self.is_collective)
+        """Type, size and group role of collectives that differ in them, and their rows.
+
+        Gathers of parameters that stay are left out: most micro-batches find them there.
+        """
+        rows = np.flatnonzero(self.is_collective & (self.columns["stays"] == 0))
         distinct, number = distinct_rows(
             [self.columns[c][rows] for c in ("comm", "comm_size", "role")]
         )

@@ -411,7 +411,7 @@ def _card_fields(run: Run, bound: Bound, step_ns: int) -> dict[str, Any]:
         "warning": recording.warning if recording else "",
         "bound_uncertain": bound.name in ("balanced", "unexplained")
         or (recording is not None and recording.bound_uncertain)
-        or (bound.name == "device" and recording is not None and recording.longer_than(step_ns)),
+        or (recording is not None and bool(recording.doubt(bound.name, step_ns))),
         "footprint": footprint_of(run.card),
         "precision": subject_of(run.card).get("precision", ""),
     }

@@ -218,6 +218,13 @@ def span_of(parts: list[RankBusy]) -> tuple[int, int]:
     return min((p.low for p in timed), default=0), max((p.high for p in timed), default=0)
 
 
+_DONE = (EdgeKind.STREAM, EdgeKind.INFERRED, Cause.LANE)
+"""What held work back and was over when the device became idle."""
+_KERNEL_GAP_NS = 20_000
+"""A device is longer idle between two kernels of a stream than it needs to be: something else was waited for.
+H200s need one to three microseconds. Assumed."""
+
+
 def _idle_by_cause(view: RankView, causes: Causes, gaps: Intervals) -> dict[str, int]:
     rows = np.flatnonzero(view.works_on_device)
     if not len(gaps) or not len(rows):
@@ -226,7 +233,11 @@ def _idle_by_cause(view: RankView, causes: Causes, gaps: Intervals) -> dict[str,
     loading = _loading(view)
     rest = gaps - loading
     place = np.searchsorted(view.start[rows], rest.end, side="left")
-    why = _why(view, causes, rows[np.minimum(place, len(rows) - 1)])
+    follows = rows[np.minimum(place, len(rows) - 1)]
+    why = _why(view, causes, follows)
+    if view.measured:
+        done = np.isin(causes.start[follows], _DONE) & (rest.end - rest.start > _KERNEL_GAP_NS)
+        why[done & (why == IDLE_CAUSES.index("dependency"))] = IDLE_CAUSES.index("unknown")
     length = np.zeros(len(IDLE_CAUSES), np.int64)
     np.add.at(length, why, rest.end - rest.start)
     length[IDLE_CAUSES.index("data")] = (gaps & loading).total

@@ -195,7 +195,7 @@ def _bound(a: Analysis) -> Iterator[Answer]:
         yield Answer(
             "What is it bound by?",
             f"{100 - 100 * a.explained:.0f} % unexplained",
-            "nothing in the trace says what most of the time was waited for: devices and communication are "
+            f"{_unsaid(a)}: devices and communication are "
             f"at work {percent(_mean(a, 'busy_ns'), _length(a))} % of it. Twice as fast, each alone would "
             f"save: {saves}.",
             1 - a.explained,
@@ -204,18 +204,25 @@ def _bound(a: Analysis) -> Iterator[Answer]:
         yield Answer(
             "What is it bound by?",
             f"{_leading(a)}{uncertain}",
-            f"{_BOUND[a.bound]} Twice as fast, each alone would save: {saves}{most}.{_unfilled(a)}",
+            f"{_BOUND[a.bound]} Twice as fast, each alone would save: {saves}{most}.{_doubt(a)}",
             share,
         )
 
 
-def _unfilled(a: Analysis) -> str:
-    """Says where the program alone takes longer than what the recording explains."""
-    recording = a.recording
-    if a.bound != "device" or recording is None or not recording.longer_than(a.steps.median_ns):
-        return ""
-    alone = time_text(recording.unprofiled_step_ns)
-    return f" The program alone takes {alone} a step: more than the recording explains, probably its host."
+def _unsaid(a: Analysis) -> str:
+    """What nothing in the trace says: what was waited for, or what the host did meanwhile."""
+    late = sum(r.breakdown.idle.get("host", 0) for r in a.ranks)
+    if 2 * late > a.span_ns * len(a.ranks):
+        return (
+            "the device waits for its host, and nothing in the trace says what that did meanwhile"
+        )
+    return "nothing in the trace says what most of the time was waited for"
+
+
+def _doubt(a: Analysis) -> str:
+    """Says what contradicts the bound that the run's own times have."""
+    doubt = a.recording.doubt(a.bound, a.steps.median_ns) if a.recording else ""
+    return f" {doubt}" if doubt else ""
 
 
 def _leading(a: Analysis) -> str:

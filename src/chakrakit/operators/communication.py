@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 
@@ -128,16 +128,14 @@ _WAITS = re.compile(
 _OPERATOR = re.compile(r"^(c10d|c10d_functional|_c10d_functional(?:_autograd)?)::(\w+)")
 _RECORD = re.compile(rf"^({'|'.join(x.name for x in LIBRARIES)}):(\w+)")
 _DEVICE_RECORD = re.compile(rf"^({'|'.join(x.name for x in LIBRARIES if x.on_device)})")
-_KERNEL = re.compile("|".join(f"(?:{k.pattern})" for k in KERNELS), re.IGNORECASE)
 _GENERATED = re.compile(r"^triton_(poi|red|per|tem|for|mm)_")
 """Kernels that a compiler wrote and named after the operators around them: never communication."""
-_ALIKE = re.compile(
+_ALIKE = (
     r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|a2a|(intra|inter)_?node|cross_(device|rank|gpu)"
-    r"|multimem|nvls|symm_?mem|send_?recv|(one|two)_?shot",
-    re.IGNORECASE,
+    r"|multimem|nvls|symm_?mem|send_?recv|(one|two)_?shot"
 )
 """What the name of a kernel that communicates is likely to hold."""
-_ENGINES = re.compile(
+_ENGINES = (
     r"^(symm_mem|vllm|_C_custom_ar|_C_quick_ar|_qr|sgl_kernel|sglang|aiter|trtllm|flashinfer|deep_ep|mori"
     r"|mscclpp|te_cpp|pplx)::\w*(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|a2a|dispatch|combine"
     r"|broadcast)"
@@ -182,7 +180,7 @@ def is_device_record(name: str) -> bool:
 
 def is_engine_operator(name: str) -> bool:
     """Whether an operator of a serving engine or a library is communication, if kernels of its own are."""
-    return _ENGINES.match(name) is not None
+    return re.match(_ENGINES, name) is not None
 
 
 @dataclass(frozen=True)
@@ -207,16 +205,24 @@ class CommunicationKernels:
         """Whether a kernel looks like communication, and neither the table nor a pattern decides it."""
         decided = any(re.search(pattern, name, re.IGNORECASE) for pattern, _ in self.added)
         generated = _GENERATED.match(name) is not None
-        return not (decided or generated or is_kernel(name)) and _ALIKE.search(name) is not None
+        if decided or generated or is_kernel(name):
+            return False
+        return re.search(_ALIKE, name, re.IGNORECASE) is not None
 
 
 KNOWN_KERNELS = CommunicationKernels()
 """The table as it stands."""
 
 
+@cache
+def _any_kernel() -> re.Pattern[str]:
+    """The table's patterns in one, which most names do not match; made when a kernel is first asked about."""
+    return re.compile("|".join(f"(?:{k.pattern})" for k in KERNELS), re.IGNORECASE)
+
+
 @lru_cache(1 << 14)
 def _kernel_kind(name: str) -> str | None:
-    if _GENERATED.match(name) or not _KERNEL.search(name):
+    if _GENERATED.match(name) or not _any_kernel().search(name):
         return None
     rows = (k for k in KERNELS if re.search(k.pattern, name, re.IGNORECASE))
     return next((k.kind for k in rows), "")

@@ -67,12 +67,13 @@ class Judged:
     def figure(self, name: str, side: str = "", **where: Any) -> F64:
         """A figure of a side (by default the idea) by case and seed; NaN where there is none."""
         side = side or self.study.idea
-        values = [[self._at(c, side, s, name) for s in self.seeds] for c in self.where(**where)]
+        values = [self._by_seed(c, side, name) for c in self.where(**where)]
         return np.array(values, float).reshape(len(values), len(self.seeds))
 
-    def _at(self, case: Case, side: str, seed: int, name: str) -> float:
-        row = self._by.get((key_of(case), side, seed))
-        return row.figures.get(name, np.nan) if row else np.nan
+    def _by_seed(self, case: Case, side: str, name: str) -> list[float]:
+        key = key_of(case)
+        rows = (self._by.get((key, side, seed)) for seed in self.seeds)
+        return [row.figures.get(name, np.nan) if row else np.nan for row in rows]
 
     def gains(self, over: str = "", **where: Any) -> F64:
         """How many times as good the idea is, by case and seed: above 1 where it is better.
@@ -84,10 +85,7 @@ class Judged:
         cases = self.where(**where)
         rivals = [over or self.against(c) for c in cases]
         other = np.array(
-            [
-                [self._at(c, r, s, name) for s in self.seeds]
-                for c, r in zip(cases, rivals, strict=True)
-            ]
+            [self._by_seed(c, r, name) for c, r in zip(cases, rivals, strict=True)]
         ).reshape(own.shape)
         return _ratio(other, own) if direction == "min" else _ratio(own, other)
 
@@ -99,7 +97,7 @@ class Judged:
         return best(means, key=lambda side: means[side])
 
     def _mean(self, case: Case, side: str, name: str) -> float:
-        return float(np.mean([self._at(case, side, s, name) for s in self.seeds]))
+        return float(np.mean(self._by_seed(case, side, name)))
 
     def mean(self, name: str, side: str, case: Case) -> float:
         """The mean over seeds of a side's figure in one case."""
@@ -107,7 +105,8 @@ class Judged:
 
     def chosen(self, case: Case, side: str) -> dict[str, Any]:
         """The setting that a side chose in a case."""
-        rows = (self._by.get((key_of(case), side, s)) for s in self.seeds)
+        key = key_of(case)
+        rows = (self._by.get((key, side, s)) for s in self.seeds)
         return next((row.setting for row in rows if row), {})
 
     def choices(self, key: str, side: str = "", **where: Any) -> list[Any]:

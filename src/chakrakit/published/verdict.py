@@ -171,8 +171,8 @@ class StudyResult(Result, msgspec.Struct, frozen=True, kw_only=True):
 def result_of(judged: Judged, *, quick: bool = False, commit: str = "") -> StudyResult:
     """The verdict on what was measured."""
     study = judged.study
-    cases = [_case(judged, c) for c in judged.cases]
-    verdict, why = decided(judged)
+    cases = _cases(judged)
+    verdict, why = _decided(judged, cases)
     top = max((c for c in cases if not c.gone), key=lambda c: c.gain, default=None)
     return StudyResult(
         id=study.id,
@@ -187,7 +187,7 @@ def result_of(judged: Judged, *, quick: bool = False, commit: str = "") -> Study
         claims=[_claim(judged, claim, cases) for claim in study.claims],
         cases=cases,
         predictions=_predictions(judged),
-        ablations=[_ablation(judged, name) for name in study.ablate],
+        ablations=[_ablation(judged, name, cases) for name in study.ablate],
         rests_on=dict(study.rests_on),
         cannot_say=study.cannot_say,
         decides=study.decides,
@@ -201,13 +201,16 @@ def result_of(judged: Judged, *, quick: bool = False, commit: str = "") -> Study
 
 def decided(judged: Judged) -> tuple[Verdict, list[str]]:
     """The verdict, and sentences that say why."""
+    return _decided(judged, _cases(judged))
+
+
+def _decided(judged: Judged, cases: Sequence[CaseResult]) -> tuple[Verdict, list[str]]:
     study = judged.study
     missing = [effect for effect, module in study.rests_on.items() if not module]
     if judged.errors:
         return "not decidable", [f"{len(judged.errors)} measurements raised, as {judged.errors[0]}"]
     if missing:
         return "not decidable", [f"nothing here models {effect}" for effect in missing]
-    cases = [_case(judged, c) for c in judged.cases]
     claims = [_claim(judged, claim, cases) for claim in study.claims]
     why = [_said_gain(cases), _said_gone(cases), *(c.note for c in claims if c.note)]
     why += _said_collapse(cases) + _said_ours(claims)
@@ -271,6 +274,10 @@ def holm(ps: Sequence[float]) -> list[float]:
         worst = max(worst, min(1.0, ps[i] * (len(ps) - place)))
         corrected[i] = worst
     return corrected
+
+
+def _cases(judged: Judged) -> list[CaseResult]:
+    return [_case(judged, case) for case in judged.cases]
 
 
 def _case(judged: Judged, case: Case) -> CaseResult:
@@ -411,11 +418,12 @@ def _prediction(text: str, margins: F64 | None, p: float) -> PredictionResult:
     return PredictionResult(text, "came true" if mean > 0 else "did not", mean, p)
 
 
-def _ablation(judged: Judged, name: str) -> AblationResult:
+def _ablation(judged: Judged, name: str, cases: Sequence[CaseResult]) -> AblationResult:
     bare = judged.relabelled({without(name): judged.study.idea})
-    least, most = _span([_case(bare, c).gain for c in bare.cases if not judged.study.gone(c)])
-    full = max(_case(judged, c).gain for c in judged.cases if not judged.study.gone(c))
-    verdict = decided(bare)[0]
+    bare_cases = _cases(bare)
+    least, most = _span([c.gain for c in bare_cases if not c.gone])
+    full = max(c.gain for c in cases if not c.gone)
+    verdict = _decided(bare, bare_cases)[0]
     return AblationResult(name, verdict, least, most, abs(most / full - 1) > SMALL)
 
 

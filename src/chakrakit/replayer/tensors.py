@@ -105,6 +105,7 @@ ITEM_BYTES = {
 INTEGERS = frozenset(t.torch for t in TYPES if t.torch in ITEM_BYTES and t.kind == "int")
 
 _MOST_BYTES = 1 << 48
+"""Of one storage: as many addresses as processors have. A larger one is a mistake in the recording."""
 _MOST_DIMENSIONS = 64
 """PyTorch's own limit of dimensions."""
 _UNDEFINED = "nullptr"
@@ -226,6 +227,7 @@ def storages_in(value: Any) -> set[tuple[str, int]]:
 _FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 _NOTHING = ("<None>", "<Generator>")
 _LONGEST_TEXT = 64
+"""Characters of a text argument; the names of modes and reductions, all there are, have about ten."""
 _TINY = 1e-8
 """Stands for an epsilon that was lost: the observer prints six decimals."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +22,7 @@ from chakrakit.serving.policies import hooks_of
 from chakrakit.serving.requests import RequestStream, Source
 from chakrakit.serving.results import ServedRun, ServiceLevel
 from chakrakit.serving.session import ServingSession, decoder_named
-from chakrakit.serving.steps import times_on
+from chakrakit.serving.steps import StepCost, times_on
 from chakrakit.workloads.description import Model
 
 STORE_GBPS = 3.0
@@ -61,9 +62,14 @@ class EngineSpec:
                 f"an EngineSpec of {self.count} engines names {len(self.devices)} first devices; give as many"
             )
 
-    def session(self, stream: RequestStream, seed: int) -> ServingSession:
-        """Engines of this kind alone with the stream."""
-        machine = load_machine(self.machine) if isinstance(self.machine, str) else self.machine
+    def session(
+        self,
+        stream: RequestStream,
+        seed: int,
+        machine: Machine,
+        costs: dict[tuple[float, ...], StepCost],
+    ) -> ServingSession:
+        """Engines of this kind alone with the stream on their machine, with step times already known."""
         return ServingSession(
             model=decoder_named(self.model),
             machine=machine,
@@ -75,7 +81,14 @@ class EngineSpec:
             dtype=self.dtype,
             quantization=self.quantization,
             seed=seed,
+            costs=costs,
         )
+
+    @property
+    def paced_by(self) -> tuple[str | int, ...]:
+        """What step times depend on besides the degrees: names, or the objects that stand in their place."""
+        parts = (self.model, self.machine, self.options, self.compute, self.dtype)
+        return *(p if isinstance(p, str) else id(p) for p in parts), self.quantization
 
     @property
     def size(self) -> int:
@@ -142,8 +155,23 @@ class Fleet:
 
     @cached_property
     def sessions(self) -> list[ServingSession]:
-        """Engines of each kind, with the requests that ask for their model."""
-        return [spec.session(self._asking(spec), self.seed) for spec in self.specs]
+        """Engines of each kind, with the requests that ask for their model.
+
+        A machine is read once, and step times are computed once for all kinds that have the same.
+        """
+        named = {spec.machine for spec in self.specs if isinstance(spec.machine, str)}
+        machines = {name: load_machine(name) for name in named}
+        costs: defaultdict[tuple[str | int, ...], dict[tuple[float, ...], StepCost]]
+        costs = defaultdict(dict)
+        return [
+            spec.session(
+                self._asking(spec),
+                self.seed,
+                machines[spec.machine] if isinstance(spec.machine, str) else spec.machine,
+                costs[spec.paced_by],
+            )
+            for spec in self.specs
+        ]
 
     def _asking(self, spec: EngineSpec) -> RequestStream:
         number = self._model_number(spec)
@@ -205,9 +233,14 @@ class Fleet:
         return MoveLinks.of(self.codecs, rank, layers, self.link_schedule, self.store_schedule)
 
     def _sharing(self) -> Iterator[tuple[int, int]]:
-        for (a, one), (b, other) in combinations(enumerate(self.shapes), 2):
-            if one.overlaps(other):
-                yield a, b
+        """Pairs of engines that need a device of the same machine."""
+        beside: defaultdict[str, list[int]] = defaultdict(list)
+        for number, shape in enumerate(self.shapes):
+            beside[shape.machine].append(number)
+        for numbers in beside.values():
+            for a, b in combinations(numbers, 2):
+                if self.shapes[a].overlaps(self.shapes[b]):
+                    yield a, b
 
     def _handover(self) -> Handover:
         """How caches move, by the first engine that sends one and the first that takes it."""

@@ -39,6 +39,7 @@ from chakrakit.serving.steps import (
     StepCost,
     StepOperators,
     read_layers,
+    step_operators,
 )
 from chakrakit.simulator.results import simulate
 from chakrakit.trace.sets import TraceSet
@@ -93,7 +94,7 @@ class ServingSession:
                 f"an engine of tp {plan.tp} × pp {plan.pp} × dp {plan.dp} needs "
                 f"{plan.tp * plan.pp * plan.dp} devices; {self.machine.name} has {self.machine.size}"
             )
-        return StepOperators(self.model, plan, self.step, self.quantization == "fp4")
+        return step_operators(self.model, plan, self.step, self.quantization == "fp4")
 
     @property
     def step(self) -> Step:

@@ -139,7 +139,7 @@ def _compared(run: Run, report: LinkReport) -> Linked:
 
 
 def _with_step(run: Run, report: LinkReport, **known: Any) -> Linked:
-    """The run and its report with more that is known of the recorded step."""
+    """The run and its report, with `known` written into the recorded step of both."""
     step = msgspec.structs.replace(recorded_step_of(run.card) or RecordedStep(), **known)
     return run.with_card(step.put(run.card)), msgspec.structs.replace(report, recording=step)
 

@@ -31,6 +31,7 @@ _CATEGORIES, _NAMES, _ANNOTATIONS = 1, 2, 3
 _EVENT_TYPE, _EVENT_TRACK, _EVENT_CATEGORY_ID, _EVENT_NAME_ID = 9, 11, 3, 10
 _EVENT_CATEGORY, _EVENT_NAME, _EVENT_ANNOTATION = 22, 23, 4
 _BEGIN = 1
+"""The type of an event that begins a slice."""
 _KINDS = {
     "hip_api": Kind.CALL,
     "hsa_api": Kind.CALL,

@@ -149,6 +149,17 @@ nb::tuple nesting(In<int32_t> thread, In<int64_t> start, In<int64_t> end, int64_
     return nb::make_tuple(to_numpy(std::move(out.parent)), to_numpy(std::move(out.astray)));
 }
 
+Out<int64_t> ends(In<int32_t> rows, In<int32_t> outer, In<int64_t> recorded_end, In<int64_t> start,
+                In<int64_t> end, In<int32_t> follows, int64_t per_ns) {
+    Calls calls{{rows.data(), rows.size()},
+                {outer.data(), outer.size()},
+                {recorded_end.data(), recorded_end.size()},
+                {start.data(), start.size()},
+                {follows.data(), follows.size()},
+                per_ns};
+    return to_numpy(callers_ends(calls, {end.data(), end.size()}));
+}
+
 nb::bytes plain_pickle(const nb::bytes& data, const std::vector<std::string>& skip) {
     std::string text;
     {
@@ -187,6 +198,8 @@ void pytorch(nb::module_& m) {
           nb::arg("reals"), nb::arg("texts"));
     m.def("pickle_to_json", &plain_pickle, nb::arg("data"), nb::arg("skip"));
     m.def("nest", &nesting, nb::arg("thread"), nb::arg("start"), nb::arg("end"), nb::arg("slack"));
+    m.def("callers_ends", &ends, nb::arg("rows"), nb::arg("outer"), nb::arg("recorded_end"),
+          nb::arg("start"), nb::arg("end"), nb::arg("follows"), nb::arg("per_ns"));
 }
 
 }  // namespace chakra::bind

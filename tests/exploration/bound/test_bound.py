@@ -86,6 +86,19 @@ def test_the_bound_is_near_where_networks_are_not_crowded(
     assert slowed <= nearness(workload, machine) <= 1
 
 
+@pytest.mark.parametrize("reshard", ["default", "never"])
+@pytest.mark.parametrize("schedule", ["1f1b", "interleaved"])
+def test_parameters_that_stay_in_a_pipeline(reshard: str, schedule: str) -> None:
+    chunks = 2 if schedule == "interleaved" else 1
+    plan = Plan(dp=2, pp=2, data="fsdp", reshard=reshard, schedule=schedule, chunks=chunks)  # type: ignore[arg-type]
+    model = model_named("gpt3-125m").replace(layers=4)
+    workload = Workload(model=model, plan=plan, step=Step(seq=256, global_batch=16))
+    machine = load_machine("dgx-h100")
+    made, bound = generated(workload), Bounds(machine, Roofline()).of(workload)
+    assert bound.memory_bytes == max(c.memory["total"] for c in dry_run(made).per_rank)
+    assert bound.step_ps <= simulate(made.traces(), machine, compute="roofline").outcome.makespan_ps
+
+
 def nearness(workload: Workload, machine: Machine) -> float:
     """The bound as a share of the simulated step."""
     bound = Bounds(machine, Roofline()).of(workload)

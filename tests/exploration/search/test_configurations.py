@@ -170,6 +170,7 @@ def test_llm_d_has_a_pool_for_each_stage():
     assert (values["prefill"]["replicas"], values["decode"]["parallelism"]["tensor"]) == (2, 3)
 
 
+@pytest.mark.slow
 def test_the_commands_write_them(tmp_path):
     small = ("--model", "gpt3-125m", "--gpus", 8, "--machine", "dgx-h100")
     axes = ("--seq", 512, "--tp", "1,2", "--pp", 1, "--data", "ddp")

@@ -86,6 +86,7 @@ def test_it_is_as_good_in_larger_spaces(
     assert found.best.step_ns == best_of_all(model, machine, given, compute)
 
 
+@pytest.mark.slow
 def test_runners_up_are_ranked_and_say_why(answer: tuple[SearchResult, Workload]) -> None:
     found, _ = answer
     values = [r.value for r in found.runners_up if r.fits]

@@ -45,6 +45,7 @@ def test_the_best_is_the_best_of_all_ways(found: ServingSearchResult) -> None:
     assert found.best.slack == pytest.approx(max(slack.values()))
 
 
+@pytest.mark.slow
 def test_what_cannot_meet_the_level_is_given_up_and_told(found: ServingSearchResult) -> None:
     assert found.given_up > 0
     missed = [r for r in found.runners_up if not r.meets]

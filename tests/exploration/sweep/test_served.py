@@ -38,6 +38,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return pq.read_table(done.table)
 
 
+@pytest.mark.slow
 def test_a_row_says_what_serve_says(table: Any) -> None:
     row = table.to_pylist()[2]
     assert (row["rate_scale"], row["engine.max_num_seqs"]) == (8, 4)

@@ -40,6 +40,7 @@ def done(tmp_path_factory: pytest.TempPathFactory, study_text: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_row_says_what_the_simulator_says(done: Path) -> None:
     table = pq.read_table(done / "out" / "table.parquet")
     points = grid(read_study(done / "tiny.yaml")).points

@@ -17,8 +17,8 @@ MOST_S, MOST_MB = 2.0, 300.0
 """What one command may take over a small hostile input: processor seconds, and resident megabytes."""
 PYTORCH_S, PYTORCH_MB = 6.0, 400.0
 """What PyTorch takes by itself to start in the processes of a replay."""
-LARGE_S, LARGE_MB = 3.0, 500.0
-"""What a million ranks or micro-batches take beyond that before they are refused."""
+LARGE_MB = 60.0
+"""What a file that lists a million ranks takes beyond that before it is refused."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Attack:
     pytorch: bool = False
     """Whether the command starts PyTorch, whose own time and memory are not the input's fault."""
     large: bool = False
-    """Whether what is asked for is so large that it takes more than `MOST_S` to find that out."""
+    """Whether the input itself is so large that reading it takes more than `MOST_MB`."""
 
     def words(self, given: Path, out: Path) -> list[str]:
         """The command line."""
@@ -58,7 +58,7 @@ class Walked:
     @property
     def problem(self) -> str:
         """What is wrong with it; nothing if it stood."""
-        most_s = MOST_S + PYTORCH_S * self.attack.pytorch + LARGE_S * self.attack.large
+        most_s = MOST_S + PYTORCH_S * self.attack.pytorch
         most_mb = MOST_MB + PYTORCH_MB * self.attack.pytorch + LARGE_MB * self.attack.large
         if self.exit != self.attack.exit:
             return f"exit {self.exit}: {self.said.strip()[-300:]}"

@@ -77,7 +77,7 @@ DESCRIPTIONS = [
     Attack("9·10^8 layers", text("config.json", json.dumps(CONFIG | {"num_hidden_layers": 900_000_000})), _CONFIG, "layers"),
     Attack("a global batch of 2^31", text("config.json", json.dumps(CONFIG)), f"{_CONFIG} --global-batch 2147483648", "passes|batch|most"),
     Attack("more heads than hidden_size", text("config.json", json.dumps(CONFIG | {"num_attention_heads": 512, "head_dim": None})), _CONFIG, "heads|hidden"),
-    Attack("65,536 micro-batches, written", _many_batches, "generate {in}/w.yaml -o {out}", "--yes", large=True),
+    Attack("65,536 micro-batches, written", _many_batches, "generate {in}/w.yaml -o {out}", "--yes"),
     Attack("decode of no tokens", text("w.yaml", WORKLOAD.replace("kind: train", "kind: decode, new_tokens: 0").replace("dp: 2, tp: 2, pp: 2, data: zero1, recompute: selective, schedule: 1f1b", "tp: 1")), "generate {in}/w.yaml --dry-run", "new_tokens is 0"),
     Attack("layers after blank lines and nothing else", text("w.txt", "\n\nDATA\n2\n"), "info {in}/w.txt", "layers"),
     Attack("a failure's shape of 1e-9", text("job.yaml", "name: x\nstep_seconds: 10\nsteps: 9\ncluster: {nodes: 2}\nfailures: {node_mtbf_hours: 9, shape: 1.0e-9}\ncheckpoint: {interval_steps: 3, seconds: 5}\nrecovery: restart\n"), "campaign {in}/job.yaml", "0.05"),

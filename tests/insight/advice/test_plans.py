@@ -113,6 +113,7 @@ def badly(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_first_screen_the_page_and_the_data_say_it(badly: Path, tmp_path: Path) -> None:
     screen = succeeded("analyze", badly)
     assert "What would help most? no recomputation" in screen

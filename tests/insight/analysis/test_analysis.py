@@ -13,6 +13,7 @@ from chakrakit.insight.breakdown import breakdown
 from chakrakit.insight.critical_path.critical_path import critical_path
 
 
+@pytest.mark.slow
 def test_all_at_once_says_what_each_function_says(linked):
     run = linked("gpt_fsdp_tp_4")
     whole = analyze(run)

@@ -118,6 +118,12 @@ def again(name: str) -> ck.Run:
     return ck.simulate(run_of(name), compute="measured", communication="measured").run()
 
 
+@cache
+def analyzed(name: str) -> ck.Analysis:
+    """The analysis of a run, made once."""
+    return analyze(run_of(name))
+
+
 def close(a: float, b: float, whole: float, share: float = 0.001) -> bool:
     return abs(a - b) <= share * whole + 2
 
@@ -129,7 +135,7 @@ def test_a_run_simulated_with_all_times_measured_is_itself(name):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_its_analysis_says_the_same(name):
-    a, b = analyze(run_of(name)), analyze(again(name))
+    a, b = analyzed(name), analyze(again(name))
     assert close(a.steps.median_ns, b.steps.median_ns, a.span_ns)
     assert a.bound == b.bound
     for x, y in zip(a.ranks, b.ranks, strict=True):
@@ -150,7 +156,7 @@ def test_its_analysis_says_the_same(name):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_sums_are_the_whole(name):
-    result = analyze(run_of(name))
+    result = analyzed(name)
     path = result.critical_path
     assert sum(path.attribution.values()) == path.length_ns == result.span_ns
     assert sum(ns for _, _, ns in path.operators) == path.length_ns
@@ -172,7 +178,7 @@ WHATS = {
 @pytest.mark.parametrize("name", RUNS)
 def test_what_a_change_would_save_is_what_simulating_it_saves(name, what):
     run = run_of(name)
-    kinds = {g.what for g in analyze(run).what_if.gains}
+    kinds = {g.what for g in analyzed(name).what_if.gains}
     if what not in kinds or ("host" in kinds and name in ("cnn_ddp_2", "gpt_pp_2")):
         pytest.skip("nothing of the kind, or no device: computation is then the host's own")
     gain = analyze(run, AnalysisOptions(((what, 2.0),))).what_if.gains[0]
@@ -183,7 +189,7 @@ def test_what_a_change_would_save_is_what_simulating_it_saves(name, what):
 @pytest.mark.parametrize("name", RUNS)
 def test_what_a_class_costs_on_the_path_bounds_what_removing_it_saves(name):
     """Work that takes no time at all saves no more than the path holds of it."""
-    result = analyze(run_of(name), None)
+    result = analyzed(name)
     kinds = [g.what for g in result.what_if.gains]
     options = AnalysisOptions(tuple((what, 1e9) for what in kinds))
     parts = {"host": ("host", "launch", "synchronization", "unexplained", "dependency")}
@@ -223,7 +229,7 @@ SLOWED = {
 def test_a_comparison_names_the_class_that_was_slowed(name, what):
     """However many operators share the change; on a host without a device, the host computes."""
     run = run_of(name)
-    if what not in {g.what for g in analyze(run).what_if.gains}:
+    if what not in {g.what for g in analyzed(name).what_if.gains}:
         pytest.skip("nothing of the kind")
     slower = ck.simulate(run | SLOWED[what], compute="measured", communication="measured").run()
     result = compare(run, slower)

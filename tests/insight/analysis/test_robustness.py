@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import chakrakit as ck
 from chakrakit.insight import analyze
 from chakrakit.trace.sets import Times, run_of
 from chakrakit.views import html_report, write_timeline
+from support.examples import examples
 
 nodes = st.lists(
     st.fixed_dictionaries(
@@ -66,7 +67,7 @@ def trace_of(rows: list[dict], edges: list[tuple[int, int, int, int]]) -> tuple[
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.lists(st.tuples(nodes, links), min_size=1, max_size=3), st.booleans())
 def test_sums_hold_whatever_the_trace(ranks, picoseconds):
     bodies = [trace_of(*r) for r in ranks]
@@ -90,7 +91,7 @@ def test_sums_hold_whatever_the_trace(ranks, picoseconds):
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.tuples(nodes, links))
 def test_any_run_has_a_timeline(tmp_path_factory, rank):
     trace, times = trace_of(*rank)

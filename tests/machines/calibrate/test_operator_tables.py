@@ -27,7 +27,7 @@ def test_timed_operators_become_tables_with_cold_and_warm_times(tmp_path):
     ]
     file.write_text(json.dumps({"gpu": "X", "rows": rows}))
     profiled = Profiled(profile_from_operators(file))
-    assert set(profiled.models) == {"add", "elementwise"}
+    assert set(profiled.classes) == {"add", "elementwise"}
     asked = Operation("elementwise", (1 << 22, 12 << 22), 0.0, 12.0 * (1 << 22), "add")
     cold, warm = (profiled.predict(asked, share) for share in (0.0, 1.0))
     assert cold.us == pytest.approx((1 << 22) / 1e5, rel=0.01)

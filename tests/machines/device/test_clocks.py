@@ -43,12 +43,21 @@ def test_what_memory_limits_takes_as_long_until_the_chip_cannot_keep_up():
     work(t, "forward", flops=1000, moved=1 << 30)
     traces = TraceSet.of(t)
     constants = H200.devices[0].dynamic
+    halfway = (constants.memory_clock_mhz + constants.memory_stop_mhz) / 2
     times = [
         ck.simulate(traces, H200, compute="roofline", clock=mhz).makespan_ns
-        for mhz in (FULL, constants.memory_clock_mhz, constants.memory_clock_mhz / 2)
+        for mhz in (FULL, constants.memory_clock_mhz, halfway)
     ]
     assert times[1] == pytest.approx(times[0], rel=1e-6)
     assert times[2] == pytest.approx(2 * times[0], rel=1e-6)
+
+
+def test_bandwidth_falls_with_the_clock_as_it_was_measured():
+    """A product of one row on an H200 moves 4.41 TB/s at 1,980 MHz, 4.20 at 1,410 and 2.82 at 1,005."""
+    constants = H200.devices[0].dynamic
+    for mhz, measured in ((1410, 4.41 / 4.20), (1005, 4.41 / 2.82)):
+        assert constants.memory_stretch(mhz) == pytest.approx(measured, rel=0.03)
+    assert constants.memory_stretch(345) == pytest.approx(1980 / 345)
 
 
 def test_a_power_cap_is_kept_and_costs_time():
@@ -61,6 +70,15 @@ def test_a_power_cap_is_kept_and_costs_time():
     assert capped.makespan_ns > free.makespan_ns
     assert capped.energy_joules / (capped.makespan_ns * 1e-9) <= 300
     assert capped.clock_mhz < free.clock_mhz
+
+
+def test_a_power_cap_that_no_clock_keeps_is_refused():
+    t = TraceBuilder()
+    work(t, "forward", flops=int(1e14), moved=1 << 36)
+    with pytest.raises(
+        ConfigError, match="cannot stay within 90 W: on this work it draws more at its"
+    ):
+        ck.simulate(TraceSet.of(t), H200, compute="roofline", power_cap=90)
 
 
 def test_a_lower_clock_of_one_phase_saves_energy_of_that_phase_alone():
@@ -148,4 +166,6 @@ def test_only_the_pool_of_a_phase_is_slowed():
 
 def test_a_cap_lowers_the_clock_of_engines_and_one_that_never_binds_does_not():
     assert served(power_cap=300).clock_mhz < FULL
+    with pytest.raises(ConfigError, match="cannot stay within 85 W: serving this stream it draws"):
+        served(power_cap=85)
     assert served(power_cap=699).tpot_ms.mean == pytest.approx(served().tpot_ms.mean, rel=0.2)

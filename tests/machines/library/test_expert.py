@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ from chakrakit.machines.library import (
     throughput_terms,
     token_bytes,
 )
-from chakrakit.machines.library.engines import reached
+from chakrakit.machines.library.engines import devices_reached, nodes_reached, reached
 from support.spanned import spanned
 
 
@@ -26,6 +27,47 @@ def test_tokens_reach_the_nodes_that_have_their_experts():
     )
     assert token_bytes("dispatch", routing) == 7168 + 7168 / 128 * 4 + 16
     assert token_bytes("combine", routing) == 2 * 7168
+
+
+@pytest.mark.parametrize(("nodes", "most"), [(8, 4), (8, 2), (8, 7), (8, 0), (4, 4), (2, 4)])
+def test_limited_routing_reaches_what_drawn_tokens_reach(nodes, most):
+    """Scores are drawn, the nodes with the best scores kept, and the best experts of those taken."""
+    rng = np.random.default_rng(7)
+    experts, topk, kept = 64, 6, min(most or nodes, nodes)
+    scores = rng.random((4_000, experts))
+    best = scores.reshape(len(scores), nodes, -1).max(axis=2)
+    threshold = np.sort(best, axis=1)[:, -kept][:, None]
+    allowed = np.repeat(best >= threshold, experts // nodes, axis=1)
+    chosen = np.argsort(np.where(allowed, scores, -1.0), axis=1)[:, -topk:]
+    drawn = np.mean([len(set(row)) for row in (chosen // (experts // nodes)).tolist()])
+    devices = np.mean([len(set(row)) for row in (chosen // (experts // nodes // 2)).tolist()])
+    routing = Routing(1, 1, topk, experts, most)
+    assert nodes_reached(nodes, routing) == pytest.approx(drawn, rel=0.01)
+    assert devices_reached(nodes, 2 * nodes, routing) == pytest.approx(devices, rel=0.08)
+
+
+def test_a_limit_takes_traffic_off_the_network_and_leaves_what_is_within_it():
+    library, span = spanned("dgx-h100:8", 64)
+    free, limited, loose = (Routing(4096, 7168, 8, 256, most) for most in (0, 4, 8))
+    terms = [
+        throughput_terms(library.dispatch, "dispatch", r, span, 24) for r in (free, limited, loose)
+    ]
+    assert terms[1].network / terms[0].network == pytest.approx(3.983 / 5.295, rel=1e-3)
+    assert terms[2] == terms[0]
+    with pytest.raises(ConfigError, match="topk 9 on 1 of 8 nodes with 8 experts each"):
+        Routing(1, 1, 9, 64, 1).check(64, 8)
+
+
+def test_fabrics_that_lose_nothing_carry_what_the_authors_of_deepep_publish():
+    """51 GB/s on 8 nodes and 58 on 4, counted with what stays in a token's own node; fitted on 2 nodes."""
+    for nodes, published in ((4, 58), (8, 51)):
+        library, span = spanned(f"dgx-h100:{nodes}", 8 * nodes)
+        routing = Routing(4096, 7168, 8, 256, 4)
+        healthy = msgspec.structs.replace(library.dispatch, crowd=0.0)
+        terms = throughput_terms(healthy, "dispatch", routing, span, 24)
+        sent = 4096 * nodes_reached(nodes, routing) * token_bytes("dispatch", routing)
+        slowest = max(terms.network, terms.links, terms.copying)
+        assert sent / slowest * 1e-9 == pytest.approx(published, rel=0.1)
 
 
 def test_expert_exchange_grows_with_tokens_nodes_and_fewer_multiprocessors():
@@ -74,6 +116,7 @@ def test_low_latency_sends_a_token_to_each_of_its_experts():
     ("routing", "said"),
     [
         (Routing(0, 1, 1, 8), "must be 1 or more"),
+        (Routing(1, 1, 1, 8, -1), "most_nodes 0 or more"),
         (Routing(1, 1, 9, 8), "topk 9 of 8 experts"),
         (Routing(1, 1, 1, 2), "2 experts on 4 members: some would have none"),
     ],

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import chakrakit
@@ -24,6 +24,7 @@ from chakrakit.trace.model import CollectiveType, by_name, columns
 from chakrakit.workloads.description import Plan, Step, Workload
 from chakrakit.workloads.generate import generate
 from chakrakit.workloads.models import model_named
+from support.examples import examples
 from support.paths import CORPUS, DATA
 from support.recorded import linked
 
@@ -364,7 +365,7 @@ def _random_traces(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(traces=_random_traces())
 def test_random_traces_keep_their_shape_and_lose_their_names(traces, tmp_path_factory):
     out = traces | Anonymize()

@@ -6,7 +6,7 @@ import importlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import chakrakit.passes
@@ -17,6 +17,7 @@ from chakrakit.trace.storage import read, write
 from chakrakit.trace.timing import schedule
 from support import paths
 from support.comparing import differences
+from support.examples import examples
 from support.random_workloads import random_case
 from support.recorded import linked
 
@@ -42,7 +43,7 @@ def random_traces(seed):
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 10**6))
 def test_edits_change_times_and_nothing_else(seed):
     before = random_traces(seed)
@@ -57,7 +58,7 @@ def test_edits_change_times_and_nothing_else(seed):
             assert {name.split(" of ")[0] for name in changed} <= TIMES
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 10**6))
 def test_compacted_bodies_keep_their_order_and_times(seed):
     before = random_traces(seed)
@@ -69,7 +70,7 @@ def test_compacted_bodies_keep_their_order_and_times(seed):
         assert (starts[0][kept] == starts[1]).all()
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 10**6))
 def test_selected_nodes_are_the_nodes_they_were(seed):
     before = random_traces(seed)

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import chakrakit
@@ -16,6 +16,7 @@ from chakrakit.passes.base import parse
 from chakrakit.passes.comm import Comm
 from chakrakit.passes.comm.channels import channels_of
 from support.comm_cases import CASES, bytes_of, case, compute_of, data_kinds, makespan, reached
+from support.examples import examples
 from support.random_workloads import random_case
 
 KEEP_BYTES = [
@@ -109,7 +110,7 @@ def _issued(traces, rng):
 @pytest.mark.parametrize(
     "change", [*SMALL, *KEEP_BYTES[3:4], *REORDER, *COMPRESS, *OTHERS], ids=str
 )
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(seed=st.integers(0, 5000))
 def test_random_sets_keep_it_too(change, seed):
     traces, machine, _ = random_case(seed)

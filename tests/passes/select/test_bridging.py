@@ -6,12 +6,13 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chakrakit import EdgeForm, EdgeKind, Run, TraceBuilder
 from chakrakit.passes.select import Select, with_bridging_edges
 from chakrakit.trace.validation import validate
+from support.examples import examples
 from support.recorded import linked
 
 START, END = 0, 1
@@ -89,7 +90,7 @@ def waits(trace):
     return found
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.integers(0, 10**6))
 def test_kept_nodes_wait_for_each_other_as_before(seed):
     """Equal to the closure of all constraints, but for 'ends after another starts', which no edge says."""

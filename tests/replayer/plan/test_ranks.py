@@ -57,6 +57,7 @@ def whole(four):
     return prepare(four, ReplayOptions()).plans[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shrink", "gathered"), [("keep", 1), ("scale", 2)])
 def test_parts_or_wholes_are_kept_in_a_smaller_group(four, whole, shrink, gathered):
     """In two ranks of four, the groups of FSDP have one member each: it gathers its part, or the whole."""

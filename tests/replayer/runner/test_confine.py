@@ -118,7 +118,7 @@ def test_a_crash_costs_a_message_that_names_the_operator(hijacked):
 def test_a_call_that_never_ends_is_ended(hijacked, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     with pytest.raises(
-        ReplayFailed, match=r"SIGXCPU in step 0 \(aten::embedding\).*more processor time"
+        ReplayFailed, match=r"SIGPROF in step 0 \(aten::embedding\).*more processor time"
     ):
         hijacked("while True: pass", "--timeout", "1")
 

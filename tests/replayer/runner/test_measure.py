@@ -31,6 +31,7 @@ def test_more_than_there_is_of_memory_is_refused_before_it_is_taken(tmp_path):
         run_plan(plan, SETTINGS, None)
 
 
+@pytest.mark.slow
 def test_gaps_of_the_host_are_kept_if_asked(tmp_path):
     plan = plan_text(small_model(), tmp_path)
     assert not any(s.get("gap_ns") for s in plan["steps"])

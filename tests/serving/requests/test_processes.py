@@ -17,6 +17,7 @@ from chakrakit.serving.requests import requests_from
         ("poisson{prompt=-4}", "prompt length '-4'"),
         ("poisson{prompt=normal:3:4}", "prompt length 'normal:3:4'"),
         ("closed{concurrency=0}", "a concurrency of 0"),
+        ("bursts{size=0}", "bursts of 0; give 1 or more"),
         ("nothing.csv", "neither a file nor one of"),
         ("poisson{rate=", "--requests"),
         ("poisson{n=1000000000000}", "n is 1,000,000,000,000; 20,000,000 is the most"),
@@ -61,6 +62,7 @@ def test_arrivals_without_chance(text: str, seconds: list[float]) -> None:
 def test_those_of_a_burst_arrive_together() -> None:
     times = requests_from("bursts{size=3, n=8}").arrival_ps.tolist()
     assert [times.count(t) for t in dict.fromkeys(times)] == [3, 3, 2]
+    assert len(set(requests_from("bursts{size=1, n=8}").arrival_ps.tolist())) == 8
 
 
 def test_a_turn_begins_with_what_was_said_before_in_its_session() -> None:

@@ -40,6 +40,7 @@ def transfers(run: Any) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_a_window_is_a_run_that_validates(tmp_path: Path) -> None:
     """Operators of every step in the window, on every rank of the engine."""
     ck.serve("llama-3.1-8b", "dgx-h100", STREAM, tp=2, output=tmp_path / "run", expand="0:0.2")

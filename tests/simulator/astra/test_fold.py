@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.astra_cases import Case, case_of, coll, comp, network, recv, run, send, system
+from support.examples import examples
 
 MB = 1 << 20
 SHAPES = ("Ring", "FullyConnected", "Switch")
@@ -202,7 +203,7 @@ def test_what_is_not_folded_says_why(change: dict[str, Any], reason: str) -> Non
 MICROS = st.integers(0, 3)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     shape=st.sampled_from(SHAPES),
     algorithm=st.sampled_from(["ring", "direct", "direct2", "halvingDoubling"]),
@@ -250,7 +251,7 @@ def test_any_mixture_agrees(
     )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     algorithms=st.lists(
         st.sampled_from(["ring", "direct", "halvingDoubling"]), min_size=2, max_size=2

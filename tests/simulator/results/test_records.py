@@ -76,6 +76,7 @@ def test_a_call_of_another_size_hangs_as_in_a_job(traces: ck.TraceSet) -> None:
     assert (culprit.kind, culprit.rank) == ("size-mismatch", 5)
 
 
+@pytest.mark.slow
 def test_files_of_recorders_are_read_by_our_own_readers(
     traces: ck.TraceSet, tmp_path: Path
 ) -> None:

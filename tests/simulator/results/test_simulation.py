@@ -61,6 +61,7 @@ def test_the_smallest_memory_is_kept_for_those_who_look_later():
     assert done.settings["device_memory_bytes"] == 80_000_000_000
 
 
+@pytest.mark.slow
 def test_the_roof_of_the_only_kind_of_device_is_kept_and_an_analysis_stands_under_it():
     settings = simulate(collective(CollectiveType.ALL_REDUCE, 8, 2), "dgx-h100").settings
     assert (settings["device_peak_tflops"], settings["device_memory_gbps"]) == (989.4, 3350.0)

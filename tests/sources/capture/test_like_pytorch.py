@@ -15,6 +15,7 @@ Captured = Callable[..., Any]
 _IMPORTED_BEFORE = torch.nn.parallel.DistributedDataParallel
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])
 @pytest.mark.parametrize("device", ["", "h100"])
 def test_autocast_for_gpus_follows_their_rules(captured: Captured, kind: str, device: str) -> None:
@@ -34,6 +35,7 @@ def test_autocast_on_the_host_keeps_its_own_rules_after_a_capture() -> None:
         assert torch.ones(2, 2).mm(torch.ones(2, 2)).softmax(-1).dtype is torch.bfloat16
 
 
+@pytest.mark.slow
 def test_buffers_are_sent_once_in_an_accumulated_step(captured: Captured) -> None:
     """Only before a forward that follows one with gradients to reduce, evaluations included."""
     report, _ = captured("accumulating", ranks=2)
@@ -44,11 +46,13 @@ def test_buffers_are_sent_once_in_an_accumulated_step(captured: Captured) -> Non
     ]
 
 
+@pytest.mark.slow
 def test_shared_weights_stay_shared_when_cut_over_ranks(captured: Captured) -> None:
     report, _ = captured("tied", ranks=4)
     assert report.kinds[0].parameters == 32 * 16 + 16 * 16 + 16
 
 
+@pytest.mark.slow
 def test_a_class_imported_before_the_capture_is_replaced_too() -> None:
     with ck.capture(ranks=2) as c:
         torch.distributed.init_process_group("gloo")
@@ -62,6 +66,7 @@ def test_a_class_imported_before_the_capture_is_replaced_too() -> None:
     assert told == [("ALL_REDUCE", 3, 4 * 72 + 4 + 4)]  # gradients, and twice that it goes on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hook", "reduced"),
     [
@@ -78,6 +83,7 @@ def test_a_communication_hook_reduces_in_its_own_way(
     assert [n["comm_size"] for n in nodes if n["comm_size"] is not None] == reduced
 
 
+@pytest.mark.slow
 def test_a_step_ends_when_every_optimizer_has_stepped(captured: Captured) -> None:
     """The phases of one step, in order: the optimizers' part comes last and once."""
     _, traces = captured("hooked", "own", ranks=4, steps=(2, 3))

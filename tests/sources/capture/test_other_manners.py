@@ -24,6 +24,7 @@ def flops_of(traces: Any, name: str) -> int:
     return sum(int(ops) for found, ops in rows if found == name)
 
 
+@pytest.mark.slow
 def test_recurrent_layers_are_the_devices_with_flops_of_all_their_weights(
     captured: Captured,
 ) -> None:
@@ -38,6 +39,7 @@ def test_recurrent_layers_are_the_devices_with_flops_of_all_their_weights(
     assert names["aten::add_"] == 1  # the head's bias, since rows of the layer's result lie apart
 
 
+@pytest.mark.slow
 def test_packed_sequences_are_as_long_as_their_lengths(captured: Captured) -> None:
     _, traces = captured("other_manners", "packed", ranks=1, device="h200")
     assert names_of(traces)["aten::_pack_padded_sequence"] == 1
@@ -45,6 +47,7 @@ def test_packed_sequences_are_as_long_as_their_lengths(captured: Captured) -> No
     assert flops_of(traces, "aten::_cudnn_rnn") == MULTIPLIED * (6 + 3 + 5 + 3) * weights
 
 
+@pytest.mark.slow
 def test_cells_have_one_kernel_for_their_gates(captured: Captured) -> None:
     _, traces = captured("other_manners", "cells", ranks=1, device="h200")
     names = names_of(traces)
@@ -53,6 +56,7 @@ def test_cells_have_one_kernel_for_their_gates(captured: Captured) -> None:
     assert names["aten::_thnn_fused_gru_cell_backward"] == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("manner", ["copied", "selected", "drawn"])
 def test_it_is_captured(captured: Captured, manner: str) -> None:
     report, _ = captured("other_manners", manner, ranks=1, device="h200")

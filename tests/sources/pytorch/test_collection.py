@@ -24,6 +24,7 @@ def test_a_program_that_fails_is_reported(tmp_path):
         collect_command([sys.executable, "-c", "raise SystemExit(3)"], tmp_path / "run", "1:2")
 
 
+@pytest.mark.slow
 def test_the_command_line(tmp_path):
     chakra = Path(sys.executable).with_name("chakra")
     program = [sys.executable, "-c", "pass"]

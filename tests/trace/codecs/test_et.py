@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chakrakit.errors import FormatError
@@ -17,6 +17,7 @@ from chakrakit.trace.codecs import et
 from chakrakit.trace.model import Trace, columns
 from support import paths
 from support import random_messages as random
+from support.examples import examples
 from support.oracle import bodies_of, canonical_file, file_of, message
 
 DATA = paths.DATA / "et"
@@ -67,7 +68,7 @@ def noisy(rng: Random, nodes: int) -> bytes:
 
 @pytest.mark.slow
 @given(seeds)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_canonical_files_come_back_byte_by_byte(seed: int) -> None:
     data = canonical(Random(seed), nodes=12)
     assert written(read(data)) == data
@@ -75,14 +76,14 @@ def test_canonical_files_come_back_byte_by_byte(seed: int) -> None:
 
 @pytest.mark.slow
 @given(seeds)
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_any_encoding_comes_back_as_the_same_messages(seed: int) -> None:
     data = noisy(Random(seed), nodes=8)
     assert canonical_file(written(read(data))) == canonical_file(data)
 
 
 @given(seeds)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_columns_hold_what_protobuf_says(seed: int) -> None:
     data = canonical(Random(seed), nodes=12)
     nodes = [message("Node").FromString(b) for b in list(bodies_of(data))[1:]]
@@ -197,7 +198,7 @@ def test_files_of_other_tools_come_back_byte_by_byte(name: str) -> None:
 
 @pytest.mark.parametrize("rows", [1, 7, 65_536])
 @given(seed=seeds)
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_pieces_hold_what_the_whole_holds(rows: int, seed: int) -> None:
     data = canonical(Random(seed), nodes=23)
     pieces = scan(data, rows)

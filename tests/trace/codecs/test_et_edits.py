@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chakrakit.errors import TraceError
 from chakrakit.trace.codecs import et
 from chakrakit.trace.model import Member, Trace
 from support import random_messages as random
+from support.examples import examples
 from support.oracle import bodies_of, file_of, message
 
 seeds = st.integers(0, 2**32)
@@ -58,7 +59,7 @@ def file(nodes: list[Any]) -> bytes:
 
 
 @given(seeds)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_selecting_rows_drops_the_edges_to_the_others(seed: int) -> None:
     rng = Random(seed)
     nodes = plain_nodes(rng, 12)
@@ -122,7 +123,7 @@ NEW: dict[str, tuple[Callable[[Random], Any], str]] = {
 @pytest.mark.parametrize("kind", NEW)
 @pytest.mark.parametrize("fresh", [True, False], ids=["new", "replaced"])
 @given(seed=seeds)
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_setting_a_column_sets_the_attribute_where_it_is_not_null(
     kind: str, fresh: bool, seed: int
 ) -> None:
@@ -202,7 +203,7 @@ def test_a_value_kept_as_bytes_gives_way_to_the_column() -> None:
 
 
 @given(seeds)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_traces_one_after_another(seed: int) -> None:
     rng = Random(seed)
     parts = [[random.node(rng) for _ in range(rng.randrange(1, 6))] for _ in range(3)]

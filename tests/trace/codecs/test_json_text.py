@@ -8,7 +8,7 @@ from random import Random
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import chakrakit.core as core
@@ -16,6 +16,7 @@ from chakrakit.errors import FormatError
 from chakrakit.trace.codecs import et, json_objects
 from chakrakit.trace.model import Trace
 from support import random_messages as random
+from support.examples import examples
 from support.oracle import bodies_of, canonical, file_of, message
 
 seeds = st.integers(0, 2**32)
@@ -34,7 +35,7 @@ def random_nodes(rng: Random, noise: bool) -> list[bytes]:
 
 
 @given(seeds)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_nodes_come_back_from_json_byte_by_byte(seed: int) -> None:
     nodes = random_nodes(Random(seed), noise=False)
     assert [json_objects.node(o) for o in json_lines(file_of(nodes))] == nodes
@@ -42,7 +43,7 @@ def test_nodes_come_back_from_json_byte_by_byte(seed: int) -> None:
 
 @pytest.mark.slow
 @given(seeds)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_nodes_in_any_encoding_come_back_as_the_same_messages(seed: int) -> None:
     nodes = random_nodes(Random(seed), noise=True)
     back = [json_objects.node(o) for o in json_lines(file_of(nodes))]
@@ -51,7 +52,7 @@ def test_nodes_in_any_encoding_come_back_as_the_same_messages(seed: int) -> None
 
 @pytest.mark.slow
 @given(seeds)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_the_whole_way_from_file_to_json_and_back(seed: int) -> None:
     data = file_of([b"", *random_nodes(Random(seed), noise=True)])
     trace: Trace = et.read(io.BufferedReader(io.BytesIO(data)), "test")
@@ -63,7 +64,7 @@ def test_the_whole_way_from_file_to_json_and_back(seed: int) -> None:
 
 
 @given(seeds)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_metadata_comes_back_from_json(seed: int) -> None:
     rng = Random(seed)
     body = random.metadata(rng).SerializeToString(deterministic=True)

@@ -58,3 +58,39 @@ def test_a_trace_without_times_keeps_its_ends():
     t.comp("a", is_cpu_op=True)
     end = np.array([7])
     assert nested_ends(t.build(), np.array([0]), end) is end
+
+
+def _ends_by_hand(body, start, end, follower):
+    """Each caller after everything inside it, by recursion over the tree."""
+    calls = {row: [] for row in range(len(body))}
+    for row, outer in enumerate(body.parent.tolist()):
+        if outer >= 0 and not outlives_parent(body)[row]:
+            calls[outer].append(row)
+
+    def ended(row):
+        inside = {inner: ended(inner) for inner in calls[row]}
+        if not inside:
+            return int(end[row])
+        last = max(inside, key=lambda inner: (int(body.end_ns[inner]), inner))
+        until = inside[last] + max(int(body.end_ns[row] - body.end_ns[last]), 0)
+        if follower[row] is not None and start[follower[row]] >= inside[last]:
+            until = min(until, int(start[follower[row]]))
+        return max(int(end[row]), until, *inside.values())
+
+    return [ended(row) for row in range(len(body))]
+
+
+def test_ends_of_random_calls_equal_those_by_hand():
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        begin = np.sort(rng.integers(0, 60, 12))
+        recorded = begin + rng.integers(1, 40, 12)
+        body = trace(*zip(begin.tolist(), recorded.tolist(), strict=True))
+        start = body.start_ns + rng.integers(0, 30, 12)
+        end = start + rng.integers(0, 50, 12)
+        order = sorted(range(12), key=lambda row: (begin[row], -recorded[row]))
+        follower = {
+            row: next((o for o in order[order.index(row) + 1 :] if begin[o] >= recorded[row]), None)
+            for row in order
+        }
+        assert nested_ends(body, start, end).tolist() == _ends_by_hand(body, start, end, follower)

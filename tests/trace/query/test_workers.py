@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from chakrakit import Binding, CollectiveType, Groups, Trace, TraceBuilder, TraceSet, read, write
@@ -17,6 +17,7 @@ from chakrakit.trace.query import query
 from chakrakit.trace.query.sql_stream import can_stream
 from chakrakit.trace.validation import validate
 from support.engines import ENGINES
+from support.examples import examples
 
 SQL = [
     "SELECT * FROM nodes ORDER BY rank, row",
@@ -71,9 +72,7 @@ def random_set(seed: int, folded: bool) -> TraceSet:
 
 
 some_sets = given(seed=st.integers(0, 2**32), folded=st.booleans())
-quick = settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+quick = examples(12, HealthCheck.function_scoped_fixture)
 
 
 @pytest.mark.slow

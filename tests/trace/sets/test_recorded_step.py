@@ -46,6 +46,18 @@ def test_an_estimated_cost_that_leaves_the_bound_open_is_warned_of():
         assert not msgspec.structs.replace(step, device_ns=device).bound_uncertain
 
 
+def test_a_bound_that_the_estimated_step_contradicts_is_doubted():
+    step = RecordedStep(step_ns=24 * MS, least_step_ns=20 * MS, most_step_ns=30 * MS)
+    half, full = (msgspec.structs.replace(step, device_ns=ms * MS) for ms in (10, 29))
+    assert half.doubt("device", 24 * MS).endswith("works 10.00 ms of it: that does not fill it.")
+    assert full.doubt("host", 24 * MS).endswith("works 29.00 ms of it: that fills it.")
+    for fine, bound in ((half, "host"), (full, "device"), (half, "communication")):
+        assert not fine.doubt(bound, 24 * MS)
+    alone = RecordedStep(step_ns=10 * MS, unprofiled_step_ns=20 * MS)
+    assert alone.doubt("device", 10 * MS).startswith("The program alone takes 20.00 ms a step")
+    assert not alone.doubt("host", 10 * MS)
+
+
 def test_without_a_timed_program_there_is_no_dilation():
     assert RecordedStep(step_ns=5).dilation == 0
     assert RecordedStep().lines() == []

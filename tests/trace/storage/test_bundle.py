@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chakrakit import TraceSet, read, write
@@ -18,6 +18,7 @@ from chakrakit.trace.query import describe, query
 from chakrakit.trace.storage import check_bundle, extract_bundle, write_bundle
 from chakrakit.trace.validation import fix, validate
 from support.bundled import same, some_run
+from support.examples import examples
 
 
 def test_what_goes_in_comes_out(bundle: Path) -> None:
@@ -94,7 +95,7 @@ def test_nothing_is_left_when_writing_fails(tmp_path: Path) -> None:
 # --- bundles that are not what they should be -----------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(place=st.integers(min_value=0), value=st.integers(min_value=1, max_value=255))
 def test_a_changed_byte_is_noticed_or_means_nothing(
     bundle: Path, tmp_path_factory: pytest.TempPathFactory, place: int, value: int

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import chakrakit.core as core
 from chakrakit.errors import DeadlockError, FormatError, TraceError
 from chakrakit.trace.storage import Feeder, feeder_paths
+from support.examples import examples
 from support.feeder_traces import (
     Graph,
     Model,
@@ -26,7 +27,7 @@ from support.feeder_traces import (
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.randoms(use_true_random=False), st.sampled_from([1, 2, 7, 1000]), st.integers(1, 9))
 def test_order_is_that_of_the_model(rng: random.Random, window: int, units: int) -> None:
     """Each node comes once, never before its parents, the lowest ready id of the window first."""
@@ -43,6 +44,7 @@ def test_order_is_that_of_the_model(rng: random.Random, window: int, units: int)
     assert model.finished == {id for id, _ in graph}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [1, 2, 7, 1000])
 def test_large_random_graphs_drain(window: int) -> None:
     graph = random_graph(random.Random(window), 20_000)

@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chakrakit.errors import ChakraError, FormatError, TraceError
 from chakrakit.trace.storage import Feeder
+from support.examples import examples
 from support.feeder_traces import attribute, field, frame, node, trace, varint
 
 
@@ -40,7 +41,7 @@ def test_truncation_at_every_byte() -> None:
                 list(Feeder(io.BytesIO(whole[:cut])))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.integers(0, len(small()) - 1), st.integers(0, 255))
 def test_a_changed_byte_is_read_or_refused(place: int, value: int) -> None:
     damaged = bytearray(small())
@@ -52,7 +53,7 @@ def test_a_changed_byte_is_read_or_refused(place: int, value: int) -> None:
         pass
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     try:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import chakrakit as ck
 from chakrakit import Metadata, NodeType
 from chakrakit.trace.validation import codes
+from support.examples import examples
 from support.faulty_traces import FEEDER_TRACE, ONE_RANK, node, trace_bytes
 
 
@@ -64,7 +65,7 @@ def test_truncation_at_every_byte_is_a_finding_or_a_shorter_trace(tmp_path):
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.data())
 def test_random_valid_traces_are_ok(data):
     n = data.draw(st.integers(1, 40))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import chakrakit as ck
@@ -14,6 +14,7 @@ from chakrakit.trace.validation import codes, fix
 from chakrakit.trace.validation.check import BodiesToCheck, check
 from chakrakit.trace.validation.findings import Findings
 from chakrakit.trace.validation.fixes import Fixer
+from support.examples import examples
 from support.faulty_traces import COMP, FEEDER_TRACE, ONE_RANK, node, trace_bytes
 
 
@@ -84,7 +85,7 @@ def test_a_set_is_repaired_into_a_directory(tmp_path):
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.integers(0, 2**32 - 1))
 def test_circles_are_found_across_pieces_and_repair_leaves_none(seed):
     """Data dependencies without circles, control dependencies at random, rows in any order."""

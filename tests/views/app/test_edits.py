@@ -70,6 +70,7 @@ def test_slices_are_colored_by_class_and_by_name(client, simulated):
     assert all(len(codes) == 1 for codes in colors.values())
 
 
+@pytest.mark.slow
 def test_an_area_is_totalled_by_kind_and_name(client, simulated):
     ask, whole = client(simulated), {"from": 0, "to": int(simulated.makespan_ns), "width": 1}
     tracks = len(ask("rank", rank=0)["tracks"])
@@ -93,6 +94,7 @@ def test_a_run_in_which_nobody_communicates_has_no_waits(client):
     assert [line["wait"] for line in sent["lines"]] == [[0]]
 
 
+@pytest.mark.slow
 def test_waits_memory_and_sql_reach_the_page(client, simulated):
     pytest.importorskip("duckdb")
     ask = client(simulated).analyzed()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chakrakit.views.app.lod import SliceLine, TimeWindow
+from support.examples import examples
 
 
 @st.composite
@@ -34,7 +35,7 @@ def overlap(line: SliceLine, i: int, begin: int, end: int) -> int:
     return max(min(int(line.end[i]), end) - max(int(line.start[i]), begin), 0)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(lines(), windows)
 def test_what_is_drawn_and_what_is_summed_fill_each_part_exactly(line, window):
     detail = line.window(window)
@@ -45,7 +46,7 @@ def test_what_is_drawn_and_what_is_summed_fill_each_part_exactly(line, window):
         assert drawn + summed.get(part, 0) == all_of_it
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(lines(), windows)
 def test_every_slice_that_begins_in_the_window_is_drawn_or_counted(line, window):
     detail = line.window(window)
@@ -55,7 +56,7 @@ def test_every_slice_that_begins_in_the_window_is_drawn_or_counted(line, window)
     assert len(detail.at) <= 2 * window.buckets + 2
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(lines(), st.integers(0, 400), st.integers(1, 40))
 def test_zoomed_in_every_slice_is_drawn(line, begin, length):
     window = TimeWindow(begin, begin + length, 100)
@@ -63,7 +64,7 @@ def test_zoomed_in_every_slice_is_drawn(line, begin, length):
     assert line.window(window).at.tolist() == touched
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(lines(), windows)
 def test_a_part_is_named_after_what_fills_most_of_it(line, window):
     detail = line.window(window)

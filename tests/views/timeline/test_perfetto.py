@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 
 from chakrakit.views import TimelineOptions, write_timeline
 from support.timelines import small
@@ -65,6 +66,7 @@ def test_without_arrows(perfetto, two_ranks):
     assert not perfetto(two_ranks, TimelineOptions(flows=False)).stops
 
 
+@pytest.mark.slow
 def test_memory_is_a_counter(perfetto, on_gpu):
     parsed = perfetto(on_gpu)
     (track,) = parsed.counters

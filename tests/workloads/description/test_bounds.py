@@ -29,6 +29,7 @@ LATENT = {
         ({"step": {"seq": 2**53}}, "seq is 9,007,199,254,740,992"),
         ({"step": {"seq": 2**32}}, "operations; 2^62 is the most"),
         ({"step": {"kind": "decode", "new_tokens": 2**40}}, "passes of 32 layers are too much"),
+        ({"step": {"kind": "decode", "new_tokens": 2**14}}, "too much for one trace; 262,144 layers"),
         ({"step": {"bucket": 1}}, "unknown field"),
         ({"plan": {"dp": 2**31}, "step": {"global_batch": 2**31}}, "dp is 2,147,483,648; 1,048,576"),
         ({"plan": {"tp": 2**12, "pp": 2**12}}, "the plan has 16,777,216 ranks"),

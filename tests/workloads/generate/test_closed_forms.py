@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
 from chakrakit.workloads.generate import Figures, dry_run, generated
+from support.examples import examples
 from support.forms import BYTES, rank_weights, training_flops
 
-FEW = settings(max_examples=60, deadline=None)
+FEW = examples(60)
 powers = st.sampled_from([1, 2, 4])
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chakrakit.trace.validation import validate
 from chakrakit.workloads.description import Decoder, Lengths, Plan, Step, Workload
 from chakrakit.workloads.generate import Figures, Generated, dry_run, generated, touched_experts
 from chakrakit.workloads.models import model_named
+from support.examples import examples
 from support.forms import matmul_weights
 from support.joined import join
 
@@ -25,7 +26,7 @@ def make(model: Decoder, plan: Plan, **step: Any) -> tuple[Generated, Figures]:
     return made, dry_run(made)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]), st.integers(2, 40))
 def test_prefill(tp: int, pp: int, seq: int) -> None:
     """2·N·S + 2·L·S²·D a request, the head for its last token only."""
@@ -37,7 +38,7 @@ def test_prefill(tp: int, pp: int, seq: int) -> None:
     assert held == cache
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]), st.integers(1, 40), st.integers(1, 5)
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import chakrakit as ck
 from chakrakit.workloads.description import Decoder, Plan, Step, Vision, Workload
 from chakrakit.workloads.generate import Generated
@@ -51,3 +53,25 @@ def test_forward_passes_do_a_third_of_the_work_and_keep_nothing():
     assert all(c.memory["activations"] == 0 for c in both[1].per_rank)
     image = ck.generate(model="vit-b-16", kind="forward")
     assert set(image.traces.trace(0).nodes.column("phase").to_pylist()) == {"forward"}
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan(dp=2, tp=2),
+        Plan(pp=2, schedule="1f1b", data="zero1", recompute="selective"),
+        Plan(pp=2, schedule="interleaved", chunks=2),
+        Plan(pp=4, schedule="gpipe", dp=2, data="fsdp"),
+        Plan(pp=2, schedule="zb-h1", recompute="full"),
+        Plan(pp=2, schedule="zb-v"),
+        Plan(pp=2, schedule="dualpipe"),
+    ],
+)
+def test_nodes_are_counted_before_they_are_made(plan: Plan) -> None:
+    programs = made(plan, 96 * plan.dp)
+    assert programs.nodes_ahead() == [(len(c.program), len(c.ranks)) for c in programs.classes]
+
+
+def test_nodes_of_few_micro_batches_are_not_counted_ahead() -> None:
+    """There, making them tells."""
+    assert made(Plan(pp=2), 8).nodes_ahead() is None

@@ -72,6 +72,7 @@ def test_without_transformers_the_extra_is_named(tmp_path, monkeypatch) -> None:
         model_named(written(tmp_path, NEOX))
 
 
+@pytest.mark.slow
 def test_a_model_in_the_local_cache_has_a_name(tmp_path, monkeypatch) -> None:
     snapshot = tmp_path / "hub" / "models--some--Model-1B" / "snapshots" / "abc"
     snapshot.mkdir(parents=True)

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
 from chakrakit.workloads.description import Decoder, Plan, Step, Workload
 from chakrakit.workloads.program import MESSAGES, Stage, StageProgram, WorkloadLayout, stage_program
@@ -71,3 +72,34 @@ def test_a_gradient_is_complete_in_the_last_task_that_makes_one() -> None:
     assert program.columns["micro_batch"][row] == 2
     name = layout.book.names.texts[program.columns["name"][row]]
     assert (held.weight.name, name) == ("embedding.weight", "embedding.dw")
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1", "dualpipe"])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_pipeline_gathers_what_stays_once_a_step(schedule: str, steps: int) -> None:
+    """However many micro-batches pass; and it is held until the last of them is through."""
+    plan = {"dp": 2, "pp": 2, "data": "fsdp", "reshard": "never", "schedule": schedule}
+    layout, program = made_in_steps(steps, batch=8, **plan)
+    gathers = program.columns["stays"] > 0
+    first_chunk = len(layout.pieces[layout.schedule.pieces[0][0]])
+    units = sum(len(layout.pieces[piece]) for piece in layout.schedule.pieces[0])
+    assert gathers.sum() == steps * units
+    assert set(program.columns["micro_batch"][gathers][:first_chunk].tolist()) == {0}
+    alloc, free = program.columns["alloc"], program.columns["free"]
+    assert alloc.sum() == free.sum()
+    assert (np.cumsum(alloc - free) >= 0).all()
+    readers = program.data[gathers[program.data[:, 0]], 1]
+    batches = program.columns["micro_batch"][readers]
+    assert len(set(batches.tolist())) > steps  # later micro-batches wait for the same gathers
+
+
+def test_without_a_pipeline_what_stays_is_gathered_for_every_micro_batch() -> None:
+    _, program = made(batch=8, dp=2, data="fsdp", reshard="never")
+    assert not program.columns["stays"].any()
+
+
+def made_in_steps(steps: int, batch: int, **plan: object) -> tuple[WorkloadLayout, StageProgram]:
+    step = Step(seq=16, global_batch=batch)
+    workload = Workload(model=SMALL.replace(layers=4), plan=Plan(**plan), step=step)  # type: ignore[arg-type]
+    layout = WorkloadLayout(workload, steps=steps)
+    return layout, stage_program(layout, 0)

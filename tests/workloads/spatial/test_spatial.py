@@ -89,6 +89,13 @@ def test_a_residual_connection_keeps_its_input() -> None:
     assert peak(generate_spatial(residual)) == 3 * one
 
 
+@pytest.mark.parametrize("name", ["rows", "columns", "batch", "element"])
+def test_a_plan_has_one_of_everything_at_least(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} of a spatial plan is 0"):
+        generate_spatial("vgg16", ck.SpatialPlan(**{name: 0}))
+    assert len(generate_spatial("vgg16", ck.SpatialPlan(**{name: 1})).ranks) == 1
+
+
 def test_what_cannot_be_cut_is_said() -> None:
     with pytest.raises(ConfigError, match="narrower than a halo"):
         generate_spatial("vgg16", ck.SpatialPlan(rows=16, columns=16))

@@ -172,11 +172,11 @@ def changes(run: Run) -> Iterator[PassTrial]:
     device = run.card.settings.get(RECORDED_DEVICE)
     profile = _profile(device) if isinstance(device, str) else ""
     waiting = sorted(set().union(*map(_waiting_calls, bodies)))
-    if not waiting:
+    if not waiting and not all(map(_mostly_graphs, bodies)):
         what = "a CUDA graph of the step (torch.cuda.graph, or torch.compile's reduce-overhead)"
         eager = Launched().gap_us
         yield PassTrial(what, str(Graphed()), f"graphed{{gap_us={eager}}}", "graphed{gap_us=0}")
-    else:
+    if waiting:
         what = "no waiting for the device inside the step (such as .item())"
         yield PassTrial(what, str(Unsync(names=tuple(waiting))))
     what = "a fused optimizer (fused=True)"
@@ -212,6 +212,17 @@ def _in_bf16(preset: str, profile: str) -> PassTrial:
     place = f"machine={preset}, measured_on={preset}"
     specs = [f"recost{{{place}, dtypes={{compute: bf16}}{scale}}}" for scale in scales]
     return PassTrial("bf16 instead of float32 (model.to(torch.bfloat16))", *specs)
+
+
+def _mostly_graphs(trace: Trace) -> bool:
+    """Whether most kernels come from graphs already: few are launched one by one."""
+    host, edges = on_host(trace), trace.edges
+    launches = np.flatnonzero(host[edges.src] & ~host[edges.dst])
+    names = names_of(trace)
+    single = [e for e in launches.tolist() if "GraphLaunch" not in str(names[edges.src[e]])]
+    return len(single) < len(launches) and 2 * len(np.unique(edges.dst[single])) < int(
+        (~host).sum()
+    )
 
 
 def _waiting_calls(trace: Trace) -> set[str]:

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import F64
-from chakrakit.machines.device import Device
+from chakrakit.machines.device import Device, rung_of, work_model
 from chakrakit.machines.residuals import residual_table
 from chakrakit.results import Result
 
@@ -61,11 +61,21 @@ def clock_check(logs: F64, device: Device) -> ClockCheck | None:
     each = math.hypot(sideways, _OF_MEDIAN * scatter / math.sqrt(len(logs)))
     low, high = pace - _SIDE * each, pace + _SIDE * each
     verdict: Verdict = "could not tell"
-    if pace > SURE * each:
+    known = has_healthy_recordings(device)
+    if known and pace > SURE * each:
         verdict = "held back"
-    elif high < NOTABLE:
+    elif known and high < NOTABLE:
         verdict = "as expected"
     return ClockCheck(math.exp(pace), math.exp(low), math.exp(high), len(logs), verdict)
+
+
+def has_healthy_recordings(device: Device) -> bool:
+    """Whether recordings of this very device are known, so that a slow one can be told from a wrong profile.
+
+    A profile that was carried over from another device is as far off on every operation as a clock would be.
+    """
+    own = rung_of(work_model("auto"), device).startswith("measured")
+    return own and f"recording/{device.profile}" in residual_table().groups
 
 
 def _of_a_recording(device: Device) -> tuple[float, float] | None:
@@ -78,7 +88,7 @@ def _of_a_recording(device: Device) -> tuple[float, float] | None:
     if known is None:
         return None
     deviation = (known.high - known.low) / (2 * _SIDE)
-    if table.groups.get(f"recording/{device.profile}") is not None:
+    if has_healthy_recordings(device):
         return known.middle, deviation
     carried = table.spread("kernel", "carried profile")
     extra = (carried.high - carried.low) / (2 * _SIDE) if carried else 0.0

@@ -14,12 +14,17 @@ import msgspec
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
-from chakrakit.insight.diagnosis.clock import ClockCheck, Verdict, clock_check
+from chakrakit.insight.diagnosis.clock import (
+    ClockCheck,
+    Verdict,
+    clock_check,
+    has_healthy_recordings,
+)
 from chakrakit.insight.diagnosis.culprit import Culprit
 from chakrakit.insight.rank import RankView, Table, ms, percent, short
 from chakrakit.machines.device import CostSource, Device, packaged_profile
 from chakrakit.machines.residuals import kernel_group, residual_table
-from chakrakit.operators import on_float32, on_tf32, operator_of
+from chakrakit.operators import Work, on_float32, on_tf32, operator_of
 from chakrakit.results import Result
 
 LEAST_SHARE = 0.05
@@ -111,7 +116,8 @@ def check_of(views: Iterable[RankView], machine: str, device: Device) -> Machine
         *_unfused(parts, total),
         *_on_float32(parts, total, device),
     ]
-    slow = [] if culprits else _slow_operators(operators, total, device)
+    judged = not culprits and has_healthy_recordings(device)
+    slow = slow_operators(operators, total, device) if judged else []
     return MachineCheck(machine, operators, kinds, clock, [*culprits, *slow])
 
 
@@ -248,7 +254,7 @@ def _unfused(parts: Sequence[_RankTimes], total: float) -> list[Culprit]:
     return [Culprit(kind="unfused-attention", detail=detail)]
 
 
-def _slow_operators(
+def slow_operators(
     operators: Sequence[ExpectedTime], total: float, device: Device
 ) -> list[Culprit]:
     """Single operators beyond what residuals of their group allow."""
@@ -258,6 +264,8 @@ def _slow_operators(
         group = kernel_group("measured profile", device.profile, e.kind, seconds, False)
         spread = residual_table().spread(*group)
         allowed = max(SLOW, float(np.exp(spread.high)) if spread else SLOW)
+        if operator_of(e.operator).work is Work.FUSED:  # nobody knows what is inside
+            continue
         if e.measured_ns >= 2 * LEAST_SHARE * total and e.ratio > allowed:
             needs = f"{e.ratio:.2f} times what a {device.name} needs for its shapes"
             detail = f"{short(e.operator)} takes {needs}"

@@ -142,7 +142,7 @@ def clocked(device: Device, share: float) -> Device:
     """The device at a share of its highest clock: its rates, and memory where the chip cannot keep up."""
     if share == 1.0 or device.dynamic is None:
         return device
-    slow = max(1.0, device.dynamic.memory_clock_mhz / (share * device.dynamic.clock_mhz))
+    slow = device.dynamic.memory_stretch(share * device.dynamic.clock_mhz)
     return msgspec.structs.replace(
         device,
         peak={dtype: rate * share for dtype, rate in device.peak.items()},

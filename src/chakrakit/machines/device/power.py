@@ -51,6 +51,8 @@ class PowerConstants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The clock below which the voltage falls no further."""
     memory_clock_mhz: float = 0.0
     """The clock below which the chip cannot use the memory's full bandwidth."""
+    memory_stop_mhz: float = 0.0
+    """Below `memory_clock_mhz` the bandwidth falls along a line, which would reach 0 at this clock."""
     limit_share: float = 1.0
     """The mean power of a device whose limit lowers its clock, as a share of that limit."""
     timed_share: float = 1.0
@@ -62,6 +64,15 @@ class PowerConstants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         picojoules = figure_for(self.product_pj, dtype)
         return self.product_pj.get("bf16", 0.0) if picojoules is None else picojoules
 
+    def memory_stretch(self, clock_mhz: float) -> float:
+        """The time of work that memory limits, as a multiple of that at the highest clock.
+
+        No more than that of work which follows the clock: the line was measured far above the least clock.
+        """
+        stop = self.memory_stop_mhz
+        along = (self.memory_clock_mhz - stop) / (clock_mhz - stop)
+        return max(1.0, min(along, self.clock_mhz / clock_mhz))
+
 
 def check_power(constants: PowerConstants, where: str) -> None:
     """Raises an error where a constant is impossible."""
@@ -70,12 +81,16 @@ def check_power(constants: PowerConstants, where: str) -> None:
         raise ConfigError(
             f"{where}: clocks from {c.least_clock_mhz} to {c.clock_mhz} MHz; give 0 < least <= highest"
         )
+    if c.memory_stop_mhz >= c.least_clock_mhz:
+        raise ConfigError(
+            f"{where}.memory_stop_mhz: {c.memory_stop_mhz} is not below the least clock, {c.least_clock_mhz}"
+        )
     for name in ("voltage", "limit_share", "timed_share"):
         if not 0 < getattr(c, name) <= 1:
             raise ConfigError(f"{where}.{name}: {getattr(c, name)} is not in (0, 1]")
     rest = {f"product_pj.{k}": v for k, v in c.product_pj.items()}
     names = ("clock_watts", "memory_pj", "cache_pj", "cache_bytes", "vector_watts", "attention")
-    rest |= {n: getattr(c, n) for n in (*names, "knee_mhz", "memory_clock_mhz")}
+    rest |= {n: getattr(c, n) for n in (*names, "knee_mhz", "memory_clock_mhz", "memory_stop_mhz")}
     for name, value in rest.items():
         if not 0 <= value < float("inf"):
             raise ConfigError(f"{where}.{name}: {value} is not 0 or more")
@@ -122,7 +137,7 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True):
 
     def stretch(self, activity: Activity) -> F64:
         """The time of each row, as a multiple of that at the highest clock."""
-        slow = max(1.0, self.constants.memory_clock_mhz / self.clock_mhz)
+        slow = self.constants.memory_stretch(self.clock_mhz)
         late = max(1.0, self.constants.timed_share / self.share)
         follows = np.where(activity.timed_one_by_one, late, 1 / self.share)
         return np.where(activity.follows_clock, follows, slow)

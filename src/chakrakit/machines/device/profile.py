@@ -229,12 +229,16 @@ class _Neighbours:
         if not len(self.rows):
             return 0.0
         neighbour_values = values[self.rows]
-        columns = np.column_stack([np.ones(len(neighbour_values)), self.place])
+        count, sizes = self.place.shape
+        columns = np.ones((count, 1 + sizes))
+        columns[:, 1:] = self.place
         weighted = columns.T * self.weight
-        square = weighted @ columns + STIFFNESS * np.diag([0.0, *np.ones(self.place.shape[1])])
+        square = weighted @ columns
+        slopes = np.arange(1, 1 + sizes)
+        square[slopes, slopes] += STIFFNESS
         height = float(np.linalg.solve(square, weighted @ neighbour_values)[0])
         mean = float(self.weight @ neighbour_values)
-        return float(np.clip(height, mean - MARGIN, mean + MARGIN))
+        return min(max(height, mean - MARGIN), mean + MARGIN)
 
 
 def _neighbours(table: F64, point: F64, allowed: Mask) -> _Neighbours:
@@ -338,13 +342,22 @@ class Profiled:
         self.profile = profile
         self.base = packaged_profile(profile.base) if profile.base else None
         self.name = f"profile {profile.name}"
-        self.least_us = min((r.us for rows in profile.classes.values() for r in rows), default=0.0)
-        self.models = {
-            name: ClassModel(tuple(rows), min(FLOORS * self.least_us, *(r.us for r in rows)))
-            for name, rows in profile.classes.items()
-            if rows
-        }
+        self.classes = {name: rows for name, rows in profile.classes.items() if rows}
+        self._models: dict[str, ClassModel] = {}
         self._predictions: dict[tuple[Operation, float], Prediction | None] = {}
+
+    @cached_property
+    def least_us(self) -> float:
+        """The shortest time of any operation; 0 without tables."""
+        return min((r.us for rows in self.classes.values() for r in rows), default=0.0)
+
+    def model(self, name: str) -> ClassModel:
+        """The model of a class, made when first asked for: a trace has few of a profile's classes."""
+        if name not in self._models:
+            rows = self.classes[name]
+            floor_us = min(FLOORS * self.least_us, *(r.us for r in rows))
+            self._models[name] = ClassModel(tuple(rows), floor_us)
+        return self._models[name]
 
     @property
     def measured(self) -> Profile:
@@ -404,9 +417,9 @@ class Profiled:
     def _read_off(self, operation: Operation, resident: float) -> Prediction | None:
         """The time by the table of the operation's class."""
         exact = operation.table or operation.kind
-        classes = [name for name in _names(operation) if name in self.models]
+        classes = [name for name in _names(operation) if name in self.classes]
         for name in classes:
-            prediction = (model := self.models[name]).predict(operation, resident)
+            prediction = (model := self.model(name)).predict(operation, resident)
             if not prediction.extrapolated or len(model.rows) >= FEW or name == classes[-1]:
                 if name in (exact, operation.kind, DEFAULTS.get(operation.kind)):
                     return prediction
@@ -444,17 +457,20 @@ class Profiled:
         """Whether an operation's time is that of its element type, and not of the 16 bits in its stead."""
         if self.base is not None or dtype in TIMED_AS_THEY_ARE:
             return True  # a carried profile went from 16 bits to the type already
-        name = next(n for n in _names(operation) if n in self.models or n == operation.kind)
+        name = next(n for n in _names(operation) if n in self.classes or n == operation.kind)
         return _element_type(operation._replace(table=name)) == dtype
 
     def _generic(self, operation: Operation) -> Prediction | None:
         """A lower bound with an error of 50 %: streaming the bytes, or the FLOPs at any class's best rate."""
-        stream = self.models.get("elementwise")
-        if stream is None:
+        if "elementwise" not in self.classes:
             return None
         moved = max(1.0, operation.bytes)
-        least = stream.predict(Operation("elementwise", (round(moved),), 0.0, moved)).us
-        rate = max(model.best_rate for model in self.models.values())
+        least = (
+            self.model("elementwise")
+            .predict(Operation("elementwise", (round(moved),), 0.0, moved))
+            .us
+        )
+        rate = max(self.model(name).best_rate for name in self.classes)
         return Prediction(max(least, operation.flops / rate if rate > 1 else 0.0), 0.5, True)
 
     def costs(self, trace: Trace, device: Device) -> Costs:

@@ -23,7 +23,7 @@ class AnyGraph:
     names: tuple[str, ...] = ()
 
     def ways(self) -> core.SimFabric:
-        """By one search per destination and one walk per pair."""
+        """The fabric whose routes are shortest paths, found by one search per destination."""
         names = [self.name_of(vertex) for vertex in range(self.vertices)]
         return core.sim_graph(self.vertices, self.links.src, self.links.dst, names)
 

@@ -176,9 +176,9 @@ class ExpertKernels(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fi
     share: Positive
     """Of the links within a node."""
     network_share: Positive
-    """Of a device's port to other nodes, with two of them."""
-    crowd: Factor
-    """What each further node adds to the time on the network, as a share."""
+    """Of a device's port to other nodes."""
+    crowd: Factor = 0.0
+    """What each node beyond two adds to the time on the network, as a share."""
     local_multiprocessor_gbs: Positive
     """GB/s that one multiprocessor copies within a node."""
     multiprocessor_gbs: Positive

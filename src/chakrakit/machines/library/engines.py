@@ -47,7 +47,8 @@ def engine_cost(
 # The throughput kernels send a token once to every node that has one of its experts, and from there to the
 # devices; the low-latency kernels send it to every expert by itself. Routing is uniform: a token's experts
 # are any `topk` of all, so it reaches a part of the machine that holds a share s of the experts with
-# probability 1 - C(experts·(1 - s), topk) / C(experts, topk).
+# probability 1 - C(experts·(1 - s), topk) / C(experts, topk). Routing limited to `most_nodes` takes the nodes
+# with a token's best experts, and its experts from those.
 #
 # throughput    start + node·nodes + tokens · max(network, links, copying)
 # low latency   start + hop·log2(nodes) + tokens · topk · max(network, links)
@@ -66,11 +67,15 @@ class Routing(NamedTuple):
     hidden: int
     topk: int
     experts: int
+    most_nodes: int = 0
+    """That a token may go to; 0 for as many as have its experts."""
 
-    def check(self, members: int) -> None:
+    def check(self, members: int, nodes: int = 1) -> None:
         """Raises an error unless the experts can be spread over the members."""
-        if min(self) < 1:
-            raise ConfigError(f"{self}: tokens, hidden, topk and experts must be 1 or more")
+        if min(self[:4]) < 1 or self.most_nodes < 0:
+            raise ConfigError(
+                f"{self}: tokens, hidden, topk and experts must be 1 or more, most_nodes 0 or more"
+            )
         if self.topk > self.experts:
             raise ConfigError(
                 f"topk {self.topk} of {self.experts} experts; give fewer than there are"
@@ -78,6 +83,11 @@ class Routing(NamedTuple):
         if self.experts < members:
             raise ConfigError(
                 f"{self.experts} experts on {members} members: some would have none; give fewer members"
+            )
+        if 0 < self.most_nodes < nodes and self.topk > self.most_nodes * (self.experts // nodes):
+            raise ConfigError(
+                f"topk {self.topk} on {self.most_nodes} of {nodes} nodes with {self.experts // nodes} "
+                "experts each: there are too few; let a token go to more nodes, or to all with 0"
             )
 
 
@@ -95,6 +105,36 @@ def reached(places: int, routing: Routing) -> float:
         return float(places)
     miss = math.comb(outside, routing.topk) / math.comb(routing.experts, routing.topk)
     return places * (1 - miss)
+
+
+def nodes_reached(nodes: int, routing: Routing) -> float:
+    """The expected number of nodes that a token reaches, under the routing's limit.
+
+    The nodes kept are those of the token's best experts. So a token that would reach fewer than the limit
+    goes where it would go without one, and any other reaches as many as the limit.
+    """
+    most = min(routing.most_nodes or nodes, nodes)
+    if most >= min(nodes, routing.topk):
+        return reached(nodes, routing)
+    return sum(min(n, most) * p for n, p in _chances(nodes, routing).items())
+
+
+def _chances(nodes: int, routing: Routing) -> dict[int, float]:
+    """The probability that a token's experts lie on exactly so many nodes, by inclusion and exclusion."""
+    share, k = routing.experts // nodes, routing.topk
+    ways = {
+        n: math.comb(nodes, n)
+        * sum((-1) ** i * math.comb(n, i) * math.comb((n - i) * share, k) for i in range(n))
+        for n in range(1, min(nodes, k) + 1)
+    }
+    return {n: w / math.comb(nodes * share, k) for n, w in ways.items()}
+
+
+def devices_reached(nodes: int, members: int, routing: Routing) -> float:
+    """The expected number of devices that a token reaches, with any experts of the nodes it may go to."""
+    most = min(routing.most_nodes or nodes, nodes)
+    kept = routing._replace(experts=routing.experts * most // nodes)
+    return reached(members * most // nodes, kept)
 
 
 class ExchangeTerms(NamedTuple):
@@ -119,7 +159,8 @@ def throughput_terms(
 ) -> ExchangeTerms:
     """A dispatch or combine in the kernels for training and prefill."""
     size, n = token_bytes(collective, routing), span.members
-    nodes, devices = reached(span.nodes, routing), reached(n, routing)
+    nodes = nodes_reached(span.nodes, routing)
+    devices = devices_reached(span.nodes, n, routing)
     away = nodes * (span.nodes - 1) / span.nodes
     inside = devices * (span.local - 1) / span.local
     network = 0.0

@@ -14,7 +14,10 @@ from chakrakit.workloads.models import model_named
 
 MODEL = "deepseek-v3"
 BYTES = {"fp8": 1.0, "int4": 0.56}
-"""Of a weight; INT4 with a scale of 16 bits for every group of 32 and some that stay wider."""
+"""Of an expert's weight on the CPU; INT4 with a scale of 16 bits for every group of 32."""
+GPU_BYTES = 1.0
+"""Of a weight on the GPU: attention and shared experts stay in the checkpoint's FP8, whatever the experts of
+the CPU were converted to."""
 
 
 @cache
@@ -75,7 +78,7 @@ def _decode_builder(trace: Trace, dtype: str, model: object) -> TraceBuilder:
                 t.comp(
                     str(name),
                     num_ops=ops,
-                    tensor_size=int(size * BYTES[dtype] / 2),
+                    tensor_size=int(size * GPU_BYTES / 2),
                     dtype="fp8",
                     unit="gpu",
                     deps=last,

@@ -20,6 +20,7 @@ import ctypes
 import importlib.util
 import os
 import platform
+import signal
 import stat
 import struct
 import sys
@@ -254,11 +255,12 @@ def _lower(what: int, most: int) -> None:
 
 
 def limit_time(seconds: float) -> None:
-    """End this process (SIGXCPU) when it has used so much more processor time; the last call counts.
+    """End this process (SIGPROF) when it has used so much more processor time; the last call counts.
 
-    The kernel counts whole seconds, so that up to one more may pass.
+    Behind that timer stands the kernel's own limit (SIGXCPU), which counts whole seconds.
     """
     if resource is not None:
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
         most = int(time.process_time() + seconds) + 1
         allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)

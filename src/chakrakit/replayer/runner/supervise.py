@@ -23,6 +23,7 @@ from .confine import bare_environment
 from .limits import ReplayError, read_plan
 
 _POLL_S = 0.02
+"""Between two looks at the ranks: unnoticeable beside a replay, whose processes take a second to start."""
 _GRACE_S = 3.0
 """Seconds for other ranks to say where they stood: six times what they wait to hear of it."""
 PIPE, _POSITION = "CHAKRA_REPLAY_PIPE", "CHAKRA_REPLAY_POSITION"
@@ -77,8 +78,9 @@ def _report(failed: _Worker, workers: list[_Worker]) -> int:
 
 
 _OTHERWISE = "; chakra replay --mode emulate calls no operators"
+_TOO_LONG = f", since it took more processor time than --timeout lets a step take{_OTHERWISE}"
 _CURES: dict[int, str] = {
-    signal.SIGXCPU: f", since it took more processor time than --timeout lets a step take{_OTHERWISE}",
+    **dict.fromkeys((signal.SIGPROF, signal.SIGXCPU), _TOO_LONG),
     **dict.fromkeys((signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGABRT), _OTHERWISE),
 }
 """What to do about a rank that ended so."""

@@ -101,6 +101,7 @@ def _without_copies(tensor: Any) -> Any:
 
 
 _FEW = 16
+"""Choices that are too few to tell a crowd from chance."""
 _CROWD = 16
 """By how much one choice may be more frequent than an even spread would make it."""
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from chakrakit.arrays import F64, I64
+from chakrakit.errors import ConfigError
 from chakrakit.machines.device import PICO, Device, Draw, clocked, highest_share
 from chakrakit.machines.fabric import Site
 from chakrakit.results import Spread, spread
@@ -162,7 +163,14 @@ def share_within(
         joules = sum(_joules_of_work(load, work, lengths, draw).values())
         return device.idle_power + draw.clock_watts + joules / max(busy, PICO)
 
-    return highest_share(constants, mean_watts, watts)
+    share = highest_share(constants, mean_watts, watts)
+    if mean_watts(share) > watts:
+        raise ConfigError(
+            f"{device.name} cannot stay within {watts:g} W: serving this stream it draws "
+            f"{mean_watts(share):.0f} at its lowest clock, {constants.least_clock_mhz:g} MHz; give a higher "
+            "limit"
+        )
+    return share
 
 
 def _work(

@@ -6,7 +6,7 @@ from chakrakit.serving.steps.forward import forward_seconds
 from chakrakit.serving.steps.layers import read_layers
 from chakrakit.serving.steps.measured import MeasuredSteps
 from chakrakit.serving.steps.modelled import ModelledSteps
-from chakrakit.serving.steps.operators import StepOperators
+from chakrakit.serving.steps.operators import StepOperators, step_operators
 
 __all__ = [
     "CollectiveTimes",
@@ -18,5 +18,6 @@ __all__ = [
     "no_attention",
     "picoseconds",
     "read_layers",
+    "step_operators",
     "times_on",
 ]

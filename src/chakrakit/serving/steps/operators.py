@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace as replace_fields
 
@@ -240,6 +241,30 @@ class StepOperators:
         step = self.step.replace(cache_dtype=cache_dtype) if cache_dtype else self.step
         kept = caches_of(self.model, self.plan.tp, step)
         return max(sum(k.bytes(tokens) for k in stage) for stage in self._stages(kept)) / tokens
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A model, a plan and a step, compared by what they say: their lists have no hash."""
+
+    said: bytes
+    four_bits: bool
+    model: Decoder = field(compare=False)
+    plan: Plan = field(compare=False)
+    step: Step = field(compare=False)
+
+
+def step_operators(
+    model: Decoder, plan: Plan, step: Step, four_bits: bool = False
+) -> StepOperators:
+    """The operators of a model under a plan; equal ones are recorded once, however many engines ask."""
+    said = msgspec.msgpack.encode((type(model).__qualname__, model, plan, step))
+    return _recorded(_Asked(said, four_bits, model, plan, step))
+
+
+@lru_cache(maxsize=256)
+def _recorded(asked: _Asked) -> StepOperators:
+    return StepOperators(asked.model, asked.plan, asked.step, asked.four_bits)
 
 
 MIXING = ("attention", "recurrence")

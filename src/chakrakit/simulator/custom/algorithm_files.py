@@ -7,17 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device import parse
 from chakrakit.simulator.collectives import ALGORITHMS, CollectiveSteps
-from chakrakit.simulator.custom.schedules import (
-    moves_from_msccl,
-    moves_from_mscclpp,
-    moves_from_traces,
-)
 from chakrakit.trace.storage import read
 
 Algorithm = str | os.PathLike[str] | CollectiveSteps
@@ -50,6 +44,12 @@ def read_algorithm(path: str | os.PathLike[str], size: int | None = None) -> Col
     2
 
     """
+    from chakrakit.simulator.custom.schedules import (
+        moves_from_msccl,
+        moves_from_mscclpp,
+        moves_from_traces,
+    )
+
     file = Path(path)
     if size is None and file.suffix == ".xml":
         return moves_from_msccl(file)
@@ -131,6 +131,8 @@ def _steps(collective: str, algorithm: Algorithm) -> CollectiveSteps:
 def _check_collective(file: Path, collective: str) -> None:
     """Raises an error if a file is for another collective; one marked `custom` may be used for any."""
     if file.suffix == ".xml":
+        from xml.etree import ElementTree
+
         purpose = ElementTree.parse(file).getroot().get("coll", "")
     else:
         purpose = str(read_json(file, dict[str, Any], "an MSCCL++ plan").get("collective", ""))

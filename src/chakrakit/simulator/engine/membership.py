@@ -11,7 +11,7 @@ from chakrakit.arrays import I64
 from chakrakit.errors import TraceError
 from chakrakit.results import counted
 from chakrakit.simulator.engine.program import Program
-from chakrakit.trace.communication import Calls, Classes, Company, UsedGroup
+from chakrakit.trace.communication import Calls, Classes, Company, UsedGroup, canonical_group
 from chakrakit.trace.model import Node
 from chakrakit.trace.sets import TraceSet
 
@@ -38,6 +38,7 @@ class Membership:
         self, traces: TraceSet, programs: Sequence[Program], assume_missing: bool = False
     ) -> None:
         self.traces, self.programs = traces, programs
+        _check_sizes(traces)
         self.communication = traces.communication
         self.ranks, self.index = self.communication.ranks, self.communication.place
         self.group_of = self.communication.group_of
@@ -99,6 +100,17 @@ class Membership:
                 f"rank {missing} of group {name!r} was not recorded; --assume-missing symmetric lets it "
                 "stand in by arriving with the others"
             )
+
+
+def _check_sizes(traces: TraceSet) -> None:
+    """Refuse a group that is too large before the calls of all ranks are resolved."""
+    if traces.world_size <= MOST_MEMBERS:
+        return
+    for binding in {id(b): b for b in traces.bindings.values()}.values():
+        calls = traces.calls_at(binding.body)
+        for name in (binding.groups.get(n, n) for n in map(calls.names.__getitem__, calls.roles)):
+            members = traces.groups.ranks_of(name, range(traces.world_size))
+            _check_members(canonical_group(name, traces.groups), len(members or ()))
 
 
 def _check_members(name: str, count: int) -> None:

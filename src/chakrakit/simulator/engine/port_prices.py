@@ -70,7 +70,7 @@ class PortUse:
 
 
 def port_use(plans: dict[str, Any], routes: Routes, runs: I64) -> PortUse | None:
-    """Added up over all plans, given how often each ran; None where messages cost nothing."""
+    """How much all plans used the ports, given how often each ran; None where messages cost nothing."""
     if "messages" not in plans or not plans["messages"].any():
         return None
     messages, held = plans["messages"], plans["held"]

@@ -133,7 +133,7 @@ class Planning:
         return int(self.options.work.costs(t.build(), self.machine.device(device)).ps[0])
 
     def score(self, traces: TraceSet, devices: Sequence[int]) -> tuple[int, Any]:
-        """The number of a score, and the first row of each rank."""
+        """Gives the core traces to play on these devices: their number there, and each rank's first row."""
         if any("unit" in traces.body_at(b).column_names for b in range(traces.body_count)):
             raise ConfigError(
                 "traces whose nodes name units of their device cannot be played by programs yet; "

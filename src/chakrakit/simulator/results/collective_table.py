@@ -78,6 +78,8 @@ class ExpertExchange(msgspec.Struct, kw_only=True, frozen=True):
     hidden: int
     topk: int
     experts: int
+    most_nodes: int = 4
+    """That a token may go to, as in DeepSeek-V3; 0 for as many as have its experts."""
     low_latency: bool = False
     multiprocessors: int = 24
 
@@ -261,8 +263,10 @@ def _expert_rows(
         raise ConfigError(f"{collective} needs hidden, topk and experts")
     rows = []
     for count in tokens:
-        routing = Routing(count, exchange.hidden, exchange.topk, exchange.experts)
-        routing.check(span.members)
+        routing = Routing(
+            count, exchange.hidden, exchange.topk, exchange.experts, exchange.most_nodes
+        )
+        routing.check(span.members, span.nodes)
         if exchange.low_latency:
             terms = latency_terms(constants, collective, routing, span)
         else:

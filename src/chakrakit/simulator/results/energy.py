@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chakrakit.arrays import F64, I8, I64, Mask
+from chakrakit.errors import ConfigError
 from chakrakit.machines.device import (
     PICO,
     Clocks,
@@ -30,6 +31,8 @@ from chakrakit.trace.timing import Intervals
 Kinds = tuple[list[str], I64]
 """The classes of a program's rows, and the number of each row's."""
 IDLE = "idle"
+_NEARLY = 1.02
+"""Figures within this factor count as equal: clocks are searched for, and waits estimated."""
 _CLOSE = 0.995
 """A device that computes for this share of the run counts as always busy: waiting for the rest would change
 its clock by less than the run is accurate."""
@@ -189,8 +192,19 @@ def drawn(
     else:
         extra = _extra(work, device, draw, seconds)
         base, most = base + draw.clock_watts, most * draw.constants.limit_share
+        _check_kept(draw, device, base + float(extra.sum()) / max(makespan_ps * PICO, PICO))
     room = max(most - base, 0.0) * makespan_ps * PICO
     return DeviceDraw(base, most, extra * min(1.0, room / max(extra.sum(), PICO)))
+
+
+def _check_kept(draw: Draw | Draws, device: Device, watts: float) -> None:
+    """Raises an error where a device draws more than its limit at its lowest clock: nothing can keep it."""
+    least = draw.constants.least_clock_mhz
+    if device.power and draw.clock_mhz <= least * _NEARLY and watts > device.power * _NEARLY:
+        raise ConfigError(
+            f"{device.name} cannot stay within {device.power:g} W: on this work it draws more at its lowest "
+            f"clock, {least:g} MHz; give a higher limit"
+        )
 
 
 def _share(work: DeviceWork) -> float:

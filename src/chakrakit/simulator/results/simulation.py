@@ -12,7 +12,7 @@ import pyarrow as pa
 from chakrakit.arrays import I64
 from chakrakit.configuration import read_json
 from chakrakit.errors import ConfigError, DeadlockError
-from chakrakit.machines import NetworkModel, load_machine, recorded_on
+from chakrakit.machines import load_machine, recorded_on
 from chakrakit.machines.device import (
     RECORDED,
     Auto,
@@ -102,6 +102,8 @@ def split_fault(text: str) -> Fault:
 
 def read_network_model(path: str) -> Fixed:
     """The function of a network model's file that gives the simulator measured times."""
+    from chakrakit.machines import NetworkModel
+
     return read_json(path, NetworkModel, "a network model").seconds
 
 

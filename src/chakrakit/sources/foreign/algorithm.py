@@ -10,7 +10,8 @@ from chakrakit.trace.sets import TraceSet
 
 _ASSUMED_BYTES = 1 << 20
 """Of the whole data, where a file does not say for which sizes it is."""
-_MOST_BYTES = 1 << 50
+MOST_BYTES = 1 << 50
+"""Of the data of one collective, a petabyte: a larger number is a mistake in the file."""
 
 
 @dataclass
@@ -41,7 +42,7 @@ class AlgorithmPlan:
 
 def traces_of_algorithm(plan: AlgorithmPlan, tool: str, path: str) -> TraceSet:
     """The sends and receives of every member, for data of the smallest size that the file says."""
-    total = min(plan.least_bytes or _ASSUMED_BYTES, _MOST_BYTES)
+    total = min(plan.least_bytes or _ASSUMED_BYTES, MOST_BYTES)
     writer = _Writer(plan.ranks, total / plan.pieces)
     for message in plan.messages:
         writer.add(message)

@@ -17,7 +17,12 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from chakrakit.configuration import read_xml
 from chakrakit.errors import FormatError
-from chakrakit.sources.foreign.algorithm import AlgorithmMessage, AlgorithmPlan, traces_of_algorithm
+from chakrakit.sources.foreign.algorithm import (
+    MOST_BYTES,
+    AlgorithmMessage,
+    AlgorithmPlan,
+    traces_of_algorithm,
+)
 from chakrakit.trace.sets import TraceSet
 
 _ROOT = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<algo\b", re.DOTALL)
@@ -56,7 +61,6 @@ _RECEIVES = {"r", "rcs", "rrc", "rrs", "rrcs"}
 _LOCAL = {"cpy", "re", "nop"}
 _LARGEST = 1 << 20
 """Far more GPUs, chunks or steps than any algorithm has; a larger number is a mistake in the file."""
-_MOST_BYTES = 1 << 50
 
 
 class _Msccl:
@@ -94,7 +98,7 @@ class _Msccl:
             number = missing if text is None else int(text)
         except ValueError:
             number = least - 1
-        most = _MOST_BYTES if name == "minBytes" else _LARGEST
+        most = MOST_BYTES if name == "minBytes" else _LARGEST
         if not least <= number <= most:
             raise FormatError(
                 f"{name} is {text!r:.40}; it should be a number from {least} on", path=self.path

@@ -18,7 +18,9 @@ from chakrakit.trace.model import nested
 # Step annotations of serving engines.
 _SUMS = r"sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)"
 _FULL = re.compile(rf"^execute_(\d+)_context_(\d+)\({_SUMS}\)_generation_(\d+)\({_SUMS}\)$")
-_OLD = re.compile(r"^execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)$")
+_OLD = re.compile(
+    r"^execute_context_(\d+)\((\d+)(?:_(\d+))?\)_generation_(\d+)\((\d+)(?:_(\d+))?\)$"
+)
 _PASS = re.compile(r"^forward_context_(\d+)\(q(\d+)k(\d+)\)_generation_(\d+)\(k(\d+)\)$")
 _SGLANG = re.compile(r"^step\[(DECODE|EXTEND|MIXED|IDLE) bs=(\d+)(?: toks=(\d+))?\]$")
 
@@ -65,8 +67,9 @@ def read_batch(name: str) -> Batch | None:
         return Batch(n[0], BatchShare(*n[1:6]), BatchShare(*n[6:11]))
     match = _OLD.match(name)
     if match:
-        a, b, c, d = (int(x) for x in match.groups())
-        return Batch(b + d, BatchShare(a, b), BatchShare(c, d))
+        a, b, bb, c, d, dd = (-1 if x is None else int(x) for x in match.groups())
+        context, generation = BatchShare(a, b, squared=bb), BatchShare(c, d, squared=dd)
+        return Batch(b + d, context, generation)
     match = _PASS.match(name)
     if match:
         requests, queries, keys, decoding, contexts = (int(x) for x in match.groups())

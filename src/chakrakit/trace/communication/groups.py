@@ -89,7 +89,8 @@ def parse_groups(content: Any, path: str) -> Groups:
 
 def _checked(groups: dict[str, list[int]], path: str) -> Groups:
     for name, ranks in groups.items():
-        if len(set(ranks)) != len(ranks):
+        listed = np.array(ranks, np.int64)
+        if not (np.diff(listed) > 0).all() and len(np.unique(listed)) < len(listed):
             raise FormatError(f"group {name!r} lists a rank twice", path=path)
     return Groups(groups)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import chakrakit.core as core
 from chakrakit.arrays import I32, I64, Mask
 from chakrakit.operators import is_device_record
 from chakrakit.trace.model import COMMUNICATION, SLACK_NS, EdgeKind, NodeType, Trace, depth_of
@@ -158,48 +159,22 @@ def nested_ends(trace: Trace, start: I64, end: I64, per_ns: int = 1) -> I64:
     delays_caller = (
         (outer >= 0) & (end >= 0) & ~outlives_parent(trace) & ~is_communication(trace)[outer]
     )
-    inner = np.flatnonzero(delays_caller)
+    inner = np.flatnonzero(delays_caller).astype(np.int32)
     if not len(inner):
         return end
-    out = end.copy()
-    follower = _next_on_thread(trace, host)
-    for rows in _innermost_first(inner, depth_of(outer)[inner]):
-        last = _last_inside(outer, rows, recorded_end)
-        around = outer[last]
-        tail = np.maximum(recorded_end[around] - recorded_end[last], 0) * per_ns
-        until = out[last] + tail
-        after = follower[around]
-        bounded = (after >= 0) & (start[np.maximum(after, 0)] >= out[last])
-        until = np.where(bounded, np.minimum(until, start[np.maximum(after, 0)]), until)
-        out[around] = np.maximum(out[around], until)
-        np.maximum.at(out, outer[rows], out[rows])
-    return out
+    innermost_first = inner[np.argsort(-depth_of(outer)[inner], kind="stable")]
+    follows = _next_on_thread(trace, host)
+    return core.callers_ends(innermost_first, outer, recorded_end, start, end, follows, per_ns)
 
 
-def _innermost_first(rows: I64, depth: I32) -> list[I64]:
-    """The rows of each depth together."""
-    order = np.argsort(-depth, kind="stable")
-    bounds = np.flatnonzero(np.diff(depth[order])) + 1
-    return np.split(rows[order], bounds)
-
-
-def _last_inside(outer: I32, rows: I64, end: I64) -> I64:
-    """Of rows with the same caller, the one that ended last."""
-    if len(rows) == 1:  # deep nesting has a level for every row
-        return rows
-    order = rows[np.lexsort((end[rows], outer[rows]))]
-    last = np.r_[outer[order[1:]] != outer[order[:-1]], True]
-    return order[last]
-
-
-def _next_on_thread(trace: Trace, host: Mask) -> I64:
+def _next_on_thread(trace: Trace, host: Mask) -> I32:
     """The row that comes next on its thread after all that is inside a row; -1 for none."""
     rows = np.flatnonzero(host & trace.has("tid"))
     thread = trace.column("tid", 0)[rows]
     start, end = trace.start_ns[rows], trace.end_ns[rows]
     order = np.lexsort((-end, start, thread))
     rows, thread, start, end = rows[order], thread[order], start[order], end[order]
-    following = np.full(len(trace), -1, np.int64)
+    following = np.full(len(trace), -1, np.int32)
     for name in np.unique(thread).tolist():
         first, last = np.searchsorted(thread, [name, name + 1])
         place = first + np.searchsorted(start[first:last], end[first:last], side="left")

@@ -171,9 +171,24 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             return False
         return self.least_step_ns * FILLED <= self.device_ns < self.most_step_ns * FILLED
 
-    def longer_than(self, step_ns: float) -> bool:
-        """Whether the program alone takes notably longer than a step of the run, which so lacks something."""
-        return 0 < step_ns < FILLED * self.unprofiled_step_ns
+    def doubt(self, bound: str, step_ns: float) -> str:
+        """A sentence on why the bound of the run's own times may be wrong; empty where nothing says so.
+
+        `step_ns` is a step of the run's own times.
+        """
+        device = bound == "device"
+        if device and 0 < step_ns < FILLED * self.unprofiled_step_ns:
+            return (
+                f"The program alone takes {_ms(self.unprofiled_step_ns)} a step: more than the recording "
+                "explains, probably its host."
+            )
+        fills = self.device_ns >= FILLED * (self.least_step_ns if device else self.most_step_ns)
+        if self.least_step_ns and bound in ("device", "host") and fills != device:
+            return (
+                f"A step takes {self._range} without recording, by an estimate, and the device works "
+                f"{_ms(self.device_ns)} of it: that {'does not fill' if device else 'fills'} it."
+            )
+        return ""
 
     @property
     def _range(self) -> str:

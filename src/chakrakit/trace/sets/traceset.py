@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, cast
 
@@ -55,7 +56,10 @@ class TraceSet:
         self._calls: dict[int, Calls] = {}
         if bindings is None:
             bindings = {i: Binding(i) for i in range(len(bodies))}
-        self.bindings = dict(sorted(bindings.items()))
+        ascending = all(
+            a < b for a, b in pairwise(bindings)
+        )  # a million of them need no second list
+        self.bindings = dict(bindings if ascending else sorted(bindings.items()))
         self.groups = groups or Groups()
         self.card = card or Card()
         for rank, binding in self.bindings.items():
@@ -136,8 +140,8 @@ class TraceSet:
     @cached_property
     def world_size(self) -> int:
         """One more than the highest rank that the traces or the groups name."""
-        group_ranks = [r for ranks in self.groups.values() for r in ranks]
-        return max([*self.ranks, *group_ranks], default=-1) + 1
+        highest = [max(ranks, default=-1) for ranks in (self.ranks, *self.groups.values())]
+        return max(highest) + 1
 
     @cached_property
     def missing_ranks(self) -> tuple[int, ...]:

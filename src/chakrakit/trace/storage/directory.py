@@ -85,8 +85,7 @@ def _bindings(ranks: pa.Table, order: Mapping[int, int]) -> dict[int, Binding]:
     """The binding of each rank; ranks that differ in nothing share one, since there may be a million."""
     bindings: dict[int, Binding] = {}
     shared: dict[tuple[Any, ...], Binding] = {}
-    columns = [_values(ranks[name]) for name in ("rank", "body", "groups", "peers", "scale")]
-    for rank, body, groups, peers, scale in zip(*columns, strict=True):
+    for rank, body, groups, peers, scale in _rows(ranks):
         if body not in order:
             raise TraceError(f"rank {rank} runs body {body}, which is not there")
         if rank in bindings:
@@ -98,9 +97,16 @@ def _bindings(ranks: pa.Table, order: Mapping[int, int]) -> dict[int, Binding]:
     return bindings
 
 
-def _values(column: pa.ChunkedArray) -> list[Any]:
+def _rows(ranks: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Rank, body, groups, peers and scale of each row; some at a time, since there may be a million."""
+    for part in ranks.to_batches(max_chunksize=1 << 16):
+        columns = (part.column(n) for n in ("rank", "body", "groups", "peers", "scale"))
+        yield from zip(*map(_values, columns), strict=True)
+
+
+def _values(column: pa.Array) -> list[Any]:
     """A column as a list; maps that are all empty, as those of plain ranks, are not looked at one by one."""
-    if pa.types.is_map(column.type) and not any(len(chunk.keys) for chunk in column.chunks):
+    if pa.types.is_map(column.type) and not len(column.keys):
         return [()] * len(column)
     return column.to_pylist()  # type: ignore[no-any-return]
 

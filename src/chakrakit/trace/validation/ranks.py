@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -334,31 +335,13 @@ def _peer_is_there(
     world: RanksToCheck, rank: int, peer: int, channel: Channel, findings: Findings
 ) -> bool:
     row, node = int(channel.row[0]), int(channel.id[0])
+    add = partial(_add_at, world, findings, rank=rank, row=row, node=node, count=len(channel.row))
     if peer == rank:
-        text = f"rank {rank} is both ends of this message"
-        _add_at(
-            world,
-            findings,
-            code="self-send",
-            rank=rank,
-            row=row,
-            node=node,
-            text=text,
-            count=len(channel.row),
-        )
+        add(code="self-send", text=f"rank {rank} is both ends of this message")
     if peer < world.size or not world.groups:
         return True
     text = f"the other end is rank {peer}, and the last rank is {world.size - 1}"
-    _add_at(
-        world,
-        findings,
-        code="peer-out-of-range",
-        rank=rank,
-        row=row,
-        node=node,
-        text=text,
-        count=len(channel.row),
-    )
+    add(code="peer-out-of-range", text=text)
     return False
 
 

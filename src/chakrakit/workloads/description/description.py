@@ -284,7 +284,8 @@ class Plan(Part, frozen=True, kw_only=True):
     shard: int = 0
     """Ranks over which FSDP or ZeRO shards; by default all of dp × cp, fewer for HSDP."""
     reshard: Literal["always", "never", "default"] = "default"
-    """FSDP: free gathered parameters after forward; `default` spares the last unit."""
+    """FSDP: free gathered parameters after forward; `default` spares the last unit. What is not freed
+    stays until backward, in a pipeline until the last one of the step."""
     units: Literal["layer", "root"] = "layer"
     """FSDP: embedding and head are units like layers, or belong to a root unit that stays gathered."""
     prefetch: int = 1

@@ -94,6 +94,30 @@ class Generated:
         check_aligned(classes)
         return sorted(classes, key=lambda c: int(c.ranks[0]))
 
+    def nodes_ahead(self) -> list[tuple[int, int]] | None:
+        """Nodes and ranks of each class before anything is made; None where micro-batches are not alike.
+
+        Beyond a few for each piece of the pipeline, every micro-batch adds the same nodes: two short steps
+        tell how many.
+        """
+        plan, step = self.workload.plan, self.workload.step
+        few = 4 * plan.pp * max(1, plan.chunks)
+        unlike = bool(step.samples.batcher) or plan.context == "blocks" or bool(plan.tasks)
+        if unlike or not step.in_micro_batches or self.passes <= 2 * few:
+            return None
+        short, longer = (self._nodes_of(few), self._nodes_of(2 * few))
+        return [
+            (nodes + (more - nodes) * (self.passes - few) // few, ranks)
+            for (nodes, ranks), (more, _) in zip(short, longer, strict=True)
+        ]
+
+    def _nodes_of(self, micro_batches: int) -> list[tuple[int, int]]:
+        """Nodes and ranks of each class with fewer micro-batches."""
+        plan, step = self.workload.plan, self.workload.step
+        batch = micro_batches * plan.dp * step.micro_batch
+        fewer = Generated(self.workload.replace(step=step.replace(global_batch=batch)))
+        return [(len(c.program), len(c.ranks)) for c in fewer.classes]
+
     def _layouts(self) -> Iterator[tuple[WorkloadLayout, list[int]]]:
         """A layout for every distinct sequence of micro-batches, with the lanes (dp × cp) that run it."""
         plan = self.workload.plan

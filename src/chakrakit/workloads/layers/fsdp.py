@@ -23,6 +23,13 @@ class GatherUnit:
     scatter: bool
     """Whether gradients are reduced in the block itself, or at the end of the step."""
     expert: bool = False
+    in_pipeline: bool = False
+    """Whether what is not resharded stays until no micro-batch of the step needs it any more."""
+
+    @property
+    def stays(self) -> int:
+        """Bytes that all micro-batches of a step share."""
+        return self.gathered if self.in_pipeline and not self.reshard else 0
 
     @property
     def gathered(self) -> int:
@@ -41,6 +48,7 @@ class GatherUnit:
             role=self.role,
             dtype=self.param_dtype,
             alloc=self.gathered,
+            stays=self.stays,
         )
 
     def scatter_gradients(self, name: str) -> BlockNode:
@@ -98,7 +106,8 @@ def sharded(block: Block, units: Sequence[GatherUnit]) -> Block:
 
 def _frees(nodes: list[BlockNode], at: int, units: Sequence[GatherUnit]) -> None:
     freed = sum(u.gathered for u in units)
-    nodes[at] = replace(nodes[at], free=nodes[at].free + freed)
+    stays = sum(u.stays for u in units)
+    nodes[at] = replace(nodes[at], free=nodes[at].free + freed, stays=-stays)
 
 
 def _gathered(

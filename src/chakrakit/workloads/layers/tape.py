@@ -47,6 +47,9 @@ class BlockNode:
     saved: list[int] = field(default_factory=list)
     alloc: int = 0
     free: int = 0
+    stays: int = 0
+    """Bytes of gathered parameters that a pipeline keeps for all micro-batches: the part of `alloc`, or less
+    than 0 the part of `free`."""
     weight: bool = False
     """Belongs to the gradient of weights, which a schedule may put off."""
     routed: bool = False
@@ -69,7 +72,14 @@ class BlockNode:
 
     def again(self, **changes: Any) -> BlockNode:
         """Returns a node of the same cost without dependencies and without memory of its own."""
-        fresh: dict[str, Any] = {"deps": [], "saved": [], "alloc": 0, "free": 0, "inner": 0}
+        fresh: dict[str, Any] = {
+            "deps": [],
+            "saved": [],
+            "alloc": 0,
+            "free": 0,
+            "stays": 0,
+            "inner": 0,
+        }
         return replace(self, **{**fresh, **changes})
 
 

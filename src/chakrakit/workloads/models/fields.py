@@ -7,7 +7,9 @@ import inspect
 import typing
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from functools import cache
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -44,7 +46,8 @@ _ONLY_IN_FILES = {
 }  # fmt: skip
 
 
-def field_types() -> dict[str, tuple[str, Any]]:
+@cache
+def field_types() -> Mapping[str, tuple[str, Any]]:
     """Field name → (part, type), for every field that fits one option."""
     types: dict[str, tuple[str, Any]] = {}
     for part, structs in PARTS.items():
@@ -53,7 +56,7 @@ def field_types() -> dict[str, tuple[str, Any]]:
             for field in msgspec.structs.fields(struct):
                 if field.name not in _ONLY_IN_FILES:
                     types.setdefault(field.name, (part, hints[field.name]))
-    return types
+    return MappingProxyType(types)
 
 
 def field_defaults() -> dict[str, str]:

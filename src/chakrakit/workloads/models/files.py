@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ def model_named(name: str) -> Model:
     """A model by its name in the catalog, or from a `config.json` (or the directory that has one)."""
     if not isinstance(name, str):  # descriptions come from files
         raise ConfigError(f"a model is named by a text, not by {name!r:.40}")
-    models = catalog()
-    spelled = {_letters(k): k for k in models}
-    if _letters(name) in spelled:
-        return models[spelled[_letters(name)]]
-    return _from_config(name)
+    known = _catalog_by_letters().get(_letters(name))
+    return _from_config(name) if known is None else known
+
+
+@cache
+def _catalog_by_letters() -> dict[str, Model]:
+    return {_letters(name): model for name, model in catalog().items()}
 
 
 def _from_config(name: str) -> Model:

@@ -15,6 +15,7 @@ from chakrakit.workloads.program.program import (
     streams_of,
 )
 from chakrakit.workloads.program.shapes import RowShape, shape_of
+from chakrakit.workloads.program.staying import StayingTasks, without_staying
 from chakrakit.workloads.program.step_end import step_end_nodes
 from chakrakit.workloads.program.tables import COLUMNS, TextTables, TiledColumns, table_of
 from chakrakit.workloads.program.task_templates import OWN, Template
@@ -37,6 +38,7 @@ __all__ = [
     "RowShape",
     "Stage",
     "StageProgram",
+    "StayingTasks",
     "TaskRows",
     "Template",
     "TextTables",
@@ -57,4 +59,5 @@ __all__ = [
     "trace_of",
     "variants",
     "varied",
+    "without_staying",
 ]

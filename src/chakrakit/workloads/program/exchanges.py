@@ -1,4 +1,4 @@
-"""Programs of ranks that share attention in blocks: rows in which nothing is exchanged are left out."""
+"""Programs without rows that have nothing to do: exchanges of attention in blocks may be empty."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class FilledRows:
     """The rows of a program that have something to do."""
 
     kept: Mask
-    kernel: Mask
-    """Attention itself. A kernel that is left out is one of a chain, whose first is always kept."""
+    instead: I64
+    """For each row that is left out, the kept one that others wait for instead of it, or -1."""
 
     @classmethod
     def of(cls, layout: WorkloadLayout, columns: TiledColumns) -> FilledRows:
@@ -32,16 +32,15 @@ class FilledRows:
         shared = exchange_roles(layout)[columns["role"]]
         empty = shared & (columns["comm_size"] == 0) & (columns["flops"] == 0)
         kernel = (columns["core"] > 0) & (columns["op"] == layout.book.ops.number("attention"))
-        return cls(~empty, kernel)
+        kept = np.where(~empty & kernel, np.arange(len(empty)), -1)
+        in_chain = np.where(kernel, np.maximum.accumulate(kept), -1)
+        return cls(~empty, in_chain)  # of a chain of kernels the first is always kept
 
     @cached_property
     def place(self) -> I64:
-        """The new number of each row: of a kernel that is left out the last kept one's, else -1."""
+        """The new number of each row, or of the row instead of it; -1 where there is none."""
         new = np.cumsum(self.kept) - 1
-        rows = np.arange(len(new))
-        last = np.maximum.accumulate(np.where(self.kept & self.kernel, rows, -1))
-        chained = self.kernel & (last >= 0)
-        return np.where(self.kept, new, np.where(chained, new[last], -1))
+        return np.where(self.kept, new, np.where(self.instead >= 0, new[self.instead], -1))
 
     def columns(self, columns: TiledColumns) -> TiledColumns:
         """The columns of kept rows."""

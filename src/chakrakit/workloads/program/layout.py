@@ -255,6 +255,7 @@ class WorkloadLayout:
             reshard=reshard,
             scatter=self.sync_each,
             expert=expert,
+            in_pipeline=self.workload.plan.pp > 1,
         )
 
     @property

@@ -18,8 +18,9 @@ from chakrakit.workloads.description import PipelineTask
 from chakrakit.workloads.program.exchanges import FilledRows, exchange_roles
 from chakrakit.workloads.program.layout import HeldWeight, WorkloadLayout
 from chakrakit.workloads.program.shapes import RowShape, shaped_template
+from chakrakit.workloads.program.staying import StayingTasks, without_staying
 from chakrakit.workloads.program.step_end import StepEndNode, step_end_nodes
-from chakrakit.workloads.program.tables import COLUMNS, TiledColumns, table_of
+from chakrakit.workloads.program.tables import COLUMNS, PHASES, TiledColumns, table_of
 from chakrakit.workloads.program.task_templates import (
     BACKWARD,
     BEFORE,
@@ -45,6 +46,12 @@ class TaskRows(NamedTuple):
     first: int
     entries: tuple[int, ...]
     end: int
+
+    def moved(self, rows: FilledRows) -> TaskRows:
+        """The same where some rows are left out; of these only the first may be one."""
+        place = rows.place
+        first = int(rows.kept[: self.first].sum())
+        return TaskRows(first, tuple(int(place[e]) for e in self.entries), int(place[self.end]))
 
 
 @dataclass(eq=False)
@@ -152,6 +159,19 @@ class Stage:
                 k: shaped_template(t, shape.cost) for k, t in templates.items()
             }
         return self.layout.shaped[key]
+
+    def gathered_once(self, columns: TiledColumns) -> tuple[FilledRows, TiledColumns]:
+        """The rows without gathers of parameters that are there, and columns that free them once."""
+        staying = StayingTasks.of(self.tasks, self.version.tolist())
+        rows, task = np.arange(len(columns["task"])), columns["task"]
+        in_task = task >= 0
+        left_out = in_task & (columns["stays"] > 0) & ~staying.gathers[task]
+        first = self.starts[staying.gathered_in[task]] + rows - self.starts[task]
+        _, free = without_staying(columns)
+        put_off = columns["phase"] == PHASES.index("weight")
+        is_last = np.where(put_off, staying.is_last_weight[task], staying.is_last[task])
+        free = np.where(is_last, columns["free"], free)
+        return FilledRows(~left_out, np.where(left_out, first, -1)), columns.with_columns(free=free)
 
     def tail_starts(self) -> list[int]:
         """Where the rows of each update begin."""
@@ -304,9 +324,15 @@ def stage_program(layout: WorkloadLayout, stage: int) -> StageProgram:
     data, control = tasks.edges()
     data = np.concatenate([data, tasks.tail_edges(columns)])
     weights, tags = tasks.held_weights(), _tags(layout, columns, stage)
+    task_rows = tasks.task_rows()
+    if columns["stays"].any():
+        rows, columns = tasks.gathered_once(columns)
+        columns, tags = rows.columns(columns), tags[rows.kept]
+        data, control = rows.pairs(data), rows.pairs(control)
+        task_rows = {t: r.moved(rows) for t, r in task_rows.items()}
     if not exchange_roles(layout).any():
         program = ordered_program(layout, stage, columns, data, tags, weights, control)
-        return replace(program, tasks=tasks.task_rows())
+        return replace(program, tasks=task_rows)
     rows = FilledRows.of(layout, columns)
     return ordered_program(
         layout,

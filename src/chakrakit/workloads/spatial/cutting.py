@@ -71,8 +71,9 @@ def generate_spatial(network: Network | str, plan: SpatialPlan | None = None) ->
 
 
 def _check(network: Network, plan: SpatialPlan) -> None:
-    if min(plan.rows, plan.columns, plan.batch) < 1 or plan.element < 1:
-        raise ConfigError("rows, columns and batch of a spatial plan are 1 or more")
+    for name in ("rows", "columns", "batch", "element"):
+        if (number := getattr(plan, name)) < 1:
+            raise ConfigError(f"{name} of a spatial plan is {number}; it should be 1 or more")
     if plan.backward and plan.split != "domain":
         raise ConfigError("backward is built for split domain; channels and layers are inference")
     if plan.split == "layers" and plan.ranks > len(network.layers):

@@ -74,6 +74,7 @@ def test_every_rank_is_taken_to_say_what_this_one_does(job):
     assert gathered[0] is not gathered[1]
 
 
+@pytest.mark.slow
 def test_each_rank_gets_its_own_part_of_what_rank_0_scattered(job):
     first = job(rank=0)
     dist.scatter_object_list([None], ["a", "b", "c", "d"])

@@ -48,3 +48,15 @@ def test_the_backward_thread_runs_while_its_caller_waits(recording):
         "autograd::engine::evaluate_function: B": 0,
     }
     assert plan(rank, **quick)["step"][0] == 27  # 10, then 10 before, 2 between and 5 after
+
+
+def test_a_backward_thread_is_called_though_its_caller_runs_functions_of_its_own(recording):
+    """Autograd runs what is on the CPU on the thread that called it, beside the device's thread."""
+    recording.op("loss", 0, 10)
+    recording.op("autograd::engine::evaluate_function: A", 20, 30, tid=2)
+    recording.op("autograd::engine::evaluate_function: C", 40, 5)
+    recording.op("autograd::engine::evaluate_function: B", 52, 8, tid=2)
+    rank = recording.link()
+    calls = kinds(rank, EdgeKind.CALL)
+    assert ("loss", "autograd::engine::evaluate_function: A") in calls
+    assert plan(rank, loss=50)["autograd::engine::evaluate_function: A"][0] == 60

@@ -18,6 +18,10 @@ from chakrakit.sources.pytorch.attribution import Batch, BatchShare, read_batch
             "execute_context_1(100)_generation_7(7)",
             Batch(107, BatchShare(1, 100), BatchShare(7, 7)),
         ),
+        (
+            "execute_context_1(888_788544)_generation_0(0)",
+            Batch(888, BatchShare(1, 888, squared=788544), BatchShare(0, 0)),
+        ),
         ("step[DECODE bs=32]", Batch(32, BatchShare(), BatchShare(32, 32))),
         ("step[EXTEND bs=4 toks=900]", Batch(900, BatchShare(4, 900), BatchShare())),
         ("ProfilerStep#3", None),

@@ -82,6 +82,10 @@ class HostModel:
         line = self.line
         resume = self.after[caller]
         fits = (resume < 0) | (line.end[last] <= line.start[resume] + TOLERANCE_NS)
+        # A worker's first stretch is called too where its caller goes on beside it, as when autograd runs
+        # a function of the CPU on the caller's own thread.
+        first = ~fits & (self.before[begin] < 0)
+        self._call(caller[first], begin[first], line.end[caller[first]] > line.start[begin[first]])
         caller, begin, last, final, resume = (a[fits] for a in (caller, begin, last, final, resume))
         inside = line.end[caller] > line.start[begin]
         self._call(caller, begin, inside)

@@ -33,7 +33,7 @@ from chakrakit.sources.pytorch.groups import groups_of, infer_across_ranks
 from chakrakit.sources.pytorch.joining import Join
 from chakrakit.sources.pytorch.linking.meeting import meet
 from chakrakit.sources.pytorch.linking.nodes import communication_columns, time_columns, to_trace
-from chakrakit.sources.pytorch.linking.overhead import Overhead, cost_spread, fit
+from chakrakit.sources.pytorch.linking.overhead import Overhead, fit, least_and_most
 from chakrakit.sources.pytorch.linking.rank import Rank, captures_of, link_rank, rank_parts
 from chakrakit.sources.pytorch.linking.report import (
     LinkReport,
@@ -392,10 +392,14 @@ def _read_and_link(sources: _Parts, options: LinkOptions) -> tuple[Rank, RankRec
     linked = parts.with_graphs(linked)
     second = [] if joined is None or pair.times is None else [str(pair.times)]
     facts = RankRecording(cost, of_card.step_ns if of_card else 0, bool(second))
-    guessed = cost is not None and not cost.step_ns and options.overhead is None
-    if guessed and len(linked.device.rows):
-        least, most = (steady_period(linked_with(f)) for f in cost_spread(parts.observed)[::-1])
-        facts = facts._replace(least_ns=least, most_ns=most, device_ns=device_time(linked))
+    if (
+        cost is not None
+        and not cost.step_ns
+        and options.overhead is None
+        and len(linked.device.rows)
+    ):
+        slow, fast = (steady_period(parts.linked(c)) for c in least_and_most(cost, parts.observed))
+        facts = facts._replace(least_ns=fast, most_ns=slow, device_ns=device_time(linked))
     return linked, facts, [*map(str, pair.paths), *second]
 
 

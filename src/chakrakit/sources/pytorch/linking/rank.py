@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
-from chakrakit.operators import KNOWN_KERNELS, CommunicationKernels
+from chakrakit.operators import KNOWN_KERNELS, VIEWS, CommunicationKernels
 from chakrakit.sources.pytorch.attribution import Attribution, attribute
 from chakrakit.sources.pytorch.calls import RecordedCollective, find_collectives
 from chakrakit.sources.pytorch.edges import (
@@ -41,7 +41,7 @@ from chakrakit.sources.pytorch.graphs import (
     name_rows,
 )
 from chakrakit.sources.pytorch.joining import Join, join
-from chakrakit.sources.pytorch.linking.overhead import Overhead, cost_seen, slowed
+from chakrakit.sources.pytorch.linking.overhead import Overhead, cost_seen, recorded_twice, slowed
 from chakrakit.sources.pytorch.read import Kind, Kineto, Observer
 from chakrakit.sources.pytorch.timeline import Timeline, TimelineNames, build_timeline
 from chakrakit.sources.pytorch.work import work_of_rows
@@ -92,7 +92,8 @@ class ProgramTimes:
 def recorded_times(host: HostModel, own_ns: I64, whole: Mask) -> ProgramTimes:
     """The recorded times; rows in `whole` keep their full time whatever runs inside them."""
     line = host.line
-    return ProgramTimes(line.start, line.end, _own_times(host, line.start, line.end, own_ns, whole))
+    own = _own_times(_Callers(host), line.start, line.end, own_ns, whole)
+    return ProgramTimes(line.start, line.end, own)
 
 
 def corrected_times(
@@ -116,7 +117,7 @@ def corrected_times(
     epoch = int(line.start.min()) if len(line) else 0
     start, end = timed.start + epoch, timed.end + epoch
     _place_ends(callers, start, end, whole)
-    return ProgramTimes(start, end, _own_times(host, start, end, own_ns, whole)), edges
+    return ProgramTimes(start, end, _own_times(callers, start, end, own_ns, whole)), edges
 
 
 def _moved_along(host: HostModel, edges: Edges, timed: Schedule, polls: Mask) -> Edges:
@@ -149,19 +150,24 @@ class _Callers:
         self.host, line = host, host.line
         self.inside = np.flatnonzero((line.parent >= 0) & line.is_host & ~line.astray)
         self.rows = np.unique(line.parent[self.inside])
-        last = np.arange(len(line))
-        for row in self.inside[np.argsort(self._place[self.inside], kind="stable")][::-1].tolist():
-            outer = line.parent[row]
-            if self._place[last[row]] > self._place[last[outer]]:
-                last[outer] = last[row]
-        self.last = last[self.rows]
-        self.next = host.after[self.last]
 
     @cached_property
-    def _place(self) -> I64:
-        place = np.full(len(self.host.line), -1, np.int64)
-        place[self.host.rows] = np.arange(len(self.host.rows))
-        return place
+    def last(self) -> I64:
+        """The last row inside each, on its thread."""
+        line, rows = self.host.line, self.host.rows
+        place = np.full(len(line), -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        inner = self.inside[np.argsort(place[self.inside], kind="stable")][::-1]
+        at, last = place.tolist(), list(range(len(line)))  # lists: rows are taken one by one
+        for row, outer in zip(inner.tolist(), line.parent[inner].tolist(), strict=True):
+            if at[last[row]] > at[last[outer]]:
+                last[outer] = last[row]
+        return np.array(last, np.int64)[self.rows]
+
+    @property
+    def next(self) -> I64:
+        """The row after that."""
+        return self.host.after[self.last]
 
 
 def _place_ends(callers: _Callers, start: I64, end: I64, whole: Mask) -> None:
@@ -183,20 +189,20 @@ def _place_ends(callers: _Callers, start: I64, end: I64, whole: Mask) -> None:
     movable = ~whole[rows]
     end[rows[movable]] = np.maximum(placed, end[rows])[movable]
     # Inner rows are later in the order of starts, so that going backwards each is done before its caller.
-    for row in callers.inside[::-1].tolist():
-        outer = line.parent[row]
-        end[outer] = max(end[outer], end[row])
+    inner, ends = callers.inside[::-1], end.tolist()
+    for row, outer in zip(inner.tolist(), line.parent[inner].tolist(), strict=True):
+        ends[outer] = max(ends[outer], ends[row])
+    end[:] = ends
 
 
 def _share(part: I64, whole: I64) -> F64:
     return np.minimum(part / np.maximum(whole, 1), 1.0)
 
 
-def _own_times(host: HostModel, start: I64, end: I64, own_ns: I64, whole: Mask) -> I64:
+def _own_times(callers: _Callers, start: I64, end: I64, own_ns: I64, whole: Mask) -> I64:
     """Own times of all rows; callers' from the times, without what ran inside and without waiting."""
+    host, inner = callers.host, callers.inside
     line = host.line
-    callers = _Callers(host)
-    inner = callers.inside
     outer = line.parent[inner]
     spent = np.zeros(len(line), np.int64)
     np.add.at(spent, outer, np.minimum(end[inner], end[outer]) - start[inner])
@@ -301,8 +307,23 @@ class RankParts:
 
     @property
     def observed(self) -> bool:
-        """Whether the observer ran while these times were recorded."""
-        return self.observer is not None and not self.twice
+        """Whether the observer ran while these times were recorded, be its file there or not."""
+        if self.observer is not None:
+            return not self.twice
+        return recorded_twice(self._launched_ns, self._viewed_ns)
+
+    @cached_property
+    def _launched_ns(self) -> I64:
+        """How long the launches of single kernels took."""
+        single = _launches(self.host, self.device)
+        single[[r.call for r in self.replays]] = False
+        return self.line.duration[single]
+
+    @cached_property
+    def _viewed_ns(self) -> I64:
+        """How long the views took that call nothing."""
+        views = self.names.where(_is_view)
+        return self.line.duration[views & self.line.is_host & self.line.is_leaf()]
 
     def cost(self, card: Overhead) -> Overhead:
         """What recording cost: as its card says, or as the recording shows where that is more.
@@ -311,11 +332,9 @@ class RankParts:
         """
         operators, calls = slowed(self.host, _apart(self.line, self.is_communication))
         launches = _launches(self.host, self.device)
-        single = launches.copy()
-        single[[r.call for r in self.replays]] = False
         values = self.observer.values if self.observed and self.observer is not None else 0
         counts = int(operators.sum()), int(launches.sum()), int((calls & ~launches).sum())
-        estimate = cost_seen(self.line.duration[single], counts[0], values)
+        estimate = cost_seen(self._launched_ns, counts[0], values, self._viewed_ns)
         both = [c.total_ns(*counts, self.observed) for c in (card, estimate)]
         if both[0] >= both[1] or (both[0] and not launches.any()):
             return card
@@ -498,9 +517,16 @@ def _hand_over(line: Timeline, names: TimelineNames, kineto: Kineto, host: HostM
     total = 0
     for worker in workers.tolist():
         caller = _forward_thread(line, kineto, worker)
-        if caller >= 0 and caller != worker:
+        # Autograd also runs functions of the CPU on the thread that called it, which began earlier.
+        calls = caller in workers and _begins(host, worker) < _begins(host, caller)
+        if caller >= 0 and caller != worker and not calls:
             total += host.hand_over(caller, worker)
     return total
+
+
+def _begins(host: HostModel, thread: int) -> int:
+    """When the first row of a thread starts."""
+    return int(host.line.start[host.thread_rows(thread)[0]])
 
 
 def _forward_thread(line: Timeline, kineto: Kineto, worker: int) -> int:
@@ -527,7 +553,7 @@ def _graph_overhead(
 
 
 def _earlier(edges: Edges, waited: I64) -> Edges:
-    """Launch edges of calls that recording slowed, by as much shorter as the calls are."""
+    """The edges, with the lag of each launch shortened by the time that recording added to its call."""
     launched = edges.kind == EdgeKind.LAUNCH
     lag = np.where(launched, np.maximum(edges.lag - waited[edges.src], 0), edges.lag)
     shorter = np.where(edges.lag > 0, lag, edges.lag)
@@ -546,6 +572,11 @@ def _undilate(
     return overhead.remove(
         host, _launches(host, device), observed, _apart(host.line, is_communication)
     )
+
+
+def _is_view(name: str) -> bool:
+    """Whether this is a view of PyTorch; autograd records some again, without the prefix and for less."""
+    return name.startswith("aten::") and name.removeprefix("aten::") in VIEWS
 
 
 def _launches(host: HostModel, device: DeviceModel) -> Mask:

@@ -207,15 +207,15 @@ def _returned(line: Timeline, end: I64) -> I64:
     A schedule gives a caller its own time; nothing of its thread follows that would show when it
     returns, so it does so as long after the last thing it called as was measured.
     """
-    out = end.copy()
+    out, ends, parent = end.tolist(), line.end.tolist(), line.parent.tolist()
     rows, before = line.thread_order()
-    last = np.setdiff1d(rows, before)
-    for row in last.tolist():
-        above = int(line.parent[row])
+    for row in np.setdiff1d(rows, before).tolist():
+        after = int(end[row]) - ends[row]
+        above = parent[row]
         while above >= 0:
-            out[above] = max(out[above], end[row] + line.end[above] - line.end[row])
-            above = int(line.parent[above])
-    return out
+            out[above] = max(out[above], after + ends[above])
+            above = parent[above]
+    return np.array(out, np.int64)
 
 
 def _errors(start: Any, measured: Any, rows: Any) -> dict[str, int]:

@@ -44,13 +44,15 @@ def recording(
     if together is not None:
         corrected = slowest([steps_of(trace) for _, trace in together]) or corrected
     how = _how(facts)
+    step = corrected if how else recorded
+    least, most = max(f.least_ns for f in facts), max(f.most_ns for f in facts)
     return RecordedStep(
         recorded_step_ns=recorded,
-        step_ns=corrected if how else recorded,
+        step_ns=step,
         unprofiled_step_ns=max(f.unprofiled_ns for f in facts),
         corrected=how,
-        least_step_ns=max(f.least_ns for f in facts),
-        most_step_ns=max(f.most_ns for f in facts),
+        least_step_ns=min(least, step),  # they are the last step's, and this is the usual one
+        most_step_ns=max(most, step) if least else 0,
         device_ns=max(f.device_ns for f in facts),
     )
 
