@@ -25,7 +25,7 @@ from chakrakit.workloads.models.hugging_face.captured_layers import (
     parameters_of,
 )
 from chakrakit.workloads.models.hugging_face.keys import Keys
-from chakrakit.workloads.models.hugging_face.layer_runs import Work, counting, twins_left_out
+from chakrakit.workloads.models.hugging_face.layer_runs import LayerWork, counting, twins_left_out
 from chakrakit.workloads.models.hugging_face.meta_device import (
     CURE,
     built,
@@ -226,7 +226,7 @@ class _Capture:
 
     def check_backward(self, **inputs: Any) -> None:
         """Gradients are generated as twice the work of forward, which must be what the model does."""
-        forward, backward = Work(), Work()
+        forward, backward = LayerWork(), LayerWork()
         with counting(self.torch, forward, []):
             logits = self.model(**inputs, use_cache=False).logits
         with counting(self.torch, backward, []):
@@ -255,19 +255,21 @@ class _OneStack(_Capture):
         causal = self._keeps_what_it_meets(rows)
         if causal:
             self._check_single(rows, short, long, cache)  # which adds to the cache
-        with twins_left_out(self.torch, Work(), self.stack.layers, self.stack.alike):
+        with twins_left_out(self.torch, LayerWork(), self.stack.layers, self.stack.alike):
             self.check_backward(input_ids=self.ids(SHORT))
         return replace(self.described([self.stack], rows), causal=causal)
 
-    def _run(self, tokens: int, cache: Any = None) -> tuple[Work, Any]:
-        work = Work()
+    def _run(self, tokens: int, cache: Any = None) -> tuple[LayerWork, Any]:
+        work = LayerWork()
         more = {} if cache is None else {"past_key_values": cache}
         stack = self.stack
         with self.torch.no_grad(), counting(self.torch, work, stack.layers, stack.alike):
             out = self.model(input_ids=self.ids(tokens), use_cache=True, **more)
         return work, getattr(out, "past_key_values", None)
 
-    def _layer(self, number: int, short: Work, long: Work, cache: Any, longer: Any) -> Layer:
+    def _layer(
+        self, number: int, short: LayerWork, long: LayerWork, cache: Any, longer: Any
+    ) -> Layer:
         pair, token = _coefficients(short, long, number)
         mixer = self.recorded(self.stack, number, short.met, pair, token)
         elements = [cache_elements(self.torch, c, number) for c in (cache, longer)]
@@ -288,7 +290,9 @@ class _OneStack(_Capture):
             )
         return False
 
-    def _check_single(self, rows: list[Layer], short: Work, long: Work, cache: Any) -> None:
+    def _check_single(
+        self, rows: list[Layer], short: LayerWork, long: LayerWork, cache: Any
+    ) -> None:
         """One more token on top of the cache must do what the two runs say, where pairs are counted.
 
         Latent attention is run in a plain way there: the matrix that makes keys and values of what is kept
@@ -338,7 +342,7 @@ class _TwoStacks(_Capture):
         rows = [self._encoder_layer(i, works) for i in encoder.alike]
         rows += [self._decoder_layer(i, works) for i in decoder.alike]
         alike, layers = self._numbered()
-        with twins_left_out(self.torch, Work(), layers, alike):
+        with twins_left_out(self.torch, LayerWork(), layers, alike):
             self.check_backward(input_ids=self.ids(SHORT), decoder_input_ids=self.ids(SHORT))
         return replace(self.described(self.stacks, rows), causal=False)
 
@@ -348,8 +352,8 @@ class _TwoStacks(_Capture):
         alike = [*encoder.alike, *(len(encoder) + number for number in decoder.alike)]
         return alike, [*encoder.layers, *decoder.layers]
 
-    def _run(self, decoded: int, encoded: int) -> Work:
-        work = Work()
+    def _run(self, decoded: int, encoded: int) -> LayerWork:
+        work = LayerWork()
         alike, layers = self._numbered()
         with self.torch.no_grad(), counting(self.torch, work, layers, alike):
             self.model(
@@ -357,12 +361,12 @@ class _TwoStacks(_Capture):
             )
         return work
 
-    def _encoder_layer(self, number: int, works: dict[tuple[int, int], Work]) -> Layer:
+    def _encoder_layer(self, number: int, works: dict[tuple[int, int], LayerWork]) -> Layer:
         short, long = works[SHORT, SHORT], works[SHORT, LONG]
         pair, token = _coefficients(short, long, number)
         return Layer(mixer=self.recorded(self.stacks[0], number, short.met, pair, token))
 
-    def _decoder_layer(self, number: int, works: dict[tuple[int, int], Work]) -> Layer:
+    def _decoder_layer(self, number: int, works: dict[tuple[int, int], LayerWork]) -> Layer:
         """Work of D tokens that look at E of the encoder: aD + bD² + cDE + dE, of D² the earlier half."""
         place = len(self.stacks[0]) + number
         done = {lengths: work.flops.get(place, 0) for lengths, work in works.items()}
@@ -393,7 +397,7 @@ def _depth(config: Any, side: str) -> int | None:
     return next((n for n in counts if isinstance(n, int)), None)
 
 
-def _coefficients(short: Work, long: Work, number: int) -> tuple[float, float]:
+def _coefficients(short: LayerWork, long: LayerWork, number: int) -> tuple[float, float]:
     """FLOPs of a layer for a pair of tokens, and for a token."""
     first, second = (work.flops.get(number, 0) for work in (short, long))
     per_pair = (second / LONG - first / SHORT) / (LONG - SHORT)

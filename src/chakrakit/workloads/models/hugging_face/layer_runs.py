@@ -12,7 +12,7 @@ _PLACES = ("layer_idx", "layer_id", "layer_index", "layer_number", "block_idx", 
 
 
 @dataclass
-class Work:
+class LayerWork:
     """FLOPs by layer; -1 is what is outside of layers. `met` are the modules that ran in it."""
 
     flops: dict[int, int] = field(default_factory=dict)
@@ -57,7 +57,7 @@ def _build(layer: Any, seen: set[int]) -> tuple[Any, ...]:
 
 @contextmanager
 def counting(
-    torch: Any, work: Work, layers: Sequence[Any], alike: Sequence[int] = ()
+    torch: Any, work: LayerWork, layers: Sequence[Any], alike: Sequence[int] = ()
 ) -> Iterator[None]:
     """Counts FLOPs of products by the layer that is running.
 
@@ -91,7 +91,7 @@ def counting(
 
 @contextmanager
 def twins_left_out(
-    torch: Any, work: Work, layers: Sequence[Any], alike: Sequence[int]
+    torch: Any, work: LayerWork, layers: Sequence[Any], alike: Sequence[int]
 ) -> Iterator[None]:
     """Notes in `work` which layer runs; one that has a twin before it hands on its input."""
     hooks = []
@@ -141,14 +141,14 @@ def _convolved_back(grad: Any, _x: Any, weight: Any) -> int:
     return int(2 * 2 * grad.numel() * weight.numel() // weight.shape[0])
 
 
-def _enter(work: Work, number: int) -> Any:
+def _enter(work: LayerWork, number: int) -> Any:
     def hook(_module: Any, _args: Any, _kwargs: Any) -> None:
         work.current = number
 
     return hook
 
 
-def _leave(work: Work, number: int, outputs: dict[int, Any]) -> Any:
+def _leave(work: LayerWork, number: int, outputs: dict[int, Any]) -> Any:
     def hook(_module: Any, _args: Any, out: Any) -> None:
         outputs[number] = out
         work.current = -1
@@ -156,7 +156,7 @@ def _leave(work: Work, number: int, outputs: dict[int, Any]) -> Any:
     return hook
 
 
-def _meet(work: Work) -> Any:
+def _meet(work: LayerWork) -> Any:
     def hook(module: Any, _args: Any, _out: Any) -> None:
         work.met.add(id(module))
 
