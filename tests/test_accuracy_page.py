@@ -10,15 +10,29 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.slow
-def test_without_its_tables_the_page_is_not_touched(tmp_path):
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ([], "collectives.parquet is not there"),
+        (["engines"], "is not there"),
+        (["engines", "weather"], "no sections weather; there are collectives, engines"),
+    ],
+)
+def test_without_its_tables_the_page_is_not_touched(tmp_path, sections, said):
     page = tmp_path / "accuracy.md"
     page.write_text("as it was")
     done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "accuracy"), str(tmp_path), str(page)],
+        [
+            sys.executable,
+            str(ROOT / "benchmarks" / "accuracy"),
+            str(tmp_path),
+            str(page),
+            *sections,
+        ],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 1
-    assert "collectives.parquet is not there" in done.stderr
+    assert said in done.stderr
     assert page.read_text() == "as it was"

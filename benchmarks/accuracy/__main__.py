@@ -1,11 +1,15 @@
 """Measures every claim and rewrites docs/accuracy.md: `make accuracy DATA=DIR`.
 
 DIR holds truth tables (`nccl`, `training`, …). One file per claim: its `measure(data)` returns the section.
+`make accuracy DATA=DIR SECTIONS="power training"` measures these claims alone and leaves the page's other
+sections as they are. Progress, with what each section took, goes to standard error.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 
@@ -43,20 +47,41 @@ their absolute values, and "90 %" is the 90th percentile of those.
 """
 
 
-def main(data: str, output: str = "docs/accuracy.md") -> int:
-    """Writes the page; 1 where a table is missing, with nothing written."""
-    names = [*ORDER, *(c for c in CLAIMS if c not in ORDER)]
-    sections = []
-    for name in (n for n in names if n in CLAIMS):
-        claim = import_module(name)
-        print(name, file=sys.stderr, flush=True)
+def main(data: str, output: str = "docs/accuracy.md", *only: str) -> int:
+    """Writes the page, or some sections of it; 1 where a table is missing, with nothing written."""
+    names = [n for n in (*ORDER, *(c for c in CLAIMS if c not in ORDER)) if n in CLAIMS]
+    if unknown := sorted(set(only) - set(names)):
+        print(f"no sections {', '.join(unknown)}; there are {', '.join(names)}", file=sys.stderr)
+        return 1
+    head, kept = _parts(Path(output).read_text()) if only else (HEAD, {})
+    page = [head]
+    for name in names:
+        title = import_module(name).TITLE
+        if only and name not in only:
+            page += [kept[title]] if title in kept else []
+            continue
         try:
-            sections.append(f"## {claim.TITLE}\n\n{claim.measure(Path(data)).strip()}\n")
+            page.append(_measured(name, Path(data)))
         except MissingDataError as error:
             print(f"{name}: {error}", file=sys.stderr)
             return 1
-    Path(output).write_text("\n".join([HEAD, *sections]))
+    Path(output).write_text("\n".join(page))
     return 0
+
+
+def _measured(name: str, data: Path) -> str:
+    """A section of the page; says on standard error how long it took."""
+    claim, began, worked = import_module(name), time.monotonic(), time.process_time()
+    section = f"## {claim.TITLE}\n\n{claim.measure(data).strip()}\n"
+    took, cpu = time.monotonic() - began, time.process_time() - worked
+    print(f"{name}: {took:.0f} s, {cpu:.0f} s of CPU", file=sys.stderr, flush=True)
+    return section
+
+
+def _parts(page: str) -> tuple[str, dict[str, str]]:
+    """What comes before the sections of a page, and these by title."""
+    head, *sections = (part.rstrip() + "\n" for part in re.split(r"(?m)^(?=## )", page))
+    return head, {part.partition("\n")[0].removeprefix("## "): part for part in sections}
 
 
 if __name__ == "__main__":

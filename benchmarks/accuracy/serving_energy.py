@@ -52,9 +52,11 @@ RUNS = ("run", "energy J", "error")
 CHAT = ("model", "concurrent", "board W", "error", "joules per output token", "error")
 TITLE = "Energy of serving"
 TEXT = """\
-Continuous batching of transformers 5.17 on one H200, measured by its energy counter. Nothing is fitted: the
-constants are those of the operators above. The copies of masks and caches that this engine makes around
-attention are not counted, which explains most of what is missing, above all with CUDA graphs (`async`)."""
+Continuous batching of transformers 5.17 on one H200, measured by its energy counter, served as `chakra serve
+--machine dgx-h200 --engine transformers` does. Nothing is fitted: the constants are those of the operators
+above. This engine masks attention of all tokens of a step with all of its context, filled up to multiples
+(`padding`), and copies keys and values for it; its kernels are counted as ones that do not fill the memory's
+bandwidth, and a mean step stands for all."""
 PUBLISHED = """\
 vLLM on one H100 (ml-energy/leaderboard, commit 0cd52da, `lm-arena-chat`). The table does not give the lengths
 of requests, so a closed loop at the batch limit with 300 tokens in and 500 out is assumed."""

@@ -42,6 +42,7 @@ def test_a_job_that_can_never_end_is_given_up(job, monkeypatch):
         campaign(made, histories=1)
 
 
+@pytest.mark.slow
 def test_a_job_of_centuries_is_refused_before_it_takes_long(job):
     """Its failures are rare and it makes headway, but there would be hundreds of thousands of them."""
     made = job(steps=str(2**31), failures="{node_mtbf_hours: 500}")

@@ -99,6 +99,7 @@ other = 3
 """
 
 
+@pytest.mark.slow
 def test_everything_from_a_file_to_analyze_and_the_run(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN)
     prices(tmp_path, [1.0, 1.0, 9.0])

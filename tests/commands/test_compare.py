@@ -20,6 +20,7 @@ def test_people_read_the_same(runs: Path) -> None:
     assert "compute: gemm" in succeeded("compare", runs / "fast", runs / "slow")
 
 
+@pytest.mark.slow
 def test_the_answer_comes_first_and_the_rest_when_asked_for(tmp_path: Path) -> None:
     """Four equal ranks on two machines give notes; the groups of a role that are alike share a row."""
     traces = ck.generate(model="gpt3-125m", dp=2, tp=2, seq=128, global_batch=2).traces

@@ -79,6 +79,7 @@ def test_requests_and_engines_may_be_spelled_with_a_colon() -> None:
     assert colon["ttft_ms"]["p90"] <= colon["ttft_ms"]["p95"] <= colon["ttft_ms"]["p99"]
 
 
+@pytest.mark.slow
 def test_a_machine_is_known_in_any_case(workload: Path) -> None:
     assert data("simulate", workload, "--machine", "DGX-H100:1") == data(
         "simulate", workload, "--machine", "dgx-h100:1"
@@ -146,6 +147,7 @@ def test_a_policy_that_serves_nobody_fails(tmp_path: Path) -> None:
     assert done.exit_code == 2, done.stdout
 
 
+@pytest.mark.slow
 def test_an_interrupted_search_keeps_the_best_so_far() -> None:
     def interrupt(done: int, total: int | None) -> None:
         if done == total:
@@ -162,6 +164,7 @@ def _interrupt_at_once(_done: int, _total: int | None) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_the_progress_of_a_search_moves_until_its_end() -> None:
     steps: list[tuple[int, int]] = []
     ck.search(*FEW[0], **FEW[1], progress=lambda d, n: steps.append((d, n)) if n else None)

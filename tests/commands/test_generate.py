@@ -85,6 +85,7 @@ def test_refusals_are_one_line(capfd) -> None:
     assert "no model; give --model" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_models(capfd) -> None:
     rows = json.loads(run(capfd, "models", "--json"))["models"]
     assert {r["name"]: r["parameters"] for r in rows}["llama3.1-8b"] == 8_030_261_248

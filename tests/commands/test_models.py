@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import chakrakit as ck
 from support.commands import chakra, data, succeeded
 
@@ -23,6 +25,7 @@ def test_a_mistyped_model_is_guessed() -> None:
     assert "did you mean 'llama3.1-8b'" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_model_is_listed_or_described() -> None:
     assert ck.models("llama-3.1-8b").name == "llama3.1-8b"
     assert len({m.name for m in ck.models().models}) == len(ck.models().models)

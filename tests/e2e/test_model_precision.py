@@ -63,6 +63,7 @@ def test_fp8_weights_take_half_the_memory_and_less_time(model, tmp_path) -> None
     assert half["tpot_ms"]["mean"] <= whole["tpot_ms"]["mean"]
 
 
+@pytest.mark.slow
 def test_people_read_it_too(model) -> None:
     words = ("--kind", "decode", "--seq", 64, "--dry-run")
     text = succeeded("generate", "--model", model, *words)

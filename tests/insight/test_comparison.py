@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -149,3 +150,11 @@ def test_the_gap_between_predicted_and_recorded_sums_exactly_and_says_what_close
     assert {"kernels", "host dispatch"} <= {part.part for part in result.gap}
     assert all(part.closes for part in result.gap)
     assert compare(run, run).gap == []
+
+
+def test_a_change_that_rounds_to_nothing_has_no_sign(two_ranks):
+    step = msgspec.structs.replace(
+        ck.compare(two_ranks, two_ranks).step, a_ns=10**9, b_ns=10**9 - 1
+    )
+    result = msgspec.structs.replace(ck.compare(two_ranks, two_ranks), step=step)
+    assert "(+0.00 %," in result.answers()[0].title

@@ -92,6 +92,7 @@ def test_compare_explains_why_requests_take_longer(usual: Made, few: Made) -> No
     assert fewer.delta_ms < 0
 
 
+@pytest.mark.slow
 def test_compare_blames_slower_steps(usual: Made, tmp_path: Path) -> None:
     """One device instead of two: the steps themselves are slower."""
     two = Made(tmp_path / "two", "vllm", tp=2)

@@ -138,3 +138,11 @@ def test_idleness_between_kernels_of_a_stream_that_nothing_explains_is_called_so
     path.write_text(recording.kineto_json())
     idle = ck.analyze(ck.link(path)[0]).ranks[0].breakdown.idle
     assert idle == {"dependency": 2_000, "unknown": 978_000}
+
+
+def test_a_simulated_cpu_recording_computes_as_much_as_its_analysis_says(linked) -> None:
+    """No device works there; the few rows that are no operators count in the analysis alone."""
+    done = ck.simulate(linked("gpt_pp_2"), compute="measured", communication="measured")
+    told = [rank.breakdown.compute_ns for rank in ck.analyze(done.run()).ranks]
+    assert [r.compute_ns for r in done.summary.ranks] == pytest.approx(told, rel=0.1)
+    assert all(r.idle_ns < 0.9 * r.finish_ns for r in done.summary.ranks)

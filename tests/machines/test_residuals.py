@@ -91,6 +91,7 @@ def test_published_steps_differ_by_more_than_their_kernels_say():
     assert difference(steps[0], steps[0], 5.0) == (5.0, 5.0)
 
 
+@pytest.mark.slow
 def test_a_simulation_and_its_analysis_say_the_interval_and_measured_times_have_none():
     traces = ck.generate(model="gpt3-125m", tp=2, seq=128, global_batch=1).traces
     done = ck.simulate(traces, "dgx-h100")

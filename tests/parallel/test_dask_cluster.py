@@ -102,6 +102,7 @@ def test_what_dask_says_when_it_cannot_connect_is_told(
         Dask("s.json", None)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_not_there_is_said_so() -> None:
     pytest.importorskip("distributed", reason="pip install 'chakrakit[dask]'")
     with pytest.raises(

@@ -592,7 +592,7 @@ def _print_compute_sources(summary: SimulationSummary) -> None:
     if summary.extrapolated_share:
         console().print(
             f"extrapolated: {summary.extrapolated_share:.1%} of the devices' time lies outside of what was "
-            f"measured; estimated error {summary.compute_error:.0%}"
+            "measured"
         )
 
 

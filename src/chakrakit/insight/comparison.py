@@ -184,7 +184,7 @@ class Comparison(Result, msgspec.Struct, kw_only=True):
         s = self.step
         sign = "" if s.significant else ", within the noise"
         title = (
-            f"step {ms(s.a_ns):,} → {ms(s.b_ns):,} ms ({100 * (s.ratio - 1):+.2f} %, "
+            f"step {ms(s.a_ns):,} → {ms(s.b_ns):,} ms ({round(100 * (s.ratio - 1), 2) + 0.0:+.2f} %, "
             f"noise {ms(s.noise_ns):,} ms{sign}){self._within()}"
         )
         rows = [

@@ -391,6 +391,8 @@ def _memory(a: Analysis) -> Iterator[Answer]:
     kinds = ", ".join(
         f"{k} {percent(v, rank.peak_bytes)} %" for k, v in list(rank.by_kind.items())[:3]
     )
+    if list(rank.by_kind) == ["other"]:
+        kinds = "weights, gradients and the rest, which the trace does not tell apart"
     yield Answer(
         "What fills the memory?",
         size_text(a.memory.peak_bytes),

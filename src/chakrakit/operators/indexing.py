@@ -70,14 +70,21 @@ def bags(call: Call) -> Operation | None:
 
 
 def bags_backward(call: Call) -> Operation | None:
-    """The work of `_embedding_bag_dense_backward` (gradient, indices, offset of each index, …, rows)."""
+    """The work of `_embedding_bag_dense_backward` (gradient, indices, offset of each index, …, rows).
+
+    `_embedding_bag_backward` stands for it where a trace has the outer call; of sparse gradients no table is
+    cleared.
+    """
     grad, index = call.tensor(0), call.tensor(1)
     if grad is None or index is None or not grad.shape:
         return None
     count = next((v for v in call.values if isinstance(v, int) and not isinstance(v, bool)), 0)
+    if call.short == "_embedding_bag_backward" and call.value(9) is True:
+        count = 0
     width = grad.shape[-1] * grad.each
     moved = float(count * width + 2 * index.elements * width + 4 * index.touched)
-    return _operation(call, index.elements, width, count * width, moved)
+    operation = _operation(call, index.elements, width, count * width, moved)
+    return operation._replace(table="_embedding_bag_dense_backward")
 
 
 def advanced(call: Call) -> Operation | None:

@@ -7,8 +7,8 @@ that end in an underscore write into their first tensor; the lists have them whe
 from __future__ import annotations
 
 _VIEWS = """
-    _conj _neg_view _reshape_alias _unsafe_view adjoint alias as_strided as_strided_ atleast_1d
-    atleast_2d atleast_3d broadcast_tensors broadcast_to chunk conj contiguous data detach
+    _conj _indices _neg_view _reshape_alias _unsafe_view _values adjoint alias as_strided as_strided_
+    atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to chunk conj contiguous data detach
     detach_ diagonal dsplit expand expand_as flatten hsplit imag lift lift_fresh linalg_diagonal
     mH mT matrix_H meshgrid moveaxis movedim narrow numpy_T permute positive ravel real reshape
     reshape_as resolve_conj resolve_neg select set_ slice slice_inverse split split_with_sizes
@@ -41,7 +41,8 @@ _COPIES = """
     zeros zeros_like
 """
 _INDEXING = """
-    _embedding_bag _embedding_bag_dense_backward _embedding_bag_forward_only _index_put_impl_
+    _embedding_bag _embedding_bag_backward _embedding_bag_dense_backward _embedding_bag_forward_only
+    _index_put_impl_
     _unsafe_index _unsafe_index_put embedding embedding_backward embedding_bag
     embedding_dense_backward embedding_renorm embedding_renorm_ gather gather_backward index
     index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_

@@ -45,6 +45,17 @@ def elementwise(call: Call) -> Operation | None:
     return _sized(name, elements, moved, wide)
 
 
+def unlisted(call: Call) -> Operation | None:
+    """The work of an operator that the table does not name: elementwise, but at least all that it writes."""
+    operation = elementwise(call)
+    written_bytes = sum(t.touched for t in call.outputs)
+    if operation is None or operation.bytes >= written_bytes:
+        return operation
+    elements, moved = sum(t.elements for t in call.outputs), written_bytes
+    moved += sum(t.touched for t in call.tensors)
+    return Operation("elementwise", (elements, moved), 0.0, float(moved), call.short)
+
+
 def _sized(name: str, elements: int, moved: int, operands: Sequence[Operand]) -> Operation:
     operands = [t for t in operands if t.elements > 1]
     base = Operation("elementwise", (elements, moved), 0.0, float(max(SMALLEST, moved)), name)

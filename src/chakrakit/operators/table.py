@@ -333,6 +333,7 @@ _ENTRIES: dict[str, Entry] = {
     "_embedding_bag": _index(_bagged, indexing.bags),
     "_embedding_bag_forward_only": _index(_bagged, indexing.bags),
     "_embedding_bag_dense_backward": _index(_each(1), indexing.bags_backward, plain=True),
+    "_embedding_bag_backward": _index(_each(1), indexing.bags_backward, plain=True),
     "index_select": _index(_nothing, indexing.selection, plain=True),
     "gather": _index(_nothing, indexing.selection),
     "index": _index(_nothing, indexing.advanced),
@@ -397,7 +398,18 @@ def operator_of(name: str) -> Operator:
     work = _WORK.get(short, Work.VECTOR)
     count = _pointwise if work is Work.VECTOR else _nothing
     listed = short.startswith(_LISTS)
-    return Operator(short, work, count, streaming.of_lists if listed else streaming.elementwise)
+    writes = work in (Work.VECTOR, Work.INDEX, Work.COPY)
+    measure = streaming.unlisted if writes else streaming.elementwise
+    return Operator(short, work, count, streaming.of_lists if listed else measure)
+
+
+def computes(name: str) -> bool | None:
+    """Whether a host row of this name computes, copies or looks something up; None for no operator."""
+    if "::" not in name or " " in name:
+        return None
+    operator = operator_of(name)
+    engine = name.startswith("autograd::")
+    return not engine and operator.touches_memory and operator.work is not Work.COMMUNICATION
 
 
 def by_elements(name: str) -> bool:

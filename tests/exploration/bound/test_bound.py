@@ -66,6 +66,7 @@ def test_many_random_plans(first: int) -> None:
         holds(seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plan", "share", "slowed"),
     [

@@ -22,6 +22,7 @@ def test_all_at_once_says_what_each_function_says(linked):
     assert all(t.title for t in whole.tables())
 
 
+@pytest.mark.slow
 def test_json_has_what_other_programs_rely_on(linked, tmp_path, capfdbinary):
     ck.write(linked("gpt_pp_2"), tmp_path / "run")
     main(["analyze", str(tmp_path / "run"), "--json"], standalone_mode=False)

@@ -62,6 +62,7 @@ def test_selected_rows(unfolded: ck.Run, pickled: Workers) -> None:
     assert answer(unfolded, None, options) == answer(unfolded, pickled, options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt_fsdp_tp_4", "gpt_pp_2"])
 def test_linked_recordings(linked, name: str, pickled: Workers) -> None:
     assert answer(linked(name)) == answer(linked(name), pickled)

@@ -90,6 +90,7 @@ def test_a_clean_run_has_no_culprits(network):
     assert culprits(network) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["flow", "analytical"])
 def test_a_slow_device_and_a_slow_link_are_told_apart(network):
     device = culprits(network, Fault("device", 5, 4e6, 0.7))

@@ -84,6 +84,7 @@ def test_a_machine_is_needed(tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_a_machine_without_a_library_gets_one(tmp_path):
     """The fit starts from rings over the machine's links, and ends at what the table says."""
     assert ck.load_machine("ethernet-100g:8").library is None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.machines import parse_machine
+from chakrakit.machines import load_machine, parse_machine
 from chakrakit.machines.device import (
     ClassModel,
     MeasuredRow,
@@ -12,9 +12,19 @@ from chakrakit.machines.device import (
     Profile,
     Profiled,
     find_profile,
+    work_model,
 )
 from chakrakit.machines.device.profile import read_profile
-from chakrakit.operators import Operation, gemm_operation
+from chakrakit.operators import (
+    INDEXING,
+    PRODUCT_MARKS,
+    TABLED,
+    Operation,
+    Work,
+    gemm_operation,
+    operator_of,
+)
+from chakrakit.trace.model import TraceBuilder
 
 
 def ideal_table():
@@ -86,6 +96,45 @@ def test_the_h200_profile_leaves_rows_out_and_still_finds_them():
     assert "H200" in profile.device
     missed = np.abs(np.expm1(ClassModel(tuple(profile.classes["gemm.nt"])).leave_one_out))
     assert np.median(missed) < 0.08
+
+
+def test_no_dense_product_of_the_h200_profile_is_faster_than_its_units():
+    """One that was would be something else under its name: a sparse product, say."""
+    profile = find_profile("h200")
+    for name, rows in profile.classes.items():
+        if name.startswith(("gemm", "bmm", "grouped")):
+            dtype = next(
+                (d for d, mark in PRODUCT_MARKS.items() if mark[1:] in name.split(".")), "bf16"
+            )
+            peak = profile.peak[dtype]
+            assert max(r.flops / (r.us * 1e-6) for r in rows) <= peak, name
+
+
+UNPAID = (Work.VIEW, Work.ALLOCATION, Work.QUESTION)
+
+
+@pytest.mark.parametrize("machine", ["dgx-h200", "dgx-h100", "ethernet-100g"])
+@pytest.mark.parametrize("compute", ["auto", "roofline"])
+def test_no_operator_that_moves_bytes_is_free(machine, compute):
+    """Whatever its arguments look like: they are few, and of no operator's own form here."""
+    named = {*TABLED, *INDEXING, "an_operator_that_nobody_knows"}
+    trace = TraceBuilder()
+    for name in sorted(f"aten::{n.removeprefix('aten::')}" for n in named):
+        operator = operator_of(name)
+        if operator.work not in UNPAID:
+            trace.comp(
+                name,
+                op_type=operator.op_type,
+                dtype="fp32",
+                tensor_size=12 << 20,
+                inputs_shapes="[[1024,1024],[1024,1024],[1024]]",
+                inputs_types='["Tensor(float)","Tensor(float)","Tensor(float)"]',
+            )
+    built = trace.build()
+    costs = work_model(compute).costs(built, load_machine(machine).devices[0])
+    free = {built.name(i) for i in np.flatnonzero(costs.ps <= 0)}
+    assert not free
+    assert len(built) > 150
 
 
 LIMITS = {"peak": {"bf16": 1000e12, "fp32": 50e12}, "memory_bandwidth": 4e12}

@@ -127,6 +127,7 @@ def test_serve_takes_them(tmp_path):
         (BLIS.replace("aggregate_rate: 10.0", "aggregate_rate: 0"), "a rate above 0"),
         (BLIS.replace("seed: 42", "seed: -42"), "seed is -42"),
         (BLIS.replace("cv: 2.0", "cv: 1.0e300"), r"cv is 1e\+300"),
+        (BLIS.replace("cv: 2.0", "cv: 1000001"), "cv is 1000001.0; give 0 to 1,000,000"),
         (
             DYNAMO.replace('size": 16', 'size": 18446744073709551616'),
             "blocks of 18446744073709551616",

@@ -48,3 +48,26 @@ def test_a_device_that_says_what_work_takes_is_charged_by_class() -> None:
     assert found["idle"] > 2 * 20 * device.idle_power
     twice = pool_joules(load(steps=6, tokens=12, sampled=6), work, device, LENGTHS, 20.0)
     assert twice["gemm"] == pytest.approx(2 * found["gemm"])
+
+
+def test_padded_steps_are_charged_for_all_keys_that_they_copy() -> None:
+    """An engine that masks attention pays for the context it fills up to, not for what is attended."""
+    device = ck.load_machine("dgx-h200").devices[0]
+    model = Decoder(layers=2, hidden=256, heads=4, ffn=512, vocab=1000)
+    work = StepOperators(model, Plan(), Step(kind="decode"))
+    paged = pool_joules(load(), work, device, LENGTHS, 20.0)
+    found = {
+        context: pool_joules(load(padding=(64, context)), work, device, LENGTHS, 20.0)
+        for context in (1024, 16384)
+    }
+    assert found[16384]["attention"] > 4 * found[1024]["attention"] > 4 * paged["attention"]
+    assert found[1024]["gemm"] == paged["gemm"]
+    assert found[1024]["vector"] > paged["vector"]  # many small kernels, which take their time
+
+
+@pytest.mark.parametrize(
+    ("padding", "filled"), [((1, 1), (2, 10)), ((64, 16384), (64, 16384)), ((2, 4), (2, 12))]
+)
+def test_a_mean_step_is_filled_up(padding: tuple[int, int], filled: tuple[int, int]) -> None:
+    """Six tokens and thirty of context in three steps; rounding up adds half a multiple on average."""
+    assert load(padding=padding).padded(6, 30) == filled

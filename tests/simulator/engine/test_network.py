@@ -206,6 +206,7 @@ def test_hierarchical_all_reduce_closed_form(shape):
         assert took == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_back_ends_agree_without_contention_and_flow_is_never_faster():
     for kind, names in ALGORITHMS.items():
         for name in names:

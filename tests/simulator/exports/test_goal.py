@@ -78,6 +78,7 @@ def _there_and_back(seed):
     assert sum(again.left_out.values()) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", MANY)
 def test_traces_to_goal_to_traces(seeds):
     for seed in seeds:

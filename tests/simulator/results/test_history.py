@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
 import chakrakit as ck
 from support.paths import DATA
@@ -29,6 +30,7 @@ def test_moments_stay_between_the_rows_that_were_around_them():
     ]
 
 
+@pytest.mark.slow
 def test_a_recorded_peak_is_the_same_after_a_simulation():
     run = ck.link(DATA / "pytorch" / "memory_history").run
     done = ck.simulate(run, "dgx-h200")

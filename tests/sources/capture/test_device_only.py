@@ -12,6 +12,7 @@ from chakrakit import validate
 Captured = Callable[..., Any]
 
 
+@pytest.mark.slow
 def test_synchronised_normalisation_gathers_statistics_and_reduces_their_gradients(
     captured: Captured,
 ) -> None:

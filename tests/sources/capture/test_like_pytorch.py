@@ -23,6 +23,7 @@ def test_autocast_for_gpus_follows_their_rules(captured: Captured, kind: str, de
     assert validate(traces).ok
 
 
+@pytest.mark.slow
 def test_autocast_on_the_host_keeps_its_own_rules_after_a_capture() -> None:
     with ck.capture(ranks=1):
         model = torch.nn.Linear(4, 4, device="cuda")

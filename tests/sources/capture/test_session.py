@@ -64,6 +64,7 @@ def test_the_program_is_told_its_rank_and_all_is_as_before_afterwards(monkeypatc
     assert torch.nn.Module._apply is before
 
 
+@pytest.mark.slow
 def test_only_the_end_of_the_last_step_ends_the_program_quietly():
     with Session(CaptureOptions(ranks=1), 0):
         raise Finished

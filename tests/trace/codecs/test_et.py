@@ -196,6 +196,7 @@ def test_files_of_other_tools_come_back_byte_by_byte(name: str) -> None:
     assert written(read(data)) == data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 7, 65_536])
 @given(seed=seeds)
 @examples(20)
@@ -331,6 +332,7 @@ def test_text_that_is_not_text_is_refused_where_it_is() -> None:
         assert caught.value.offset == data.index(b"\xff")
 
 
+@pytest.mark.slow
 def test_the_error_names_the_node_and_the_byte_across_blocks() -> None:
     data = attributes_file([{"v": i} for i in range(200_000)])
     bad = data + b"\x03\x12\x7f\x00"

@@ -274,6 +274,7 @@ def test_a_column_of_another_type_than_the_schema_says(tmp_path: Path) -> None:
         assert len(read(path)) == 1
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_let_go_of_before_its_end_writes_nothing_more(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

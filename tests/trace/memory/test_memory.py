@@ -33,6 +33,7 @@ def plan(request, tmp_path_factory):
     return folder, made
 
 
+@pytest.mark.slow
 def test_every_room_says_the_same(plan):
     folder, made = plan
     most = max(c["memory"]["total"] for c in made["per_rank"])

@@ -107,6 +107,7 @@ def random_nodes(rng: random.Random, n: int) -> list[dict[str, Any]]:
     return nodes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_the_example_finds_the_models_makespan(
     seed: int, schema: Any, simulator: Path, tmp_path: Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import chakrakit as ck
 from chakrakit.trace.sets import Times, run_of
@@ -42,6 +43,7 @@ def test_a_message_leads_to_its_other_end(client, pipeline):
         ]
 
 
+@pytest.mark.slow
 def test_edges_are_those_of_the_trace(client, pipeline):
     ask = client(pipeline)
     trace = pipeline.trace(1)

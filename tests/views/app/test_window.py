@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from chakrakit.insight.rank import rank_view
 
@@ -32,6 +33,7 @@ def test_a_window_holds_the_slices_with_names_and_kinds(client, two_ranks):
     assert not any(copies)
 
 
+@pytest.mark.slow
 def test_all_slices_of_a_recording_are_somewhere_at_full_zoom(client, pipeline):
     """Windows side by side, small enough that nothing is summed, show every row that ran once."""
     ask = client(pipeline)

@@ -80,6 +80,7 @@ def test_a_window_has_what_touches_it_and_only_whole_arrows(two_ranks):
         assert sorted(ids[begins]) == sorted(ids[stops]) == sorted(set(ids.tolist()))
 
 
+@pytest.mark.slow
 def test_one_rank_is_drawn_for_many_that_do_the_same(chrome):
     """Of 66 ranks that run one program at the same times, one is drawn and says so."""
     t = ck.TraceBuilder()

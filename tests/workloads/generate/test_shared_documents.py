@@ -86,6 +86,7 @@ def test_random_plans_do_all_work_once_and_run_to_the_end(seed: int) -> None:
     joined.run(np.ones(joined.n, np.int64))
 
 
+@pytest.mark.slow
 def test_a_file_shares_documents_over_unlike_ranks(tmp_path: Path) -> None:
     (tmp_path / "w.yaml").write_text(
         "model: {base: llama3.2-1b, layers: 1}\n"

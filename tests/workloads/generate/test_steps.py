@@ -27,6 +27,7 @@ def test_steps_follow_each_other_without_a_gap(plan: dict[str, object]) -> None:
     assert trace.column("micro_batch", -1).max() == 1
 
 
+@pytest.mark.slow
 def test_a_series_has_the_steps_one_by_one() -> None:
     made = ck.generate(**SMALL, steps=3, batcher="tokens", distribution="uniform", mean=20)
     assert len(made.series) == 3

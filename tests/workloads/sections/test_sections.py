@@ -203,6 +203,7 @@ def random_graph(seed: int) -> dict[str, Any]:
     return {"sections": sections, "order": r.choice(["fifo", "wavefront"]), "step": step}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_random_graphs_agree_across_ranks_and_run_to_the_end(seed: int) -> None:
     made = ck.generate(random_graph(seed))

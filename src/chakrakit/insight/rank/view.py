@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chakrakit.arrays import I8, I32, I64, Mask
-from chakrakit.operators import Work, operator_of
+from chakrakit.operators import computes
 from chakrakit.trace.communication import Binding, bind
 from chakrakit.trace.model import NodeType, Trace, collective_name
 from chakrakit.trace.placement import (
@@ -279,9 +279,9 @@ class RankView:
         Views, allocations, questions, announcements of communication and what a data loader calls are the
         host's.
         """
-        known = self.named(_is_operator)
-        computes = np.where(known, self.named(_computes), self.is_leaf & ~self.is_mark)
-        return np.asarray(self.on_host & computes & ~self.loads_data, np.bool_)
+        known = self.named(lambda name: computes(name) is not None)
+        works = np.where(known, self.named(computes), self.is_leaf & ~self.is_mark)
+        return np.asarray(self.on_host & works & ~self.loads_data, np.bool_)
 
     @cached_property
     def loads_data(self) -> Mask:
@@ -400,19 +400,6 @@ class RankView:
     def works_on_device(self) -> Mask:
         """Rows that make up the timeline: those of the device, and communication anywhere."""
         return self.kind <= RowKind.COPY
-
-
-def _is_operator(name: str) -> bool:
-    """Whether a host row's name is that of an operator, such as `aten::mm`."""
-    return "::" in name and " " not in name
-
-
-def _computes(name: str) -> bool:
-    """Whether an operator computes, copies or looks something up by itself."""
-    if name.startswith("autograd::"):
-        return False
-    operator = operator_of(name)
-    return operator.touches_memory and operator.work is not Work.COMMUNICATION
 
 
 def _unique_rows(columns: list[NDArray[Any]]) -> tuple[I64, I64]:

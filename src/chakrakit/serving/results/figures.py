@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from chakrakit.serving.results.summary import (
     gap_spread,
     within_level,
 )
-from chakrakit.serving.steps import StepOperators
+from chakrakit.serving.steps import MaskedAttention, StepOperators, separate_kernels
 from chakrakit.workloads.layers import ALL, Reach
 
 IDLE = "idle"
@@ -45,6 +45,19 @@ class EngineLoad:
     sampled: int
     busy: float
     """Seconds, over all engines."""
+    padding: tuple[int, int] | None = None
+    """Multiples to which engines without paged attention fill up a step's tokens and its context."""
+
+    def padded(self, tokens: float, context: float) -> tuple[int, int]:
+        """Tokens and context of a mean step, filled up; given those of all steps together."""
+        assert self.padding is not None
+        steps, (of_tokens, of_context) = max(1, self.steps), self.padding
+        return _filled_up(tokens / steps, of_tokens), _filled_up(context / steps, of_context)
+
+
+def _filled_up(mean: float, multiple: int) -> int:
+    """The mean of numbers that are each rounded up to a multiple: by half of one, as a rule."""
+    return max(multiple, round(mean + (multiple - 1) / 2))
 
 
 @dataclass(frozen=True)
@@ -122,7 +135,7 @@ def pool_joules(
         }
     draw = Draw(constants=device.dynamic, share=clock_share)
     base = (device.idle_power + draw.clock_watts) * rest
-    joules_by_class = _joules_of_work(load, work, lengths, draw)
+    joules_by_class = _joules_of_work(load, work, lengths, draw, device)
     most = device.power * device.dynamic.limit_share * load.busy
     spent = sum(joules_by_class.values())
     share = min(1.0, max(0.0, most - base * load.busy / max(rest, PICO)) / max(spent, PICO))
@@ -130,16 +143,21 @@ def pool_joules(
 
 
 def _joules_of_work(
-    load: EngineLoad, work: StepOperators, lengths: RequestLengths, draw: Draw
+    load: EngineLoad, work: StepOperators, lengths: RequestLengths, draw: Draw, device: Device
 ) -> dict[str, float]:
-    """Joules by class of work beyond idle power and the power of the clocks."""
+    """Joules by class of work beyond idle power and the power of the clocks.
+
+    Kernels of padded steps take longer than memory needs for their bytes, and draw power all the while.
+    """
     joules_by_class: dict[str, float] = {}
     c, chip = draw.constants, draw.voltage**2
-    for name, flops, moved, dtype in _work(load, work, lengths):
-        each = c.product(dtype) * (c.attention if name == "attention" else 1.0)
+    for part in (*_work(load, work, lengths), *_padded_work(load, work, lengths, device)):
+        each = c.product(part.dtype) * (c.attention if part.name == "attention" else 1.0)
         through = c.memory_pj + c.cache_pj * chip
-        joules = load.tp * (flops * each * chip + moved * through) * PICO
-        joules_by_class[name] = joules_by_class.get(name, 0.0) + joules
+        joules = (part.flops * each * chip + part.moved * through) * PICO
+        computing = max(0.0, part.seconds - part.moved / device.memory_bandwidth)
+        joules = load.tp * (joules + computing * c.vector_watts * chip)
+        joules_by_class[part.name] = joules_by_class.get(part.name, 0.0) + joules
     return joules_by_class
 
 
@@ -153,14 +171,14 @@ def share_within(
     def least_seconds(share: float) -> float:
         slowed = clocked(device, share)
         return sum(
-            max(flops / slowed.peak_rate(dtype), moved / slowed.memory_bandwidth)
-            for _, flops, moved, dtype in _work(load, work, lengths)
+            max(part.flops / slowed.peak_rate(part.dtype), part.moved / slowed.memory_bandwidth)
+            for part in _work(load, work, lengths)
         )
 
     def mean_watts(share: float) -> float:
         draw = Draw(constants=constants, share=share)
         busy = load.busy * least_seconds(share) / least_seconds(1.0)
-        joules = sum(_joules_of_work(load, work, lengths, draw).values())
+        joules = sum(_joules_of_work(load, work, lengths, draw, device).values())
         return device.idle_power + draw.clock_watts + joules / max(busy, PICO)
 
     share = highest_share(constants, mean_watts, watts)
@@ -173,10 +191,18 @@ def share_within(
     return share
 
 
-def _work(
-    load: EngineLoad, work: StepOperators, lengths: RequestLengths
-) -> Iterator[tuple[str, float, float, str]]:
-    """Class, FLOPs, bytes and element type of one tensor-parallel rank's work over all steps."""
+class _Part(NamedTuple):
+    """Work of one class: FLOPs, bytes, element type, and seconds where they are known."""
+
+    name: str
+    flops: float
+    moved: float
+    dtype: str
+    seconds: float = 0.0
+
+
+def _work(load: EngineLoad, work: StepOperators, lengths: RequestLengths) -> Iterator[_Part]:
+    """One tensor-parallel rank's work over all steps, but for what padded steps do otherwise."""
     experts_met = float(work.experts_met(load.tokens / max(1, load.steps))) * load.steps
     for o in work.operators:
         if o.comm < 0:
@@ -188,13 +214,32 @@ def _work(
                 for q in (o.flops, o.bytes)
             )
             flops, moved = (o.count * value for value in sums)
-            yield _CLASSES.get(o.op, o.op), flops, moved, o.dtype
-    for a in work.attention:
+            yield _Part(_CLASSES.get(o.op, o.op), flops, moved, o.dtype)
+    for a in work.attention if load.padding is None else ():
         pairs, read = lengths.attended(load.role, a.reach)
         flops = a.flops_per_pair * pairs + a.flops_per_token * load.tokens
         moved = a.bytes_per_token * load.tokens + a.bytes_per_context * read
         moved += a.bytes_per_sequence * load.sampled
-        yield "attention", a.layers * flops, a.layers * moved, a.dtype
+        yield _Part("attention", a.layers * flops, a.layers * moved, a.dtype)
+
+
+def _padded_work(
+    load: EngineLoad, work: StepOperators, lengths: RequestLengths, device: Device
+) -> Iterator[_Part]:
+    """What engines without paged attention do: copy and mask all keys of a step, in many small kernels."""
+    if load.padding is None:
+        return
+    _, read = lengths.attended(load.role)
+    queries, context = load.padded(load.tokens, read)
+    each, dtype = work.model.layers * load.steps, work.attention[0].dtype
+    attention = MaskedAttention(work, device)
+    keys, seconds = context + queries, attention.seconds(queries, context)
+    flops, moved = attention.work.flops(queries, keys), attention.work.moved(queries, keys)
+    yield _Part("attention", each * flops, each * moved, dtype, each * seconds)
+    for count, size in separate_kernels(work):
+        moved = size * queries
+        seconds = max(moved / device.memory_bandwidth, device.kernel_overhead)
+        yield _Part("vector", 0.0, each * count * moved, dtype, each * count * seconds)
 
 
 _MS = 1e-9
@@ -387,6 +432,7 @@ class ServedRun:
                 tokens=sum(int(t["tokens"]) for t in totals),
                 sampled=sum(int(t["pieces"]) for t in totals),
                 busy=devices * sum(min(t["busy"] * PICO, seconds) for t in totals),
+                padding=pool.options.padding,
             )
             yield load, work, share
 

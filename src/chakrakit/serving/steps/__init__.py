@@ -5,11 +5,12 @@ from chakrakit.serving.steps.costing import StepCost, no_attention, picoseconds
 from chakrakit.serving.steps.forward import forward_seconds
 from chakrakit.serving.steps.layers import read_layers
 from chakrakit.serving.steps.measured import MeasuredSteps
-from chakrakit.serving.steps.modelled import ModelledSteps
+from chakrakit.serving.steps.modelled import MaskedAttention, ModelledSteps, separate_kernels
 from chakrakit.serving.steps.operators import StepOperators, step_operators
 
 __all__ = [
     "CollectiveTimes",
+    "MaskedAttention",
     "MeasuredSteps",
     "ModelledSteps",
     "StepCost",
@@ -18,6 +19,7 @@ __all__ = [
     "no_attention",
     "picoseconds",
     "read_layers",
+    "separate_kernels",
     "step_operators",
     "times_on",
 ]

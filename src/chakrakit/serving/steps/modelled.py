@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -60,14 +61,37 @@ def measurements_for(device: str) -> Measurements | None:
     return None
 
 
+class MaskedWork(NamedTuple):
+    """What masked attention of one layer computes and moves on one rank."""
+
+    size: int
+    heads: int
+    stored: int
+    """Heads that keys and values are kept for."""
+
+    @classmethod
+    def of(cls, operators: StepOperators) -> MaskedWork:
+        """That of a model under its plan."""
+        model, tp = operators.model, operators.plan.tp
+        size = model.head_dim or model.hidden // model.heads
+        return cls(size, model.heads // tp, max(1, (model.kv_heads or model.heads) // tp))
+
+    def flops(self, queries: float, keys: float) -> float:
+        """Of all queries with all keys."""
+        return 4.0 * queries * keys * self.heads * self.size
+
+    def moved(self, queries: float, keys: float) -> float:
+        """Bytes of keys and values gathered, repeated for each head and read, and of the mask."""
+        copied = 2 * 2 * keys * self.size * (2 * self.stored + 2 * self.heads)
+        return copied + 2 * queries * keys
+
+
 class MaskedAttention:
     """Seconds of attention of one layer, by padded queries and padded context."""
 
     def __init__(self, operators: StepOperators, device: Device) -> None:
-        model, plan = operators.model, operators.plan
-        self.size = model.head_dim or model.hidden // model.heads
-        self.heads = model.heads // plan.tp
-        self.stored = max(1, (model.kv_heads or model.heads) // plan.tp)
+        self.work = MaskedWork.of(operators)
+        self.size, self.heads, self.stored = self.work
         self.device = device
         self.table = measurements_for(device.name)
 
@@ -78,11 +102,10 @@ class MaskedAttention:
 
     def _bound(self, queries: int, keys: int) -> float:
         device = self.device
-        flops = 4.0 * queries * keys * self.heads * self.size
-        copied = 2 * 2 * keys * self.size * (2 * self.stored + 2 * self.heads) + 2 * queries * keys
         bandwidth = device.memory_bandwidth * device.memory_efficiency
         rate = device.peak_rate("bf16") * device.compute_efficiency
-        return float(max(flops / rate, copied / bandwidth))
+        flops, moved = self.work.flops(queries, keys), self.work.moved(queries, keys)
+        return float(max(flops / rate, moved / bandwidth))
 
     def _measured(self, queries: int, keys: int) -> float:
         assert self.table is not None
@@ -107,7 +130,7 @@ class MaskedAttention:
         rows = [r for r in self.table.attention if r[3] == size]
         rows_of_heads = queries * self.heads
         steps = np.unique([r[0] * r[2] for r in rows])
-        at = int(steps[min(np.searchsorted(steps, rows_of_heads), len(steps) - 1)])
+        at = int(steps[min(int(np.searchsorted(steps, rows_of_heads)), len(steps) - 1)])
         beyond = max(1.0, rows_of_heads / at)
         return float(beyond) * line([(r[1], r[4]) for r in rows if r[0] * r[2] == at], keys)
 

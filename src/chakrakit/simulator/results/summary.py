@@ -16,6 +16,7 @@ from chakrakit.arrays import I64, Mask
 from chakrakit.errors import TraceError
 from chakrakit.machines.device import CostSource, work_rows
 from chakrakit.machines.fabric import Machine
+from chakrakit.operators import computes
 from chakrakit.results import Result
 from chakrakit.simulator.collectives import data_bytes, ideal_seconds, moved_bytes
 from chakrakit.simulator.engine import (
@@ -408,9 +409,10 @@ def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Allocations |
     program = outcome.program(c)
     rows = outcome.rows(c)
     start, end = outcome.start[rows], outcome.end[rows]
-    compute, comm = (
-        Intervals.of(start[program.kind == k], end[program.kind == k]) for k in (COMPUTE, COMM)
-    )
+    works, talks = program.kind == COMPUTE, program.kind == COMM
+    if not works.any():  # where nothing runs on a device, the host computes
+        works = _on_host(program.trace) & ~talks
+    compute, comm = (Intervals.of(start[rows], end[rows]) for rows in (works, talks))
     busy = (compute | comm).total
     finish = int(end.max(initial=0))
     memory = class_memory(outcome, c)
@@ -427,6 +429,12 @@ def _class_summary(outcome: Outcome, c: int) -> tuple[RankSummary, Allocations |
         recomputed_flops=float(flops[_in_phase(program.trace, RECOMPUTED)].sum()),
     )
     return summary, memory
+
+
+def _on_host(trace: Trace) -> Mask:
+    """Rows of operators that compute on a host."""
+    codes, names = trace.texts("name")
+    return np.array([bool(computes(name or "")) for name in names] or [False])[codes]
 
 
 def _in_phase(trace: Trace, phase: str) -> Mask:

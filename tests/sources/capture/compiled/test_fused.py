@@ -61,6 +61,7 @@ def test_the_sums_for_a_norms_weights_are_a_kernel_of_their_own(compiled: Any) -
     assert [r["outputs_shapes"] for r in rows] == ["[[256],[256]]"]  # the input needs no gradient
 
 
+@pytest.mark.slow
 def test_what_is_computed_again_is_not_kept(compiled: Any, eager: Any) -> None:
     """The factor gelu(inner) comes from inner, which is kept: one wide activation less at the peak."""
     peaks = [report.kinds[0].peak_bytes for report, _ in (eager, compiled)]

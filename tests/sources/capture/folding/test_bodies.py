@@ -7,6 +7,7 @@ import pytest
 from chakrakit.sources.capture.folding.bodies import collective_name, trace_of
 from chakrakit.sources.capture.recording import CommCall
 from chakrakit.sources.pytorch import names as words
+from chakrakit.trace.memory import allocations_of
 from chakrakit.trace.model import CollectiveType as C
 from chakrakit.trace.model import EdgeKind, NodeType
 
@@ -81,6 +82,8 @@ def test_a_collective_is_named_by_its_role_and_a_message_by_both_ends(traced):
 def test_what_was_held_when_the_step_began_counts_with_its_first_node(traced):
     trace = traced(("aten::mm", {"alloc": 5}), ("aten::mm", {"free": 3}), start_bytes=100)
     assert [trace[i].get("mem_alloc") for i in range(2)] == [105, None]
+    # what was held before are weights as well as anything else: it is not called activations
+    assert allocations_of(trace).by_kind() == {"other": 105}
     assert [trace[i].get("mem_free") for i in range(2)] == [None, 3]
 
 

@@ -84,6 +84,7 @@ def test_what_is_too_large_is_not_computed(session, monkeypatch):
     assert list(session.patches.stubbed)[-1].startswith("random numbers on the host: more")
 
 
+@pytest.mark.slow
 def test_tensors_on_the_device_say_so_and_come_back_as_copies(session):
     session.recorder.recording = True
     here = torch.ones(3)

@@ -129,6 +129,7 @@ def test_what_is_written_is_valid_and_reads_back_the_same(data, name, tmp_path):
         assert (again.trace(rank).edges.lag == run.trace(rank).edges.lag).all()
 
 
+@pytest.mark.slow
 def test_flops_of_a_training_step_are_those_of_the_model(data):
     """GPT-2 of 124 M parameters, 8 × 1,024 tokens: six FLOPs per parameter and token, and attention."""
     run, _ = link([data / "gpt2_124m_b8_s1024"], RECORDED)

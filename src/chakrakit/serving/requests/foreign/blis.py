@@ -145,7 +145,7 @@ def _gaps(arrival: _Arrival, rate: float, count: int, rng: Any, path: str) -> An
     if arrival.process == "constant":
         return np.full(count, 1 / rate)
     if arrival.process in ("poisson", "gamma", "weibull"):
-        if not 0 <= arrival.cv < _MOST_VARIATION:
+        if not 0 <= arrival.cv <= _MOST_VARIATION:
             raise ConfigError(f"{path}: cv is {arrival.cv}; give 0 to {_MOST_VARIATION:,.0f}")
         variation = 1.0 if arrival.process == "poisson" else max(arrival.cv, 1e-3)
         shape = 1 / variation**2

@@ -13,6 +13,7 @@ from chakrakit.arrays import I64, Mask
 from chakrakit.sources.capture.recording import PHASES, CapturedRank, CommCall
 from chakrakit.sources.pytorch import layer_of
 from chakrakit.sources.pytorch import names as words
+from chakrakit.trace.memory import HELD_KIND
 from chakrakit.trace.model import CollectiveType, EdgeKind, Edges, Metadata, NodeType, Trace
 
 # Streams and events as the framework would use them on a GPU, from the role of each operator.
@@ -106,7 +107,9 @@ def trace_of(
     micro = np.array([op.micro_batch for op in ops], np.int64)
     if (micro >= 0).any():
         data["micro_batch"] = _some(micro, micro >= 0)
-    return Trace.from_columns(data, _edges(recording, plan.events, host), Metadata.of(VERSION))
+    # Weights, gradients and states of optimizers are in the nodes' bytes too, and not told apart.
+    header = Metadata.of(VERSION, **{HELD_KIND: "other"})
+    return Trace.from_columns(data, _edges(recording, plan.events, host), header)
 
 
 def _type(recording: CapturedRank, comm: int) -> int:
