@@ -5,6 +5,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.errors import ConfigError
 from chakrakit.passes import Cache
+from chakrakit.passes.base import parse
 from chakrakit.trace.model import NodeType, TraceBuilder
 from chakrakit.trace.sets import TraceSet
 
@@ -67,6 +68,14 @@ def test_reads_smaller_than_a_page_are_amplified():
     paged = {**MACHINE, "storage": {"nvme": {**MACHINE["storage"]["nvme"], "page": "4 KiB"}}}
     summary = ck.simulate(TraceSet.of(t), ck.machine(paged)).summary
     assert summary.storage[0].read_bytes == 10 * 4096
+
+
+def test_a_cache_is_read_from_text_as_from_python():
+    spec = "cache{tier=nvme, capacity=1000, policy=belady, near=host}"
+    assert parse(spec) == Cache(tier="nvme", capacity=1000, policy="belady", near="host")
+    for bad in ("mru", "7"):
+        with pytest.raises(ConfigError, match=f"no policy '?{bad}'?"):
+            parse(spec.replace("belady", bad))
 
 
 @pytest.mark.parametrize("bad", [{}, {"tier": "nvme"}, {"tier": "nvme", "capacity": -1}])

@@ -45,6 +45,22 @@ def test_a_step_is_as_long_as_all_layers_take_to_arrive(prefill, machine):
     assert host.operations == 32
 
 
+def test_training_loads_weights_for_each_direction_and_no_gradients():
+    """Two layers: the second stays from its forward to its backward pass, the first comes twice.
+
+    The second input of a product that computes a weight's gradient is no weight.
+    """
+    made = ck.generate(
+        model="llama3.1-8b", layers=2, seq=512, global_batch=1, micro_batch=1, data="none"
+    )
+    for keep in (0.0, 0.25):
+        told = Offload(keep=keep).explain(made.traces, made.traces | Offload(keep=keep))
+        moved = 2 * layer_bytes(made.traces) * (1 - keep)
+        assert told["loaded_bytes"] == pytest.approx(1.5 * moved)
+        held = told["parameter_bytes"]
+        assert held["before"] - held["after"] == pytest.approx(moved)
+
+
 def test_what_stays_on_the_device_is_not_loaded(prefill, machine):
     whole, half = (simulated(prefill | Offload(keep=k), machine) for k in (0.0, 0.5))
     read = [s.storage[0].read_bytes for s in (whole, half)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,7 +12,6 @@ from chakrakit.arrays import I64
 from chakrakit.errors import ConfigError
 from chakrakit.passes.base import Pass, map_bodies, texts_of, with_nodes, with_run_times
 from chakrakit.passes.tiers.held import Access, CacheOutcome, cached, policy_named
-from chakrakit.passes.tiers.policies import EvictionPolicy
 from chakrakit.trace.model import NodeType, Trace
 from chakrakit.trace.placement import issued, stored
 from chakrakit.trace.sets import TraceSet
@@ -34,7 +32,8 @@ class Cache(Pass):
     preserves: ClassVar[str] = "every node and dependency; hits go elsewhere, writes back are added"
     tier: str = ""
     capacity: int = 0
-    policy: str | Callable[[Sequence[str]], EvictionPolicy] = "lru"
+    policy: Any = "lru"
+    """A name, or in Python a class: `Callable[[Sequence[str]], EvictionPolicy]`, which text cannot say."""
     near: str = ""
 
     def __post_init__(self) -> None:

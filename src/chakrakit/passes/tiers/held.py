@@ -42,10 +42,10 @@ def policy_named(
     policy: str | Callable[[Sequence[str]], EvictionPolicy],
 ) -> Callable[[Sequence[str]], EvictionPolicy]:
     """The policy of a name; a class of one's own is taken as it is."""
-    if not isinstance(policy, str):
+    if callable(policy):
         return policy
     if policy not in POLICIES:
-        raise ConfigError(f"no policy {policy!r}; {nearest(policy, POLICIES)}")
+        raise ConfigError(f"no policy {policy!r}; {nearest(str(policy), POLICIES)}")
     return POLICIES[policy]
 
 

@@ -18,6 +18,8 @@ from chakrakit.trace.placement import issue_order, kernels
 from chakrakit.trace.sets import TraceSet
 
 _SHAPES = re.compile(r"\[([0-9, ]+)\]")
+GRADIENTS = "weight"
+"""The phase of products that compute gradients of weights."""
 YIELDS = -1
 """The class on links of loads that give way: below that of all traffic that names none."""
 
@@ -40,7 +42,8 @@ class Offload(Pass):
     how many layers are loaded before their turn. A layer comes in `chunks` pieces, one after another;
     with `yields`, their traffic gives way to all other on links, so that a collective waits for one piece
     at the most. `experts` offloads the weights of routed experts alone. Weights are the second inputs of
-    matrix products of nodes that name their `layer`.
+    matrix products of nodes that name their `layer`, but for those that compute a weight's gradient (phase
+    `weight`), which read none.
     """
 
     name: ClassVar[str] = "offload"
@@ -151,24 +154,34 @@ def _layers(trace: Trace, experts: bool) -> list[LayerVisit]:
     rows = rows[np.argsort(issue_order(trace)[rows], kind="stable")]
     number = trace.column("layer", -1)[rows]
     weights = _weight_bytes(trace, rows, experts)
+    turns = _turns(trace)[rows]
     visits = []
     for part in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(number)) + 1):
         using = part[weights[part] > 0]
         if len(using):
-            total = int(weights[part].sum())
+            # Forward and backward of the last layer, or micro-batches, follow each other: it comes once.
+            total = int(np.bincount(turns[part], weights[part]).max())
             visits.append(
                 LayerVisit(int(number[part[0]]), int(rows[using[0]]), int(rows[using[-1]]), total)
             )
     return visits
 
 
+def _turns(trace: Trace) -> I64:
+    """A number for each phase and micro-batch: in one of them a layer uses every weight once."""
+    names = np.unique(texts_of(trace, "phase").astype(str), return_inverse=True)[1]
+    batch = trace.column("micro_batch", -1) + 1
+    return np.asarray(names * (batch.max(initial=0) + 1) + batch, np.int64)
+
+
 def _weight_bytes(trace: Trace, rows: I64, experts: bool) -> I64:
-    """The bytes of the second input of each matrix product among these rows."""
+    """The bytes of the second input of each matrix product among these rows that reads a weight."""
     shapes, kinds = texts_of(trace, "inputs_shapes"), texts_of(trace, "op_type")
     dtypes, names = texts_of(trace, "dtype"), trace.names.to_pylist()
+    reads = (kinds == "matmul") & (texts_of(trace, "phase") != GRADIENTS)
     out = np.zeros(len(rows), np.int64)
     for i, row in enumerate(rows.tolist()):
-        sides = list(_SHAPES.findall(shapes[row])) if kinds[row] == "matmul" else []
+        sides = list(_SHAPES.findall(shapes[row])) if reads[row] else []
         if len(sides) > 1 and (not experts or ".experts." in str(names[row])):
             elements = np.prod([int(n) for n in sides[1].split(",") if n.strip()], dtype=np.int64)
             out[i] = int(elements * element_bytes(dtypes[row] or "bf16"))

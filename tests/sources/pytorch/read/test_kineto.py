@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from chakrakit.errors import FormatError
 from chakrakit.sources import link
-from chakrakit.sources.pytorch.read import Kind, read_kineto
+from chakrakit.sources.pytorch.read import Kind, check_clock, check_span, read_kineto
+from chakrakit.trace.timing import CLOCK_NS, HORIZON_NS
 
 
 def _kineto(*events: str) -> bytes:
@@ -68,3 +71,35 @@ def test_rows_of_mtia_run_on_the_process_and_thread_they_are_drawn_on(tmp_path):
     _, report = link([tmp_path])
     (rank,) = report.ranks
     assert (rank.device_time_ns.linked, rank.edges["launch"]) == (20_000, 1)
+
+
+@pytest.mark.parametrize(
+    ("start", "duration", "base", "problem"),
+    [
+        (CLOCK_NS, 0, 0, ""),
+        (-CLOCK_NS, CLOCK_NS, CLOCK_NS, ""),
+        (CLOCK_NS + 1, 0, 0, "event 1 has a time"),
+        (-CLOCK_NS - 1, 0, 0, "event 1 has a time"),
+        (0, -1, 0, "event 1 has a time"),
+        (0, CLOCK_NS + 1, 0, "event 1 has a time"),
+        (0, 0, -1, "its clock began at a time"),
+        (0, 0, CLOCK_NS + 1, "its clock began at a time"),
+    ],
+)
+def test_times_are_read_as_far_as_a_clock_goes(start, duration, base, problem):
+    starts, durations = np.array([0, start, 0]), np.array([0, duration, 0])
+    if not problem:
+        check_clock(starts, durations, base, "file")
+        return
+    with pytest.raises(FormatError, match=f"{problem} that no clock shows"):
+        check_clock(starts, durations, base, "file")
+
+
+def test_an_event_far_from_the_others_is_named_with_its_days():
+    day = 86_400 * 10**9
+    starts = np.array([0, 10, 200 * day, 20])
+    with pytest.raises(
+        FormatError, match=r"event 2 is 200\.0 days from the others and lasts 3\.0; a"
+    ):
+        check_span(starts, np.array([5, 5, 3 * day, 5]), "file")
+    check_span(np.array([0, HORIZON_NS - 5]), np.array([5, 5]), "file")
