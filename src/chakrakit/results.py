@@ -156,10 +156,33 @@ MFU = "FLOPs of the model, without recomputation, of the devices' peak"
 
 def energy_text(joules: float) -> str:
     """Joules with the prefix that keeps them short: 912 J, 49.55 kJ, 3.1 MJ."""
-    for unit, size in (("GJ", 1e9), ("MJ", 1e6), ("kJ", 1e3)):
-        if abs(joules) >= size:
-            return f"{joules / size:,.4g} {unit}"
-    return f"{joules:,.4g} J"
+    return _prefixed(joules, (("GJ", 1e9), ("MJ", 1e6), ("kJ", 1e3), ("J", 1.0), ("mJ", 1e-3)))
+
+
+def mass_text(kilograms: float) -> str:
+    """Kilograms with the unit that keeps them short: 14.7 mg, 3.2 kg, 1,200 t."""
+    return _prefixed(kilograms, (("t", 1e3), ("kg", 1.0), ("g", 1e-3), ("mg", 1e-6)))
+
+
+def flops_text(count: float) -> str:
+    """Floating-point operations with the prefix that keeps them short: 13.99 TFLOP."""
+    prefixes = (("EFLOP", 1e18), ("PFLOP", 1e15), ("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6))
+    return _prefixed(count, (*prefixes, ("FLOP", 1.0)))
+
+
+def money_text(dollars: float) -> str:
+    """Dollars, to the cent or, below one, to four digits that say something: never with an exponent."""
+    if abs(dollars) >= 1 or not dollars:
+        return f"${dollars:,.2f}"
+    digits = 3 - math.floor(math.log10(abs(dollars)))
+    return f"${dollars:.{min(digits, 12)}f}"
+
+
+def _prefixed(value: float, units: Sequence[tuple[str, float]]) -> str:
+    """Four digits in the largest unit that is not larger than the value, else in the smallest."""
+    unit, size = next((u for u in units if abs(value) >= u[1]), units[-1])
+    scaled = value / size
+    return f"{scaled:,.4g} {unit}" if abs(scaled) < 9_999.5 else f"{scaled:,.0f} {unit}"
 
 
 class Spread(Result, msgspec.Struct, frozen=True):

@@ -72,7 +72,7 @@ def test_help_lists_every_command_without_importing_them() -> None:
         "import sys; from chakrakit.commands import group\n"
         "try: group.main(['--help'])\n"
         "except SystemExit: pass\n"
-        "print({'numpy', 'pyarrow', 'msgspec', 'rich'} & set(sys.modules))"
+        "print({'numpy', 'pyarrow', 'msgspec'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "set()"

@@ -57,6 +57,12 @@ def test_every_command_shows_two_examples_that_its_own_options_take(name: str) -
         command.make_context(name, words)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_a_terminal_of_80_columns(name: str) -> None:
+    for line in succeeded(name, "--help").splitlines():
+        assert len(line) <= 80, line
+
+
 @pytest.mark.parametrize(
     ("braces", "colon"),
     [

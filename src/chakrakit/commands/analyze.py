@@ -159,8 +159,8 @@ def command(
     """Say what happened in RUN: measured, simulated or replayed.
 
     \b
-    chakra analyze RUN                       # the answers: how long, bound by what, what would help
-    chakra analyze RUN --section operators   # one section; --full prints all of them
+    chakra analyze RUN                      # the answers: how long, bound by what
+    chakra analyze RUN --section operators  # one section; --full prints all
     chakra analyze RUN --faster communication=2 --faster 'gemm=1.5'
     """
     source = said(run)

@@ -149,8 +149,11 @@ def command(
 
 
 def _print(report: BundleReport) -> None:
-    print_table(("file", "bytes", "SHA-256"), [(m.name, m.bytes, m.sha256) for m in report.members])
+    print_table(
+        ("file", "bytes", "SHA-256"),
+        [(m.name, m.bytes, f"{m.sha256[:16]}…") for m in report.members],
+    )
     for problem in report.problems:
-        console().print(f"{problem.member or report.path}: {problem.problem}", markup=False)
+        console().print(f"{problem.member or report.path}: {problem.problem}")
     verdict = "ok" if report.ok else "not ok"
-    console().print(f"{verdict}: {report.path}, {report.bytes:,} bytes", markup=False)
+    console().print(f"{verdict}: {report.path}, {report.bytes:,} bytes")

@@ -112,8 +112,7 @@ def _print(result: CampaignResult) -> None:
     if result.days_interval is not None:
         low, high = (three_digits(bound) for bound in result.days_interval)
         out.print(
-            f"{three_digits(days.mean)} days ({low}–{high}) with what the predicted step may be off by",
-            markup=False,
+            f"{three_digits(days.mean)} days ({low}–{high}) with what the predicted step may be off by"
         )
     out.print(
         f"{days.mean:,.3f} days (5 to 95 %: {days.p5:,.3f} to {days.p95:,.3f}), "
@@ -121,7 +120,7 @@ def _print(result: CampaignResult) -> None:
         f"{result.histories:,} histories"
     )
     out.print(f"{result.failures:,.2f} failures, {result.steps_per_day:,.1f} steps per day")
-    out.print(result.what_cost_the_days, markup=False)
+    out.print(result.what_cost_the_days)
     if result.node_hour_price is not None:
         out.print(
             f"nodes taken away {result.preemptions:,.1f} times, {result.node_hour_price:,.2f} for a "

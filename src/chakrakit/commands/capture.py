@@ -197,9 +197,9 @@ def command(
     of its arguments; without any, the function is called with the mesh and returns (function, arguments).
 
     \b
-    chakra capture --ranks 1024 --device h100 -o out -- torchrun train.py --layers 32
-    chakra capture --ranks 8 --device h200 --step-ends generate -o out -- python infer.py
-    chakra capture --jax model:step --mesh 4x4 -o out 'f32[512,1024]@x,-' 'f32[1024,4096]@-,y'
+    chakra capture --ranks 1024 --device h100 -o out -- torchrun train.py
+    chakra capture --ranks 8 --step-ends generate -o out -- python infer.py
+    chakra capture --jax model:step --mesh 4x4 -o out 'f32[512,1024]@x,-'
     """
     if jax is None and ranks is None:
         raise click.UsageError("give --ranks N")

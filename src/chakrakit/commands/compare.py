@@ -114,7 +114,7 @@ def command(
     """Compare run B with run A: the step, what explains its change, operators, modules, groups.
 
     \b
-    chakra compare before after              # the step and what explains it; --full prints all tables
+    chakra compare before after      # the step and what explains it; or --full
     chakra compare before after --fail-if 'step>3%'
     """
     kinds = ([said(run) for run in several] for several in ([a, *also_a], [b, *also_b]))
@@ -138,4 +138,4 @@ def _print_details(result: Comparison, runs: str, rows: int, *, full: bool) -> N
     if full:
         print_tables((), result.details(), rows)
     else:
-        console().print(f"more: chakra compare {runs} --full, chakra view {runs}", markup=False)
+        console().print(f"more: chakra compare {runs} --full, chakra view {runs}")

@@ -73,11 +73,9 @@ def command(
         print_table(("case", "", "question"), rows)
         for verdict in result.cases:
             for name, (expected, read) in verdict.wrong.items():
-                console().print(
-                    f"{verdict.name}: {name} is {expected}, read as {read}", markup=False
-                )
+                console().print(f"{verdict.name}: {name} is {expected}, read as {read}")
             if verdict.error:
-                console().print(f"{verdict.name}: {verdict.error}", markup=False)
+                console().print(f"{verdict.name}: {verdict.error}")
         console().print(f"{result.passed} of {len(result.cases)} cases passed")
     if result.passed < len(result.cases):
         sys.exit(1)

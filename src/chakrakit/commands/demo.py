@@ -37,10 +37,10 @@ def command(
     with replacing(folder / "ethernet.yaml") as temporary:
         temporary.write_text(ETHERNET)
     for title, line in _story(folder):
-        console().rule(title, align="left")
+        console().rule(title)
         console().print(f"$ chakra {line}\n")
         main(line.split(), standalone_mode=False)
-    console().rule("Done", align="left")
+    console().rule("Done")
     console().print(
         f"Open {folder / 'report.html'} in a browser; the timeline {folder / 'run.pftrace'} "
         "opens in ui.perfetto.dev.\nLook at both runs, one above the other: "

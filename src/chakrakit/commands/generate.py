@@ -226,9 +226,9 @@ def command(
     runs of them, stand for the workload that they were generated from.
 
     \b
-    chakra generate --model llama3.1-8b --dp 4 --tp 2 --seq 4096 --global-batch 32 -o out
-    chakra generate run --micro-batch 2 -o changed     # another plan for what was generated before
-    chakra generate --model llama-3.1-70b --tp 8 --pp 4 --dp 8 --global-batch 256 --dry-run
+    chakra generate --model llama3.1-8b --dp 4 --tp 2 --global-batch 32 -o out
+    chakra generate run --micro-batch 2 -o changed   # another plan for the same
+    chakra generate --model llama-3.1-70b --tp 8 --pp 4 --dp 8 --dry-run
     """
     from chakrakit.results import counted
     from chakrakit.trace.memory import shortage_line
@@ -302,12 +302,13 @@ def _refuse_large(nodes_and_ranks: list[tuple[int, int]], micro_batches: int, ou
 
 
 def _print(figures: Figures) -> None:
-    from chakrakit.results import counted
+    from chakrakit.results import counted, flops_text
 
     out = console()
     active = f" ({figures.active_parameters:,} per token)" if _differs(figures) else ""
     out.print(
-        f"{figures.model}: {figures.parameters:,} parameters{active}, {figures.ranks:,} ranks"
+        f"{figures.model}: {figures.parameters:,} parameters{active}, {counted(figures.ranks, 'rank')}, "
+        f"{sum(c.ranks * c.nodes for c in figures.per_rank):,} nodes"
     )
     if figures.precision:
         out.print(precision_text(figures.precision))
@@ -320,7 +321,7 @@ def _print(figures: Figures) -> None:
     span = "per step" if figures.steps == 1 else f"in {figures.steps} steps"
     out.print(
         f"{batches}, {figures.tokens:,} tokens, "
-        f"{figures.flops_total:.6g} FLOPs {span}, bubble {figures.bubble_fraction:.2%}"
+        f"{flops_text(figures.flops_total)} {span}, bubble {figures.bubble_fraction:.2%}"
     )
     if figures.samples:
         s = figures.samples
@@ -337,21 +338,22 @@ def _print(figures: Figures) -> None:
     _print_sections(figures)
     _print_ranks(figures)
     for r in figures.replicated:
-        out.print(f"replicated {r.times} times: {r.name} ({r.flops:.4g} FLOPs more than once)")
+        out.print(f"replicated {r.times} times: {r.name} ({flops_text(r.flops)} more than once)")
 
 
 def _print_ranks(figures: Figures) -> None:
     """What each class of ranks computes, holds and communicates."""
+    from chakrakit.results import three_digits
+
     kinds = list(dict.fromkeys(k for c in figures.per_rank for k in c.memory))
     listed = figures.per_rank[:32]
     print_table(
-        ("ranks of", "ranks", "nodes", "GFLOP", *(f"{k} MiB" for k in kinds)),
+        ("ranks of", "ranks", "TFLOP", *(f"{k} MiB" for k in kinds)),
         (
             (
                 c.rank_class,
                 c.ranks,
-                c.nodes,
-                c.flops // 10**9,
+                three_digits(c.flops / 1e12),
                 *(c.memory.get(k, 0) >> 20 for k in kinds),
             )
             for c in listed

@@ -78,4 +78,4 @@ def command(
         print_table(("name", "bytes", "machine", "step ms", "edit", "about"), rows)
     else:
         how = "fetched" if result.fetched else "is here already"
-        console().print(f"{result.path} {how}, checksum right", markup=False)
+        console().print(f"{result.path} {how}, checksum right")

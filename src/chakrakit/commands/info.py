@@ -46,7 +46,7 @@ def command(path: str, *, json: Json = False) -> None:
     """What a trace holds: ranks, nodes, edges, types, groups, communication.
 
     \b
-    chakra info run                  # a directory, a bundle, a prefix of PREFIX.N.et files, or one file
+    chakra info run              # a directory, a bundle, a prefix or one file
     chakra info trace.0.et --json
     """
     contents = info(said(path))

@@ -151,8 +151,8 @@ def command(
     second recording without the observer (kineto_only*, times_*), or from work on a device.
 
     \b
-    chakra link recordings -o run         # a directory with the files of all ranks
-    chakra link report.sqlite -o run      # from `nsys export --type sqlite report.nsys-rep`
+    chakra link recordings -o run    # a directory with the files of all ranks
+    chakra link x.sqlite -o run      # from `nsys export --type sqlite x.nsys-rep`
     """
     linked = link(*inputs, output=output, **options).report
     if json:

@@ -102,15 +102,17 @@ def command(*, json: Json = False, **options: Any) -> None:
 
 
 def _print(result: LiveResult) -> None:
+    from chakrakit.results import energy_text
+
     out, s = console(), result.summary
     out.print(
         f"{s.end_ns / 1e6:,.6g} ms, {s.actors:,} actors, {s.verbs:,} verbs, {s.messages:,} messages of "
         f"{s.message_bytes:,.0f} bytes"
     )
     if s.energy_joules is not None:
-        out.print(f"{s.energy_joules:,.6g} J")
+        out.print(energy_text(s.energy_joules))
     else:
-        out.print(f"energy is not known: {s.energy_unknown}", markup=False)
+        out.print(f"energy is not known: {s.energy_unknown}")
     for name in s.faults:
         out.print(f"fault: {name}")
     if s.pools:
@@ -130,4 +132,4 @@ def _print(result: LiveResult) -> None:
         print_table(head, rows)
     for name, value in result.returned.items():
         if value is not None:
-            out.print(f"{name}: {value}", markup=False)
+            out.print(f"{name}: {value}")

@@ -56,8 +56,15 @@ def command(name: str | None, *, json: Json = False) -> None:
         return print_json(list_machines(name))
     if name is None:
         presets = list_machines().presets
-        heads = ("name", "device", "devices", "dimensions", "bf16 TFLOP/s", "memory GB", "GB/s")
-        return print_table(
-            heads, [tuple(getattr(p, f) for f in p.__struct_fields__) for p in presets]
-        )
-    return console().print(draw(load_machine(name)), markup=False)
+        heads = ("name", "device", "devices", "network", "bf16 TFLOP/s", "memory GB", "GB/s")
+        fields = [[getattr(p, f) for f in p.__struct_fields__] for p in presets]
+        return print_table(heads, [(*f[:3], _network(f[3]), *f[4:]) for f in fields])
+    return console().print(draw(load_machine(name)))
+
+
+def _network(dimensions: str) -> str:
+    """`switch` for one dimension, whose size is the number of devices, and `4×4×4` for a torus of rings."""
+    kinds, sizes = zip(*(part.split() for part in dimensions.split(" × ")), strict=True)
+    if len(kinds) == 1:
+        return str(kinds[0])
+    return "×".join(sizes) if set(kinds) == {"ring"} else dimensions

@@ -203,7 +203,7 @@ def command(
     """Serve the files of a folder to agents, over standard input and output (Model Context Protocol).
 
     \b
-    An agent's configuration: {"command": "chakra", "args": ["mcp", "/path/to/runs"]}
+    An agent's settings: {"command": "chakra", "args": ["mcp", "/path/to/runs"]}
 
     \b
     chakra mcp .

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
+import click
+
 from chakrakit.commands.options import OUTPUT, Option
+from chakrakit.commands.terminal import Console, clean, moving_bar, table_lines
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from chakrakit.insight import Answer
     from chakrakit.insight.rank import Table
     from chakrakit.trace.sets import RecordedStep
@@ -31,35 +31,18 @@ def print_json(result: Any) -> None:
 
 
 def console() -> Console:
-    """Where people read; colours only on a terminal."""
-    from rich.console import Console
-
-    # A pipe has no width of its own; at 80 columns wide tables would be cut.
-    width = None if sys.stdout.isatty() else 160
-    return Console(highlight=False, markup=False, soft_wrap=True, width=width)
+    """Where people read."""
+    return Console()
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:
     """A table; numbers to the right."""
-    from rich.table import Table as Grid
-    from rich.text import Text
-
-    table = Grid(title=title or None, title_justify="left", box=None, pad_edge=False)
-    cells = [[clean(r if isinstance(r, str) else f"{r:,}") for r in row] for row in rows]
-    least = 0
-    for i, name in enumerate(head):
-        right = bool(cells) and all(_numeric(row[i]) for row in cells)
-        cell_widths = [len(row[i]) for row in cells if right]
-        narrow = max([len(word) for word in name.split()] + cell_widths, default=1)
-        least += 1 + (narrow if right else max(narrow, _NARROW))
-        table.add_column(
-            Text(name), justify="right" if right else "left", min_width=narrow, overflow="fold"
-        )
-    for row in cells:
-        table.add_row(*(Text(cell) for cell in row))
     out = console()
-    out.width = max(out.width, least)  # a terminal that is narrower breaks lines, not numbers
-    out.print(table)
+    if title:
+        out.print(title)
+    cells = [[clean(r if isinstance(r, str) else f"{r:,}") for r in row] for row in rows]
+    for line in table_lines([clean(name) for name in head], cells, out.width):
+        click.echo(line)
 
 
 def print_tables(notes: Iterable[str], tables: Iterable[Table], rows: int) -> None:
@@ -67,9 +50,26 @@ def print_tables(notes: Iterable[str], tables: Iterable[Table], rows: int) -> No
     print_notes(notes)
     for table in tables:
         if table.rows:
-            short = table.folded().first(rows)
+            short = _fitting(table.folded().first(rows))
             print_table(short.head, short.rows, title=short.title)
             console().print()
+
+
+def _fitting(table: Table) -> Table:
+    """The table, on a terminal that is too narrow for it without columns that hold nothing but 0."""
+    from chakrakit.insight.rank import Table
+
+    cells = [[r if isinstance(r, str) else f"{r:,}" for r in row] for row in table.rows]
+    width = console().width
+    if max(map(len, table_lines(table.head, cells, width))) <= width:
+        return table
+    kept = [i for i in range(len(table.head)) if any(row[i] != 0 for row in table.rows)]
+    title = f"{table.title}; columns of zeros are left out"
+    return Table.of(
+        table.title if len(kept) == len(table.head) else title,
+        [table.head[i] for i in kept],
+        [[row[i] for i in kept] for row in table.rows],
+    )
 
 
 def print_notes(notes: Iterable[str]) -> None:
@@ -101,32 +101,9 @@ def print_csv(tables: Iterable[Table]) -> None:
         writer.writerows((table.head, *table.rows))
 
 
-_NARROW = 8
-"""Fewest characters a column of text keeps."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def clean(text: str) -> str:
-    """Text from a file as it may go to a terminal: control characters are shown, not sent."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
-
-
-def _numeric(text: str) -> bool:
-    return text.replace(",", "").replace(".", "").replace("-", "").isdigit()
-
-
-@contextlib.contextmanager
-def progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
+def progress(label: str) -> contextlib.AbstractContextManager[Callable[[int, int | None], None]]:
     """A function to call with (done, total or None); a bar on a terminal, nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda completed, total: bar.update(task, completed=completed, total=total)
+    return moving_bar(label)
 
 
 def print_recording(recording: RecordedStep | None) -> None:

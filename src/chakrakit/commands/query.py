@@ -72,17 +72,21 @@ def command(
     """Ask with SQL (DuckDB): one SELECT over the tables below.
 
     \b
-    nodes        rank, row, id, name, type, start_ns, duration_ns, end_ns, every attribute
+    nodes        rank, row, id, name, type, start_ns, duration_ns, end_ns,
+                 every attribute
     edges        rank, src, dst (node ids), kind, form, lag_ns, ctrl
-    collectives  instance, "group", seq, collective, comm_size, ranks, arrival_ns, transfer_ns
-    calls        one row per rank and collective: instance, "group", seq, rank, id, start_ns, end_ns
-    messages     one row per send or receive: src, dst, tag, nth, rank, id, is_send, comm_size
+    collectives  instance, "group", seq, collective, comm_size, ranks,
+                 arrival_ns, transfer_ns
+    calls        one row per rank and collective: instance, "group", seq,
+                 rank, id, start_ns, end_ns
+    messages     one row per send or receive: src, dst, tag, nth, rank, id,
+                 is_send, comm_size
     ranks        rank, body, scale, groups, peers, timing
     groups       "group", rank
 
     \b
     chakra query trace "SELECT type, count(*) FROM nodes GROUP BY type"
-    chakra query run "SELECT name, sum(duration_ns) FROM nodes GROUP BY name ORDER BY 2 DESC LIMIT 10"
+    chakra query run "SELECT name, sum(duration_ns) FROM nodes GROUP BY 1 LIMIT 9"
     """
     if json:
         return print_json(query(said(traces), sql, limit=limit, **options))
@@ -114,7 +118,7 @@ def _print_records(head: list[str], cells: list[list[str]]) -> None:
         out.print(f"row {number}:")
         for name, text in zip(head, row, strict=True):
             if text:
-                out.print(f"  {name:<{widest}}  {clean(text)}", soft_wrap=True)
+                out.print(f"  {name:<{widest}}  {clean(text)}")
 
 
 def _cell_text(value: object) -> str:

@@ -136,7 +136,12 @@ class PlanSettings(TypedDict, total=False):
     """What only the search for a training plan has."""
 
     batch: Annotated[
-        int | None, Option("Sequences in a step over all devices; by default one per device.", None)
+        int | None,
+        Option(
+            "Sequences in a step over all devices; by default one per device.",
+            None,
+            flags="--batch --global-batch",
+        ),
     ]
     seq: Annotated[int, Option("Tokens of a sequence.", 4096)]
     method: Annotated[
@@ -417,9 +422,10 @@ def command(
 
     \b
     chakra search --model llama-3.1-70b --gpus 256 --machine dgx-h100 -o best
-    chakra search --serve --model llama-3.1-8b --gpus 8 --machine dgx-h100 --slo ttft=500,tpot=30 \\
-        --requests 'poisson{rate=20,prompt=1024,output=128}'
-    chakra search --capture 'torchrun train.py --tp {tp}' --axis tp=1,2,4,8 --gpus 64 --machine dgx-h100
+    chakra search --serve --model llama-3.1-8b --gpus 8 --machine dgx-h100 \\
+        --slo ttft=500,tpot=30 --requests poisson:rate=4,prompt=512,output=128
+    chakra search --capture 'torchrun train.py --tp {tp}' --axis tp=1,2,4,8 \\
+        --gpus 64 --machine dgx-h100
     """
     with progress("plans") as show:
         outcome: Any = search(model, progress=show, **options | values_of(axes))
@@ -480,7 +486,7 @@ def print_plans(result: SearchResult, output: str | None, compute: str) -> None:
     if output:
         out.print(f"again: chakra simulate {output} --machine {result.machine} --compute {compute}")
     for line in result.configurations:
-        out.print(line, markup=False)
+        out.print(line)
 
 
 def _plan_cells(plan: PlanResult) -> tuple[object, ...]:
@@ -520,10 +526,12 @@ _SERVED_HEAD = (
 
 def print_served(result: ServingSearchResult) -> None:
     """The best way, the others, and why."""
+    from chakrakit.results import counted
+
     best = result.best
     plans = [("best", best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
     console().print(
-        f"best: {best.engines} on {best.devices} devices of {result.machine}: "
+        f"best: {best.engines} on {counted(best.devices, 'device')} of {result.machine}: "
         f"{best.attained:.1%} of the requests within {result.level}"
     )
     print_table(_SERVED_HEAD, [(name, *_served_cells(plan)) for name, plan in plans])
@@ -536,7 +544,7 @@ def print_served(result: ServingSearchResult) -> None:
         *result.configurations,
     ]
     for line in lines:
-        console().print(line, markup=False)
+        console().print(line)
 
 
 def _served_cells(plan: ServingPlan) -> tuple[object, ...]:
@@ -558,8 +566,7 @@ def print_script(result: ScriptSearchResult, output: str | None) -> None:
     plans = [("best", result.best), *((str(i), r) for i, r in enumerate(result.runners_up, 2))]
     best = result.best
     console().print(
-        f"best: {best.step_ns / 1e6:,.1f} ms a step with {best.spelled} on {result.machine}",
-        markup=False,
+        f"best: {best.step_ns / 1e6:,.1f} ms a step with {best.spelled} on {result.machine}"
     )
     head = ("", "gpus", *result.best.flags, "step ms", "MFU %", "GiB")
     print_table(head, [(name, *_script_cells(plan)) for name, plan in plans])
@@ -575,7 +582,7 @@ def print_script(result: ScriptSearchResult, output: str | None) -> None:
     if output:
         lines.append(f"again: chakra simulate {output} --machine {result.machine}")
     for line in lines:
-        console().print(line, markup=False)
+        console().print(line)
 
 
 def _script_cells(plan: ScriptPlan) -> tuple[object, ...]:

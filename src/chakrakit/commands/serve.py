@@ -225,9 +225,9 @@ def command(*, json: Json = False, **options: Any) -> None:
     """Serve a stream of requests with a model under a plan on a machine.
 
     \b
-    chakra serve --model llama-3.1-8b --machine dgx-h100 --requests poisson:rate=4,prompt=512,output=128
-    chakra serve --model llama-3.1-70b --machine dgx-h100 --tp 8 --requests log.csv --slo ttft=500 -o run
-    chakra serve --cluster engines.yaml --requests poisson:rate=4,prompt=512,output=128
+    chakra serve --model llama-3.1-8b --machine dgx-h100 --requests poisson:rate=4
+    chakra serve --model llama-3.1-8b --machine dgx-h100 --tp 8 --requests log.csv
+    chakra serve --cluster engines.yaml --requests log.csv --slo ttft=500 -o run
     """
     result = serve(**options)
     print_json(result) if json else _print(result)
@@ -286,7 +286,7 @@ def _print(result: ServeResult) -> None:
     )
     print_table(("ms", "mean", "p50", "p90", "p95", "p99"), rows)
     if result.intervals:
-        console().print(f"90 of 100 measured runs: {', '.join(_intervals(result))}", markup=False)
+        console().print(f"90 of 100 measured runs: {', '.join(_intervals(result))}")
     lines = [
         f"{result.steps:,} steps of {result.mean_batch:,.1f} requests; {result.preemptions:,} preemptions; "
         f"{result.cache_hit_rate:.1%} of prompt tokens cached",
@@ -299,4 +299,4 @@ def _print(result: ServeResult) -> None:
         *(f"note: {note}" for note in result.notes),
     ]
     for line in lines:
-        console().print(line, markup=False)
+        console().print(line)

@@ -532,7 +532,7 @@ def _simulate_several(workloads: tuple[str, ...], *, json: bool, **options: Any)
 
 
 def _print(simulation: Simulation) -> None:
-    from chakrakit.results import counted, energy_text, utilization_text
+    from chakrakit.results import counted, energy_text, mass_text, money_text, utilization_text
     from chakrakit.trace.memory import shortage_line
 
     s, out = simulation.summary, console()
@@ -549,8 +549,8 @@ def _print(simulation: Simulation) -> None:
         ("tokens per second", s.tokens_per_s, "{:,.0f}".format),
         ("energy", s.energy_joules, energy_text),
         ("with servers and building", s.facility_joules, energy_text),
-        ("CO2", s.carbon_kg, "{:.3g} kg".format),
-        ("price", s.price, "${:.4g}".format),
+        ("CO2", s.carbon_kg, mass_text),
+        ("price", s.price, money_text),
         ("clock", s.clock_mhz, "{:,.0f} MHz".format),
     ]
     if s.mfu is not None and s.hfu is not None:

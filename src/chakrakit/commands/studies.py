@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from chakrakit.commands.command import command as command_of
 from chakrakit.commands.options import Option, public
-from chakrakit.commands.output import Json, print_json, print_table
+from chakrakit.commands.output import Json, console, print_json, print_table
 
 if TYPE_CHECKING:
     from chakrakit.published import StudyLine
+
+_WIDE = 120
+"""Columns of a terminal from which a claim can be read beside the figures."""
+_NARROW = (0, 1, 4, 5)
+"""What a narrower one shows: id, system, verdict and gain."""
 
 
 @public()
@@ -68,4 +73,8 @@ def command(family: str | None, *, json: Json = False) -> None:
         "gain",
         "claim, or why there is no study",
     )
+    if (out := console()).width < _WIDE:
+        narrow = [[row[i] for i in _NARROW] for row in rows]
+        print_table([head[i] for i in _NARROW], narrow)
+        return out.print("a wider terminal shows what was claimed; chakra study ID runs one")
     return print_table(head, rows)

@@ -91,7 +91,7 @@ def command(
     Give passes in order; `--list` shows them all. What was done is noted in the result's card.
 
     \b
-    chakra transform run --pass 'edit{scale=0.5, names="aten::mm$"}' --pass compact -o out
+    chakra transform run --pass 'edit{scale=0.5, names="aten::mm$"}' -o out
     chakra transform w --pass scale-ranks:ranks=1024 -o larger
     """
     if list:
@@ -112,10 +112,10 @@ def _list(json: bool) -> None:
         return print_json(catalog)
     out = console()
     for listed in catalog.passes:
-        out.print(f"{listed.name}: {listed.what}", markup=False)
+        out.print(f"{listed.name}: {listed.what}")
         for field, kind in listed.fields.items():
-            out.print(f"    {field}: {kind}", markup=False)
-        out.print(f"    preserves: {listed.preserves}", markup=False)
+            out.print(f"    {field}: {kind}")
+        out.print(f"    preserves: {listed.preserves}")
     return None
 
 
@@ -130,7 +130,7 @@ def _print(report: Transformed, output: str) -> None:
     out = console()
     if report.times == "dropped":
         out.print("the run's times no longer hold; simulate the result for new ones")
-    out.print(f"wrote {output}", markup=False)
+    out.print(f"wrote {output}")
 
 
 def _notes(applied: Applied) -> None:
@@ -142,7 +142,7 @@ def _notes(applied: Applied) -> None:
         if key not in tables and value
     ]
     if plain:
-        console().print(f"{applied.spec}: {', '.join(plain)}", markup=False)
+        console().print(f"{applied.spec}: {', '.join(plain)}")
     for key, rows in tables.items():
         body = [tuple("" if cell is None else cell for cell in row.values()) for row in rows]
         print_table(tuple(rows[0]), body, title=f"{applied.spec}: {key}")

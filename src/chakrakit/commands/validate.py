@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chakrakit.trace.model import Trace
     from chakrakit.trace.validation import Finding, ValidationReport
 
-_COLOURS = {"error": "bold red", "warning": "yellow", "info": "dim"}
+_COLOURS = {"error": "red", "warning": "yellow", "info": ""}
 
 
 class ValidateOptions(WorkerOptions, ProgressOption, total=False):
@@ -105,20 +105,18 @@ def command(
 
 
 def _print(report: ValidationReport) -> None:
-    from rich.text import Text
-
     from chakrakit.results import counted
 
     out = console()
     for repair in report.repairs:
-        out.print(Text(f"repaired rank {repair.rank}: {repair.message} ({repair.code})"))
+        out.print(f"repaired rank {repair.rank}: {repair.message} ({repair.code})")
     last = ""
     for finding in report.findings:
         if finding.code != last:
             last = finding.code
             title = f"{finding.severity} {last}: {report.counts[last]:,}"
-            out.print(Text(title, style=_COLOURS[finding.severity]))
-        out.print(Text(f"  {_line(finding)}"))
+            out.print(title, _COLOURS[finding.severity])
+        out.print(f"  {_line(finding)}")
     if report.span_ns and report.plain_span_ns is not None:
         off = report.plain_span_ns / report.span_ns - 1
         cure = "; `chakra transform --pass portable` makes them agree" if abs(off) > 0.01 else ""
@@ -128,11 +126,9 @@ def _print(report: ValidationReport) -> None:
         )
     verdict = "ok" if report.ok else "not ok"
     out.print(
-        Text(
-            f"{verdict}: {counted(report.nodes, 'node')} of {counted(report.ranks, 'rank')}, "
-            f"{counted(report.errors, 'error')}, {counted(report.warnings, 'warning')}, "
-            f"{counted(report.infos, 'note')}"
-        )
+        f"{verdict}: {counted(report.nodes, 'node')} of {counted(report.ranks, 'rank')}, "
+        f"{counted(report.errors, 'error')}, {counted(report.warnings, 'warning')}, "
+        f"{counted(report.infos, 'note')}"
     )
 
 

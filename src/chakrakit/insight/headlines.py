@@ -10,7 +10,15 @@ from chakrakit.insight.advice import Advice
 from chakrakit.insight.analysis import Analysis
 from chakrakit.insight.rank import ms, percent, short, stretches
 from chakrakit.insight.served_requests import ServingFacts
-from chakrakit.results import Result, counted, energy_text, three_digits, utilization_text
+from chakrakit.results import (
+    Result,
+    counted,
+    energy_text,
+    mass_text,
+    money_text,
+    three_digits,
+    utilization_text,
+)
 from chakrakit.trace.memory import shortage_line
 
 _NOTABLE = 0.01
@@ -158,17 +166,25 @@ def _step(a: Analysis) -> Iterator[Answer]:
     if a.steps.found == "none":
         yield Answer(
             "How long does it take?",
-            time_text(a.span_ns),
+            _predicted(a, a.span_ns),
             f"from first start to last end, {counted(len(a.ranks), 'rank')}.",
         )
     else:
         how = "marked in the trace" if a.steps.found == "marked" else "found where work repeats"
         yield Answer(
             "How long is a step?",
-            time_text(a.steps.median_ns),
+            _predicted(a, a.steps.median_ns),
             f"{counted(count, 'step')} {how}, {time_text(a.span_ns)} in all on "
             f"{counted(len(a.ranks), 'rank')}.{_recorded(a)}",
         )
+
+
+def _predicted(a: Analysis, nanos: float) -> str:
+    """A time of the run, with its share of the interval that the whole run has if it was predicted."""
+    if a.footprint is None or a.footprint.interval_ns is None or not a.span_ns:
+        return time_text(nanos)
+    low, high = (bound * nanos / a.span_ns for bound in a.footprint.interval_ns)
+    return interval_text(nanos, low, high)
 
 
 def _recorded(a: Analysis) -> str:
@@ -328,8 +344,8 @@ def _helps(a: Analysis) -> Iterator[Answer]:
     yield Answer(
         "What would help most?",
         best.what,
-        f"saves {saving_text(best)}, tried by simulating it: {' && '.join(best.commands)}"
-        f"{f'. Next: {rest}' if rest else ''}.",
+        f"saves {saving_text(best)}, tried by simulating it{f'. Next: {rest}' if rest else ''}. "
+        f"To try it yourself: {' && '.join(best.commands)}",
         best.share,
     )
 
@@ -424,9 +440,9 @@ def _takes(a: Analysis) -> Iterator[Answer]:
     if footprint.facility_joules:
         clauses.append(f"{energy_text(footprint.facility_joules)} with servers and building")
     if footprint.carbon_kg:
-        clauses.append(f"{footprint.carbon_kg:,.3g} kg CO2")
+        clauses.append(f"{mass_text(footprint.carbon_kg)} of CO2")
     if footprint.price:
-        clauses.append(f"${footprint.price:,.4g}")
+        clauses.append(money_text(footprint.price))
     yield Answer(
         "What does it take?", energy_text(footprint.energy_joules), f"{'; '.join(clauses)}."
     )

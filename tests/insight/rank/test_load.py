@@ -52,3 +52,15 @@ def test_a_run_is_called_by_its_card_or_its_path():
     named_run = run.with_card(run.card.replace(name="mine", tool="me"))
     assert name_of(named_run, "here/w") == "mine"
     assert facts_of(named_run, "here/w") == {"": "here/w", "ranks:": "1", "made by": "me"}
+
+
+def test_a_simulated_run_says_whether_it_fits():
+    """125,226,240 parameters at 18 bytes are 2.1 GiB; activations come on top."""
+    run = ck.simulate(
+        ck.generate(model="gpt3-125m", seq=128, global_batch=1).traces, "dgx-h100"
+    ).run()
+    assert facts_of(run)["memory:"] == "fits, 2.2 of 74.5 GiB"
+    small = run.with_card(
+        run.card.replace(settings=run.card.settings | {"device_memory_bytes": 2**30})
+    )
+    assert facts_of(small)["memory:"] == "DOES NOT FIT, 2.2 of 1.0 GiB"

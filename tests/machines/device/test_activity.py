@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit import Trace
+from chakrakit import EdgeKind, Trace, TraceBuilder
 from chakrakit.machines import parse_machine
 from chakrakit.machines.device import Activity, PowerConstants, PowerLimited, Roofline, activity_of
 from chakrakit.machines.device.activity import REACHED, UNTOLD
@@ -90,3 +90,27 @@ def test_a_device_of_which_no_power_is_known_keeps_its_times() -> None:
     model = PowerLimited(Roofline())
     assert model.costs(trace, plain).ps[0] == Roofline().costs(trace, plain).ps[0]
     assert model.draw(trace, plain) is None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "each"), [("simt_sgemm_128x256", 10.0), ("sm90_xmma_gemm_f32f32_tf32f32_f32", 2.0)]
+)
+def test_a_recorded_kernel_draws_what_the_units_take_that_its_name_tells(
+    kernel: str, each: float
+) -> None:
+    """A product of float32 tensors on plain units takes five times the energy of one on TF32 units here."""
+    t = TraceBuilder()
+    mm = t.comp(
+        "aten::mm",
+        is_cpu_op=True,
+        tid=1,
+        inputs_shapes="[[512, 1024], [1024, 256]]",
+        inputs_types='["Tensor(float)", "Tensor(float)"]',
+    )
+    t.edge(mm, t.comp(kernel, stream=7), EdgeKind.LAUNCH)
+    by_type = {**CONSTANTS, "product_pj": {"bf16": 1.0, "tf32": 2.0, "fp32": 10.0}}
+    drawing = device(dynamic=by_type)
+    assert drawing.dynamic is not None
+    trace = t.build()
+    found = activity_of(trace, drawing, drawing.dynamic, np.full(len(trace), 0.02))
+    assert found.chip_joules[1] == pytest.approx(2 * 512 * 1024 * 256 * each * 1e-12, rel=0.01)

@@ -49,3 +49,18 @@ def test_too_little_memory_is_no_silence(two_ranks, monkeypatch):
     findings = BackgroundAnalysis(two_ranks)
     assert findings.wait() is None
     assert "not enough memory to analyze this run; choose ranks" in findings.error
+
+
+def test_a_path_of_many_segments_is_converted_in_pieces(two_ranks, monkeypatch):
+    """Between pieces other threads answer; the lines are the same as at one go."""
+    whole = BackgroundAnalysis(two_ranks).wait()
+    monkeypatch.setattr("chakrakit.views.app.findings._PIECE", 2)
+    pieces = BackgroundAnalysis(two_ranks).wait()
+    for rank in (0, 1):
+        a, b = whole.path(rank), pieces.path(rank)
+        assert (a is None) == (b is None)
+        if a is not None:
+            for field in ("start", "end", "row", "code"):
+                assert getattr(a, field).tolist() == getattr(b, field).tolist()
+    segments = whole.analysis.critical_path.segments
+    assert sum(len(pieces.path(r) or ()) for r in (0, 1)) == len(segments)

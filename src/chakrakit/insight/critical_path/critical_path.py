@@ -171,7 +171,7 @@ _WAITS: dict[int, str] = {
 _INSIDE = (EdgeKind.THREAD, EdgeKind.CALL, Cause.ARRIVAL)
 
 
-class Segment(Result, msgspec.Struct, frozen=True):
+class Segment(Result, msgspec.Struct, frozen=True, gc=False):
     """A stretch of the path: the work of a node, or a wait before or in it.
 
     `what` is `compute`, `communication`, `copy` or `host` for work; `launch`, `kernel gap`,

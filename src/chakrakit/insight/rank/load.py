@@ -136,10 +136,22 @@ def pairs(texts: Iterable[str]) -> tuple[tuple[str, float], ...]:
     return tuple(out)
 
 
+def _memory_verdict(run: Run) -> str:
+    """Whether the highest peak of a simulated rank fits its device; "" where the run does not say."""
+    has, held = run.card.settings.get("device_memory_bytes"), run.counters.get("memory")
+    if not isinstance(has, int) or held is None or not held.num_rows:
+        return ""
+    needs = int(np.max(held.column("bytes").to_numpy()))
+    verdict = "fits" if needs <= has else "DOES NOT FIT"
+    return f"{verdict}, {needs / 2**30:,.1f} of {has / 2**30:,.1f} GiB"
+
+
 def facts_of(run: Run, path: str = "") -> dict[str, str]:
     """Labels and texts that say where a run comes from."""
     facts = {"": path} if path else {}
     facts |= {f"{label}:": text for label, text in subject_of(run.card).items()}
+    if verdict := _memory_verdict(run):
+        facts["memory:"] = verdict
     facts["ranks:"] = f"{len(run):,}" + (f" of {run.world_size:,}" if run.missing_ranks else "")
     if run.card.tool:
         facts["made by"] = run.card.tool

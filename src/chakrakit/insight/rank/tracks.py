@@ -48,21 +48,19 @@ class Tracks:
 
 def tracks_of(view: RankView) -> Tracks:
     """Lays out all rows of a rank that ran."""
-    lane, names = view.lanes
-    rows = _by_lane(view, np.flatnonzero(view.ran & (view.kind != RowKind.NONE)))
+    names = view.lanes[1]
+    rows = _by_lane(view, np.flatnonzero(view.kind != RowKind.NONE))
+    lane, starts, end = view.lanes[0][rows], view.start[rows], view.end[rows]
     number = np.zeros(len(rows), np.int32)
     depth = np.zeros(len(rows), np.int32)
-    end = view.end[rows].copy()
     bounds = (
-        np.flatnonzero(np.r_[True, lane[rows[1:]] != lane[rows[:-1]], True])
-        if len(rows)
-        else np.zeros(1, int)
+        np.flatnonzero(np.r_[True, lane[1:] != lane[:-1], True]) if len(rows) else np.zeros(1, int)
     )
     tracks: list[Track] = []
     parent, place = _drawn_parents(view), np.empty(len(view), np.int32)
     for a, b in itertools.pairwise(bounds):
         on_host = bool(view.on_host[rows[a]])
-        start = view.start[rows[a:b]]
+        start = starts[a:b]
         if on_host:
             place[rows[a:b]] = np.arange(b - a)
             outer = parent[rows[a:b]]
@@ -72,31 +70,33 @@ def tracks_of(view: RankView) -> Tracks:
             level = _levels(start, end[a:b])
         number[a:b] = len(tracks) + level
         kind = RowKind(int(view.kind[rows[a]]))
-        tracks += [
-            Track(names[lane[rows[a]]], i, on_host, kind) for i in range(int(level.max()) + 1)
-        ]
+        tracks += [Track(names[lane[a]], i, on_host, kind) for i in range(int(level.max()) + 1)]
     if (number[1:] < number[:-1]).any():
         order = np.argsort(number, kind="stable")
-        rows, number, depth, end = rows[order], number[order], depth[order], end[order]
-    return Tracks(tracks, rows, number, depth, view.start[rows], end)
+        rows, number, depth = rows[order], number[order], depth[order]
+        starts, end = starts[order], end[order]
+    return Tracks(tracks, rows, number, depth, starts, end)
 
 
 def _by_lane(view: RankView, rows: I64) -> I64:
     """Sorts rows by lane and start; at equal starts outer rows first on threads, else early ends."""
-    lane = view.lanes[0]
+    lane, start = view.lanes[0][rows], view.start
     # Recorders mostly write in order of start: then a sort by lane, which is far cheaper, is enough.
     few = len(view.lanes[1]) < 2**15
-    ordered = rows[np.argsort(lane[rows].astype(np.int16 if few else np.int32), kind="stable")]
-    same = lane[ordered[1:]] == lane[ordered[:-1]]
-    if not (same & (view.start[ordered[1:]] <= view.start[ordered[:-1]])).any():
+    order = np.argsort(lane.astype(np.int16 if few else np.int32), kind="stable")
+    ordered = rows[order]
+    by_lane, at = lane[order], start[ordered]
+    if not ((by_lane[1:] == by_lane[:-1]) & (at[1:] <= at[:-1])).any():
         return ordered
     ends = np.where(view.on_host[rows], -view.end[rows], view.end[rows])
-    return rows[np.lexsort((rows, ends, view.start[rows], lane[rows]))]
+    return rows[np.lexsort((rows, ends, start[rows], lane))]
 
 
 def _drawn_parents(view: RankView) -> I32:
     """For each row, the nearest drawn row around it if that is on the same lane; else -1."""
-    outer = nearest_kept(view.parent, view.ran & (view.kind != RowKind.NONE))
+    if view.parent.max(initial=-1) < 0:
+        return view.parent
+    outer = nearest_kept(view.parent, view.kind != RowKind.NONE)
     lane = view.lanes[0]
     return np.where((outer >= 0) & (lane[outer] == lane), outer, -1)
 
@@ -148,8 +148,8 @@ def _loose(parent: I32, start: I64, end: I64) -> Mask:
 def _levels(start: I64, end: I64) -> I32:
     """The lowest track that is free for each of these rows, which are in order of start."""
     level = np.zeros(len(start), np.int32)
-    reach = np.maximum.accumulate(end)
-    if not (start[1:] < reach[:-1]).any():
+    # No row ends before it starts, so that ends ascend where each row starts after the one before it.
+    if not (start[1:] < end[:-1]).any():
         return level
     free: list[int] = []
     busy: list[tuple[int, int]] = []

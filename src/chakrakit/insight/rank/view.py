@@ -185,13 +185,15 @@ class RankView:
     @cached_property
     def ran(self) -> Mask:
         """Rows that have times; a simulator gives -1 to those that never ran."""
-        return self.end >= np.maximum(self.start, 0)
+        return (self.end >= self.start) & (self.end >= 0)
 
-    @property
+    @cached_property
     def span(self) -> tuple[int, int]:
         """First start and last end; (0, -1) where nothing ran."""
         if not self.ran.any():
             return 0, -1
+        if self.ran.all():
+            return int(self.start.min()), int(self.end.max())
         return int(self.start[self.ran].min()), int(self.end[self.ran].max())
 
     @property
@@ -339,7 +341,9 @@ class RankView:
     def lanes(self) -> tuple[I32, list[str]]:
         """The lane of each row as a number, and the names of all lanes, device lanes before threads."""
         host, lane = self.on_host, lane_of(self.trace)
-        device = np.where(host, 0, self.trace.column("device", 0))
+        device = np.broadcast_to(np.int64(0), len(self))
+        if "device" in self.trace.column_names:
+            device = np.where(host, 0, self.trace.column("device", 0))
         without = ~host & (lane == NO_LANE)
         if without.any():
             # A posted receive waits beside other communication and must not delay it.
@@ -347,7 +351,7 @@ class RankView:
             engine[self.trace.types == NodeType.COMM_RECV_NODE] = _RECEIVE
             lane[without] = _engine_lane(engine[without])
         distinct, number = _unique_rows([host, device, lane])
-        return number.astype(np.int32), [_lane_name(*map(int, k)) for k in distinct]
+        return number, [_lane_name(*map(int, k)) for k in distinct]
 
     @cached_property
     def lane_pairs(self) -> tuple[I64, I64]:
@@ -402,7 +406,7 @@ class RankView:
         return self.kind <= RowKind.COPY
 
 
-def _unique_rows(columns: list[NDArray[Any]]) -> tuple[I64, I64]:
+def _unique_rows(columns: list[NDArray[Any]]) -> tuple[I64, I32]:
     """The distinct rows of these columns, ascending, and the place of each row among them."""
     parts = [_unique(column) for column in columns]
     varied = [(values, number) for values, number in parts if len(values) > 1]
@@ -418,14 +422,14 @@ def _unique_rows(columns: list[NDArray[Any]]) -> tuple[I64, I64]:
     return np.stack(distinct, axis=1).astype(np.int64), place
 
 
-def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], I64]:
+def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], I32]:
     """As np.unique with its inverse, but by hashing, which is faster for few values in millions of rows."""
     if len(values) and values.min() == values.max():
-        return values[:1], np.broadcast_to(np.int64(0), len(values))
+        return values[:1], np.broadcast_to(np.int32(0), len(values))
     coded = pa.array(values).dictionary_encode()
     distinct = coded.dictionary.to_numpy(zero_copy_only=False)
     order = np.argsort(distinct)
-    place = np.empty(len(order), np.int64)
+    place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order))
     return distinct[order], place[coded.indices.to_numpy()]
 

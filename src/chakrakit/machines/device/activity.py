@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from chakrakit.arrays import F64, Mask
+from chakrakit.arrays import F64, I64, Mask
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device.clocks import Clocks, Draws
 from chakrakit.machines.device.device import Device
@@ -23,6 +24,7 @@ from chakrakit.machines.device.power import (
     mean_watts,
     zeroed,
 )
+from chakrakit.machines.device.profile import rate_type
 from chakrakit.machines.device.work import Costs, CostSource, WorkModel, dtypes_of, typed_as
 from chakrakit.trace.model import EdgeKind, NodeType, Trace
 from chakrakit.trace.placement import on_host
@@ -51,17 +53,18 @@ def activity_of(
     `profiled` marks the rows whose seconds come from a profile.
     """
     rows = trace.is_type(NodeType.COMP_NODE) & ~on_host(trace)
-    flops, moved, product, attention = _work(trace, rows)
+    flops, moved, product, attention, types = _work(trace, rows)
     most = REACHED * device.memory_bandwidth * seconds
     untold = rows & (flops == 0) & (moved == 0)
     moved = np.where(untold, UNTOLD * most, moved)
     # What is moved faster than memory can came from a cache.
     from_memory = np.minimum(moved, most) if device.memory_bandwidth else moved
     full = from_memory / np.maximum(most, PICO)
-    each = _product_pj(trace, constants) * np.where(attention, constants.attention, 1.0)
+    each = types.each(constants.product) * np.where(attention, constants.attention, 1.0)
     chip = (flops * each + np.minimum(moved, 2 * most) * constants.cache_pj) * PICO
     chip += np.where(product, 0.0, constants.vector_watts * (1 - full) * seconds)
-    limited = np.where(product, _least_seconds(trace, flops, device) < full * seconds, full > _FULL)
+    least = flops / types.each(lambda name: device.peak_rate(name) or np.inf)
+    limited = np.where(product, least < full * seconds, full > _FULL)
     from_memory = np.where(moved < constants.cache_bytes, 0.0, from_memory)
     return Activity(
         seconds=np.where(rows, seconds, 0.0),
@@ -72,13 +75,29 @@ def activity_of(
     )
 
 
-def _work(trace: Trace, rows: Mask) -> tuple[F64, F64, Mask, Mask]:
-    """FLOPs and bytes of every row, whether it runs on product units, and whether it is attention."""
+class _Types(NamedTuple):
+    """The element types in which rows compute: names, and the index of each row's."""
+
+    names: list[str]
+    codes: I64
+
+    def each(self, value: Callable[[str], float]) -> F64:
+        """A value of its type for every row."""
+        return np.array([value(name) for name in self.names], np.float64)[self.codes]
+
+
+def _work(trace: Trace, rows: Mask) -> tuple[F64, F64, Mask, Mask, _Types]:
+    """FLOPs and bytes of every row, whether it runs on product units, whether it is attention, its type.
+
+    Recorded kernels have no type of their own: it is that of the operation, which their names tell.
+    """
     flops = np.where(rows, trace.column("num_ops", 0), 0).astype(np.float64)
     moved = np.where(rows, trace.column("tensor_size", 0), 0).astype(np.float64)
     product, attention = typed_as(trace, "matmul", "attention"), typed_as(trace, "attention")
     if "op_type" not in trace.table.column_names:
         product = flops > 16 * moved
+    names, codes = dtypes_of(trace)
+    untyped = trace.texts("dtype")[0] < 0
     if (trace.edges.kind == EdgeKind.LAUNCH).any():
         for operation_rows, operation, *_ in operations_of(trace):
             part = list(operation_rows)
@@ -86,20 +105,10 @@ def _work(trace: Trace, rows: Mask) -> tuple[F64, F64, Mask, Mask]:
             moved[part] = max(moved[part].sum(), operation.bytes) / len(part)
             product[part] = operation.kind.startswith(_PRODUCTS)
             attention[part] = operation.kind.startswith("attention")
-    return flops, moved, product, attention
-
-
-def _product_pj(trace: Trace, constants: PowerConstants) -> F64:
-    names, codes = dtypes_of(trace)
-    each = np.array([constants.product(name) for name in names], np.float64)
-    return np.asarray(each[codes])
-
-
-def _least_seconds(trace: Trace, flops: F64, device: Device) -> F64:
-    """The seconds that each row's FLOPs take at the peak rate of its element type."""
-    names, codes = dtypes_of(trace)
-    rates = np.array([device.peak_rate(n) or np.inf for n in names])
-    return np.asarray(flops / rates[codes])
+            if (dtype := rate_type(operation)) not in names:
+                names.append(dtype)
+            codes[part] = np.where(untyped[part], names.index(dtype), codes[part])
+    return flops, moved, product, attention, _Types(names, codes)
 
 
 class PowerLimited:

@@ -381,7 +381,7 @@ class Profiled:
         profile = self.profile
         if not prediction.extrapolated or not profile.peak or not profile.memory_bandwidth:
             return prediction
-        product = operation.flops / profile.peak_rate(_rate_type(operation)) * 1e6
+        product = operation.flops / profile.peak_rate(rate_type(operation)) * 1e6
         from_memory = max(0.0, operation.bytes - profile.cache_bytes)
         least = max(product, from_memory / profile.memory_bandwidth * 1e6)
         us = max(prediction.us, least)
@@ -528,7 +528,7 @@ def _element_type(operation: Operation) -> str:
     return next((d for d, mark in PRODUCT_MARKS.items() if mark[1:] in parts), "bf16")
 
 
-def _rate_type(operation: Operation) -> str:
+def rate_type(operation: Operation) -> str:
     """The element type whose rate bounds an operation: PyTorch lets convolutions in fp32 run in TF32."""
     dtype = _element_type(operation)
     return "tf32" if dtype == "fp32" and operation.kind.startswith("conv") else dtype

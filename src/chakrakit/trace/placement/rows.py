@@ -78,10 +78,10 @@ def issued(trace: Trace, rows: I64) -> I64:
 def lane_of(trace: Trace) -> I64:
     """A number for the stream or thread of each row, or NO_LANE: even for streams, odd for threads."""
     host = on_host(trace)
-    lane = np.full(len(trace), NO_LANE, np.int64)
     stream, thread = trace.has("stream") & ~host, trace.has("tid") & host
     if len(stream) and stream.all():
         return stream_lane(trace.column("stream", 0))
+    lane = np.full(len(trace), NO_LANE, np.int64)
     if stream.any():
         lane[stream] = stream_lane(trace.column("stream", 0)[stream])
     if thread.any():
@@ -91,7 +91,9 @@ def lane_of(trace: Trace) -> I64:
 
 def stream_lane(stream: I64 | int) -> I64:
     """The lane of a stream."""
-    return 2 * _natural(stream)
+    lane = _natural(stream)
+    lane *= 2  # in place: there may be millions
+    return lane
 
 
 def _natural(number: I64 | int) -> I64:

@@ -28,7 +28,8 @@ class Intervals:
         if (start[1:] < start[:-1]).any():
             order = np.argsort(start, kind="stable")
             start, end = start[order], end[order]
-        reach = np.maximum.accumulate(end)
+        apart = not (start[1:] < end[:-1]).any()
+        reach = end if apart else np.maximum.accumulate(end)
         first = np.flatnonzero(np.r_[True, start[1:] > reach[:-1]])
         last = np.r_[first[1:], len(start)] - 1
         return cls(start[first], reach[last])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from chakrakit.arrays import I32, I64
+from chakrakit.arrays import I32, I64, Mask
 from chakrakit.errors import ChakraError
 from chakrakit.trace.sets import Run
 from chakrakit.views.app.lod import SliceLine
@@ -17,6 +20,10 @@ from chakrakit.views.app.lod import SliceLine
 if TYPE_CHECKING:
     from chakrakit.insight import Analysis, RowFindings
     from chakrakit.insight.critical_path import Segment
+
+Number = TypeVar("Number", bound=np.integer)
+_PIECE = 50_000
+"""Segments that are converted at a time: some 5 ms."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,29 +53,35 @@ class AnalyzedRun:
 
     @cached_property
     def _borders(self) -> tuple[I64, I64]:
-        segments = self.analysis.critical_path.segments
-        starts = np.array([s.start_ns for s in segments], np.int64)
-        return starts, np.array([s.end_ns for s in segments], np.int64)
+        return self._column(attrgetter("start_ns"), np.int64), self._column(
+            attrgetter("end_ns"), np.int64
+        )
 
-    @cached_property
-    def _by_rank(self) -> dict[int, list[Segment]]:
-        out: dict[int, list[Segment]] = {}
-        for segment in self.analysis.critical_path.segments:
-            out.setdefault(segment.rank, []).append(segment)
+    def _column(self, part: Callable[[Segment], int], kind: type[Number]) -> NDArray[Number]:
+        """One figure of every segment of the path.
+
+        NumPy holds the interpreter while it converts a list, and a path may have millions of segments:
+        hence in pieces, between which moves are answered.
+        """
+        segments = self.analysis.critical_path.segments
+        out = np.empty(len(segments), kind)
+        for i in range(0, len(segments), _PIECE):
+            out[i : i + _PIECE] = [part(segment) for segment in segments[i : i + _PIECE]]
         return out
 
     @cached_property
     def _lines(self) -> dict[int, SliceLine]:
         code = {activity: i for i, activity in enumerate(self.whats)}
-        return {
-            rank: SliceLine(
-                np.array([s.start_ns for s in part], np.int64),
-                np.array([s.end_ns for s in part], np.int64),
-                np.array([s.row for s in part], np.int32),
-                np.array([code[s.what] for s in part], np.int8),
-            )
-            for rank, part in self._by_rank.items()
-        }
+        whole = SliceLine(
+            *self._borders,
+            self._column(attrgetter("row"), np.int32),
+            self._column(lambda segment: code[segment.what], np.int8),
+        )
+        rank = self._column(attrgetter("rank"), np.int32)
+        order = np.argsort(rank, kind="stable")
+        first = np.flatnonzero(np.diff(rank[order], prepend=-1))
+        parts = np.split(order, first[1:])
+        return {int(rank[part[0]]): whole.part(part) for part in parts if len(part)}
 
     def stand_in(self, rank: int) -> int:
         """The rank that was analyzed for this one."""
@@ -79,17 +92,20 @@ class AnalyzedRun:
         return self._lines.get(self.stand_in(rank))
 
     @cached_property
-    def _path_rows(self) -> dict[int, I32]:
-        return {rank: np.unique(line.row) for rank, line in self._lines.items()}
+    def _path_rows(self) -> dict[int, Mask]:
+        """By rank, whether the path goes through each row, up to the last one it goes through."""
+        out = {}
+        for rank, line in self._lines.items():
+            out[rank] = np.zeros(int(line.row.max()) + 1, np.bool_)
+            out[rank][line.row] = True
+        return out
 
     def on_path(self, rank: int, rows: I32) -> I64:
         """The places in `rows` of those that the path goes through."""
-        path_rows = self._path_rows.get(self.stand_in(rank))
-        return (
-            np.flatnonzero(np.isin(rows, path_rows))
-            if path_rows is not None
-            else np.zeros(0, np.int64)
-        )
+        on_path = self._path_rows.get(self.stand_in(rank))
+        if on_path is None:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero((rows < len(on_path)) & on_path[np.minimum(rows, len(on_path) - 1)])
 
     def waiting(self, rank: int, rows: I32) -> I64:
         """How long each of these rows waited for peers after it began: ns, below 0 for a message's wait."""

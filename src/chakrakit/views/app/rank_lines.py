@@ -44,8 +44,6 @@ class RankLines:
     tracks: list[TrackLines]
     strip: list[Intervals]
     names: tuple[I32, list[str]]
-    place: tuple[I32, I32]
-    """Track and depth of each row; -1 for rows that are not drawn."""
     too_deep: int
     """Rows with more around them than can be drawn."""
 
@@ -68,6 +66,15 @@ class RankLines:
         return int(line.row[min(near, key=lambda i: distance[i])])
 
     @cached_property
+    def place(self) -> tuple[I32, I32]:
+        """Track and depth of each row; -1 for rows that are not drawn. No picture needs it, only clicks."""
+        track, depth = np.full(self.nodes, -1, np.int32), np.full(self.nodes, -1, np.int32)
+        for t, lines in enumerate(self.tracks):
+            for d, line in enumerate(lines.depths):
+                track[line.row], depth[line.row] = t, d
+        return track, depth
+
+    @cached_property
     def short_names(self) -> list[str]:
         """The names cut to what fits beside a slice."""
         from chakrakit.insight.rank import short
@@ -81,16 +88,15 @@ def lines_of(view: RankView, origin: int) -> RankLines:
     deep = int((tracks.depth >= _DEEPEST).sum())
     if deep:
         tracks = _shallow(tracks)
-    place = np.full(len(view), -1, np.int32), np.full(len(view), -1, np.int32)
-    place[0][tracks.row], place[1][tracks.row] = tracks.track, tracks.depth
+    for times in (tracks.start, tracks.end):
+        times -= origin  # in place: nobody else has these tracks
     first, last = view.span
     return RankLines(
         len(view),
         (first - origin, last - origin),
-        _track_lines(view, tracks, origin),
+        _track_lines(view, tracks),
         strip_of(view, origin),
         request_rows.names(view),
-        place,
         deep,
     )
 
@@ -107,7 +113,7 @@ def _shallow(tracks: Tracks) -> Tracks:
     )
 
 
-def _track_lines(view: RankView, tracks: Tracks, origin: int) -> list[TrackLines]:
+def _track_lines(view: RankView, tracks: Tracks) -> list[TrackLines]:
     codes = request_rows.codes(view)
     bounds = np.searchsorted(tracks.track, np.arange(len(tracks.tracks) + 1))
     out = []
@@ -120,13 +126,13 @@ def _track_lines(view: RankView, tracks: Tracks, origin: int) -> list[TrackLines
             else [slice(a, b)]
         )
         lane = request_rows.title(track.lane, view, int(tracks.row[a]))
-        out.append(TrackLines(track, [_line(tracks, codes, at, origin) for at in by_depth], lane))
+        out.append(TrackLines(track, [_line(tracks, codes, at) for at in by_depth], lane))
     return out
 
 
-def _line(tracks: Tracks, codes: I8, at: I64 | slice, origin: int) -> SliceLine:
-    start, end, row = tracks.start[at] - origin, tracks.end[at] - origin, tracks.row[at]
-    return SliceLine(start, end, row.astype(np.int32), codes[row])
+def _line(tracks: Tracks, codes: I8, at: I64 | slice) -> SliceLine:
+    row = tracks.row[at]
+    return SliceLine(tracks.start[at], tracks.end[at], row.astype(np.int32), codes[row])
 
 
 def strip_of(view: RankView, origin: int) -> list[Intervals]:

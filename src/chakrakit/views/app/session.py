@@ -277,10 +277,15 @@ def _has_links(side: ShownRun) -> bool:
 def _side_summary(side: ShownRun) -> dict[str, Any]:
     return {
         "name": side.name,
-        "facts": " · ".join(f"{k} {v}".strip() for k, v in facts_of(side.run).items()),
+        "facts": " · ".join(_unbroken(k, v) for k, v in facts_of(side.run).items()),
         "notes": side.notes,
         "folds": [[f.first, len(f.ranks), _fold_text(side, f)] for f in side.folds],
     }
+
+
+def _unbroken(label: str, text: str) -> str:
+    """A label and the first word of its text, which no line of the page parts."""
+    return f"{label}\N{NO-BREAK SPACE}{text}".strip() if label else text
 
 
 def _fold_text(side: ShownRun, fold: Fold) -> str:

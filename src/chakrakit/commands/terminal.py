@@ -1,0 +1,171 @@
+"""Where people read: lines broken at words, tables that fit the width, a bar that moves.
+
+In a pipe lines stay whole, and tables may be wider: what reads them has no width of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import click
+
+PIPE_WIDTH = 160
+"""How wide tables get in a pipe before their texts are broken."""
+_NARROW = 8
+"""Fewest characters that a column of text keeps."""
+_GAP, _SMALL_GAP = 2, 1
+"""Spaces between columns, and where a table would be too wide."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_COMMAND = re.compile(r"(?<=: )(?=chakra )")
+"""Where a line goes on with a command that readers will copy."""
+
+
+def clean(text: str) -> str:
+    """Text from a file as it may go to a terminal: control characters are shown, not sent."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+class Console:
+    """Standard output, as wide as the terminal is."""
+
+    def __init__(self) -> None:
+        self.is_terminal = sys.stdout.isatty()
+        self.width = shutil.get_terminal_size().columns if self.is_terminal else PIPE_WIDTH
+
+    def print(self, text: object = "", style: str = "") -> None:
+        """Lines, broken at words where a terminal is narrower; colours on a terminal only."""
+        for line in clean(str(text)).split("\n"):
+            for part in broken(line, self.width) if self.is_terminal else [line]:
+                click.secho(part, fg=style or None)
+
+    def rule(self, title: str) -> None:
+        """A title with a line behind it."""
+        click.echo(f"{title} {'─' * max(min(self.width, 80) - len(title) - 1, 0)}")
+
+
+def broken(line: str, width: int) -> list[str]:
+    """A line in parts that fit; a command at its end stays whole, so that it can be copied."""
+    if len(line) <= width:
+        return [line]
+    head, *command = _COMMAND.split(line, maxsplit=1)
+    indent = " " * (len(line) - len(line.lstrip()))
+    return _wrapped(head.rstrip(), width, indent) + [f"{indent}{c}" for c in command]
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    if len(text) <= width and "\n" not in text:
+        return [text]
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
+
+
+def table_lines(head: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[str]:
+    """A table as lines: numbers to the right and never broken; texts and heads are where it is too wide."""
+    right = [bool(cells) and all(_is_number(row[i]) for row in cells) for i in range(len(head))]
+    columns = [[name, *(row[i] for row in cells)] for i, name in enumerate(head)]
+    for gap in (_GAP, _SMALL_GAP):
+        room = width - gap * (len(head) - 1)
+        widths = _widths(columns, right, room)
+        if sum(widths) <= room:
+            break
+    lines = []
+    for row in (head, *cells):
+        parts = [_wrapped(text, w) for text, w in zip(row, widths, strict=True)]
+        height = max(map(len, parts), default=1)
+        is_head = row is head
+        # The last words of a head stand directly above their column.
+        padded = [[""] * (height - len(p)) + p if is_head else p + [""] * height for p in parts]
+        for at in range(height):
+            line = (
+                text[at].rjust(w) if to_right else text[at].ljust(w)
+                for text, w, to_right in zip(padded, widths, right, strict=True)
+            )
+            lines.append((" " * gap).join(line).rstrip())
+    return lines
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(",", "").replace(".", "").replace("-", "").isdigit()
+
+
+def _widths(columns: Sequence[Sequence[str]], right: Sequence[bool], room: int) -> list[int]:
+    """The width of each column: what it needs or, where that is too much, the widest ones less."""
+    widths = [max(map(len, column)) for column in columns]
+    least = [
+        max(_longest_word(column[0]), *(map(len, column[1:]) if numbers else [_NARROW]))
+        for column, numbers in zip(columns, right, strict=True)
+    ]
+    # First what breaks between words, and words only if that is not enough.
+    whole = [max(map(_longest_word, column)) for column in columns]
+    for floor in ([max(pair) for pair in zip(least, whole, strict=True)], least):
+        while sum(widths) > room:
+            spare = [w - f for w, f in zip(widths, floor, strict=True)]
+            if max(spare) <= 0:
+                break
+            widest = max(range(len(widths)), key=lambda i: (spare[i] > 0, widths[i]))
+            widths[widest] -= 1
+    return widths
+
+
+def _longest_word(text: str) -> int:
+    return max(map(len, text.split()), default=1)
+
+
+@contextlib.contextmanager
+def moving_bar(label: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A function to call with (done, total or None); a line on a terminal that moves, nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    bar = _Bar(label)
+    bar.start()
+    try:
+        yield bar.show
+    finally:
+        bar.end()
+
+
+_EVERY_S = 0.1
+_CELLS = 40
+
+
+class _Bar(threading.Thread):
+    """Draws how far something is, and since when, until it ends: also while nothing is said of it."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(daemon=True)
+        self._label, self._began = label, time.monotonic()
+        self._done, self._total = 0, 0
+        self._ended = threading.Event()
+
+    def show(self, done: int, total: int | None) -> None:
+        """So much is done; a total that is not known is None."""
+        self._done, self._total = done, total or 0
+
+    def end(self) -> None:
+        """Removes the line."""
+        self._ended.set()
+        self.join()
+        sys.stderr.write("\r\x1b[2K")
+        sys.stderr.flush()
+
+    def run(self) -> None:
+        """Draws until the end."""
+        while not self._ended.wait(_EVERY_S):
+            sys.stderr.write(f"\r\x1b[2K{self._line()}")
+            sys.stderr.flush()
+
+    def _line(self) -> str:
+        minutes, seconds = divmod(int(time.monotonic() - self._began), 60)
+        share = min(self._done / self._total, 1.0) if self._total else 0.0
+        filled = int(_CELLS * share)
+        known = f" {100 * share:3.0f} %" if self._total else ""
+        return (
+            f"{self._label} {'━' * filled}{'─' * (_CELLS - filled)}{known} {minutes}:{seconds:02}"
+        )
