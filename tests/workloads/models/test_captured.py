@@ -118,3 +118,84 @@ def test_a_program_of_a_repository_is_not_run(tmp_path) -> None:
     config = NEOX | {"model_type": "brand_new", "auto_map": {"AutoConfig": "evil.Config"}}
     with pytest.raises(ConfigError, match="which is never run"):
         model_named(written(tmp_path, config))
+
+
+def built_by_transformers(folder: str, name: str) -> int:
+    """Parameters of a class that transformers builds from the file, shared ones once."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    with torch.device("meta"):
+        model = getattr(transformers, name)(transformers.AutoConfig.from_pretrained(folder))
+    return sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.slow
+def test_an_encoder_meets_all_tokens_and_generates_none(tmp_path) -> None:
+    bert = NEOX | {"model_type": "bert", "architectures": ["BertForMaskedLM"]}
+    folder = written(tmp_path, bert)
+    expected = built_by_transformers(folder, "BertForMaskedLM")
+    model = model_named(folder)
+    assert parameters(Workload(model=model))[0] == expected
+    assert not model.causal
+    (kind,) = model.kinds.values()
+    assert (kind.mixer.flops_per_pair, kind.mixer.cache) == (4 * 64, 0)
+    forward = stack_of(model, Plan(), Step(seq=32)).block("recorded").forward
+    assert {n.name: n.flops for n in forward}["attention.core"] == 32**2 * 4 * 64
+    with pytest.raises(ConfigError, match="has an encoder, whose tokens meet all others"):
+        ck.generate(model=model, kind="prefill", seq=32)
+
+
+@pytest.mark.slow
+def test_an_encoder_with_a_decoder_has_both(tmp_path) -> None:
+    """A decoder's layer meets half of its own square and all of the encoder's tokens."""
+    t5 = {
+        "model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "d_model": 64, "d_kv": 16,
+        "num_heads": 4, "d_ff": 128, "num_layers": 2, "num_decoder_layers": 3, "vocab_size": 100,
+        "is_encoder_decoder": True,
+    }  # fmt: skip
+    folder = written(tmp_path, t5)
+    expected = built_by_transformers(folder, "T5ForConditionalGeneration")
+    model = model_named(folder)
+    assert (parameters(Workload(model=model))[0], model.layers) == (expected, 5)
+    pairs = [model.kinds[name].mixer.flops_per_pair for name in model.pattern]
+    assert pairs == [4 * 64] * 2 + [(4 // 2 + 4) * 64] * 3
+    matrices = [len(model.kinds[name].mixer.matrices) for name in model.pattern]
+    assert matrices == [6, 6, 10, 10, 10]
+
+
+@pytest.mark.slow
+def test_the_class_that_a_file_names_is_built(tmp_path) -> None:
+    """A decoder with places to look at an encoder has those matrices and does not run them."""
+    bart = {
+        "model_type": "bart", "architectures": ["BartForCausalLM"], "d_model": 64, "decoder_layers": 2,
+        "encoder_layers": 3, "decoder_attention_heads": 4, "encoder_attention_heads": 4,
+        "decoder_ffn_dim": 128, "encoder_ffn_dim": 128, "vocab_size": 100,
+    }  # fmt: skip
+    folder = written(tmp_path, bart)
+    expected = built_by_transformers(folder, "BartForCausalLM")
+    model = model_named(folder)
+    assert (parameters(Workload(model=model))[0], model.layers) == (expected, 2)
+    (kind,) = model.kinds.values()
+    assert [m.name for m in kind.mixer.matrices if "encoder_attn" in m.name] == []
+    with pytest.raises(ConfigError, match="BartModel has no head over words"):
+        model_named(written(tmp_path, bart | {"architectures": ["BartModel"]}))
+
+
+@pytest.mark.slow
+def test_a_model_that_reads_no_words_is_refused_by_what_it_reads(tmp_path) -> None:
+    pytest.importorskip("transformers")
+    vit = {"model_type": "vit", "architectures": ["ViTForImageClassification"]}
+    with pytest.raises(ConfigError, match="reads pixel_values, and models here read words"):
+        model_named(written(tmp_path, vit))
+
+
+def test_a_matrix_that_layers_share_counts_once() -> None:
+    shared = LAYER.replace(
+        matrices=[m.replace(tied=not m.experts) for m in LAYER.matrices], vectors=0
+    )
+    model = MODEL.replace(
+        layers=2, kinds={"it": Layer(mixer=LAYER), "again": Layer(mixer=shared)}, pattern=["it", "again"]
+    )  # fmt: skip
+    once, both = (parameters(Workload(model=m))[0] for m in (MODEL, model))
+    assert both - once == 4 * (64 * 32 + 16 * 64)
+    with pytest.raises(ConfigError, match="share matrices with others; use pp 1"):
+        ck.generate(model=model, pp=2, seq=32)

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from chakrakit.errors import ConfigError
-from chakrakit.workloads.description import Experts, Workload
+from chakrakit.workloads.description import Experts, Step, Workload
+from chakrakit.workloads.generate import model_figures
 from chakrakit.workloads.generate.figures import parameters
 from chakrakit.workloads.models import model_named
 from chakrakit.workloads.models.hugging_face import read_config
@@ -50,7 +51,7 @@ def test_latent_attention(tmp_path):
     latent = {
         "model_type": "deepseek_v3", "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
         "v_head_dim": 8, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
-        "n_shared_experts": 1, "first_k_dense_replace": 1,
+        "n_shared_experts": 1, "first_k_dense_replace": 1, "q_lora_rank": None,
     }  # fmt: skip
     found = read(tmp_path, LLAMA | latent)
     mixer, ffn = found.kinds["moe"].mixer, found.kinds["moe"].ffn
@@ -203,3 +204,46 @@ def test_parameters_of_layers_of_several_kinds(tmp_path):
     experts = 64 * 4 + 4 * 3 * 64 * 16 + 3 * 64 * 24 + 64
     whole = 3 * delta + attention + 4 * (experts + 2 * 64) + 64 + 2 * 100 * 64
     assert parameters(Workload(model=read(tmp_path, LLAMA | NEXT)))[0] == whole
+
+
+def test_what_a_file_leaves_out_is_what_its_class_says(tmp_path) -> None:
+    """Gemma 3 states a few keys of its text; the others, and that its head is tied, are the family's."""
+    text = {
+        "hidden_size": 3840, "intermediate_size": 15360, "model_type": "gemma3_text",
+        "num_attention_heads": 16, "num_hidden_layers": 48, "num_key_value_heads": 8, "sliding_window": 1024,
+    }  # fmt: skip
+    vision = {
+        "hidden_size": 1152, "image_size": 896, "intermediate_size": 4304, "num_attention_heads": 16,
+        "num_hidden_layers": 27, "patch_size": 14, "vision_use_head": False,
+    }  # fmt: skip
+    config = {"model_type": "gemma3", "text_config": text, "vision_config": vision}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    figures = model_figures(model_named(str(tmp_path)), Step(kind="prefill"))
+    assert figures.parameters + figures.vision_parameters == 12_187_325_040
+
+
+def test_numbers_of_every_layer_and_infinity_are_read_as_written(tmp_path) -> None:
+    """A list that says the same of all layers, and Infinity in either of its spellings."""
+    plain = LLAMA | {"num_key_value_heads": 2}
+    listed = LLAMA | {
+        "num_key_value_heads": [2] * 2,
+        "time_step_limit": [0.0, {"__float__": "Infinity"}],
+    }
+    models = []
+    for config in (plain, listed):
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        models.append(model_named(str(tmp_path)))
+    assert models[0] == models[1]
+
+
+def test_a_file_may_name_the_class_of_a_family_that_is_the_same(tmp_path) -> None:
+    """Kimi K2 is a DeepSeek-V3 with another model_type."""
+    config = {
+        "model_type": "kimi_k2", "architectures": ["DeepseekV3ForCausalLM"], "num_hidden_layers": 2,
+        "hidden_size": 64, "num_attention_heads": 4, "kv_lora_rank": 16, "q_lora_rank": 24,
+        "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "intermediate_size": 128,
+        "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1,
+        "first_k_dense_replace": 1, "vocab_size": 100,
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert model_named(str(tmp_path)).experts == 4

@@ -116,13 +116,6 @@ def test_training_does_not_use_what_is_for_inference(tmp_path) -> None:
     assert (used.weights, used.in_files) == ("bf16", "fp8_e4m3")
 
 
-def test_a_method_that_is_not_understood_is_named(tmp_path) -> None:
-    with pytest.raises(ConfigError, match="quant_method is 'bitsandbytes'"):
-        served(tmp_path, {"quant_method": "bitsandbytes"})
-    with pytest.raises(ConfigError, match="could take for ever"):
-        served(tmp_path, {"quant_method": "compressed-tensors", "ignore": ["re:(a+)+b"]})
-
-
 def test_names_match_whole_parts_and_patterns() -> None:
     excluded = matcher(["gate", "mtp.layers.0*", "model.layers.3.self_attn*", "re:.*shared.*"])
     assert excluded("layers.0.mlp.gate")
@@ -136,3 +129,91 @@ def test_scales_of_blocks_that_do_not_come_out_even() -> None:
     """A matrix of 576 × 300 has five by three blocks."""
     form = Format(dtype="fp8_e4m3", block=(128, 128))
     assert form.size(300, 576) == 300 * 576 + 5 * 3 * 4
+
+
+MATRICES = ATTENTION + EXPERTS
+
+
+@pytest.mark.parametrize(
+    ("stated", "weights", "group", "activations", "scales"),
+    [
+        (
+            {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4",
+             "bnb_4bit_use_double_quant": True},
+            "nf4", "64", "bf16", MATRICES // 64,
+        ),
+        (
+            {"quant_method": "auto-round", "bits": 4, "group_size": 128, "data_type": "int"},
+            "int4", "128", "bf16", MATRICES // 128 * 2,
+        ),
+        (
+            {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4, "group_size": 64}}},
+            "int4", "64", "bf16", MATRICES // 64 * 2,
+        ),
+        (
+            {"quant_method": "torchao", "quant_type": {"default": {"_type": "Int4WeightOnlyConfig",
+             "_data": {"group_size": 64}}}},
+            "int4", "64", "bf16", MATRICES // 64 * 2,
+        ),
+        (
+            {"quant_method": "torchao", "quant_type": "int4_weight_only",
+             "quant_type_kwargs": {"group_size": 32}},
+            "int4", "32", "bf16", MATRICES // 32 * 2,
+        ),
+    ],
+)  # fmt: skip
+def test_four_bits_of_every_method(tmp_path, stated, weights, group, activations, scales) -> None:
+    """All matrices but router and head, half a byte each, and a scale for each group."""
+    found = served(tmp_path, stated)
+    assert (found.weights, found.group, found.activations) == (weights, group, activations)
+    assert found.weight_bytes == PLAIN + MATRICES // 2 + scales
+
+
+def test_scales_of_whole_channels_are_called_so(tmp_path) -> None:
+    found = served(tmp_path, {"quant_method": "fbgemm_fp8", "activation_scale_ub": 1200.0})
+    assert (found.weights, found.group, found.activations) == ("fp8_e4m3", "channel", "fp8")
+    eight = served(tmp_path, {"quant_method": "bitsandbytes", "load_in_8bit": True})
+    assert (eight.weights, eight.group, eight.activations) == ("int8", "channel", "int8")
+
+
+def test_quark_excludes_by_pattern_and_has_a_cache_of_its_own(tmp_path) -> None:
+    stated = {
+        "quant_method": "quark",
+        "global_quant_config": {
+            "weight": {"dtype": "fp4", "group_size": 32, "qscheme": "per_group"},
+            "input_tensors": {"dtype": "fp4", "group_size": 32, "qscheme": "per_group"},
+        },
+        "exclude": ["lm_head", "*self_attn*", "*mlp.gate"],
+        "kv_cache_quant_config": {
+            "*k_proj": {"output_tensors": {"dtype": "fp8_e4m3", "qscheme": "per_tensor"}}
+        },
+    }
+    found = served(tmp_path, stated)
+    assert (found.weights, found.activations, found.cache) == ("mxfp4", "mxfp4", "fp8")
+    assert found.weight_bytes == PLAIN + 2 * ATTENTION + EXPERTS // 2 + EXPERTS // 32
+
+
+def test_modules_with_bits_of_their_own_have_them(tmp_path) -> None:
+    """GPTQ's `dynamic`: left out with a minus, other bits with a plus."""
+    own = {"-:.*self_attn.*": {}, r"+:.*layers\.1\..*experts.*": {"bits": 8}}
+    stated = {"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": own}
+    found = served(tmp_path, stated)
+    half = EXPERTS // 2
+    expected = PLAIN + 2 * ATTENTION + half // 2 + half + EXPERTS // 128 * 2
+    assert (found.weights, found.weight_bytes) == ("int4 + int8", expected)
+
+
+def test_groups_of_compressed_tensors_are_found_by_expression(tmp_path) -> None:
+    """Targets that are expressions: they were once taken for names, and nothing was quantized."""
+    weights = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128}
+    groups = {"group_0": {"targets": ["re:.*experts.*"], "weights": weights}}
+    found = served(tmp_path, {"quant_method": "compressed-tensors", "config_groups": groups})
+    assert found.weights == "int4"
+    assert found.weight_bytes == PLAIN + 2 * ATTENTION + EXPERTS // 2 + EXPERTS // 128 * 2
+
+
+def test_a_method_that_is_not_understood_is_named(tmp_path) -> None:
+    with pytest.raises(ConfigError, match="quant_method is 'aqlm'"):
+        served(tmp_path, {"quant_method": "aqlm"})
+    with pytest.raises(ConfigError, match="bits is 3; it should be 2, 4 or 8"):
+        served(tmp_path, {"quant_method": "gptq", "bits": 3})

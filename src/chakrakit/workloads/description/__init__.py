@@ -35,7 +35,7 @@ from chakrakit.workloads.description.description import (
 )
 from chakrakit.workloads.description.feasibility import MOST_LAYERS, check, even_split
 from chakrakit.workloads.description.mesh import EXCHANGES, Mesh
-from chakrakit.workloads.description.precision import Format, Precision
+from chakrakit.workloads.description.precision import UNQUANTIZED, WHOLE_ROW, Format, Precision
 from chakrakit.workloads.description.rows import LayerRows, layer_rows
 from chakrakit.workloads.description.schedules import (
     SCHEDULES,
@@ -52,7 +52,9 @@ __all__ = [
     "EXCHANGES",
     "MOST_LAYERS",
     "SCHEDULES",
+    "UNQUANTIZED",
     "UPDATE",
+    "WHOLE_ROW",
     "Attention",
     "CompressedAttention",
     "Convolutional",

@@ -129,6 +129,8 @@ class Matrix(Part, frozen=True, kw_only=True):
     cut: Literal["", "columns", "rows"] = ""
     """What tensor parallelism cuts: nothing, its outputs, or its inputs."""
     experts: int = 0
+    tied: bool = False
+    """Whether it is a matrix of a layer before, which is kept once."""
 
 
 class Recorded(Part, frozen=True, kw_only=True, tag="recorded", tag_field="kind"):

@@ -302,6 +302,8 @@ def _kinds(model: Decoder, plan: Plan) -> Iterator[str]:
                     f"tp {plan.tp} does not divide the {size} of {model.name}'s {matrix.name}; "
                     f"use {_fitting(64, size)}"
                 )
+        if plan.pp > 1 and any(m.tied for m in getattr(layer.mixer, "matrices", ())):
+            yield f"the {name} layers of {model.name} share matrices with others; use pp 1"
         if plan.cp > 1 and isinstance(
             layer.mixer, CompressedAttention | DeltaNet | StateSpace | Recorded
         ):
@@ -409,6 +411,11 @@ def _data(plan: Plan) -> Iterator[str]:
 def _step(w: Workload) -> Iterator[str]:
     if not w.step.in_micro_batches and not isinstance(w.model, Decoder):
         yield f"{w.step.kind} is for decoders; {w.model.name} has train and forward"
+    if not w.step.in_micro_batches and not getattr(w.model, "causal", True):
+        yield (
+            f"{w.step.kind} generates tokens from those before them; {w.model.name} has an encoder, whose "
+            "tokens meet all others; use kind train or forward"
+        )
     if w.step.kind == "forward" and (w.plan.tasks or w.plan.schedule == "dualpipe"):
         yield "forward passes have no backward to put in order; leave cells and dualpipe out"
     reaches = [k.mixer for k in getattr(w.model, "kinds", {}).values()]

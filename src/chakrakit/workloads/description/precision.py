@@ -13,6 +13,10 @@ UNQUANTIZED = ""
 """The name of the format of weights that are kept in the step's own element type."""
 
 
+WHOLE_ROW = 1 << 40
+"""Of a scale for each output: more inputs than any matrix has."""
+
+
 class Format(Part, frozen=True, kw_only=True):
     """How a weight is kept, and in what its products are computed."""
 
@@ -42,7 +46,9 @@ class Format(Part, frozen=True, kw_only=True):
 
     @property
     def group(self) -> str:
-        """The block in words: 128x128, 16, or nothing."""
+        """The block in words: 128x128, 16, channel (a whole row of inputs), or nothing."""
+        if self.block and self.block[-1] >= WHOLE_ROW:
+            return "channel"
         return "x".join(str(n) for n in self.block)
 
 

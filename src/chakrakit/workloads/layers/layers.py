@@ -250,7 +250,7 @@ def _product_of(tape: Tape, matrix: Matrix, x: Tensor) -> Tensor:
     if x.dims[-1] != size:
         x = viewed(tape, x, (*x.dims[:-1], size))
     out = Dim(matrix.outputs, ("tp",) if matrix.cut == "columns" else ())
-    return linear(tape, matrix.name, x, out, into=cut)
+    return linear(tape, matrix.name, x, out, into=cut, tied=matrix.tied)
 
 
 def _recorded_experts(

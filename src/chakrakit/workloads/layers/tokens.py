@@ -28,10 +28,20 @@ class Tokens:
 
 
 def linear(
-    tape: Tape, name: str, x: Tensor, out: Dim, into: tuple[str, ...] = (), bias: bool = False
+    tape: Tape,
+    name: str,
+    x: Tensor,
+    out: Dim,
+    into: tuple[str, ...] = (),
+    bias: bool = False,
+    tied: bool = False,
 ) -> Tensor:
-    """A projection to `out`; `into` are the axes that cut the contraction (row parallel)."""
+    """A projection to `out`; `into` are the axes that cut the contraction (row parallel).
+
+    A tied one reads the matrix of another, which counts once.
+    """
     size = x.dims[-1].size
     weight = tape.weight(f"{name}.weight", Dim(size, into), out)
+    weight.tied = tied
     extra = tape.weight(f"{name}.bias", out, kind="vector") if bias else None
     return matmul(tape, name, x, weight, extra)

@@ -72,3 +72,10 @@ def test_only_plain_fake_tensors_fit(mode):
     assert fits((torch.empty(2),))
     assert not fits((torch.tensor(3.0),))  # whose value is known
     assert not fits((3,))
+
+
+def test_a_number_may_stand_before_the_list(mode):
+    """Powers of a number, as Adam with `capturable` asks for: it was once taken for the list."""
+    steps = [torch.empty(()), torch.empty(3)]
+    made = Results().run(aten._foreach_pow.ScalarAndTensor, (0.9, steps), {})
+    assert [tuple(t.shape) for t in made] == [(), (3,)]

@@ -7,6 +7,7 @@ import torch
 
 from chakrakit.sources.capture.observing import Storages
 from chakrakit.sources.capture.observing.storages import rounded
+from chakrakit.sources.capture.recording import NeedsValue
 
 
 def kibibytes(count):
@@ -56,3 +57,8 @@ def test_a_storage_is_seen_once_it_has_a_number():
     assert not storages.has_number(tensor)
     storages.number(tensor)
     assert storages.has_number(tensor.view(16, 16))
+
+
+def test_a_sparse_tensor_is_refused_with_a_cure():
+    with pytest.raises(NeedsValue, match=r"layout sparse_coo has a size.*sparse=False"):
+        Storages().number(torch.eye(2).to_sparse())

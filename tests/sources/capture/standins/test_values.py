@@ -87,3 +87,13 @@ def test_real_tensors_are_read_as_ever(installed):
         [1.0, 1.0],
         True,
     )
+
+
+def test_a_mask_that_transformers_asks_about_leaves_nothing_out(installed, patches, fake):
+    """Whether all of a padding mask is true decides whether transformers writes a mask out."""
+    installed()
+    asked = compile("answer = bool(mask.all())", "x/transformers/masking_utils.py", "exec")
+    found = {"mask": torch.empty(2, 3) > 0}
+    exec(asked, found)
+    assert found["answer"] is True
+    assert any("leaves nothing out" in warning for warning in patches.warnings)

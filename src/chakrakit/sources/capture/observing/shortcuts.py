@@ -129,7 +129,7 @@ class Results:
         if func is WAIT and fits(args):
             return view(_aten.detach.default, args, kwargs)
         if self._is_by_elements(func) and _lists_alike(args):
-            return None if func._schema.name.endswith("_") else [_like(t) for t in args[0]]
+            return None if func._schema.name.endswith("_") else [_like(t) for t in _lists(args)[0]]
         functional = self._functional.get(func)
         if functional is None:
             functional = self._functional[func] = _is_functional(func)
@@ -192,11 +192,16 @@ def _all_alike(args: Any) -> bool:
     )
 
 
-def _lists_alike(args: Any) -> bool:
-    """Whether all lists hold plain contiguous fractions of the same sizes and types, in this order."""
-    lists = [
+def _lists(args: Any) -> list[Any]:
+    """The lists of tensors among arguments; a number may stand before them, as the base of a power."""
+    return [
         a for a in args if isinstance(a, (list, tuple)) and a and isinstance(a[0], torch.Tensor)
     ]
+
+
+def _lists_alike(args: Any) -> bool:
+    """Whether all lists hold plain contiguous fractions of the same sizes and types, in this order."""
+    lists = _lists(args)
     if not lists or isinstance(args[-1], torch.Tensor):
         return False
     return len({len(tensors) for tensors in lists}) == 1 and all(

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from chakrakit.sources.capture.recording import NeedsValue, script_line
+
 _BLOCK = 512
 """Bytes: `kMinBlockSize` of PyTorch's caching allocator (c10/cuda/CUDACachingAllocator)."""
 
@@ -43,7 +45,14 @@ class Storages:
 
     def number(self, tensor: torch.Tensor) -> int:
         """The number of a tensor's storage."""
-        storage = tensor.untyped_storage()
+        try:
+            storage = tensor.untyped_storage()
+        except NotImplementedError:
+            raise NeedsValue(
+                f"{script_line()}: a tensor of layout {str(tensor.layout).removeprefix('torch.')} has a size "
+                "that depends on values, and nothing is computed; use a dense one (an Embedding with "
+                "sparse=False and an optimizer for dense gradients)"
+            ) from None
         key = storage._cdata
         number = self._numbers.get(key)
         return self._new(storage, key) if number is None else number

@@ -21,6 +21,7 @@ from chakrakit.sources.capture.recording import NeedsValue, Patches, script_line
 
 _INITIALISATION = "torch/nn/init.py"
 _DISTRIBUTIONS, _GENERATION = "torch/distributions/", "transformers/generation/"
+_MASKS = "transformers/masking_utils.py"
 _TRUSTED = ("torch/optim", "torch/amp", "torch/nn/utils", "torch/distributed")
 
 
@@ -262,6 +263,9 @@ class ValueReaders:
         asking = _asking()
         if _DISTRIBUTIONS in asking:
             return True  # whether arguments are valid, as those of a program that runs are
+        if _MASKS in asking:
+            self.patches.warn("a mask of padding whose values are not known leaves nothing out")
+            return True
         if _GENERATION in asking:
             self.patches.warn("generate: no sequence ends before the greatest length")
             return False

@@ -9,16 +9,14 @@ from typing import Any
 from chakrakit.errors import ConfigError
 from chakrakit.operators import dtype_name
 from chakrakit.workloads.description import Decoder, Experts, Layer, Mlp, Tower
-from chakrakit.workloads.models.hugging_face.captured import (
-    beside_text,
-    captured,
-    known_to_transformers,
-)
+from chakrakit.workloads.models.hugging_face.captured import beside_text, captured
+from chakrakit.workloads.models.hugging_face.defaults import fill_in
 from chakrakit.workloads.models.hugging_face.keys import Keys, NotBuiltIn, read_keys
+from chakrakit.workloads.models.hugging_face.meta_device import known_to_transformers
+from chakrakit.workloads.models.hugging_face.quantization_methods import quantization_of
 from chakrakit.workloads.models.hugging_face.quantized import (
     Quantization,
     precision_of,
-    quantization_of,
     with_formats,
 )
 from chakrakit.workloads.models.hugging_face.text import TextReader
@@ -78,6 +76,7 @@ def _captured(config: Keys, text: Keys, path: Path) -> Decoder:
         experts=model.experts,
         top_k=model.top_k,
         vision=tower,
+        causal=model.causal,
         precision=precision_of(quantization, _dtype(config, text), path.name),
         **_rows(model.rows, quantization),
     )
@@ -87,9 +86,12 @@ def _text(config: Keys, kind: str) -> tuple[Keys, str]:
     """The language model's part of a configuration, and its type."""
     part = config.part("text_config")
     if part is None:
+        fill_in(config, kind)
         return config, kind
     inside = part.word("model_type") or INSIDE.get(kind, kind)
-    return part, inside if inside in TRAITS else INSIDE.get(kind, inside)
+    inside = inside if inside in TRAITS else INSIDE.get(kind, inside)
+    fill_in(part, inside)
+    return part, inside
 
 
 def _tied(config: Keys, text: Keys) -> dict[str, Any]:
@@ -133,13 +135,13 @@ def _name(path: Path, kind: str) -> str:
 
 
 def _check_architecture(config: Keys, kind: str) -> None:
-    """A file that calls itself two things is refused: their parameters differ."""
+    """A file that calls itself two things is refused where they differ in more than their names."""
     words = config.words("architectures")
     if not words:
         return
     called = words[0].lower().removesuffix("forcausallm").removesuffix("forconditionalgeneration")
     plain = {k.replace("_", "").replace("-", ""): k for k in TRAITS}
-    if called in plain and plain[called] != kind and kind in TRAITS:
+    if called in plain and kind in TRAITS and TRAITS[plain[called]] != TRAITS[kind]:
         raise ConfigError(
             f"{config.where}: model_type {kind!r} and architectures {words[0]!r} contradict each other; "
             "correct one of them"

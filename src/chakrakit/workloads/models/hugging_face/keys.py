@@ -15,6 +15,14 @@ from chakrakit.trace.files import unpacked
 
 MOST = 1 << 40
 """The largest number that a description takes."""
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+"""Names of the number of experts."""
+TOP_K = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_k", "moe_topk")
+"""Names of the number of experts that a token meets."""
+HEAD_DIM = ("head_dim", "attention_head_dim")
+"""Names of the width of a head."""
+_SIZES = ("num_hidden_layers", "hidden_size")
+"""What a file must say itself: transformers, too, would only guess it."""
 _HARMLESS = re.compile(
     r"""
      _.* | architectures | model_type | auto_map | torch_dtype | dtype | transformers_version
@@ -46,11 +54,17 @@ _HARMLESS = re.compile(
     | rms_norm_offset | use_rmsnorm | logit_scale | mtp_.* | expert_(capacity|dtype).*
     | scale_(depth|emb|attn).* | dim_model_base | disable_.* | classifier_.* | summary_.*
     | is_causal | language | tie_.*weights.* | pad_head_dim.* | layernorm_.* | load_balance.*
-    | batch_size
+    | batch_size | moe_capacity | moe_use_aux_free | enable_lm_head_fp32 | anyres_.* | vit_.*
+    | num_media_embeds | pool_type | (im|text|video)_(start|end|newline)_id | org_vocab_size
+    | class_num | interpolate_factor
     """,
     re.VERBOSE,
 )
 """Names of keys that change neither shapes nor work nor memory."""
+_USUAL_VALUES = {"full_attn_mod": 1, "norm_type": "rms", "use_mixed_mlp_moe": True}
+"""Keys that say nothing new with these values: what the family has anyway."""
+_BESIDE = {"cla_share_factor": "use_cla"}
+"""Keys that say nothing where another one is off."""
 _WEIGHTY = re.compile(
     r"num|count|n_|size|dim|rank|lora|width|head|expert|layer|window|pattern|freq|type|ratio|kernel|state|group"
     r"|block|conv|mamba|ssm|moe|attn|attention|mlp|ffn|hidden|norm|bias|share|sparse|index|compress|stream"
@@ -68,7 +82,7 @@ def read_keys(path: Path, ignored: Collection[str] = ()) -> Keys:
     where = str(path)
     text = as_text(unpacked(read_bounded(where), where), where)
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_hook=_plain)
     except (ValueError, RecursionError) as error:
         line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise ConfigError(f"{where}{line}: not a config.json: {error}") from None
@@ -76,6 +90,13 @@ def read_keys(path: Path, ignored: Collection[str] = ()) -> Keys:
         raise ConfigError(f"{where}: not a config.json: Expected `object`, got {content!r:.40}")
     check_depth(content, f"{where}: not a config.json")
     return Keys(content, where, ignored)
+
+
+def _plain(found: dict[str, Any]) -> Any:
+    """Infinity and NaN as transformers 5 writes them, {"__float__": "Infinity"}, as what they are."""
+    written = found.get("__float__")
+    numbers = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
+    return numbers[written] if len(found) == 1 and written in numbers else found
 
 
 class Keys:
@@ -113,10 +134,19 @@ class Keys:
         for name in names:
             value = self.get(name)
             if value is not None:
-                return self._whole(name, value)
+                return self._whole(name, self._same(name, value))
         if default is None:
-            raise ConfigError(f"{self.where}: configuration without {names[0]!r}")
+            problem = ConfigError if names[0] in _SIZES else NotBuiltIn
+            raise problem(f"{self.where}: configuration without {names[0]!r}")
         return default
+
+    def _same(self, name: str, value: Any) -> Any:
+        """The one entry of a list with an entry for each layer; a list of several is not built in."""
+        if not isinstance(value, list) or not value:
+            return value
+        if any(entry != value[0] for entry in value):
+            raise self.foreign(name, value, "the same for all layers")
+        return value[0]
 
     def counts(self, name: str) -> list[int]:
         """A list of whole numbers; empty where there is none."""
@@ -194,8 +224,13 @@ class Keys:
             known = name in self._asked or name in self.ignored
             if known or _says_nothing(value) or _HARMLESS.fullmatch(name):
                 continue
+            if _USUAL_VALUES.get(name) == value or self._is_off(name):
+                continue
             if _WEIGHTY.search(name):
                 yield name
+
+    def _is_off(self, name: str) -> bool:
+        return name in _BESIDE and not self.content.get(_BESIDE[name])
 
 
 def _says_nothing(value: Any) -> bool:

@@ -22,7 +22,7 @@ from chakrakit.workloads.description import (
     Mlp,
     StateSpace,
 )
-from chakrakit.workloads.models.hugging_face.keys import Keys
+from chakrakit.workloads.models.hugging_face.keys import EXPERTS, HEAD_DIM, TOP_K, Keys
 from chakrakit.workloads.models.hugging_face.traits import Traits
 
 _USUAL = {"qkv_bias": True}
@@ -87,7 +87,7 @@ class TextReader:
         """Width of a head."""
         keys = self.keys
         heads = keys.count("num_attention_heads")
-        size = keys.count("head_dim", "attention_head_dim", default=0)
+        size = keys.count(*HEAD_DIM, default=0)
         return size or self.hidden // max(heads, 1)
 
     @property
@@ -97,23 +97,15 @@ class TextReader:
         keys.skip("enable_moe_block", "num_experts_per_layer")
         if keys.get("enable_moe_block") is False:
             return 0
-        names = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-        return keys.count(*names, default=0)
+        return keys.count(*EXPERTS, default=0)
 
     @property
     def top_k(self) -> int:
         """Experts that a token meets."""
-        names = (
-            "num_experts_per_tok",
-            "num_experts_per_token",
-            "top_k_experts",
-            "moe_k",
-            "moe_topk",
-        )
-        listed = next((n for n in names if isinstance(self.keys.get(n), list)), None)
+        listed = next((n for n in TOP_K if isinstance(self.keys.get(n), list)), None)
         if listed:
             return max(self.keys.counts(listed), default=0)
-        return self.keys.count(*names)
+        return self.keys.count(*TOP_K)
 
     # --- layer by layer -------------------------------------------------------------------------
 

@@ -113,7 +113,7 @@ TRAITS: dict[str, Traits] = {
         tied=True,
         windows="all",
     ),
-    "smollm3": _LLAMA,
+    "smollm3": _T(qkv_bias=_KEY, out_bias=_KEY, mlp_bias="mlp_bias", tied=True),
     "seed_oss": _T(qkv_bias=_KEY, out_bias="attention_out_bias", mlp_bias="mlp_bias"),
     "arcee": _T(qkv_bias=_KEY, out_bias=_KEY, mlp_bias="mlp_bias", gated=False),
     "exaone4": _T(norms="after", qk_norm="heads"),

@@ -1,0 +1,166 @@
+"""Models as transformers builds them on the meta device, where tensors have shapes and no values.
+
+Nothing is downloaded, and programs that a repository brings are never run: a class that a file names is
+looked for in transformers alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from chakrakit.errors import ConfigError, MissingExtra
+from chakrakit.workloads.models.hugging_face.keys import Keys
+
+MOST_LAYERS = 1024
+"""More than any published model has; a file that says more is not built."""
+CURE = "describe the model in YAML, or capture a program of yours that runs it"
+
+
+def known_to_transformers(*parts: Keys) -> bool:
+    """Whether transformers is here and has a place for every key that our own reader left unread."""
+    if (
+        importlib.util.find_spec("transformers") is None
+        or importlib.util.find_spec("torch") is None
+    ):
+        return False
+    transformers = importlib.import_module("transformers")
+    kind = parts[0].word("model_type")
+    if kind not in transformers.CONFIG_MAPPING:
+        return False
+    whole = transformers.CONFIG_MAPPING[kind]()
+    defaults = (whole.to_dict(), whole.get_text_config().to_dict())
+    return all(
+        key in default
+        for part, default in zip(parts, defaults, strict=False)
+        for key in part.unread()
+    )
+
+
+def libraries(kind: str) -> tuple[Any, Any]:
+    """PyTorch and transformers, or what to install for a type of model that is not built in."""
+    try:
+        return importlib.import_module("torch"), importlib.import_module("transformers")
+    except ImportError:
+        raise MissingExtra(f"model_type {kind!r}, which is not built in,", "models") from None
+
+
+def unrunnable(transformers: Any, path: Path, error: Exception) -> ConfigError:
+    """What the model's own code raised, as an error of ours."""
+    if isinstance(error, ConfigError):
+        return error
+    return ConfigError(
+        f"{path}: transformers {transformers.__version__} cannot run this model without values: "
+        f"{type(error).__name__}: {error!s:.200}; {CURE}"
+    )
+
+
+@contextmanager
+def quiet(transformers: Any) -> Iterator[None]:
+    """Warnings of a library about a model that only lends its shapes are not for the user."""
+    logging = transformers.utils.logging
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+
+
+def configuration(transformers: Any, keys: Keys, path: Path) -> Any:
+    """The configuration of a file as its own class has it."""
+    content = {
+        k: v for k, v in keys.content.items() if k not in ("quantization_config", "auto_map")
+    }
+    kind = str(content.pop("model_type", ""))
+    if kind not in transformers.CONFIG_MAPPING:
+        own = (
+            " Its repository brings a program of its own, which is never run."
+            if "auto_map" in keys.content
+            else ""
+        )
+        raise ConfigError(
+            f"{path}: model_type {kind!r} is neither built in nor known to transformers "
+            f"{transformers.__version__}.{own} Describe the model in YAML, or use a newer transformers"
+        )
+    try:
+        config = transformers.AutoConfig.for_model(kind, **content)
+    except Exception as error:  # configuration classes check what they like
+        raise ConfigError(f"{path}: not a configuration of {kind}: {error!s:.200}") from None
+    _check_depth(config, path)
+    return config
+
+
+def _check_depth(config: Any, path: Path) -> None:
+    """Every number of layers, as a model of millions of them would be built for ever."""
+    try:
+        text = config.get_text_config()
+    except ValueError:  # several texts inside
+        text = config
+    for part in {id(p): p for p in (config, text)}.values():
+        for name in ("num_hidden_layers", "encoder_layers", "decoder_layers", "num_layers"):
+            layers = getattr(part, name, None)
+            if layers is None:
+                continue
+            if not isinstance(layers, int) or not 0 <= layers <= MOST_LAYERS:
+                raise ConfigError(f"{path}: {name} is {layers!r}; it should be 1 to {MOST_LAYERS}")
+
+
+def built(torch: Any, transformers: Any, config: Any, named: str = "", dtype: Any = None) -> Any:
+    """The language model on the meta device, as it serves: nothing is dropped at random.
+
+    `named` is the class that a file names, which is built where transformers has it.
+    """
+    ways: list[tuple[Any, Any]] = [
+        (transformers.AutoModelForCausalLM, config),
+        (transformers.AutoModelForCausalLM, _text(config)),
+        (transformers.AutoModelForImageTextToText, config),
+        (transformers.AutoModelForSeq2SeqLM, config),
+        (transformers.AutoModelForMaskedLM, config),
+    ]
+    if takes_text_alone(config) and (own := _class_named(transformers, named, config)):
+        ways.insert(0, (own, config))
+    return _first_of(torch, ways, dtype)
+
+
+def whole(torch: Any, transformers: Any, config: Any, named: str = "") -> Any:
+    """The model with everything that turns other inputs into tokens."""
+    names = ("AutoModelForImageTextToText", "AutoModelForMultimodalLM", "AutoModelForCausalLM")
+    autos = [getattr(transformers, name) for name in names if hasattr(transformers, name)]
+    own = _class_named(transformers, named, config)
+    return _first_of(torch, [(maker, config) for maker in (own, *autos) if maker is not None])
+
+
+def _class_named(transformers: Any, name: str, config: Any) -> Any:
+    """A class of transformers for this kind of configuration; None where it has none of that name."""
+    found: Any = getattr(transformers, name, None) if name.isidentifier() else None
+    is_model = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
+    return found if is_model and getattr(found, "config_class", None) is type(config) else None
+
+
+def _text(config: Any) -> Any:
+    try:
+        return config.get_text_config()
+    except ValueError:  # several texts inside
+        return config
+
+
+def _first_of(torch: Any, ways: list[tuple[Any, Any]], dtype: Any = None) -> Any:
+    refused: Exception | None = None
+    with torch.device("meta"):
+        for maker, described in ways:
+            make = getattr(maker, "from_config", None) or maker._from_config
+            try:
+                return make(described, dtype=dtype or torch.bfloat16).eval()
+            except ValueError as error:
+                refused = refused or error
+    raise ConfigError(f"transformers has no language model for it: {refused!s:.120}; {CURE}")
+
+
+def takes_text_alone(config: Any) -> bool:
+    """Whether a model has no part for anything but text."""
+    return _text(config) is config
