@@ -11,6 +11,7 @@ import chakrakit as ck
 from chakrakit.commands import main
 from chakrakit.commands.generate import command
 from chakrakit.commands.options import parameters_of
+from support.commands import chakra, succeeded
 
 PLAN = [
     "--model",
@@ -156,3 +157,28 @@ def test_a_list_of_words_is_refused_with_an_example() -> None:
         ck.ConfigError, match="--split a: give whole numbers with commas, like 1,2,4"
     ):
         ck.generate(model="gpt3-125m", split="a")
+
+
+SECTIONS = """
+sections:
+  vision: {model: vit-b-16, plan: {dp: 2}, share: 0.5}
+  language: {model: gpt3-125m, plan: {dp: 2}, after: [vision], ranks_of: vision}
+step: {seq: 128, global_batch: 4, steps: 2}
+"""
+
+
+def test_steps_of_sections_are_written_one_by_one(tmp_path: Path) -> None:
+    """Each has its own samples, so that the two differ; in one trace they are refused with the way out."""
+    file = tmp_path / "sections.yaml"
+    file.write_text(SECTIONS)
+    assert "--series" in chakra("generate", file, "-o", tmp_path / "one").output
+    assert (
+        "give -o a name" in chakra("generate", file, "--series", "-o", tmp_path / "a.N.et").output
+    )
+    succeeded("generate", str(file), "--series", "-o", str(tmp_path / "each"))
+    made = ck.generate(str(file)).series
+    for step in range(2):
+        written = ck.read(tmp_path / "each" / f"step-{step}")
+        assert [len(written.trace(r)) for r in written.ranks] == [
+            len(made[step].trace(r)) for r in made[step].ranks
+        ]

@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 
+from chakrakit.commands import opening
 from chakrakit.commands.opening import digest_of, opened
 from support.commands import chakra, data, succeeded
 from support.paths import DATA
@@ -139,3 +140,19 @@ def test_what_looks_like_communication_is_said_in_the_analysis(tmp_path):
     assert (
         json.loads(succeeded("info", tmp_path / "run", "--json"))["communication"][0]["count"] == 1
     )
+
+
+def test_a_run_that_is_removed_is_gone_at_once(tmp_path, monkeypatch):
+    """Otherwise a command that makes it again at the same time would lose some of its files."""
+    folder = tmp_path / "opened"
+    for number in range(opening.MOST_KEPT + 2):
+        (folder / f"r{number}").mkdir(parents=True)
+        (folder / f"r{number}" / "card.json").write_text("{}")
+        os.utime(folder / f"r{number}", (number, number))
+    left = []
+    monkeypatch.setattr(
+        shutil, "rmtree", lambda run, **_: left.append({f.name for f in folder.iterdir()})
+    )
+    opening._remove_oldest(folder)
+    assert "r0" not in left[0]
+    assert len(list(folder.iterdir())) == opening.MOST_KEPT

@@ -50,7 +50,9 @@ def test_a_policy_helps(name: str, better: str, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["exit_early", "fork_and_join", "any_service", "hold_by_tokens"])
+@pytest.mark.parametrize(
+    "name", ["exit_early", "fork_and_join", "any_service", "hold_by_tokens", "fair_tenants"]
+)
 def test_a_change_helps(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The second line is that with the change: sooner done, or less uneven."""
     usual, own = printed(EXAMPLES / "serving" / f"{name}.py", capsys)[:2]
@@ -61,6 +63,18 @@ def test_a_change_helps(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_codec_by_bandwidth_is_as_good_as_the_best(capsys: pytest.CaptureFixture[str]) -> None:
     *alone, chosen = printed(EXAMPLES / "serving" / "codec_by_bandwidth.py", capsys)
     assert chosen <= min(alone)
+
+
+@pytest.mark.slow
+def test_a_border_that_moves_finds_more(capsys: pytest.CaptureFixture[str]) -> None:
+    stays, moves = printed(EXAMPLES / "serving" / "divide_memory.py", capsys)[:2]
+    assert moves > stays
+
+
+@pytest.mark.slow
+def test_a_codec_by_length_is_better_than_either(capsys: pytest.CaptureFixture[str]) -> None:
+    *alone, chosen = printed(EXAMPLES / "serving" / "store_codec_by_length.py", capsys)
+    assert chosen < min(alone)
 
 
 OTHERS = (

@@ -196,3 +196,33 @@ def _unique(items):
         if item not in kept:
             kept.append(item)
     return kept
+
+
+@pytest.mark.parametrize("name", ["A18", "A34"])
+def test_the_static_and_the_dynamic_part_make_the_gain_and_vanish_for_one_section(name):
+    """On 64 ranks; both columns stand on the page."""
+    result = recorded(name)[1]
+    assert all(case.case["ranks"] >= 64 for case in result.cases)
+    for case in result.cases:
+        static, dynamic = (case.shown[f"{part} part"][0] for part in ("static", "dynamic"))
+        assert static * dynamic == pytest.approx(case.gain, rel=0.01)
+        if case.gone:
+            assert (static, dynamic) == pytest.approx((1, 1), abs=SMALL)
+    assert "static part" in study_page(result)
+
+
+def test_runs_with_and_without_each_half_say_how_they_vary():
+    """A hundred runs of each: twenty for each of five seeds."""
+    for case in recorded("B25")[1].cases:
+        sides = {side: case.shown[f"variation, {side}"][0] for side in case.figures}
+        assert len(sides) == 4
+        if not case.gone:
+            assert sides["Guard"] < sides["monitor alone"] < sides["functional checks"]
+
+
+def test_the_three_analyses_of_operations_have_intervals():
+    cases = recorded("A31")[1].cases
+    assert {case.case["analysis"] for case in cases} == {"detection", "checkpoint", "recovery"}
+    for case in cases:
+        mean, low, high = case.shown["as operated, by seed"]
+        assert low <= mean <= high

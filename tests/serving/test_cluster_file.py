@@ -9,7 +9,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine
-from chakrakit.serving import EngineSpec, Service, fleet
+from chakrakit.serving import EngineSpec, RankFailure, Service, fleet
 from chakrakit.serving.steps import ModelledSteps
 from support.commands import data
 
@@ -70,6 +70,13 @@ def test_a_service_of_a_file_takes_the_time_of_its_kinds(tmp_path: Path) -> None
         (TWO + "link_schedule: [[0, 1], [1.0e-300, 1]]", "is not a picosecond later"),
         (TWO + "codecs: [{name: fp8, ratio: 0}]", "codec fp8: give a ratio and rates above 0"),
         (TWO + "policy: mine.py:Mine", "no field 'policy'"),
+        (
+            TWO + "rank_faults: [{at_s: 1, rank: 0, tier: 3}]",
+            "no field 'tier'; did you mean 'tier_gbps'",
+        ),
+        (TWO + "rank_faults: [{at_s: -1, rank: 0, tier_gbps: 3}]", "yaml:10: rank 0 fails at -1 s"),
+        (TWO + "rank_faults: [{at_s: 1, rank: 0, tier_gbps: 3}]", "give --ep"),
+        (TWO + "rank_faults: [{at_s: 1, rank: 7, tier_gbps: 3}]", "no engine or rank 7; .* 0 to 2"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named_with_its_line(
@@ -101,6 +108,38 @@ def test_a_diffusion_model_is_served_by_the_time_of_its_steps(tmp_path: Path) ->
         ck.serve(cluster=written(tmp_path, "service: {model: dit-xl-2}"), requests=requests)
 
 
+EXPERTS = """
+engines:
+  - {model: llama-3.1-8b, machine: dgx-h100}
+  - {model: deepseek-v3-16b, machine: dgx-h100, dp: 4, ep: 4}
+rank_faults: [{at_s: 0.5, rank: 2, tier_gbps: 3, detect_s: 0.5, away_s: 2}]
+"""
+
+
+def test_a_rank_of_a_cluster_in_a_file_fails_as_it_does_alone(tmp_path: Path) -> None:
+    """Rank 2 of the cluster is rank 1 of its second engine."""
+    stream = "poisson{rate=20,n=60,prompt=256,output=16}"
+    experts = f"{stream[:-1]},models=deepseek-v3-16b}}"
+    text = EXPERTS.replace("  - {model: llama-3.1-8b, machine: dgx-h100}\n", "")
+    one = data(
+        "serve",
+        *("--cluster", written(tmp_path, text.replace("rank: 2", "rank: 1"))),
+        *("--requests", experts),
+    )
+    failure = RankFailure(at_s=0.5, rank=1, tier_gbps=3.0, detect_s=0.5, away_s=2.0)
+    own = ck.serve(
+        "deepseek-v3-16b", "dgx-h100", stream, dp=4, ep=4, rank_faults=[failure], seed=None
+    )
+    assert one["e2e_ms"]["p99"] == pytest.approx(own.e2e_ms.p99)
+    models = f"{stream[:-1]},models=deepseek-v3-16b:llama-3.1-8b}}"
+    both = ck.serve(cluster=written(tmp_path, EXPERTS), requests=models)
+    healthy = ck.serve(
+        cluster=written(tmp_path, EXPERTS.partition("rank_faults")[0]), requests=models
+    )
+    assert both.finished == healthy.finished == 60
+    assert both.e2e_ms.p99 > healthy.e2e_ms.p99 + 400
+
+
 def test_engines_that_are_listed_one_by_one_cost_what_one_entry_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,3 +169,39 @@ def test_engines_that_are_listed_one_by_one_cost_what_one_entry_does(
         ],
     )
     assert listed.energy_joules == pytest.approx(alone.energy_joules, rel=0.01)
+
+
+def test_what_has_no_effect_is_said(tmp_path: Path) -> None:
+    """Nothing moves between these engines, and they have no store."""
+    text = TWO + "codecs: [{name: a, ratio: 2}]\nstore_schedule: [[0, 0.5]]\n"
+    done = ck.serve(cluster=written(tmp_path, text), requests=STREAM)
+    assert any("codecs, store_schedule: without effect" in note for note in done.notes)
+
+
+def test_models_that_no_engine_serves_are_refused(tmp_path: Path) -> None:
+    text = "engines: [{model: llama-3.1-8b, machine: dgx-h100}]"
+    with pytest.raises(ConfigError, match="requests ask for qwen3-14b, which no engine serves"):
+        ck.serve(cluster=written(tmp_path, text), requests=STREAM)
+
+
+LOOP = """
+from chakrakit.serving import Request
+from chakrakit.serving.requests import stream_of
+
+
+class Turns:
+    stream = stream_of([0.0], [100], [4])
+
+    def next(self, now_s, finished):
+        return [Request(prompt=100, output=4) for one in finished if one.number < 3]
+"""
+
+
+def test_a_source_from_a_file_closes_the_loop(tmp_path: Path) -> None:
+    """Four requests, each made of the one before."""
+    (tmp_path / "loop.py").write_text(LOOP)
+    text = "engines: [{model: llama-3.1-8b, machine: dgx-h100}]"
+    words = ("serve", "--cluster", written(tmp_path, text), "--requests")
+    assert data(*words, f"{tmp_path}/loop.py:Turns")["finished"] == 4
+    with pytest.raises(ConfigError, match=r"--requests .* has no class Loops"):
+        ck.serve(cluster=written(tmp_path, text), requests=f"{tmp_path}/loop.py:Loops")

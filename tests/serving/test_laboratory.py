@@ -97,7 +97,7 @@ def test_requests_go_to_engines_that_serve_their_model() -> None:
         specs=[EngineSpec(model="llama-3.1-8b", machine="dgx-h100"), other], stream=stream
     )
     assert fleet.served().outcome.requests["engine"][:3].tolist() == [0, 1, 0]
-    with pytest.raises(ConfigError, match="no request can ask for deepseek-v3-16b"):
+    with pytest.raises(ConfigError, match="which no engine serves; engines serve deepseek-v3-16b"):
         Fleet(
             specs=[EngineSpec(model="deepseek-v3-16b", machine="dgx-h100")], stream=stream
         ).served()

@@ -93,6 +93,23 @@ ROCM_JSON = (
     '"system": {"(Topology) Link type between DRM devices 0 and 1": "XGMI"}}'
 )
 
+AMD_SMI = """\
+ACCESS TABLE:
+             0000:0c:00.0 0000:22:00.0
+0000:0c:00.0 ENABLED      ENABLED
+0000:22:00.0 ENABLED      ENABLED
+
+LINK TYPE TABLE:
+             0000:0c:00.0 0000:22:00.0
+0000:0c:00.0 SELF         XGMI
+0000:22:00.0 XGMI         SELF
+
+NUMA BW TABLE:
+             0000:0c:00.0 0000:22:00.0
+0000:0c:00.0 N/A          50000-50000
+0000:22:00.0 50000-50000  N/A
+"""
+
 SIMAI = """\
 7 2 2 1 8 H100
 4 5 6

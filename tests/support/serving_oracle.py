@@ -9,20 +9,7 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-from support.serving_oracle_parts import Job, Worker
-
-KINDS = (
-    "arrival",
-    "moved",
-    "rank_fault",
-    "rank_back",
-    "resumed",
-    "repaired",
-    "scale",
-    "ready",
-    "source",
-    "step",
-)
+from support.serving_oracle_parts import KINDS, Job, Worker
 
 
 class Oracle:
@@ -77,8 +64,7 @@ class Oracle:
         if epoch < 0:
             self.announce()
         job = self.jobs[number]
-        if job.arrived < 0:
-            job.arrived = self.now
+        job.arrived = self.now if job.arrived < 0 else job.arrived
         self.send(job)
 
     def choice(self, *roles: str) -> list[Worker]:
@@ -123,9 +109,9 @@ class Oracle:
             if sum(tokens):
                 slowest = max(self.rules.cost(b) for b, _, _ in batches if b)
                 slowest += self.rules.shared(sum(tokens), len(alive), len(ranks))
-                slowest += self.rules.content(
-                    max(r for _, r, _ in batches), max(f for _, _, f in batches)
-                )
+                rotated, fetched = (max(b[i] for b in batches) for i in (1, 2))
+                slowest += self.rules.content(rotated, fetched)
+                slowest += self.brought(alive)
                 for worker, (batch, _, _) in zip(alive, batches, strict=True):
                     worker.batch, worker.end = batch, max(self.now, worker.free) + slowest
                     worker.free = worker.end
@@ -177,6 +163,10 @@ class Oracle:
 
     def keep(self, job: Job, worker: Worker) -> None:
         """The prompt is through."""
+
+    def brought(self, workers: list[Worker]) -> int:
+        """What a step waits for that comes from other tiers."""
+        return 0
 
     def vacated(self, worker: Worker) -> None:
         """Nobody is in a step of an engine that closes."""

@@ -4,6 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+KINDS = (
+    "arrival",
+    "moved",
+    "rank_fault",
+    "rank_back",
+    "resumed",
+    "repaired",
+    "scale",
+    "ready",
+    "source",
+    "step",
+)
+"""What may happen, in the order in which it is taken at one time."""
+
 
 @dataclass
 class Job:

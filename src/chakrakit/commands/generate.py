@@ -16,6 +16,7 @@ from chakrakit.workloads.models import field_defaults, field_docs, field_types
 
 if TYPE_CHECKING:
     from chakrakit.commands.results import GeneratedTraces
+    from chakrakit.trace.sets import TraceSet
     from chakrakit.workloads.description import Model, SectionGraph, Workload
     from chakrakit.workloads.generate import Figures, Generated
     from chakrakit.workloads.parts import WorkloadPart
@@ -217,6 +218,9 @@ def command(
     output: str | None,
     dry_run: Annotated[bool, Option("Only the figures; write nothing.")] = False,
     yes: Annotated[bool, Option("Write the traces however large they are.")] = False,
+    series: Annotated[
+        bool, Option("Write every step of --steps by itself, as OUT/step-0 and so on.")
+    ] = False,
     json: Json = False,
     **options: Any,
 ) -> None:
@@ -229,6 +233,7 @@ def command(
     chakra generate --model llama3.1-8b --dp 4 --tp 2 --global-batch 32 -o out
     chakra generate run --micro-batch 2 -o changed   # another plan for the same
     chakra generate --model llama-3.1-70b --tp 8 --pp 4 --dp 8 --dry-run
+    chakra generate sections.yaml --steps 4 --series -o steps
     """
     from chakrakit.results import counted
     from chakrakit.trace.memory import shortage_line
@@ -243,7 +248,10 @@ def command(
             _refuse_large(
                 [(c.nodes, c.ranks) for c in figures.per_rank], figures.micro_batches, output
             )
-        write(result.traces, output)
+        if series:
+            _write_series(result.series, output)
+        else:
+            write(result.traces, output)
     if output == "-" and not dry_run:
         return None  # the trace is what is printed
     if json:
@@ -263,6 +271,18 @@ _NODE_BYTES = 220
 """Of a generated node in an `.et` file: 220 to 225 for gpt3-125m, llama3.1-8b and deepseek-v3."""
 _MOST_BYTES = 256 << 20
 """What is written without asking: 1.2 million nodes."""
+
+
+def _write_series(series: Sequence[TraceSet], output: str) -> None:
+    """Every step in a directory of its own; one of them is in memory at a time."""
+    from chakrakit.trace.storage import write
+
+    if output == "-" or Path(output).suffix == ".et":
+        raise ConfigError(
+            f"--series writes a directory for each step; give -o a name, not {output}"
+        )
+    for step in range(len(series)):
+        write(series[step], Path(output) / f"step-{step}")
 
 
 _MANY = 4096

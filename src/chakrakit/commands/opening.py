@@ -142,11 +142,13 @@ def _folder() -> Path:
 
 
 def _remove_oldest(folder: Path) -> None:
-    import shutil
+    """Remove runs beyond those that are kept; whole, since another command may be about to make one again."""
+    import contextlib
 
     runs = sorted((f for f in folder.iterdir() if f.is_dir()), key=lambda f: f.stat().st_mtime)
     for old in runs[:-MOST_KEPT]:
-        shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(OSError), tempfile.TemporaryDirectory() as away:
+            old.rename(Path(away) / old.name)
     for seen in folder.glob("*.seen"):
         if _known(seen) is None:
             seen.unlink(missing_ok=True)

@@ -179,7 +179,7 @@ def serve(
         str | RequestStream | Source | None,
         Option(
             "A file, or 'poisson{rate=4,prompt=512,output=128}'; also gamma, bursts, clients, closed, "
-            "diurnal, regimes.",
+            "diurnal, regimes, rates, agents; or a source of your own, FILE.py:CLASS.",
             metavar="FILE|PROCESS",
         ),
     ] = None,
@@ -266,6 +266,23 @@ def _tasks(result: ServeResult) -> list[str]:
     return lines
 
 
+def _by_tenant(result: ServeResult) -> None:
+    """A line for each tenant, where there are several."""
+    rows = [
+        (
+            name,
+            f"{one.finished:,} of {one.requests:,}",
+            *(f"{value:,.1f}" for value in (one.ttft_ms.mean, one.ttft_ms.p99, one.e2e_ms.mean)),
+            f"{one.output_tokens_per_s:,.0f}",
+            f"{one.attained:.1%}",
+        )
+        for name, one in result.tenants.items()
+    ]
+    if rows:
+        names = ("requests", "ttft ms", "p99", "e2e ms", "tokens/s", "in time")
+        print_table(("tenant", *names), rows)
+
+
 def _print(result: ServeResult) -> None:
     from chakrakit.results import energy_text
 
@@ -287,6 +304,7 @@ def _print(result: ServeResult) -> None:
     print_table(("ms", "mean", "p50", "p90", "p95", "p99"), rows)
     if result.intervals:
         console().print(f"90 of 100 measured runs: {', '.join(_intervals(result))}")
+    _by_tenant(result)
     lines = [
         f"{result.steps:,} steps of {result.mean_batch:,.1f} requests; {result.preemptions:,} preemptions; "
         f"{result.cache_hit_rate:.1%} of prompt tokens cached",

@@ -343,6 +343,8 @@ def _simulate_on(
         )
     except DeadlockError as hang:
         _write_records(hang.simulation, options["records"])
+        if options["output"] is not None:  # what had happened until then
+            write(hang.simulation.run(), options["output"])
         raise
     _write_records(simulation, options["records"])
     if isinstance(engine_options.custom, OwnAlgorithms):

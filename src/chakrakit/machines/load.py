@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -166,7 +167,7 @@ def _of_node(file: Path, where: str) -> Machine | None:
 
     try:
         with file.open("rb") as stream:
-            head = stream.read(_HEAD)
+            head = stream.read(_HEAD).removeprefix(BOM_UTF8)
             format = next((f for f in MACHINE_FORMATS if f.recognises(head)), None)
             data = head + stream.read(MOST_XML_BYTES + 1) if format is not None else b""
     except OSError as error:

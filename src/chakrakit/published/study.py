@@ -83,6 +83,8 @@ class Study:
     predictions: Mapping[str, Callable[[Any], F64]]
     """Sentence → by how much it came true, one number per seed: above 0 where it did. Asked of a `Judged`."""
     cannot_say: str
+    shows: Mapping[str, Callable[[Any], F64]] = field(default_factory=dict)
+    """Further columns of the table of cases, by case and seed; asked of a `Judged`, and never judged."""
     untuned: Sequence[str] = ()
     decides: str = ""
     """Which term decides the outcome, where a predicted figure was missed."""

@@ -114,6 +114,8 @@ class CaseResult(msgspec.Struct, frozen=True):
     collapsed: list[str]
     claimed: dict[str, float] = {}
     """Other figures of the idea that claims are about, where they were measured."""
+    shown: dict[str, tuple[float, float, float]] = {}
+    """What the study shows besides: a mean over seeds, and its 95 % interval."""
 
 
 class AblationResult(msgspec.Struct, frozen=True):
@@ -298,7 +300,19 @@ def _case(judged: Judged, case: Case) -> CaseResult:
         chosen={s: judged.chosen(case, s) for s in sides},
         collapsed=[s for s in sides if s != study.idea and _collapsed(judged, s, case)],
         claimed=_claimed(judged, case),
+        shown=_shown(judged, case),
     )
+
+
+def _shown(judged: Judged, case: Case) -> dict[str, tuple[float, float, float]]:
+    """What the study shows of a case; columns that were not measured there are left out."""
+    place = judged.cases.index(dict(case))
+    found = {}
+    for name, column in judged.study.shows.items():
+        values = column(judged)[place]
+        if np.isfinite(values).all():
+            found[name] = (float(values.mean()), *interval(values))
+    return found
 
 
 def _claimed(judged: Judged, case: Case) -> dict[str, float]:

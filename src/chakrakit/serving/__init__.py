@@ -10,7 +10,7 @@ from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.links import Codec, MoveLinks
 from chakrakit.serving.plan import EngineLayout
 from chakrakit.serving.policies import hooks_of, policy_from
-from chakrakit.serving.policy_views import EngineView, LinkView, RequestView
+from chakrakit.serving.policy_views import EngineView, LinkView, MemoryView, RequestView
 from chakrakit.serving.ranks import RankFailure
 from chakrakit.serving.requests import FinishedRequest, Request, Source
 from chakrakit.serving.results import ServedRun, ServeResult, ServiceLevel, write_run
@@ -30,6 +30,7 @@ __all__ = [
     "FinishedRequest",
     "Fleet",
     "LinkView",
+    "MemoryView",
     "MoveLinks",
     "PoolSetup",
     "RankFailure",

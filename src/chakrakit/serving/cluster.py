@@ -15,7 +15,7 @@ from chakrakit.machines.device import MOST_SECONDS, PICO, PS_PER_S
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.links import MoveLinks
-from chakrakit.serving.policies import picoseconds_of
+from chakrakit.serving.policies import Division, division_of, picoseconds_of
 from chakrakit.serving.policy_views import request_view
 from chakrakit.serving.ranks import RankPause
 from chakrakit.serving.requests import FinishedRequest, GrowingStream, RequestStream, Source
@@ -50,6 +50,46 @@ class PoolSetup:
     """The place in the stream's `models` of the only model that it serves; -1 for whatever is asked for."""
 
 
+def check_policy(policy: Any, pools: Sequence[PoolSetup]) -> None:
+    """Raises an error where a policy decides on something that no engine has."""
+    if callable(getattr(policy, "store_codec", None)) and not any(
+        pool.options.remote_gib for pool in pools
+    ):
+        raise ConfigError(
+            "policy: store_codec encodes what goes to the shared store; give engines remote_gib"
+        )
+    for pool in pools if division_of(policy) is not None else ():
+        if not pool.options.content_gib:
+            raise ConfigError(
+                "policy: divide moves the border between pages and content; give every engine content_gib, "
+                "what content has at first"
+            )
+        if pool.options.content_shared:
+            raise ConfigError(
+                "policy: divide moves the border within an engine; leave out content_shared"
+            )
+
+
+def unused(links: MoveLinks, pools: Sequence[PoolSetup], policy: Any) -> tuple[str, ...]:
+    """What was said of moves and of the shared store where there are none."""
+    moves = any(pool.role == "prefill" for pool in pools) or callable(
+        getattr(policy, "migrate", None)
+    )
+    stores = any(pool.options.remote_gib for pool in pools)
+    said = {
+        "codecs": bool(links.codecs) and not (moves or stores),
+        "link_schedule": bool(links.schedule) and not moves,
+        "store_schedule": bool(links.store_schedule) and not stores,
+    }
+    names = [name for name, idle in said.items() if idle]
+    if not names:
+        return ()
+    return (
+        f"{', '.join(names)}: without effect; caches move from prefill to decode engines or where a policy "
+        "migrates, and engines with remote_gib have a store",
+    )
+
+
 @dataclass(frozen=True)
 class Setup:
     """Everything a run depends on."""
@@ -75,6 +115,8 @@ class Setup:
     """Raises an error where a source's request could never be served."""
     hooks: Callable[[Any], core.ServingHooks] | None = None
     """Makes the policy's functions from the cluster they may look at."""
+    divide: Division | None = None
+    """How often a policy is asked where the border between an engine's two caches should be."""
     record_steps: bool = False
     window: tuple[float, float] = (0.0, 0.0)
     """The interval in seconds in which the pieces of steps are recorded too."""
@@ -182,7 +224,7 @@ def _problem(setup: Setup, hooks: core.ServingHooks) -> core.ServingProblem:
         setup.links.pieces,
     )
     _links(problem, setup.links)
-    for fault in setup.rank_faults:
+    for fault in _checked_rank_faults(setup):
         times = (fault.pause_s, fault.away_s, fault.back_pause_s)
         pause, away, back = (round(t * PS_PER_S) for t in times)
         problem.fail_rank(round(fault.at_s * PS_PER_S), fault.engine, pause, away, back)
@@ -209,6 +251,17 @@ def _checked_faults(setup: Setup) -> Sequence[tuple[float, int, float]]:
                 f"and times are from 0 s to {MOST_SECONDS:,.0f} s"
             )
     return setup.faults
+
+
+def _checked_rank_faults(setup: Setup) -> Sequence[RankPause]:
+    """The failures of ranks that are there."""
+    count = sum(pool.engines for pool in setup.pools)
+    for fault in setup.rank_faults:
+        if not 0 <= fault.engine < count:
+            raise ConfigError(
+                f"rank {fault.engine} fails at {fault.at_s:g} s; ranks are 0 to {count - 1}"
+            )
+    return setup.rank_faults
 
 
 def _links(problem: core.ServingProblem, links: MoveLinks) -> None:
@@ -245,10 +298,12 @@ def _requests(stream: RequestStream, first: int = 0) -> core.ServingRequests:
         parents=1 if stream.after.ndim == 1 else stream.after.shape[1],
         first=first,
     )
-    related = (stream.continues, stream.group, stream.deadline_ps, stream.model)
+    related = (stream.continues, stream.group, stream.deadline_ps, stream.model, stream.tenant)
     if any(column is not None for column in related):
-        continues, group, deadline, model = (_NONE if c is None else c for c in related)
-        requests.relate(continues=continues, group=group, deadline=deadline, model=model)
+        continues, group, deadline, model, tenant = (_NONE if c is None else c for c in related)
+        requests.relate(
+            continues=continues, group=group, deadline=deadline, model=model, tenant=tenant
+        )
     if stream.contents is not None:
         requests.fill(stream.contents.ids, stream.contents.tokens, stream.contents.offsets)
     return requests
@@ -262,7 +317,7 @@ def _pool(pool: PoolSetup, setup: Setup) -> core.ServingPool:
         role=core.ServingRole[pool.role],
         engines=pool.engines,
         ranks=pool.ranks,
-        options=_options(pool, setup.seed, setup.stream),
+        options=_options(pool, setup.seed, setup.stream, setup.divide),
         cost=_cost(pool),
     )
     if pool.cost.shared is not None and pool.ranks > 1:
@@ -323,7 +378,9 @@ def _used_blocks(pool: PoolSetup, stream: RequestStream) -> int:
     return min(pool.capacity.blocks, max(most, _MANY_BLOCKS))
 
 
-def _options(pool: PoolSetup, seed: int, stream: RequestStream) -> core.ServingOptions:
+def _options(
+    pool: PoolSetup, seed: int, stream: RequestStream, divide: Division | None
+) -> core.ServingOptions:
     o, core_options = pool.options, core.ServingOptions()
     for name in _UNCHANGED_OPTIONS:
         setattr(core_options, name, getattr(o, name))
@@ -333,7 +390,9 @@ def _options(pool: PoolSetup, seed: int, stream: RequestStream) -> core.ServingO
         mask = o.token_budget * (pool.capacity.tokens + o.token_budget) * MASK_BYTES
         core_options.host += round(mask / o.mask_bandwidth * PS_PER_S)
     block = pool.capacity.bytes_per_token * o.block_size
-    core_options.num_blocks = _used_blocks(pool, stream)
+    core_options.num_blocks = pool.capacity.blocks if divide else _used_blocks(pool, stream)
+    if divide is not None:
+        core_options.divide_every, core_options.eager = divide.every, divide.eager
     core_options.discipline = core.ServingDiscipline[o.discipline]
     core_options.swap_blocks = _blocks(pool, o.swap_gib)
     core_options.host_blocks = _blocks(pool, o.offload_gib)

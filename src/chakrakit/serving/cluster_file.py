@@ -8,6 +8,8 @@
       - {name: fp8, ratio: 2, encode_gbps: 300, decode_gbps: 300}
     link_schedule: [[0, 1], [30, 0.1]]         # from a second on, a factor of the bandwidth
     faults: [[10, 1, 5]]                       # second, engine, seconds that it is down
+    rank_faults:                               # of engines with `dp` and `ep`
+      - {at_s: 10, rank: 3, tier_gbps: 25, detect_s: 0.5, away_s: 60}
 
 A file is data: a policy, which is a program, is named beside it.
 """
@@ -17,7 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -27,6 +29,7 @@ from chakrakit.operators import WorkingType
 from chakrakit.serving.cluster import Role, Router
 from chakrakit.serving.fleet import EngineSpec
 from chakrakit.serving.links import Codec
+from chakrakit.serving.ranks import RankFailure
 from chakrakit.serving.service import Service
 
 _HOLDS = "a cluster: `engines` or a `service`, and what goes with them"
@@ -116,6 +119,17 @@ class CodecEntry(_Entry, frozen=True, kw_only=True):
     decode_gbps: float = float("inf")
 
 
+class RankFaultEntry(_Entry, frozen=True, kw_only=True):
+    """A rank that fails alone, as a RankFailure has it."""
+
+    at_s: float
+    rank: int
+    tier_gbps: float
+    detect_s: float = 0.0
+    rebuild_s: float = 0.0
+    away_s: float = 0.0
+
+
 class ClusterFile(_Entry, frozen=True, kw_only=True):
     """All that a file may say."""
 
@@ -126,6 +140,7 @@ class ClusterFile(_Entry, frozen=True, kw_only=True):
     link_schedule: list[tuple[float, float]] = []
     store_schedule: list[tuple[float, float]] = []
     faults: list[tuple[float, int, float]] = []
+    rank_faults: list[RankFaultEntry] = []
 
 
 def read_cluster(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -137,6 +152,7 @@ def read_cluster(path: str | os.PathLike[str]) -> dict[str, Any]:
     parts: dict[str, Any] = {
         "engines": _each(document, "engines", asked.engines, EngineSpec),
         "codecs": _each(document, "codecs", asked.codecs, Codec),
+        "rank_faults": _each(document, "rank_faults", asked.rank_faults, RankFailure),
         "service": None if asked.service is None else _service(document, asked.service),
     }
     others = ("router", "link_schedule", "store_schedule", "faults")
@@ -148,6 +164,7 @@ _ENTRIES: dict[str | int, type[_Entry]] = {
     "engines": EngineEntry,
     "service": ServiceEntry,
     "codecs": CodecEntry,
+    "rank_faults": RankFaultEntry,
 }
 
 
@@ -160,7 +177,19 @@ def _converted(document: Document) -> ClusterFile:
         entry = _ENTRIES.get(place[0], KindEntry) if place else ClusterFile
         names = KindEntry if "kinds" in place else entry
         fields = [field.name for field in msgspec.structs.fields(names)]
-        raise document.converted(str(error), (), fields) from None
+        raise document.converted(_with_choices(str(error), place), (), fields) from None
+
+
+_CHOICES: dict[str | int, Any] = {"role": Role, "router": Router, "dtype": WorkingType}
+
+
+def _with_choices(error: str, place: Sequence[str | int]) -> str:
+    """What could stand where a word is none of several; msgspec names only the word."""
+    if not error.startswith("Invalid enum value") or not place or place[-1] not in _CHOICES:
+        return error
+    value, _, where = error.partition(" - ")
+    choices = ", ".join(map(str, get_args(_CHOICES[place[-1]])))
+    return f"{value}; give one of {choices} - {where}"
 
 
 def _each(

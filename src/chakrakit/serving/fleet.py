@@ -14,11 +14,12 @@ import numpy as np
 from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine
 from chakrakit.machines.fabric import Machine
-from chakrakit.serving.cluster import MOST_ENGINES, Role, Router, Setup, run
+from chakrakit.serving.cluster import MOST_ENGINES, Role, Router, Setup, check_policy, run, unused
 from chakrakit.serving.engine import EngineOptions, engine_from
 from chakrakit.serving.links import Codec, MoveLinks
 from chakrakit.serving.plan import EngineLayout, Handover
-from chakrakit.serving.policies import hooks_of
+from chakrakit.serving.policies import division_of, hooks_of
+from chakrakit.serving.ranks import RankFailure
 from chakrakit.serving.requests import RequestStream, Source
 from chakrakit.serving.results import ServedRun, ServiceLevel
 from chakrakit.serving.session import ServingSession, decoder_named
@@ -53,6 +54,11 @@ class EngineSpec:
     quantization: str = ""
 
     def __post_init__(self) -> None:
+        for name in ("tp", "pp", "dp", "ep"):
+            if getattr(self, name) < 1:
+                raise ConfigError(
+                    f"an EngineSpec with {name} {getattr(self, name)}; give 1 or more"
+                )
         if not 1 <= self.count <= MOST_ENGINES:
             raise ConfigError(
                 f"an EngineSpec with a count of {self.count}; give 1 or more, and at most {MOST_ENGINES:,}"
@@ -145,6 +151,7 @@ class Fleet:
     stream: RequestStream
     router: Router = "turn"
     faults: Sequence[tuple[float, int, float]] = ()
+    rank_faults: Sequence[RankFailure] = ()
     codecs: Sequence[Codec] = ()
     link_schedule: Sequence[tuple[float, float]] = ()
     store_schedule: Sequence[tuple[float, float]] = ()
@@ -152,6 +159,24 @@ class Fleet:
     source: Source | None = None
     store_gbps: float = STORE_GBPS
     seed: int = 0
+
+    def check(self) -> None:
+        """Raises an error where requests could never be served, whatever a policy decides."""
+        roles = {spec.role for spec in self.specs}
+        if "prefill" in roles and "decode" not in roles:
+            raise ConfigError("engines of role prefill hand requests on; give some of role decode")
+        if roles == {"decode"}:
+            raise ConfigError(
+                "engines of role decode take what others have prefilled; give some of role prefill or whole"
+            )
+        served = {decoder_named(spec.model).name for spec in self.specs}
+        asked = () if self.stream.model is None else np.unique(self.stream.model)
+        for number in (int(n) for n in asked if n >= 0):
+            if decoder_named(self.stream.models[number]).name not in served:
+                raise ConfigError(
+                    f"requests ask for {self.stream.models[number]}, which no engine serves; engines serve "
+                    f"{', '.join(sorted(served))}"
+                )
 
     @cached_property
     def sessions(self) -> list[ServingSession]:
@@ -198,6 +223,12 @@ class Fleet:
         for spec, session in zip(self.specs, self.sessions, strict=True):
             for i in range(spec.count):
                 if spec.devices:
+                    last = spec.devices[i] + spec.size - 1
+                    if spec.devices[i] < 0 or last >= session.machine.size:
+                        raise ConfigError(
+                            f"an engine on devices {spec.devices[i]} to {last}; those of "
+                            f"{session.machine.name} are 0 to {session.machine.size - 1}"
+                        )
                     found.append(EngineShape(spec, session.machine.name, spec.devices[i]))
                 else:  # devices of its own, beyond any that are named
                     found.append(EngineShape(spec, f"{session.machine.name} ({len(found)})", free))
@@ -206,10 +237,12 @@ class Fleet:
     @cached_property
     def setup(self) -> Setup:
         """Everything the run depends on."""
+        self.check()
         pools = [
             replace(session.pool(spec.role, spec.count, spec.tp), model=self._model_number(spec))
             for spec, session in zip(self.specs, self.sessions, strict=True)
         ]
+        check_policy(self.policy, pools)
         handover = self._handover()
         return Setup(
             self.stream,
@@ -219,8 +252,10 @@ class Fleet:
             handover_latency=handover.latency,
             links=self._links(),
             faults=self.faults,
+            rank_faults=[f.pause(self._session_of(f.rank).expert_bytes) for f in self.rank_faults],
             share_devices=list(self._sharing()),
             hooks=None if self.policy is None else hooks_of(self.policy),
+            divide=division_of(self.policy),
             open_seconds=self.open_seconds,
             source=self.source,
             seed=self.seed,
@@ -239,8 +274,13 @@ class Fleet:
             beside[shape.machine].append(number)
         for numbers in beside.values():
             for a, b in combinations(numbers, 2):
-                if self.shapes[a].overlaps(self.shapes[b]):
-                    yield a, b
+                if not self.shapes[a].overlaps(self.shapes[b]):
+                    continue
+                if self.shapes[a].spec is self.shapes[b].spec:
+                    raise ConfigError(
+                        f"engines {a} and {b} of one EngineSpec are on the same devices; give each its own"
+                    )
+                yield a, b
 
     def _handover(self) -> Handover:
         """How caches move, by the first engine that sends one and the first that takes it."""
@@ -274,12 +314,15 @@ class Fleet:
         return float(times_on(session.machine).message_seconds(np.array([moved]), 0, 1)[0])
 
     def _session_of(self, engine: int) -> ServingSession:
-        counts = [spec.count * spec.dp for spec in self.specs]
-        for session, count in zip(self.sessions, counts, strict=True):
-            if engine < count:
+        left = engine
+        for session, spec in zip(self.sessions, self.specs, strict=True):
+            if 0 <= left < spec.count * spec.dp:
                 return session
-            engine -= count
-        raise ConfigError(f"there is no engine {engine}")
+            left -= spec.count * spec.dp
+        most = sum(spec.count * spec.dp for spec in self.specs) - 1
+        raise ConfigError(
+            f"there is no engine or rank {engine}; those of all engines, in order, are 0 to {most}"
+        )
 
     def served(self, level: ServiceLevel | None = None, **recording: Any) -> ServedRun:
         """The stream served to its end."""
@@ -295,4 +338,5 @@ class Fleet:
             sessions[0].machine.site,
             level or ServiceLevel(),
             devices=tuple(s.device for s in sessions),
+            warnings=unused(setup.links, setup.pools, self.policy),
         )

@@ -66,6 +66,9 @@ class MoveLinks:
         store_schedule: Sequence[tuple[float, float]] = (),
     ) -> MoveLinks:
         """From codecs, and from (seconds, factor) of each change of a bandwidth."""
+        names = [codec.name for codec in codecs]
+        if twice := next((n for n in names if names.count(n) > 1), None):
+            raise ConfigError(f"two codecs are called {twice}; give each a name of its own")
         return cls(
             _changes(schedule, "link_schedule"),
             [codec.terms(bytes_per_token) for codec in codecs],

@@ -11,6 +11,8 @@ A policy is an object with any of these methods; the engine decides where one is
     finish(requests, engine) -> [request number, …]  which requests end now, of those that just got a token
     migrate(requests, engine, engines) -> [(request number, engine number), …]   which of an engine's move
     codec(request, source, target, link) -> number   how a cache that moves is encoded
+    store_codec(request, engine, link) -> number     how a block that goes to the shared store is encoded
+    divide(engine, memory) -> share | None           what content gets of an engine's memory; None: as it is
     scale(engines, now_s) -> int | engine numbers    which engines take new requests; every `interval_s`
     reconfigure(now_s, engines) -> engine numbers    the same where engines share devices: those that it
                                                      names take them over, with the caches
@@ -21,12 +23,15 @@ whenever an engine's state has changed. What else a policy may say of itself:
     in_order = True        a request that is held holds those behind it, which are not asked about
     knows_output = True    it is told how many tokens each request has left
     start_up_s = 30.0      an engine that `scale` switches on takes requests after this time
+    divide_every = 100     requests that start on an engine before `divide` is asked again
+    eager = True           a cache that `divide` makes larger is filled at once, which the next step waits for
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, SupportsIndex, runtime_checkable
 
@@ -34,7 +39,14 @@ import chakrakit.core as core
 from chakrakit.configuration import run_file
 from chakrakit.errors import ConfigError
 from chakrakit.machines.device import PICO
-from chakrakit.serving.policy_views import EngineView, LinkView, RequestView, request_view
+from chakrakit.serving.policy_views import (
+    EngineView,
+    LinkView,
+    MemoryView,
+    RequestView,
+    memory_view,
+    request_view,
+)
 
 NAMES = (
     "admit",
@@ -46,12 +58,32 @@ NAMES = (
     "finish",
     "migrate",
     "codec",
+    "store_codec",
+    "divide",
     "scale",
     "reconfigure",
 )
 _CORE_NAME = {"reconfigure": "scale"}
 HOLD = -2
 """The core's word for a request that stays in the queue."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """How a policy divides memory: how many requests apart, and whether what grows is filled at once."""
+
+    every: int = 100
+    eager: bool = False
+
+
+def division_of(policy: Any) -> Division | None:
+    """What a policy says of `divide`; None where it has none."""
+    if not callable(getattr(policy, "divide", None)):
+        return None
+    every = getattr(policy, "divide_every", Division.every)
+    if not isinstance(every, int) or not 1 <= every < 2**31 - 1:
+        raise ConfigError(f"policy: divide_every is {every!r}; give requests, 1 or more")
+    return Division(every, bool(getattr(policy, "eager", False)))
 
 
 @runtime_checkable
@@ -84,6 +116,12 @@ class _Eyes:
     def link(self, source: int, target: int) -> LinkView:
         free = self._cluster.link_free(source, target) * PICO
         return LinkView(self._cluster.link_factor(), free - self._cluster.now() * PICO)
+
+    def store(self) -> LinkView:
+        return LinkView(self._cluster.store_factor(), 0.0)
+
+    def memory(self, number: int) -> MemoryView:
+        return memory_view(self._cluster, number)
 
 
 def hooks_of(policy: Any) -> Callable[[Any], core.ServingHooks]:
@@ -133,6 +171,10 @@ def _functions(policy: Any, see: _Eyes) -> dict[str, Any]:
         "codec": lambda r, a, b: int(
             policy.codec(see.request(r), see.engine(a), see.engine(b), see.link(a, b))
         ),
+        "store_codec": lambda e, r: int(
+            policy.store_codec(see.request(r), see.engine(e), see.store())
+        ),
+        "divide": lambda e: _share(policy.divide(see.engine(e), see.memory(e))),
     }
 
 
@@ -144,6 +186,14 @@ def _engine(answer: int | None) -> int:
     return HOLD if answer is None else int(answer)
 
 
+def _share(answer: float | None) -> float:
+    if answer is None:
+        return -1.0
+    if not 0 <= answer <= 1:
+        raise ConfigError(f"policy: divide gave {answer!r}; give a share from 0 to 1, or None")
+    return float(answer)
+
+
 def _on(answer: SupportsIndex | Iterable[int], count: int) -> list[int]:
     """The engines that take requests: the first so many, or those that are named."""
     if isinstance(answer, SupportsIndex):
@@ -151,21 +201,22 @@ def _on(answer: SupportsIndex | Iterable[int], count: int) -> list[int]:
     return [int(e) for e in answer]
 
 
-def policy_from(text: str) -> Any:
-    """An instance of the policy class that `FILE.py:CLASS` or `package.module:CLASS` names."""
+def policy_from(text: str, option: str = "--policy") -> Any:
+    """An instance of the class that `FILE.py:CLASS` or `package.module:CLASS` names: a policy or a source."""
     place, _, name = text.rpartition(":")
+    where = f"{option} {text!r}"
     if not place or not name:
-        raise ConfigError(f"--policy {text!r}: should look like FILE.py:CLASS")
-    policy_class = getattr(_module(place, text), name, None)
-    if not callable(policy_class):
-        raise ConfigError(f"--policy {text!r}: {place} has no class {name}")
-    return policy_class()
+        raise ConfigError(f"{where}: should look like FILE.py:CLASS")
+    named_class = getattr(_module(place, where), name, None)
+    if not callable(named_class):
+        raise ConfigError(f"{where}: {place} has no class {name}")
+    return named_class()
 
 
-def _module(place: str, text: str) -> Any:
+def _module(place: str, where: str) -> Any:
     if not place.endswith(".py"):
         try:
             return importlib.import_module(place)
         except ImportError as error:
-            raise ConfigError(f"--policy {text!r}: {error}") from None
-    return run_file(Path(place), f"--policy {text!r}")
+            raise ConfigError(f"{where}: {error}") from None
+    return run_file(Path(place), where)

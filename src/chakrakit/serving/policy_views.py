@@ -30,6 +30,8 @@ class RequestView(NamedTuple):
     """The adapter, or the kind of its items; -1 for none."""
     group: int
     """The group that it belongs to; -1 for none."""
+    tenant: int
+    """Whom it is for, as a place in the stream's `tenants`; -1 for nobody."""
     deadline_s: float | None
     """When it, or its group, is to have ended."""
     first_s: float | None
@@ -154,6 +156,35 @@ class LinkView(NamedTuple):
     """Its bandwidth now, as a factor of what the machine says."""
     wait_s: float
     """The time until earlier moves have left both engines' ports free."""
+
+
+class CacheCounts(NamedTuple):
+    """What requests that started on an engine found in one of its caches since `divide` was last asked.
+
+    All are tokens. A near miss is one of something that left so lately that a tenth more of the memory would
+    have kept it.
+    """
+
+    hits: int
+    misses: int
+    near_misses: int
+
+
+class MemoryView(NamedTuple):
+    """An engine's memory, which two caches share: content that is found anywhere, and pages of requests."""
+
+    share: float
+    """The part that content has."""
+    tokens: int
+    """What both have room for together."""
+    content: CacheCounts
+    pages: CacheCounts
+
+
+def memory_view(cluster: Any, engine: int) -> MemoryView:
+    """The view of an engine's memory."""
+    share, tokens, content, pages = cluster.division(engine)
+    return MemoryView(share, tokens, CacheCounts(*content), CacheCounts(*pages))
 
 
 def request_view(cluster: Any, number: int, knows_output: bool) -> RequestView:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chakrakit.errors import ConfigError
+from chakrakit.machines.device import MOST_SECONDS
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class RankFailure:
 
     at_s: float
     rank: int
+    """Its number among the ranks of all engines, which are counted in order."""
     tier_gbps: float
     """Bandwidth from where the experts are: another rank's memory, a host's, or a disk."""
     detect_s: float = 0.0
@@ -39,12 +41,16 @@ class RankFailure:
     away_s: float = 0.0
     """After this time the rank is back; 0 for never."""
 
+    def __post_init__(self) -> None:
+        times = (self.at_s, self.detect_s, self.rebuild_s, self.away_s)
+        if not (self.tier_gbps > 0 and all(0 <= time < MOST_SECONDS for time in times)):
+            raise ConfigError(
+                f"rank {self.rank} fails at {self.at_s:g} s: give a bandwidth above 0, and times from 0 s to "
+                f"{MOST_SECONDS:,.0f} s"
+            )
+
     def pause(self, lost_bytes: float) -> RankPause:
         """In the simulator's own terms."""
-        if not (self.tier_gbps > 0 and min(self.detect_s, self.rebuild_s, self.away_s) >= 0):
-            raise ConfigError(
-                f"rank {self.rank} fails at {self.at_s:g} s: give a bandwidth above 0 and times of 0 or more"
-            )
         refill = lost_bytes / (self.tier_gbps * 1e9)
         return RankPause(
             self.at_s,

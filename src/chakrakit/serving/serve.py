@@ -19,7 +19,7 @@ from chakrakit.serving.service import Service
 from chakrakit.serving.session import STREAM_CHANGES, serve_model, stream_asked_for
 from chakrakit.workloads.description import Model
 
-_FLEET = ("router", "faults", "codecs", "link_schedule", "store_schedule")
+_FLEET = ("router", "faults", "rank_faults", "codecs", "link_schedule", "store_schedule")
 _SERVICE = ("router", "faults")
 
 
@@ -95,8 +95,7 @@ def _asked(
     ]
     if "rank_faults" in asked:
         raise ConfigError(
-            "rank_faults: not with engines or a service; ranks fail alone in one model's engine, "
-            "with `dp` and `ep`"
+            "rank_faults: not with a service; ranks fail alone in a model's engine, with `dp` and `ep`"
         )
     if asked:
         raise ConfigError(

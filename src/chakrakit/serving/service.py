@@ -12,7 +12,7 @@ from chakrakit.machines import load_machine
 from chakrakit.machines.device import Device
 from chakrakit.machines.fabric import Machine
 from chakrakit.operators import WorkingType
-from chakrakit.serving.cluster import MOST_ENGINES, PoolSetup, Setup, run
+from chakrakit.serving.cluster import MOST_ENGINES, PoolSetup, Setup, check_policy, run
 from chakrakit.serving.engine import EngineOptions
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.policies import hooks_of
@@ -151,6 +151,7 @@ class Service:
         self.check(stream)
         hooks = None if policy is None else hooks_of(policy)
         pool = self.pool(stream if source is None else None)
+        check_policy(policy, [pool])
         stream = replace(stream, model=None)  # whatever they ask for, there is one service
         setup = Setup(stream, [pool], hooks=hooks, source=source, feasible=self.check, **more)
         outcome = run(setup)

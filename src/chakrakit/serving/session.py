@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,12 +18,21 @@ from chakrakit.machines.device import EVERY_PHASE, Clocks, Device, clocks_of
 from chakrakit.machines.fabric import Machine
 from chakrakit.operators import element_bytes
 from chakrakit.serving.calibration import Fitted, Region, constants_of
-from chakrakit.serving.cluster import PoolSetup, Role, Router, ServingOutcome, Setup, run
+from chakrakit.serving.cluster import (
+    PoolSetup,
+    Role,
+    Router,
+    ServingOutcome,
+    Setup,
+    check_policy,
+    run,
+    unused,
+)
 from chakrakit.serving.engine import EngineOptions, engine_from
 from chakrakit.serving.kvcache import Capacity, capacity_of
 from chakrakit.serving.links import Codec, MoveLinks
 from chakrakit.serving.plan import EngineLayout, Handover, check_feasible, serving_step
-from chakrakit.serving.policies import hooks_of, policy_from
+from chakrakit.serving.policies import division_of, hooks_of, policy_from
 from chakrakit.serving.ranks import RankFailure
 from chakrakit.serving.requests import RequestStream, Source, requests_from
 from chakrakit.serving.results import (
@@ -271,6 +281,7 @@ class ServingSession:
         return self._setup([prefill, decode], handover)
 
     def _setup(self, pools: list[PoolSetup], handover: Handover) -> Setup:
+        check_policy(self.policy, pools)
         return Setup(
             replace(self.stream, model=None),  # whatever they ask for, there is one model
             pools,
@@ -283,6 +294,7 @@ class ServingSession:
             source=self.source,
             feasible=lambda part: self._check(part, pools),
             hooks=None if self.policy is None else hooks_of(self.policy),
+            divide=division_of(self.policy),
             seed=self.seed,
         )
 
@@ -366,7 +378,10 @@ class ServingSession:
             self.machine.site,
             level,
             tuple(self.clock_share(pool.role) for pool in setup.pools),
-            warnings=self._beyond_fitted(outcome),
+            warnings=(
+                *self._beyond_fitted(outcome),
+                *unused(setup.links, setup.pools, self.policy),
+            ),
         )
 
     def within_cap(self) -> ServingSession:
@@ -416,6 +431,8 @@ def decoder_named(model: str | Model) -> Decoder:
     return resolved
 
 
+_PROGRAM = re.compile(r".+\.py:[A-Za-z_]\w*")
+"""A source by its file and class."""
 STREAM_CHANGES = ("rate_scale", "prompt_scale", "output_scale", "first", "spread")
 
 
@@ -430,6 +447,8 @@ def stream_asked_for(
     spread: float = 0.0,
 ) -> tuple[RequestStream, Source | None]:
     """The stream of a text, changed as was asked for; of a source, what it begins with, and the source."""
+    if isinstance(requests, str) and _PROGRAM.fullmatch(requests):
+        requests = policy_from(requests, "--requests")
     if not isinstance(requests, (str, os.PathLike, RequestStream)):
         if not isinstance(requests, Source):
             raise ConfigError(

@@ -32,7 +32,7 @@ from chakrakit.sources.calls import (
 )
 from chakrakit.sources.forward_passes import UNWRITTEN, is_forward_passes
 from chakrakit.sources.forward_passes import read_processes as read_forward_passes
-from chakrakit.sources.nsys import is_export, is_parquet_export, refuse_report
+from chakrakit.sources.nsys import is_export, is_parquet_export
 from chakrakit.sources.nsys import read_processes as read_nsys
 from chakrakit.sources.perfetto import is_perfetto
 from chakrakit.sources.perfetto import read_processes as read_perfetto
@@ -54,6 +54,7 @@ from chakrakit.sources.rocprof import is_rocprof
 from chakrakit.sources.rocprof import read_processes as read_rocprof
 from chakrakit.sources.snapshots import is_snapshot, memory_table, read_snapshot
 from chakrakit.sources.tables import PARQUET
+from chakrakit.sources.unread import cure_for
 from chakrakit.sources.xla import Module, is_hlo, is_xplane, parse_hlo, read_devices
 from chakrakit.trace.sets import RecordedStep, Run, as_recorded, recorded_step_of
 from chakrakit.trace.validation import disagreements
@@ -83,15 +84,18 @@ class Recognised(NamedTuple):
     """None if the file is not a recording."""
     pytorch: SourceFile | None = None
     """For PyTorch's files, the process and rank that the first bytes name."""
+    cure: str | None = None
+    """For a file that is known and not read, what to give in its place."""
 
 
 def recognise(path: Path) -> Recognised:
     """The format of a file, from its first bytes."""
-    refuse_report(path)
     try:
         head = read_head(path)
     except zlib.error:
         return Recognised(path, None)
+    if cure := cure_for(path, head):
+        return Recognised(path, None, cure=cure)
     format = next((r.format for r in RECORDINGS if r.recognises(head)), None)
     if head.startswith(PARQUET) and is_parquet_export(path.parent):
         format = RecordingKind.NSYS
@@ -118,6 +122,7 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
     files = [recognise(path) for path in files_of([Path(p) for p in inputs])]
     by_format, ignored = _sorted(files)
     if not by_format:
+        refuse_unread(files)
         raise FormatError(
             "no recording among the inputs; give files that PyTorch's profiler or flight recorder, "
             "Nsight Systems, rocprofv3, NCCL Inspector or Dynamo wrote",
@@ -129,6 +134,13 @@ def link(inputs: Iterable[str | Path], options: LinkOptions | None = None) -> Li
     if RecordingKind.SNAPSHOT in by_format:
         run = _with_memory(run, _paths(by_format[RecordingKind.SNAPSHOT]))
     return _compared(run, report)
+
+
+def refuse_unread(files: Sequence[Recognised]) -> None:
+    """Of files that are no recordings, say of the first that is known what to give in its place."""
+    for file in files:
+        if file.cure is not None:
+            raise FormatError(file.cure, path=str(file.path))
 
 
 def _compared(run: Run, report: LinkReport) -> Linked:
@@ -186,7 +198,7 @@ def _sorted(
     ignored: dict[str, str] = {}
     for file in files:
         if file.format is None:
-            ignored[str(file.path)] = "not a recording of a known kind"
+            ignored[str(file.path)] = file.cure or "not a recording of a known kind"
         else:
             by_format.setdefault(file.format, []).append(file)
     return by_format, ignored

@@ -38,16 +38,6 @@ def is_parquet_export(folder: Path) -> bool:
     return (folder / f"{_STRINGS}.parquet").is_file() or any(folder.glob(f"{_ACTIVITY}*.parquet"))
 
 
-def refuse_report(path: Path) -> None:
-    """Refuses a report as the profiler writes it, whose format only its own tool reads."""
-    if path.suffix in (".nsys-rep", ".qdrep"):
-        raise FormatError(
-            f"a report that only Nsight Systems reads; export it, then give the new file: "
-            f"nsys export --type sqlite -o {path.with_suffix('.sqlite').name} {path.name}",
-            path=str(path),
-        )
-
-
 @contextmanager
 def open_tables(path: Path) -> Iterator[Tables]:
     """The tables of an export: an SQLite file, plain or gzipped, or a folder of Parquet files."""

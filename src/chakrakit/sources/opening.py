@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from chakrakit.sources.foreign import WorkloadFormat, workload_of
-from chakrakit.sources.inputs import Recognised, files_of, link, recognise
+from chakrakit.sources.inputs import Recognised, files_of, link, recognise, refuse_unread
 from chakrakit.sources.nsys import is_parquet_export
 from chakrakit.sources.pytorch.linking import LinkOptions
 from chakrakit.sources.pytorch.read import read_bytes, read_head
@@ -58,11 +58,13 @@ def raw_at(path: Path) -> Raw | None:
     own = path.is_dir() and any(_OWN.match(file.name) for file in files if file.parent == path)
     if own and not is_parquet_export(path):
         return None
-    recordings = [r for r in map(recognise, files) if r.format is not None]
+    recognised = [recognise(file) for file in files]
+    recordings = [r for r in recognised if r.format is not None]
     if recordings:
         return Raw(path, [path] if path.is_file() else files, recordings)
     workloads = [(file, w) for file in files if (w := _workload(file)) is not None]
     if not workloads:
+        refuse_unread(recognised)
         return None
     format = workloads[0][1]
     return Raw(path, [file for file, w in workloads if w == format], [], format)

@@ -266,13 +266,19 @@ def _cases(result: StudyResult) -> Rows:
     fields = list(dict.fromkeys(name for c in result.cases for name in c.case))
     sides = list(dict.fromkeys(side for c in result.cases for side in c.figures))
     others = list(dict.fromkeys(name for c in result.cases for name in c.claimed))
+    shown = list(dict.fromkeys(name for c in result.cases for name in c.shown))
     named = [name.replace("_", " ") for name in (*fields, *others)]
-    head = (*named[: len(fields)], *sides, "gain", *named[len(fields) :], "the idea chose", "")
-    return head, [_case(c, fields, sides, others) for c in result.cases]
+    more = (*named[len(fields) :], *shown)
+    head = (*named[: len(fields)], *sides, "gain", *more, "the idea chose", "")
+    return head, [_case(c, fields, sides, others, shown) for c in result.cases]
 
 
 def _case(
-    case: CaseResult, fields: Sequence[str], sides: Sequence[str], others: Sequence[str]
+    case: CaseResult,
+    fields: Sequence[str],
+    sides: Sequence[str],
+    others: Sequence[str],
+    shown: Sequence[str],
 ) -> list[str]:
     idea = sides[0]
     marks = [*(["gone"] if case.gone else []), *(f"{s} collapsed" for s in case.collapsed)]
@@ -284,9 +290,17 @@ def _case(
         *figures,
         gain,
         *(_number(case.claimed.get(name)) for name in others),
+        *(_with_interval(case.shown.get(name)) for name in shown),
         chosen,
         ", ".join(marks),
     ]
+
+
+def _with_interval(figure: tuple[float, float, float] | None) -> str:
+    if figure is None:
+        return _NONE
+    mean, low, high = figure
+    return f"{_number(mean)} ({_span(low, high)})"
 
 
 def _answer(claim: ClaimLine) -> str:

@@ -35,9 +35,9 @@ void make_requests(Requests* self, In<int64_t> arrival, In<int64_t> prompt, In<i
 }
 
 void relate_requests(Requests& self, In<int64_t> continues, In<int64_t> group, In<int64_t> deadline,
-                     In<int64_t> model) {
+                     In<int64_t> model, In<int64_t> tenant) {
     self.continues = own(continues), self.group = own(group);
-    self.deadline = own(deadline), self.model = own(model);
+    self.deadline = own(deadline), self.model = own(model), self.tenant = own(tenant);
     check(self);
 }
 
@@ -105,7 +105,7 @@ void inputs(nb::module_& m) {
              "after"_a, "priority"_a, "adapter"_a, "offsets"_a, "ids"_a, "unit"_a, "parents"_a = 1,
              "first"_a = 0)
         .def("relate", &relate_requests, nb::kw_only(), "continues"_a, "group"_a, "deadline"_a,
-             "model"_a)
+             "model"_a, "tenant"_a)
         .def("fill", &fill_requests);
     nb::class_<RooflineAttention>(m, "ServingRoofline")
         .def(nb::init<double, double, double, double>(), nb::kw_only(), "ps_per_pair"_a,
@@ -217,6 +217,8 @@ void options(nb::module_& m) {
         .def_rw("ps_per_rotated_token", &Options::ps_per_rotated_token)
         .def_rw("ps_per_fetched_token", &Options::ps_per_fetched_token)
         .def_rw("recomputed", &Options::recomputed)
+        .def_rw("divide_every", &Options::divide_every)
+        .def_rw("eager", &Options::eager)
         .def_rw("depth", &Options::depth)
         .def_rw("stages", &Options::stages)
         .def_rw("host", &Options::host)
@@ -248,6 +250,8 @@ void hooks(nb::module_& m) {
         .def("batch", set(&Hooks::batch))
         .def("preempt", set(&Hooks::preempt))
         .def("evict", set(&Hooks::evict))
+        .def("store_codec", set(&Hooks::store_codec))
+        .def("divide", set(&Hooks::divide))
         .def("route", [](H& h, decltype(H::route) f) { h.route = std::move(f); })
         .def("place", [](H& h, decltype(H::place) f) { h.place = std::move(f); })
         .def("codec", [](H& h, decltype(H::codec) f) { h.codec = std::move(f); })
@@ -296,6 +300,17 @@ class Handle {
         return nb::make_tuple(cluster_.pool(engine), e.role(), cluster_.open(engine));
     }
 
+    // The share of content, the memory's tokens, and of content and pages: hits, misses, near
+    // ones.
+    nb::tuple division(int32_t engine) const {
+        const Division& d = one(engine).division();
+        auto counts = [](const Found& f) {
+            return nb::make_tuple(f.hits, f.misses, f.near_misses);
+        };
+        return nb::make_tuple(d.share, one(engine).memory_tokens(), counts(d.content),
+                              counts(d.pages));
+    }
+
     std::vector<int32_t> running(int32_t engine) const { return one(engine).running(); }
     std::vector<int32_t> waiting(int32_t engine) const {
         return {one(engine).waiting().begin(), one(engine).waiting().end()};
@@ -316,7 +331,8 @@ class Handle {
         return nb::make_tuple(request, r.prompt[i], r.output[i], r.priority[i], p.computed,
                               p.generated, p.cached, p.blocks.size(), seconds(p.arrived),
                               p.preempted, r.adapter[i], Requests::or_none(r.group, i),
-                              seconds(cluster_.deadline(request)), seconds(p.first));
+                              Requests::or_none(r.tenant, i), seconds(cluster_.deadline(request)),
+                              seconds(p.first));
     }
 
     nb::dict requests() const {
@@ -382,6 +398,7 @@ class Handle {
     }
 
     double link_factor() const { return cluster_.link_factor(); }
+    double store_factor() const { return cluster_.store_factor(); }
     Time link_free(int32_t source, int32_t target) const {
         return cluster_.link_free(source, target);
     }
@@ -399,6 +416,7 @@ class Handle {
         d["remote_hits"] = t.remote_hits;
         d["content_hits"] = t.content_hits;
         d["fetched_tokens"] = t.fetched_tokens;
+        d["refilled_tokens"] = t.refilled_tokens;
         d["peak_blocks"] = t.peak_blocks;
         d["tokens"] = t.tokens;
         d["pieces"] = t.pieces;
@@ -443,6 +461,8 @@ void serving(nb::module_& m) {
         .def("step", &Handle::step)
         .def("openings", &Handle::openings)
         .def("link_factor", &Handle::link_factor)
+        .def("store_factor", &Handle::store_factor)
+        .def("division", &Handle::division)
         .def("link_free", &Handle::link_free)
         .def("engines", &Handle::engines)
         .def("request", &Handle::request)

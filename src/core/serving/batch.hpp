@@ -50,8 +50,8 @@ struct Batch {
     std::vector<Piece> pieces;
     Composition sums;
     Time formed = 0, start = 0, end = 0;
-    int64_t moved_blocks = 0;   // between device and host, before the step can run
-    int64_t remote_blocks = 0;  // from the store that engines share
+    int64_t moved_blocks = 0;       // between device and host, before the step can run
+    std::vector<int64_t> stored{};  // blocks from the store that engines share, by codec
     int64_t rotated_tokens = 0, fetched_tokens = 0;  // content put at another place; from elsewhere
     std::vector<std::pair<int64_t, int64_t>> kinds{};  // kind and items, where a service asks
 

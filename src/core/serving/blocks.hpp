@@ -6,27 +6,44 @@
 #include <vector>
 
 #include "core/serving/block_map.hpp"
+#include "core/serving/content.hpp"
+#include "core/serving/requests.hpp"
 #include "core/serving/tier.hpp"
 
 namespace chakra::serving {
 
+// How many blocks there are, and may ever be; where content goes that leaves them.
+struct Pages {
+    int64_t count = 0, most = 0;  // `most` 0: no more than `count`
+    int64_t host = 0;             // blocks of the host tier
+    int64_t ghosts = 0;           // keys that are remembered after they left the device
+    uint64_t salt = 0;            // tells models apart in the store that engines share
+};
+
 // A block is held by one or more requests (its references), or it is free. Free blocks keep their
 // content until they are reused, least recently freed first; a key finds them while they last.
 // What a reused block held goes to the host tier, and what leaves that to the store engines share.
+// Memory may be taken away and given back: as many blocks as are free leave at once, and others as
+// they become free.
 class Blocks {
    public:
     using Evict = std::function<int32_t(const std::vector<int32_t>&)>;
+    using ChooseCodec = std::function<int32_t(int32_t)>;
 
-    Blocks(int64_t count, int64_t host_blocks, Tier& remote);
+    Blocks(const Pages& pages, Store& store);
 
-    int64_t total() const { return static_cast<int64_t>(refs_.size()); }
+    int64_t total() const { return target_; }
+    int64_t slots() const { return static_cast<int64_t>(refs_.size()); }
     int64_t free() const { return free_; }
-    int64_t held() const { return total() - free_; }
+    int64_t held() const { return there() - free_; }
 
     // The block with this content, or -1.
     int32_t find(uint64_t key) const { return key == 0 ? -1 : map_.find(key); }
     bool on_host(uint64_t key) const { return host_.has(key); }
-    bool on_remote(uint64_t key) const { return remote_->has(key); }
+    // How the store has this content encoded; -1 where it has not.
+    int32_t stored(uint64_t key) const { return store_->tier.word(salted(key)); }
+    // Whether it left the device lately.
+    bool left_lately(uint64_t key) const { return key != 0 && ghosts_.has(key); }
 
     // One more holder of a block that has content.
     void hold(int32_t block);
@@ -34,28 +51,47 @@ class Blocks {
     int32_t take();
     // One holder less.
     void drop(int32_t block);
-    // Says what a block contains; the first block with some content keeps its key.
-    void name(int32_t block, uint64_t key);
+    // Says what a block contains, and which request computed it; the first block with some content
+    // keeps its key.
+    void name(int32_t block, uint64_t key, int32_t request);
     // Forgets all content, as a restart does. Nothing may be held.
     void forget();
+    // Gives memory away, or takes it back: there are to be so many blocks.
+    void resize(int64_t count);
+    // Blocks that are there again get what left the device last and the host still has; how many.
+    int64_t refill();
 
     int64_t references(int32_t block) const { return refs_[static_cast<size_t>(block)]; }
     bool has_key(int32_t block) const { return key_[static_cast<size_t>(block)] != 0; }
     void on_evict(Evict choose) { choose_ = std::move(choose); }
+    void on_store(ChooseCodec choose) { codec_ = std::move(choose); }
 
    private:
+    int64_t there() const { return slots() - static_cast<int64_t>(retired_.size()); }
+    uint64_t salted(uint64_t key) const {
+        return key == 0 || salt_ == 0 ? key : Requests::mix(key, salt_);
+    }
     void unlink(int32_t block);
-    void append(int32_t block);
+    void insert(int32_t block, int32_t before);
+    void append(int32_t block) { insert(block, head_); }
+    void empty(int32_t block);
+    void keep(const Tier::Entry& entry);
+    void retire();
     int32_t chosen();
 
-    std::vector<int32_t> refs_, before_, after_;
+    std::vector<int32_t> refs_, before_, after_, owner_;
     std::vector<uint64_t> key_;
+    std::vector<int32_t> retired_;  // not there at present
+    int64_t target_;
     int32_t head_;  // one past the last block: a ring through the free ones
     int64_t free_ = 0;
     BlockMap map_;
     Tier host_;
-    Tier* remote_;
+    ContentStore ghosts_;  // keys of blocks that left, as pieces of one
+    Store* store_;
+    uint64_t salt_;
     Evict choose_;
+    ChooseCodec codec_;
 };
 
 }  // namespace chakra::serving

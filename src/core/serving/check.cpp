@@ -105,7 +105,8 @@ void check(const Requests& r) {
     for (auto [name, column] : {std::pair{"continues", &r.continues},
                                 {"group", &r.group},
                                 {"deadline", &r.deadline},
-                                {"model", &r.model}})
+                                {"model", &r.model},
+                                {"tenant", &r.tenant}})
         if (!column->empty()) each(name, *column, count, -1);
     for (size_t i = 0; i < count; ++i) {
         auto before = static_cast<int64_t>(i) + r.first;
@@ -141,6 +142,7 @@ void check(const Options& o) {
                                {"balance_steps", o.balance_steps},
                                {"look_steps", o.look_steps},
                                {"content_tokens", o.content_tokens},
+                               {"divide_every", o.divide_every},
                                {"max_adapters", o.max_adapters}})
         within(name, value, 0);
     for (auto [name, value] : {std::pair{"host", o.host},

@@ -22,7 +22,7 @@ Cluster::Cluster(Problem problem)
     : problem_((check(problem), std::move(problem))),
       grown_(problem_.hooks.next ? std::make_shared<Requests>(*problem_.requests) : nullptr),
       requests_(grown_ ? *grown_ : *problem_.requests),
-      remote_(problem_.remote_blocks) {
+      remote_{Tier(problem_.remote_blocks), problem_.handover.codecs} {
     if (grown_) grown_->grows = true;
     const Requests& requests = requests_;
     progress_.resize(requests.size());
@@ -37,17 +37,21 @@ Cluster::Cluster(Problem problem)
     }
     costs_.reserve(count);
     engines_.reserve(count);
-    for (const Pool& pool : problem_.pools) {
+    for (Pool& pool : problem_.pools) {
         shared_.emplace_back(pool.shared);
+        pool.options.content_first = static_cast<int64_t>(engines_.size());
+        int64_t remembered = problem_.hooks.engine.divide ? remembered_tokens(pool.options) : 0;
         for (int32_t i = 0; i < pool.engines; ++i) {
             auto number = static_cast<int32_t>(engines_.size());
             if (i % pool.ranks == 0)
                 groups_.push_back({number, number + pool.ranks, shared_.size() - 1});
             group_of_.push_back(static_cast<int32_t>(groups_.size()) - 1);
             costs_.emplace_back(pool.terms);
-            stores_.push_back(std::make_unique<ContentStore>(pool.options.content_tokens));
+            stores_.push_back(
+                std::make_unique<ContentStore>(pool.options.content_tokens, remembered));
             engines_.emplace_back(number, pool.role, pool.options, requests, progress_,
-                                  costs_.back(), problem_.hooks.engine, remote_, stores_);
+                                  costs_.back(), problem_.hooks.engine, remote_,
+                                  static_cast<uint64_t>(pool.model + 1), stores_);
         }
     }
     announced_.assign(count, NEVER);
@@ -359,13 +363,6 @@ bool Cluster::may_step(const Group& group) const {
     return scaled_[at(group.first)] != Scaled::closing;
 }
 
-// What blocks of the store take at its bandwidth of now.
-double Cluster::store_work(const Options& options, int64_t blocks) const {
-    double work = static_cast<double>(blocks) * options.ps_per_remote_block;
-    if (problem_.store_bandwidth.at.empty() || blocks == 0) return work;
-    return static_cast<double>(problem_.store_bandwidth.end(now_, work) - now_);
-}
-
 // Prompts start on all ranks at once, so that no rank waits for the prompt of another: until every
 // rank has one they are held back, for so many steps at most and only where every rank decodes.
 void Cluster::balance(const Group& group) {
@@ -389,7 +386,8 @@ void Cluster::form(const Group& group) {
     const Pool& pool = problem_.pools[group.pool];
     while (all_may_form(group)) {
         std::vector<Batch> batches;
-        int64_t tokens = 0, moved = 0, fetched = 0, count = 0, rotated = 0, sent = 0;
+        int64_t tokens = 0, moved = 0, count = 0, rotated = 0, sent = 0;
+        double fetched = 0;
         Composition most;
         Time slowest = 0;
         balance(group);
@@ -401,7 +399,7 @@ void Cluster::form(const Group& group) {
             if (batch.empty()) continue;
             tokens += batch.sums.tokens;
             moved = std::max(moved, batch.moved_blocks);
-            fetched = std::max(fetched, batch.remote_blocks);
+            fetched = std::max(fetched, store_work(pool.options, batch.stored));
             rotated = std::max(rotated, batch.rotated_tokens);
             sent = std::max(sent, batch.fetched_tokens);
             count = std::max(count, static_cast<int64_t>(batch.pieces.size()));
@@ -411,9 +409,8 @@ void Cluster::form(const Group& group) {
         }
         if (tokens == 0) return;
         slowest += together(group, tokens);
-        slowest += std::llround(static_cast<double>(moved) * pool.options.ps_per_block +
-                                store_work(pool.options, fetched));
-        if (rotated > 0)
+        slowest += std::llround(static_cast<double>(moved) * pool.options.ps_per_block + fetched);
+        if (rotated > 0 || sent > 0)
             slowest +=
                 std::llround(static_cast<double>(rotated) * pool.options.ps_per_rotated_token +
                              static_cast<double>(sent) * pool.options.ps_per_fetched_token);

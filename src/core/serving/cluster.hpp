@@ -43,11 +43,6 @@ struct RankFault {
     Time pause, away, back_pause;
 };
 
-// A way to send a cache smaller.
-struct Codec {
-    double ratio = 1, ps_per_encoded_token = 0, ps_per_decoded_token = 0;
-};
-
 // Moving a cache: one at a time leaves an engine, one at a time enters another. It is encoded, sent
 // and decoded in equal pieces, each as soon as the one before is through.
 struct Handover {
@@ -59,6 +54,8 @@ struct Handover {
 
     // When a move that starts at a time is through.
     Time end(Time start, int64_t tokens, const Codec& codec) const;
+    // What several parts take that follow each other piece by piece.
+    double in_pieces(std::initializer_list<double> parts) const;
 };
 
 // What `route` and `place` answer where a request is to wait.
@@ -176,6 +173,7 @@ class Cluster {
     // The factor of the links' bandwidth, and when a move between two engines could start.
     double link_factor() const { return problem_.handover.bandwidth.now(now_); }
     Time link_free(int32_t source, int32_t target) const;
+    double store_factor() const { return problem_.store_bandwidth.now(now_); }
     // The pool of an engine, and whether it takes requests.
     size_t pool(int32_t engine) const {
         return groups_.at(static_cast<size_t>(group_of_.at(static_cast<size_t>(engine)))).pool;
@@ -251,7 +249,7 @@ class Cluster {
     bool all_may_form(const Group& group) const;
     bool may_step(const Group& group) const;
     void balance(const Group& group);
-    double store_work(const Options& options, int64_t blocks) const;
+    double store_work(const Options& options, const std::vector<int64_t>& blocks) const;
     Time together(const Group& group, int64_t tokens);
     bool shares_with_wanted(int32_t engine, const std::vector<char>& wanted) const;
     bool had_devices(int32_t engine, int32_t before) const;
@@ -276,7 +274,7 @@ class Cluster {
     std::vector<Memo> shared_;
     std::vector<Group> groups_;
     std::vector<int32_t> group_of_;
-    Tier remote_;
+    Store remote_;
     std::vector<Engine> engines_;
     std::vector<std::vector<int32_t>> followers_;
     std::vector<int32_t> parents_left_;

@@ -5,12 +5,13 @@
 #include <bit>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace chakra::serving {
 
 Engine::Engine(int32_t number, Role role, const Options& options, const Requests& requests,
-               std::vector<Progress>& progress, Cost& cost, const Hooks& hooks, Tier& remote,
-               const std::vector<std::unique_ptr<ContentStore>>& stores)
+               std::vector<Progress>& progress, Cost& cost, const Hooks& hooks, Store& store,
+               uint64_t salt, const std::vector<std::unique_ptr<ContentStore>>& stores)
     : number_(number),
       role_(role),
       options_(options),
@@ -19,14 +20,18 @@ Engine::Engine(int32_t number, Role role, const Options& options, const Requests
       cost_(cost),
       hooks_(hooks),
       stores_(stores),
-      blocks_(options.num_blocks, options.host_blocks, remote),
+      blocks_(pages(options, salt), store),
       stage_free_(static_cast<size_t>(options.stages)),
-      names_outputs_(options.host_blocks > 0 || remote.has_room() || hooks.evict ||
+      names_outputs_(options.host_blocks > 0 || store.tier.has_room() || hooks.evict ||
                      requests.inherited()) {
     if (hooks.evict) {
         blocks_.on_evict(
             [this](const std::vector<int32_t>& free) { return hooks_.evict(number_, free); });
     }
+    if (hooks.store_codec)
+        blocks_.on_store([this](int32_t request) { return hooks_.store_codec(number_, request); });
+    division_.share = static_cast<double>(options.content_tokens) /
+                      static_cast<double>(std::max<int64_t>(1, memory_tokens()));
 }
 
 void Engine::arrive(int32_t request) {
@@ -49,9 +54,14 @@ void Engine::account(Time now) {
 
 Batch Engine::form(Time now) {
     account(now);
+    if (hooks_.divide && division_.requests >= options_.divide_every) divide();
     Batch batch = schedule(now);
     while (batch.empty() && preempted_now_ && flights_.empty())
         batch = schedule(now);  // room was made
+    if (!batch.empty()) {
+        batch.moved_blocks += std::exchange(division_.blocks, 0);
+        batch.fetched_tokens += std::exchange(division_.tokens, 0);
+    }
     totals_.peak_blocks = std::max(totals_.peak_blocks, blocks_.held());
     return batch;
 }
@@ -281,7 +291,7 @@ std::vector<int32_t> Engine::fail(Time now) {
 }
 
 void Engine::audit() const {
-    std::vector<int64_t> seen(static_cast<size_t>(blocks_.total()));
+    std::vector<int64_t> seen(static_cast<size_t>(blocks_.slots()));
     for (const Progress& p : progress_) {
         if (p.engine != number_) continue;
         for (int32_t b : p.blocks) ++seen[static_cast<size_t>(b)];

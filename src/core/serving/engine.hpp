@@ -39,10 +39,13 @@ struct Options {
     double ps_per_block = 0;          // moving a block between device and host
     double ps_per_remote_block = 0;   // the same for the store that engines share
     int64_t content_tokens = 0;       // room for content that is found wherever it stands
-    int64_t content_shards = 1;       // engines that the content is spread over, the first ones
+    int64_t content_first = 0;        // the first engine that the content is spread over, and
+    int64_t content_shards = 1;       // how many they are
     double ps_per_rotated_token = 0;  // putting found content at its place
     double ps_per_fetched_token = 0;  // getting it from another engine
     double recomputed = 0;            // part of it that is computed all the same
+    int64_t divide_every = 0;         // requests between two questions where the border should be
+    bool eager = false;               // a cache that grows is filled at once
     int32_t depth = 1;                // steps formed before the first of them ends
     int32_t stages = 1;               // a pipeline's; a request is in one step at a time
     Time host = 0, host_per_request = 0, host_per_token = 0, output = 0, launch = 0, warmup = 0;
@@ -54,6 +57,9 @@ struct Options {
     int64_t max_adapters = 0;
     uint64_t seed = 0;
 };
+
+// Tokens of content that is remembered after it left, where the border to the pages may move.
+int64_t remembered_tokens(const Options& options);
 
 // Decisions that a user may take over. An empty function leaves the engine's own way.
 struct Hooks {
@@ -67,6 +73,23 @@ struct Hooks {
     std::function<int32_t(int32_t, const std::vector<int32_t>&)> preempt;
     // (engine, free blocks with content, least recently used first) → the block to reuse
     std::function<int32_t(int32_t, const std::vector<int32_t>&)> evict;
+    // (engine, request that computed it) → the codec of a block that goes to the shared store
+    std::function<int32_t(int32_t, int32_t)> store_codec;
+    // (engine) → the share of its memory that content gets, the rest being pages; below 0: as it is
+    std::function<double(int32_t)> divide;
+};
+
+// What requests found in one of an engine's two caches since it was last divided, in tokens.
+struct Found {
+    int64_t hits = 0, misses = 0, near_misses = 0;  // near: it left lately
+};
+
+// An engine's memory, divided between content and pages.
+struct Division {
+    double share = 0;      // of content
+    int64_t requests = 0;  // that started since it was last divided
+    Found content, pages;
+    int64_t blocks = 0, tokens = 0;  // refills that the next step waits for
 };
 
 // A step that is thought of: so many requests that decode on top of `context` tokens in all, and
@@ -83,7 +106,7 @@ struct Tokens {
 
 struct Totals {
     int64_t steps = 0, preemptions = 0, swaps = 0, asked_tokens = 0, hit_tokens = 0, host_hits = 0;
-    int64_t remote_hits = 0, content_hits = 0, fetched_tokens = 0;
+    int64_t remote_hits = 0, content_hits = 0, fetched_tokens = 0, refilled_tokens = 0;
     int64_t peak_blocks = 0, tokens = 0, pieces = 0, drafted = 0, accepted = 0;
     Time busy = 0;
     double block_time = 0;      // blocks held × picoseconds
@@ -99,8 +122,8 @@ struct Outcome {
 class Engine {
    public:
     Engine(int32_t number, Role role, const Options& options, const Requests& requests,
-           std::vector<Progress>& progress, Cost& cost, const Hooks& hooks, Tier& remote,
-           const std::vector<std::unique_ptr<ContentStore>>& stores);
+           std::vector<Progress>& progress, Cost& cost, const Hooks& hooks, Store& store,
+           uint64_t salt, const std::vector<std::unique_ptr<ContentStore>>& stores);
 
     void arrive(int32_t request);
     // Whether another step may be formed now.
@@ -148,6 +171,11 @@ class Engine {
     Role role() const { return role_; }
     const Totals& totals() const { return totals_; }
     const Blocks& blocks() const { return blocks_; }
+    const Division& division() const { return division_; }
+    // Tokens that its two caches have room for together.
+    int64_t memory_tokens() const {
+        return options_.num_blocks * options_.block_size + options_.content_tokens;
+    }
     const std::deque<int32_t>& waiting() const { return waiting_; }
     const std::vector<int32_t>& running() const { return running_; }
     // Requests that wait or run here.
@@ -157,9 +185,10 @@ class Engine {
     struct Budget {
         int64_t tokens, requests, context;
     };
-    // Blocks of a prompt that other tiers hold.
+    // Blocks of a prompt that other tiers hold; in the store by codec.
     struct Elsewhere {
         int64_t host = 0, remote = 0;
+        std::vector<int64_t> stored{};
     };
     // Tokens of a prompt found by their content: all, those from other engines, and those that need
     // not be computed.
@@ -202,6 +231,10 @@ class Engine {
     ContentStore& store_of(uint64_t id) const;
     Reused known_content(int32_t request, int64_t from) const;
     void keep_content(int32_t request);
+    Pages pages(const Options& options, uint64_t salt) const;
+    void count_found(int32_t request, int64_t pages_hit);
+    void divide();
+    int64_t longest();
     void count_kinds(Batch& batch) const;
     void forget_steps(Progress& p);
     void account(Time now);
@@ -230,6 +263,9 @@ class Engine {
     // in another tier, or a policy sees them, they get their names when it is put aside.
     bool names_outputs_;
     int64_t swapped_ = 0;
+    Division division_;
+    size_t seen_ = 0;      // requests that `longest_` is of
+    int64_t longest_ = 0;  // tokens of the longest request
     Time accounted_ = 0;
     Totals totals_;
 };

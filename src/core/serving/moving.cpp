@@ -1,4 +1,4 @@
-// Caches on their way from one engine to another.
+// Caches on their way from one engine to another, or from the store that engines share.
 #include <algorithm>
 #include <cmath>
 
@@ -12,9 +12,28 @@ Time Handover::end(Time start, int64_t tokens, const Codec& codec) const {
         static_cast<double>(bandwidth.end(start, count * ps_per_token / codec.ratio) - start);
     double encoded = count * codec.ps_per_encoded_token,
            decoded = count * codec.ps_per_decoded_token;
-    double longest = std::max({encoded, sent, decoded});
-    double others = encoded + sent + decoded - longest;
-    return start + std::llround(longest + others / static_cast<double>(pieces));
+    return start + std::llround(in_pieces({encoded, sent, decoded}));
+}
+
+double Handover::in_pieces(std::initializer_list<double> parts) const {
+    double longest = std::max(parts), sum = 0;
+    for (double part : parts) sum += part;
+    return longest + (sum - longest) / static_cast<double>(pieces);
+}
+
+// What blocks of the store take, by codec, at its bandwidth of now: they are sent and decoded.
+double Cluster::store_work(const Options& options, const std::vector<int64_t>& blocks) const {
+    double work = 0, decoded = 0;
+    for (size_t c = 0; c < blocks.size(); ++c) {
+        const Codec& codec = problem_.handover.codecs[c];
+        auto count = static_cast<double>(blocks[c]);
+        work += count * options.ps_per_remote_block / codec.ratio;
+        decoded += count * static_cast<double>(options.block_size) * codec.ps_per_decoded_token;
+    }
+    if (work == 0) return decoded;
+    if (!problem_.store_bandwidth.at.empty())
+        work = static_cast<double>(problem_.store_bandwidth.end(now_, work) - now_);
+    return problem_.handover.in_pieces({work, decoded});
 }
 
 Time Cluster::link_free(int32_t source, int32_t target) const {

@@ -50,6 +50,7 @@ void Requests::append(const Requests& more) {
     extend(group, size_before, more.group, more.size());
     extend(deadline, size_before, more.deadline, more.size());
     extend(model, size_before, more.model, more.size());
+    extend(tenant, size_before, more.tenant, more.size());
     for (size_t i = 1; i < more.offsets.size(); ++i)
         offsets.push_back(static_cast<int64_t>(ids.size()) + more.offsets[i]);
     extend(ids, more.ids);

@@ -15,12 +15,13 @@ inline constexpr Time NEVER = -1;
 // arrival. `ids` name the content of each `unit` tokens of a prompt, including all that stands
 // before it; those of request r are ids[offsets[r]] … offsets[r + 1]. A prompt that `continues`
 // another request begins with that one's prompt and output. These may be empty, for all requests
-// alike: `continues`, `group`, `deadline` (after the arrival of the group's first), `model`.
+// alike: `continues`, `group`, `deadline` (after the arrival of the group's first), `model`,
+// `tenant`.
 struct Requests {
     std::vector<int64_t> arrival, prompt, output, after, priority, adapter, offsets;
     std::vector<uint64_t> ids;
     int64_t unit = 16;
-    std::vector<int64_t> continues, group, deadline, model;
+    std::vector<int64_t> continues, group, deadline, model, tenant;
     int64_t parents = 1;
     // A prompt as pieces of content that may stand anywhere: contents[content_offsets[r]] … with
     // their tokens. May be empty, as above.

@@ -92,7 +92,7 @@ void Engine::name(int32_t request, int64_t from, int64_t to) {
     if (!options_.prefix_cache) return;
     const Progress& p = of(request);
     for (int64_t b = from / options_.block_size; b < to / options_.block_size; ++b) {
-        blocks_.name(p.blocks[static_cast<size_t>(b)], key(request, b));
+        blocks_.name(p.blocks[static_cast<size_t>(b)], key(request, b), request);
     }
 }
 
@@ -120,8 +120,11 @@ Engine::Elsewhere Engine::elsewhere(int32_t request, int64_t from) const {
         uint64_t content = key(request, b);
         if (blocks_.on_host(content)) {
             ++found.host;
-        } else if (blocks_.on_remote(content)) {
+        } else if (int32_t codec = blocks_.stored(content); codec >= 0) {
             ++found.remote;
+            if (found.stored.size() <= static_cast<size_t>(codec))
+                found.stored.resize(static_cast<size_t>(codec) + 1);
+            ++found.stored[static_cast<size_t>(codec)];
         } else {
             break;
         }
@@ -131,7 +134,8 @@ Engine::Elsewhere Engine::elsewhere(int32_t request, int64_t from) const {
 
 ContentStore& Engine::store_of(uint64_t id) const {
     if (options_.content_shards <= 1) return *stores_[static_cast<size_t>(number_)];
-    return *stores_[id % static_cast<uint64_t>(options_.content_shards)];
+    return *stores_[static_cast<size_t>(options_.content_first) +
+                    id % static_cast<uint64_t>(options_.content_shards)];
 }
 
 // Pieces of the prompt behind its first `from` tokens that a store holds.
@@ -260,8 +264,8 @@ int64_t Engine::admit_one(Batch& batch, int32_t request, int64_t limit, bool for
         found = prefix(request);
         away = elsewhere(request, static_cast<int64_t>(found.size()));
     }
-    int64_t hit =
-        (static_cast<int64_t>(found.size()) + away.host + away.remote) * options_.block_size;
+    auto here = static_cast<int64_t>(found.size()) * options_.block_size;
+    int64_t hit = here + (away.host + away.remote) * options_.block_size;
     Reused reused;
     if (!kept && p.generated == 0) reused = known_content(request, hit);
     int64_t have = kept ? p.computed : hit + reused.kept;
@@ -289,7 +293,9 @@ int64_t Engine::admit_one(Batch& batch, int32_t request, int64_t limit, bool for
     p.scheduled = p.computed = have;
     if (p.swapped) swapped_ -= blocks_of(have);
     batch.moved_blocks += away.host + (p.swapped ? blocks_of(have) : 0);
-    batch.remote_blocks += away.remote;
+    if (batch.stored.size() < away.stored.size()) batch.stored.resize(away.stored.size());
+    for (size_t c = 0; c < away.stored.size(); ++c) batch.stored[c] += away.stored[c];
+    if (hooks_.divide && !kept && p.generated == 0) count_found(request, here);
     batch.rotated_tokens += reused.tokens;
     batch.fetched_tokens += reused.fetched;
     totals_.content_hits += reused.tokens;
@@ -298,7 +304,7 @@ int64_t Engine::admit_one(Batch& batch, int32_t request, int64_t limit, bool for
     totals_.remote_hits += away.remote * options_.block_size;
     started(request, kept ? 0 : hit + reused.tokens);
     take(request, have + tokens);
-    if (have > hit && !kept) name(request, hit, have);
+    if (have > here && !kept) name(request, here, have);
     add(batch, request, tokens);
     return tokens;
 }

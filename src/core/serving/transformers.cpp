@@ -30,7 +30,7 @@ void Engine::transformers(Batch& batch) {
     candidates.insert(candidates.end(), waiting_.begin(), waiting_.end());
 
     Budget left{options_.token_budget, options_.max_requests,
-                options_.num_blocks * options_.block_size};
+                blocks_.total() * options_.block_size};
     auto margin = options_.safety_margin * static_cast<double>(blocks_.total());
     std::vector<int32_t> starved;
     for (size_t i = 0; i < candidates.size(); ++i) {

@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from chakrakit.errors import ChakraError
+from chakrakit.errors import ChakraError, FormatError
 from chakrakit.machines import load_machine
 from support.commands import chakra, data, succeeded
-from support.node_topologies import HWLOC, MATRIX, NCCL, ROCM, ROCM_JSON, SIMAI
+from support.node_topologies import AMD_SMI, HWLOC, MATRIX, NCCL, ROCM, ROCM_JSON, SIMAI
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_matrix_of_few_links_means_direct_ones(loaded):
     assert between(loaded(MATRIX.replace("NV18", "SYS")), 0, 3) == 16e9
 
 
-@pytest.mark.parametrize("text", [ROCM, ROCM_JSON])
+@pytest.mark.parametrize("text", [ROCM, ROCM_JSON, AMD_SMI])
 def test_rocm_s_links(loaded, text):
     machine = loaded(text)
     assert (machine.size, between(machine, 0, 1)) == (2, 64e9)
@@ -126,3 +126,13 @@ def test_what_was_assumed_is_shown_and_simulated_with(tmp_path):
 def test_damage_is_named(loaded, text, problem):
     with pytest.raises(ChakraError, match=problem):
         loaded(text)
+
+
+def test_a_file_may_begin_with_a_mark_and_end_its_lines_as_windows_does(loaded):
+    machine = loaded("\ufeff" + NCCL.replace("\n", "\r\n"))
+    assert between(machine, 0, 1) == between(loaded(NCCL), 0, 1)
+
+
+def test_a_table_of_link_types_that_is_no_matrix_is_refused(loaded):
+    with pytest.raises(FormatError, match="no matrix of PCI addresses"):
+        loaded(AMD_SMI.replace("0000:22:00.0 XGMI         SELF\n", ""))

@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -20,13 +21,16 @@ from chakrakit.serving import EngineOptions, MoveLinks, Request, Service, Setup,
 from chakrakit.serving.cluster import PoolSetup, ServingOutcome
 from chakrakit.serving.kvcache import Capacity
 from chakrakit.serving.links import CodecTerms
+from chakrakit.serving.policies import division_of
 from chakrakit.serving.ranks import RankPause
 from chakrakit.serving.requests import Contents, RequestStream, stream_of
 from chakrakit.serving.steps import StepCost
 from support.serving_engines import NO_ATTENTION
 from support.serving_oracle import Oracle
 from support.serving_oracle_content import ContentOracle
+from support.serving_oracle_divided import DividedOracle, Half
 from support.serving_oracle_moves import MovingOracle
+from support.serving_oracle_pages import PagedOracle
 from support.serving_oracle_parts import Job, Worker
 from support.serving_oracle_ranks import RankOracle
 from support.serving_oracle_shapes import ShapeOracle
@@ -66,6 +70,24 @@ class Rules:
     rotate: int = 0
     fetch: int = 0
     kinds: bool = False
+    blocks: int = 100_000
+    host_blocks: int = 0
+    store_blocks: int = 0
+    host_ps: int = 0
+    store_ps: int = 0
+    ids: list[list[int]] = field(default_factory=list)
+    every: int = 0
+    eager: bool = False
+
+    def store_codec(self, owner: int) -> int:
+        return owner % len(self.codecs)
+
+    def divide(self, share: float, content: Any, pages: Any) -> float | None:
+        """More for the cache that nearly had more; pages for all that may run at once stay."""
+        if content.near == pages.near and content.hits < pages.hits:
+            return None
+        most = 1 - 24 * 16 / (self.blocks * 16 + self.room)
+        return min(most, max(0.01, share + (0.07 if content.near > pages.near else -0.05)))
 
     def cost(self, batch: Sequence[tuple[Job, int, int]]) -> int:
         if not self.kinds:
@@ -165,6 +187,25 @@ class Policy:
         return int(request.number % len(self.rules.codecs))
 
 
+class StoringPolicy(Policy):
+    """And how blocks in the store are encoded."""
+
+    def store_codec(self, request: Any, engine: Any, link: Any) -> int:
+        return self.rules.store_codec(request.number)
+
+
+class DividingPolicy(Policy):
+    """And where the border between content and pages is."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__(rules)
+        self.divide_every, self.eager = rules.every, rules.eager
+
+    def divide(self, engine: Any, memory: Any) -> float | None:
+        counts = [Half(c.hits, c.misses, c.near_misses) for c in (memory.content, memory.pages)]
+        return self.rules.divide(memory.share, *counts)
+
+
 class ScalingPolicy(Policy):
     """And which engines are on."""
 
@@ -208,7 +249,10 @@ def pool(rules: Rules, role: Any = "whole", count: int | None = None) -> PoolSet
     options = EngineOptions(
         token_budget=rules.budget,
         max_requests=rules.most,
-        prefix_cache=False,
+        prefix_cache=bool(rules.ids),
+        offload_gib=rules.host_blocks * 16 / 2**30,
+        remote_gib=rules.store_blocks * 16 / 2**30,
+        remote_gbps=16_000 / max(rules.store_ps, 1),
         content_gib=rules.room / 2**30,
         content_shared=rules.shards > 1,
         content_gbps=1e3 / max(rules.rotate, 1),
@@ -216,7 +260,7 @@ def pool(rules: Rules, role: Any = "whole", count: int | None = None) -> PoolSet
         content_recomputed=rules.share,
         content_rotated=1.0 if rules.rotate else 0.0,
     )
-    room = Capacity(blocks=100_000, block_size=16, bytes_per_token=1, fixed=True)
+    room = Capacity(blocks=rules.blocks, block_size=16, bytes_per_token=1, fixed=True)
     cost = StepCost(
         lambda n: (rules.fixed + rules.each * n) / PS,
         lambda _n: 0.0,
@@ -227,21 +271,38 @@ def pool(rules: Rules, role: Any = "whole", count: int | None = None) -> PoolSet
     if rules.kinds:
         cost = Service(rules.seconds_of_kinds).cost()
     return PoolSetup(
-        options, cost, room, engines=count or rules.engines, ranks=rules.ranks, role=role
+        options,
+        cost,
+        room,
+        engines=count or rules.engines,
+        ranks=rules.ranks,
+        role=role,
+        host_bandwidth=16 * PS / rules.host_ps if rules.host_ps else 0.0,
     )
+
+
+def policy_of(rules: Rules) -> Policy:
+    if rules.on:
+        return ScalingPolicy(rules)
+    if rules.every:
+        return DividingPolicy(rules)
+    return (StoringPolicy if rules.store_blocks else Policy)(rules)
 
 
 def same(kind: type[Oracle], rules: Rules, stream: RequestStream, pools: list[PoolSetup]) -> None:
     """Both simulators give every request the same times."""
+    policy = policy_of(rules)
+    changes = tuple(BandwidthChange(at / PS, factor) for at, factor in rules.schedule)
     setup = Setup(
         stream,
         pools,
         handover_seconds_per_token=rules.per_token / PS,
         handover_latency=rules.latency / PS,
         links=MoveLinks(
-            tuple(BandwidthChange(at / PS, factor) for at, factor in rules.schedule),
+            changes,
             [CodecTerms(ratio, e / PS, d / PS) for ratio, e, d in rules.codecs],
             rules.pieces,
+            changes,
         ),
         rank_faults=[
             RankPause(f.at / PS, f.engine, f.pause / PS, f.away / PS, f.back_pause / PS)
@@ -249,7 +310,8 @@ def same(kind: type[Oracle], rules: Rules, stream: RequestStream, pools: list[Po
         ],
         share_devices=rules.pairs,
         open_seconds=lambda e, n: rules.open(e, n) / PS,
-        hooks=hooks_of((ScalingPolicy if rules.on else Policy)(rules)),
+        hooks=hooks_of(policy),
+        divide=division_of(policy),
         audit_every=1,
     )
     done = run(setup)
@@ -446,3 +508,57 @@ def test_content_that_is_found_wherever_it_stands(seed: int) -> None:
     rules.rotate, rules.fetch = 1000, 4000
     rules.shards = rules.engines if rng.random() < 0.5 else 1
     same(ContentOracle, rules, random_stream(rng), [pool(rules)])
+
+
+def with_prefixes(rng: np.random.Generator, stream: RequestStream) -> RequestStream:
+    """Prompts that begin as others do: one of eight texts, and then their own."""
+    ids = []
+    for number, prompt in enumerate(stream.prompt.tolist()):
+        text, own = int(rng.integers(8)), int(rng.integers(2, 10))
+        blocks = range(prompt // 16)
+        ids.append([1000 * text + b if b < own else 10**6 + 1000 * number + b for b in blocks])
+    offsets = np.concatenate([[0], np.cumsum([len(i) for i in ids])]).astype(np.int64)
+    flat = np.array([i for one in ids for i in one], np.uint64)
+    return replace(stream, ids=flat, offsets=offsets, unit=16)
+
+
+def prefix_ids(stream: RequestStream) -> list[list[int]]:
+    at = stream.offsets.tolist()
+    return [stream.ids[a:b].tolist() for a, b in pairwise(at)]
+
+
+def tiers(rng: np.random.Generator, rules: Rules) -> None:
+    """Pages for all that may run at once, and a host of some size."""
+    rules.most, rules.blocks = 2, int(rng.integers(26, 50))
+    rules.host_blocks, rules.host_ps = int(rng.choice([0, 6, 60])), 10**6 * int(rng.integers(1, 9))
+    rules.cap = int(rng.integers(2, 12))
+
+
+@pytest.mark.parametrize("seed", range(CLUSTERS))
+def test_blocks_in_a_store_that_are_encoded_each_in_its_way(seed: int) -> None:
+    """Content that leaves pages and host, takes the room of its codec, and is sent and decoded again."""
+    rng = np.random.default_rng([seed, 7])
+    rules = Rules(rng, int(rng.integers(1, 4)))
+    tiers(rng, rules)
+    rules.store_blocks, rules.store_ps = int(rng.integers(1, 60)), 4000 * int(rng.integers(1, 4000))
+    rules.codecs = [(1.0, 0, 0), (2.5, 10**6, 2 * 10**5), (8.0, 10**7, 10**6)]
+    rules.pieces = int(rng.choice([1, 3, 7]))
+    changes = np.cumsum(rng.integers(1, 10**11, int(rng.integers(0, 4)))).tolist()
+    rules.schedule = [(int(at), float(rng.choice([0.1, 0.5, 2.0]))) for at in changes]
+    stream = with_prefixes(rng, random_stream(rng))
+    rules.ids = prefix_ids(stream)
+    same(PagedOracle, rules, stream, [pool(rules)])
+
+
+@pytest.mark.parametrize("seed", range(CLUSTERS))
+def test_pages_and_content_in_one_memory(seed: int) -> None:
+    """The border moves by near misses; what shrinks loses its oldest, what grows may be filled at once."""
+    rng = np.random.default_rng([seed, 8])
+    rules = Rules(rng, int(rng.integers(1, 4)))
+    tiers(rng, rules)
+    rules.room, rules.share = int(rng.integers(40, 600)), float(rng.choice([0.0, 0.25]))
+    rules.rotate, rules.fetch = 1000, 4000
+    rules.every, rules.eager = int(rng.integers(1, 6)), bool(rng.random() < 0.6)
+    stream = with_prefixes(rng, random_stream(rng))
+    rules.ids = prefix_ids(stream)
+    same(DividedOracle, rules, stream, [pool(rules)])

@@ -8,6 +8,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError
+from chakrakit.serving import Codec
 
 TIGHT = (
     "llama-3.1-8b",
@@ -114,3 +115,84 @@ def test_what_a_policy_raises_comes_out() -> None:
         ck.serve(*TIGHT, policy=Broken())
     with pytest.raises(ConfigError, match="interval_s is 0"):
         ck.serve(*TIGHT, policy=type("S", (), {"interval_s": 0, "scale": lambda *_: 1})())
+
+
+AGENTS = "agents{rate=4,n=60,turns=4,prompt=200,prefix=600,prefixes=6,edits=0.5,front=0.5,seed=1}"
+
+
+class Halves:
+    """Asks for a share of the memory that changes, and writes down what it saw."""
+
+    divide_every = 5
+
+    def __init__(self, answers: list[Any]) -> None:
+        self.answers, self.seen = answers, list[Any]()
+
+    def divide(self, engine: Any, memory: Any) -> Any:
+        self.seen.append(memory)
+        return self.answers[min(len(self.seen), len(self.answers)) - 1]
+
+
+def test_a_policy_divides_an_engines_memory() -> None:
+    """The border is where it was put, and near misses are among the misses."""
+    policy = Halves([0.4, None, 0.1])
+    engine = "vllm{num_gpu_blocks_override=300,content_gib=0.2}"
+    done = ck.serve("llama-3.1-8b", "dgx-h100", AGENTS, engine, policy=policy)
+    assert done.finished == 60
+    shares = [memory.share for memory in policy.seen[1:4]]
+    assert shares == pytest.approx([0.4, 0.4, 0.1], abs=1e-3)
+    for memory in policy.seen:
+        assert memory.tokens == policy.seen[0].tokens
+        for counts in (memory.content, memory.pages):
+            assert 0 <= counts.near_misses <= counts.misses
+    assert any(memory.content.hits for memory in policy.seen)
+
+
+@pytest.mark.parametrize(
+    ("policy", "engine", "said"),
+    [
+        (Halves([0.5]), "vllm", "give every engine content_gib"),
+        (Halves([0.5]), "vllm{content_gib=1,content_shared=true}", "leave out content_shared"),
+        (Halves([1.5]), "vllm{content_gib=1}", "divide gave 1.5; give a share from 0 to 1"),
+        (Halves([float("nan")]), "vllm{content_gib=1}", "divide gave nan"),
+    ],
+)
+def test_a_memory_that_cannot_be_divided_is_refused(policy: Any, engine: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        ck.serve("llama-3.1-8b", "dgx-h100", AGENTS, engine, policy=policy)
+
+
+class Stored:
+    """One codec for everything that goes to the store."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.asked = number, 0
+
+    def store_codec(self, request: Any, engine: Any, link: Any) -> int:
+        self.asked += 1
+        assert link.factor == 0.5
+        return self.number
+
+
+def test_a_policy_encodes_blocks_of_the_store() -> None:
+    """With a quarter of its bytes a block comes sooner, and more of them are found."""
+    engine = "vllm{num_gpu_blocks_override=300,remote_gib=0.4,remote_gbps=1}"
+    given = {"codecs": [Codec("none"), Codec("int4", 4.0, 100.0, 100.0)]}
+    stream = "poisson{rate=4,n=80,prompt=2000,output=4,prefix=1600,prefixes=9}"
+    done = [
+        ck.serve(
+            *("llama-3.1-8b", "dgx-h100", stream, engine),
+            policy=policy,
+            store_schedule=[(0.0, 0.5)],
+            **given,
+        )
+        for policy in (Stored(0), Stored(1))
+    ]
+    assert done[1].cache_hit_rate > done[0].cache_hit_rate
+    assert done[1].ttft_ms.mean < done[0].ttft_ms.mean
+    with pytest.raises(ConfigError, match="store_codec chose one that is not there"):
+        ck.serve(
+            "llama-3.1-8b", "dgx-h100", stream, engine, policy=Stored(2), store_schedule=[(0, 0.5)]
+        )
+    with pytest.raises(ConfigError, match="give engines remote_gib"):
+        ck.serve("llama-3.1-8b", "dgx-h100", stream, policy=Stored(0))

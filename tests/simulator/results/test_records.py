@@ -54,6 +54,18 @@ def test_a_device_that_stops_is_the_rank_that_never_arrives(traces: ck.TraceSet)
     assert (run.end(3) >= run.start(3)).all()
 
 
+def test_a_simulation_that_hangs_leaves_its_run_where_it_was_asked_for(
+    traces: ck.TraceSet, tmp_path: Path
+) -> None:
+    run, _ = hung(traces, faults=["device:11@500000=0"], output=tmp_path / "run")
+    written = ck.read(tmp_path / "run")
+    assert len(written.trace(11)) == len(run.trace(11)) < len(traces.trace(11))
+    assert (written.analyze().culprits[0].kind, written.analyze().culprits[0].rank) == (
+        "missing-rank",
+        11,
+    )
+
+
 def test_a_link_that_fails_is_found_by_the_bytes_that_moved(traces: ck.TraceSet) -> None:
     run, culprit = hung(traces, faults=["link:9-switch 1.1@300000=0"])
     assert (culprit.kind, culprit.rank) == ("hang", 9)

@@ -1,9 +1,12 @@
-"""What `rocm-smi --showtopo` prints, as text or with `--json`.
+"""What `rocm-smi --showtopo` prints, as text or with `--json`, and what `amd-smi topology` prints.
 
 Text: sections between lines of `=`, of which "Link Type between two GPUs" is a matrix of XGMI and PCIE
 with a line of names (GPU0 …) and a row for each, and "Numa Nodes" has lines "GPU[0] : (Topology) Numa
 Node: 0". JSON: an object `system` with keys "(Topology) Link type between DRM devices 0 and 1", and
 `card0` with "(Topology) Numa Node". How many links a pair has, and how fast they are, is not in it.
+
+amd-smi prints tables under names in capitals; "LINK TYPE TABLE:" is a matrix of SELF, XGMI and PCIE whose
+rows and columns are PCI addresses, in the order of the GPUs. NUMA nodes are not in it.
 """
 
 from __future__ import annotations
@@ -20,22 +23,30 @@ from chakrakit.machines.files.drawn_graph import DrawnGraph
 _XGMI, _PCIE = 64 * GB, 31.5 * GB
 _MOST = 1024
 """GPUs of one node, of which every pair has a cell; a node has 8 or 16."""
+_AMD_SMI = "LINK TYPE TABLE:"
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", re.IGNORECASE)
 _PAIR = re.compile(r"Link type between DRM devices (\d{1,4}) and (\d{1,4})", re.IGNORECASE)
 
 
 def is_rocm_topology(head: bytes) -> bool:
-    """Whether this is the tool's text, or its JSON."""
-    return (
-        b"Link Type between two GPUs" in head or b"(Topology) Link type between DRM devices" in head
+    """Whether this is a tool's text, or its JSON."""
+    marks = (
+        b"Link Type between two GPUs",
+        b"(Topology) Link type between DRM devices",
+        _AMD_SMI.encode(),
     )
+    return any(mark in head for mark in marks)
 
 
 def read_rocm_topology(data: bytes, where: str) -> Machine:
     """The node that the tool describes."""
     text = data.decode("utf-8", "replace")
-    kinds, numa = (
-        _from_json(data, where) if text.lstrip().startswith("{") else _from_text(text, where)
-    )
+    if text.lstrip().startswith("{"):
+        kinds, numa = _from_json(data, where)
+    elif _AMD_SMI in text:
+        kinds, numa = _from_addresses(text, where), {}
+    else:
+        kinds, numa = _from_text(text, where)
     size = 1 + max(max(pair) for pair in kinds)
     if size > _MOST:
         raise FormatError(f"{size:,} GPUs in a node", path=where)
@@ -52,6 +63,8 @@ def read_rocm_topology(data: bytes, where: str) -> Machine:
     for i, node in enumerate(nodes):
         for other in nodes[i + 1 :]:
             graph.link(f"node.{node}", f"node.{other}", SOCKETS)
+    if not numa:
+        graph.assume("NUMA nodes: one for all GPUs; none is said")
     graph.assume("latencies: 0; between NUMA nodes: 16 GB/s")
     return graph.machine()
 
@@ -76,6 +89,16 @@ def _from_text(text: str, where: str) -> tuple[Kinds, dict[int, int]]:
         raise FormatError("its matrix of link types has no rows", path=where)
     numa = re.findall(r"GPU\[(\d{1,4})\]\s*:\s*\(Topology\) Numa Node:\s*(\d{1,4})", text)
     return kinds, {int(gpu): int(node) for gpu, node in numa}
+
+
+def _from_addresses(text: str, where: str) -> Kinds:
+    """The link types that amd-smi prints: up to the next table, a line of addresses and a row for each."""
+    lines = text.split(_AMD_SMI, 1)[1].split("TABLE:", 1)[0].splitlines()
+    rows = [words for line in lines if (words := line.split()) and _ADDRESS.fullmatch(words[0])]
+    head, body = (rows[0], rows[1:]) if rows else ([], [])
+    if not head or [row[:1] for row in body] != [[at] for at in head]:
+        raise FormatError("its table of link types is no matrix of PCI addresses", path=where)
+    return {(a, b): kind for a, row in enumerate(body) for b, kind in enumerate(row[1:])}
 
 
 def _from_json(data: bytes, where: str) -> tuple[Kinds, dict[int, int]]:

@@ -44,10 +44,9 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     at, horizon = 4.0, max(120.0, case["restart"] + DETECT)
     rate, count = case["rate"], round(case["rate"] * (at + horizon))
     text = f"poisson{{rate={rate},n={count},prompt=256,output=32,seed={seed}}}"
-    session = replace(engine(ranks), stream=requests_from(text))
     if setting["recover"] == "restart":
-        session = replace(session, faults=[(at, 0, DETECT + restart)])
-        return in_time(session.served(), at)
+        return restarted(ranks, text, at, DETECT + restart)
+    session = replace(engine(ranks), stream=requests_from(text))
     failure = RankFailure(
         at_s=at, rank=1, tier_gbps=setting["gbps"], detect_s=DETECT, rebuild_s=REBUILD, away_s=0.0
     )
@@ -61,6 +60,13 @@ def measure(case: Case, setting: Setting, seed: int) -> Figures:
     return {**in_time(done, at), **figures}
 
 
+@cache
+def restarted(ranks: int, text: str, at: float, outage: float) -> Figures:
+    """The same of an engine that is down as a whole; several settings and sides have the same outage."""
+    session = replace(engine(ranks), stream=requests_from(text), faults=[(at, 0, outage)])
+    return in_time(session.served(), at)
+
+
 def in_time(done: ServedRun, at: float) -> Figures:
     """The share of requests that came after the failure and had their first token in time."""
     first, arrival = (done.outcome.requests[name] * 1e-12 for name in ("first", "arrival"))
@@ -70,16 +76,15 @@ def in_time(done: ServedRun, at: float) -> Figures:
 
 @cache
 def shrunk(ranks: int, seed: int) -> float:
-    """Throughput of a full engine after it lost a rank, over that of before."""
-    count = f"concurrency={ranks * 38},n={ranks * 210}"
-    text = f"closed{{{count},prompt=64,output=lognormal:60:0.6,seed={seed}}}"
-    failure = RankFailure(at_s=3.0, rank=1, tier_gbps=1e6)
-    session = replace(engine(ranks), stream=requests_from(text), rank_faults=[failure])
-    steps = session.served(record_steps=True).outcome.steps
-    start, end = steps["start"] * 1e-12, steps["end"] * 1e-12
+    """Throughput of a full engine that decodes after it lost a rank, over that of one that did not."""
+    count = f"concurrency={ranks * 16},n={ranks * 16}"
+    stream = requests_from(f"closed{{{count},prompt=lognormal:64:0.5,output=1000,seed={seed}}}")
     rates = []
-    for low, high in ((1.0, 2.95), (3.3, 5.2)):
-        inside = (start >= low) & (end <= high)
+    for failures in ([], [RankFailure(at_s=3.0, rank=1, tier_gbps=1e6)]):
+        session = replace(engine(ranks), stream=stream, rank_faults=failures)
+        steps = session.served(record_steps=True).outcome.steps
+        start, end = steps["start"] * 1e-12, steps["end"] * 1e-12
+        inside = (start >= 3.3) & (end <= 5.2)
         rates.append(steps["tokens"][inside].sum() / (end[inside].max() - start[inside].min()))
     return float(rates[1] / rates[0])
 
@@ -138,5 +143,8 @@ STUDY = Study(
         "a restart of seconds is as good": lambda t: 0.02 - most(abs(t.gains(restart=3.0) - 1)),
     },
     decides="how long the restart takes: pauses are seconds, and the rest follows from the load.",
+    amended="The rate without a rank came from a run in which requests came and went; since steps with "
+    "prompts take what launching them takes, it was 0.93. Now a full engine decodes, with and without loss: "
+    "seven ranks read more experts each.",
     cannot_say="What indirect membership costs while nothing fails, and how long noticing a failure takes.",
 )

@@ -145,6 +145,6 @@ STUDY = Study(
     },
     decides="for how long a link is slow. Where it always is, jobs are 3 to 90 times as fast as without "
     "compression, and one profile is as good as a choice; where it changes, a choice saves 4 %.",
-    cannot_say="What compression does to answers, and codecs' real rates, which are a table here. Fetches "
-    "from a store have no codec of their own.",
+    cannot_say="What compression does to answers, and codecs' real rates, which are a table here. Caches "
+    "move between engines; none is fetched from a store.",
 )

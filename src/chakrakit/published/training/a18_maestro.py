@@ -124,6 +124,10 @@ STUDY = Study(
             0.02 - most(abs(t.gains(sections="one section") - 1))
         ),
     },
+    shows={
+        "static part": lambda t: t.gains() / t.figure("dynamic"),
+        "dynamic part": lambda t: t.figure("dynamic"),
+    },
     decides="how badly the small section suffers from the degree that the large one needs. The best plans "
     "let both share all ranks, where the order of samples changes nothing: there the gain is static.",
     amended="First measured with a section's time by itself; the predictions are those of then, and were "

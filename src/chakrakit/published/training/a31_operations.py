@@ -135,6 +135,10 @@ STUDY = Study(
             least(t.gains(analysis="recovery")) - 1.5
         ),
     },
+    shows={
+        "as operated, by seed": lambda t: t.figure("score"),
+        "single measure, by seed": lambda t: t.figure("score", "single measure"),
+    },
     decides="how often the node that failed is found: chains that exclude it succeed far more often, and how "
     "much more is set by the assumed chances.",
     amended="After the first run the claim about checkpoints was marked as calibrated, and one of its "

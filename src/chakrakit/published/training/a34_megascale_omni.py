@@ -127,6 +127,12 @@ STUDY = Study(
             least(t.gains("coupled, degree 4", drift=0.9)) - 1.5
         ),
     },
+    shows={
+        "static part": lambda t: (
+            t.gains() * t.figure("rate", "without reordering") / t.figure("rate")
+        ),
+        "dynamic part": lambda t: t.figure("rate") / t.figure("rate", "without reordering"),
+    },
     decides="what it is held against: the best static plan is much closer than a weak one.",
     amended="First measured with sections' times put together by hand; the predictions are those of then. "
     "All figures are now from steps of 64 ranks that are simulated end to end, with fewer layers, steps and "

@@ -8,11 +8,13 @@ slow later. What either half brings alone is a comparator.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
+from chakrakit.arrays import F64
 from chakrakit.campaigns import Guarding, Pool, PoolPlan, pool_run
-from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
+from chakrakit.published import Case, Claim, Figures, Judged, Setting, Study, least, most
 
 JOB, RUNS, DAY = 64, 20, 86_400.0
 LIMITS = (1.02, 1.03, 1.05)
@@ -57,6 +59,11 @@ def way(sweep: float, monitor: float) -> Setting:
     return {"sweep": sweep, "monitor": monitor}
 
 
+def cv_of(side: str, table: Judged) -> F64:
+    """How much the step times of a side's runs vary, by case and seed; twenty runs each."""
+    return table.figure("cv", side)
+
+
 STUDY = Study(
     id="B25",
     system="Guard",
@@ -94,6 +101,10 @@ STUDY = Study(
         "at most 2 % of healthy nodes are put on the list": lambda t: (
             0.02 - most(t.figure("wrongly"))
         ),
+    },
+    shows={
+        f"variation, {side}": partial(cv_of, side)
+        for side in ("Guard", "sweep alone", "monitor alone", "functional checks")
     },
     decides="the monitor: it finds what a sweep would have found soon after a run has begun, so that the "
     "other half adds little.",

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from chakrakit.errors import ConfigError
-from chakrakit.serving.requests.processes import UNIT, LengthDistribution, Process, refuse_more
+from chakrakit.serving.requests.processes import (
+    UNIT,
+    LengthDistribution,
+    Process,
+    labels,
+    refuse_more,
+)
 from chakrakit.serving.requests.stream import Contents, RequestStream, stream_of
 
 _HEADER = 16
@@ -61,15 +67,17 @@ def agent_stream(process: Agents) -> RequestStream:
         prompts.append(history)
     refuse_more(sum(len(p) for p in prompts), "the number of pieces of prompts")
     turns = np.arange(process.n) % process.turns
+    session = np.arange(process.n) // process.turns
     return stream_of(
-        np.where(turns > 0, process.think, starts[np.arange(process.n) // process.turns]),
+        np.where(turns > 0, process.think, starts[session]),
         [sum(piece.tokens for piece in p) for p in prompts],
         output,
         ids=[prefix_ids(p) for p in prompts],
         after=np.where(turns > 0, np.arange(process.n) - 1, -1),
-        group=np.arange(process.n) // process.turns,
+        group=session,
         contents=Contents.of([[(p.content, p.tokens) for p in prompt] for prompt in prompts]),
         unit=UNIT,
+        **labels(process, rng, session),
     )
 
 

@@ -72,6 +72,8 @@ class _Rows:
     names: list[str] = field(default_factory=list)
     models: dict[str, int] = field(default_factory=dict)
     model: list[int] = field(default_factory=list)
+    tenants: dict[str, int] = field(default_factory=dict)
+    tenant: list[int] = field(default_factory=list)
     sessions: dict[str, int] = field(default_factory=dict)
     unit: int = 0
 
@@ -90,10 +92,8 @@ class _Rows:
         self.priority.append(self._priority(row.get("priority") or 0, line))
         self.ids.append(self._ids(row, line))
         self.names.append(str(next((row[n] for n in _NAMES if n in row), len(self.names))))
-        model = row.get("model")
-        self.model.append(
-            -1 if model is None else self.models.setdefault(str(model), len(self.models))
-        )
+        self.model.append(_place(row.get("model"), self.models))
+        self.tenant.append(_place(row.get("tenant"), self.tenants))
         if session is not None:
             self.sessions[str(session)] = len(self.after) - 1
 
@@ -199,7 +199,14 @@ def read_json_lines(data: bytes, path: str) -> RequestStream:
         names=rows.names,
         models=tuple(rows.models),
         model=rows.model if rows.models else None,
+        tenants=tuple(rows.tenants),
+        tenant=rows.tenant if rows.tenants else None,
     )
+
+
+def _place(name: object, known: dict[str, int]) -> int:
+    """The place of a name among those that are known, which it joins; -1 for none."""
+    return -1 if name is None else known.setdefault(str(name), len(known))
 
 
 def _decoded(text: bytes, number: int, path: str) -> dict[str, Any]:
@@ -397,12 +404,17 @@ def _table(table: pa.Table, path: str, first_line: int) -> RequestStream:
     if "log type" in {c.strip().lower() for c in table.column_names} and failed.any():
         notes = (f"{int(failed.sum()):,} requests that gave no tokens (failures) were left out",)
         times, prompt, output = (a[~failed] for a in (times, prompt, output))
+        table = table.filter(pa.array(~failed))
     more: dict[str, Any] = {"notes": notes}
     if "priority" in table.column_names:
         more["priority"] = _numbers(table.column("priority"), path, "priority")
     if "hash_ids" in table.column_names:
         more["ids"] = _identifiers(table.column("hash_ids").to_pylist(), path)
         more["unit"] = 512
+    if "tenant" in table.column_names:
+        known: dict[str, int] = {}
+        more["tenant"] = [_place(v, known) for v in table.column("tenant").to_pylist()]
+        more["tenants"] = tuple(known)
     if "id" in table.column_names:
         more["names"] = [str(v) for v in table.column("id").to_pylist()]
     return stream_of(times, prompt, output, where=path, first_line=first_line, **more)

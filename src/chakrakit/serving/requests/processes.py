@@ -13,7 +13,8 @@
 All take n (requests), prompt and output (a number, or lognormal:MEAN:CV, uniform:LOW:HIGH,
 exponential:MEAN, geometric:MEAN), prefix and prefixes (tokens shared, by how many groups), turns and
 think (requests of a session and the seconds between them), priorities, adapters, deadlines (seconds by
-priority, as in 2:10), models (those that sessions ask for, as in llama-3.1-8b:qwen3-14b), seed.
+priority, as in 2:10), models (those that sessions ask for, as in llama-3.1-8b:qwen3-14b), tenants (how
+many there are, or the shares of the sessions that each has, as in 6:3:1), seed.
 """
 
 from __future__ import annotations
@@ -105,6 +106,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     adapters: int = 0
     deadlines: str = ""
     models: str = ""
+    tenants: str = ""
     seed: int = 0
 
     def check(self) -> None:
@@ -315,21 +317,31 @@ def generated(process: Process) -> RequestStream:
             f"shorter think, so that it comes before {MOST_SECONDS:,.0f} s"
         )
     ids, offsets = _ids(process, rng, prompt, session)
-    priority = rng.integers(0, process.priorities, process.n)
     return RequestStream(
         arrival_ps=np.rint(seconds * PS_PER_S).astype(np.int64),
         prompt=prompt,
         output=output,
         after=after.astype(np.int64),
-        priority=priority,
-        deadline_ps=_deadlines(process, priority),
-        adapter=_adapters(process, rng),
         offsets=offsets,
         ids=ids,
         unit=UNIT,
         concurrency=process.at_once,
-        **_models(process, rng, session),
+        **labels(process, rng, session),
     )
+
+
+def labels(
+    process: Process, rng: np.random.Generator, session: NDArray[np.int64]
+) -> dict[str, Any]:
+    """What is drawn for requests beside times and lengths: tiers, adapters, models and tenants."""
+    priority = rng.integers(0, process.priorities, process.n)
+    return {
+        "priority": priority,
+        "deadline_ps": _deadlines(process, priority),
+        "adapter": _adapters(process, rng),
+        **_models(process, rng, session),
+        **_tenants(process, session),
+    }
 
 
 def _history(prompt: Any, output: Any, session: Any, turn: Any) -> NDArray[np.int64]:
@@ -357,6 +369,26 @@ def _models(
         return {}
     drawn = rng.integers(0, len(names), int(session[-1]) + 1)
     return {"models": names, "model": drawn[session]}
+
+
+def _tenants(process: Process, session: NDArray[np.int64]) -> dict[str, Any]:
+    """The tenant of each session, named by its number; drawn apart, so that nothing else changes."""
+    if not process.tenants:
+        return {}
+    shares = np.array(numbers(process.tenants, "tenants"))
+    if len(shares) == 1:
+        if not (shares[0] >= 1 and shares[0] == int(shares[0])):
+            raise ConfigError(
+                f"requests: tenants {process.tenants!r}; give how many, 1 or more, or shares as in 6:3:1"
+            )
+        refuse_more(int(shares[0]), "tenants")
+        shares = np.ones(int(shares[0]))
+    if not shares.sum() > 0:
+        raise ConfigError(f"requests: tenants {process.tenants!r}; one share at least is above 0")
+    rng = np.random.default_rng((process.seed, 29))
+    drawn = rng.choice(len(shares), int(session[-1]) + 1, p=shares / shares.sum())
+    names = tuple(str(number) for number in range(len(shares)))
+    return {"tenants": names, "tenant": drawn[session].astype(np.int64)}
 
 
 def _adapters(process: Process, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -52,6 +52,8 @@ class Request:
     group: int = -1
     deadline_s: float = float("nan")
     model: int = -1
+    tenant: int = -1
+    """The place in the stream's `tenants` of whom it is for."""
     tag: Any = None
     """Whatever the source wants to know again when the request has ended."""
 
@@ -140,5 +142,6 @@ def _stream(requests: list[Request]) -> RequestStream:
         group=column("group"),
         deadline_ps=np.array(deadline, np.int64),
         model=column("model"),
+        tenant=column("tenant"),
         contents=Contents.of([r.contents for r in requests]),
     )

@@ -23,7 +23,7 @@ MOST_UNIT = 2**31 - 2
 
 
 _COLUMNS = ("arrival_ps", "prompt", "output", "after", "priority", "adapter")
-_OPTIONAL = ("continues", "group", "deadline_ps", "model")
+_OPTIONAL = ("continues", "group", "deadline_ps", "model", "tenant")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +86,9 @@ class RequestStream:
     model: I64 | None = None
     """The place in `models` of the model that is asked for; -1 for any."""
     models: tuple[str, ...] = ()
+    tenant: I64 | None = None
+    """The place in `tenants` of whom the request is for; -1 for nobody."""
+    tenants: tuple[str, ...] = ()
     contents: Contents | None = None
     """Prompts as pieces of content, for caches that find them wherever they stand."""
 
@@ -187,7 +190,7 @@ def stream_of(
     after = rows_of_parents(more.pop("after", np.full(len(times), -1)))
     if "deadline_s" in more:
         more["deadline_ps"] = _deadlines(more.pop("deadline_s"), where)
-    for name in ("continues", "group", "model"):
+    for name in ("continues", "group", "model", "tenant"):
         if more.get(name) is not None:
             more[name] = np.asarray(more[name], np.int64)
     check_lengths(prompt, "prompt", where, first_line)

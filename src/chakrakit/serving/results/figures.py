@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
@@ -22,6 +23,7 @@ from chakrakit.serving.results.summary import (
     PoolFigures,
     ServeResult,
     ServiceLevel,
+    TenantFigures,
     gap_spread,
     within_level,
 )
@@ -275,6 +277,9 @@ class ServedRun:
             more["group"] = pa.array(stream.group, mask=stream.group < 0)
         if stream.deadline_ps is not None:
             more["deadline_s"] = _seconds(stream.deadline_ps)
+        if stream.tenant is not None:
+            names_of = {-1: None, **dict(enumerate(self._tenant_names))}
+            more["tenant"] = pa.array([names_of[t] for t in stream.tenant.tolist()], pa.string())
         return pa.table(
             {
                 "id": pa.array(names),
@@ -326,7 +331,45 @@ class ServedRun:
             moves=len(o.moves["start"]),
             move_ms=self._move_ms(),
             model=self.work[0].model_figures if self.work else None,
+            tenants=self._tenants(seconds),
+            refilled_tokens=self._total("refilled_tokens"),
             **self._groups(),
+        )
+
+    @property
+    def _tenant_names(self) -> list[str]:
+        """Names of tenants; those that only a source knows are numbers."""
+        stream = self.setup.stream
+        assert stream.tenant is not None
+        count = int(stream.tenant.max(initial=-1)) + 1
+        return [*stream.tenants, *(str(n) for n in range(len(stream.tenants), count))]
+
+    def _tenants(self, seconds: float) -> dict[str, TenantFigures]:
+        """Figures by tenant, of those that have requests."""
+        stream = self.setup.stream
+        if stream.tenant is None:
+            return {}
+        ended = self.outcome.requests["finish"] >= 0
+        mine = [(name, stream.tenant == i) for i, name in enumerate(self._tenant_names)]
+        return {
+            name: self._tenant(asked, asked[ended], seconds) for name, asked in mine if asked.any()
+        }
+
+    def _tenant(
+        self, asked: NDArray[np.bool_], mine: NDArray[np.bool_], seconds: float
+    ) -> TenantFigures:
+        """Figures of the requests that were `asked`; `mine` of those that were served."""
+        served = self._latencies
+        ttft, tpot, e2e = (part[mine] for part in (served.ttft, served.tpot, served.e2e))
+        output = served.output[mine]
+        return TenantFigures(
+            requests=int(asked.sum()),
+            finished=int(mine.sum()),
+            ttft_ms=spread(ttft),
+            tpot_ms=spread(tpot[output > 1]),
+            e2e_ms=spread(e2e),
+            output_tokens_per_s=int(output.sum()) / seconds,
+            attained=int(within_level(self.level, ttft, tpot, e2e).sum()) / int(asked.sum()),
         )
 
     def _groups(self) -> dict[str, Any]:
@@ -389,6 +432,12 @@ class ServedRun:
         drafted = self._total("drafted")
         return self._total("accepted") / drafted if drafted else None
 
+    @property
+    def _why_unserved(self) -> str:
+        if self.setup.hooks is not None:
+            return "a policy turned them away"
+        return "the engines that could have taken them were down, or others that they wait for never ended"
+
     def _notes(self) -> list[str]:
         stream = self.setup.stream
         notes = [
@@ -398,7 +447,7 @@ class ServedRun:
         ]
         unserved = int((self.outcome.requests["finish"] < 0).sum())
         if unserved:
-            notes.append(f"{unserved:,} requests were never served: a policy turned them away")
+            notes.append(f"{unserved:,} requests were never served: {self._why_unserved}")
         if not self.device.power:
             notes.append(f"device {self.device.name} has no power, so energy is 0")
         return list(dict.fromkeys(notes))

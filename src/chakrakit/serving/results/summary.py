@@ -73,6 +73,19 @@ class PoolFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
     kv: KvCache
 
 
+class TenantFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of one tenant."""
+
+    requests: int
+    finished: int
+    ttft_ms: Spread
+    tpot_ms: Spread
+    e2e_ms: Spread
+    output_tokens_per_s: float
+    attained: float
+    """Share of its requests that met the service level."""
+
+
 class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What `chakra serve` prints."""
 
@@ -127,6 +140,10 @@ class ServeResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     """From the first arrival of a group to its last end."""
     deadlines_met: float | None = None
     """Share of the requests with a deadline that ended in time."""
+    tenants: dict[str, TenantFigures] = {}
+    """Figures by tenant, where the stream says whom requests are for."""
+    refilled_tokens: int = 0
+    """Tokens brought back into a cache that a policy made larger."""
     notes: list[str] = []
     intervals: dict[str, dict[str, tuple[float, float]]] = {}
     """For `ttft_ms`, `tpot_ms` and `e2e_ms` and their mean and percentiles, where 90 of 100 measured ones

@@ -205,21 +205,41 @@ _SMALL_FILE_ROOM = 64 << 20
 
 
 def unpacked(data: bytes, path: str, cut_off: bool = False) -> bytes:
-    """A file's bytes, unpacked if they are gzip; with `cut_off`, a truncated file as far as it goes."""
-    if not data.startswith(GZIP):
+    """A file's bytes, unpacked if they are gzip or zstd; with `cut_off`, of one that is cut what is there."""
+    if not data.startswith((GZIP, ZSTD)):
         return data
     return b"".join(_within(_pieces(data, path, cut_off), len(data), path))
 
 
-def _pieces(data: bytes, path: str, cut_off: bool) -> Iterator[bytes]:
-    stream = gzip.GzipFile(fileobj=io.BytesIO(data))
+def first_unpacked(data: bytes, most: int) -> bytes:
+    """The first bytes that the beginning of a file unpacks to; a zlib.error if it is damaged."""
+    if data.startswith(GZIP):
+        return zlib.decompressobj(31).decompress(data, most)
+    if not data.startswith(ZSTD):
+        return data
     try:
-        while piece := stream.read1(_PIECE):
+        return next(_pieces(data, "", cut_off=True), b"")[:most]
+    except OSError as error:
+        raise zlib.error(str(error)) from None
+
+
+def _pieces(data: bytes, path: str, cut_off: bool) -> Iterator[bytes]:
+    kind = "gzip" if data.startswith(GZIP) else "zstd"
+    # What is there before a cut: `read` of gzip gives nothing of the last piece.
+    read = _unzstd(data).read if kind == "zstd" else gzip.GzipFile(fileobj=io.BytesIO(data)).read1
+    try:
+        while piece := read(_PIECE):
             yield piece
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (EOFError, OSError, zlib.error) as error:  # BadGzipFile and Arrow's are OSErrors
         if not cut_off:
-            message = f"the gzip data is damaged or cut off: {error}"
+            message = f"the {kind} data is damaged or cut off: {error}"
             raise FormatError(message, path=path) from None
+
+
+def _unzstd(data: bytes) -> IO[bytes]:
+    import pyarrow as pa
+
+    return cast(IO[bytes], pa.CompressedInputStream(pa.BufferReader(data), "zstd"))
 
 
 def _within(pieces: Iterator[bytes], size: int, path: str) -> Iterator[bytes]:

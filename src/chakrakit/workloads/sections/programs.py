@@ -109,8 +109,8 @@ class SectionPrograms:
         """All ranks' traces; a ConfigError where several steps are wanted, each of which has its own."""
         if self.number is None and self.graph.step.steps > 1:
             raise ConfigError(
-                f"a trace of sections holds one step, not {self.graph.step.steps}; in Python `made.series` "
-                "has each of them, or leave steps out"
+                f"a trace of sections holds one step, not {self.graph.step.steps}; write them one by "
+                "one with --series (`made.series` in Python), or leave steps out"
             )
         numbering: dict[str, MeshBindings] = {}
         groups: dict[str, list[int]] = {}

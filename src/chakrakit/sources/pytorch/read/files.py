@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -12,7 +13,7 @@ from pathlib import Path
 from chakrakit.errors import FormatError
 from chakrakit.sources.pytorch.read.kineto import Kineto
 from chakrakit.sources.pytorch.read.texts import whole
-from chakrakit.trace.files import GZIP, unpacked
+from chakrakit.trace.files import first_unpacked, unpacked
 
 _HEAD = 1 << 16
 """Bytes read to tell what a file is: 64 KiB hold the fields before the events and the first of these."""
@@ -71,22 +72,22 @@ class RankFiles:
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's bytes, uncompressed; a gzip stream that ends early gives what there is."""
+    """A file's bytes, uncompressed and without a mark of their order; what ends early gives what there is."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
-    return unpacked(data, str(path), cut_off=True)
+    return unpacked(data, str(path), cut_off=True).removeprefix(BOM_UTF8)
 
 
 def read_head(path: Path) -> bytes:
-    """A file's first bytes, uncompressed."""
+    """A file's first bytes, uncompressed and without a mark of their order."""
     try:
         with path.open("rb") as stream:
             data = stream.read(_HEAD)
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror}", path=str(path)) from None
-    return zlib.decompressobj(31).decompress(data, 4 * _HEAD) if data[:2] == GZIP else data
+    return first_unpacked(data, 4 * _HEAD).removeprefix(BOM_UTF8)
 
 
 def _number(pattern: bytes, head: bytes) -> int:
