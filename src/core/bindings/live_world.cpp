@@ -804,7 +804,18 @@ void World::at(Time time, TimerKind kind, int32_t id, uint32_t version, int32_t 
 
 Time World::next_time() {
     if (!ready_.empty() || !changed_pools_.empty()) return now();
+    // What nobody waits for any more must not keep the run going.
+    while (!timers_.empty() && is_stale(timers_.top())) timers_.pop();
     return timers_.empty() ? sim::kNever : timers_.top().time;
+}
+
+bool World::is_stale(const Timer& timer) {
+    switch (timer.kind) {
+        case kWake: return !current({timer.id, timer.version});
+        case kPlaceEnd: return pools_[timer.id].pool.places[timer.place].version != timer.version;
+        case kShareEnd: return pools_[timer.id].pool.shared.next_time() == sim::kNever;
+        default: return false;
+    }
 }
 
 bool World::fire_timers(Time now) {

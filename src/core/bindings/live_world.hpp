@@ -318,6 +318,7 @@ class World final : public sim::Reactor {
     // time
     void at(Time time, TimerKind kind, int32_t id, uint32_t version, int32_t place = 0);
     bool fire_timers(Time now);
+    bool is_stale(const Timer& timer);
     void fire(const Timer& timer);
     bool deliver_arrivals();
     void deliver(int32_t actor, nb::object message);

@@ -363,3 +363,18 @@ def took(site: Machine, a: int, b: int, size: int) -> int:
     world.actor(sends, rank=a, name="here")
     world.actor(lambda me: (yield live.receive()), rank=b, name="there")
     return int(world.run().returned["here"])
+
+
+def test_a_timeout_that_was_not_needed_does_not_prolong_the_run() -> None:
+    def says(me):
+        yield live.compute(1000)
+        yield live.send("hears", 8, "x")
+
+    def hears(me):
+        yield live.receive(timeout=10 * live.S)
+        yield live.compute(500)
+
+    world = live.World()
+    world.actor(says, name="says")
+    world.actor(hears, name="hears")
+    assert world.run().end_ns < 10_000
