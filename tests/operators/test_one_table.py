@@ -22,7 +22,7 @@ OTHERS = {
 """Words for types of Python, C, protobuf, Arrow and NumPy; alone they are no table of element types."""
 SPELLINGS = {text.lower() for t in TYPES for text in t.spellings}
 ALLOWED = {
-    "workloads/models/hugging_face/quantized.py": "formats of weights by the names that files give them"
+    "workloads/models/hugging_face/quantization_methods.py": "formats by the names that files give them"
 }
 """Files that name several types to say something else of them, and what."""
 FEW = 3

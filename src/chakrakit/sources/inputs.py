@@ -173,7 +173,9 @@ def _with_memory(run: Run, paths: list[Path]) -> Run:
         )
     joined = {rank: history for rank, (_, history) in zip(ranks, histories, strict=False)}
     settings = as_recorded(run.card.settings)
-    table = pa.table(memory_table(joined, run.epoch_ns))
+    step = recorded_step_of(run.card)
+    pace = step.step_ns / step.recorded_step_ns if step and step.recorded_step_ns else 1.0
+    table = pa.table(memory_table(joined, run.epoch_ns, pace))
     return run.with_counters({"memory": table}).with_card(run.card.replace(settings=settings))
 
 

@@ -87,15 +87,20 @@ def _history(snapshot: _Snapshot, device: int, events: list[_Event]) -> History:
     return History(device, time, after.astype(np.int64), left_out)
 
 
-def memory_table(histories: dict[int, History], epoch_ns: int) -> dict[str, Any]:
-    """Columns of a run's memory counter: rank, ns since the run's epoch, bytes."""
+def memory_table(histories: dict[int, History], epoch_ns: int, pace: float) -> dict[str, Any]:
+    """Columns of a run's memory counter: rank, ns since the run's epoch, bytes.
+
+    `pace` is how long a step of the run takes, as a share of what it took while the history was recorded:
+    a run without recording's cost is shorter, and its memory has to fit it.
+    """
     ranks = sorted(histories)
     return {
         "rank": np.concatenate(
             [np.full(len(histories[r].time), r, np.int64) for r in ranks] or [np.zeros(0, np.int64)]
         ),
         "time_ns": np.concatenate(
-            [histories[r].time - epoch_ns for r in ranks] or [np.zeros(0, np.int64)]
+            [((histories[r].time - epoch_ns) * pace).astype(np.int64) for r in ranks]
+            or [np.zeros(0, np.int64)]
         ),
         "bytes": np.concatenate([histories[r].bytes for r in ranks] or [np.zeros(0, np.int64)]),
     }

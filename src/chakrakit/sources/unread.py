@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 
@@ -23,7 +24,7 @@ def cure_for(path: Path, head: bytes) -> str | None:
 def _nsys_cure(path: Path) -> str:
     return (
         "a report that only Nsight Systems reads; export it, then give the new file: "
-        f"nsys export --type sqlite -o '{path.with_suffix('.sqlite').name}' '{path.name}'"
+        f"nsys export --type sqlite -o {quote(path.with_suffix('.sqlite').name)} {quote(path.name)}"
     )
 
 

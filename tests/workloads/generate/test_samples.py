@@ -153,7 +153,7 @@ def test_samples_from_a_file_and_from_the_shell(tmp_path: Path) -> None:
         " lengths: {distribution: uniform, mean: 20}, samples: {batcher: tokens, budget: 128}}\n"
     )
     shown = succeeded("generate", tmp_path / "w.yaml", "-o", tmp_path / "out")
-    assert "FLOPs in 2 steps" in shown
+    assert "GFLOP in 2 steps" in shown
     assert "padding" in shown
     assert ck.read(tmp_path / "out").trace(0).column("step", -1).max() == 1
     figures = data("generate", tmp_path / "w.yaml", "--batcher", "online", "--json")
