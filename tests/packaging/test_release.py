@@ -70,6 +70,9 @@ def test_what_make_starts_keeps_the_compiled_code(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     show = 'show: ; @echo "<$$PYTHONDONTWRITEBYTECODE>"'
     done = subprocess.run(
-        ["make", "-s", "--eval", show, "show"], cwd=ROOT, capture_output=True, text=True
+        ["make", "-s", "--no-print-directory", "--eval", show, "show"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert done.stdout == "<>\n"
