@@ -72,6 +72,16 @@ def test_without_transformers_the_extra_is_named(tmp_path, monkeypatch) -> None:
         model_named(written(tmp_path, NEOX))
 
 
+def test_a_family_that_is_built_in_asks_transformers_nothing(tmp_path, monkeypatch) -> None:
+    def asked(*_parts: object) -> bool:
+        raise AssertionError("importing transformers takes seconds")
+
+    monkeypatch.setattr(
+        "chakrakit.workloads.models.hugging_face.config.known_to_transformers", asked
+    )
+    assert model_named(written(tmp_path, NEOX | {"model_type": "llama"})).name
+
+
 @pytest.mark.slow
 def test_a_model_in_the_local_cache_has_a_name(tmp_path, monkeypatch) -> None:
     snapshot = tmp_path / "hub" / "models--some--Model-1B" / "snapshots" / "abc"

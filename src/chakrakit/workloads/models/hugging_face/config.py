@@ -112,7 +112,8 @@ def _dtype(config: Keys, text: Keys) -> str:
 def _vision(config: Keys, kind: str, hidden: int, path: Path) -> dict[str, Any]:
     """The tower of a family that is known, or the parameters of whatever transformers builds beside text."""
     tower = tower_of(config, kind, hidden)
-    if tower is None and known_to_transformers(config) and config.parts() - {"text_config"}:
+    # Only files with other parts ask transformers, which takes seconds to import.
+    if tower is None and config.parts() - {"text_config"} and known_to_transformers(config):
         beside, tied = beside_text(config, path)
         config.skip(*config.content)
         return {"vision": Tower(layers=0, hidden=0, parameters=beside), "tied": tied}
