@@ -134,5 +134,7 @@ def test_a_file_may_begin_with_a_mark_and_end_its_lines_as_windows_does(loaded):
 
 
 def test_a_table_of_link_types_that_is_no_matrix_is_refused(loaded):
-    with pytest.raises(FormatError, match="no matrix of PCI addresses"):
-        loaded(AMD_SMI.replace("0000:22:00.0 XGMI         SELF\n", ""))
+    row = "0000:22:00.0 XGMI         SELF\n"
+    for damaged in ("", "0000:22:00.0 XGMI\n"):
+        with pytest.raises(FormatError, match="not a square matrix of PCI addresses"):
+            loaded(AMD_SMI.replace(row, damaged))

@@ -96,8 +96,13 @@ def _from_addresses(text: str, where: str) -> Kinds:
     lines = text.split(_AMD_SMI, 1)[1].split("TABLE:", 1)[0].splitlines()
     rows = [words for line in lines if (words := line.split()) and _ADDRESS.fullmatch(words[0])]
     head, body = (rows[0], rows[1:]) if rows else ([], [])
-    if not head or [row[:1] for row in body] != [[at] for at in head]:
-        raise FormatError("its table of link types is no matrix of PCI addresses", path=where)
+    square = all(len(row) == len(head) + 1 for row in body)
+    if not head or not square or [row[0] for row in body] != head:
+        raise FormatError(
+            "its table of link types is not a square matrix of PCI addresses; "
+            "give all that `amd-smi topology` prints",
+            path=where,
+        )
     return {(a, b): kind for a, row in enumerate(body) for b, kind in enumerate(row[1:])}
 
 
