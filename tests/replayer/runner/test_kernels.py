@@ -51,7 +51,7 @@ class Driver:
 @pytest.fixture
 def driver(monkeypatch):
     found = Driver()
-    monkeypatch.setattr(kernels.ctypes, "CDLL", lambda name: found)
+    monkeypatch.setattr(kernels, "driver", lambda: found)
     return found
 
 

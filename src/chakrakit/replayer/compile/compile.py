@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import PurePath
 from typing import Any
@@ -314,7 +315,7 @@ class _Compiler:
                 if not isinstance(tensor, StorageView):
                     raise Unsupported("a pointer to no tensor")
                 args.append({"slot": self._use(unit, used, tensor)})
-            elif kind in _NUMBER_TYPES and isinstance(value, int | float):
+            elif _NUMBER.fullmatch(kind) and isinstance(value, int | float):
                 args.append(value)
             elif kind != "constexpr":
                 raise Unsupported(f"an argument of type {kind}")
@@ -423,7 +424,7 @@ class _Compiler:
         )
 
 
-_NUMBER_TYPES = frozenset(["i1", "i8", "i16", "i32", "i64", "u32", "u64", "fp32", "fp64"])
+_NUMBER = re.compile(r"(i|u|fp)\d+")
 """How Triton names the types of parameters that are numbers."""
 
 

@@ -12,13 +12,8 @@ import re
 from typing import Any
 
 _ENTRY = re.compile(r"\.entry\s+([A-Za-z_$][\w$]*)\s*\(([^)]*)\)")
-_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.([a-z]\d+)")
-_TYPES = {
-    "u64": ctypes.c_uint64, "b64": ctypes.c_uint64, "s64": ctypes.c_int64, "u32": ctypes.c_uint32,
-    "b32": ctypes.c_uint32, "s32": ctypes.c_int32, "f32": ctypes.c_float, "f64": ctypes.c_double,
-    "u16": ctypes.c_uint16, "b16": ctypes.c_uint16, "s16": ctypes.c_int16, "u8": ctypes.c_uint8,
-    "b8": ctypes.c_uint8, "s8": ctypes.c_int8,
-}  # fmt: skip
+_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.([busf])(\d+)\b")
+_FLOATS = {"32": ctypes.c_float, "64": ctypes.c_double}
 _MOST_STATIC = 48 * 1024
 """Shared memory that a kernel may have without asking for more."""
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES of cuda.h
@@ -33,14 +28,23 @@ def parameter_types(ptx: str, name: str) -> list[Any]:
     for entry in _ENTRY.finditer(ptx):
         if entry[1] == name:
             texts = [text for text in entry[2].split(",") if text.strip()]
-            kinds = [_PARAMETER.search(text) for text in texts]
-            unknown = [
-                t.strip() for t, k in zip(texts, kinds, strict=True) if not k or k[1] not in _TYPES
-            ]
-            if unknown:
-                raise KernelError(f"takes a parameter of an unknown type: {unknown[0]!r}")
-            return [_TYPES[kind[1]] for kind in kinds if kind]
+            return [_parameter_type(text.strip()) for text in texts]
     raise KernelError(f"has no entry {name!r}")
+
+
+def _parameter_type(declared: str) -> Any:
+    """`.param .u32 k_param_1` as ctypes has it: a whole number or bits, of this width."""
+    found = _PARAMETER.match(declared)
+    letter, bits = found.groups() if found else ("f", "")
+    kind = _FLOATS.get(bits) if letter == "f" else getattr(ctypes, f"c_uint{bits}", None)
+    if kind is None:
+        raise KernelError(f"takes a parameter of an unknown type: {declared!r}")
+    return kind
+
+
+def driver() -> Any:
+    """The library of the GPU's driver; an OSError where there is none."""
+    return ctypes.CDLL("libcuda.so.1")
 
 
 class GeneratedKernel:
@@ -49,7 +53,7 @@ class GeneratedKernel:
     def __init__(self, ptx: str, name: str, threads: int, shared: int) -> None:
         self.name, self.threads, self.shared = name, threads, shared
         self._types = parameter_types(ptx, name)
-        self._driver = ctypes.CDLL("libcuda.so.1")
+        self._driver = driver()
         self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
         code = ptx.encode() + b"\0"
         self._do("cuModuleLoadData", ctypes.byref(self._module), code)
