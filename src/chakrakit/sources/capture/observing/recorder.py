@@ -75,6 +75,7 @@ _ADD, _ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
 _TO_COPY, _READ = torch.ops.aten._to_copy.default, torch.ops.aten._local_scalar_dense.default
 _VIEW = torch.ops.aten.view.default
 _INDEX, _HISTOGRAM = torch.ops.aten.index.Tensor, torch.ops.aten.histc.default
+_REPEAT = torch.ops.aten.repeat_interleave.Tensor
 _HOST = torch.device("cpu")
 _ORDERED = {torch.ops.aten.native_layer_norm_backward.default}
 """Operators whose results lie in order whatever the gradient's strides are, except for fake tensors."""
@@ -242,6 +243,9 @@ class Recorder(TorchDispatchMode):
                 return self._as_fake(real)
             if func is _INDEX and (places := self.real_values.places(args[1])) is not None:
                 return func(args[0], self._as_fake(places))
+            if func is _REPEAT and (count := self.known_values.get(args[0])) is not None:
+                size = int(count) * args[0].numel()  # places of so many copies of each
+                return args[0].new_empty(size, dtype=torch.int64)
             raise NeedsValue(
                 f"{asking_line()}: {self.signatures.name(func)} makes a result whose size or value depends "
                 "on data of the device, and nothing is computed there; make the data on the host (tensors of "
