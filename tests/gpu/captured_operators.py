@@ -66,8 +66,6 @@ def record(folder: Path, name: str) -> None:
     sys.argv = [str(PROGRAMS), name]
     runpy.run_path(str(PROGRAMS), run_name="__main__")
     observer.unregister_callback()
-    nodes = json.loads((folder / f"{name}.et.json").read_text())["nodes"]
-    result["operators"] = Counter(_dispatched(nodes))
     (folder / f"{name}.recorded.json").write_text(json.dumps(result))
 
 
@@ -78,7 +76,7 @@ def _dispatched(nodes: list[Any]) -> list[str]:
     for node in sorted(nodes, key=lambda n: n["id"]):  # callers before what they call
         if node["ctrl_deps"] in inside:
             inside.add(node["id"])
-        elif _is_dispatched(node["name"]):
+        elif _is_dispatched(node):
             inside.add(node["id"])
             if _works_on_the_device(node):
                 found.append(key(node["name"], node["inputs"]["shapes"]))
@@ -93,19 +91,15 @@ def _works_on_the_device(node: Any) -> bool:
     return "cuda" in touched and name not in ALLOCATIONS | QUESTIONS | VIEWS
 
 
-def _is_dispatched(name: str) -> bool:
-    """Whether an event is an operator that devices have kernels for."""
+def _is_dispatched(node: Any) -> bool:
+    """Whether a node is an operator that devices have kernels for."""
     import torch
 
-    space, _, operator = name.partition("::")
-    packet = getattr(getattr(torch.ops, space), operator, None) if operator.isidentifier() else None
-    names = [getattr(packet, overload)._schema for overload in packet.overloads()] if packet else []
-    full = [f"{s.name}.{s.overload_name}".removesuffix(".") for s in names]
-    return packet is not None and not any(
-        torch._C._dispatch_has_kernel_for_dispatch_key(text, "CompositeImplicitAutograd")
-        for text in full
-        if torch._C._dispatch_has_kernel(text)
-    )
+    schema = next((a["value"] for a in node["attrs"] if a["name"] == "op_schema"), "")
+    name = schema.partition("(")[0]
+    if "::" not in name or not torch._C._dispatch_has_kernel(name):
+        return False
+    return not torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
 
 
 def capture(folder: Path, name: str) -> None:
@@ -142,7 +136,8 @@ def compare(folder: Path) -> int:
             differing += 1
             continue
         captured = json.loads(other.read_text())
-        before, after = Counter(recorded["operators"]), Counter(captured["operators"])
+        nodes = json.loads((folder / f"{name}.et.json").read_text())["nodes"]
+        before, after = Counter(_dispatched(nodes)), Counter(captured["operators"])
         missing, more = before - after, after - before
         peak = captured["peak_bytes"] / recorded["peak_bytes"] - 1
         print(
