@@ -121,6 +121,8 @@ class Recorder(TorchDispatchMode):
         self._skip: dict[Any, bool] = {}
         self._composite: dict[Any, bool] = {}
         self._shapeless: dict[Any, bool] = {}
+        self.dropout_state: torch.Tensor | None = None
+        """What cuDNN draws dropout from, once it is needed."""
         self._mutates: dict[Any, tuple[tuple[int, str], ...]] = {}
         self._plain: dict[tuple[type, ...], bool] = {}
         self._writer: dict[int, int] = {}
@@ -313,11 +315,15 @@ class Recorder(TorchDispatchMode):
         return size
 
     def _leaves(self, tensor: torch.Tensor, kwargs: dict[str, Any]) -> bool:
-        """Whether a copy is to the host; the gradient of autocast's copy of a weight stays."""
+        """Whether a copy is to the host: one that the program asks for, or the gradient of one from there.
+
+        Where PyTorch itself changes a type (`softmax(x, dtype=…)`, autocast and its gradients) it names the
+        host too, since that is where fake tensors are; such copies stay on the device.
+        """
         if kwargs.get("device") != _HOST or self.storages.arriving:
             return False
         changes = kwargs.get("dtype") not in (None, tensor.dtype)
-        return not (changes and self.where.phase == BACKWARD)
+        return self.storages.leaving or (self.where.phase == BACKWARD and not changes)
 
     def _hold_workspace(self, read: list[int]) -> None:
         """Count the memory that cuBLAS keeps: once for the thread of forwards and once for backwards."""

@@ -211,7 +211,11 @@ class Redirect(TorchFunctionMode):
         if in_pytorch(sys._getframe(2)):
             return torch.Tensor.to(tensor, "cpu", **wanted)  # for it the host is the device
         wanted.pop("copy", None)
-        return _copy(tensor, device=torch.device("cpu"), **wanted)
+        self.storages.leaving = True
+        try:
+            return _copy(tensor, device=torch.device("cpu"), **wanted)
+        finally:
+            self.storages.leaving = False
 
     def _marked(self, tensor: Any) -> Any:
         self.storages.only_device()
