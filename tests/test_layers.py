@@ -32,6 +32,7 @@ LAYERS = [
     {"published"},
     {"views"},
     {"commands"},
+    {"__main__"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 COMPILED = "chakrakit.core"
