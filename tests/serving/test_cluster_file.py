@@ -122,6 +122,7 @@ rank_faults: [{at_s: 0.5, rank: 2, tier_gbps: 3, detect_s: 0.5, away_s: 2}]
 """
 
 
+@pytest.mark.slow
 def test_a_rank_of_a_cluster_in_a_file_fails_as_it_does_alone(tmp_path: Path) -> None:
     """Rank 2 of the cluster is rank 1 of its second engine."""
     stream = "poisson{rate=20,n=60,prompt=256,output=16}"
