@@ -23,6 +23,7 @@ from chakrakit.machines.device.power import (
     PowerConstants,
     clock_within,
     highest_share,
+    latency_stretch,
 )
 from chakrakit.machines.device.profile import (
     ClassModel,
@@ -118,6 +119,7 @@ __all__ = [
     "find_profile",
     "framework_named",
     "highest_share",
+    "latency_stretch",
     "measured_rows",
     "nanoseconds_to_ticks",
     "operations_of",
