@@ -156,3 +156,15 @@ def test_a_run_that_is_removed_is_gone_at_once(tmp_path, monkeypatch):
     opening._remove_oldest(folder)
     assert "r0" not in left[0]
     assert len(list(folder.iterdir())) == opening.MOST_KEPT
+
+
+def test_removing_the_oldest_makes_no_other_run_newer(tmp_path):
+    """Otherwise a run that was just made would be the next to go, while a comparison still needs it."""
+    for number in range(opening.MOST_KEPT):
+        run = tmp_path / f"r{number}"
+        run.mkdir()
+        (run / "card.json").write_text("{}")
+        (tmp_path / f"{number}.seen").write_text(f"r{number}\na recording\n")
+        os.utime(run, (number, number))
+    opening._remove_oldest(tmp_path)
+    assert [(tmp_path / f"r{n}").stat().st_mtime for n in (0, 7, 31)] == [0, 7, 31]
