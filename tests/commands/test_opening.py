@@ -160,11 +160,12 @@ def test_a_run_that_is_removed_is_gone_at_once(tmp_path, monkeypatch):
 
 def test_removing_the_oldest_makes_no_other_run_newer(tmp_path):
     """Otherwise a run that was just made would be the next to go, while a comparison still needs it."""
+    folder = tmp_path / "opened"
     for number in range(opening.MOST_KEPT):
-        run = tmp_path / f"r{number}"
-        run.mkdir()
+        run = folder / f"r{number}"
+        run.mkdir(parents=True)
         (run / "card.json").write_text("{}")
-        (tmp_path / f"{number}.seen").write_text(f"r{number}\na recording\n")
+        (folder / f"{number}.seen").write_text(f"r{number}\na recording\n")
         os.utime(run, (number, number))
-    opening._remove_oldest(tmp_path)
-    assert [(tmp_path / f"r{n}").stat().st_mtime for n in (0, 7, 31)] == [0, 7, 31]
+    opening._remove_oldest(folder)
+    assert [(folder / f"r{n}").stat().st_mtime for n in (0, 7, 31)] == [0, 7, 31]
