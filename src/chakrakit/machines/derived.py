@@ -45,7 +45,7 @@ def _with_hops_of(machine: Any, base: Any, where: str) -> Any:
 
     Between nodes the library's constants say themselves which latency they hold.
     """
-    inner = [m["network"][0] if m.get("network") else None for m in (base, machine)]
+    inner: list[Any] = [m["network"][0] if m.get("network") else None for m in (base, machine)]
     library = machine.get("library")
     if not isinstance(library, Mapping) or not all(isinstance(x, Mapping) for x in inner):
         return machine
