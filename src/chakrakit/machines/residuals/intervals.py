@@ -249,6 +249,13 @@ def beside_host(found: TimeInterval | None, host_seconds: float) -> TimeInterval
     return msgspec.structs.replace(found, high_ns=max(found.high_ns, slow_ns))
 
 
+def at_least(whole: TimeInterval, part: TimeInterval | None) -> TimeInterval:
+    """The interval of a time that ends no sooner than a part of it does, whichever bounds it."""
+    if part is None:
+        return whole
+    return msgspec.structs.replace(whole, high_ns=max(whole.high_ns, part.high_ns))
+
+
 def _effective(seconds: Iterable[float], correlation: float) -> float:
     """The width of a sum of operations over the sum of their widths: 1 for one, √correlation for many."""
     parts = list(seconds)
