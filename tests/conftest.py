@@ -58,3 +58,8 @@ def _is_left_out(item: pytest.Item, earlier: Counter[str]) -> bool:
     test = item.nodeid.partition("[")[0]
     earlier[test] += 1
     return first is not None and earlier[test] > first.args[0]
+
+
+def pytest_unconfigure() -> None:
+    """Lets Python look at everything again, so that what is in cycles goes before the core does."""
+    gc.unfreeze()
