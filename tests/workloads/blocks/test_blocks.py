@@ -92,14 +92,14 @@ def every_assignment(blocks: Blocks, ranks: int) -> np.ndarray:
 
 def spans(blocks: Blocks, owners: np.ndarray, ranks: int, byte_pairs: float) -> np.ndarray:
     """The slowest rank's time in every assignment, keys counted block by block."""
-    slowest = np.zeros(len(owners))
-    for rank in range(ranks):
-        own, received = owners == rank, np.zeros(len(owners))
-        for key in range(len(blocks)):
-            later = (blocks.document == blocks.document[key]) & (blocks.start > blocks.start[key])
-            received += blocks.size[key] * (own[:, later].any(axis=1) & ~own[:, key])
-        slowest = np.maximum(slowest, np.maximum(own @ blocks.pairs, received * byte_pairs))
-    return slowest
+    keys = np.zeros((len(owners), ranks, ranks))  # tokens that one rank needs of another
+    for key, rank in itertools.product(range(len(blocks)), range(ranks)):
+        later = (blocks.document == blocks.document[key]) & (blocks.start > blocks.start[key])
+        needed = (owners[:, later] == rank).any(axis=1) & (owners[:, key] != rank)
+        keys[np.arange(len(owners)), rank, owners[:, key]] += blocks.size[key] * needed
+    work = np.stack([(owners == rank) @ blocks.pairs for rank in range(ranks)], axis=1)
+    moved = np.maximum(keys.sum(axis=2), keys.sum(axis=1)) * byte_pairs
+    return np.maximum(work, moved).max(axis=1)
 
 
 @pytest.mark.parametrize(("ranks", "most", "seed"), [(2, 12, 0), (2, 12, 1), (3, 9, 2), (3, 9, 3)])
@@ -128,9 +128,10 @@ def test_a_move_or_a_trade_changes_the_times_of_ranks_as_counted_anew() -> None:
         )
         speeds = np.array([rng.choice([1.0, 2.0]) for _ in range(ranks)])
         moving = Moving(dealt, speeds, byte_pairs, np.full(ranks, np.inf))
-        better = moving.moved()
-        assert moving.times().max() == pytest.approx(better.span(speeds, byte_pairs))
-        assert better.span(speeds, byte_pairs) <= dealt.span(speeds, byte_pairs)
+        before, after = moving.times().max(), moving.moved()
+        received = exchange_of(after).tokens.sum(axis=1) * byte_pairs
+        assert moving.times() == pytest.approx(np.maximum(after.work / speeds, received))
+        assert moving.times().max() <= before
 
 
 def test_of_ranks_that_are_as_busy_none_is_divided_with_itself() -> None:

@@ -88,7 +88,7 @@ def mixed(documents: Sequence[int], ranks: int, block: int, terms: Terms) -> Ass
         tried = [_moved(tried[0], terms)]
     else:
         tried += [_split_at(documents, ranks, block, terms, limit) for limit in limits]
-        tried = [_moved(a, terms) for a in tried]
+        tried += [_moved(a, terms) for a in tried]
     tried.append(per_document(documents, ranks, block, terms))
     return min(tried, key=lambda a: a.span(terms.speeds, terms.byte_pairs))
 

@@ -36,9 +36,10 @@ class Assignment:
         return float(exchange_of(self).tokens.sum())
 
     def span(self, speeds: F64, byte_pairs: float) -> float:
-        """The time of the slowest rank, in pairs: its work, or what it receives where that takes longer."""
-        received = exchange_of(self).tokens.sum(axis=1) * byte_pairs
-        return float(np.maximum(self.work / speeds, received).max())
+        """The slowest rank's time in pairs: its work, or what it receives or sends if that takes longer."""
+        tokens = exchange_of(self).tokens
+        moved = np.maximum(tokens.sum(axis=1), tokens.sum(axis=0)) * byte_pairs
+        return float(np.maximum(self.work / speeds, moved).max())
 
 
 @dataclass(frozen=True, eq=False)

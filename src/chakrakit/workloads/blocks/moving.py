@@ -1,7 +1,7 @@
 """Blocks moved from rank to rank while that makes the rank that is done last be done earlier.
 
-A rank is done when it has worked on its queries and received the keys that they meet, whichever takes longer.
-Packing by work alone does not see the keys.
+Packing by work alone does not see the keys. A move looks at those that two ranks receive, not at those that
+they send, which others decide as well: whether it paid is for the whole assignment's span to say.
 """
 
 from __future__ import annotations
@@ -74,14 +74,22 @@ class Moving:
     def _best_of_all(self) -> I64:
         number = np.arange(self.ranks ** len(self.blocks))[:, None]
         owner: I64 = number // self.ranks ** np.arange(len(self.blocks)) % self.ranks
-        first = np.flatnonzero(np.r_[True, np.diff(self.blocks.document) > 0])
-        done = np.zeros(len(owner))
+        document, size = self.blocks.document, self.blocks.size
+        first = np.flatnonzero(np.r_[True, np.diff(document) > 0])
+        met, reaches = (
+            np.zeros(owner.shape),
+            [],
+        )  # ranks whose queries meet a block, its own with them
         for rank in range(self.ranks):
+            reach = np.maximum.reduceat((owner == rank) * self.reach, first, axis=1)
+            met += reach[:, document] >= self.reach
+            reaches.append(reach.sum(axis=1))
+        done = np.zeros(len(owner))
+        for rank, reach in enumerate(reaches):
             own = owner == rank
-            reach = np.maximum.reduceat(own * self.reach, first, axis=1).sum(axis=1)
-            tokens = own @ self.blocks.size
-            work = own @ self.pairs / self.speeds[rank]
-            time = np.maximum(work, (reach - tokens) * self.byte_pairs)
+            tokens, sent = own @ size, (own * (met - 1)) @ size
+            moved = np.maximum(reach - tokens, sent) * self.byte_pairs
+            time = np.maximum(own @ self.pairs / self.speeds[rank], moved)
             done = np.maximum(done, np.where(tokens <= self.most_tokens[rank], time, np.inf))
         best: I64 = owner[done.argmin()]
         return best
