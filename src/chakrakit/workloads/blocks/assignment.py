@@ -34,6 +34,10 @@ _PARTNERS = 6
 """The least busy ranks, of which two at a time share with the busiest."""
 
 
+_MOVED = 3
+"""The best limits between whole and cut documents, from which blocks are moved."""
+
+
 @dataclass(frozen=True)
 class Terms:
     """What an assignment goes by: relative speeds and shares of tokens, and what a token's keys cost to send.
@@ -79,18 +83,25 @@ def by_flops(documents: Sequence[int], ranks: int, block: int, terms: Terms) -> 
 def mixed(documents: Sequence[int], ranks: int, block: int, terms: Terms) -> Assignment:
     """Short documents whole and long ones in blocks: the limit between them is searched for.
 
-    From every limit, and from blocks that are just dealt out, blocks are moved as long as that helps.
+    From the best limits, and from blocks that are just dealt out, blocks are moved as long as that helps.
     """
-    lengths = sorted(set(documents))
-    limits = [0, *np.unique(np.quantile(lengths, np.linspace(0, 1, 9))).astype(int).tolist()]
-    tried = [_dealt(documents, ranks, block, terms, turn) for turn in (False, True)]
-    if few(tried[0]):
-        tried = [_moved(tried[0], terms)]
+    dealt = [_dealt(documents, ranks, block, terms, turn) for turn in (False, True)]
+    if few(dealt[0]):
+        tried = [_moved(dealt[0], terms)]
     else:
-        tried += [_split_at(documents, ranks, block, terms, limit) for limit in limits]
-        tried += [_moved(a, terms) for a in tried]
-    tried.append(per_document(documents, ranks, block, terms))
-    return min(tried, key=lambda a: a.span(terms.speeds, terms.byte_pairs))
+        lengths = sorted(set(documents))
+        limits = [0, *np.unique(np.quantile(lengths, np.linspace(0, 1, 9))).astype(int).tolist()]
+        split = [_split_at(documents, ranks, block, terms, limit) for limit in limits]
+        tried = _by_span(split, terms)
+        tried += [_moved(a, terms) for a in (*dealt, *tried[:_MOVED])]
+    return _by_span([*tried, per_document(documents, ranks, block, terms)], terms)[0]
+
+
+def _by_span(tried: Sequence[Assignment], terms: Terms) -> list[Assignment]:
+    """The fastest first; of equal assignments one."""
+    unlike = {(a.owner.tobytes(), a.blocks.size.tobytes()): a for a in reversed(tried)}
+    spans = {a: a.span(terms.speeds, terms.byte_pairs) for a in reversed(unlike.values())}
+    return sorted(spans, key=lambda a: spans[a])
 
 
 def _dealt(
