@@ -18,7 +18,7 @@ WORK = AttentionWork()
 PER_RANK = 8192
 """Tokens of a rank."""
 RATE, NIC, NVLINK = 989.4e12, 50e9, 450e9
-"""An H100's dense bf16 peak, a 400 Gb/s adapter, and NVLink, one way: by their data sheets what a plan goes by."""
+"""An H100's dense bf16 peak, a 400 Gb/s adapter, NVLink one way, by data sheets: what a plan goes by."""
 
 
 def byte_pairs(ranks: int) -> float:
