@@ -77,7 +77,11 @@ def test_the_traces_send_what_the_exchange_says_and_run_to_the_end() -> None:
 
 
 def test_one_document_is_spread_as_evenly_as_in_a_ring() -> None:
-    ring, blocks = (assigned([65536], 8, how) for how in ("per-document", "flops"))
+    ring, blocks, mixed = (
+        assigned([65536], 8, how, terms=Terms.even(8, 5000.0))
+        for how in ("per-document", "flops", "mixed")
+    )
+    assert exchange_of(mixed).tokens == pytest.approx(exchange_of(ring).tokens)
     assert ring.work.max() == pytest.approx(ring.work.mean())
     assert blocks.work.max() == pytest.approx(ring.work.max(), rel=0.01)
 

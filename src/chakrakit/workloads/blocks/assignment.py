@@ -88,11 +88,15 @@ def mixed(documents: Sequence[int], ranks: int, block: int, terms: Terms) -> Ass
     dealt = [_dealt(documents, ranks, block, terms, turn) for turn in (False, True)]
     if few(dealt[0]):
         tried = [_moved(dealt[0], terms)]
+    elif len(documents) == 1:
+        # Uneven pieces of one document send less in all than even ones and wait longer in their rounds.
+        tried = [whole_documents(documents, ranks, block, terms)]
     else:
         lengths = sorted(set(documents))
         limits = [0, *np.unique(np.quantile(lengths, np.linspace(0, 1, 9))).astype(int).tolist()]
-        split = [_split_at(documents, ranks, block, terms, limit) for limit in limits]
-        tried = _by_span(split, terms)
+        tried = _by_span(
+            [_split_at(documents, ranks, block, terms, limit) for limit in limits], terms
+        )
         tried += [_moved(a, terms) for a in (*dealt, *tried[:_MOVED])]
     return _by_span([*tried, per_document(documents, ranks, block, terms)], terms)[0]
 
