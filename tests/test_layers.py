@@ -32,6 +32,7 @@ LAYERS = [
     {"published"},
     {"views"},
     {"commands"},
+    {"__main__"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 COMPILED = "chakrakit.core"
@@ -57,9 +58,14 @@ def is_package(module: str) -> bool:
 
 
 @cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
+
+
+@cache
 def nodes_of(file: Path) -> tuple[ast.AST, ...]:
     """Everything in a source file."""
-    return tuple(ast.walk(ast.parse(file.read_text())))
+    return tuple(ast.walk(tree_of(file)))
 
 
 @cache
@@ -295,7 +301,7 @@ SHARED_NAMES = {
 def test_a_class_name_is_defined_once() -> None:
     homes: dict[str, list[str]] = {}
     for file in files():
-        for node in ast.parse(file.read_bytes()).body:
+        for node in tree_of(file).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(module_of(file))
     assert {

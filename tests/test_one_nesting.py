@@ -59,6 +59,7 @@ def traces_of(name: str) -> list[Trace]:
 every_recording = pytest.mark.parametrize("name", RECORDINGS)
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     "name", [*RECORDINGS, *(pytest.param(n, marks=pytest.mark.slow) for n in H200)]
 )
@@ -91,6 +92,7 @@ def test_calls_agree(name: str) -> None:
         assert refuted(trace) == []
 
 
+@pytest.mark.first(1)
 @every_recording
 def test_files_keep_parents_and_steps(name: str, tmp_path: Path) -> None:
     run = run_of(name)
@@ -223,6 +225,7 @@ def test_a_simulated_run_keeps_them(name: str, tmp_path: Path) -> None:
         assert_same(run.timed_trace(rank), trace)
 
 
+@pytest.mark.slow
 def test_times_that_change_do_not_change_what_they_told() -> None:
     """The same for a recording that another tool wrote, without `parent` and `step`."""
     bare = [t.with_columns({"parent": None, "step": None}) for t in traces_of("pytorch/gpt_pp_2")]

@@ -196,6 +196,7 @@ def test_a_rack_takes_all_its_nodes(job):
     assert done.lost_hours.waiting == pytest.approx(done.failures, rel=0.2)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("shape", [0.7, 1.0, 2.0])
 def test_weibull_nodes_fail_as_often_as_their_mean_says(job, shape):
     """Long runs forget how they began: failures per time are nodes over mean."""

@@ -48,6 +48,17 @@ def test_one_section_alone_as_a_table_or_as_values(runs: Path) -> None:
     assert [row.split(",")[0] for row in rows] == ["0", "1"]
 
 
+def test_changes_are_tried_where_they_are_shown(tmp_path: Path) -> None:
+    """Simulating other plans takes longer than all the rest, and most sections have no use for it."""
+    plan = {"dp": 2, "seq": 128, "global_batch": 2, "layers": 1}
+    traces = ck.generate(model="gpt3-125m", **plan).traces
+    run = tmp_path / "run"
+    ck.write(ck.simulate(traces, "dgx-h100", compute="roofline").run(), run)
+    assert data("analyze", run)["advice"] != []
+    assert data("analyze", run, "--section", "time")["advice"] == []
+    assert data("analyze", run, "--no-advice")["advice"] == []
+
+
 def test_a_section_that_is_not_there_is_refused_with_the_nearest(runs: Path) -> None:
     done = chakra("analyze", runs / "fast", "--section", "operator")
     assert (done.exit_code, "did you mean 'operators'?" in done.stderr) == (2, True)

@@ -54,6 +54,7 @@ NODES: dict[str, tuple[int, int, float]] = {
     "rocm-smi": (2, 12, 64),
     "rocm-smi-json": (2, 12, 64),
     "amd-smi": (2, 10, 64),
+    "amd-smi-json": (2, 10, 64),
     "simai-topology": (4, 16, 360),
     "infragraph": (4, 24, 450),
 }

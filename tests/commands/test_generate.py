@@ -167,6 +167,7 @@ step: {seq: 128, global_batch: 4, steps: 2}
 """
 
 
+@pytest.mark.slow
 def test_steps_of_sections_are_written_one_by_one(tmp_path: Path) -> None:
     """Each has its own samples, so that the two differ; in one trace they are refused with the way out."""
     file = tmp_path / "sections.yaml"

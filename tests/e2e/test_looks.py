@@ -142,6 +142,34 @@ def test_requests_have_parts_in_their_own_colors_and_figures_of_the_engine(view,
     assert page.errors() == []
 
 
+def test_a_workflow_of_the_documentation_is_shown_with_its_actors(view, tmp_path):
+    from support.commands import succeeded
+    from support.paths import DOCS
+
+    block = (DOCS / "programs.md").read_text().split("```python\n")[1].split("```")[0]
+    (tmp_path / "program.py").write_text(block)
+    (tmp_path / "site.yaml").write_text(
+        "network: [{topology: switch, size: 5, bandwidth: 10 Gb/s, latency: 50 us}]\n"
+    )
+    program, site, run = (tmp_path / name for name in ("program.py", "site.yaml", "run"))
+    succeeded("live", program, "--machine", site, "--set", "tasks=8", "-o", run)
+    page = view(run)
+    labels = page.js(_LABELS)
+    for actor in ("leader", *(f"worker {n}" for n in range(1, 5))):
+        assert any(label.endswith(f"· {actor}") for label in labels), labels
+    assert "gpus" in " ".join(labels)  # the line in front of the pool
+    page.search("gpus")
+    page.click("#list .hit")
+    page.wait_for("#node .head", "gpus")
+    page.search("message")  # it leads from the leader to a worker
+    page.click("#list .hit", "leader")
+    page.wait_for("#node h4", "Message")
+    page.shot("actors")
+    page.tab("Summary")
+    page.wait_for("#page .answers")
+    assert page.errors() == []
+
+
 def test_jobs_that_ran_together_are_shown_on_one_clock(view, simulated, tmp_path):
     from support.commands import succeeded
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ OTHERS = {
 }
 """Words for types of Python, C, protobuf, Arrow and NumPy; alone they are no table of element types."""
 SPELLINGS = {text.lower() for t in TYPES for text in t.spellings}
+WORDS = SPELLINGS | {word for text in SPELLINGS for word in text.split()}
 ALLOWED = {
     "workloads/models/hugging_face/quantization_methods.py": "formats by the names that files give them"
 }
@@ -48,8 +50,16 @@ def literals(tree: ast.AST) -> Iterator[ast.AST]:
             yield node
 
 
+def may_have_a_table(text: str) -> bool:
+    """Whether it names types enough anywhere: most sources do not, and need not be parsed."""
+    named = {name.strip("_:") for name in re.findall(r"[\w:<>]+", text.lower())} & WORDS
+    return len(named) >= FEW and not named <= OTHERS
+
+
 def tables(text: str) -> list[tuple[int, list[str]]]:
     """The lines of a source at which three or more element types stand together, and which."""
+    if not may_have_a_table(text):
+        return []
     found = []
     for literal in literals(ast.parse(text)):
         types = {w.lower() for node in ast.walk(literal) for w in words(node)} & SPELLINGS

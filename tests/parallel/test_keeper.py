@@ -59,6 +59,7 @@ def test_a_program_that_is_not_there_is_said():
     assert "cannot run no-such-program" in done.stderr
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_when_the_one_that_asked_is_ended(number):
     """Not even a process that a shell left behind and that ignores its termination."""

@@ -80,6 +80,7 @@ def test_what_ray_says_when_it_cannot_start_is_told(
         Ray("auto", None)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_not_there_is_said_so() -> None:
     pytest.importorskip("ray", reason="pip install 'chakrakit[ray]'")
     with pytest.raises(

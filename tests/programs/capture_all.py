@@ -1,6 +1,7 @@
 """Captures every program at 2, 8 and 512 ranks, validates and simulates it.
 
-`python capture_all.py [RANKS…] [NAME…]` does so for some numbers of ranks, or for some programs.
+`python capture_all.py [RANKS…] [NAME…] [--jobs N]` does so for some numbers of ranks or some programs, N at
+a time.
 
 Programs whose packages are not installed are listed as such and not counted.
 """
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -58,23 +60,33 @@ def outcome(name: str, ranks: int) -> str:
         return "ok" if run.makespan_ns > 0 else "takes no time"
 
 
+def outcomes(name: str, worlds: list[int]) -> tuple[dict[int, str], float]:
+    """What is wrong with a program, by the number of ranks, and the seconds that it took."""
+    warnings.simplefilter("ignore")
+    begin = time.monotonic()
+    every = {ranks: outcome(name, ranks) for ranks in worlds}
+    return {r: text for r, text in every.items() if text != "ok"}, time.monotonic() - begin
+
+
 def main(arguments: list[str]) -> int:
     """Print a line for each program and how many are captured; the number of those that are not."""
-    names = [a for a in arguments if not a.isdigit()]
-    worlds = [int(a) for a in arguments if a.isdigit()] or RANKS
-    warnings.simplefilter("ignore")
-    failed, left_out = [], []
-    for name in names or list(idioms.PROGRAMS):
-        if missing(name):
-            left_out.append(name)
-            print(f"{name}: not run, needs {', '.join(missing(name))}", flush=True)
-            continue
-        begin = time.process_time(), time.monotonic()
-        outcomes = {ranks: outcome(name, ranks) for ranks in worlds}
-        wrong = {ranks: text for ranks, text in outcomes.items() if text != "ok"}
-        failed += [name] if wrong else []
-        print(f"{name}: {wrong or 'ok'} ({time.monotonic() - begin[1]:.1f} s)", flush=True)
-    ran = len(names or idioms.PROGRAMS) - len(left_out)
+    jobs = 1
+    if "--jobs" in arguments:
+        at = arguments.index("--jobs")
+        jobs = int(arguments[at + 1])
+        arguments = arguments[:at] + arguments[at + 2 :]
+    names = [a for a in arguments if not a.isdigit()] or list(idioms.PROGRAMS)
+    worlds = [int(a) for a in arguments if a.isdigit()] or list(RANKS)
+    failed, left_out = [], [name for name in names if missing(name)]
+    for name in left_out:
+        print(f"{name}: not run, needs {', '.join(missing(name))}", flush=True)
+    with ProcessPoolExecutor(jobs) as pool:
+        running = {n: pool.submit(outcomes, n, worlds) for n in names if n not in left_out}
+        for name, future in running.items():
+            wrong, seconds = future.result()
+            failed += [name] if wrong else []
+            print(f"{name}: {wrong or 'ok'} ({seconds:.1f} s)", flush=True)
+    ran = len(names) - len(left_out)
     print(f"{ran - len(failed)} of {ran} captured, valid and simulated; {len(left_out)} not run")
     return len(failed)
 

@@ -9,6 +9,7 @@ import pytest
 
 from chakrakit.published.memory.serverless_graphs import draw_graph, supersteps
 from chakrakit.published.policies.learned import Learner, Perturbation, SeenQuantity
+from chakrakit.published.protocols.broadcast import DIGEST, broadcast
 from chakrakit.published.protocols.classic import FAULTS, PROTOCOLS, cast, outcome
 from chakrakit.published.protocols.max_flow import FlowNetwork
 from chakrakit.published.protocols.overlays import SPACE, Churn, Overlay
@@ -38,6 +39,15 @@ def test_peers_end_no_sooner_than_the_max_flow_bound_and_with_what_they_need():
     swarm.run(2, 0)
     assert swarm.ended >= least_seconds(peers)
     assert (swarm.has.sum(axis=1) == 4 + 10).all()
+
+
+@pytest.mark.parametrize("n", [4, 10, 31])
+def test_the_bytes_of_a_broadcast_by_digests_tend_to_those_of_the_messages(n):
+    for size in (32, 4_096, 1_000_000, 100_000_000):
+        told = broadcast(n, size, 2, "digests", "none", 0)
+        assert told["bytes"] == n * size + 2 * n**2 * DIGEST  # votes cost the same for every size
+        assert told["delivered"] == 1
+    assert told["over_nm"] == pytest.approx(1, abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["Chord", "Pastry", "Kademlia"])

@@ -185,6 +185,7 @@ def test_cases_and_choices_are_those_that_were_recorded(name):
     study, rows = named_study(name), recorded(name)[0].rows
     assert _unique(row.case for row in rows) == list(map(dict, study.cases(False)))
     assert _unique(row.case for row in quick_rows(name)) == list(map(dict, study.cases(True)))
+    assert {row.seed for row in rows if row.phase == "judged"} == set(range(study.judged_seeds))
     for side, settings in {**study.sides, **study.ablated()}.items():
         assert _unique(row.setting for row in rows if row.side == side) == _unique(settings), side
 

@@ -52,8 +52,13 @@ def test_a_service_of_a_file_takes_the_time_of_its_kinds(tmp_path: Path) -> None
     text = (
         "service: {seconds: 0.001, per_item: 0.003, kinds: {1: {seconds: 0.004, per_item: 0.001}}}"
     )
-    done = ck.serve(cluster=written(tmp_path, text), requests=str(requests))
+    run = tmp_path / "run"
+    done = ck.serve(cluster=written(tmp_path, text), requests=str(requests), output=run)
     assert done.e2e_ms.mean == pytest.approx(10.0)
+    seen = ck.analyze(run).serving  # the Run is one of an engine that serves
+    assert seen is not None
+    assert seen.e2e_ms.mean == pytest.approx(10.0)
+    assert seen.engines[0].requests == 1
 
 
 @pytest.mark.parametrize(
@@ -63,6 +68,7 @@ def test_a_service_of_a_file_takes_the_time_of_its_kinds(tmp_path: Path) -> None
         ("rooter: least", "no field 'rooter'; did you mean 'router'"),
         (TWO.replace("tp: 2", "tpp: 2"), r"yaml:6: no field 'tpp'; did you mean"),
         (TWO.replace("count: 2", "count: 0"), "yaml:3: an EngineSpec with a count of 0"),
+        ("service: {seconds: 1, kinds: {x: {}}}", r"give kinds by number, as in \{1: \{seconds"),
         ("service: {seconds: 1, max_items: 0}", "yaml:1: service service: max_items"),
         (TWO.replace("count: 2", f"count: {10**30}"), "yaml:3: an EngineSpec with a count of 1000"),
         ("service: {seconds: 1, max_requests: 9000000000}", "give at most 10,000"),
@@ -116,6 +122,7 @@ rank_faults: [{at_s: 0.5, rank: 2, tier_gbps: 3, detect_s: 0.5, away_s: 2}]
 """
 
 
+@pytest.mark.slow
 def test_a_rank_of_a_cluster_in_a_file_fails_as_it_does_alone(tmp_path: Path) -> None:
     """Rank 2 of the cluster is rank 1 of its second engine."""
     stream = "poisson{rate=20,n=60,prompt=256,output=16}"

@@ -153,6 +153,7 @@ def test_a_policy_knows_what_is_left_if_it_says_so_and_how_long_a_step_takes() -
         assert policy.seconds == pytest.approx(took.tolist())
 
 
+@pytest.mark.slow
 def test_a_request_that_nobody_takes_ends_the_run() -> None:
     class Never:
         interval_s = 1.0

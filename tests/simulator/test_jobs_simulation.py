@@ -15,6 +15,7 @@ from chakrakit.simulator.results.jobs import join_jobs
 from support.simulated import training
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("world", [True, False])
 @pytest.mark.parametrize("network", ["flow", "analytical"])
 def test_jobs_on_nodes_of_their_own_come_out_exactly_as_alone(network, world):

@@ -122,6 +122,8 @@ AIPERF = (
     '{"metadata": {"request_start_ns": 1500000000, "request_end_ns": 1600000000}, "metrics": '
     '{"input_sequence_length": {"value": 50}, "output_sequence_length": {"value": 3}}, "error": null}\n'
     '{"metadata": {"request_start_ns": 1700000000}, "metrics": {}, "error": {"code": 500}}\n'
+    '{"metadata": {"request_start_ns": 9, "request_end_ns": 10, "benchmark_phase": "warmup"}, '
+    '"metrics": {"input_sequence_length": {"value": 9}, "output_sequence_length": {"value": 9}}}\n'
 )
 
 GUIDELLM = (

@@ -123,3 +123,14 @@ SIMAI = """\
 3 6 400Gbps 0.0005ms 0
 """
 """Two servers of two GPUs with a switch each, and one switch for all."""
+
+AMD_SMI_JSON = """\
+[
+    {"gpu": 0, "bdf": "0000:0c:00.0", "links": [
+        {"gpu": 0, "bdf": "0000:0c:00.0", "weight": 0, "link_type": "SELF", "bandwidth": "N/A"},
+        {"gpu": 1, "bdf": "0000:22:00.0", "weight": 15, "link_type": "XGMI", "num_hops": 1}]},
+    {"gpu": 1, "bdf": "0000:22:00.0", "links": [
+        {"gpu": 0, "bdf": "0000:0c:00.0", "weight": 15, "link_type": "XGMI", "num_hops": 1},
+        {"gpu": 1, "bdf": "0000:22:00.0", "weight": 0, "link_type": "SELF", "bandwidth": "N/A"}]}
+]
+"""

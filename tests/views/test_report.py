@@ -63,6 +63,7 @@ def test_the_page_needs_nothing_from_outside(recorded):
     assert "default-src 'none'" in unescape(text)
 
 
+@pytest.mark.slow
 def test_answers_come_first(recorded):
     text = html_report(recorded, {})
     first_answers = answers(recorded)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
 import chakrakit as ck
-from chakrakit.workloads.generate import generate
+from chakrakit.workloads.generate import generate, model_list
+from chakrakit.workloads.models import catalog
+from chakrakit.workloads.models.hugging_face import read_config
+from chakrakit.workloads.models.hugging_face.defaults import DEFAULTS
 from support.kept_results import compare, of_set
 from support.random_plans import random_workload
 
@@ -90,3 +96,26 @@ def test_kept_random_workloads() -> None:
     workloads = [random_workload(rng) for _ in range(25)]
     figures = {str(k): of_set(generate(w)) for k, w in enumerate(workloads)}
     compare("generated-random", figures)
+
+
+def test_kept_models_of_the_catalog() -> None:
+    """Their parameters, and all that is said of their layers."""
+    rows = {row.name: [row.parameters, row.active_parameters] for row in model_list().models}
+    said = {name: json.dumps(msgspec.to_builtins(model)) for name, model in catalog().items()}
+    compare("models", {name: [*rows[name], said[name]] for name in rows})
+
+
+NOT_BY_DEFAULT = {"deepseek_v2": {"num_experts_per_tok": 6}}
+"""What a file must say of a family besides its size: its class has no value for it."""
+
+
+def test_kept_models_of_configurations_that_say_no_more_than_their_size(tmp_path: Path) -> None:
+    """What a family's configuration class adds."""
+    compare("models-by-default", {kind: _by_default(kind, tmp_path) for kind in DEFAULTS})
+
+
+def _by_default(kind: str, folder: Path) -> str:
+    config = {"model_type": kind, "num_hidden_layers": 4, "hidden_size": 4096}
+    path = folder / "config.json"
+    path.write_text(json.dumps(config | NOT_BY_DEFAULT.get(kind, {})))
+    return json.dumps(msgspec.to_builtins(read_config(path)))

@@ -138,9 +138,8 @@ def main(argv: list[str] | None = None, **options: Any) -> Any:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, _end)
         if argv is None and typed and not {"-h", "--help", "--version"}.intersection(typed):
-            from chakrakit.start_up import collect_seldom, keep_pandas_out
+            from chakrakit.start_up import keep_pandas_out
 
-            collect_seldom()
             keep_pandas_out()
         return group.main(arguments, prog_name="chakra", **options)
     except KeyboardInterrupt:

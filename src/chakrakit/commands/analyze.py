@@ -83,6 +83,9 @@ class AnalyzeOptions(AnalysisSettings, WorkerOptions, ProgressOption, total=Fals
     ranks: Annotated[
         Sequence[int], Option("Only these ranks.", (), metavar="0,1,…", joined=True, parse=ranks_of)
     ]
+    advice: Annotated[
+        bool, Option("Try changes of the run by simulating them; this may take seconds.", True)
+    ]
 
 
 @public(AnalyzeOptions)
@@ -110,7 +113,8 @@ def analyze(
     selected = timed.select_ranks(options["ranks"]) if options["ranks"] else timed
     assert isinstance(selected, Run)
     found = analyze_run(selected, analyzing(options), progress_of(options), workers_of(options))
-    return found if options["ranks"] else with_advice(found, timed, run, options)
+    whole = options["advice"] and not options["ranks"]
+    return with_advice(found, timed, run, options) if whole else found
 
 
 def with_advice(
@@ -164,6 +168,7 @@ def command(
     chakra analyze RUN --faster communication=2 --faster 'gemm=1.5'
     """
     source = said(run)
+    options["advice"] &= not section or "advice" in section
     with progress("analyzing") as show:
         result = analyze(source, progress=show, **options)
     if json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from chakrakit.commands.options import (
     arguments_of,
     parameters_of,
 )
+from chakrakit.commands.terminal import columns
 
 
 def command(
@@ -47,19 +47,28 @@ def command(
     return decorate
 
 
-_EXAMPLES = re.compile(r"\n\s*\x08\n(?P<lines>(?:\s*chakra [^\n]*\n(?:[^\n]*\n)*?)+)\s*\Z")
-"""The block of command lines that ends a command's docstring."""
+class _Formatter(click.HelpFormatter):
+    """Click's, which is told how wide the terminal is."""
+
+    def __init__(
+        self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None
+    ) -> None:
+        fitting = max(min(columns(), max_width or 80) - 2, 50)  # as click reckons
+        super().__init__(indent_increment, width or fitting, max_width)
+
+
+class _Context(click.Context):
+    formatter_class = _Formatter
 
 
 class GroupedCommand(click.Command):
     """A command whose help shows examples, its arguments, and its options under their headings."""
 
+    context_class = _Context
+
     def __init__(self, name: str, parameters: Sequence[Parameter], help: str, **given: Any) -> None:
         self.options = {p.name: p.option for p in parameters}
-        text = inspect.cleandoc(help) + "\n"
-        match = _EXAMPLES.search(text)
-        self.examples = match["lines"].rstrip().splitlines() if match else []
-        shown = text[: match.start()] if match else text
+        shown, self.examples = _without_examples(inspect.cleandoc(help))
         super().__init__(name, params=[_parameter(p) for p in parameters], help=shown, **given)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -83,6 +92,14 @@ class GroupedCommand(click.Command):
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
+
+
+def _without_examples(text: str) -> tuple[str, list[str]]:
+    """A docstring, and apart from it the block of command lines that ends it."""
+    shown, mark, lines = text.rpartition("\n\b\n")
+    if mark and lines.lstrip().startswith("chakra "):
+        return shown.rstrip(), lines.rstrip().splitlines()
+    return text, []
 
 
 def _heading(option: Option | None) -> str:

@@ -39,6 +39,14 @@ class ReplaySettings(TypedDict, total=False):
         Option("In a group with fewer members: keep each one's part, or the whole.", "keep"),
     ]
     backend: Annotated[str, Option("gloo or nccl; by default what suits the device.", "")]
+    allow_generated_code: Annotated[
+        bool,
+        Option(
+            "Launch kernels that a compiler generated from their recorded code instead of waiting as long "
+            "as they took. Only for recordings that you trust: it is code that runs on your GPU.",
+            False,
+        ),
+    ]
     timeout: Annotated[float, Option("Seconds to wait for a rank.", 300.0)]
     export: Annotated[
         Path_ | None,

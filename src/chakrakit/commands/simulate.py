@@ -545,6 +545,8 @@ def _print(simulation: Simulation) -> None:
     within = f", as in {s.framework}" if s.framework else ""
     place = f" on {s.machine} ({s.network} network, {s.compute} compute: {s.rung}{within})"
     out.print(f"{_makespan(s)}{place if s.machine else ', all times as measured'}")
+    if s.recording is not None and 0 < s.step_ns < s.makespan_ns:
+        out.print(f"of these {s.makespan_ns / 1e6:,.3f} ms a step takes {s.step_ns / 1e6:,.3f} ms")
     if s.modelled:
         out.print("between nodes: modelled, not measured")
     figures = [

@@ -176,7 +176,7 @@ def _step(a: Analysis) -> Iterator[Answer]:
         yield Answer(
             "How long does it take?",
             _predicted(a, a.span_ns),
-            f"from first start to last end, {counted(len(a.ranks), 'rank')}.",
+            f"from first start to last end, {_ranks(a)}.",
         )
     else:
         how = "marked in the trace" if a.steps.found == "marked" else "found where work repeats"
@@ -184,7 +184,7 @@ def _step(a: Analysis) -> Iterator[Answer]:
             "How long is a step?",
             _predicted(a, a.steps.median_ns),
             f"{counted(count, 'step')} {how}, {time_text(a.span_ns)} in all on "
-            f"{counted(len(a.ranks), 'rank')}.{_recorded(a)}",
+            f"{_ranks(a)}.{_recorded(a)}",
         )
 
 
@@ -302,7 +302,7 @@ def _exposed(a: Analysis) -> Iterator[Answer]:
     yield Answer(
         "How much communication is exposed?",
         time_text(exposed),
-        f"a rank{_a_step(a)} on average, {percent(exposed, _length(a))} % of the time; computation hides "
+        f"{_each(a)}{_a_step(a)} on average, {percent(exposed, _length(a))} % of the time; computation hides "
         f"{hidden} % of all communication{late}.",
         exposed / _length(a),
     )
@@ -393,13 +393,23 @@ def _late(a: Analysis) -> Iterator[Answer]:
     )
 
 
+def _ranks(a: Analysis) -> str:
+    return counted(len(a.ranks), "actor" if a.actors else "rank")
+
+
+def _each(a: Analysis) -> str:
+    return "an actor" if a.actors else "a rank"
+
+
 def _bubble(a: Analysis) -> Iterator[Answer]:
     bubble = sum(r.breakdown.parts()["bubble"] for r in a.ranks) / max(len(a.ranks), 1) / _steps(a)
     if bubble > _NOTABLE * _length(a):
         yield Answer(
-            "How large are the pipeline's bubbles?",
+            "How long do actors wait for messages?"
+            if a.actors
+            else "How large are the pipeline's bubbles?",
             f"{percent(bubble, _length(a))} %",
-            f"{time_text(bubble)} a rank{_a_step(a)} on average is waiting for messages not sent yet.",
+            f"{time_text(bubble)} {_each(a)}{_a_step(a)} on average is waiting for messages not sent yet.",
             bubble / _length(a),
         )
 

@@ -39,8 +39,9 @@ def recorded_on(name: str) -> RecordedOn:
 
 def preset_on(name: str) -> str:
     """The preset with the device of this name; empty where none has it."""
+    words = name.replace("-", " ")  # `rtx-4090` is a preset's name of what a driver calls RTX 4090
     for pattern, preset in _PRESETS:
-        if re.search(rf"\b{pattern}", name, re.IGNORECASE):
+        if re.search(rf"\b{pattern}", words, re.IGNORECASE):
             return preset
     return ""
 

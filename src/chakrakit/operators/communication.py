@@ -42,6 +42,7 @@ class KernelNames(NamedTuple):
 
 KERNELS = (
     KernelNames("NCCL", r"nccl(Dev)?Kernel"),
+    KernelNames("MSCCL++", r"mscclpp::(\w+::)*\w*(dispatch|combine)", "ALL_TO_ALL"),
     KernelNames("RCCL, MSCCL, MSCCL++", r"rccl|msccl"),
     KernelNames(
         "symmetric memory", r"(multimem|one_shot|two_shot|symm_mem)_\w*all_?reduce", "ALL_REDUCE"
@@ -55,13 +56,16 @@ KERNELS = (
         "symmetric memory", r"\b((put|wait)_signal_kernel|symmetric_memory::\w*barrier)", "BARRIER"
     ),
     KernelNames("vLLM, SGLang, AITER", r"cross_device_reduce_[12]stage", "ALL_REDUCE"),
+    KernelNames("SGLang, vLLM", r"all_reduce_((one|two)_shot|\w*push_kernel)", "ALL_REDUCE"),
     KernelNames("AITER", r"reduce_scatter_cross_device", "REDUCE_SCATTER"),
+    KernelNames("AITER", r"allgather_(vec|lastdim|naive)", "ALL_GATHER"),
     KernelNames("QuickReduce", r"quick_?reduce::|allreduce_prototype_(one|two)shot", "ALL_REDUCE"),
     KernelNames(
         "TensorRT-LLM, FlashInfer",
         r"all_?reduce_?fusion_?kernel|(one|two)_?shot_?all_?reduce",
         "ALL_REDUCE",
     ),
+    KernelNames("FlashInfer", r"ulysses_a2a", "ALL_TO_ALL"),
     KernelNames(
         "TensorRT-LLM", r"moeA2A(Prepare)?(Dispatch|Combine)|moe_?all_?to_?all", "ALL_TO_ALL"
     ),
@@ -80,9 +84,21 @@ KERNELS = (
         "DeepEP", r"internode_ll::clean_low_latency_buffer|(intra|inter)node::barrier", "BARRIER"
     ),
     KernelNames(
-        "DeepEP", r"\b(deep|hybrid|uccl|nixl)_ep::(\w+::)*(dispatch|combine)", "ALL_TO_ALL"
+        "DeepEP",
+        r"\b(deep|hybrid|uccl|nixl)_ep::(\w+::)*(hybrid_)?(dispatch|combine)(_impl|_kernel)?\b",
+        "ALL_TO_ALL",
     ),
+    KernelNames("DeepEP", r"\bdeep_ep::bucket::\w*(all_reduce|all_gather|reduce_scatter)"),
+    KernelNames("DeepEP", r"\bdeep_ep::(\w+::)*pp_send_impl", "SEND"),
+    KernelNames("DeepEP", r"\bdeep_ep::(\w+::)*pp_recv_impl", "RECV"),
+    KernelNames("DeepEP", r"\bdeep_ep::(\w+::)*barrier_impl", "BARRIER"),
+    KernelNames("DeepEP", r"\bdeep_ep::(\w+::)*engram_fetch"),
     KernelNames("pplx, MORI", r"(pplx|mori)::(\w+::)*\w*(dispatch|combine)", "ALL_TO_ALL"),
+    KernelNames("MORI", r"\bEp(Dispatch|Combine)\w*Kernel", "ALL_TO_ALL"),
+    KernelNames("NVSHMEM", r"\b(barrier|sync)(_all)?_on_stream_kernel", "BARRIER"),
+    KernelNames("NVSHMEM", r"\bfcollect_on_stream_kernel", "ALL_GATHER"),
+    KernelNames("NVSHMEM", r"\b(reduce|rdxn)_on_stream_kernel", "ALL_REDUCE"),
+    KernelNames("NVSHMEM", r"\b(alltoall|broadcast|reducescatter)_on_stream_kernel"),
     KernelNames("NVSHMEM, rocSHMEM", r"(nv|roc)shmem"),
     KernelNames("UCX", r"\buc[pt]_(device|cuda)\w*(put|get)"),
     KernelNames("oneCCL", r"\boneccl|\bccl::\w*(all|reduce|gather|scatter|broadcast)"),

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -40,7 +41,7 @@ from chakrakit.passes.base import (
 from chakrakit.passes.edit import Edit, by_class
 from chakrakit.trace.model import COMMUNICATION, NodeType, Trace
 from chakrakit.trace.placement import on_host
-from chakrakit.trace.sets import PS_PER_NS, TraceSet
+from chakrakit.trace.sets import PS_PER_NS, RECORDED_DEVICE, TraceSet
 
 # --- times on one device over those on another, by their rooflines ------------------------------
 
@@ -237,7 +238,10 @@ class Recost(Pass):
         traces = with_run_times(traces)
         self._check_classes(traces)
         if self.machine or self.dtypes:
-            traces = map_bodies(traces, _Model(self).recosted)
+            model = _Model(self)
+            traces = map_bodies(traces, model.recosted)
+            if model.target is not None:
+                traces = _timed_on(traces, model.target)
         for name, factor in self.scale.items():
             for side in _sides(traces, name) if factor != 1 else ():
                 traces = Edit(scale=factor, classes=(name,), on=side).apply(traces)
@@ -312,6 +316,14 @@ class _Model:
             ratio = device_ratios(typed, texts_of(changed, "dtype"), self.source, self.target)
             return np.rint(trace.own_ns * ratio).astype(np.int64)
         return np.rint(self.work.costs(changed, self.target).ps / PS_PER_NS).astype(np.int64)
+
+
+def _timed_on(traces: TraceSet, device: Device) -> TraceSet:
+    """The traces with the device that their times are of now: `simulate` carries them from there."""
+    if RECORDED_DEVICE not in traces.card.settings:
+        return traces
+    settings = {**traces.card.settings, RECORDED_DEVICE: device.name}
+    return traces.with_card(msgspec.structs.replace(traces.card, settings=settings))
 
 
 def _device(machine: str | Machine) -> Device:

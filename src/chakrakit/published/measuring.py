@@ -28,7 +28,7 @@ POINTS = "points.jsonl"
 RESERVED = ("phase", "case", "side", "setting", "seed", "error")
 """Columns of a table that no figure can be called."""
 QUICK_JUDGED, QUICK_TUNING = JUDGED_SEEDS[:2], TUNING_SEEDS[:1]
-"""A quick run is there to see that a study works; five seeds and two for tuning are for its verdict."""
+"""A quick run is there to see that a study works; all seeds, and two for tuning, are for its verdict."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,8 @@ def measure_study(
 def _judged(study: Study, points: Points, quick: bool, progress: Progress) -> Judged:
     cases = [dict(case) for case in study.cases(quick)]
     sides = {**study.sides, **study.ablated()}
-    tuning, judging = (QUICK_TUNING, QUICK_JUDGED) if quick else (TUNING_SEEDS, JUDGED_SEEDS)
+    tuning: Sequence[int] = QUICK_TUNING if quick else TUNING_SEEDS
+    judging: Sequence[int] = QUICK_JUDGED if quick else range(study.judged_seeds)
     tries = [
         (side, point)
         for case in cases

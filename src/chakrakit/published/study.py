@@ -86,6 +86,8 @@ class Study:
     shows: Mapping[str, Callable[[Any], F64]] = field(default_factory=dict)
     """Further columns of the table of cases, by case and seed; asked of a `Judged`, and never judged."""
     untuned: Sequence[str] = ()
+    judged_seeds: int = len(JUDGED_SEEDS)
+    """On how many seeds a full run judges: more where seeds differ by more than what is claimed."""
     decides: str = ""
     """Which term decides the outcome, where a predicted figure was missed."""
     amended: str = ""
@@ -95,6 +97,11 @@ class Study:
         for name in (self.idea, *self.untuned):
             if name not in self.sides:
                 raise ConfigError(f"study {self.id}: there is no side {name!r}")
+        if not len(JUDGED_SEEDS) <= self.judged_seeds <= min(TUNING_SEEDS):
+            raise ConfigError(
+                f"study {self.id}: {self.judged_seeds} judged seeds; give {len(JUDGED_SEEDS)} to "
+                f"{min(TUNING_SEEDS)}, as those from {min(TUNING_SEEDS)} on are for tuning"
+            )
         if not self.comparators:
             raise ConfigError(f"study {self.id}: the idea has no tuned comparator")
         own = len(self.sides[self.idea])

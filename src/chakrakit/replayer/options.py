@@ -19,6 +19,7 @@ class ReplayOptions:
     gaps      keep the host's own time between operators
     shrink    keep or scale: what stays as recorded in a group that lost members
     step      which recorded step; -1 for the last
+    allow_generated_code   run kernels that a compiler generated from their recorded code
     backend   of the process groups; by default gloo on a CPU and NCCL on GPUs
     """
 
@@ -29,6 +30,7 @@ class ReplayOptions:
     shrink: str = "keep"
     step: int = -1
     backend: str = ""
+    allow_generated_code: bool = False
 
     def __post_init__(self) -> None:
         for name, value, known in (

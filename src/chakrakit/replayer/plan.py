@@ -113,11 +113,36 @@ class StandIn(ReplayStep, tag="stand_in"):
     """(slot, dtype, shape, strides, offset, device)."""
 
 
+class Kernel(ReplayStep, tag="kernel"):
+    """A kernel that a compiler generated: a `code` of the plan, launched in `grid` blocks."""
+
+    op: str
+    code: str
+    args: list[Any]
+    grid: list[int]
+    ns: int = 0
+    """What it took when recorded."""
+
+
 class Synchronize(ReplayStep, tag="synchronize"):
     """The host waits for the device."""
 
 
-AnyStep = Call | View | Collective | Wait | StandIn | Synchronize
+AnyStep = Call | View | Collective | Wait | StandIn | Kernel | Synchronize
+
+
+class GeneratedCode(msgspec.Struct, frozen=True, kw_only=True):
+    """A kernel as the collector recorded it, for the GPU's driver."""
+
+    name: str
+    ptx: str
+    arguments: list[tuple[str, str]] = []
+    """Name and type of what it was called with; what the compiler made a constant is a `constexpr`."""
+    threads: int
+    shared: int
+    """Threads of a block, and bytes of shared memory."""
+    plain: bool = True
+    """Whether it needs neither scratch memory nor clusters of blocks."""
 
 
 class ProcessGroup(msgspec.Struct):
@@ -155,3 +180,5 @@ class ReplayPlan(RankPlan, kw_only=True):
     externals: list[External]
     slots: int
     steps: list[AnyStep]
+    codes: dict[str, GeneratedCode] = {}
+    """Kernels that a compiler generated, where whoever replays allowed them."""

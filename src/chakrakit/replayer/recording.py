@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from chakrakit.arrays import I32, Mask
 from chakrakit.errors import ConfigError, TraceError, listed
+from chakrakit.replayer.plan import GeneratedCode
 from chakrakit.sources.pytorch.linking import link
 from chakrakit.sources.pytorch.read import identify
 from chakrakit.trace.communication import Binding, match
-from chakrakit.trace.model import COMMUNICATION, EdgeKind, Graph, Trace
+from chakrakit.trace.model import COMMUNICATION, GENERATED_CODE, EdgeKind, Graph, Trace
 from chakrakit.trace.placement import on_host
 from chakrakit.trace.sets import Card, Run, TraceSet
 from chakrakit.trace.storage import read
@@ -90,6 +91,15 @@ class RecordedRows:
     def backends(self) -> list[str]:
         """What `kernel_backend` says, such as triton."""
         return self.texts("kernel_backend")
+
+    @cached_property
+    def generated(self) -> dict[str, GeneratedCode]:
+        """Kernels that a compiler generated, by the name of their file without its ending."""
+        text = self.trace.metadata.attributes.get(GENERATED_CODE, "")
+        try:
+            return msgspec.json.decode(text, type=dict[str, GeneratedCode]) if text else {}
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise TraceError(f"rank {self.rank}: {GENERATED_CODE} of its header: {error}") from None
 
     @cached_property
     def host(self) -> list[bool]:

@@ -212,6 +212,8 @@ def replay(
             "--timeout",
             str(timeout_s),
         ]
+        if options.allow_generated_code:
+            command.append("--allow-generated-code")
         if output is None and options.device == "cpu":
             command.append("--no-profile")
         if ranks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -51,6 +51,14 @@ class OperatorSchema:
     def full_name(self) -> str:
         """`aten::mm`."""
         return f"{self.namespace}::{self.name}"
+
+    @property
+    def without_out(self) -> OperatorSchema | None:
+        """The overload that makes its result itself; None for one that is not handed a tensor for it."""
+        last = self.arguments[-1] if self.arguments else None
+        if self.overload != "out" or last is None or (last.name, last.type) != ("out", "Tensor"):
+            return None
+        return replace(self, overload="", arguments=self.arguments[:-1])
 
 
 @lru_cache(maxsize=4096)

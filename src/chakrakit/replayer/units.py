@@ -107,6 +107,9 @@ def _decide(
     if schema.full_name in NO_WORK or row in dispatched:
         return Do.OPEN, schema
     listed = is_listed(schema.full_name, schema.overload)
+    made = schema.without_out
+    if made is not None and is_listed(made.full_name, made.overload) and not calls_others:
+        return Do.CALL, made  # memory for the result is had by calling the overload that makes it
     if listed and not (calls_others and _only_calls(schema) and row not in seen.launched):
         return Do.CALL, schema
     return (Do.OPEN if calls_others else Do.STAND_IN), schema

@@ -184,10 +184,12 @@ _CHOICES: dict[str | int, Any] = {"role": Role, "router": Router, "dtype": Worki
 
 
 def _with_choices(error: str, place: Sequence[str | int]) -> str:
-    """What could stand where a word is none of several; msgspec names only the word."""
+    """What could stand where a word is none of several, or kinds are not by number; msgspec does not say."""
+    value, _, where = error.partition(" - ")
+    if value.startswith("Expected") and ".kinds" in where:
+        return f"{value}; give kinds by number, as in {{1: {{seconds: 0.002}}}} - {where}"
     if not error.startswith("Invalid enum value") or not place or place[-1] not in _CHOICES:
         return error
-    value, _, where = error.partition(" - ")
     choices = ", ".join(map(str, get_args(_CHOICES[place[-1]])))
     return f"{value}; give one of {choices} - {where}"
 

@@ -72,10 +72,12 @@ def _result(
     def served(what: Any, requests: Any, settings: dict[str, Any]) -> ServeResult:
         output = settings.pop("output", None)
         level = ServiceLevel.parse(settings.pop("slo", None))
-        card: Mapping[str, Any] = settings.pop("card_settings", None) or {}
+        asked: Mapping[str, Any] = settings.pop("card_settings", None) or {}
         done = runner(what, requests, settings, level, output is not None)
         if output is not None:
-            write_run(done, Path(os.fspath(output)), {"name": name, "settings": dict(card)})
+            made = {"requests": len(done.setup.stream), "router": done.setup.router}
+            card = {"name": name, "tool": "chakrakit serve", "settings": {**asked, **made}}
+            write_run(done, Path(os.fspath(output)), card)
         return done.result()
 
     return served

@@ -326,9 +326,6 @@ class ServingSession:
                 "step_times": self.setup.pools[0].cost.about,
                 "router": self.router,
                 "seed": self.seed,
-                "engines": [
-                    _limits(pool) for pool in self.setup.pools for _ in range(pool.engines)
-                ],
             },
         }
 
@@ -402,16 +399,6 @@ class ServingSession:
             for role, share in shares.items()
         }
         return replace(self, clocks=Clocks(mhz), costs={})
-
-
-def _limits(pool: PoolSetup) -> dict[str, Any]:
-    """The limits of an engine's steps, for the card."""
-    return {
-        "role": pool.role,
-        "kv_capacity_tokens": pool.capacity.tokens,
-        "token_budget": pool.options.token_budget,
-        "max_requests": pool.options.max_requests,
-    }
 
 
 def attention_kind(model: Decoder) -> str:

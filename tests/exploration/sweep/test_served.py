@@ -56,6 +56,7 @@ def test_a_row_says_what_serve_says(table: Any) -> None:
     assert row["output_tokens_per_s_per_device"] == alone.output_tokens_per_s / alone.devices
 
 
+@pytest.mark.slow
 def test_fronts_are_throughput_against_latency(table: Any) -> None:
     """Configurations are what is not the load; nothing on a front is beaten in both."""
     fronts = {f.latency: f for f in findings.latency_fronts(table)}
@@ -69,6 +70,7 @@ def test_fronts_are_throughput_against_latency(table: Any) -> None:
             assert not (faster and more)
 
 
+@pytest.mark.slow
 def test_the_page_shows_them(table: Any) -> None:
     page = sweep_html("served", table)
     assert "Throughput against latency" in page

@@ -55,11 +55,13 @@ def test_a_row_says_what_the_simulator_says(done: Path) -> None:
         assert (row["plan.tp"], row["machine"]) == (point.workload.plan.tp, point.machine.name)
 
 
+@pytest.mark.slow
 def test_a_slower_network_is_slower(done: Path) -> None:
     rows = pq.read_table(done / "out" / "table.parquet").to_pylist()
     assert all(b["step_ns"] > a["step_ns"] for a, b in zip(rows[::2], rows[1::2], strict=True))
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_not_run_again(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = (done / "out" / "table.parquet").read_bytes()
     monkeypatch.setattr(

@@ -17,8 +17,6 @@ MOST_S, MOST_MB = 2.0, 300.0
 """What one command may take over a small hostile input: processor seconds, and resident megabytes."""
 PYTORCH_S, PYTORCH_MB = 6.0, 400.0
 """What PyTorch takes by itself to start in the processes of a replay."""
-LARGE_MB = 60.0
-"""What a file that lists a million ranks takes beyond that before it is refused."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +34,6 @@ class Attack:
     exit: int = 2
     pytorch: bool = False
     """Whether the command starts PyTorch, whose own time and memory are not the input's fault."""
-    large: bool = False
-    """Whether the input itself is so large that reading it takes more than `MOST_MB`."""
 
     def words(self, given: Path, out: Path) -> list[str]:
         """The command line."""
@@ -59,7 +55,7 @@ class Walked:
     def problem(self) -> str:
         """What is wrong with it; nothing if it stood."""
         most_s = MOST_S + PYTORCH_S * self.attack.pytorch
-        most_mb = MOST_MB + PYTORCH_MB * self.attack.pytorch + LARGE_MB * self.attack.large
+        most_mb = MOST_MB + PYTORCH_MB * self.attack.pytorch
         if self.exit != self.attack.exit:
             return f"exit {self.exit}: {self.said.strip()[-300:]}"
         if not re.search(self.attack.says, " ".join(self.said.split())):

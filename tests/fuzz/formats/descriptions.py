@@ -362,6 +362,7 @@ DESCRIPTIONS = [
     _topology("rocm-smi", node_topologies.ROCM, mutate_words),
     _topology("rocm-smi-json", node_topologies.ROCM_JSON, mutate_json),
     _topology("amd-smi", node_topologies.AMD_SMI, mutate_words),
+    _topology("amd-smi-json", node_topologies.AMD_SMI_JSON, mutate_json),
     _topology("simai-topology", node_topologies.SIMAI, mutate_words),
     Format("library-index", _library, {"library.json": mutate_json},
            "get --from {in}", ("get one --from {in} -o {out}",)),

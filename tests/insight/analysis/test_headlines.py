@@ -44,6 +44,7 @@ def simulated():
     return ck.simulate(ck.TraceSet([t.build()], {0: ck.Binding(0)}), "dgx-h200", compute="roofline")
 
 
+@pytest.mark.slow
 def test_a_simulation_says_what_it_takes_and_how_sure_it_is(simulated):
     by_question = {a.question: a for a in answers(simulated.run().analyze())}
     joules = simulated.summary.energy_joules

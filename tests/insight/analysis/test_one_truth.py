@@ -128,11 +128,13 @@ def close(a: float, b: float, whole: float, share: float = 0.001) -> bool:
     return abs(a - b) <= share * whole + 2
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_simulated_with_all_times_measured_is_itself(name):
     assert close(again(name).makespan_ns, run_of(name).makespan_ns, run_of(name).makespan_ns)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", RUNS)
 def test_its_analysis_says_the_same(name):
     a, b = analyzed(name), analyze(again(name))
@@ -154,6 +156,7 @@ def test_its_analysis_says_the_same(name):
     assert all(close(gains[0][k], gains[1][k], a.span_ns, 0.01) for k in gains[0])
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", RUNS)
 def test_sums_are_the_whole(name):
     result = analyzed(name)
@@ -174,6 +177,7 @@ WHATS = {
 }
 
 
+@pytest.mark.first(13)
 @pytest.mark.parametrize("what", WHATS)
 @pytest.mark.parametrize("name", RUNS)
 def test_what_a_change_would_save_is_what_simulating_it_saves(name, what):
@@ -186,6 +190,7 @@ def test_what_a_change_would_save_is_what_simulating_it_saves(name, what):
     assert close(edited.makespan_ns, gain.makespan_ns, run.makespan_ns, 0.01)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", RUNS)
 def test_what_a_class_costs_on_the_path_bounds_what_removing_it_saves(name):
     """Work that takes no time at all saves no more than the path holds of it."""
@@ -201,6 +206,7 @@ def test_what_a_class_costs_on_the_path_bounds_what_removing_it_saves(name):
         assert gain.saved_ns >= -0.001 * result.span_ns
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", [n for n in RUNS if n not in ("cnn_ddp_2", "gpt_pp_2")])
 def test_a_comparison_names_what_was_changed(name):
     """One operator made slower explains at least 95 % of the change."""
@@ -224,6 +230,7 @@ SLOWED = {
 }
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("what", SLOWED)
 @pytest.mark.parametrize("name", [n for n in RUNS if n not in ("cnn_ddp_2", "gpt_pp_2")])
 def test_a_comparison_names_the_class_that_was_slowed(name, what):

@@ -65,6 +65,7 @@ def test_sizes_fall_into_powers_of_two():
     assert [(b.low_bytes, b.count, b.bytes) for b in bins] == [(1024, 2, 3000)]
 
 
+@pytest.mark.slow
 def test_recordings_agree_with_the_set_of_collectives(linked):
     """As many instances as the traces' own matching finds, and every wait within its call."""
     run = linked("gpt_fsdp_tp_4")

@@ -81,6 +81,7 @@ def test_a_model_is_simulated_by_such_a_profile(tmp_path: Path) -> None:
     assert slow.makespan_ns > 5 * usual.makespan_ns
 
 
+@pytest.mark.slow
 def test_sizes_of_collectives_count_elements(tmp_path: Path) -> None:
     """The same figures as a table of ours, which counts bytes, and from a log of 16-bit elements."""
     theirs, ours = tmp_path / "nccl_perf.txt", tmp_path / "t.csv"

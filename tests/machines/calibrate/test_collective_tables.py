@@ -21,6 +21,7 @@ def table(path, heads="collective,members,bytes,time_us", scale=1.0, sizes=SIZES
     return path
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("unit", "scale"), [("us", 1.0), ("ms", 1e-3), ("s", 1e-6), ("ns", 1e3)])
 def test_constants_come_back_from_a_table_in_any_unit(tmp_path, unit, scale):
     source = table(tmp_path / "t.csv", f"op,gpus,bytes,latency_{unit}", scale)

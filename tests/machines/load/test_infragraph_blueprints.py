@@ -61,6 +61,7 @@ def test_every_server_loads_and_its_devices_reach_each_other(size, path, options
     assert machine.routes(ranks, np.roll(ranks, 1)).bandwidth(machine.links).min() > 1e9
 
 
+@pytest.mark.first(5)
 @pytest.mark.parametrize(("size", "fabric"), FABRICS)
 def test_every_fabric_loads(size, fabric):
     machine = read_machine(fabric().serialize("dict"), "fabric")

@@ -69,6 +69,7 @@ CASES = {
 }
 
 
+@pytest.mark.first(7)
 @pytest.mark.parametrize("name", CASES)
 def test_refused_before_anything_is_built(name):
     content, says = CASES[name]

@@ -10,7 +10,16 @@ import pytest
 from chakrakit.errors import ChakraError, FormatError
 from chakrakit.machines import load_machine
 from support.commands import chakra, data, succeeded
-from support.node_topologies import AMD_SMI, HWLOC, MATRIX, NCCL, ROCM, ROCM_JSON, SIMAI
+from support.node_topologies import (
+    AMD_SMI,
+    AMD_SMI_JSON,
+    HWLOC,
+    MATRIX,
+    NCCL,
+    ROCM,
+    ROCM_JSON,
+    SIMAI,
+)
 
 
 @pytest.fixture
@@ -59,7 +68,13 @@ def test_a_matrix_of_few_links_means_direct_ones(loaded):
     assert between(loaded(MATRIX.replace("NV18", "SYS")), 0, 3) == 16e9
 
 
-@pytest.mark.parametrize("text", [ROCM, ROCM_JSON, AMD_SMI])
+AMD_SMI_BEFORE = (
+    '[{"gpu": 0, "link_type": {"gpu_0": "SELF", "gpu_1": "XGMI"}},'
+    ' {"gpu": 1, "link_type": {"gpu_0": "XGMI", "gpu_1": "SELF"}}]'
+)
+
+
+@pytest.mark.parametrize("text", [ROCM, ROCM_JSON, AMD_SMI, AMD_SMI_JSON, AMD_SMI_BEFORE])
 def test_rocm_s_links(loaded, text):
     machine = loaded(text)
     assert (machine.size, between(machine, 0, 1)) == (2, 64e9)

@@ -116,6 +116,7 @@ CASES = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("case", "form"),
     [
@@ -241,6 +242,7 @@ def _same_groups(before, after):
                 assert before.groups.get(x) == after.groups.get(y)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "case",
     [pytest.param(c, marks=[pytest.mark.slow] * (c == "sharded, with modules")) for c in CASES],

@@ -19,6 +19,7 @@ def test_one_key_gives_one_result_and_no_key_another_each_time(tmp_path):
     assert len({tuple(n) for n in names}) == 4
 
 
+@pytest.mark.slow
 def test_names_stay_apart_and_modules_nested():
     traces = linked("gpt_fsdp_tp_4")
     out = traces | Anonymize(key="k")

@@ -72,6 +72,7 @@ ALL = [*KEEP_BYTES, *REORDER, *COMPRESS, *OTHERS]
 FEW = [("ddp", change) for change in ALL] + [("dp-tp-pp", c) for c in (KEEP_BYTES[1], REORDER[2])]
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize(
     ("name", "change"),
     [

@@ -99,6 +99,7 @@ STREAMED = [
 ]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "change",
     [pytest.param(c, id=str(c), marks=[pytest.mark.slow] * (c in STREAMED[2:])) for c in STREAMED],

@@ -45,6 +45,7 @@ def gates(trace: ck.Trace) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("directives", "plan"),
     [

@@ -87,6 +87,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return run, home
 
 
+@pytest.mark.first(1)
 def test_the_plain_reading_of_every_rank_is_the_makespan(case: Any) -> None:
     run, home = case
     for rank in run.ranks:
@@ -94,6 +95,7 @@ def test_the_plain_reading_of_every_rank_is_the_makespan(case: Any) -> None:
         assert found == pytest.approx(makespan_ns(run) / 1000, rel=1e-3)
 
 
+@pytest.mark.first(1)
 def test_operators_keep_their_time(case: Any) -> None:
     """Pieces of an operator on the device add up to its duration; gaps come on top of nothing."""
     run, home = case
@@ -111,6 +113,7 @@ def test_operators_keep_their_time(case: Any) -> None:
         assert {n: after[n] for n in before} == before
 
 
+@pytest.mark.first(1)
 def test_the_rules_that_simulators_check(case: Any) -> None:
     """Positive groups with members here, no communication on the host, collectives of a group in order."""
     run, home = case

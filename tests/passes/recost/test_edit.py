@@ -181,6 +181,7 @@ def test_the_notes_give_each_class_before_and_after():
     assert rows[1]["ratio"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_simulated_run_is_edited_in_the_times_it_had():
     run = simulate(recorded(), "dgx-h100").run()
     doubled = run | Edit(scale=2)

@@ -94,6 +94,7 @@ def test_each_class_changes_between_the_ratios_of_rates_and_of_bandwidths(machin
     assert found["host"] == 1
 
 
+@pytest.mark.slow
 def test_every_kernel_of_an_operator_takes_part():
     """An optimizer's step is many kernels, and the trace tells the work of the longest alone."""
     run = measured()

@@ -51,6 +51,7 @@ def workload(model, plan, dp):
     return Workload(model=small, plan=Plan(**plan, dp=dp), step=step)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("case", MODELS.values(), ids=MODELS.keys())
 def test_scaling_is_generating_at_that_size_to_the_tick_and_back_is_identity(case, tmp_path):
     model, plan, few, many = case
@@ -63,6 +64,7 @@ def test_scaling_is_generating_at_that_size_to_the_tick_and_back_is_identity(cas
     assert files(scaled | ScaleRanks(len(small)), tmp_path / "a") == files(small, tmp_path / "b")
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "name", ["llama, ddp tp pp", "llama, context", "mixtral, fsdp ep", "qwen3, fsdp"]
 )
@@ -144,6 +146,7 @@ def recorded():
     return {name: linked(name) for name in names}
 
 
+@pytest.mark.slow
 def test_two_ranks_of_ddp_to_64_and_back(recorded, tmp_path):
     run = recorded["cnn_ddp_2"]
     large = run | ScaleRanks(64)
@@ -158,6 +161,7 @@ def test_two_ranks_of_ddp_to_64_and_back(recorded, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_shards_and_parts_of_a_recorded_model_are_told_apart_by_what_they_do(recorded):
     run = recorded["gpt_fsdp_tp_4"]
     large = run | ScaleRanks(64)

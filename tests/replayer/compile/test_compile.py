@@ -88,6 +88,7 @@ def test_recorded_steps_are_covered(name, steps, collectives, stand_ins):
     assert sum(isinstance(s, Collective) for s in plan.steps) == collectives
 
 
+@pytest.mark.slow
 def test_kernels_of_a_gpu_step_all_belong_to_operators():
     traces, _ = link(
         [DATA / "resnet50_b128" / "et.json.gz", DATA / "resnet50_b128" / "kineto.json.gz"]

@@ -52,6 +52,7 @@ def test_fused_attention_is_one_operator_each_way(tmp_path):
     assert found["_scaled_dot_product_flash_attention_for_cpu_backward"] == 1
 
 
+@pytest.mark.slow
 def test_a_generated_trace_runs(generated):
     pytest.importorskip("torch")
     report = replay(str(generated), ReplayOptions(), iterations=1, warmup=0)

@@ -88,6 +88,7 @@ def hijacked(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_nothing_outside_can_be_reached(hijacked, tmp_path, monkeypatch):
     """Files, network, environment and other processes; from the rank's own thread and from a new one."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -115,6 +116,7 @@ def test_a_crash_costs_a_message_that_names_the_operator(hijacked):
     assert "--mode emulate calls no operators" in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_call_that_never_ends_is_ended(hijacked, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     with pytest.raises(
@@ -123,6 +125,7 @@ def test_a_call_that_never_ends_is_ended(hijacked, monkeypatch):
         hijacked("while True: pass", "--timeout", "1")
 
 
+@pytest.mark.slow
 def test_memory_beyond_the_machine_s_cannot_be_had(hijacked):
     """Not even addresses; the rest of the machine notices nothing."""
     attack = """
@@ -135,6 +138,7 @@ def test_memory_beyond_the_machine_s_cannot_be_had(hijacked):
     assert (hijacked(attack) / "result" / "refused").exists()
 
 
+@pytest.mark.slow
 def test_a_missing_wall_is_said_in_the_report(hijacked):
     folder = hijacked("")
     path = folder / "result" / "rank_0.json"
@@ -160,6 +164,7 @@ def test_a_rank_sees_what_pytorch_reads_of_the_environment_and_no_more():
     assert "HF_TOKEN" not in seen
 
 
+@pytest.mark.slow
 def test_the_exported_folder_ends_with_2_and_a_message(hijacked, tmp_path):
     with pytest.raises(ReplayFailed):
         hijacked("import os; os.abort()")

@@ -41,6 +41,7 @@ def test_a_view_beyond_its_storage_is_not_made(tmp_path):
     assert "out of bounds for storage" in not_covered(sheet, tmp_path)["aten::as_strided"]
 
 
+@pytest.mark.slow
 def test_normalisation_with_too_few_factors_is_not_called(tmp_path):
     schema = (
         "aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
@@ -53,6 +54,7 @@ def test_normalisation_with_too_few_factors_is_not_called(tmp_path):
     assert "expected shape" in not_covered(sheet, tmp_path)["aten::native_batch_norm"]
 
 
+@pytest.mark.slow
 def test_what_is_allocated_is_what_is_asked_for_not_what_was_recorded(tmp_path):
     """4.8 GB recorded as 16 bytes: the size is known before PyTorch is asked for it."""
     schema = (
@@ -67,6 +69,7 @@ def test_what_is_allocated_is_what_is_asked_for_not_what_was_recorded(tmp_path):
     assert why == "gives shape [1200000000] and not [4]"
 
 
+@pytest.mark.slow
 def test_an_index_limit_that_a_plan_made_up_is_not_believed(tmp_path):
     schema = (
         "aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, "

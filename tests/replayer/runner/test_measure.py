@@ -17,6 +17,7 @@ SETTINGS = replayed.SETTINGS | {"iterations": 2, "warmup": 1}
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
+@pytest.mark.slow
 def test_a_step_is_replayed_and_recorded(tmp_path):
     found = run_plan(plan_text(small_model(), tmp_path), SETTINGS, tmp_path)
     assert len(found["steps_ns"]) == 2

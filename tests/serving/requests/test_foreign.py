@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chakrakit.errors import ChakraError
+from chakrakit.errors import ChakraError, ConfigError, FormatError
 from chakrakit.serving.requests import read_requests
 from support.commands import data
 from support.foreign_workloads import (
@@ -44,6 +44,33 @@ def test_aiperf_s_records_without_errors(read):
     stream = read(AIPERF)
     assert (stream.prompt.tolist(), stream.arrival_ps.tolist()) == ([100, 50], [0, SECOND // 2])
     assert stream.names[0] == "a"
+    assert stream.notes == (
+        "1 requests of the warm-up were left out",
+        "1 requests that did not succeed were left out",
+    )
+
+
+def test_aiperf_s_conversations_are_told_by_the_time_they_were_held(read):
+    """The same prompts of a dataset may be sent again, which is no next turn."""
+    line = (
+        '{{"metadata": {{"request_start_ns": {0}, "request_end_ns": {0}, "turn_index": {1}, '
+        '"conversation_id": "c", "x_correlation_id": "{2}"}}, "metrics": '
+        '{{"input_sequence_length": {{"value": 5}}, "output_sequence_length": {{"value": 3}}}}}}\n'
+    )
+    stream = read(line.format(1, 0, "x") + line.format(2, 1, "x") + line.format(3, 0, "y"))
+    assert stream.after.tolist() == [-1, 0, -1]
+
+
+def test_a_folder_of_aiperf_s_is_opened_and_its_summary_named(tmp_path):
+    summary = '{"aiperf_version": "0.4", "request_count": {"avg": 2}}'
+    (tmp_path / "profile_export_aiperf.json").write_text(summary)
+    with pytest.raises(FormatError, match=r"summary; give the requests, profile_export\.jsonl"):
+        read_requests(tmp_path)
+    (tmp_path / "profile_export.jsonl").write_text(AIPERF)
+    assert len(read_requests(tmp_path).prompt) == 2
+    (tmp_path / "again.jsonl").write_text(AIPERF)
+    with pytest.raises(ConfigError, match=r"again\.jsonl, profile_export\.jsonl"):
+        read_requests(tmp_path)
 
 
 def test_guidellm_s_successful_requests_in_the_order_of_arrival(read):

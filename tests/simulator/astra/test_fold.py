@@ -203,6 +203,7 @@ def test_what_is_not_folded_says_why(change: dict[str, Any], reason: str) -> Non
 MICROS = st.integers(0, 3)
 
 
+@pytest.mark.slow
 @examples(150)
 @given(
     shape=st.sampled_from(SHAPES),

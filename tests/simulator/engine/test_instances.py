@@ -104,15 +104,13 @@ def folded(kind, ranks):
     return TraceSet([t.build()], bindings, Groups({"": range(ranks)}))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("kind", "ranks", "says"),
     [
         (ALL_TO_ALL, 12_000, "more than 60,000,000 transfers"),
         (BROADCAST, 12_000, "more than 60,000,000 transfers"),
-        pytest.param(
-            *(ALL_REDUCE, 131_080, "131,080 members; a collective of 131,072 is the largest"),
-            marks=pytest.mark.slow,
-        ),
+        (ALL_REDUCE, 131_080, "131,080 members; a collective of 131,072 is the largest"),
     ],
 )
 def test_a_collective_too_large_is_refused_before_it_is_made(kind, ranks, says):

@@ -33,9 +33,8 @@ def random_trace(rng, n):
     return t.build()
 
 
-@pytest.mark.parametrize(
-    "depth", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)]
-)
+@pytest.mark.first(1)
+@pytest.mark.parametrize("depth", [0, 1, 3])
 def test_without_a_network_it_agrees_with_the_scheduler(depth):
     rng = np.random.default_rng(depth)
     deadlocks = 0

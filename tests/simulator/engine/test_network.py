@@ -132,6 +132,7 @@ KINDS = {
 }
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(("kind", "name"), STEPS)
 def test_time_is_the_closed_form_where_every_pair_has_a_link(kind, name):
     for n in (2, 3, 5, 8, 12, 16, 31, 48, 64):

@@ -59,6 +59,7 @@ def compare(seed: int, case=random_case) -> float | None:
     return folded.classes.factor
 
 
+@pytest.mark.slow
 def test_folded_unfolded_and_the_oracle_agree():
     factors = [compare(seed) for seed in range(40)]
     assert any(factors)

@@ -28,6 +28,7 @@ def strided(ranks, stride):
     return TraceSet([t.build()], bindings, Groups(groups))
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("oversubscription", [1, 2, 4, 8])
 @pytest.mark.parametrize(("arity", "stride"), [([8, 8], 8), ([16, 4], 4), ([8, 4], 2)])
 def test_groups_across_an_oversubscribed_tree_get_the_fastest_algorithm(

@@ -61,6 +61,7 @@ def named(calls: Calls) -> list[str]:
     return [calls.names[role] for role in calls.role[calls.collective].tolist()]
 
 
+@pytest.mark.slow
 def test_a_body_read_with_others_is_the_same_as_read_alone():
     bodies = [body(seed, first_id=7 * seed) for seed in range(40)]
     together, calls = read_programs(bodies)

@@ -110,6 +110,7 @@ CASES = [
 ]
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize(("name", "algorithm", "members"), CASES)
 def test_an_algorithm_computes_its_collective_in_any_order(tmp_path, name, algorithm, members):
     text = exported(tmp_path, name, algorithm, members).read_text()

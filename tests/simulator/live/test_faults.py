@@ -133,7 +133,7 @@ def broadcast(n: int, silent: int, forge: Any = None) -> tuple[dict[int, object]
     return {k: v for k, v in delivered.items() if k < n - silent}, summary
 
 
-@pytest.mark.parametrize("f", [1, 2, 3])
+@pytest.mark.parametrize("f", range(1, 11))
 def test_bracha_delivers_with_f_silent_nodes_and_not_with_one_more(f: int) -> None:
     n = 3 * f + 1
     for silent in range(f + 1):
@@ -141,8 +141,9 @@ def test_bracha_delivers_with_f_silent_nodes_and_not_with_one_more(f: int) -> No
     assert broadcast(n, f + 1)[0] == {}
 
 
-def test_brachas_bytes_are_those_of_the_closed_form() -> None:
-    n, summary = 7, broadcast(7, 0)[1]
+@pytest.mark.parametrize("n", [4, 7, 31])
+def test_brachas_bytes_are_those_of_the_closed_form(n: int) -> None:
+    summary = broadcast(n, 0)[1]
     assert summary.message_bytes == n * 1000 + n * n * 1000 + n * n * 32
     assert summary.messages == n + 2 * n * n
 

@@ -67,6 +67,18 @@ def test_what_cannot_be_is_refused_with_actor_time_and_line(yields: Any, what: s
     assert error.startswith("Ann at 7 ns (test_wrong_programs.py, line ")
 
 
+def test_a_group_with_somebody_who_is_not_there_is_named_with_the_line_that_calls_it() -> None:
+    world = live.World(SWITCH)
+    group = world.group(["Ann", "Bob"])
+
+    def program(me):
+        yield live.collective("all-reduce", 8, group)
+
+    world.actor(program, name="Ann")
+    with pytest.raises(ConfigError, match=r"^Ann at 0 ns \(test_wrong_programs.py, line .* 'Bob'"):
+        world.run()
+
+
 def test_what_cannot_be_in_a_world_is_refused_before_it_runs() -> None:
     world = live.World(SWITCH)
     world.pool("gpus", 2)

@@ -19,6 +19,7 @@ KINDS = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("network", ["flow", "analytical"])
 @pytest.mark.parametrize(("machine", "n"), [("dgx-h200", 8), ("dgx-h200", 3), ("dgx-h100:2", 16)])
 def test_a_collective_alone_takes_what_its_library_says(machine, n, network):

@@ -37,6 +37,7 @@ def again(run: ck.Run, texts: list[str], folder: Path) -> float:
     return float(data(*shlex.split(lines[-1])[1:])["makespan_ns"])
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "texts",
     [
@@ -56,6 +57,7 @@ def test_folded_runs_are_edited_as_their_command_lines_do(
     assert edited.makespan_ns != edited.original_ns == pytest.approx(folded.makespan_ns, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "texts"),
     [

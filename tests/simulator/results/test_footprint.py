@@ -54,6 +54,7 @@ def test_the_figures_add_up(simulated):
     assert found["carbon_kg"] == pytest.approx(found["facility_joules"] / 3.6e6 * 0.373)
 
 
+@pytest.mark.slow
 def test_analysis_comparison_report_and_view_say_what_the_simulation_said(simulated):
     folder, said = simulated
     runs = {name: folder / name for name in said}

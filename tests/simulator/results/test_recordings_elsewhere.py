@@ -4,7 +4,7 @@ import pytest
 
 import chakrakit as ck
 from chakrakit.machines import load_machine, recorded_on
-from chakrakit.trace.model import TraceBuilder
+from chakrakit.trace.model import EdgeForm, TraceBuilder
 from chakrakit.trace.sets import Card, TraceSet
 
 PRODUCT = {
@@ -114,3 +114,40 @@ def test_what_a_cpu_computed_takes_the_time_of_kernels():
 def test_names_that_drivers_give(name, device):
     found = recorded_on(name).device
     assert (found and found.name) == device
+
+
+@pytest.mark.parametrize("machine", ["dgx-a100", "rtx-pro-6000", "mi300x"])
+def test_times_that_a_pass_carried_are_not_carried_again(machine):
+    carried = recording("NVIDIA H200") | ck.Recost(machine, measured_on="dgx-h200")
+    done = seconds(carried, machine)
+    assert done.makespan_ns == sum(carried.body_at(0).own_ns)
+    assert done.rung == "recorded"
+    back = carried | ck.Recost("dgx-h200", measured_on=machine)
+    assert seconds(back, "dgx-h200").makespan_ns == pytest.approx(500_000, abs=2)
+
+
+def synchronized(name, gap_us):
+    """Kernels that a host launches `gap_us` after one another, and waits for at the end."""
+    t = TraceBuilder()
+    kernels, before = [], None
+    for _ in range(20):
+        launch = t.comp(
+            "aten::mm", duration_ns=gap_us * 1000, is_cpu_op=True, deps=[before] if before else []
+        )
+        kernels.append(t.comp("mm", duration_ns=200_000, stream=7, deps=[launch], **PRODUCT))
+        before = launch
+    wait = t.comp("cudaDeviceSynchronize", duration_ns=1000, is_cpu_op=True, deps=[before])
+    t.edge(kernels[-1], wait, form=EdgeForm.FINISH_FINISH)
+    return TraceSet([t.build()], card=Card(tool="chakra link", settings={"recorded_on": name}))
+
+
+@pytest.mark.parametrize("gap_us", [5, 1000], ids=["device-bound", "host-bound"])
+def test_a_carried_recording_is_as_sure_as_what_bounds_it(gap_us):
+    done = seconds(synchronized("NVIDIA H200", gap_us), "dgx-a100")
+    low, high = done.interval_ns
+    assert low < 0.97 * done.makespan_ns
+    assert high > 1.03 * done.makespan_ns
+    groups = done.interval_groups
+    assert max(groups, key=lambda name: groups[name][0]).startswith(
+        "kernel/" if gap_us == 5 else "host/"
+    )

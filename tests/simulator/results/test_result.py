@@ -10,6 +10,7 @@ from support.simulated import collective, machine_of
 AR = CollectiveType.ALL_REDUCE
 
 
+@pytest.mark.slow
 def test_a_run_is_written_and_read_back(tmp_path):
     done = simulate(collective(AR, 10**6, 4), "dgx-h100")
     write(done.run(), tmp_path / "run")

@@ -16,6 +16,7 @@ def collectives(report: Any) -> list[tuple[str, str, int, int]]:
     return [(c.type, c.group, c.count, c.bytes) for c in report.collectives]
 
 
+@pytest.mark.slow
 def test_data_parallelism_reduces_one_bucket_and_sends_rank_0s_buffers(captured: Captured) -> None:
     report, traces = captured("ddp", ranks=4)
     parameters = 64 * 256 + 256 + 2 * 256 + 256 * 10 + 10
@@ -38,6 +39,7 @@ def test_the_number_of_ranks_changes_the_groups_and_not_the_program(captured: Ca
     assert [(k.nodes, k.flops) for k in many.kinds] == [(k.nodes, k.flops) for k in few.kinds]
 
 
+@pytest.mark.slow
 def test_the_trace_holds_at_most_what_the_report_says(captured: Captured) -> None:
     """Memory given back between operators, gradients of the step before among it, is given back."""
     from chakrakit import simulate

@@ -23,6 +23,7 @@ def train() -> None:
         optimizer.zero_grad()
 
 
+@pytest.mark.slow
 def test_a_block_becomes_all_ranks_and_leaves_nothing_behind() -> None:
     before = torch.nn.parallel.DistributedDataParallel, os.environ.get("RANK")
     with ck.capture(ranks=64) as c:

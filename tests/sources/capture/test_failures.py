@@ -55,6 +55,7 @@ def test_the_network_is_refused_with_its_line(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_value_that_decides_is_asked_for_and_can_be_declared(
     captured: Callable[..., Any],
 ) -> None:

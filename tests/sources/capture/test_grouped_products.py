@@ -14,6 +14,7 @@ EACH = 2 * 256 * 64 * 128
 """Every token times a matrix of 64 by 128; the gradients of tokens and of experts are as much each."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="an older PyTorch")
 def test_a_grouped_product_is_matrix_work_of_all_its_tokens(tmp_path: Path) -> None:
     captured, run = tmp_path / "captured", tmp_path / "run"

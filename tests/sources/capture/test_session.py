@@ -28,6 +28,7 @@ def captured(taken, **options):
     return session.recording()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("taken", "wanted", "kept"),
     [

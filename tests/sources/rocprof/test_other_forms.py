@@ -71,6 +71,7 @@ def work(trace: Kineto) -> Counter[tuple[str, int, int, int]]:
     )
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_has_kineto_s_kernels_and_launches(form: str, tmp_path: Path) -> None:
     path = FORMS[form](tmp_path)

@@ -234,6 +234,7 @@ PRESENCE = {
 }
 
 
+@pytest.mark.first(44)
 @pytest.mark.parametrize("present", PRESENCE.values(), ids=PRESENCE.keys())
 @pytest.mark.parametrize("rows", [3, 8, 10, 100])
 @pytest.mark.parametrize(

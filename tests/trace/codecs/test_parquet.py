@@ -127,6 +127,7 @@ def test_a_table_without_names_is_read_or_refused_in_words(tmp_path: Path) -> No
         read(tmp_path / "t.parquet").trace(0)
 
 
+@pytest.mark.slow
 def test_pieces_are_small_and_together_whole(tmp_path: Path) -> None:
     n = 150_000
     trace = Trace.from_columns({"name": np.arange(n).astype(str), "stream": np.arange(n)})

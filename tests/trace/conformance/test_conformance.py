@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
+import msgspec
 import pytest
 
 from chakrakit.trace.conformance import CASES, facts_of, write_cases
@@ -28,11 +30,16 @@ def test_protobuf_s_own_runtime_reads_the_same_nodes_edges_and_types(tmp_path):
 
 
 def test_any_command_is_judged_by_what_it_prints(tmp_path):
+    """Here a reader that knows every answer by the name of the file, and never sees a fourth edge."""
+    answers = {
+        path.name: msgspec.to_builtins(facts_of(path)) for path in write_cases(tmp_path).values()
+    }
+    (tmp_path / "answers.json").write_text(json.dumps(answers))
     script = tmp_path / "reader.py"
     script.write_text(
-        "import json, sys\nfrom pathlib import Path\nimport msgspec\n"
-        "from chakrakit.trace.conformance import facts_of\n"
-        "facts = msgspec.to_builtins(facts_of(Path(sys.argv[1])))\n"
+        "import json, sys\nfrom pathlib import Path\n"
+        "answers = json.loads(Path(__file__).with_name('answers.json').read_text())\n"
+        "facts = answers[Path(sys.argv[1]).name]\n"
         "facts['edges'] = min(facts['edges'], 3)\nprint(json.dumps(facts))\n"
     )
     done = chakra("conformance", "--", sys.executable, script, "{}")

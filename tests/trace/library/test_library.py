@@ -152,6 +152,7 @@ def test_astra_sim_s_program_gets_files_it_reads_and_its_cycles_are_scored(tmp_p
     assert one.step_ns == pytest.approx(100_000 + 2 * (2_000_000 / 450 + 2 * 300), rel=0.02)
 
 
+@pytest.mark.slow
 def test_a_program_that_does_not_finish_is_said(tmp_path, library):
     broken = like_astra(tmp_path, "raise SystemExit('no such topology')")
     (one,) = [s for s in ck.score(library, astra=broken).scores if s.simulator == "ASTRA-sim"]

@@ -53,6 +53,7 @@ def test_every_room_says_the_same(plan):
     assert made["has_bytes"] == ran["has_bytes"] == looked["has_bytes"] == 80 * 10**9
 
 
+@pytest.mark.first(3)
 def test_kinds_add_up_and_are_those_of_the_plan(plan):
     folder, made = plan
     for one in made["per_rank"]:
@@ -63,6 +64,7 @@ def test_kinds_add_up_and_are_those_of_the_plan(plan):
         assert set(planned) <= set(KINDS)
 
 
+@pytest.mark.first(8)
 @pytest.mark.parametrize(
     "name", ["x.N.et", "x.N.et.zst", "x.N.json", "x.N.parquet", "d", "b.chakra"]
 )
@@ -74,6 +76,7 @@ def test_every_format_keeps_it(plan, name, tmp_path):
     assert allocations_of(after.trace(0)).by_kind() == allocations_of(before.trace(0)).by_kind()
 
 
+@pytest.mark.first(1)
 def test_the_page_and_the_timeline_say_it(plan, tmp_path):
     folder, made = plan
     words = ["simulate", folder / "w", "--machine", "dgx-h100", "-o", tmp_path / "run"]

@@ -137,6 +137,7 @@ def test_reduction_is_exact_for_chains_with_edges_of_any_length(lanes: int) -> N
     assert g.transitive_reduction().tolist() == expected
 
 
+@pytest.mark.slow
 def test_reduction_of_a_chain_with_many_long_edges_is_the_chain() -> None:
     n, rng = 300_000, np.random.default_rng(1)
     far = np.sort(rng.integers(0, n, (2, n)), axis=0)

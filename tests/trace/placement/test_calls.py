@@ -1,6 +1,7 @@
 """Ends that follow what was called, and what ran on without its caller."""
 
 import numpy as np
+import pytest
 
 from chakrakit import TraceBuilder
 from chakrakit.trace.placement import nested_ends, outlives_parent
@@ -80,6 +81,7 @@ def _ends_by_hand(body, start, end, follower):
     return [ended(row) for row in range(len(body))]
 
 
+@pytest.mark.slow
 def test_ends_of_random_calls_equal_those_by_hand():
     rng = np.random.default_rng(5)
     for _ in range(200):

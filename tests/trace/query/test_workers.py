@@ -95,6 +95,7 @@ def test_matching_gives_the_same(pickled: Workers, seed: int, folded: bool) -> N
         assert getattr(here, name).to_pylist() == getattr(there, name).to_pylist()
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("folded", [False, True])
 @pytest.mark.parametrize("sql", SQL)
 def test_queries_give_the_same(pickled: Workers, sql: str, folded: bool) -> None:

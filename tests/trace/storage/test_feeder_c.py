@@ -117,6 +117,7 @@ def test_the_example_finds_the_models_makespan(
     assert run(simulator, path) == (0, f"makespan: {makespan(nodes)} ns", "")
 
 
+@pytest.mark.slow
 def test_the_example_reports_what_is_wrong(schema: Any, simulator: Path, tmp_path: Path) -> None:
     path = write(tmp_path / "t.et", schema, [{"id": 1, "name": "gemm", "data_deps": [9]}])
     told = "node 1 'gemm' waits for node 9, which is not in the trace"

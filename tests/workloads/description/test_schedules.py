@@ -66,6 +66,7 @@ def _durations(joined: Joined, timed: Timed, times: tuple[int, int, int]):
     return durations, compute
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("p", "m"), GRID)
 def test_gpipe(p: int, m: int) -> None:
     run = Timed(Plan(pp=p, schedule="gpipe"), m, p)
@@ -80,6 +81,7 @@ def test_1f1b(p: int, m: int) -> None:
     assert [run.in_flight(s) for s in run.stages] == [min(m, p - s) for s in run.stages]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("p", "m"), GRID)
 @pytest.mark.parametrize("v", [2, 4])
 def test_interleaved(p: int, m: int, v: int) -> None:
@@ -90,6 +92,7 @@ def test_interleaved(p: int, m: int, v: int) -> None:
     assert [run.in_flight(s) for s in run.stages] == chunks
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("p", "m"), GRID)
 @pytest.mark.parametrize("times", [(6, 6, 6), (5, 7, 4)])
 def test_zb_h1(p: int, m: int, times: tuple[int, int, int]) -> None:
@@ -108,6 +111,7 @@ def test_zb_v(p: int, m: int) -> None:
     assert [run.in_flight(s) for s in run.stages] == [2 * p] * p
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("p", "m"), [(2, 4), (4, 8), (4, 16), pytest.param(8, 16, marks=pytest.mark.slow)]
 )

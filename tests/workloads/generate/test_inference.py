@@ -38,6 +38,7 @@ def test_prefill(tp: int, pp: int, seq: int) -> None:
     assert held == cache
 
 
+@pytest.mark.slow
 @examples(30)
 @given(
     st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]), st.integers(1, 40), st.integers(1, 5)
@@ -94,6 +95,7 @@ def test_touched_experts() -> None:
     assert read == [weights // 4, pytest.approx(weights, rel=1e-3)]
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("plan", [Plan(tp=2, pp=2, dp=2), Plan(dp=4, ep=4), Plan(pp=4, dp=2, ep=2)])
 @pytest.mark.parametrize("kind", ["prefill", "decode", "serve"])
 def test_ranks_fit_together(plan: Plan, kind: str) -> None:

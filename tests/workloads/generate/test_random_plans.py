@@ -21,9 +21,7 @@ BLOCKS, EACH = 20, 10
 MATRIX = ("matmul", "attention")
 
 
-@pytest.mark.parametrize(
-    "block", [0, *(pytest.param(b, marks=pytest.mark.slow) for b in range(1, BLOCKS))]
-)
+@pytest.mark.parametrize("block", range(BLOCKS))
 def test_random_plans(block: int, tmp_path: Path) -> None:
     for number in range(EACH):
         rng = Random(block * EACH + number)

@@ -23,6 +23,7 @@ APART = [
 ]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("model", "prefill", "decode"), APART)
 def test_disaggregated(model: Decoder, prefill: Plan, decode: Plan) -> None:
     """All of the cache arrives, once on every rank that needs it."""

@@ -28,9 +28,7 @@ SYSTEM: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    "block", [0, 1, *(pytest.param(b, marks=pytest.mark.slow) for b in (2, 3, 4))]
-)
+@pytest.mark.parametrize("block", range(5))
 def test_runs_to_the_end(block: int) -> None:
     for number in range(10):
         workload = random_workload(Random(1000 + block * 10 + number))

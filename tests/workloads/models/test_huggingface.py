@@ -134,6 +134,7 @@ def test_reads_hugging_face_configs(tmp_path) -> None:
             assert found == parameters(Workload(model=model_named(name)))
 
 
+@pytest.mark.slow
 def test_a_key_that_looks_as_if_it_mattered_is_named_and_can_be_ignored(tmp_path):
     config = LLAMA | {"num_memory_heads": 4, "rope_theta": 1e6, "some_flag": False}
     with pytest.raises(ConfigError, match=r"num_memory_heads \(4\) is not understood"):

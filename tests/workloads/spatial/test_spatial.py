@@ -46,6 +46,7 @@ def _matrix(traces: TraceSet) -> np.ndarray:
     return np.array([t == "matmul" for t in traces.trace(0).nodes.column("op_type").to_pylist()])
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("tiles", [(1, 4), (3, 1), (2, 2), (3, 4)])
 @pytest.mark.parametrize("name", ["convolutions", "grid-attention"])
 def test_halos_have_the_bytes_of_the_formula_and_all_work_is_done_once(

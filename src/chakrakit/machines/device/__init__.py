@@ -14,7 +14,13 @@ from chakrakit.machines.device.clocks import (
 from chakrakit.machines.device.corrections import Correction, weights
 from chakrakit.machines.device.device import Device, DeviceText, read_device
 from chakrakit.machines.device.framework import InFramework, framework_named
-from chakrakit.machines.device.ladder import RECORDED, common_compute, rung_of, rungs_differ
+from chakrakit.machines.device.ladder import (
+    RECORDED,
+    common_compute,
+    is_carried_recording,
+    rung_of,
+    rungs_differ,
+)
 from chakrakit.machines.device.launchers import Launchers, operations_of
 from chakrakit.machines.device.power import (
     PICO,
@@ -23,6 +29,7 @@ from chakrakit.machines.device.power import (
     PowerConstants,
     clock_within,
     highest_share,
+    latency_stretch,
 )
 from chakrakit.machines.device.profile import (
     ClassModel,
@@ -118,6 +125,8 @@ __all__ = [
     "find_profile",
     "framework_named",
     "highest_share",
+    "is_carried_recording",
+    "latency_stretch",
     "measured_rows",
     "nanoseconds_to_ticks",
     "operations_of",

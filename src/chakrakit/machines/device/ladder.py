@@ -44,6 +44,11 @@ def rung_of(work: WorkModel, device: Device) -> str:
     return f"{_MEASURED if same else _CARRIED} {measured.name}"
 
 
+def is_carried_recording(rung: str) -> bool:
+    """Whether times of this rung were recorded on another device than the one they are for."""
+    return rung.startswith(f"{RECORDED}{_THEN}")
+
+
 def _profile(work: WorkModel, device: Device) -> Profiled | None:
     """The profile that a work model uses on a device."""
     if isinstance(work, Auto):

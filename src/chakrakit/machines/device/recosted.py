@@ -46,8 +46,9 @@ class RecordedOn:
     def is_like(self, device: Device) -> bool:
         """Whether times of the two devices can stand for each other."""
         mine = self.device
-        return mine is not None and (
-            _alike(mine.peak_rate("bf16"), device.peak_rate("bf16"))
+        return self.name == device.name or (
+            mine is not None
+            and _alike(mine.peak_rate("bf16"), device.peak_rate("bf16"))
             and _alike(mine.memory_bandwidth, device.memory_bandwidth)
         )
 

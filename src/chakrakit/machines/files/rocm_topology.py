@@ -1,4 +1,4 @@
-"""What `rocm-smi --showtopo` prints, as text or with `--json`, and what `amd-smi topology` prints.
+"""What `rocm-smi --showtopo` and `amd-smi topology` print, as text or with `--json`.
 
 Text: sections between lines of `=`, of which "Link Type between two GPUs" is a matrix of XGMI and PCIE
 with a line of names (GPU0 …) and a row for each, and "Numa Nodes" has lines "GPU[0] : (Topology) Numa
@@ -6,7 +6,10 @@ Node: 0". JSON: an object `system` with keys "(Topology) Link type between DRM d
 `card0` with "(Topology) Numa Node". How many links a pair has, and how fast they are, is not in it.
 
 amd-smi prints tables under names in capitals; "LINK TYPE TABLE:" is a matrix of SELF, XGMI and PCIE whose
-rows and columns are PCI addresses, in the order of the GPUs. NUMA nodes are not in it.
+rows and columns are PCI addresses, in the order of the GPUs. NUMA nodes are not in it. "NUMA BW TABLE:" says
+50000-50000 (MB/s), 0-0 or N/A by the driver, and not what a link carries: it is not read. Its JSON is a list
+of GPUs, each with `links` to all, of which one has `gpu` and `link_type` among others; before ROCm 6.3 each
+had `link_type` as an object, "gpu_0": "SELF" and so on.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ _XGMI, _PCIE = 64 * GB, 31.5 * GB
 _MOST = 1024
 """GPUs of one node, of which every pair has a cell; a node has 8 or 16."""
 _AMD_SMI = "LINK TYPE TABLE:"
+_AMD_SMI_JSON = re.compile(rb'\A\s*\[\s*\{\s*"gpu"\s*:.*"link_type"\s*:', re.DOTALL)
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", re.IGNORECASE)
 _PAIR = re.compile(r"Link type between DRM devices (\d{1,4}) and (\d{1,4})", re.IGNORECASE)
 
@@ -35,7 +39,7 @@ def is_rocm_topology(head: bytes) -> bool:
         b"(Topology) Link type between DRM devices",
         _AMD_SMI.encode(),
     )
-    return any(mark in head for mark in marks)
+    return any(mark in head for mark in marks) or _AMD_SMI_JSON.match(head) is not None
 
 
 def read_rocm_topology(data: bytes, where: str) -> Machine:
@@ -43,6 +47,8 @@ def read_rocm_topology(data: bytes, where: str) -> Machine:
     text = data.decode("utf-8", "replace")
     if text.lstrip().startswith("{"):
         kinds, numa = _from_json(data, where)
+    elif text.lstrip().startswith("["):
+        kinds, numa = _from_list(data, where), {}
     elif _AMD_SMI in text:
         kinds, numa = _from_addresses(text, where), {}
     else:
@@ -104,6 +110,37 @@ def _from_addresses(text: str, where: str) -> Kinds:
             path=where,
         )
     return {(a, b): kind for a, row in enumerate(body) for b, kind in enumerate(row[1:])}
+
+
+def _from_list(data: bytes, where: str) -> Kinds:
+    """The link types of amd-smi's JSON."""
+    content = decode_json(data, list[Any], where, "what amd-smi topology --json prints")
+    kinds = Kinds()
+    for gpu in content:
+        if not isinstance(gpu, dict):
+            continue
+        links, old = gpu.get("links"), gpu.get("link_type")
+        pairs = (
+            [(k.removeprefix("gpu_"), v) for k, v in old.items()] if isinstance(old, dict) else []
+        )
+        listed = links if isinstance(links, list) else []
+        pairs += [(x.get("gpu"), x.get("link_type")) for x in listed if isinstance(x, dict)]
+        for other, kind in pairs:
+            if kind is not None:
+                kinds[_number(gpu.get("gpu"), where), _number(other, where)] = str(kind)
+    if not kinds:
+        raise FormatError(
+            "names no link type between GPUs; give all that `amd-smi topology --json` prints",
+            path=where,
+        )
+    return kinds
+
+
+def _number(value: object, where: str) -> int:
+    text = str(value)
+    if not text.isdecimal() or len(text) > 4:
+        raise FormatError(f"gpu {value!r} is no number of a GPU", path=where)
+    return int(text)
 
 
 def _from_json(data: bytes, where: str) -> tuple[Kinds, dict[int, int]]:

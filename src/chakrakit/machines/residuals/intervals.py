@@ -123,6 +123,8 @@ class TimeInterval(Result, msgspec.Struct, frozen=True):
     """By group: ns of the operations that take longest, and of all others together."""
     step: str = ""
     """The group of whole training steps that it is one of."""
+    clock_mhz: float = 0.0
+    """The lowest clock of its devices; 0 where that is not known."""
 
     def scaled(self, share: float) -> TimeInterval:
         """The interval of a share of the time."""
@@ -138,6 +140,7 @@ class TimeInterval(Result, msgspec.Struct, frozen=True):
                 for group, operations in self.operations.items()
             },
             self.step,
+            self.clock_mhz,
         )
 
 
@@ -174,6 +177,7 @@ def interval_in(result: Predicted) -> TimeInterval | None:
         groups=result.interval_groups,
         operations=result.interval_operations,
         step=result.interval_step,
+        clock_mhz=getattr(result, "clock_mhz", None) or 0.0,
     )
 
 
@@ -223,6 +227,11 @@ def interval_of(
     )
 
 
+def is_computation(group: str) -> bool:
+    """Whether a group's name, its parts joined, is of kernels."""
+    return group.partition("/")[0] in _KINDS["computation"]
+
+
 def _longest(operations: dict[str, float]) -> dict[str, float]:
     """The ns of the longest operations, and of all others together."""
     order = sorted(operations, key=lambda name: -operations[name])
@@ -238,6 +247,13 @@ def beside_host(found: TimeInterval | None, host_seconds: float) -> TimeInterval
         return found
     slow_ns = host_seconds * 1e9 * math.exp(spread.high)
     return msgspec.structs.replace(found, high_ns=max(found.high_ns, slow_ns))
+
+
+def at_least(whole: TimeInterval, part: TimeInterval | None) -> TimeInterval:
+    """The interval of a time that ends no sooner than a part of it does, whichever bounds it."""
+    if part is None:
+        return whole
+    return msgspec.structs.replace(whole, high_ns=max(whole.high_ns, part.high_ns))
 
 
 def _effective(seconds: Iterable[float], correlation: float) -> float:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+import numpy as np
+
 from chakrakit.published import Case, Claim, Figures, Setting, Study, least, most
 from chakrakit.published.workflows.model_calls import random_workflow
 from chakrakit.published.workflows.resident_models import ResidentPolicy, run_workflow
@@ -80,6 +82,7 @@ STUDY = Study(
     idea="FATE",
     untuned=["round robin"],
     measure=measure,
+    judged_seeds=30,
     better=("seconds", "min"),
     health="calls_per_second",
     gone=lambda case: bool(case["models"] == 1),
@@ -88,14 +91,16 @@ STUDY = Study(
         "at least 25 % below round robin with several models": lambda t: (
             least(t.gains("round robin", models=lambda m: m > 1)) - 1 / 0.75
         ),
-        "0 to 10 % below the best heuristic": lambda t: (
-            1 / 0.9 - most(t.gains("best heuristic", models=lambda m: m > 1))
+        "0 to 10 % below the best heuristic": lambda t: np.minimum(
+            1 / 0.9 - most(t.gains("best heuristic", models=lambda m: m > 1)),
+            least(t.gains("best heuristic", models=lambda m: m > 1)) - 1,
         ),
         "no gain with one model": lambda t: 0.02 - most(abs(t.gains(models=1) - 1)),
     },
     decides="how long a model takes to load next to a call: the greedy heuristic already avoids most loads, "
     "and what is left to gain by looking ahead are the loads that it causes later.",
     amended="the policy's score gained the worth of the model that a choice brings in, after a first "
-    "trial; cases were cut for time.",
+    "trial; cases were cut for time. Thirty seeds in place of five; that it is not above the best "
+    "heuristic either was not tested before.",
     cannot_say="Batches of calls on one device, and times of calls that are not known beforehand.",
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
+from pathlib import PurePath
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from chakrakit.errors import TraceError
@@ -21,24 +24,27 @@ from chakrakit.replayer.compile.indices import (
     told_limits,
     unit_tensors,
 )
-from chakrakit.replayer.compile.memory import Version
+from chakrakit.replayer.compile.memory import Version, contiguous
 from chakrakit.replayer.options import ReplayOptions
 from chakrakit.replayer.plan import (
     FORMAT,
     VERSION,
     Call,
+    GeneratedCode,
+    Kernel,
     ProcessGroup,
     ReplayPlan,
     StandIn,
     Synchronize,
 )
 from chakrakit.replayer.ranks import ReplayWorld
-from chakrakit.replayer.recording import RecordedRows
+from chakrakit.replayer.recording import RecordedArguments, RecordedRows
 from chakrakit.replayer.tensors import (
     INTEGERS,
     OperatorSchema,
     StorageView,
     Unsupported,
+    parse_schema,
     plan_value,
     recorded_tensors,
     storages_in,
@@ -80,6 +86,7 @@ class _Compiler:
         self.build = Builder(seen, options)
         self.count, self.time_ns = [0, 0], [0, 0]
         self.gaps = _Gaps(seen)
+        self.codes: dict[str, GeneratedCode] = {}
         self.graphs = GraphMaker(seen, self.build)
 
     def run(self) -> None:
@@ -152,7 +159,8 @@ class _Compiler:
         """Arguments as the plan writes them, and the tensors among them."""
         place = self.seen.place(unit.row)
         given = self.seen.arguments(unit.row, "inputs")
-        if len(given) != len(schema.arguments):
+        handed = self._handed(unit, given)
+        if len(given) != len(schema.arguments) + handed:
             raise Unsupported(f"{len(given)} arguments for {len(schema.arguments)}")
         call = Call(op=schema.full_name, overload=schema.overload, args=[])
         used: Used = {a.name: [] for a in schema.arguments}
@@ -175,6 +183,20 @@ class _Compiler:
         for tensor, limit in told_limits(self.seen.texts("tensor_range")[unit.row], used):
             self.build.memory.limit_index(self.build.memory.find(tensor), limit)
         return call, used
+
+    def _handed(self, unit: ReplayUnit, given: RecordedArguments) -> bool:
+        """Whether a call was handed all of a storage for its result, so that it can make it itself."""
+        recorded = parse_schema(self.seen.schemas[unit.row])
+        if recorded is None or recorded.without_out is None or not len(given):
+            return False
+        place = self.seen.place(unit.row)
+        (out,) = recorded_tensors(given.item(len(given) - 1), place)
+        if not isinstance(out, StorageView) or out.offset or out.strides != contiguous(out.shape):
+            raise Unsupported("its result goes into a part of other memory")
+        there = self.build.memory.current.get((out.device, out.storage))
+        if there is not None and there.bytes > out.extent:
+            raise Unsupported("its result goes into a part of other memory")
+        return True
 
     def _number(self, name: str, place: int, item: tuple[Any, Any, str, Any]) -> float | int | None:
         """A number that was recorded as the tensor PyTorch makes of it; which one, nobody wrote down."""
@@ -240,11 +262,64 @@ class _Compiler:
     def _without_operator(self, unit: ReplayUnit) -> None:
         """A graph is launched again from what was captured in it; all else takes as long as it took."""
         if not self.graphs.is_graph(unit):
-            self._stand_in(unit, _name(self.seen, unit))
+            if not self._kernel(unit):
+                self._stand_in(unit, _name(self.seen, unit))
             return
         for step, ns in self.graphs.steps(unit):
             self._covered(isinstance(step, Call), ns)
             self.build.emit(step, unit)
+
+    def _kernel(self, unit: ReplayUnit) -> bool:
+        """Whether a generated kernel is launched from its code, as whoever replays allowed."""
+        if not self.options.allow_generated_code or self.options.device != "cuda":
+            return False
+        stem = PurePath(self.seen.texts("kernel_file")[unit.row]).stem
+        code = self.seen.generated.get(stem)
+        grids = [self.seen.texts("grid")[k] for k in unit.kernels]
+        if code is None or not code.plain or len(grids) != 1:
+            return False
+        given = self.seen.arguments(unit.row, "inputs")
+        used: list[StorageView | None] = []
+        try:
+            grid = msgspec.json.decode(grids[0], type=tuple[int, int, int])
+            args = self._kernel_arguments(unit, code, given, used)
+        except (Unsupported, msgspec.DecodeError):
+            return False
+        touched = self.build.versions(used)
+        self.build.wait_for_pending(unit, touched, touched)
+        self.codes[stem] = code
+        ns = _time(self.seen, unit)
+        self._covered(True, ns)
+        self.build.emit(
+            Kernel(op=code.name, code=stem, args=args, grid=list(grid), ns=ns), unit, touched
+        )
+        return True
+
+    def _kernel_arguments(
+        self,
+        unit: ReplayUnit,
+        code: GeneratedCode,
+        given: RecordedArguments,
+        used: list[StorageView | None],
+    ) -> list[Any]:
+        """What a kernel's parameters are: slots and numbers; constants of the compiler are in its code."""
+        if len(given) < len(code.arguments):
+            raise Unsupported(f"{len(given)} arguments for {len(code.arguments)}")
+        args: list[Any] = []
+        for i, (_, kind) in enumerate(code.arguments):
+            value, shape, type_, strides = given.item(i)
+            if kind.startswith("*"):
+                (tensor,) = recorded_tensors(
+                    (value, shape, type_, strides), self.seen.place(unit.row)
+                )
+                if not isinstance(tensor, StorageView):
+                    raise Unsupported("a pointer to no tensor")
+                args.append({"slot": self._use(unit, used, tensor)})
+            elif _NUMBER.fullmatch(kind) and isinstance(value, int | float):
+                args.append(value)
+            elif kind != "constexpr":
+                raise Unsupported(f"an argument of type {kind}")
+        return args
 
     def _stand_in(self, unit: ReplayUnit, name: str) -> None:
         """As long as it took, and what it gave, empty."""
@@ -345,7 +420,12 @@ class _Compiler:
             memory=memory.peak(self.build.tick, self.build.device),
             count=self.count,
             time_ns=self.time_ns,
+            codes=self.codes,
         )
+
+
+_NUMBER = re.compile(r"(i|u|fp)\d+")
+"""How Triton names the types of parameters that are numbers."""
 
 
 class _Gaps:

@@ -14,7 +14,7 @@ from typing import Any
 from .collectives import FUNCTIONAL, REDUCTIONS, WAYS
 
 FORMAT, VERSION = "chakra-replay", 1
-_STEPS = ("call", "view", "collective", "wait", "stand_in", "synchronize")
+_STEPS = ("call", "view", "collective", "wait", "stand_in", "kernel", "synchronize")
 _LARGEST, _MOST_TIMES, _ROOM = 1 << 30, 100, 64 << 20
 """Bytes of a plan at most, and how far it may unpack: so many times its size, and some bytes more."""
 _MOST_SLOTS = 1 << 26
@@ -107,6 +107,9 @@ def check_plan(plan: dict[str, Any]) -> None:
             _check_slots([step["args"], step.get("kwargs", {})], slots, i)
         elif what == "collective":
             check_group(step, groups, f"step {i}")
+        elif what == "kernel":
+            check_kernel(step, plan.get("codes", {}), f"step {i}")
+            _check_slots(step["args"], slots, i)
         _check_numbers(step, slots, i)
 
 
@@ -126,6 +129,26 @@ def check_group(step: dict[str, Any], groups: list[dict[str, Any]], place: str) 
     members = len(groups[int(step["group"])]["ranks"])
     if not 0 <= int(step.get("root", 0)) < members:
         raise ReplayError(f"{place}: member {step['root']} of a group of {members}")
+
+
+_MOST_BLOCKS, _MOST_THREADS, _MOST_SHARED = 2**31 - 1, 1024, 1 << 20
+"""What a launch can ask for at most; a device may have less, and then says so."""
+
+
+def check_kernel(step: dict[str, Any], codes: dict[str, Any], place: str) -> None:
+    """A kernel whose code is in the plan, launched in a size that there is."""
+    code = codes.get(step["code"])
+    if code is None:
+        raise ReplayError(f"{place}: no code {step['code']!r} in the plan")
+    sizes = [*step["grid"], code["threads"]]
+    if len(step["grid"]) != 3 or not all(type(n) is int and n > 0 for n in sizes):
+        raise ReplayError(f"{place}: a launch of {sizes}")
+    if max(step["grid"]) > _MOST_BLOCKS or code["threads"] > _MOST_THREADS:
+        raise ReplayError(f"{place}: a launch of {sizes}")
+    if type(code["shared"]) is not int or not 0 <= code["shared"] <= _MOST_SHARED:
+        raise ReplayError(f"{place}: {code['shared']!r} bytes of shared memory")
+    if not all(isinstance(a, dict) or type(a) in (int, float) for a in step["args"]):
+        raise ReplayError(f"{place}: an argument that is neither a tensor nor a number")
 
 
 def check_emulation(plan: dict[str, Any]) -> None:

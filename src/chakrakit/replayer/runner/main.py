@@ -64,6 +64,11 @@ def _arguments(folder: Path) -> dict[str, Any]:
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds to wait for a rank")
     parser.add_argument("--out", type=Path, default=folder / "result", help="where results go")
     parser.add_argument("--no-profile", action="store_true", help="no recording of an iteration")
+    parser.add_argument(
+        "--allow-generated-code",
+        action="store_true",
+        help="run the kernels in the plans that a compiler generated: only for recordings that you trust",
+    )
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     found = parser.parse_args()
     if found.iterations < 1 or found.warmup < 0 or found.timeout <= 0:
@@ -74,6 +79,7 @@ def _arguments(folder: Path) -> dict[str, Any]:
         "timeout_s": found.timeout,
         "out": found.out,
         "profile": not found.no_profile,
+        "generated": found.allow_generated_code,
         "worker": found.worker,
     }
 

@@ -103,7 +103,9 @@ class _Measurement:
         self.torch, self.plan, self.device, self.settings = torch, plan, device, settings
         self.on_device = device.startswith("cuda")
         self.position = settings.get("position", [0, 0])
-        self.program = PlanProgram(torch, plan, device, groups, budget, self.position)
+        self.program = PlanProgram(
+            torch, plan, device, groups, budget, self.position, settings.get("generated", False)
+        )
         make_externals(torch, plan, self.program.slots, device, self.program.guard)
         began = time.process_time()
         self.program.check(self._patience)

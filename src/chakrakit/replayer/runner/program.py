@@ -8,6 +8,7 @@ from typing import Any
 from .calls import ArgumentLayout, Bindings, Do, bind, constant, data_type, find_operator
 from .collectives import issue
 from .guard import Guard, MemoryBudget, Refused, written_by
+from .kernels import GeneratedKernel, KernelError
 from .limits import ReplayError, check_operator
 from .spin import cycles_per_ns, spin_host
 from .storages import bounded
@@ -23,6 +24,7 @@ _FAILURES = (
     AttributeError,
     ArithmeticError,
     AssertionError,
+    KernelError,
 )
 """What PyTorch, and the guard's own rules, may raise over arguments that do not fit."""
 
@@ -43,12 +45,15 @@ class PlanProgram:
         groups: list[Any],
         budget: MemoryBudget,
         position: MutableSequence[int] | None = None,
+        generated: bool = False,
     ) -> None:
         self.torch, self.plan, self.device, self.groups = torch, plan, device, groups
         self._position = position if position is not None else [0, 0]
         self.slots: list[Any] = [None] * plan["slots"]
         self.works: dict[int, Any] = {}
         self.marking = False
+        self._generated = generated
+        self._kernels: dict[str, GeneratedKernel] = {}
         self.on_device = device.startswith("cuda")
         self.guard = Guard(torch, budget)
         self._rate = cycles_per_ns(torch) if self.on_device else 0.0
@@ -78,7 +83,7 @@ class PlanProgram:
             except Refused as refused:
                 why = str(refused)
             except _FAILURES as error:
-                if step["do"] != "call" or _fatal(self.torch, error):
+                if step["do"] not in ("call", "kernel") or _fatal(self.torch, error):
                     raise ReplayError(f"step {i} ({step.get('op', step['do'])}): {error}") from None
                 why = str(error).partition("\n")[0] or type(error).__name__
             if why:
@@ -283,6 +288,33 @@ class PlanProgram:
 
         return do
 
+    def _kernel(self, i: int, step: dict[str, Any]) -> Do:
+        """A launch of generated code, where whoever runs this allowed it; else as long as it took."""
+        if not self._generated or not self.on_device:
+            return self._instead(step, "generated code, which --allow-generated-code runs")
+        try:
+            kernel = self._loaded(step["code"])
+        except (KernelError, OSError) as error:
+            return self._instead(step, str(error))
+        slots, args, grid, free = self.slots, step["args"], step["grid"], step.get("free", [])
+        stream_of = self.torch.cuda.current_stream
+
+        def do() -> None:
+            values = [slots[a["slot"]].data_ptr() if isinstance(a, dict) else a for a in args]
+            kernel.launch(grid, stream_of().cuda_stream, values)
+            for slot in free:
+                slots[slot] = None
+
+        return do
+
+    def _loaded(self, name: str) -> GeneratedKernel:
+        if name not in self._kernels:
+            code = self.plan["codes"][name]
+            self._kernels[name] = GeneratedKernel(
+                code["ptx"], code["name"], code["threads"], code["shared"]
+            )
+        return self._kernels[name]
+
     def _synchronize(self, i: int, step: dict[str, Any]) -> Do:
         return self.torch.cuda.synchronize if self.on_device else lambda: None
 
@@ -391,6 +423,7 @@ _MAKERS: dict[str, Callable[[PlanProgram, int, dict[str, Any]], Do]] = {
     "collective": PlanProgram._collective,
     "wait": PlanProgram._wait,
     "stand_in": PlanProgram._stand_in,
+    "kernel": PlanProgram._kernel,
     "synchronize": PlanProgram._synchronize,
 }
 

@@ -122,6 +122,7 @@ class _Worker:
             "--timeout",
             str(settings["timeout_s"]),
             *(() if settings["profile"] else ("--no-profile",)),
+            *(("--allow-generated-code",) if settings.get("generated") else ()),
         ]
         environment = bare_environment({**os.environ, **rank}, str(home))
         environment |= {PIPE: str(reader), _POSITION: str(self._position)}

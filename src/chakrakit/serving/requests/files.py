@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ import pyarrow.types as pt
 from pyarrow import csv
 
 from chakrakit.configuration import decode_json
-from chakrakit.errors import ConfigError, FormatError, nearest
+from chakrakit.errors import ConfigError, FormatError, listed, nearest
 from chakrakit.passes.base import split
 from chakrakit.serving.requests.agents import Agents, agent_stream
 from chakrakit.serving.requests.foreign import REQUEST_FORMATS
@@ -240,6 +240,8 @@ def _line(rows: _Rows, row: dict[str, Any], number: int) -> None:
 
 _HEAD = 1 << 16
 """Bytes that tell which tool wrote a file."""
+_MOST_FILES = 1000
+"""Files of a folder that are looked at; a benchmark leaves a handful."""
 DATES_FROM = 1e8
 """Seconds above this are dates (after 1973), not times since the start."""
 DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -247,8 +249,11 @@ DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def read_requests(path: str | Path, seed: int = 0) -> RequestStream:
-    """The stream of a file, whose format is recognized by its content."""
+    """The stream of a file, whose format is recognized by its content; of a folder, the one in it."""
     file = Path(path)
+    if file.is_dir():
+        file = _only_file(file)
+        path = file
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -266,6 +271,25 @@ def read_requests(path: str | Path, seed: int = 0) -> RequestStream:
     if start[:1] in b"{[":
         return _json(data, str(path), seed)
     return _csv(data, str(path))
+
+
+def _only_file(folder: Path) -> Path:
+    """The one file of requests that another tool wrote into a folder."""
+    files = sorted(f for f in islice(folder.iterdir(), _MOST_FILES) if f.is_file())
+    known = [f for f in files if any(r.recognises(_head(f)) for r in REQUEST_FORMATS)]
+    records = [f for f in known if f.suffix != ".json"] or known  # summaries lie beside records
+    if len(records) != 1:
+        found = listed([f.name for f in records]) if records else "none that is known"
+        raise ConfigError(f"{folder} is a folder; give one file of requests (in it: {found})")
+    return records[0]
+
+
+def _head(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(_HEAD)
+    except OSError:
+        return b""
 
 
 def _json(data: bytes, path: str, seed: int) -> RequestStream:
@@ -476,7 +500,7 @@ def requests_from(text: str | RequestStream, seed: int | None = None) -> Request
         return text
     name = re.split("[{:]", text, maxsplit=1)[0].strip()
     if name not in PROCESSES or Path(text).is_file():
-        if not Path(text).is_file():
+        if not Path(text).exists():
             processes = ", ".join(f"{p}{{…}}" for p in PROCESSES)
             raise ConfigError(f"--requests {text}: neither a file nor one of {processes}")
         return read_requests(text, seed or 0)

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from chakrakit.arrays import I64, Mask
 from chakrakit.errors import ConfigError
+from chakrakit.serving.cluster import PoolSetup
 from chakrakit.serving.results.figures import ServedRun
 from chakrakit.trace.communication import Binding, Groups
 from chakrakit.trace.model import EdgeForm, EdgeKind, Edges, NodeType, Trace
@@ -40,8 +41,10 @@ def write_run(served: ServedRun, path: Path, card: dict[str, Any]) -> None:
 
 
 def engine_run(served: ServedRun, card: dict[str, Any]) -> Run:
-    """The Run of a served stream, with engines as ranks."""
-    count = sum(pool.engines for pool in served.setup.pools)
+    """The Run of a served stream, with engines as ranks; its card says what limits each of them."""
+    limits = [_limits(pool) for pool in served.setup.pools for _ in range(pool.engines)]
+    count = len(limits)
+    card = {**card, "settings": {**card.get("settings", {}), "engines": limits}}
     bodies, times = [], {}
     for engine in range(count):
         trace, engine_times = _engine(served, engine)
@@ -49,6 +52,15 @@ def engine_run(served: ServedRun, card: dict[str, Any]) -> Run:
         times[engine] = engine_times
     traces = TraceSet(bodies, {e: Binding(e) for e in range(count)}, Groups({}), Card(**card))
     return run_of(traces, times, _counters(served), tick_ps=1, kind="run")
+
+
+def _limits(pool: PoolSetup) -> dict[str, Any]:
+    return {
+        "role": pool.role,
+        "kv_capacity_tokens": pool.capacity.tokens,
+        "token_budget": pool.options.token_budget,
+        "max_requests": pool.options.max_requests,
+    }
 
 
 def _engine(served: ServedRun, engine: int) -> tuple[Trace, Times]:

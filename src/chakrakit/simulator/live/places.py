@@ -26,10 +26,12 @@ def line_of(program: Any) -> str:
 
 
 def line_of_error(trace: TracebackType | None) -> str:
-    """File and line of the innermost frame that is a program's, and not of this room."""
+    """File and line at which a program called something of this room, which may call others in turn."""
     line = ""
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
+        if file.startswith(_OURS) and line:
+            break
         if not file.startswith(_OURS):
             line = _line(file, trace.tb_lineno)
         trace = trace.tb_next

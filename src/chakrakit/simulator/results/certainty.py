@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from chakrakit.arrays import F64, I64, Mask
-from chakrakit.machines.device import CostSource
+from chakrakit.machines.device import CostSource, is_carried_recording
 from chakrakit.machines.fabric import Machine
 from chakrakit.machines.residuals import (
     BETWEEN_NODES,
     HOST_GROUP,
     Contribution,
     TimeInterval,
+    at_least,
     beside_host,
     collective_group,
     interval_of,
@@ -21,9 +22,9 @@ from chakrakit.machines.residuals import (
     step_group,
 )
 from chakrakit.simulator.engine import COMM, COMPUTE, MEASURED, MESSAGE, Outcome
-from chakrakit.trace.model import Trace
+from chakrakit.trace.model import EdgeForm, Trace
 from chakrakit.trace.placement import on_host
-from chakrakit.trace.sets import CAPTURED, GENERATED, Card
+from chakrakit.trace.sets import CAPTURED, GENERATED, PS_PER_NS, Card
 
 _MOST_STEPS = 400_000
 """Rows that are followed back from the end; a longer path is told by its last ones."""
@@ -44,9 +45,28 @@ def makespan_interval(
     parts = [
         *_kernels(outcome, machine, rung, rows, seconds),
         *_network(outcome, machine, rows, seconds),
-        *_host(outcome, rows, seconds),
+        *_host(outcome, is_carried_recording(rung), rows, seconds),
     ]
-    return beside_host(interval_of(outcome.makespan_ps * _PS, parts, step), _host_seconds(outcome))
+    whole = beside_host(interval_of(outcome.makespan_ps * _PS, parts, step), _host_seconds(outcome))
+    if whole is None or not any(part.group == HOST_GROUP for part in parts):
+        return whole
+    return at_least(whole, _devices_alone(outcome, machine, rung))
+
+
+def _devices_alone(outcome: Outcome, machine: Machine, rung: str) -> TimeInterval | None:
+    """The time in which the device that works longest would be done if its host kept it waiting nowhere."""
+    host, busiest, longest = _hosted(outcome), np.zeros(0, np.int64), 0
+    for c in range(outcome.classes.count):
+        place = outcome.rows(c)
+        works = np.flatnonzero(~host[place] & (outcome.program(c).kind == COMPUTE)) + place.start
+        if len(works) and (busy := int(outcome.durations[works].sum())) > longest:
+            busiest, longest = works, busy
+    seconds = outcome.durations[busiest].astype(np.float64) * _PS
+    # Kernels of several streams run beside each other: together they take no longer than the run.
+    share = min(1.0, outcome.makespan_ps / longest) if longest else 1.0
+    return interval_of(
+        longest * _PS * share, _kernels(outcome, machine, rung, busiest, seconds * share)
+    )
 
 
 def _host_seconds(outcome: Outcome) -> float:
@@ -71,9 +91,14 @@ def host_share(outcome: Outcome) -> float:
 def _critical(outcome: Outcome) -> tuple[I64, F64]:
     """The rows from the last end back to the beginning, each with its time that nothing later covers."""
     start, end, binding = outcome.start, outcome.end, outcome.binding
+    kept = _kept_from_ending(outcome)
     row, now = int(np.argmax(end)), int(end.max())
     rows, seconds = [], []
     for _ in range(_MOST_STEPS):
+        if kept[row] >= 0 and now >= end[row]:
+            row = int(kept[row])
+            now = min(now, int(end[row]))
+            continue
         begin = int(start[row])
         if begin < now:
             rows.append(row)
@@ -83,6 +108,19 @@ def _critical(outcome: Outcome) -> tuple[I64, F64]:
         if row < 0 or now <= 0:
             break
     return np.array(rows, np.int64), np.maximum(np.array(seconds, np.float64), 0.0)
+
+
+def _kept_from_ending(outcome: Outcome) -> I64:
+    """For each row the one whose end it waits for before its own, as a host does for a kernel; else -1."""
+    kept = np.full(len(outcome.end), -1, np.int64)
+    for c in range(outcome.classes.count):
+        place, edges = outcome.rows(c), outcome.program(c).trace.edges
+        edges = edges.where(edges.form == EdgeForm.FINISH_FINISH)
+        start, end, own = (a[place] for a in (outcome.start, outcome.end, outcome.durations))
+        allowed = end[edges.src] + edges.lag * PS_PER_NS
+        last = (allowed >= end[edges.dst]) & (start + own < end)[edges.dst]
+        kept[edges.dst[last] + place.start] = edges.src[last] + place.start
+    return kept
 
 
 def _kernels(
@@ -101,13 +139,15 @@ def _kernels(
             source = int(outcome.sources[row])
             local, whole = row - place.start, float(outcome.durations[row]) * _PS
             known = "data sheet" if source == CostSource.ROOFLINE else carried
-            beyond = source == CostSource.EXTRAPOLATED
+            # A recorded kernel scaled by the limits of two devices keeps how well it used the first one, as a
+            # carried one does; no operation says that it was measured on the second.
+            beyond = source in (CostSource.EXTRAPOLATED, CostSource.SCALED)
             group = kernel_group(known, system, kind_of(local), whole, beyond)
             operation = f"{device.name}: {kind_of.operation(local, whole)}"
             yield Contribution(group, operation, spent)
 
 
-_PREDICTED = (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE)
+_PREDICTED = (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE, CostSource.SCALED)
 
 
 def _alike(
@@ -126,11 +166,18 @@ def _alike(
         yield from zip(rows[order][starts].tolist(), sums.tolist(), strict=True)
 
 
-def _host(outcome: Outcome, rows: I64, seconds: F64) -> Iterator[Contribution]:
-    """The time of a host whose operations have modelled costs, as the pass `launched` gives them."""
-    if not has_modelled_host(outcome.membership.traces.card):
+def _host(outcome: Outcome, carried: bool, rows: I64, seconds: F64) -> Iterator[Contribution]:
+    """The time of a host that was not measured: one with modelled costs, or the recorded one elsewhere.
+
+    Of a recording all that the devices and the network do not take is the host's: also what lies between
+    its calls.
+    """
+    host = _hosted(outcome)[rows]
+    mine = float(seconds[host].sum())
+    if carried and mine > 0:
+        mine = outcome.makespan_ps * _PS - float(seconds[~host].sum())
+    elif not has_modelled_host(outcome.membership.traces.card):
         return
-    mine = float(seconds[_hosted(outcome)[rows]].sum())
     if mine > 0:
         yield Contribution(HOST_GROUP, "host", mine)
 

@@ -123,6 +123,20 @@ def script_line() -> str:
     return "the script"
 
 
+def asking_line() -> str:
+    """The script's line, and the line of another package that it called where that is what asks."""
+    script = script_line()
+    caller: FrameType | None = sys._getframe(1)
+    home, _ = _pytorch()
+    while caller is not None:
+        path = caller.f_code.co_filename
+        if not path.startswith((home, "<", sys.base_prefix + "/lib", _OWN)):
+            line = f"{Path(path).parent.name}/{Path(path).name}:{caller.f_lineno}"
+            return f"{script} (in {line})" if is_library(path) else script
+        caller = caller.f_back
+    return script
+
+
 def is_library(filename: str) -> bool:
     """Whether a file belongs to an installed package, to Python itself or to chakrakit."""
     return (

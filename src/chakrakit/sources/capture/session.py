@@ -63,6 +63,10 @@ class CaptureOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Declared values of tensors that the script decides by, by `file.py:line`."""
 
 
+_UNLIKE = 2
+"""How many times as much a step computes as another before the report says so."""
+
+
 class Session:
     """Enter it, run the program, leave it; then `recording()`.
 
@@ -225,12 +229,26 @@ class Session:
             warnings=list(self.patches.warnings),
             mail=self.mail.sent,
         )
+        first, kept = self._flops(recording, {0}), self._flops(recording, set(self._kept_steps()))
+        if kept and max(first, kept) > _UNLIKE * min(first, kept):
+            recording.warnings.append(
+                f"step {self._kept_steps()[0]} is recorded, with {kept / 1e9:,.3f} GFLOP; step 0 had "
+                f"{first / 1e9:,.3f}: --steps names others, --step-ends what ends a step"
+            )
         recording.first_digest = digest(recording, Families(recording.groups, recording.world), 0)
         recording.steps = self._kept_steps()
         recording.ops, recording.lifetimes = _of_steps(recording, set(recording.steps))
         recording.peak_bytes = max((self._peaks[s] for s in recording.steps), default=0)
         recording.start_bytes = self._starts[recording.steps[0]] if recording.steps else 0
         return fused(recording)
+
+    @staticmethod
+    def _flops(recording: CapturedRank, steps: set[int]) -> float:
+        """Floating-point operations of a step, on average over these."""
+        flops = [s.flops for s in recording.signatures]
+        return sum(flops[op.signature] for op in recording.ops if op.step in steps) / len(
+            steps or {0}
+        )
 
     def _kept_steps(self) -> list[int]:
         in_window = [s for s in self._peaks if self._window[0] <= s < self._window[1]]

@@ -24,7 +24,7 @@ from chakrakit.trace.model.edges import (
 from chakrakit.trace.model.graph import Graph
 from chakrakit.trace.model.joint import JointTrace, jointly
 from chakrakit.trace.model.layouts import Layout, Layouts
-from chakrakit.trace.model.metadata import Metadata
+from chakrakit.trace.model.metadata import GENERATED_CODE, Metadata
 from chakrakit.trace.model.nesting import SLACK_NS, depth_of, nearest_kept, nested
 from chakrakit.trace.model.node import Node
 from chakrakit.trace.model.schema import (
@@ -43,6 +43,7 @@ from chakrakit.trace.model.wire import field_bytes, varint
 __all__ = [
     "COMMUNICATION",
     "FORM_SHIFT",
+    "GENERATED_CODE",
     "IO_COLUMNS",
     "KIND_BITS",
     "MAX_ROWS",

@@ -13,6 +13,9 @@ from chakrakit.errors import FormatError
 from chakrakit.trace.model import wire
 from chakrakit.trace.model.schema import Member
 
+GENERATED_CODE = "generated_code"
+"""Attribute of a trace's header: kernels that a compiler wrote for the recorded program, as JSON."""
+
 
 @dataclass(frozen=True)
 class Metadata:

@@ -448,6 +448,14 @@ NODE_ATTRIBUTES: tuple[Attribute, ...] = (
     ),
     _A("kernel_file", _M.string_val, "", "as PyTorch writes it", "chakrakit", "chakrakit replay"),
     _A(
+        "grid",
+        _M.string_val,
+        "",
+        "blocks of the launch of a generated kernel, as Kineto writes them: [8, 1, 1]",
+        "chakrakit",
+        "chakrakit replay",
+    ),
+    _A(
         "tensor_range",
         _M.string_val,
         "",

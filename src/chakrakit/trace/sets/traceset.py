@@ -140,8 +140,8 @@ class TraceSet:
     @cached_property
     def world_size(self) -> int:
         """One more than the highest rank that the traces or the groups name."""
-        highest = [max(ranks, default=-1) for ranks in (self.ranks, *self.groups.values())]
-        return max(highest) + 1
+        last = next(reversed(self.bindings), -1)
+        return max([last, *(max(ranks, default=-1) for ranks in self.groups.values())]) + 1
 
     @cached_property
     def missing_ranks(self) -> tuple[int, ...]:

@@ -74,11 +74,24 @@ def read_directory(folder: Place, files: Mapping[int, Place], plain: Opened) -> 
     ranks = read_table(table, _RANKS)
     if not ranks.num_rows:
         raise FormatError("lists no ranks", path=str(table))
+    count = ranks.num_rows
+    _give_back(count)
     with _blamed(table):
         bindings = _bindings(ranks, {rank: i for i, rank in enumerate(files)})
+        ranks = ranks.select(["rank", "timing"]) if _tables(folder / "times") else None
+        _give_back(count)
         kind = Run if card is not None and card.kind == "run" else TraceSet
         traces = kind([partial(read_trace, f) for f in files.values()], bindings, groups, card)
     return _with_times(traces, folder, ranks)
+
+
+_MANY_RANKS = 1 << 16
+
+
+def _give_back(ranks: int) -> None:
+    """Returns what Arrow took to read so many ranks and no longer needs, a fifth of all for a million."""
+    if ranks >= _MANY_RANKS:
+        pa.default_memory_pool().release_unused()
 
 
 def _bindings(ranks: pa.Table, order: Mapping[int, int]) -> dict[int, Binding]:

@@ -280,6 +280,7 @@ def _side_summary(side: ShownRun) -> dict[str, Any]:
         "facts": " · ".join(_unbroken(k, v) for k, v in facts_of(side.run).items()),
         "notes": side.notes,
         "folds": [[f.first, len(f.ranks), _fold_text(side, f)] for f in side.folds],
+        "names": {r: side.run.rank_name(r) for r in side.run.ranks} if side.run.actors else {},
     }
 
 

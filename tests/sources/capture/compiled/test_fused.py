@@ -32,6 +32,7 @@ def kernels(traces: Any, phase: str) -> dict[str, Any]:
     return {r["name"]: r for r in rows if not r["is_cpu_op"] and r["phase"] == phase}
 
 
+@pytest.mark.slow
 def test_operators_between_products_are_one_kernel(compiled: Any) -> None:
     """Forward: a norm, a product, the activation, a product, the sum; the loss is not compiled."""
     _, traces = compiled
@@ -46,6 +47,7 @@ def test_operators_between_products_are_one_kernel(compiled: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_kernel_reads_what_it_is_given_and_writes_what_others_need(compiled: Any) -> None:
     _, traces = compiled
     forward = kernels(traces, "forward")
@@ -70,6 +72,7 @@ def test_what_is_computed_again_is_not_kept(compiled: Any, eager: Any) -> None:
     assert [r.peak_bytes for r in found.summary.ranks] == [peaks[1]]
 
 
+@pytest.mark.slow
 def test_a_backend_that_runs_operators_one_by_one_fuses_nothing(eager: Any, compiled: Any) -> None:
     assert "fused_operators" not in eager[1].trace(0).nodes.column_names
     assert eager[0].stubbed == compiled[0].stubbed == ["torch.compile"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -50,6 +52,18 @@ def test_what_is_not_known_makes_the_result_unknown(known):
     assert known.get(out) is None
     known.note("isnan", (tensor(),), {}, out)
     assert known.get(out) is False  # nothing is ever not a number
+
+
+def test_checks_for_finite_values_that_compare_with_themselves_or_infinity_pass(known):
+    """`isfinite` is `(x == x) * (x.abs() != inf)` where it is dispatched; masks ask for minus infinity."""
+    loss, same, finite, both = tensor(), tensor(), tensor(), tensor()
+    known.note("eq", (loss, loss), {}, same)
+    known.note("ne", (tensor(), math.inf), {}, finite)
+    known.note("mul", (same, finite), {}, both)
+    assert (known.get(same), known.get(finite), bool(known.get(both))) == (True, True, True)
+    known.note("eq", (loss, tensor()), {}, same)
+    known.note("eq", (loss, -math.inf), {}, finite)
+    assert (known.get(same), known.get(finite)) == (None, None)
 
 
 def test_every_part_of_a_split_has_the_value(known):

@@ -75,6 +75,7 @@ def test_the_error_names_the_line_that_made_the_value(session):
         bool(found)
 
 
+@pytest.mark.slow
 def test_what_is_too_large_is_not_computed(session, monkeypatch):
     monkeypatch.setattr(real_values, "MOST_ELEMENTS", 8)
     monkeypatch.setattr(real_values, "MOST_ON_DEVICE", 4)

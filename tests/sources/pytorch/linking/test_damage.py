@@ -53,6 +53,7 @@ def test_unescaped_quotes(pair):
     assert rank.host_ops.linked == 1564
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("time", ["abc", "1.2.3", None, [1], "NaN"])
 def test_an_event_whose_time_is_no_number(pair, time):
     """Taken for 0 it would make the run as long as the machine has been up."""

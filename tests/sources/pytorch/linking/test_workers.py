@@ -35,6 +35,7 @@ def test_the_run_and_the_report_are_the_same(name: str, pickled: Workers, tmp_pa
     assert msgspec.json.encode(report) == msgspec.json.encode(told)
 
 
+@pytest.mark.slow
 def test_what_waits_on_disk_goes_with_the_run(pickled: Workers, tmp_path: Path) -> None:
     run, _ = link([DATA / "gpt_pp_2"], LinkOptions(engine="local", spool=tmp_path))
     assert len(list(tmp_path.iterdir())) == 1
@@ -44,6 +45,7 @@ def test_what_waits_on_disk_goes_with_the_run(pickled: Workers, tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_error_names_the_file_and_leaves_nothing(pickled: Workers, tmp_path: Path) -> None:
     for name in ("et_0.json.gz", "kineto_1.json.gz"):
         (tmp_path / name).write_bytes((DATA / "gpt_pp_2" / name).read_bytes())

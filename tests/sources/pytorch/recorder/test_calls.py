@@ -28,18 +28,16 @@ def follow():
     sys.setprofile(before)
 
 
-class Base:
-    def generate(self, count):
-        return count
-
-
-class Model(Base):
-    def generate(self, count=2, *, depth=1):
-        inner = super().generate(count)
-        return inner if depth == 0 else self.generate(inner, depth=depth - 1)
-
-
 def test_every_outermost_return_is_told_and_the_function_stays_itself(follow):
+    class Base:
+        def generate(self, count):
+            return count
+
+    class Model(Base):
+        def generate(self, count=2, *, depth=1):
+            inner = super().generate(count)
+            return inner if depth == 0 else self.generate(inner, depth=depth - 1)
+
     signature = inspect.signature(Model.generate)
     ended = follow("Model.generate")
     assert [Model().generate(), Model().generate(3), Model().generate(4, depth=3)] == [2, 3, 4]

@@ -6,6 +6,7 @@ A little arithmetic is enough for what scripts decide by: constants, whether any
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -156,6 +157,8 @@ class KnownValues:
             decisive = None if whole else self._decided(args, name in _BY_TRUTH)
             if decisive is not None:
                 return decisive
+        if name in ("eq", "ne") and len(args) > 1 and _asks_whether_finite(*args[:2]):
+            return (name == "eq") is (args[0] is args[1])
         first = self._of(args[0])
         if first is None:
             return None
@@ -186,3 +189,11 @@ class KnownValues:
                 return None  # read where it is asked for
             return self.get(value)
         return value if isinstance(value, (bool, int, float)) else None
+
+
+def _asks_whether_finite(value: Any, other: Any) -> bool:
+    """Whether a comparison is part of `isfinite`, `isinf` or `isnan`: with itself, or with infinity.
+
+    Minus infinity is not asked for so, since masks hold it.
+    """
+    return value is other or (isinstance(other, float) and other == math.inf)

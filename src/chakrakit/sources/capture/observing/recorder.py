@@ -25,7 +25,7 @@ from chakrakit.sources.capture.observing.signatures import Signatures
 from chakrakit.sources.capture.observing.storages import Storages, rounded
 from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabouts
 from chakrakit.sources.capture.observing.workspaces import workspace
-from chakrakit.sources.capture.recording import CommCall, Lifetimes, NeedsValue, Op, script_line
+from chakrakit.sources.capture.recording import CommCall, Lifetimes, NeedsValue, Op, asking_line
 
 # Lists of sharded tensors are taken apart here: DTensor would work out a sharding for every element of a
 # list, which takes seconds for an optimizer's, and element by element there is nothing to redistribute.
@@ -243,9 +243,10 @@ class Recorder(TorchDispatchMode):
             if func is _INDEX and (places := self.real_values.places(args[1])) is not None:
                 return func(args[0], self._as_fake(places))
             raise NeedsValue(
-                f"{script_line()}: {self.signatures.name(func)} makes a result whose size or value depends "
-                "on data, and nothing is computed; use a form of fixed size there (a balanced router, "
-                "a mask instead of a selection)"
+                f"{asking_line()}: {self.signatures.name(func)} makes a result whose size or value depends "
+                "on data of the device, and nothing is computed there; make the data on the host (tensors of "
+                "the CPU have values) or use a form of fixed size (a balanced router, a mask instead of a "
+                "selection)"
             ) from None
 
     def _as_fake(self, real: Any) -> Any:

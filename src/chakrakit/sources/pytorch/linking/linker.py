@@ -351,7 +351,8 @@ def _linked(parts: _Parts, options: LinkOptions, spool: TraceSpool | None) -> Li
     epoch = int(line.start.min())
     rows = [c.row for c in linked.collectives]
     kineto = linked.kineto
-    trace = to_trace(linked, epoch)
+    generated = parts.card.of_collector.get("generated")
+    trace = to_trace(linked, epoch, generated if isinstance(generated, dict) else None)
     if spool is not None:
         spool.put(pair.rank, trace)
     return LinkedRank(

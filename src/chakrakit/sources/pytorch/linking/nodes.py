@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -15,7 +18,7 @@ from chakrakit.sources.pytorch.calls import RecordedCollective
 from chakrakit.sources.pytorch.graphs import CapturedOperator
 from chakrakit.sources.pytorch.linking.rank import Rank
 from chakrakit.sources.pytorch.work import work_of_rows
-from chakrakit.trace.model import Metadata, NodeType, Trace
+from chakrakit.trace.model import GENERATED_CODE, Metadata, NodeType, Trace
 
 Columns = dict[str, Any]
 
@@ -113,8 +116,11 @@ def _add_batches(linked: Rank, columns: Columns) -> None:
         columns[name] = _overlaid(None, len(linked.line), rows, [f.get(name) for f in facts])
 
 
-def to_trace(linked: Rank, epoch: int) -> Trace:
-    """All nodes of a rank with times counted from `epoch` (ns on the rank's own clock)."""
+def to_trace(linked: Rank, epoch: int, generated: Mapping[str, Any] | None = None) -> Trace:
+    """All nodes of a rank with times counted from `epoch` (ns on the rank's own clock).
+
+    `generated` is the code of kernels that a compiler wrote, by the file that the observer names.
+    """
     columns: Columns = {
         **_times(linked, epoch),
         **_places(linked),
@@ -122,9 +128,10 @@ def to_trace(linked: Rank, epoch: int) -> Trace:
         **_attribution(linked),
         **_work(linked),
         **_types(linked),
+        **_grids(linked),
     }
     add_graph_columns(linked, columns)
-    return Trace.from_columns(columns, linked.edges, _metadata(linked))
+    return Trace.from_columns(columns, linked.edges, _metadata(linked, generated or {}))
 
 
 def _times(linked: Rank, epoch: int) -> Columns:
@@ -310,8 +317,28 @@ def _sparse(length: int, rows: dict[int, Any]) -> pa.Array:
     return pa.array(list(rows.values())).take(pa.array(where, mask=where < 0))
 
 
-def _metadata(linked: Rank) -> Metadata:
+def _grids(linked: Rank) -> Columns:
+    """Blocks of every launch of a kernel that Triton compiled, which a replay needs to launch it again."""
+    observer, kineto, line = linked.observer, linked.kineto, linked.line
+    if observer is None or kineto is None or not len(observer):
+        return {}
+    compiled = observer.texts.where(lambda s: s == "triton")[observer.kernel_backend]
+    rows = np.flatnonzero((line.operator >= 0) & compiled[np.maximum(line.operator, 0)])
+    names = {linked.names[row] for row in rows.tolist()}
+    if not names:
+        return {}
+    launched = linked.names.where(lambda name: name in names) & (line.lane >= 0) & (line.event >= 0)
+    numbers = kineto.text_columns["grid"][np.maximum(line.event, 0)]
+    return {"grid": kineto.texts.column(numbers, launched & (numbers > 0))}
+
+
+def _metadata(linked: Rank, generated: Mapping[str, Any]) -> Metadata:
     attributes: dict[str, str | int | float | bool] = {"rank": linked.rank}
     if linked.observer is not None:
         attributes |= {"schema": linked.observer.schema, "pid": linked.observer.pid}
+    if linked.observer is not None and generated:
+        files = linked.observer.texts.strings
+        named = {Path(text).stem for text in files if text.endswith(".py")}
+        kept = {stem: code for stem, code in generated.items() if stem in named}
+        attributes |= {GENERATED_CODE: msgspec.json.encode(kept).decode()} if kept else {}
     return Metadata.of("1.0.0", **attributes)

@@ -14,7 +14,7 @@ Files of rank N:
     kineto_N.json.gz     Kineto's recording of the same steps
     times_N.json.gz      Kineto alone, of as many steps before it (two passes)
     capture_I_N.json.gz  the I-th CUDA graph being captured
-    card_N.json          machine, versions, steps, groups, settings, and what recording costs
+    card_N.json          machine, versions, steps, groups, settings, what recording costs, generated kernels
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .generated import generated_code
 from .groups import ddp_groups, mark_groups, process_groups, rank, world_size
 from .profiler import (
     ProfilerWindow,
@@ -194,6 +195,7 @@ class Collector:
             "ddp_groups": ddp_groups(),
             "settings": self._settings or global_settings(),
             "overhead": self._overhead(),
+            "generated": generated_code(),
         }
 
     def _overhead(self) -> dict[str, int]:

@@ -9,7 +9,7 @@ const ROWS = [
   ["duration", (n) => n.length !== null && timeText(n.length)],
   ["own time", (n) => n.own !== null && n.own !== n.length && timeText(n.own)],
   ["slack", (n) => n.slack !== null && (n.slack <= 1000 ? `${timeText(n.slack)}: the run waits for it` : timeText(n.slack))],
-  ["rank", (n) => String(n.rank)],
+  ["rank", (n, name) => name(n.rank)],
   ["lane", (n) => n.lane],
   ["kind", (n) => n.kind],
   ["type", (n) => n.type],
@@ -45,7 +45,7 @@ export class Panel {
     if (mark) mark.style.background = color;
     const badge = this.session.sides.length > 1 ? `${badgeOf(this.session, side)} ` : "";
     return el("button", { className: "hit", title: node.name, on: { click: () => this.select({ side, rank: node.rank, row: node.row }, true) } },
-      mark, el("span", { className: "what" }, node.name), el("small", {}, `${badge}rank ${node.rank} · ${note}`));
+      mark, el("span", { className: "what" }, node.name), el("small", {}, `${badge}${rankText(this.session, side, node.rank)} · ${note}`));
   }
 
   // --- the node ---------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ export class Panel {
 
   node(node, side) {
     const shown = byId("node"), close = () => this.select(null);
-    const parts = [this.facts(node), this.twin(node), this.waits(node, side), this.peers(node, side),
+    const parts = [this.facts(node, side), this.twin(node), this.waits(node, side), this.peers(node, side),
       this.ends("Depends on", node.parents, side), this.ends("Needed by", node.children, side),
       this.table("Attributes", node.attributes), this.table("Tensors", node.fields)];
     shown.replaceChildren(
@@ -67,8 +67,9 @@ export class Panel {
     this.fold();
   }
 
-  facts(node) {
-    const rows = ROWS.map(([name, get]) => [name, get(node)]).filter(([, text]) => text);
+  facts(node, side) {
+    const name = (rank) => rankText(this.session, side, rank).replace("rank ", "");
+    const rows = ROWS.map(([title, get]) => [title, get(node, name)]).filter(([, text]) => text);
     return [table(rows), this.analysis(node), el("p", {}, el("button", { on: { click: () => this.graph(node) } }, "Draw the graph around it")), this.editsFor(node)];
   }
 
@@ -93,7 +94,7 @@ export class Panel {
 
   peers({ peers, name }, side) {
     if (!peers) return null;
-    const last = peers.last === null ? "" : `, last came rank ${peers.last}`;
+    const last = peers.last === null ? "" : `, last came ${rankText(this.session, side, peers.last)}`;
     const title = peers.collective ? `Collective${peers.group ? " in group " + peers.group : ""}, ${countText(peers.members, "rank")}` : "Message";
     return [el("h4", {}, title),
       el("p", {}, `waited ${timeText(peers.wait)} for others${last}; transfer ${timeText(peers.transfer)}`),
@@ -112,6 +113,9 @@ export class Panel {
     return rows.length ? [el("h4", {}, title), table(rows)] : null;
   }
 }
+
+// What a rank is called: by the actor that it is, where programs ran.
+const rankText = ({ sides }, side, rank) => sides[side].names[rank] ?? `rank ${rank}`;
 
 const more = ({ count, shown }) => (count > shown.length ? el("p", { className: "empty" }, `and ${(count - shown.length).toLocaleString("en")} more`) : null);
 
