@@ -3,7 +3,7 @@
 python answers.py bounds [200]   random simulated runs: the bound that is named against simulating each
                                  resource twice as fast
 python answers.py blame          30 pairs that differ by one known edit: what `compare` says first
-python answers.py advice         ten generated steps with one thing done badly: whether advice undoes it
+python answers.py advice [10]    generated steps at rest with one thing done badly: whether advice undoes it
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -229,108 +228,143 @@ def check_blame() -> None:
 # --- advice ---------------------------------------------------------------------------------------
 
 
-class Planted(NamedTuple):
-    """A generated step with one thing done badly, and words of the advice that undoes it."""
-
-    name: str
-    workload: dict[str, Any]
-    machine: str
-    remedy: str
-    options: Mapping[str, Any] = MappingProxyType({})
-
-
-PLANTED = (
-    Planted(
-        "scores that are written to memory",
-        {"model": "llama3.2-1b", "layers": 6, "kernel": "unfused", "tp": 2, "seq": 4096}
-        | {"global_batch": 4, "micro_batch": 2},
-        "dgx-a100",
-        "one fused kernel",
-    ),
-    Planted(
-        "layers computed twice",
-        {"model": "qwen3-8b", "layers": 4, "recompute": "full", "dp": 4, "data": "fsdp"}
-        | {"seq": 2048, "global_batch": 16, "micro_batch": 2},
-        "dgx-h200",
-        "recomput",
-    ),
-    Planted(
-        "float32",
-        {"model": "gpt3-1.3b", "layers": 6, "dtype": "fp32", "tp": 4, "seq": 1024}
-        | {"global_batch": 4},
-        "dgx-b200",
-        "bf16 instead of fp32",
-    ),
-    Planted(
-        "stages of unlike size",
-        {"model": "gpt3-2.7b", "layers": 16, "pp": 4, "split": [7, 3, 3, 3], "seq": 1024}
-        | {"global_batch": 32, "micro_batch": 1},
-        "dgx-h100",
-        "evenly",
-    ),
-    Planted(
-        "tokens sent once for every expert",
-        {"model": "mixtral-8x7b", "layers": 2, "dp": 8, "ep": 8, "seq": 4096, "global_batch": 8},
-        "dgx-h100",
-        "sent once",
-    ),
-    Planted(
-        "gradients reduced after every micro-batch",
-        {"model": "gpt3-760m", "layers": 8, "dp": 8, "sync": "micro_batch", "seq": 512}
-        | {"global_batch": 64, "micro_batch": 1},
-        "dgx-a100",
-        "once a step",
-    ),
-    Planted(
-        "one micro-batch in a pipeline",
-        {"model": "megatron-3.6b", "layers": 16, "pp": 8, "seq": 1024}
-        | {"global_batch": 16, "micro_batch": 16},
-        "dgx-a100",
-        "micro-batches of",
-    ),
-    Planted(
-        "a slow algorithm",
-        {"model": "gpt3-350m", "layers": 12, "dp": 8, "seq": 512, "global_batch": 8},
-        "dgx-h100",
-        "all-reduce",
-        {"algorithms": {"all-reduce": "double-tree"}},
-    ),
-    Planted(
-        "parameters gathered when they are needed",
-        {"model": "llama3-8b", "layers": 4, "dp": 8, "data": "fsdp", "prefetch": 0}
-        | {"seq": 2048, "global_batch": 8},
-        "dgx-a100",
-        "units ahead",
-    ),
-    Planted(
-        "tensor parallelism across nodes",
-        {"model": "gpt3-6.7b", "layers": 4, "tp": 4, "dp": 4, "order": "dp-cp-tp-pp"}
-        | {"seq": 1024, "global_batch": 16, "micro_batch": 2},
-        "dgx-a100:2",
-        "in the order",
-    ),
+BASES: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"model": "llama3-8b", "layers": 4, "seq": 2048, "global_batch": 16}, "dgx-h100"),
+    ({"model": "gpt3-6.7b", "layers": 4, "seq": 1024, "global_batch": 32}, "dgx-a100"),
+    ({"model": "qwen3-8b", "layers": 6, "seq": 4096, "global_batch": 8}, "dgx-h200"),
+    ({"model": "llama3-70b", "layers": 4, "seq": 2048, "global_batch": 16}, "dgx-b200"),
+    ({"model": "gpt3-2.7b", "layers": 8, "seq": 2048, "global_batch": 16}, "dgx-h100:2"),
+    ({"model": "qwen3-30b-a3b", "layers": 3, "seq": 4096, "global_batch": 16}, "dgx-h100"),
 )
-"""Written before any of them was run."""
+LAYOUTS: tuple[dict[str, Any], ...] = (
+    {"dp": 8},
+    {"dp": 8, "data": "fsdp"},
+    {"dp": 2, "tp": 4},
+    {"dp": 4, "pp": 2},
+    {"dp": 2, "tp": 2, "pp": 2},
+)
+"""A base and a layout are drawn for every case."""
 
 
-def check_advice() -> None:
-    """Prints the first advice for every planted fault, and how many of them undo it."""
-    right = 0
-    for planted in PLANTED:
-        traces = ck.generate(**planted.workload).traces
-        run = ck.simulate(traces, planted.machine, **planted.options).run()
+def faults(w: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Ways in which a workload can be done badly, by what a plan has to have."""
+    split = [w["layers"] - w.get("pp", 1) + 1, *[1] * (w.get("pp", 1) - 1)]
+    found: dict[str, dict[str, Any] | None] = {
+        "scores written to memory": {"kernel": "unfused"},
+        "layers computed twice": {"recompute": "full"},
+        "float32": {"dtype": "fp32"},
+        "a pipeline of unlike stages": {"split": split} if w.get("pp", 1) > 1 else None,
+        "gradients in small buckets": {"bucket_mb": 0.5} if w.get("data") != "fsdp" else None,
+        "parameters gathered late": {"prefetch": 0} if w.get("data") == "fsdp" else None,
+        "every token split again": {"tp": 8, "dp": 1, "pp": 1, "data": "ddp"},
+        "one micro-batch in a pipeline": {"micro_batch": w["global_batch"] // w["dp"]}
+        if w.get("pp", 1) > 1
+        else None,
+        "small micro-batches": {"micro_batch": 1},
+    }
+    return {name: fields for name, fields in found.items() if fields is not None}
+
+
+COSTS = 0.05
+"""The least share of a step that a planted fault has to cost to be one."""
+UNDONE = 0.02
+"""What the first advice may leave of a step, or of what the fault cost."""
+
+
+def check_advice(cases: int = 10) -> None:
+    """Plants faults at random in plans that no advice helps, and prints whether the first advice undoes them.
+
+    What is advised for a drawn plan is done until nothing is advised, so that the fault is all there is to
+    undo. It is undone where the step is as fast as before, whatever the advice is. A fault that costs less
+    than `COSTS` is drawn again. Seeds are counted from 0.
+    """
+    right = asked = seed = 0
+    while asked < cases:
+        rng, seed = Random(seed), seed + 1
+        workload, machine = rng.choice(BASES)
+        at_rest = _at_rest({**workload, **rng.choice(LAYOUTS)}, machine)
+        if at_rest is None:
+            continue
+        workload, best = at_rest
+        name, fields = rng.choice(sorted(faults(workload).items()))
+        run = _run({**workload, **fields}, machine)
+        if run is None or _span(run) < (1 + COSTS) * best:
+            continue
+        asked += 1
         advice, note = advise(run)
-        good = bool(advice) and planted.remedy in advice[0].what
-        right += good
+        after = advice[0].after_ns if advice else _span(run)
+        cost = _span(run) - best
+        undone = after - best <= max(UNDONE * best, UNDONE * cost)
+        right += undone
         said = [f"{a.what} {100 * a.share:.1f} %" for a in advice[:3]]
-        print(f"{'right' if good else 'WRONG'}  {planted.name}: {said} {note}", flush=True)
-    print(f"{right} of {len(PLANTED)} first pieces of advice undo what was planted")
+        print(
+            f"{'right' if undone else 'WRONG'}  seed {seed - 1}, {name} (+{cost / best:.0%}), "
+            f"{workload} on {machine}: {said} leaves {after / best - 1:+.1%} {note}",
+            flush=True,
+        )
+    print(f"{right} of {asked} first pieces of advice undo what was planted")
+
+
+def _run(workload: Mapping[str, Any], machine: str) -> Run | None:
+    try:
+        return ck.simulate(ck.generate(**workload).traces, machine).run()
+    except ChakraError:
+        return None
+
+
+def _span(run: Run) -> float:
+    low, high = run.span_ns
+    return float(high - low)
+
+
+def _at_rest(workload: dict[str, Any], machine: str) -> tuple[dict[str, Any], float] | None:
+    """A workload after all advice that keeps what is trained, and its step in ns."""
+    for _ in range(8):
+        run = _run(workload, machine)
+        if run is None:
+            return None
+        advice = [a for a in advise(run)[0] if a.same_training]
+        if not advice:
+            return workload, _span(run)
+        changed = _advised(advice[0])
+        if not changed:
+            return workload, _span(run)
+        workload = {**workload, **changed}
+    return None
+
+
+def _advised(advice: Any) -> dict[str, Any]:
+    """The fields that a piece of advice changes, read off its first command; {} where it changes none."""
+    words = advice.commands[0].split()
+    if words[1] != "generate":
+        return {}
+    flags = words[3 : words.index("-o")]
+    fields: dict[str, Any] = {}
+    while flags:
+        name = flags.pop(0).removeprefix("--")
+        if not flags or flags[0].startswith("--"):
+            on = not name.startswith("no-")
+            fields[name.removeprefix("no-").replace("-", "_")] = on
+            continue
+        text = flags.pop(0)
+        numbers = [_figure(part) for part in text.split(",")]
+        fields[name.replace("-", "_")] = numbers if "," in text else numbers[0]
+    return fields
+
+
+def _figure(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["blame"]:
         check_blame()
     elif sys.argv[1:2] == ["advice"]:
-        check_advice()
+        check_advice(int(sys.argv[2]) if len(sys.argv) > 2 else 10)
     else:
         check_bounds(int(sys.argv[2]) if len(sys.argv) > 2 else 200)

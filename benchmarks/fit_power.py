@@ -23,6 +23,8 @@ from chakrakit.machines.device.activity import REACHED
 from chakrakit.machines.library import descend
 
 OWN = Path(__file__).parents[1] / "tests" / "data" / "h200_power.jsonl"
+CLOCKS = OWN.with_name("h200_clocks.jsonl")
+"""Kernels in CUDA graphs on one H200 at locked clocks: FLOPs, bytes, and microseconds by MHz."""
 CLASSES = ("product", "memory", "elementwise", "norm", "attention", "convolution", "optimizer")
 FITTED = (
     "clock_watts",
@@ -117,6 +119,32 @@ def memory_line(rows: list[dict[str, Any]], least: float = 0.9) -> tuple[float, 
     return float((1 - start) / slope), float(-start / slope)
 
 
+def latency_share(path: Path = CLOCKS) -> float:
+    """`LATENCY` of machines/device/power.py: what leaves least of kernels at clocks from 810 to 1,680 MHz.
+
+    Those that products limit are left out: at a free clock they run at whatever the power limit leaves.
+    """
+    device = load_machine("dgx-h200").devices[0]
+    c = device.dynamic
+    assert c is not None
+    points = []
+    for row in map(json.loads, path.read_text().splitlines()):
+        seconds = row["us"]["free"] * 1e-6
+        full = min(1.0, row["bytes"] / (REACHED * device.memory_bandwidth * seconds))
+        if row["flops"] / device.peak_rate("bf16") < full * seconds:
+            for mhz in (1680, 1500, 1410, 1200, 1005, 810):
+                slow = row["us"][str(mhz)] / row["us"]["free"]
+                points.append((full * c.memory_stretch(mhz), 1 - full, c.clock_mhz / mhz, slow))
+    memory, rest, clock, measured = np.array(points).T
+
+    def left(share: float) -> float:
+        return float(
+            np.abs(np.log((memory + rest * (share + (1 - share) * clock)) / measured)).mean()
+        )
+
+    return min(np.linspace(0, 1, 21).tolist(), key=left)
+
+
 def main(path: Path) -> None:
     """Fits and reports."""
     device = load_machine("dgx-h200").devices[0]
@@ -129,7 +157,9 @@ def main(path: Path) -> None:
         print(f"{name}: |error| of the {'others' if len(used) < len(rows) else 'same'}: ", end="")
         print(f"mean {rest.mean():.1%}, median {np.median(rest):.1%}, worst {rest.max():.0%}")
     full, stop = memory_line(rows)
-    print(f"memory: full from {full:.0f} MHz, none at {stop:.0f}")
+    print(
+        f"memory: full from {full:.0f} MHz, none at {stop:.0f}; latency {latency_share():.2f} of the rest"
+    )
     print(json.dumps(msgspec.to_builtins(found)))
 
 

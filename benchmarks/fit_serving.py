@@ -1,13 +1,16 @@
 """Fits the constants of serving engines: `python benchmarks/fit_serving.py FILE.parquet [OUT.json]`.
 
-One set of constants for each system and backend, from the published runs of the even half (see
-accuracy/serving_silicon.py, which tests on the others) that neither decode speculatively nor fill their
-cache. A closed loop in its steady state is two kinds of steps: those that only decode, and those with a
-prompt beside the decodes. That is quick enough to try thousands of constants; how far it is from the engine
-itself is found out by serving the rows with the constants so far, and the fit is repeated with that ratio.
-Errors of logarithms are minimised, large ones counting less, so that single rows that are off by a factor do
-not decide. Each constant is held near what is usual with the weight of `PRIOR`, so that one that the rows
-say little of stays plausible.
+One fit for each backend, from the published runs of the even half (see accuracy/serving_silicon.py, which
+tests on the others) that neither decode speculatively nor fill their cache. What is published of two
+systems differs also by day, version and client, and constants fitted for each alone make a chip lose to its
+predecessor. So systems are fitted together, from the oldest to the newest: each has the constants of the
+one before, held near them, and none that is worse: engine times that are no longer, and rates that are no
+lower (shares may be). A closed loop in its steady state is two kinds of steps: those that only decode, and
+those with a prompt beside the decodes. That is quick enough to try thousands of constants; how far it is
+from the engine itself is found out by serving the rows with the constants so far, and the fit is repeated
+with that ratio. Errors of logarithms are minimised, large ones counting less, so that single rows that are
+off by a factor do not decide. Each constant is held near what is usual with the weight of `PRIOR`, so that
+one that the rows say little of stays plausible.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import json
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +68,18 @@ RANGES: dict[str, tuple[float, float, float, float]] = {
 }
 """Of each constant the lowest and highest value, what is usual (kernels of attention take 10 µs at least and
 products reach 0.6 to 0.8 of peak rate and bandwidth in the tables of one H200), and how firmly that holds."""
+SYSTEMS = ("h100_sxm", "h200_sxm", "b200_sxm")
+"""From the oldest: each has at least the rates of those before it."""
+RATES = {
+    "compute_efficiency": "peak",
+    "memory_efficiency": "memory",
+    "attention_compute_efficiency": "peak",
+    "attention_memory_efficiency": "memory",
+    "cache8_efficiency": "",
+    "expert_compute_efficiency": "peak",
+    "expert_memory_efficiency": "memory",
+}
+"""Constants that are shares, and the rate of the data sheet that each is a share of; others are times."""
 LOW, HIGH, USUAL, FIRM = (
     np.array(column) for column in zip(*(RANGES[n] for n in NAMES), strict=True)
 )
@@ -202,14 +218,59 @@ class Group:
         return first, decode + self.batch / self.osl * (mixed - decode)
 
     def residuals(self, values: np.ndarray) -> np.ndarray:
-        """Errors of logarithms of TPOT and TTFT, and of the constants from what is usual."""
+        """Errors of logarithms of TPOT and TTFT."""
         ttft, tpot = self.quick(values)
         ratio = np.array([case.ratio for case in self.cases]).T
         frontend = values[-1]
         each = np.log(tpot * ratio[1] / self.tpot)
         first = np.log(((ttft - frontend) * ratio[0] + frontend) / self.ttft)
-        held = PRIOR * FIRM * np.log(values / USUAL)
-        return np.concatenate([_small(each, SMALL), TTFT_WEIGHT * _small(first, 3 * SMALL), held])
+        return np.concatenate([_small(each, SMALL), TTFT_WEIGHT * _small(first, 3 * SMALL)])
+
+
+class Backend:
+    """All systems of a backend.
+
+    A point has the logarithms of the oldest system's constants, and for each newer one the logarithms by
+    which its times are shorter and its rates higher than those of the one before, all 0 or more.
+    """
+
+    def __init__(self, groups: dict[str, Group]) -> None:
+        self.groups = {s: groups[s] for s in SYSTEMS if s in groups}
+        self.share = np.array([name in RATES for name in NAMES])
+        devices = [machine(MACHINES[s]).devices[0] for s in self.groups]
+        rates = [
+            {"peak": d.peak_rate("bf16"), "memory": d.memory_bandwidth, "": 1.0} for d in devices
+        ]
+        self.faster = [
+            np.array([np.log(new[RATES[n]] / old[RATES[n]]) if n in RATES else 0.0 for n in NAMES])
+            for old, new in pairwise(rates)
+        ]
+        """By how much each system's rates are higher on the data sheet; shares are equal there."""
+        steps = len(self.faster)
+        self.low = np.concatenate([np.log(LOW), *[np.zeros(len(NAMES))] * steps])
+        self.high = np.concatenate([np.log(HIGH), *[np.full(len(NAMES), np.log(10.0))] * steps])
+
+    @property
+    def start(self) -> np.ndarray:
+        """What is usual, on every system."""
+        return np.concatenate([np.log(USUAL), *self.faster])
+
+    def constants(self, point: np.ndarray) -> dict[str, np.ndarray]:
+        """The constants of every system, in the order of `NAMES`."""
+        here, *better = point.reshape(-1, len(NAMES))
+        found = [here]
+        for more, faster in zip(better, self.faster, strict=True):
+            here = np.where(self.share, here + more - faster, here - more)
+            here = np.minimum(here, np.log(HIGH))
+            found.append(here)
+        return {s: np.exp(x) for s, x in zip(self.groups, found, strict=True)}
+
+    def residuals(self, point: np.ndarray) -> np.ndarray:
+        """Errors of all rows, and how far constants are from what is usual and from the system before."""
+        values = self.constants(point)
+        errors = [g.residuals(values[s]) for s, g in self.groups.items()]
+        held = (point - self.start).reshape(-1, len(NAMES)) * PRIOR * FIRM
+        return np.concatenate([*errors, held.ravel()])
 
 
 def _padded(values: np.ndarray, width: int) -> np.ndarray:
@@ -221,24 +282,29 @@ def _small(errors: np.ndarray, scale: float) -> np.ndarray:
     return np.sign(errors) * scale * np.sqrt(np.log1p((errors / scale) ** 2))
 
 
-def best_fit(group: Group, start: np.ndarray) -> np.ndarray:
+def best_fit(backend: Backend, start: np.ndarray) -> np.ndarray:
     """The best of fits that begin with launches slow and quick: where they bind nothing, no slope shows."""
-    launch = np.array([name.startswith("prompt_") for name in NAMES])
-    starts = [start * np.where(launch, f, 1.0) for f in (0.3, 1.0, 3.0, 8.0)]
-    fits = [fitted(group, np.clip(s, LOW, HIGH)) for s in starts]
-    return min(fits, key=lambda c: float(np.square(group.residuals(c)).sum()))
+    launch = np.zeros(len(start))
+    launch[: len(NAMES)] = [name.startswith("prompt_") for name in NAMES]
+    starts = [start + np.log(f) * launch for f in (0.3, 1.0, 3.0, 8.0)]
+    fits = [fitted(backend, np.clip(s, backend.low, backend.high)) for s in starts]
+    return min(fits, key=lambda c: float(np.square(backend.residuals(c)).sum()))
 
 
-def fitted(group: Group, start: np.ndarray) -> np.ndarray:
-    """Levenberg's and Marquardt's method in the logarithms of the constants, within their ranges."""
-    here, damping = np.log(start), 1e-2
-    errors = group.residuals(np.exp(here))
+def fitted(backend: Backend, start: np.ndarray) -> np.ndarray:
+    """Levenberg's and Marquardt's method, within the ranges."""
+    here, damping = start, 1e-2
+    errors = backend.residuals(here)
     for _ in range(80):
-        slopes = np.array([_slope(group, here, i, errors) for i in range(len(here))]).T
+        slopes = np.array([_slope(backend, here, i, errors) for i in range(len(here))]).T
         square, down = slopes.T @ slopes, slopes.T @ errors
-        step = np.linalg.solve(square + damping * np.diag(np.diag(square) + 1e-6), -down)
-        there = np.clip(here + np.clip(step, -0.5, 0.5), np.log(LOW), np.log(HIGH))
-        found = group.residuals(np.exp(there))
+        # What would leave its range stays where it is, so that the others still move.
+        free = ~(((here <= backend.low) & (down > 0)) | ((here >= backend.high) & (down < 0)))
+        part = square[np.ix_(free, free)]
+        step = np.zeros(len(here))
+        step[free] = np.linalg.solve(part + damping * np.diag(np.diag(part) + 1e-6), -down[free])
+        there = np.clip(here + np.clip(step, -0.5, 0.5), backend.low, backend.high)
+        found = backend.residuals(there)
         if found @ found < errors @ errors:
             gain = 1 - (found @ found) / (errors @ errors)
             here, errors, damping = there, found, max(damping / 3, 1e-6)
@@ -246,14 +312,14 @@ def fitted(group: Group, start: np.ndarray) -> np.ndarray:
                 break
         elif (damping := damping * 4) > 1e6:
             break
-    return np.exp(here)
+    return here
 
 
-def _slope(group: Group, here: np.ndarray, i: int, errors: np.ndarray) -> np.ndarray:
-    step = 1e-4 if here[i] + 1e-4 <= np.log(HIGH[i]) else -1e-4
+def _slope(backend: Backend, here: np.ndarray, i: int, errors: np.ndarray) -> np.ndarray:
+    step = 1e-4 if here[i] + 1e-4 <= backend.high[i] else -1e-4
     there = here.copy()
     there[i] += step
-    return (group.residuals(np.exp(there)) - errors) / step
+    return (backend.residuals(there) - errors) / step
 
 
 def correct(group: Group, c: np.ndarray) -> None:
@@ -293,7 +359,7 @@ def region_of(cases: list[Case]) -> Region:
 
 def main(path: str, output: str = "constants.json") -> None:
     """Prints what comes out, and writes the file of constants."""
-    groups: dict[tuple[str, str], list[Case]] = defaultdict(list)
+    cases: dict[str, dict[str, list[Case]]] = defaultdict(lambda: defaultdict(list))
     for row in rows_of(path, "even"):
         if is_speculative(row) or is_compiling(row):
             continue
@@ -302,31 +368,38 @@ def main(path: str, output: str = "constants.json") -> None:
         except ChakraError:
             continue
         if case is not None:
-            groups[row["system"], row["backend"]].append(case)
+            cases[row["backend"]][row["system"]].append(case)
     devices: dict[str, dict[str, Any]] = {}
-    for (system, backend), cases in sorted(groups.items()):
-        group = Group(cases)
-        c = best_fit(group, USUAL)
+    for name, by_system in sorted(cases.items()):
+        backend = Backend({s: Group(c) for s, c in sorted(by_system.items())})
+        point = best_fit(backend, backend.start)
         for _ in range(ROUNDS - 1):
-            correct(group, c)
-            c = best_fit(group, c)
-        device = machine(MACHINES[system]).devices[0]
-        entry = devices.setdefault(
-            device.name,
-            {
-                "peak": device.peak_rate("bf16"),
-                "memory_bandwidth": device.memory_bandwidth,
-                "engines": {},
-            },
-        )
-        constants = {n: float(f"{v:.3g}") for n, v in zip(NAMES, c, strict=True)}
-        region = region_of(cases)
-        fields = {n: getattr(region, n) for n in region.__struct_fields__}
-        entry["engines"][backend] = {"constants": constants, "region": fields}
-        print(system, backend, len(cases), constants, flush=True)
+            for system, values in backend.constants(point).items():
+                correct(backend.groups[system], values)
+            point = best_fit(backend, point)
+        for system, values in backend.constants(point).items():
+            _enter(devices, system, name, values, by_system[system])
         Path(output).write_text(
             json.dumps({"fitted_on": ABOUT, "devices": devices}, indent=1) + "\n"
         )
+
+
+def _enter(
+    devices: dict[str, dict[str, Any]],
+    system: str,
+    backend: str,
+    values: np.ndarray,
+    cases: list[Case],
+) -> None:
+    """Writes down the constants of a system, and the runs they were fitted on."""
+    device = machine(MACHINES[system]).devices[0]
+    sheet = {"peak": device.peak_rate("bf16"), "memory_bandwidth": device.memory_bandwidth}
+    entry = devices.setdefault(device.name, {**sheet, "engines": {}})
+    constants = {n: float(f"{v:.4g}") for n, v in zip(NAMES, values, strict=True)}
+    region = region_of(cases)
+    fields = {n: getattr(region, n) for n in region.__struct_fields__}
+    entry["engines"][backend] = {"constants": constants, "region": fields}
+    print(system, backend, len(cases), constants, flush=True)
 
 
 ABOUT = (

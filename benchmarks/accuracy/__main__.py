@@ -2,14 +2,17 @@
 
 DIR holds truth tables (`nccl`, `training`, …). One file per claim: its `measure(data)` returns the section.
 `make accuracy DATA=DIR SECTIONS="power training"` measures these claims alone and leaves the page's other
-sections as they are. Progress, with what each section took, goes to standard error.
+sections as they are, and `JOBS=8` measures as many at a time. Progress, with what each section took, goes to
+standard error.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
@@ -54,25 +57,35 @@ def main(data: str, output: str = "docs/accuracy.md", *only: str) -> int:
         print(f"no sections {', '.join(unknown)}; there are {', '.join(names)}", file=sys.stderr)
         return 1
     head, kept = _parts(Path(output).read_text()) if only else (HEAD, {})
+    asked = [n for n in names if not only or n in only]
+    try:
+        measured = dict(zip(asked, _all_measured(asked, Path(data)), strict=True))
+    except MissingDataError as error:
+        print(error, file=sys.stderr)
+        return 1
     page = [head]
     for name in names:
-        title = import_module(name).TITLE
-        if only and name not in only:
-            page += [kept[title]] if title in kept else []
-            continue
-        try:
-            page.append(_measured(name, Path(data)))
-        except MissingDataError as error:
-            print(f"{name}: {error}", file=sys.stderr)
-            return 1
+        section = measured.get(name) or kept.get(import_module(name).TITLE)
+        page += [section] if section else []
     Path(output).write_text("\n".join(page))
     return 0
+
+
+def _all_measured(names: list[str], data: Path) -> list[str]:
+    """These sections, as many at a time as the environment's JOBS says: one by default."""
+    if (jobs := int(os.environ.get("JOBS") or 1)) == 1:
+        return [_measured(name, data) for name in names]
+    with ProcessPoolExecutor(jobs) as pool:
+        return list(pool.map(_measured, names, [data] * len(names)))
 
 
 def _measured(name: str, data: Path) -> str:
     """A section of the page; says on standard error how long it took."""
     claim, began, worked = import_module(name), time.monotonic(), time.process_time()
-    section = f"## {claim.TITLE}\n\n{claim.measure(data).strip()}\n"
+    try:
+        section = f"## {claim.TITLE}\n\n{claim.measure(data).strip()}\n"
+    except MissingDataError as error:
+        raise MissingDataError(f"{name}: {error}") from None
     took, cpu = time.monotonic() - began, time.process_time() - worked
     print(f"{name}: {took:.0f} s, {cpu:.0f} s of CPU", file=sys.stderr, flush=True)
     return section

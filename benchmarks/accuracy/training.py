@@ -104,7 +104,7 @@ RESULTS = (
     "note",
 )
 """Columns that are no part of a configuration."""
-TOO_SLOW = 128
+TOO_SLOW = 512
 """GPUs above which rows are left out: they take minutes to simulate."""
 LOCAL_BATCH = re.compile(r"local batch (\d+)")
 

@@ -156,3 +156,16 @@ def test_a_run_that_is_removed_is_gone_at_once(tmp_path, monkeypatch):
     opening._remove_oldest(folder)
     assert "r0" not in left[0]
     assert len(list(folder.iterdir())) == opening.MOST_KEPT
+
+
+def test_removing_the_oldest_makes_no_other_run_newer(tmp_path):
+    """Otherwise a run that was just made would be the next to go, while a comparison still needs it."""
+    folder = tmp_path / "opened"
+    for number in range(opening.MOST_KEPT):
+        run = folder / f"r{number}"
+        run.mkdir(parents=True)
+        (run / "card.json").write_text("{}")
+        (folder / f"{number}.seen").write_text(f"r{number}\na recording\n")
+        os.utime(run, (number, number))
+    opening._remove_oldest(folder)
+    assert [(folder / f"r{n}").stat().st_mtime for n in (0, 7, 31)] == [0, 7, 31]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import msgspec
+
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import Decoder, Lengths, Plan, Step, Workload, check
 from chakrakit.workloads.program import WorkloadLayout
@@ -84,7 +86,7 @@ def _model(rng: Random, moe: bool) -> Decoder:
 def _plan(rng: Random, moe: bool) -> Plan:
     dp, cp = rng.choice([1, 2, 4]), rng.choice([1, 1, 2])
     schedule = rng.choice(["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe"])
-    return Plan(
+    plan = Plan(
         dp=dp,
         cp=cp,
         tp=rng.choice([1, 1, 2, 4]),
@@ -108,3 +110,5 @@ def _plan(rng: Random, moe: bool) -> Plan:
         order=rng.choice(["tp-cp-dp-pp", "dp-tp-cp-pp", "tp-cp-ep-dp-pp"]),
         strict=rng.random() < 0.8,
     )
+    alone = plan.sync == "micro_batch" and plan.data != "fsdp"  # others reduce once a step
+    return msgspec.structs.replace(plan, sync="auto") if alone else plan

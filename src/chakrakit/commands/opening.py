@@ -42,6 +42,7 @@ def opened(path: str | os.PathLike[str], say: Say = lambda _line: None) -> str:
     folder = _folder()
     seen = folder / f"{signature_of(Path(text))}.seen"
     if (known := _known(seen)) is not None:
+        os.utime(folder / known[0])
         say(f"{text}: {known[1]}, linked before: {folder / known[0]}")
         return str(folder / known[0])
     from chakrakit.sources import raw_at
@@ -75,7 +76,6 @@ def _known(seen: Path) -> tuple[str, str] | None:
     digest, _, description = seen.read_text().strip().partition("\n")
     if not digest.isalnum() or not (seen.parent / digest / "card.json").is_file():
         return None
-    os.utime(seen.parent / digest)
     return digest, description
 
 

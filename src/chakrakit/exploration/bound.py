@@ -137,7 +137,8 @@ class StagePower:
             seconds=a.seconds[kinds] * often,
             chip_joules=a.chip_joules[kinds] * often,
             memory_joules=a.memory_joules[kinds] * often,
-            follows_clock=a.follows_clock[kinds],
+            at_memory=a.at_memory[kinds],
+            at_chip=a.at_chip[kinds],
             timed_one_by_one=a.timed_one_by_one[kinds],
         )
 

@@ -494,15 +494,15 @@ World::Pair& World::pair_of(int32_t from, int32_t to) {
     return pair;
 }
 
-// Messages of one size on ways as wide, out of the same dimension, cost the same.
+// Messages of one size on ways as wide and as long, out of the same dimension, cost the same.
 World::Cost World::cost_of(const Pair& pair, int32_t from, int32_t to, int64_t size) {
     Time latency = how_.timed ? 0 : pair.latency + how_.before;
     if (how_.plain) return {static_cast<double>(size), latency};
-    auto [place, fresh] = costs_.try_emplace({size, pair.bandwidth, pair.outermost});
+    auto [place, fresh] = costs_.try_emplace({size, pair.bandwidth, pair.outermost, pair.latency});
     Cost& cost = place->second;
     if (fresh) {
-        nb::tuple asked = nb::cast<nb::tuple>(
-            hooks_.attr("message_cost")(from, to, size, pair.bandwidth, pair.outermost));
+        nb::tuple asked = nb::cast<nb::tuple>(hooks_.attr("message_cost")(
+            from, to, size, pair.bandwidth, pair.outermost, pair.latency));
         cost = {nb::cast<double>(asked[0]), nb::cast<Time>(asked[1])};
     }
     return {cost.bytes, cost.delay + latency};

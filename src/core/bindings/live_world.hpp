@@ -363,7 +363,7 @@ class World final : public sim::Reactor {
     std::unordered_map<int32_t, nb::object> playing_;  // by copy
     MapOf<Pair, int32_t, int32_t> pairs_;              // by sender and receiver
     MapOf<int32_t, int32_t, int64_t> plans_;           // by way and size, where a pair has several
-    MapOf<Cost, int64_t, double, int> costs_;          // by size, bandwidth and dimension
+    MapOf<Cost, int64_t, double, int, Time> costs_;    // by size, bandwidth, dimension and latency
     sim::Way way_;
     std::vector<NamedPool> pools_;
     std::vector<int32_t> changed_pools_;

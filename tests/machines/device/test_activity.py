@@ -8,7 +8,7 @@ import pytest
 from chakrakit import EdgeKind, Trace, TraceBuilder
 from chakrakit.machines import parse_machine
 from chakrakit.machines.device import Activity, PowerConstants, PowerLimited, Roofline, activity_of
-from chakrakit.machines.device.activity import REACHED, UNTOLD
+from chakrakit.machines.device.activity import LATENCY, REACHED, UNTOLD
 
 CONSTANTS = {
     "clock_mhz": 2000,
@@ -50,13 +50,17 @@ def test_products_cost_energy_by_element_type_and_bytes_by_the_memory() -> None:
     found = active(trace)
     assert found.chip_joules[:2].tolist() == pytest.approx([1.0, 0.5])
     assert found.memory_joules.tolist() == pytest.approx([0, 0, 0.1])
-    assert found.follows_clock.tolist() == [True, True, True]
+    assert found.at_memory.tolist() == pytest.approx([0, 0, 1e9 / (REACHED * 0.02 * 1e12)])
+    assert found.at_chip[:2].tolist() == [1, 1]
 
 
-def test_a_kernel_that_memory_holds_back_does_not_follow_the_clock() -> None:
+def test_what_memory_takes_of_a_kernel_does_not_follow_the_clock_and_most_of_the_rest_does() -> (
+    None
+):
     """In 20 ms memory moves 18.4 GB at most: 15 GB are most of it, and more came from a cache."""
     found = active(rows(stream=[1, 1], op_type=["norm", "norm"], tensor_size=[15 * 10**9, 10**11]))
-    assert found.follows_clock.tolist() == [False, False]
+    assert found.at_memory.tolist() == pytest.approx([15 / 18.4, 1.0])
+    assert found.at_chip.tolist() == pytest.approx([(1 - LATENCY) * 3.4 / 18.4, 0.0])
     assert found.memory_joules[1] == pytest.approx(REACHED * 0.02 * 1e12 * 100e-12)
 
 

@@ -1,13 +1,17 @@
 """Clocks that are asked for: all work or one phase, a power limit, and what is refused."""
 
+import json
+
+import numpy as np
 import pytest
 
 import chakrakit as ck
 from chakrakit.errors import ConfigError
 from chakrakit.machines import load_machine
-from chakrakit.machines.device import Clocks, Draw, clocked, clocks_of, read_clocks
+from chakrakit.machines.device import Clocks, Draw, activity_of, clocked, clocks_of, read_clocks
 from chakrakit.trace.model import TraceBuilder
 from chakrakit.trace.sets import TraceSet
+from support.paths import DATA
 
 H200 = load_machine("dgx-h200")
 FULL = H200.devices[0].dynamic.clock_mhz
@@ -58,6 +62,24 @@ def test_bandwidth_falls_with_the_clock_as_it_was_measured():
     for mhz, measured in ((1410, 4.41 / 4.20), (1005, 4.41 / 2.82)):
         assert constants.memory_stretch(mhz) == pytest.approx(measured, rel=0.03)
     assert constants.memory_stretch(345) == pytest.approx(1980 / 345)
+
+
+def test_kernels_at_locked_clocks_take_as_long_as_they_were_measured():
+    """On one H200 in graphs; those that products limit ran below the highest clock when it was free."""
+    device = H200.devices[0]
+    off = []
+    for row in map(json.loads, (DATA / "h200_clocks.jsonl").read_text().splitlines()):
+        t = TraceBuilder()
+        work = {"num_ops": row["flops"], "tensor_size": row["bytes"], "dtype": "bf16"}
+        t.comp(row["name"], op_type="matmul" if row["flops"] else "vector", **work)
+        found = activity_of(t.build(), device, device.dynamic, np.array([row["us"]["free"] * 1e-6]))
+        if found.at_memory[0]:
+            for mhz in (1680, 1500, 1410, 1200, 1005, 810):
+                slow = Draw(constants=device.dynamic, share=mhz / FULL).stretch(found)[0]
+                off.append(np.log(slow * row["us"]["free"] / row["us"][str(mhz)]))
+    assert len(off) > 200
+    assert np.abs(off).mean() < 0.06
+    assert abs(np.mean(off)) < 0.03
 
 
 def test_a_power_cap_is_kept_and_costs_time():

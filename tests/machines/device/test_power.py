@@ -30,7 +30,8 @@ def activity(seconds, chip, memory, follows=True, timed=False):
         seconds=np.array([seconds]),
         chip_joules=np.array([chip]),
         memory_joules=np.array([memory]),
-        follows_clock=np.array([follows]),
+        at_memory=np.array([0.0 if follows else 1.0]),
+        at_chip=np.array([1.0 if follows else 0.0]),
         timed_one_by_one=np.array([timed]),
     )
 

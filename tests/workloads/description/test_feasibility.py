@@ -16,6 +16,12 @@ MOE = SMALL.replace(experts=8, top_k=2, expert_ffn=32)
 
 REFUSED: list[tuple[Decoder, dict[str, Any], dict[str, Any], str]] = [
     (SMALL, {"tp": 3}, {}, "tp 3 does not divide decoder's 8 heads; use 1, 2, 4"),
+    (
+        SMALL,
+        {"dp": 2, "data": "zero1", "sync": "micro_batch"},
+        {"global_batch": 8},
+        "sync micro_batch is for data fsdp; zero1 reduces gradients once a step: leave sync out",
+    ),
     (SMALL, {"tp": 8}, {}, "tp 8 does not divide decoder's 4 kv_heads; use 1, 2, 4"),
     (
         SMALL,

@@ -29,6 +29,7 @@ from chakrakit.machines.device.power import (
     PowerConstants,
     clock_within,
     highest_share,
+    latency_stretch,
 )
 from chakrakit.machines.device.profile import (
     ClassModel,
@@ -125,6 +126,7 @@ __all__ = [
     "framework_named",
     "highest_share",
     "is_carried_recording",
+    "latency_stretch",
     "measured_rows",
     "nanoseconds_to_ticks",
     "operations_of",

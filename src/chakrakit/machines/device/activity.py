@@ -1,4 +1,4 @@
-"""Activity of a device: the energy that each row of a trace takes, and whether its time follows the clock.
+"""Activity of a device: the energy that each row of a trace takes, and how far its time follows the clock.
 
 `PowerLimited` uses it to lower the clock of a device that would exceed its power limit.
 """
@@ -16,6 +16,7 @@ from chakrakit.machines.device.clocks import Clocks, Draws
 from chakrakit.machines.device.device import Device
 from chakrakit.machines.device.launchers import operations_of
 from chakrakit.machines.device.power import (
+    LATENCY,
     PICO,
     Activity,
     Draw,
@@ -33,8 +34,6 @@ UNTOLD = 0.5
 """Kernels without FLOPs and bytes count as streaming at this share of the memory's bandwidth. Assumed."""
 REACHED = 0.92
 """The share of a memory's nominal bandwidth that streaming kernels reach (H200: 4.41 of 4.8 TB/s)."""
-_FULL = 0.5
-"""A kernel that uses more than this share of the memory's bandwidth is limited by memory. Assumed."""
 _PRODUCTS = ("gemm", "conv", "attention", "grouped", "moe")
 """Beginnings of the names of classes that run on the units for matrix products."""
 COMPUTED = (CostSource.PROFILE, CostSource.EXTRAPOLATED, CostSource.ROOFLINE, CostSource.SCALED)
@@ -59,19 +58,21 @@ def activity_of(
     moved = np.where(untold, UNTOLD * most, moved)
     # What is moved faster than memory can came from a cache.
     from_memory = np.minimum(moved, most) if device.memory_bandwidth else moved
-    full = from_memory / np.maximum(most, PICO)
+    full = np.minimum(from_memory / np.maximum(most, PICO), 1.0)
     each = types.each(constants.product) * np.where(attention, constants.attention, 1.0)
     chip = (flops * each + np.minimum(moved, 2 * most) * constants.cache_pj) * PICO
     chip += np.where(product, 0.0, constants.vector_watts * (1 - full) * seconds)
     least = flops / types.each(lambda name: device.peak_rate(name) or np.inf)
-    limited = np.where(product, least < full * seconds, full > _FULL)
+    hidden = product & (least >= full * seconds)
+    at_memory = np.where(hidden, 0.0, full)
     from_memory = np.where(moved < constants.cache_bytes, 0.0, from_memory)
     return Activity(
         seconds=np.where(rows, seconds, 0.0),
         chip_joules=np.where(rows, chip, 0.0),
         memory_joules=np.where(rows, from_memory, 0.0) * constants.memory_pj * PICO,
-        follows_clock=rows & ~limited,
-        timed_one_by_one=product & profiled if profiled is not None else np.zeros_like(rows),
+        at_memory=at_memory,
+        at_chip=np.where(hidden, 1.0, (1 - LATENCY) * (1 - at_memory)),
+        timed_one_by_one=hidden & profiled if profiled is not None else np.zeros_like(rows),
     )
 
 

@@ -315,6 +315,9 @@ FLOORS = 10.0
 large operations of the class were measured. Assumed."""
 BEST = 0.8
 """The share of peak rate and bandwidth that good kernels reach (H200: 0.82 of the rate in products)."""
+HIGHEST = 0.95
+"""The share of a data sheet's rate that products stay below: the highest in tables of H200, H100, A100 and
+B200 are 0.95, 0.97, 0.95 and 0.92; a correction between few rows could say more."""
 SAME_DEVICE = 0.02
 """Devices whose limits differ by less than this share count as the same: less than any prediction's error."""
 CARRIED = 0.15
@@ -406,6 +409,9 @@ class Profiled:
         if correction is None:
             return carried
         us = carried.us * correction.factor(operation.shape)
+        if operation.kind == "gemm" and self.profile.peak:
+            rate = HIGHEST * self.profile.peak_rate(rate_type(operation))
+            us = max(us, operation.flops / rate * 1e6)
         return Prediction(us, measured.error + correction.error, carried.extrapolated)
 
     def _correction(self, operation: Operation) -> Correction | None:

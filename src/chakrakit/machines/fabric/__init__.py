@@ -21,6 +21,7 @@ from chakrakit.machines.fabric.machine import (
     Site,
     Software,
     check_site,
+    farther,
     span_of,
 )
 from chakrakit.machines.fabric.ports import MessageCost
@@ -48,6 +49,7 @@ __all__ = [
     "Tree",
     "WhenFull",
     "check_site",
+    "farther",
     "lone_port",
     "span_of",
 ]

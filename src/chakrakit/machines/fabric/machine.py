@@ -422,7 +422,7 @@ def span_of(machine: Machine, devices: I64) -> Span:
     node = machine.instance(devices, 0) if len(machine.dimensions) > 1 else np.zeros(len(devices))
     nodes, where, local = np.unique(node, return_inverse=True, return_counts=True)
     link = _inside(machine, devices, where)
-    port, leaving = _outside(machine, devices, where) if len(nodes) > 1 else (0.0, 0.0)
+    port, leaving, way = _outside(machine, devices, where) if len(nodes) > 1 else (0.0, 0.0, 0.0)
     if not np.isfinite(link):
         link = port
     fabric = machine.dimensions[0]
@@ -434,7 +434,20 @@ def span_of(machine: Machine, devices: I64) -> Span:
         leaving=leaving,
         reduces=fabric.reduction and int(local.min()) == int(local.max()),
         port=port,
+        farther=farther(machine, way) if len(nodes) > 1 else 0.0,
     )
+
+
+_SAME_WAY = 1e-12
+"""Seconds by which sums of latencies differ because they are rounded."""
+
+
+def farther(machine: Machine, way: float) -> float:
+    """Seconds by which a way between nodes is longer than the one that the library's constants are of."""
+    if machine.library is None:
+        return 0.0
+    longer = way - machine.library.network.latency_us * 1e-6
+    return longer if abs(longer) > _SAME_WAY else 0.0
 
 
 def _inside(machine: Machine, devices: I64, node: I64) -> float:
@@ -446,8 +459,11 @@ def _inside(machine: Machine, devices: I64, node: I64) -> float:
     return float(routes.bandwidth(machine.links).min(initial=np.inf))
 
 
-def _outside(machine: Machine, devices: I64, node: I64) -> tuple[float, float]:
-    """Bytes/s of one device, and of a node's devices together, while every device sends to the next node."""
+def _outside(machine: Machine, devices: I64, node: I64) -> tuple[float, float, float]:
+    """Bytes/s of one device, and of a node's devices together, while every device sends to the next node.
+
+    The third is the longest latency of these ways, in seconds.
+    """
     order = np.argsort(node, kind="stable")
     rank = np.arange(len(devices)) - np.searchsorted(node[order], node[order])
     count = np.bincount(node)
@@ -458,4 +474,5 @@ def _outside(machine: Machine, devices: I64, node: I64) -> tuple[float, float]:
     load = np.bincount(routes.links, minlength=len(machine.links))
     share = machine.links.bandwidth / np.maximum(load, 1)
     each = np.minimum.reduceat(share[routes.links], routes.offsets[:-1])
-    return float(each.min()), float(np.bincount(node[order], each).min())
+    together = float(np.bincount(node[order], each).min())
+    return float(each.min()), together, float(routes.latency(machine.links).max())

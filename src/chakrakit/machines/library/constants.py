@@ -31,6 +31,8 @@ class Span:
     """Whether the switch of each node can reduce for the group."""
     port: float = 0.0
     """Bytes/s of one device to other nodes."""
+    farther: float = 0.0
+    """Seconds by which a way between nodes is longer than on the network that the constants are of."""
 
 
 def rounds(collective: str) -> int:
@@ -132,6 +134,9 @@ class NetworkConstants(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     tree_hop_us: dict[ProtocolName, Time] = msgspec.field(
         default_factory=lambda: {"LL": 5.0, "LL128": 8.5, "Simple": 14.0}
     )
+    latency_us: Time = 2.7
+    """What the way itself takes of each of these hops. A hop of LL is nothing else in NCCL's tuner; on a
+    network with other latencies all hops take as much more, or less."""
 
 
 class Tuner(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

@@ -78,6 +78,11 @@ def rate(library: Library, constants: Protocol, span: Span) -> float:
     )
 
 
+def between_nodes(hop_us: float, span: Span) -> float:
+    """Seconds of a hop between nodes that takes `hop_us` on the network the constants are of."""
+    return max(0.0, hop_us * US + span.farther)
+
+
 def crossed(library: Library, span: Span) -> Bridge | None:
     """The bridge between the halves of a node, where a group lies on both sides of it."""
     bridge = library.bridge
@@ -95,7 +100,9 @@ def _ring(
     near = p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * US
     if p.busy:
         near = max(near, p.hop_us * US + flow) - flow
-    latency = (hops - far) * near + far * max(near, library.network.hop_us[name] * US)
+    latency = (hops - far) * near + far * max(
+        near, between_nodes(library.network.hop_us[name], span)
+    )
     if (bridge := crossed(library, span)) is not None:
         latency += 2 * rounds(collective) * bridge.hop_us * US
     fixed = (library.launch_us + p.start_us) * US + p.copy * flow
@@ -111,7 +118,9 @@ def _tree(
     """Two trees over the nodes and a chain within each node; all data goes up and down once."""
     depth = math.ceil(math.log2(span.nodes)) if span.nodes > 1 else 0
     hop = p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * US
-    latency = 2 * ((span.local - 1) * hop + depth * library.network.tree_hop_us[name] * US)
+    latency = 2 * (
+        (span.local - 1) * hop + depth * between_nodes(library.network.tree_hop_us[name], span)
+    )
     fixed = (library.launch_us + p.start_us) * US
     return LibraryCost(
         fixed, latency, 2 * size / rate(library, p, span), 2 * (span.local - 1 + depth)
@@ -135,7 +144,7 @@ def _in_switch(
     latency = 0.0
     if trees:
         depth = math.ceil(math.log2(span.nodes))
-        latency = 2 * depth * library.network.tree_hop_us["Simple"] * US
+        latency = 2 * depth * between_nodes(library.network.tree_hop_us["Simple"], span)
         both = 1.0 if span.nodes == 2 else 0.5
         flow = min(flow, both * library.network.share * span.leaving)
     return LibraryCost((library.launch_us + switch.start_us) * US, latency, size / flow)
@@ -166,7 +175,7 @@ def exchange(library: Library, collective: str, size: float, span: Span) -> Libr
         away = peers if collective == "message" else n - span.local
         moved = max(moved, away * piece / (library.network.share * (span.port or span.leaving)))
     start = x.flow_us * US + x.copy * flow
-    wait = max(quick - moved, start)
+    wait = max(0.0, max(quick - moved, start) + span.farther)
     return LibraryCost(library.launch_us * US + wait, 0.0, moved)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines.library.constants import EngineKernels, ExpertKernels, Span
-from chakrakit.machines.library.cost import GB, NEVER, US, LibraryCost
+from chakrakit.machines.library.cost import GB, NEVER, US, LibraryCost, between_nodes
 
 
 def engine_kernel(engine: EngineKernels, size: float, span: Span) -> str:
@@ -171,9 +171,9 @@ def throughput_terms(
     rate = constants.multiprocessor_gbs if span.nodes > 1 else constants.local_multiprocessor_gbs
     copying = (1 + away + devices) * size / (multiprocessors * rate * GB)
     start = constants.start_us + constants.node_us * span.nodes
-    start = start if span.nodes > 1 else constants.local_us
+    start = between_nodes(start, span) if span.nodes > 1 else constants.local_us * US
     each = routing.tokens
-    return ExchangeTerms(start * US, each * network, each * links, each * copying)
+    return ExchangeTerms(start, each * network, each * links, each * copying)
 
 
 def latency_terms(
@@ -185,5 +185,5 @@ def latency_terms(
     links = near * size / (constants.low_latency_share * span.link)
     network = away * size / (constants.low_latency_network_share * span.port) if away else 0.0
     start = constants.low_latency_us + constants.low_latency_hop_us * math.log2(span.nodes)
-    start = start if span.nodes > 1 else constants.low_latency_local_us
-    return ExchangeTerms(start * US, routing.tokens * network, routing.tokens * links, 0.0)
+    start = between_nodes(start, span) if span.nodes > 1 else constants.low_latency_local_us * US
+    return ExchangeTerms(start, routing.tokens * network, routing.tokens * links, 0.0)

@@ -123,6 +123,8 @@ class TimeInterval(Result, msgspec.Struct, frozen=True):
     """By group: ns of the operations that take longest, and of all others together."""
     step: str = ""
     """The group of whole training steps that it is one of."""
+    clock_mhz: float = 0.0
+    """The lowest clock of its devices; 0 where that is not known."""
 
     def scaled(self, share: float) -> TimeInterval:
         """The interval of a share of the time."""
@@ -138,6 +140,7 @@ class TimeInterval(Result, msgspec.Struct, frozen=True):
                 for group, operations in self.operations.items()
             },
             self.step,
+            self.clock_mhz,
         )
 
 
@@ -174,6 +177,7 @@ def interval_in(result: Predicted) -> TimeInterval | None:
         groups=result.interval_groups,
         operations=result.interval_operations,
         step=result.interval_step,
+        clock_mhz=getattr(result, "clock_mhz", None) or 0.0,
     )
 
 
@@ -221,6 +225,11 @@ def interval_of(
         {"/".join(group): _longest(operations) for group, operations in by_group.items()},
         "/".join(step),
     )
+
+
+def is_computation(group: str) -> bool:
+    """Whether a group's name, its parts joined, is of kernels."""
+    return group.partition("/")[0] in _KINDS["computation"]
 
 
 def _longest(operations: dict[str, float]) -> dict[str, float]:

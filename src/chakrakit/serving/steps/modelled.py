@@ -20,7 +20,14 @@ import numpy as np
 import chakrakit.core as core
 from chakrakit.arrays import F64
 from chakrakit.errors import ConfigError
-from chakrakit.machines.device import Device, Profiled, clocked, packaged_profile, roofline_seconds
+from chakrakit.machines.device import (
+    Device,
+    Profiled,
+    clocked,
+    latency_stretch,
+    packaged_profile,
+    roofline_seconds,
+)
 from chakrakit.machines.fabric import Machine
 from chakrakit.operators import Operation, attention_flops, rate_name
 from chakrakit.serving.calibration import Constants
@@ -233,12 +240,17 @@ class ModelledSteps:
         )
 
     @property
+    def _latency(self) -> float:
+        """How much longer what kernels take whatever their size is at this clock."""
+        return latency_stretch(self.clock_share)
+
+    @property
     def _attention_overhead(self) -> float:
         """Seconds that attention takes in all layers whatever its size, by the engine's constants."""
         if self.constants is None:
             return 0.0
         layers = sum(work.layers for work in self.operators.attention)
-        return layers * self.constants.attention_overhead_us * 1e-6
+        return layers * self.constants.attention_overhead_us * 1e-6 * self._latency
 
     def _shared_by_fewer(self, operators: list[StepOperator], tokens: int, ranks: int) -> float:
         """Seconds of what ranks do together where only some are left, each with more of the experts."""
@@ -387,7 +399,7 @@ class ModelledSteps:
             shares = (c.expert_compute_efficiency, c.expert_memory_efficiency, c.expert_overhead_us)
         rate = self.device.peak_rate(o.dtype) * shares[0]
         seconds = np.maximum(flops / rate, moved / (self.device.memory_bandwidth * shares[1]))
-        return np.asarray(seconds + shares[2] * 1e-6, np.float64)
+        return np.asarray(seconds + shares[2] * 1e-6 * self._latency, np.float64)
 
     def _measured(self, o: StepOperator, flops: float, moved: float, rows: int) -> float:
         assert self._profile is not None

@@ -10,7 +10,7 @@ import numpy as np
 from chakrakit.arrays import F64, I64
 from chakrakit.errors import TraceError
 from chakrakit.machines.device import picoseconds
-from chakrakit.machines.fabric import Machine
+from chakrakit.machines.fabric import Machine, farther
 from chakrakit.machines.library import Library, Span, cost
 from chakrakit.simulator.engine.membership import Membership
 from chakrakit.trace.communication import Matching
@@ -177,20 +177,28 @@ def message_pace(
     library: Library, machine: Machine, src: I64, dst: I64, size: F64
 ) -> tuple[F64, I64]:
     """For each message its link time, as a multiple of the bytes', and the picoseconds before bytes flow."""
-    bandwidth = machine.routes(src, dst).bandwidth(machine.links)
+    routes = machine.routes(src, dst)
+    bandwidth, latency = routes.bandwidth(machine.links), routes.latency(machine.links)
     away = machine.instance(src, 0) != machine.instance(dst, 0)
-    keys, number = np.unique(np.stack([size, bandwidth, away]), axis=1, return_inverse=True)
+    longer = {way: farther(machine, way) for way in np.unique(latency).tolist()}
+    beyond = np.where(away, [longer[way] for way in latency.tolist()], 0.0)
+    keys, number = np.unique(np.stack([size, bandwidth, away, beyond]), axis=1, return_inverse=True)
     paces = [message_cost(library, *k) for k in keys.T.tolist()]
     stretch, wait = (np.array(c) for c in zip(*paces, strict=True)) if paces else ([], [])
     at = number.reshape(-1)
     return np.asarray(stretch, np.float64)[at], np.asarray(wait, np.int64)[at]
 
 
-def message_cost(library: Library, size: float, bandwidth: float, away: float) -> tuple[float, int]:
-    """The same of one message, over a route of that bandwidth, to another node or not."""
+def message_cost(
+    library: Library, size: float, bandwidth: float, away: float, beyond: float
+) -> tuple[float, int]:
+    """The same of one message, over a route of that bandwidth, to another node or not.
+
+    Its way takes `beyond` seconds more than the one that the library's constants are of.
+    """
     if math.isinf(bandwidth) or not size:
         return 1.0, picoseconds(library.launch_us * 1e-6, "the launch of a message")
     nodes = 2 if away else 1
-    span = Span(2, nodes, 2 // nodes, bandwidth, bandwidth, port=bandwidth)
+    span = Span(2, nodes, 2 // nodes, bandwidth, bandwidth, port=bandwidth, farther=beyond)
     took = cost(library, "message", "direct", "Simple", size, span)
     return took.transfer * bandwidth / size, picoseconds(took.fixed, "a message")

@@ -16,7 +16,7 @@ import numpy as np
 import chakrakit.core as core
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.machines.device import picoseconds
-from chakrakit.machines.fabric import Machine
+from chakrakit.machines.fabric import Machine, farther
 from chakrakit.operators import element_type
 from chakrakit.simulator.collectives import COLLECTIVES
 from chakrakit.simulator.engine import (
@@ -61,14 +61,15 @@ class Planning:
         )
 
     def message_cost(
-        self, src: int, dst: int, size: int, bandwidth: float, outermost: int
+        self, src: int, dst: int, size: int, bandwidth: float, outermost: int, latency_ps: int
     ) -> tuple[float, int]:
         """The bytes that the links of a message carry, and the picoseconds before they flow.
 
         A library's picoseconds count the way's latency; those of ports come on top of it.
         """
         if self.machine.library is not None:
-            stretch, wait = message_cost(self.machine.library, size, bandwidth, outermost > 0)
+            way = farther(self.machine, latency_ps * 1e-12) if outermost > 0 else 0.0
+            stretch, wait = message_cost(self.machine.library, size, bandwidth, outermost > 0, way)
             return size * stretch, wait
         book = TransferPlans(self.machine, self.fair)
         book.add_messages(np.array([src]), np.array([dst]), np.array([float(size)]))

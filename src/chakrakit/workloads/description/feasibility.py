@@ -406,6 +406,10 @@ def _data(plan: Plan) -> Iterator[str]:
         yield "shard (HSDP) and ep together are not built; use one of them"
     if plan.shard and plan.schedule == "dualpipe":
         yield "shard (HSDP) and dualpipe together are not built; use another schedule"
+    if plan.sync == "micro_batch" and plan.data in ("ddp", "zero1", "zero2") and data > 1:
+        yield (
+            f"sync micro_batch is for data fsdp; {plan.data} reduces gradients once a step: leave sync out"
+        )
 
 
 def _step(w: Workload) -> Iterator[str]:
