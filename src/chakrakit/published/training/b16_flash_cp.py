@@ -73,7 +73,8 @@ STUDY = Study(
         ),
     },
     decides="exchanges of heads within a node, which send little and are balanced whatever the documents.",
-    amended="The search moves blocks to where fewer keys are sent, counts what ranks send, and goes by NVLink "
-    "within a node; before, it went by work and an adapter's rate. Quick runs have three cases instead of four.",
+    amended="The search moves blocks to where fewer keys are sent, counts what ranks send, and goes by "
+    "NVLink within a node; before, it went by work and an adapter's rate. Quick runs have three cases "
+    "instead of four.",
     cannot_say="What the search costs, and what kernels of small blocks lose.",
 )
