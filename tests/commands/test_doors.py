@@ -137,6 +137,19 @@ def test_a_recording_opens_however_it_was_packed(suffix: str, tmp_path: Path) ->
     assert (found["ranks"], found["nodes"]) == (1, 31)
 
 
+def test_recordings_that_lie_months_apart_are_no_ranks_of_one_job(tmp_path: Path) -> None:
+    """Communication would set ranks of one job on one clock; here there is none in common."""
+    for rank, since in enumerate((0, 100 * 86_400 * 10**9)):
+        content = _kineto(rank)
+        content["baseTimeNanoseconds"] += since
+        content["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": 2}
+        content["traceEvents"] = [e for e in content["traceEvents"] if "nccl" not in str(e)]
+        (tmp_path / f"worker{rank}.json").write_text(json.dumps(content))
+    done = chakra("info", str(tmp_path))
+    assert done.exit_code == 2
+    assert "worker1.json: recorded 100 days after worker0.json" in " ".join(done.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

@@ -66,8 +66,6 @@ def record(folder: Path, name: str) -> None:
     sys.argv = [str(PROGRAMS), name]
     runpy.run_path(str(PROGRAMS), run_name="__main__")
     observer.unregister_callback()
-    nodes = json.loads((folder / f"{name}.et.json").read_text())["nodes"]
-    result["operators"] = Counter(_dispatched(nodes))
     (folder / f"{name}.recorded.json").write_text(json.dumps(result))
 
 
@@ -75,10 +73,16 @@ def _dispatched(nodes: list[Any]) -> list[str]:
     """Operators below autograd: those that consist of others by definition give way to what they call."""
     found: list[str] = []
     inside: set[int] = set()
+    by_id = {node["id"]: node for node in nodes}
+    wrappers = {
+        node["ctrl_deps"]
+        for node in nodes
+        if _schema(node) and _called(node) == _called(by_id.get(node["ctrl_deps"], {}))
+    }  # autocasting calls the operator again, with other tensors
     for node in sorted(nodes, key=lambda n: n["id"]):  # callers before what they call
         if node["ctrl_deps"] in inside:
             inside.add(node["id"])
-        elif _is_dispatched(node["name"]):
+        elif node["id"] not in wrappers and _is_dispatched(node):
             inside.add(node["id"])
             if _works_on_the_device(node):
                 found.append(key(node["name"], node["inputs"]["shapes"]))
@@ -90,22 +94,32 @@ def _works_on_the_device(node: Any) -> bool:
 
     touched = json.dumps([node["inputs"]["values"], node["outputs"]["values"]])
     name = node["name"].removeprefix("aten::")
-    return "cuda" in touched and name not in ALLOCATIONS | QUESTIONS | VIEWS
+    made = [shape for shape in node["outputs"]["shapes"] if isinstance(shape, list)]
+    empty = bool(made) and all(0 in shape for shape in made)
+    return "cuda" in touched and not empty and name not in ALLOCATIONS | QUESTIONS | VIEWS
 
 
-def _is_dispatched(name: str) -> bool:
-    """Whether an event is an operator that devices have kernels for."""
+def _is_dispatched(node: Any) -> bool:
+    """Whether a node is an operator that devices have kernels for."""
     import torch
 
-    space, _, operator = name.partition("::")
-    packet = getattr(getattr(torch.ops, space), operator, None) if operator.isidentifier() else None
-    names = [getattr(packet, overload)._schema for overload in packet.overloads()] if packet else []
-    full = [f"{s.name}.{s.overload_name}".removesuffix(".") for s in names]
-    return packet is not None and not any(
-        torch._C._dispatch_has_kernel_for_dispatch_key(text, "CompositeImplicitAutograd")
-        for text in full
-        if torch._C._dispatch_has_kernel(text)
-    )
+    name = _schema(node).partition("(")[0]
+    if "::" not in name or not torch._C._dispatch_has_kernel(name):
+        return False
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    own = has_kernel(name, "CPU") or has_kernel(name, "CUDA")
+    return own or not has_kernel(name, "CompositeImplicitAutograd")
+
+
+def _called(node: Any) -> tuple[str, list[Any]]:
+    """The overload that was called, and with which numbers."""
+    values = node.get("inputs", {}).get("values", [])
+    return _schema(node), [v for v in values if not isinstance(v, list)]
+
+
+def _schema(node: Any) -> str:
+    """What the observer says of the overload that was called; "" for what is no operator."""
+    return next((str(a["value"]) for a in node.get("attrs", []) if a["name"] == "op_schema"), "")
 
 
 def capture(folder: Path, name: str) -> None:
@@ -119,8 +133,10 @@ def capture(folder: Path, name: str) -> None:
     nodes = ck.read(folder / f"{name}.captured").trace(0).nodes
     operators = Counter(
         key(node["name"], json.loads(node["inputs_shapes"] or "[]"))
-        for node in nodes.select(["name", "inputs_shapes", "is_cpu_op"]).to_pylist()
-        if "::" in node["name"] and not node["is_cpu_op"]
+        for node in nodes.select(
+            ["name", "inputs_shapes", "outputs_shapes", "is_cpu_op"]
+        ).to_pylist()
+        if "::" in node["name"] and not node["is_cpu_op"] and not _is_empty(node["outputs_shapes"])
     )
     result = {
         "peak_bytes": report.kinds[0].peak_bytes,
@@ -128,6 +144,11 @@ def capture(folder: Path, name: str) -> None:
         "warnings": report.warnings,
     }
     (folder / f"{name}.captured.json").write_text(json.dumps(result))
+
+
+def _is_empty(shapes: str) -> bool:
+    made = [shape for shape in json.loads(shapes or "[]") if isinstance(shape, list)]
+    return bool(made) and all(0 in shape for shape in made)
 
 
 def compare(folder: Path) -> int:
@@ -142,7 +163,8 @@ def compare(folder: Path) -> int:
             differing += 1
             continue
         captured = json.loads(other.read_text())
-        before, after = Counter(recorded["operators"]), Counter(captured["operators"])
+        nodes = json.loads((folder / f"{name}.et.json").read_text())["nodes"]
+        before, after = Counter(_dispatched(nodes)), Counter(captured["operators"])
         missing, more = before - after, after - before
         peak = captured["peak_bytes"] / recorded["peak_bytes"] - 1
         print(

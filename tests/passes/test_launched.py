@@ -3,7 +3,7 @@
 import pytest
 
 import chakrakit as ck
-from chakrakit import NodeType, TraceBuilder, TraceSet
+from chakrakit import CollectiveType, NodeType, TraceBuilder, TraceSet
 from chakrakit.errors import ConfigError
 from chakrakit.passes.launched import Launched
 from chakrakit.trace.communication import Binding
@@ -47,6 +47,23 @@ def test_kernels_of_two_streams_keep_no_gap_between_them():
     assert list(zip(edges.src[gaps], edges.dst[gaps], edges.lag[gaps], strict=True)) == [
         (0, 2, 3000)
     ]
+
+
+def test_collectives_of_one_stream_take_turns_and_wait_for_the_host_to_come_to_them():
+    """Rows: two kernels, two all-reduces, two launches. The host has come to both after its second launch."""
+    t = TraceBuilder()
+    for _ in range(2):
+        t.comp("kernel", stream=0, duration_ns=1000)
+    for _ in range(2):
+        t.collective("ALL_REDUCE", CollectiveType.ALL_REDUCE, 8 << 20, stream=1)
+    body = t.build()
+    edges = Launched(gap_us=0.0)._launched(body).edges
+    pairs = set(zip(edges.src.tolist(), edges.dst.tolist(), strict=True))
+    assert pairs == {(4, 0), (5, 1), (4, 5), (0, 1), (5, 2), (5, 3), (2, 3)}
+    traces = TraceSet([body], {r: Binding(0) for r in range(8)}, card=Card(tool="chakra capture"))
+    alone = ck.simulate(traces, "dgx-h100", host=False).makespan_ns
+    hosted = ck.simulate(traces | Launched(launch_us=30.0), "dgx-h100").makespan_ns
+    assert hosted == pytest.approx(60_000 + alone, abs=2_000)
 
 
 def test_a_cast_costs_the_host_less_than_an_operator():

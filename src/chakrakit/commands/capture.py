@@ -247,6 +247,9 @@ def _print(report: CaptureReport, output: str) -> None:
             for i, k in enumerate(report.kinds)
         ),
     )
+    one = f"communication of one rank{', of the first kind that has it' * (len(report.kinds) > 1)}"
+    if report.collectives:
+        console().print(f"{one}; bytes are what it puts in")
     print_table(
         ("communication", "group", "count", "bytes"),
         ((c.type, c.group, c.count, c.bytes) for c in report.collectives),

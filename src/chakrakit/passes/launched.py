@@ -17,8 +17,8 @@ from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
 from chakrakit.operators import Work, json_list, operator_of
 from chakrakit.passes.base import Pass, map_bodies, texts_of, with_nodes
-from chakrakit.trace.model import EdgeKind, Edges, NodeType, Trace
-from chakrakit.trace.placement import on_host
+from chakrakit.trace.model import COMMUNICATION, EdgeKind, Edges, NodeType, Trace
+from chakrakit.trace.placement import implied_order, on_host
 from chakrakit.trace.sets import TraceSet
 
 _LIST = "[[["
@@ -71,6 +71,7 @@ class Launched(Pass):
         first = len(trace)
         waits = [(first + i, int(row)) for i, row in enumerate(rows)]
         waits += [(first + i, first + i + 1) for i in range(len(rows) - 1)]
+        waits += _issued(trace, rows, first)
         nanos = np.rint(micros * 1e3).astype(np.int64)
         columns = {
             "name": ["launch"] * len(rows),
@@ -79,10 +80,13 @@ class Launched(Pass):
             "duration_micros": nanos // 1000,
             "duration_ns": nanos,
         }
-        return self._apart(with_nodes(trace, columns, waits), rows)
+        return self._in_turn(with_nodes(trace, columns, waits), rows, implied_order(trace))
 
-    def _apart(self, trace: Trace, rows: I64) -> Trace:
-        """The trace with a gap between kernels that follow each other on a stream."""
+    def _in_turn(self, trace: Trace, rows: I64, order: tuple[I64, I64]) -> Trace:
+        """The trace with a gap between kernels that follow each other on a stream.
+
+        Where edges give the order of streams they give all of it: communication follows in turn as well.
+        """
         streams = trace.column("stream", 0)[rows]
         followers = [rows[streams == stream] for stream in np.unique(streams)]
         before, after = (
@@ -91,7 +95,12 @@ class Launched(Pass):
         )
         lag = round(self.gap_us * 1e3)
         gaps = Edges.of(before, after, EdgeKind.STREAM, lag=np.full(len(before), lag))
-        return trace.with_edges(Edges.concat([trace.edges, gaps]))
+        is_kernel = np.zeros(len(trace), np.bool_)
+        is_kernel[rows] = True
+        src, dst = order
+        others = ~on_host(trace)[src] & ~(is_kernel[src] & is_kernel[dst])
+        turns = Edges.of(src[others], dst[others], EdgeKind.STREAM)
+        return trace.with_edges(Edges.concat([trace.edges, gaps, turns]))
 
     def _micros(self, trace: Trace, rows: I64) -> F64:
         """The host's time for each launch; an optimizer's own for its first one."""
@@ -111,6 +120,13 @@ def _kernels(trace: Trace) -> I64:
     if (trace.edges.kind == EdgeKind.LAUNCH).any():
         return np.zeros(0, np.int64)
     return np.flatnonzero(trace.is_type(NodeType.COMP_NODE) & ~on_host(trace))
+
+
+def _issued(trace: Trace, rows: I64, first: int) -> list[tuple[int, int]]:
+    """What communication waits for: the host has come to it when it has launched the kernel before it."""
+    calls = np.flatnonzero(trace.is_type(*COMMUNICATION) & ~on_host(trace))
+    place = np.searchsorted(rows, calls) - 1
+    return [(first + int(p), int(c)) for p, c in zip(place, calls, strict=True) if p >= 0]
 
 
 def _names(trace: Trace, rows: I64) -> list[str]:

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <stdexcept>
+#include <string>
 
 #include "core/serving/check.hpp"
 
@@ -198,7 +199,9 @@ int32_t Cluster::routed(int32_t request, Role first, Role second) {
     int32_t engine = hook(request, choice);
     if (engine == HOLD) return HOLD;
     if (std::find(choice.begin(), choice.end(), engine) == choice.end()) {
-        throw std::out_of_range("route or place chose an engine that cannot take the request");
+        throw std::out_of_range("route or place chose engine " + std::to_string(engine) +
+                                " for request " + std::to_string(request) +
+                                "; choose one of the engines that are given, or None to hold it");
     }
     return engine;
 }

@@ -1,6 +1,7 @@
 // What a cluster does at a policy's word: requests wait in its queue, end early, or change engines.
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 
 #include "core/serving/cluster.hpp"
 
@@ -45,7 +46,8 @@ void Cluster::let_finish(int32_t engine, const Outcome& outcome) {
     for (int32_t r : problem_.hooks.finish(engine, going)) {
         if (std::find(going.begin(), going.end(), r) == going.end() ||
             progress_[at(r)].where != Where::running)
-            throw std::out_of_range("finish chose a request that got no token in this step");
+            throw std::out_of_range("finish chose request " + std::to_string(r) +
+                                    ", which got no token in this step; choose from those given");
         engines_[at(engine)].stop(r, now_);
         ended(r);
     }
@@ -57,10 +59,13 @@ void Cluster::let_migrate(int32_t engine) {
     for (auto [r, target] : problem_.hooks.migrate(engine, running)) {
         if (std::find(running.begin(), running.end(), r) == running.end() ||
             progress_[at(r)].where != Where::running)
-            throw std::out_of_range("migrate chose a request that does not run on the engine");
+            throw std::out_of_range("migrate chose request " + std::to_string(r) +
+                                    ", which does not run on the engine; choose from those given");
         bool there = target >= 0 && at(target) < engines_.size() && target != engine;
         if (!there || !may_take(r, engines_[at(target)], Role::whole, Role::decode))
-            throw std::out_of_range("migrate chose an engine that cannot take the request");
+            throw std::out_of_range("migrate chose engine " + std::to_string(target) +
+                                    " for request " + std::to_string(r) +
+                                    ", which it cannot take; choose another engine of its model");
         engines_[at(engine)].depart(r);
         move(r, target);
     }

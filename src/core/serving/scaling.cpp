@@ -1,6 +1,7 @@
 // Engines that are switched on and off while the run goes on.
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 
 #include "core/serving/cluster.hpp"
 
@@ -18,11 +19,12 @@ void Cluster::scale() {
     std::vector<char> wanted(engines_.size(), 0);
     for (int32_t e : problem_.hooks.scale(now_)) {
         if (e < 0 || at(e) >= engines_.size())
-            throw std::out_of_range("scale chose an engine that is not there");
+            throw std::out_of_range("scale chose engine " + std::to_string(e) +
+                                    "; engines are 0 to " + std::to_string(engines_.size() - 1));
         wanted[at(e)] = 1;
     }
     if (std::find(wanted.begin(), wanted.end(), 1) == wanted.end())
-        throw std::out_of_range("scale left no engine");
+        throw std::out_of_range("scale left no engine; keep one at least");
     for (int32_t e = 0; at(e) < engines_.size(); ++e) {
         if (wanted[at(e)] && shares_with_wanted(e, wanted))
             throw std::out_of_range("scale chose two engines that share devices");

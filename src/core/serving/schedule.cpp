@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <stdexcept>
+#include <string>
 #include <unordered_set>
 
 #include "core/serving/engine.hpp"
@@ -439,13 +440,22 @@ void Engine::chosen(Batch& batch) {
     std::vector<int32_t> queue(waiting_.begin(), waiting_.end());
     int64_t budget = options_.token_budget;
     for (auto [request, most] : hooks_.batch(number_, running_, queue)) {
-        if (request < 0 || static_cast<size_t>(request) >= requests_.size() || most <= 0) {
-            throw std::out_of_range("batch chose a request that is not there");
+        if (request < 0 || static_cast<size_t>(request) >= requests_.size()) {
+            throw std::out_of_range("batch chose request " + std::to_string(request) +
+                                    ", which is not there; choose from running and waiting");
+        }
+        if (most <= 0) {
+            throw std::out_of_range("batch gives request " + std::to_string(request) + " " +
+                                    std::to_string(most) +
+                                    " tokens; give 1 or more, or leave it out");
         }
         int64_t limit = std::min(budget, most);
         if (limit <= 0) break;
         const Progress& p = of(request);
-        if (p.engine != number_) throw std::out_of_range("batch chose a request of another engine");
+        if (p.engine != number_) {
+            throw std::out_of_range("batch chose request " + std::to_string(request) +
+                                    " of another engine; choose from running and waiting");
+        }
         bool again = std::any_of(batch.pieces.begin(), batch.pieces.end(),
                                  [&](const Piece& q) { return q.request == request; });
         if (again) continue;

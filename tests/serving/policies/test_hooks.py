@@ -74,16 +74,24 @@ def test_the_order_of_a_batch_is_the_policys() -> None:
     assert first[5] < first[0]
 
 
-@pytest.mark.parametrize("answer", [-1, 99, 10**6])
-def test_an_answer_that_makes_no_sense_is_refused(answer: int) -> None:
-    """An engine that does not exist cannot take a request."""
-
-    class Wrong:
-        def route(self, request: Any, engines: Any) -> int:
-            return answer
-
-    with pytest.raises(ConfigError, match="route or place chose an engine"):
-        ck.serve(*TIGHT, replicas=2, policy=Wrong())
+@pytest.mark.parametrize(
+    ("method", "answer", "said"),
+    [
+        ("route", -1, "chose engine -1 for request 0; choose one of the engines that are given"),
+        ("route", 10**6, "chose engine 1000000 for request 0"),
+        ("batch", [(0, -5)], "batch gives request 0 -5 tokens; give 1 or more"),
+        ("batch", [(10**6, 1)], "batch chose request 1000000, which is not there"),
+        ("finish", [10**6], "finish chose request 1000000, which got no token"),
+        ("migrate", [(10**6, 1)], "migrate chose request 1000000, which does not run"),
+        ("scale", [7], "scale chose engine 7; engines are 0 to 1"),
+        ("scale", 0, "scale left no engine; keep one at least"),
+    ],
+)
+def test_an_answer_that_makes_no_sense_is_refused(method: str, answer: Any, said: str) -> None:
+    """With what was chosen, and what could be."""
+    wrong = type("Wrong", (), {method: lambda *_asked: answer})
+    with pytest.raises(ConfigError, match=f"policy: .*{said}"):
+        ck.serve(*TIGHT, replicas=2, policy=wrong())
 
 
 def test_requests_that_are_never_admitted_are_counted() -> None:

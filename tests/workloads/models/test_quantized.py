@@ -144,26 +144,34 @@ MATRICES = ATTENTION + EXPERTS
         ),
         (
             {"quant_method": "auto-round", "bits": 4, "group_size": 128, "data_type": "int"},
+            "int4", "128", "bf16", MATRICES // 128 * 5 // 2,
+        ),
+        (
+            {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True},
+            "int4", "128", "bf16", MATRICES // 128 * 5 // 2,
+        ),
+        (
+            {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": False},
             "int4", "128", "bf16", MATRICES // 128 * 2,
         ),
         (
             {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4, "group_size": 64}}},
-            "int4", "64", "bf16", MATRICES // 64 * 2,
+            "int4", "64", "bf16", MATRICES // 64 * 4,
         ),
         (
             {"quant_method": "torchao", "quant_type": {"default": {"_type": "Int4WeightOnlyConfig",
              "_data": {"group_size": 64}}}},
-            "int4", "64", "bf16", MATRICES // 64 * 2,
+            "int4", "64", "bf16", MATRICES // 64 * 4,
         ),
         (
             {"quant_method": "torchao", "quant_type": "int4_weight_only",
              "quant_type_kwargs": {"group_size": 32}},
-            "int4", "32", "bf16", MATRICES // 32 * 2,
+            "int4", "32", "bf16", MATRICES // 32 * 4,
         ),
     ],
 )  # fmt: skip
 def test_four_bits_of_every_method(tmp_path, stated, weights, group, activations, scales) -> None:
-    """All matrices but router and head, half a byte each, and a scale for each group."""
+    """All matrices but router and head, half a byte each; a scale for each group, and mostly a zero point."""
     found = served(tmp_path, stated)
     assert (found.weights, found.group, found.activations) == (weights, group, activations)
     assert found.weight_bytes == PLAIN + MATRICES // 2 + scales
@@ -199,7 +207,8 @@ def test_modules_with_bits_of_their_own_have_them(tmp_path) -> None:
     stated = {"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": own}
     found = served(tmp_path, stated)
     half = EXPERTS // 2
-    expected = PLAIN + 2 * ATTENTION + half // 2 + half + EXPERTS // 128 * 2
+    zeros = half // 128 // 2 + half // 128
+    expected = PLAIN + 2 * ATTENTION + half // 2 + half + EXPERTS // 128 * 2 + zeros
     assert (found.weights, found.weight_bytes) == ("int4 + int8", expected)
 
 

@@ -203,7 +203,8 @@ class Session:
         self._begin(step + 1)
 
     def _count_parameters(self) -> int:
-        sizes = {id(p): p.numel() for root in self.where.roots.values() for p in root.parameters()}
+        """Of all modules that ran; where ranks hold shards, the whole."""
+        sizes = {id(p): _whole(p) for root in self.where.roots.values() for p in root.parameters()}
         return sum(sizes.values())
 
     @property
@@ -255,6 +256,12 @@ class Session:
         if self.options.steps is None and not in_window:
             return list(self._peaks)  # a script with a single step
         return in_window
+
+
+def _whole(parameter: torch.nn.Parameter) -> int:
+    """Elements of a parameter before it was cut; FSDP1's flat ones know what they were made of."""
+    flat: torch.Size | None = getattr(parameter, "_unpadded_unsharded_size", None)
+    return parameter.numel() if flat is None else flat.numel()
 
 
 def _of_steps(recording: CapturedRank, steps: set[int]) -> tuple[list[Op], Lifetimes]:

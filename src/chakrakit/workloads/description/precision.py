@@ -26,15 +26,18 @@ class Format(Part, frozen=True, kw_only=True):
     """Elements that share a scale: (outputs, inputs), or (inputs,); empty: one scale for all."""
     scale: str = "fp32"
     """Element type of the scales."""
+    zeros: str = ""
+    """Element type of the zero points, of which there are as many as scales; empty: none."""
     activations: str = ""
     """Element type that products read their other operand in; empty: the step's."""
 
     def size(self, *dims: int) -> int:
-        """Bytes of matrices [..., inputs, outputs] with their scales."""
+        """Bytes of matrices [..., inputs, outputs] with their scales and zero points."""
         elements = prod(dims)
         kind = find_type(self.dtype)
         bits = 16 if kind is None else kind.bits
-        return -(-elements * bits // 8) + ceil(self.scales(*dims) * element_bytes(self.scale))
+        shared = element_bytes(self.scale) + (element_bytes(self.zeros) if self.zeros else 0)
+        return -(-elements * bits // 8) + ceil(self.scales(*dims) * shared)
 
     def scales(self, *dims: int) -> int:
         """Scales of matrices [..., inputs, outputs]."""

@@ -28,6 +28,23 @@ def names(recorder):
     return [recorder.signatures.listed[op.signature].name for op in recorder.ops]
 
 
+def test_what_is_handed_over_for_a_result_is_written(recorder):
+    """Also by name, as FSDP2 hands over the parameters that it copies what it gathered into."""
+    a, b = torch.empty(4, 4), torch.empty(4, 4)
+    torch.mm(a, a, out=b)
+    assert recorder.ops[-1].writes == [1]
+    torch.split_with_sizes_copy(a, [2, 2], out=[torch.empty(2, 4), torch.empty(2, 4)])
+    assert recorder.ops[-1].writes == [2, 3]
+
+
+def test_what_fsdp_copies_in_is_written_before_it_is_gathered(recorder):
+    import torch.distributed.fsdp
+
+    shard, whole = torch.empty(4), torch.empty(8)
+    torch.ops.fsdp.all_gather_copy_in([shard], whole, [4], 4, 0)
+    assert recorder.ops[-1].writes == [1]
+
+
 def test_operators_read_and_write_storages(recorder):
     a = torch.empty(2, 3)
     b = a.t()

@@ -25,9 +25,10 @@ def compiled(tmp_path, monkeypatch):
     described = {"num_warps": 4, "shared": 64, "num_ctas": 1, "global_scratch_size": 0}
     (home / "triton_poi_0.json").write_text(json.dumps(described))
     launcher = SimpleNamespace(cache_hash="HASH", config=SimpleNamespace(kwargs={"XBLOCK": 128}))
-    module = ModuleType("cabc")
-    module.__file__ = "/cache/ab/cabc.py"
+    module = ModuleType("graph")
+    module.__file__ = "/cache/ab/cgraph.py"
     module.triton_poi_0 = SimpleNamespace(
+        filename="/cache/ab/cabc.py",
         launchers=[launcher],
         fn=SimpleNamespace(__name__="triton_poi_0"),
         triton_meta={"signature": SIGNATURE, "device": SimpleNamespace(index=0)},

@@ -9,6 +9,7 @@ whole numbers and truths that were copied there (tokens, masks, lengths) keep th
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -86,15 +87,21 @@ class RealValues:
     # --- following operators --------------------------------------------------------------------
 
     def follow(
-        self, func: Any, args: Any, kwargs: Any, out: Any, on_device: bool, changed: Any
+        self,
+        func: Any,
+        args: Any,
+        kwargs: Any,
+        out: Any,
+        on_device: bool,
+        changed: Sequence[torch.Tensor],
     ) -> None:
         """Run the operator on the real tensors too, or note that its results have no value.
 
-        `changed` are the places of arguments that the operator writes to.
+        `changed` are the arguments that the operator writes to.
         """
         real = self._computed(func, args, kwargs, out, on_device)
         if real is _UNKNOWN:
-            self.forget(args, out, changed)
+            self.forget(out, changed)
             return
         for fake, value in zip(tensors(out), tensors(real), strict=False):
             self.give(fake, value if fake.shape == value.shape else None)
@@ -196,12 +203,10 @@ class RealValues:
         with _disable_current_modes(), torch.no_grad():
             return host_form(func)(*args, **kwargs)
 
-    def forget(self, args: Any, out: Any, changed: Any) -> None:
+    def forget(self, out: Any, changed: Sequence[torch.Tensor]) -> None:
         """Results have no value, and what was changed in place no longer has one, nor have views of it."""
-        for place in changed:
-            if place < len(args):
-                for tensor in tensors(args[place]):
-                    self._spoil(tensor)
+        for tensor in changed:
+            self._spoil(tensor)
         for tensor in tensors(out):
             if isinstance(tensor, FakeTensor):
                 tensor.__dict__.pop(_VALUE, None)

@@ -75,6 +75,7 @@ _ADD, _ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
 _TO_COPY, _READ = torch.ops.aten._to_copy.default, torch.ops.aten._local_scalar_dense.default
 _VIEW = torch.ops.aten.view.default
 _INDEX, _HISTOGRAM = torch.ops.aten.index.Tensor, torch.ops.aten.histc.default
+_REPEAT = torch.ops.aten.repeat_interleave.Tensor
 _HOST = torch.device("cpu")
 _ORDERED = {torch.ops.aten.native_layer_norm_backward.default}
 """Operators whose results lie in order whatever the gradient's strides are, except for fake tensors."""
@@ -120,7 +121,9 @@ class Recorder(TorchDispatchMode):
         self._skip: dict[Any, bool] = {}
         self._composite: dict[Any, bool] = {}
         self._shapeless: dict[Any, bool] = {}
-        self._mutates: dict[Any, tuple[int, ...]] = {}
+        self.dropout_state: torch.Tensor | None = None
+        """What cuDNN draws dropout from, once it is needed."""
+        self._mutates: dict[Any, tuple[tuple[int, str], ...]] = {}
         self._plain: dict[tuple[type, ...], bool] = {}
         self._writer: dict[int, int] = {}
         self._results = shortcuts.Results()
@@ -242,6 +245,9 @@ class Recorder(TorchDispatchMode):
                 return self._as_fake(real)
             if func is _INDEX and (places := self.real_values.places(args[1])) is not None:
                 return func(args[0], self._as_fake(places))
+            if func is _REPEAT and (count := self.known_values.get(args[0])) is not None:
+                size = int(count) * args[0].numel()  # places of so many copies of each
+                return args[0].new_empty(size, dtype=torch.int64)
             raise NeedsValue(
                 f"{asking_line()}: {self.signatures.name(func)} makes a result whose size or value depends "
                 "on data of the device, and nothing is computed there; make the data on the host (tensors of "
@@ -268,19 +274,20 @@ class Recorder(TorchDispatchMode):
         result_storages = [self.storages.number(t) for t in results]
         leaves = func is _TO_COPY and self._leaves(args[0], kwargs)
         on_device = self._place(read, result_storages, leaves)
+        changed = self._changed_tensors(func, args, kwargs)
         if space in SPACES and self.real_values.exchange(short, args):
             pass
         elif self.real_values.lacks(inputs):
-            self.real_values.forget(args, results, self._changed_places(func))
+            self.real_values.forget(results, changed)
         else:
-            self._follow(func, args, kwargs, out, on_device, read)
+            self._follow(func, args, kwargs, out, on_device, read, changed)
         if "resize" in short and inputs:
             self.storages.resized(inputs[0])
         if not self.recording:
             self.storages.freed = 0
             return
         brief = self._brief(func, args, out) if on_device and self.multiprocessors else 0
-        writes = self._writes(func, args, read, result_storages)
+        writes = self._writes(changed, read, result_storages)
         comm = self._communication(space, name, args, kwargs, out)
         plain, named = (
             _plainly(func, name, args, out) if self.where.phase == BACKWARD else ("", args)
@@ -308,11 +315,15 @@ class Recorder(TorchDispatchMode):
         return size
 
     def _leaves(self, tensor: torch.Tensor, kwargs: dict[str, Any]) -> bool:
-        """Whether a copy is to the host; the gradient of autocast's copy of a weight stays."""
+        """Whether a copy is to the host: one that the program asks for, or the gradient of one from there.
+
+        Where PyTorch itself changes a type (`softmax(x, dtype=…)`, autocast and its gradients) it names the
+        host too, since that is where fake tensors are; such copies stay on the device.
+        """
         if kwargs.get("device") != _HOST or self.storages.arriving:
             return False
         changes = kwargs.get("dtype") not in (None, tensor.dtype)
-        return not (changes and self.where.phase == BACKWARD)
+        return self.storages.leaving or (self.where.phase == BACKWARD and not changes)
 
     def _hold_workspace(self, read: list[int]) -> None:
         """Count the memory that cuBLAS keeps: once for the thread of forwards and once for backwards."""
@@ -331,16 +342,23 @@ class Recorder(TorchDispatchMode):
             self._freed_before += freed
 
     def _follow(
-        self, func: Any, args: Any, kwargs: Any, out: Any, on_device: bool, read: list[int]
+        self,
+        func: Any,
+        args: Any,
+        kwargs: Any,
+        out: Any,
+        on_device: bool,
+        read: list[int],
+        changed: list[torch.Tensor],
     ) -> None:
         """Follow the operator with real values, except for fractions that are copied to the device."""
         everything = self.storages.everything
         crosses = on_device and not everything and not all(map(self.storages.on_device, read))
         if crosses and any(map(_is_data, communication.tensors(args))):
-            self.real_values.forget(args, out, self._changed_places(func))
+            self.real_values.forget(out, changed)
             return
         on_device = on_device and not (everything and self.where.outside)
-        self.real_values.follow(func, args, kwargs, out, on_device, self._changed_places(func))
+        self.real_values.follow(func, args, kwargs, out, on_device, changed)
 
     def _place(self, read: list[int], results: list[int], leaves: bool) -> bool:
         """Mark results of work on the device as being there; returns whether the operator ran there."""
@@ -359,21 +377,24 @@ class Recorder(TorchDispatchMode):
                 storages.mark(number)
         return on_device or any(map(storages.on_device, results))
 
-    def _writes(self, func: Any, args: Any, read: list[int], results: list[int]) -> list[int]:
-        """New storages, and those of arguments that the schema says are changed."""
+    def _writes(
+        self, changed: list[torch.Tensor], read: list[int], results: list[int]
+    ) -> list[int]:
+        """New storages, and those of arguments that are changed."""
         read_storages = set(read)
         writes = [n for n in results if n not in read_storages]
-        for place in self._changed_places(func):
-            if place < len(args):
-                writes += [self.storages.number(t) for t in communication.tensors(args[place])]
-        return writes
+        return writes + [self.storages.number(t) for t in changed]
 
-    def _changed_places(self, func: Any) -> tuple[int, ...]:
-        """Places of arguments that the schema says are changed."""
+    def _changed_tensors(self, func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
+        """Arguments that an operator changes, by place or, as `out=`, by name."""
         places = self._mutates.get(func)
         if places is None:
             places = self._mutates[func] = _changed(func)
-        return places
+        found: list[torch.Tensor] = []
+        for place, name in places:
+            value = args[place] if place < len(args) else kwargs.get(name)
+            found += [] if value is None else communication.tensors(value)
+        return found
 
     def _communication(self, space: str, name: str, args: Any, kwargs: Any, out: Any) -> int:
         if space not in SPACES:
@@ -484,7 +505,12 @@ def _is_plain_copy(tensor: torch.Tensor, kwargs: dict[str, Any]) -> bool:
     return same and isinstance(tensor, FakeTensor) and kwargs.get("device") in (None, _HOST)
 
 
-def _changed(func: Any) -> tuple[int, ...]:
+_CHANGED_UNSAID = {"fsdp::all_gather_copy_in": 1}
+"""Operators whose schemas do not say what they change, and the place of the argument."""
+
+
+def _changed(func: Any) -> tuple[tuple[int, str], ...]:
+    """Place and name of each argument that an operator changes."""
     schema = getattr(func, "_schema", None)
     if schema is None:
         return ()
@@ -494,4 +520,5 @@ def _changed(func: Any) -> tuple[int, ...]:
         places = (
             [] if kind == "send" else [0]
         )  # most of c10d's schemas do not list what they change
-    return tuple(places)
+    places += [_CHANGED_UNSAID[schema.name]] if schema.name in _CHANGED_UNSAID else []
+    return tuple((place, schema.arguments[place].name) for place in places)

@@ -32,6 +32,8 @@ class Storages:
         self.freed = 0
         """Bytes freed since a reader last set this to 0."""
         self.everything = True
+        self.leaving = False
+        """Whether the program is copying a tensor to the host."""
         self.arriving = False
         """Whether what is made now is made on the device: set while a call that names it runs."""
         self._numbers: dict[int, int] = {}

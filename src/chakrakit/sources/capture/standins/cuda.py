@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
 from chakrakit.sources.capture.observing import Storages
-from chakrakit.sources.capture.recording import Patches, in_pytorch
+from chakrakit.sources.capture.recording import CaptureError, Patches, asking_line, in_pytorch
 
 _SAME = (
     "is_available", "device_count", "current_stream", "synchronize", "empty_cache",
@@ -155,6 +155,17 @@ class Event:
         return 1.0
 
 
+class HandmadeGraph:
+    """A CUDA graph that a program makes itself, which a capture cannot follow."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise CaptureError(
+            f"{asking_line()}: a CUDA graph made by hand is replayed without its operators being called, so "
+            "that they cannot be captured; call the function itself where the program is captured (simulate "
+            "--no-host leaves out what launches cost), or let torch.compile make the graphs"
+        )
+
+
 def is_cuda(device: Any) -> bool:
     """Whether a device, in any of its spellings, is a GPU."""
     if isinstance(device, torch.device):
@@ -211,7 +222,11 @@ class Redirect(TorchFunctionMode):
         if in_pytorch(sys._getframe(2)):
             return torch.Tensor.to(tensor, "cpu", **wanted)  # for it the host is the device
         wanted.pop("copy", None)
-        return _copy(tensor, device=torch.device("cpu"), **wanted)
+        self.storages.leaving = True
+        try:
+            return _copy(tensor, device=torch.device("cpu"), **wanted)
+        finally:
+            self.storages.leaving = False
 
     def _marked(self, tensor: Any) -> Any:
         self.storages.only_device()
@@ -355,6 +370,8 @@ class Cuda:
         for name in ("stream", "device", "device_of", "StreamContext"):
             patches.set(cuda, name, _inside)
         patches.set(torch.Tensor, "record_stream", lambda *_: None)
+        patches.set(cuda, "CUDAGraph", HandmadeGraph)
+        patches.set(cuda, "make_graphed_callables", self._graphed)
         patches.set(torch.Tensor, "is_pinned", lambda *_, **__: False)
         for name in ("range_push", "range_pop", "mark"):
             patches.set(cuda.nvtx, name, lambda *_, **__: None)
@@ -382,6 +399,11 @@ class Cuda:
             for figure in ("allocated_bytes", "reserved_bytes", "active_bytes")
             for when, value in (("current", live), ("peak", peak))
         }
+
+    def _graphed(self, callables: Any, *_: Any, **__: Any) -> Any:
+        """The callables themselves: what a graph of them would launch."""
+        self.patches.note("torch.cuda.make_graphed_callables: called without graphs")
+        return callables
 
     def _set_device(self, device: Any) -> None:
         self.patches.note("torch.cuda.set_device")

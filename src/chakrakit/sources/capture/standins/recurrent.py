@@ -35,6 +35,10 @@ _KINDS = {
 _RESERVED = 256
 """Bytes that cuDNN reserves beside what it keeps, as seen in `_cudnn_rnn_backward` on an H200."""
 
+_GENERATORS, _GENERATOR_BYTES = 2048, 24
+"""Generators of random numbers for each multiprocessor, and the size of each: cuDNN 9.19 took 6,488,064 bytes
+on an H200, which has 132."""
+
 
 def install(patches: Patches, recorder: Recorder) -> None:
     """Replace the functions that `nn.LSTM`, `nn.GRU`, `nn.RNN` and their cells call."""
@@ -121,11 +125,13 @@ def _cudnn(recorder: Recorder, kind: RecurrentKind) -> Callable[..., Any]:
             states, weights = tensors[:cells], list(tensors[cells:])
             buffer = _buffer(recorder, weights)
             cell = states[1] if cells > 1 else None
-            given = (x, weights, stride, buffer, states[0], cell, *form, None)
+            drawn = _dropout_state(recorder, form, x)
+            given = (x, weights, stride, buffer, states[0], cell, *form, drawn)
             out = recorder.as_one(
                 _aten._cudnn_rnn.default, given, lambda: _results(kind, form, x, states, buffer)
             )
             ctx.form, ctx.stride, ctx.cells, ctx.buffer = form, stride, cells, buffer
+            ctx.drawn = drawn
             ctx.save_for_backward(x, out[0], out[3], *states, *weights)
             ctx.set_materialize_grads(False)
             return out[: 1 + cells]
@@ -142,7 +148,7 @@ def _cudnn(recorder: Recorder, kind: RecurrentKind) -> Callable[..., Any]:
             ]
             cell = states[1] if ctx.cells > 1 else None
             given = (x, weights, ctx.stride, ctx.buffer, states[0], cell, out, grad, *pairs)
-            given = (*given, *ctx.form, None, reserve, needed)
+            given = (*given, *ctx.form, ctx.drawn, reserve, needed)
             made = recorder.as_one(
                 _aten._cudnn_rnn_backward.default, given, lambda: _gradients(given, needed)
             )
@@ -163,6 +169,16 @@ def _buffer(recorder: Recorder, weights: list[Any]) -> torch.Tensor:
         buffer: torch.Tensor = weights[0].new_empty(sum(w.numel() for w in weights))
     recorder.storages.share(buffer, weights[0])
     return buffer
+
+
+def _dropout_state(recorder: Recorder, form: RecurrentArguments, x: Any) -> Any:
+    """The generators that draw what is dropped between layers: made once, kept until the end."""
+    if not (form.dropout and form.train):
+        return None
+    if recorder.dropout_state is None:
+        size = _GENERATOR_BYTES * _GENERATORS * recorder.multiprocessors
+        recorder.dropout_state = x.new_empty(size, dtype=torch.uint8)
+    return recorder.dropout_state
 
 
 def _results(

@@ -58,8 +58,8 @@ def _as_shown(plain: Callable[..., Any]) -> Callable[..., Any]:
 def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
     """Attention by the kernels of a Hopper GPU: CuDNN's for half precision, else the memory-efficient one.
 
-    Half precision with a mask that is learnt, as T5's places are, has neither: PyTorch 2.11 on an H200
-    computed it by plain products and a softmax.
+    A mask that is learnt, as T5's places are, has neither: PyTorch 2.11 on an H200 computed it by plain
+    products and a softmax.
     """
 
     def attention(
@@ -82,13 +82,13 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
             )  # CuDNN's kernel takes fewer heads of keys as they are
             key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
         grows = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
-        if query.dtype in _HALF and attn_mask is not None and attn_mask.requires_grad:
+        if attn_mask is not None and attn_mask.requires_grad and torch.is_grad_enabled():
             return _attention_by_products(query, key, value, attn_mask, dropout_p, scale)
+        mask = None if attn_mask is None else _added_mask(attn_mask, query, key)
         if query.dtype not in _HALF:
             return torch.ops.aten._scaled_dot_product_efficient_attention(
-                query, key, value, attn_mask, grows, dropout_p, is_causal, scale=scale
+                query, key, value, mask, grows, dropout_p, is_causal, scale=scale
             )[0]
-        mask = None if attn_mask is None else _added_mask(attn_mask, query, key)
         return torch.ops.aten._scaled_dot_product_cudnn_attention(
             query, key, value, mask, grows, dropout_p, is_causal, False, scale=scale
         )[0]
@@ -130,7 +130,7 @@ def _linear(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _added_mask(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """A mask in the form CuDNN needs: one per head, added to the products."""
+    """A mask in the form that fused kernels need: one per head, added to the products."""
     whole = mask.expand(*query.shape[:3], key.shape[2])
     if whole.dtype is not torch.bool:
         return whole

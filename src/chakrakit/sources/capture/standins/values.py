@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from chakrakit.sources.capture.observing import KnownValues, RealValues
-from chakrakit.sources.capture.recording import NeedsValue, Patches, script_line
+from chakrakit.sources.capture.recording import NeedsValue, Patches, asking_line, script_line
 
 _INITIALISATION = "torch/nn/init.py"
 _DISTRIBUTIONS, _GENERATION = "torch/distributions/", "transformers/generation/"
@@ -336,8 +336,8 @@ def _needs(tensor: torch.Tensor, maker: str) -> str:
     whole = "reads whether a tensor is true" if tensor.dtype is torch.bool else "reads a number"
     made = f", which {maker} made," if maker and maker != line else ""
     return (
-        f"{line}: the script {whole} from the device{made} and decides by it, and the device computes "
-        f"nothing; declare it with --value {line}=NUMBER"
+        f"{asking_line()}: the script {whole} from the device{made} and decides by it, and the device "
+        f"computes nothing; declare it with --value {line}=NUMBER"
     )
 
 

@@ -74,6 +74,7 @@ from chakrakit.trace.sets import (
     Run,
     recorded_step_of,
 )
+from chakrakit.trace.timing import HORIZON_NS
 
 
 class TraceSpool:
@@ -501,6 +502,7 @@ def _run(ranks: Mapping[int, LinkedRank], clock: ClockOffsets, groups: RecordedG
     begin = {r: x.base_ns + x.epoch + clock.offset[r] for r, x in ranks.items()}
     epoch = min(begin.values())
     shift = {r: at - epoch for r, at in begin.items()}
+    _check_together(ranks, shift)
     times = _meeting_times(ranks, shift)
     bodies = [_body(ranks[r], r, shift[r], times.get(r)) for r in sorted(ranks)]
     bindings = {r: Binding(i) for i, r in enumerate(sorted(ranks))}
@@ -515,6 +517,18 @@ def _run(ranks: Mapping[int, LinkedRank], clock: ClockOffsets, groups: RecordedG
     linked = Run(bodies, bindings, Groups(groups), card)
     facts = recording({r: (x.facts, x.report) for r, x in ranks.items()}, linked if times else None)
     return linked.with_card(facts.put(linked.card))
+
+
+def _check_together(ranks: Mapping[int, LinkedRank], shift: Mapping[int, int]) -> None:
+    """Refuse recordings of different jobs, which a folder may hold: they lie months apart."""
+    first, last = (choose(shift, key=shift.__getitem__) for choose in (min, max))
+    if shift[last] > HORIZON_NS:
+        days = shift[last] / (86_400 * 10**9)
+        raise FormatError(
+            f"recorded {days:,.0f} days after {Path(ranks[first].report.files[0]).name}, so that they are no "
+            "ranks of one job; give one of them",
+            path=ranks[last].report.files[0],
+        )
 
 
 def _meeting_times(

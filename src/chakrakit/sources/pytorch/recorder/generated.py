@@ -29,8 +29,10 @@ def generated_code() -> dict[str, dict[str, Any]]:
     for module in list(cache.PyCodeCache.modules):
         for value in list(vars(module).values()):
             code = _code_of(value)
-            if code is not None:
-                found[Path(str(module.__file__)).stem] = code
+            if (
+                code is not None
+            ):  # the module is that of the graph; each kernel has a file of its own
+                found[Path(str(value.filename)).stem] = code
     return found
 
 

@@ -198,7 +198,10 @@ def _scheme(group: Keys) -> Format:
     scale = {"nvfp4": "fp8_e4m3", "mxfp4": "ue8m0"}.get(kind, "bf16")
     read = _element(inputs) if inputs is not None else ""
     activations = {"fp8_e4m3": "fp8"}.get(read, read)
-    return Format(dtype=kind, block=blocks[strategy], scale=scale, activations=activations)
+    zeros = kind if kind.startswith("int") and weights.get("symmetric") is False else ""
+    return Format(
+        dtype=kind, block=blocks[strategy], scale=scale, zeros=zeros, activations=activations
+    )
 
 
 def _element(part: Keys) -> str:
@@ -215,13 +218,20 @@ def _element(part: Keys) -> str:
 
 
 def _grouped(keys: Keys) -> Quantization:
-    """Whole numbers of few bits with a scale for each group of inputs (GPTQ, AWQ, AutoRound)."""
+    """Whole numbers of few bits with a scale for each group of inputs (GPTQ, AWQ, AutoRound).
+
+    Files have a zero point of as many bits for each scale (`qzeros`), also where all are the same; AWQ's can
+    say that there is none. What GPTQ's say of the order of inputs (`g_idx`, four bytes for each input of a
+    matrix) is not counted: engines keep it only where inputs were put into another order.
+    """
     kind = keys.word("data_type", "int")
     if kind != "int":
         raise keys.wrong("data_type", kind, "int; others are not understood")
     form = _integers(
         keys, keys.count("bits", "w_bit"), keys.get("group_size", keys.get("q_group_size", 128))
     )
+    if keys.get("zero_point") is not False:
+        form = form.replace(zeros=form.dtype)
     names = _names(keys, "modules_to_not_convert")
     left = [f"re:{n[2:]}" for n in _overrides(keys, "dynamic") if n.startswith("-:")]
     quantization = Quantization(
@@ -250,7 +260,9 @@ def _override(quantization: Quantization, stated: Keys, name: str, form: Format)
     if own is not None:
         bits = own.count("bits", default=4 if form.dtype == "int4" else 8)
         if bits < 16:
-            label = quantization.add(_integers(own, bits, own.get("group_size", form.block[-1])))
+            chosen = _integers(own, bits, own.get("group_size", form.block[-1]))
+            zeros = chosen.dtype if form.zeros else ""
+            label = quantization.add(chosen.replace(zeros=zeros))
     expression = name.removeprefix("+:")
     plain = re.fullmatch(r"[\w.]+", expression) is not None
     _state(quantization, [expression if plain else f"re:{expression}"], label)
@@ -278,7 +290,8 @@ def _hqq(keys: Keys) -> Quantization:
     }  # fmt: skip
     for name, entry in entries.items():
         own = entry.part("weight_quant_params") or entry
-        label = quantization.add(_integers(own, own.count("nbits"), own.get("group_size", 64)))
+        chosen = _integers(own, own.count("nbits"), own.get("group_size", 64))
+        label = quantization.add(chosen.replace(zeros="fp16"))
         if name:
             _state(quantization, [f"re:.*{re.escape(name)}$"], label)
         else:
@@ -319,7 +332,7 @@ def _fbgemm(keys: Keys) -> Quantization:
 _INT4 = Format(dtype="int4", block=(128,), scale="bf16")
 _INT8 = Format(dtype="int8", block=(1, WHOLE_ROW), scale="bf16")
 _TORCHAO: dict[str, Format] = {
-    "Int4WeightOnly": _INT4,
+    "Int4WeightOnly": _INT4.replace(zeros="bf16"),
     "Float8DynamicActivationInt4Weight": _INT4.replace(activations="fp8"),
     "Int8DynamicActivationInt4Weight": _INT4.replace(block=(32,), activations="int8"),
     "Int8WeightOnly": _INT8,
