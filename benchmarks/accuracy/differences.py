@@ -177,8 +177,8 @@ Published training rows of one model that no factor was fitted on, each against 
 tokens a GPU; decode steps of Llama in a CUDA graph on one H200 at clocks one below the other; two programs
 recorded on one H200 to which time was added (measured again with the same change; the interval is that of
 advice, 2 % of a step). That two machines with one profile have operations of their own was added after a pair
-of GB200 and B200 had the wrong sign. What a lower clock costs has no
-residuals, and is too little as a rule."""
+of GB200 and B200 had the wrong sign. What a lower clock costs is as sure as single kernels at locked clocks
+were, on another day."""
 
 if __name__ == "__main__":
     print(measure(Path(sys.argv[1])))

@@ -230,7 +230,8 @@ HEADS = ("system", "backend", "rows", "TPOT", "p90", "TTFT", "p90", "bias of TPO
 TEXT = """\
 Aggregated configurations of Llama-3.1, Qwen3-32B and -235B and DeepSeek-V3 and -R1 (AIConfigurator, commit
 095f58a, Apache-2.0), each served as a closed loop of its concurrency, ten requests for each client, with one
-set of constants per system and backend. Lengths, token budgets, caches and rules of when prompts start are
+set of constants per system and backend, none of them worse than on an older system. Lengths, token budgets,
+caches and rules of when prompts start are
 those of the scripts that measured the rows: InferenceMAX draws lengths from 80 to 100 %, lets prompts of
 TensorRT-LLM gather and wait for other ranks, and lets SGLang on B200 look at its queue every 10 or 30 steps;
 AIConfigurator's own runs have equal lengths. The constants were fitted (`benchmarks/fit_serving.py`) on the

@@ -27,6 +27,29 @@ def test_a_job_that_never_fails_takes_its_steps(job: Path) -> None:
     assert data("campaign", job, "--histories", "3")["lost_hours"]["rework"] == 0
 
 
+FAILING = """
+step_seconds: 10
+steps: 8640
+cluster: {nodes: 16, spares: 1, repair_hours: 24}
+failures: {node_mtbf_hours: 200}
+checkpoint: {interval_steps: 100, seconds: 5}
+recovery: {policy: restart, detection_seconds: 60, restart_seconds: 300}
+"""
+
+
+def test_days_steps_and_what_is_effective_agree(tmp_path: Path) -> None:
+    """A day of steps takes 1 / share days, and what costs days is less effective."""
+    (tmp_path / "job.yaml").write_text(FAILING)
+    result = ck.campaign(tmp_path / "job.yaml", histories=40)
+    assert result.effective_share == pytest.approx(1 / result.days.mean)
+    assert result.effective_share == pytest.approx(result.steps_per_day / 8640)
+    for change in result.sensitivity:
+        better = result.effective_share_with(change) > result.effective_share
+        assert better == (change.days_saved > 0)
+    told = succeeded("campaign", tmp_path / "job.yaml", "--histories", "40")
+    assert f"{result.effective_share:.2%} of them effective; 40 histories" in told
+
+
 def test_changes_are_left_out_when_nobody_wants_them(job: Path) -> None:
     assert data("campaign", job, "--histories", "2", "--no-changes")["sensitivity"] == []
 

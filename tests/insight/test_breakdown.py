@@ -41,6 +41,20 @@ def test_two_ranks_by_hand(two_ranks):
     assert sums(first) == sums(second) == 55_000
 
 
+def test_waiting_for_a_slow_rank_is_no_bubble():
+    """Ranks of a stage wait for the same messages, and one that shares layers with a slow rank for that one.
+
+    Messages are asked for early, so both happen at the same time.
+    """
+    plan = {"layers": 4, "seq": 512, "global_batch": 8, "tp": 4, "pp": 2}
+    traces = ck.generate(model="gpt3-125m", **plan).traces
+    run = ck.simulate(traces, "dgx-h100", compute="roofline", stragglers={3: 1.5}).run()
+    peer, slow = (breakdown(run).ranks[rank].breakdown for rank in (0, 3))
+    assert peer.bubble_ns == pytest.approx(slow.bubble_ns, rel=0.02)
+    assert peer.exposed_wait_ns > 0.6 * (slow.compute_ns - peer.compute_ns)
+    assert slow.exposed_wait_ns == 0
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_random_runs_agree_with_painting(make_random, oracle, seed):
     run, programs = make_random(seed)

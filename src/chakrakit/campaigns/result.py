@@ -123,6 +123,20 @@ class CampaignResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
     @property
+    def effective_share(self) -> float:
+        """What of the mean days was of use: the rest is `lost_hours`.
+
+        `effective_ratio.mean` is the mean of the histories' own ratios, in which short ones count as much as
+        long ones.
+        """
+        lost = math.fsum(msgspec.structs.asdict(self.lost_hours).values())
+        return 1 - lost / (24 * self.days.mean)
+
+    def effective_share_with(self, change: CampaignChange) -> float:
+        """The same after a change, which does the same work in other days."""
+        return self.effective_share * self.days.mean / change.days
+
+    @property
     def what_cost_the_days(self) -> str:
         """What most of the lost time went to, and which of the changes that were tried gives most back."""
         hours = msgspec.structs.asdict(self.lost_hours)

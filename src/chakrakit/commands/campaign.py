@@ -116,8 +116,8 @@ def _print(result: CampaignResult) -> None:
         )
     out.print(
         f"{days.mean:,.3f} days (5 to 95 %: {days.p5:,.3f} to {days.p95:,.3f}), "
-        f"{ratio.mean:.2%} of them effective ({ratio.p5:.2%} to {ratio.p95:.2%}); "
-        f"{result.histories:,} histories"
+        f"{result.effective_share:.2%} of them effective; {result.histories:,} histories, of which 5 to 95 % "
+        f"are {ratio.p5:.2%} to {ratio.p95:.2%} effective"
     )
     out.print(f"{result.failures:,.2f} failures, {result.steps_per_day:,.1f} steps per day")
     out.print(result.what_cost_the_days)
@@ -139,7 +139,8 @@ def _print(result: CampaignResult) -> None:
     rows = [(name, f"{getattr(lost, name):,.3f}") for name in names]
     print_table(("lost to", "hours"), rows)
     changes = [
-        (c.change, f"{c.days_saved:+,.3f}", f"{c.effective_ratio:.2%}") for c in result.sensitivity
+        (c.change, f"{c.days_saved:+,.3f}", f"{result.effective_share_with(c):.2%}")
+        for c in result.sensitivity
     ]
     if changes:
         print_table(("change", "days saved", "effective"), changes)

@@ -536,6 +536,7 @@ def print_served(result: ServingSearchResult) -> None:
     )
     print_table(_SERVED_HEAD, [(name, *_served_cells(plan)) for name, plan in plans])
     lines = [
+        "TTFT and TPOT are those that the share of requests which --attain asks for stays within",
         *(f"{name}: {plan.why}" for name, plan in plans),
         f"{result.served:,} ways served, {result.given_up:,} of them given up when they had missed "
         f"{result.level}; {result.over_memory:,} do not fit; on {result.machine}",

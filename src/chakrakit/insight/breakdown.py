@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from chakrakit.arrays import I64
+from chakrakit.arrays import I64, Mask
 from chakrakit.insight.communication import AllCalls, Matched
 from chakrakit.insight.rank import (
     Cause,
@@ -343,12 +343,28 @@ class _Waits:
 
 
 def _exposed_waits(part: RankBusy, matched: Matched, mine: I64) -> tuple[int, int]:
-    upto = matched.start[mine] + matched.wait[mine]
-    moving = Intervals.of(upto, matched.end[mine]) | part.covered
+    """How long a rank waits for peers and for messages, of what no computation covers.
+
+    A collective that holds the rank up waits for whoever is late, also while other data moves behind it, such
+    as gradients. One that ends while the rank computes held nothing up: then what moves comes first.
+    """
+    start, end = matched.start[mine], matched.end[mine]
+    upto = start + matched.wait[mine]
     receives = matched.type[mine] == NodeType.COMM_RECV_NODE
-    bubble = Intervals.of(matched.start[mine[receives]], upto[receives]) - moving
-    peers = Intervals.of(matched.start[mine[~receives]], upto[~receives]) - moving
-    return (peers - bubble).total, bubble.total
+    holds = ~receives & matched.collective[mine] & ~_ends_inside(end, part.covered)
+    held = Intervals.of(start[holds], upto[holds]) - part.covered
+    moving = Intervals.of(upto, end) | part.covered
+    bubble = Intervals.of(start[receives], upto[receives]) - moving - held
+    others = Intervals.of(start[~receives], upto[~receives]) - moving - bubble
+    return (others | held).total, bubble.total
+
+
+def _ends_inside(end: I64, intervals: Intervals) -> Mask:
+    """Which moments an interval leads up to, or goes on behind."""
+    if not len(intervals):
+        return np.zeros(len(end), np.bool_)
+    at = np.searchsorted(intervals.start, end, side="left") - 1
+    return np.asarray((at >= 0) & (intervals.end[np.maximum(at, 0)] >= end), np.bool_)
 
 
 def breakdown(run: Run) -> TimeBreakdown:

@@ -368,6 +368,14 @@ def saving_text(advice: Advice) -> str:
     return f"{saved} of {time_text(advice.before_ns)}, {100 * advice.share:.0f} %{other}{doubt}"
 
 
+def _culprits_share(even: float) -> float:
+    """Which share of all waiting makes ranks its culprits, `even` being what they are of all ranks.
+
+    In a healthy run somebody comes last as well: it takes a tenth, and a tenth more than their due. Chosen.
+    """
+    return max(0.1, 1.1 * even)
+
+
 def _late(a: Analysis) -> Iterator[Answer]:
     """Who makes others wait, by what one of the others waits: sums over thousands of ranks say nothing."""
     others = max(len(a.ranks) - 1, 1)
@@ -375,7 +383,9 @@ def _late(a: Analysis) -> Iterator[Answer]:
         return
     worst = a.stragglers[0]
     alike = [s for s in a.stragglers if s.caused_wait_ns == worst.caused_wait_ns]
-    total = sum(s.caused_wait_ns for s in a.stragglers)
+    caused, total = (sum(s.caused_wait_ns for s in some) for some in (alike, a.stragglers))
+    if caused < _culprits_share(len(alike) / len(a.stragglers)) * total:
+        return
     how = "by messages sent late"
     if worst.times_last:
         how = f"last at {worst.times_last} of {worst.collectives} collectives"
@@ -383,7 +393,6 @@ def _late(a: Analysis) -> Iterator[Answer]:
     if a.slow_links:
         slow = a.slow_links[0]
         link = f" Slowest link: {slow.where}, {slow.slowdown:.2f}× its like."
-    caused = sum(s.caused_wait_ns for s in alike)
     each = caused / others / _steps(a)
     yield Answer(
         "Who makes others wait?",

@@ -303,8 +303,16 @@ class RunRoofline(Result, msgspec.Struct):
             for p in self.points
         ]
         mfu = f", {utilization_text(self.mfu, self.hfu)}" if self.peak_tflops else ""
-        head = ("operator", "shapes", "ms", "TFLOP/s", "GB/s", "FLOP/B", "bound by", "% of roof")
-        return Table.of(f"roofline: {self.tflops_per_rank:.2f} TFLOP/s per rank{mfu}", head, rows)
+        roof = ""
+        if self.peak_tflops and self.peak_gbps:
+            # of a simulated device in bf16: what computes in a wider type has a lower roof
+            roof = f"; the roof is {self.peak_tflops:,.0f} TFLOP/s and {self.peak_gbps:,.0f} GB/s"
+        head = (
+            *("operator", "shapes", "ms of all ranks", "TFLOP/s", "GB/s", "FLOP/B"),
+            *("bound by", "% of roof"),
+        )
+        title = f"roofline: {self.tflops_per_rank:.2f} TFLOP/s per rank{mfu}{roof}"
+        return Table.of(title, head, rows)
 
 
 def roofline_of(

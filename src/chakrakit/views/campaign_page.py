@@ -69,9 +69,10 @@ def _answers(result: CampaignResult) -> Iterator[Answer]:
     )
     yield Answer(
         question="How much of it is useful?",
-        figure=f"{ratio.mean:.2%}",
-        sentence=f"5 to 95 %: {ratio.p5:.2%} to {ratio.p95:.2%}. {result.steps_per_day:,.1f} steps per day.",
-        share=ratio.mean,
+        figure=f"{result.effective_share:.2%}",
+        sentence=f"5 to 95 % of histories: {ratio.p5:.2%} to {ratio.p95:.2%}. "
+        f"{result.steps_per_day:,.1f} steps per day.",
+        share=result.effective_share,
     )
     between = f", one every {result.mtbf_hours:,.1f} h of running" if result.mtbf_hours else ""
     yield Answer(

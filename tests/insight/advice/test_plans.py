@@ -133,11 +133,17 @@ def test_a_plan_that_does_not_fit_is_not_advised() -> None:
     """Activations of whole layers need more than the device has; without recomputing they all stay."""
     fields = {**WIDE, "seq": 8192, "recompute": "full", "global_batch": 6, "micro_batch": 6}
     run = ck.simulate(ck.generate(**fields).traces, NODE).run()
-    assert (
-        ck.simulate(ck.generate(**fields | {"recompute": "none"}).traces, NODE).summary.fits
-        is False
-    )
+    too_large = ck.simulate(ck.generate(**fields | {"recompute": "none"}).traces, NODE)
+    assert too_large.summary.fits is False
     assert "no recomputation" not in [a.what for a in advise(run)[0]]
+
+
+def test_nor_to_a_run_that_does_not_fit_itself() -> None:
+    """Scores that stay in the kernel save time; with all activations of 8 layers it still does not fit."""
+    fields = {**WIDE, "seq": 32768, "kernel": "unfused", "global_batch": 8, "micro_batch": 2}
+    too_large = ck.simulate(ck.generate(**fields).traces, NODE)
+    assert too_large.summary.fits is False
+    assert advise(too_large.run())[0] == []
 
 
 def test_what_cannot_be_tried_is_not_advised(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ class _Trials:
             after = setting.summary(generate(workload) if change.fields else self.traces)
         except ChakraError:
             return None
-        if after.fits is False and before.fits is not False:
+        if after.fits is False:  # also where the run itself does not
             return None
         saved, interval = saving(before, after, change.work)
         return Advice(

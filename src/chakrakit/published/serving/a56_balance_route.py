@@ -130,8 +130,7 @@ STUDY = Study(
         ),
     },
     decides="how much of a step is attention over what ranks hold: a few per cent here, so that even ranks "
-    "are hardly faster, and requests that wait cost as much. With 512 requests at once the fewest tokens are "
-    "as even for some streams.",
+    "are 3 % faster at most, and requests that wait cost as much.",
     amended="The case with longer prompts and answers was added after a quick run, in which no router was "
     "faster: attention was little of its steps. Requests that wait are asked about in order since then.",
     cannot_say="Times of decisions, and how good a classifier of ends can be.",
