@@ -136,6 +136,8 @@ class ServingPlan(Result, msgspec.Struct, kw_only=True):
     meets: bool
     attained: float
     """Share of the requests within the level."""
+    falls_behind: bool = False
+    """Whether requests take ever longer, so that a longer stream would not be served."""
     slack: float
     """How far the tightest percentile stays below its limit, as a share of the limit."""
     ttft_ms: float
@@ -236,6 +238,7 @@ class _Search:
             price_per_hour=hourly,
             meets=meets,
             attained=result.attained,
+            falls_behind=served.falls_behind,
             slack=slack if meets else min(slack, 0.0),
             ttft_ms=at[0],
             tpot_ms=at[1],
@@ -316,6 +319,7 @@ def _cheapest(
     search: _Search, space: ServingSpace, counts: Sequence[int], runners: int, progress: Progress
 ) -> tuple[tuple[ServingPlan, ServingSession], list[ServingPlan]]:
     missed: list[Tried] = []
+    late: list[Tried] = []
     tried_count = 0
     for count in counts:
         tried: list[Tried] = []
@@ -331,15 +335,28 @@ def _cheapest(
             search.stopped = True
         meeting = sorted((t for t in tried if t[0].meets), key=lambda t: -t[0].slack)
         missed += [t for t in tried if not t[0].meets]
+        late += [t for t in meeting if t[0].falls_behind]
+        meeting = [t for t in meeting if not t[0].falls_behind]
         if meeting:
-            best, candidate = meeting[0]
-            best.why = _bound(best, search)
-            runners_up = [plan for plan, _ in _by_layout(meeting)[1 : 1 + runners]]
-            losers = runners_up + _nearest(search, missed)
-            for loser in losers:
-                loser.why = _why(loser, best, search)
-            return (best, search.serving(candidate)), losers
+            return _chosen(search, meeting, late, missed, runners)
+        if search.stopped:
+            break
+    if late:
+        return _chosen(search, late, [], missed, runners)
     raise ConfigError(_no_way_message(search, _nearest(search, missed), counts))
+
+
+def _chosen(
+    search: _Search, meeting: list[Tried], late: list[Tried], missed: list[Tried], runners: int
+) -> tuple[tuple[ServingPlan, ServingSession], list[ServingPlan]]:
+    """The best of the ways that meet the level, and why the others lost to it."""
+    best, candidate = meeting[0]
+    best.why = _bound(best, search)
+    runners_up = [plan for plan, _ in _by_layout(meeting)[1 : 1 + runners]]
+    losers = [*runners_up, *(plan for plan, _ in _by_layout(late)[:1]), *_nearest(search, missed)]
+    for loser in losers:
+        loser.why = _why(loser, best, search)
+    return (best, search.serving(candidate)), losers
 
 
 def _by_layout(tried: list[Tried]) -> list[Tried]:
@@ -393,13 +410,24 @@ def _limits(plan: ServingPlan, level: ServiceLevel) -> dict[str, float]:
 
 def _bound(plan: ServingPlan, search: _Search) -> str:
     name, used = max(_limits(plan, search.level).items(), key=lambda item: item[1])
-    return f"{_layout(plan)}; {name} is the tightest, at {used:.0%} of its limit"
+    tightest = f"{_layout(plan)}; {name} is the tightest, at {used:.0%} of its limit"
+    return f"warning: {tightest}; {_BEHIND}" if plan.falls_behind else tightest
+
+
+_BEHIND = (
+    "it falls behind the stream: requests take ever longer, and no way with these devices does not; "
+    "ask for tpot or e2e too, or give more devices"
+)
 
 
 def _why(plan: ServingPlan, best: ServingPlan, search: _Search) -> str:
     if not plan.meets:
         more = "fewer" if plan.devices < best.devices else "as many"
         return f"{_layout(plan)}: {more} devices, but only {plan.attained:.1%} within the level"
+    if plan.falls_behind and not best.falls_behind:
+        return (
+            f"{_layout(plan)}: within the level, but behind the stream: requests take ever longer"
+        )
     name, used = max(_limits(plan, search.level).items(), key=lambda item: item[1])
     same = _limits(best, search.level)[name]
     return f"{_layout(plan)}: {name} at {used:.0%} of its limit, {same:.0%} with the best"

@@ -248,6 +248,13 @@ _MS = 1e-9
 """Milliseconds in a picosecond."""
 
 
+_LEAST_OF_A_TREND = 40
+"""Requests of which a quarter has a median that means something."""
+_BEHIND = 1.5
+"""How much longer the last quarter may take than the second: between what is served as it comes (1) and what
+is not (7/3), in equal steps of the logarithm."""
+
+
 @dataclass(frozen=True)
 class ServedRun:
     """A finished run: its setup, its outcome and its devices."""
@@ -391,6 +398,19 @@ class ServedRun:
             for times in (served.ttft, served.tpot, served.e2e)
         )
         return ttft, tpot, e2e
+
+    @property
+    def falls_behind(self) -> bool:
+        """Whether requests take ever longer: the stream brings more than the engines can serve.
+
+        Of a stream that is too fast the last quarter waits 7/3 times as long as the second; of one that is
+        served as it comes, as long. Requests are compared by their time for a token. Few tell nothing.
+        """
+        per_token = self._latencies.e2e / np.maximum(self._latencies.output, 1)
+        quarters = np.array_split(per_token, 4)
+        if len(per_token) < _LEAST_OF_A_TREND:
+            return False
+        return bool(np.median(quarters[3]) > _BEHIND * np.median(quarters[1]))
 
     @cached_property
     def _latencies(self) -> _Latencies:
