@@ -1,9 +1,11 @@
 """Files of configuration that would hang, crash or mislead: refused with the line."""
 
+from typing import Literal
+
 import msgspec
 import pytest
 
-from chakrakit.configuration import decode_json, decode_yaml, read_document, read_json
+from chakrakit.configuration import decode_json, decode_yaml, read_document, read_json, with_choices
 from chakrakit.errors import ConfigError
 from support.bounded import memory_below
 
@@ -110,3 +112,20 @@ def test_an_error_about_a_value_names_its_line(tmp_path):
     file.write_text("more: 1\nx: yes\n")
     with pytest.raises(ConfigError, match=r"x.yaml:2: x: Expected `int`, got `bool`"):
         read_document(file, "a point").convert(Point)
+
+
+class _Batches(msgspec.Struct):
+    batcher: Literal["fixed", "tokens"] = "fixed"
+
+
+class _Plan(msgspec.Struct):
+    steps: dict[str, list[_Batches]] | None = None
+
+
+@pytest.mark.parametrize(
+    ("word", "said"), [("token", "did you mean 'tokens'?"), ("", "there are fixed, tokens")]
+)
+def test_a_wrong_word_is_named_with_those_that_are_right(word: str, said: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as raised:
+        msgspec.convert({"steps": {"first": [{"batcher": word}]}}, _Plan)
+    assert with_choices(str(raised.value), _Plan).endswith(f"[0].batcher`; {said}")

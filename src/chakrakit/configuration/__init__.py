@@ -1,5 +1,6 @@
 """Configuration as people write it: YAML, JSON and XML of bounded size and depth, with line numbers."""
 
+from chakrakit.configuration.choices import with_choices
 from chakrakit.configuration.document import (
     Document,
     Place,
@@ -53,4 +54,5 @@ __all__ = [
     "read_text_file",
     "read_xml",
     "run_file",
+    "with_choices",
 ]

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 
 namespace chakra::sim {
@@ -23,8 +24,16 @@ Fairness::Fairness(const Topology& topology)
     for (size_t l = 0; l < levels_.size(); ++l) levels_[l].bandwidth = topology.bandwidth[l];
 }
 
+// The same as a cast of rate * 2^80, which the compiler leaves to a slow function.
 Fairness::Fixed Fairness::fixed(double rate) {
-    return static_cast<Fixed>(rate * kOne);
+    auto bits = std::bit_cast<uint64_t>(rate);
+    auto exponent = static_cast<int>(bits >> 52 & 0x7ff);
+    int shift = exponent - 1075 + 80;  // of the 53 bits as a whole number
+    if (std::signbit(rate) || exponent == 0 || shift > 73 || shift < -63)
+        return static_cast<Fixed>(rate * kOne);
+    auto mantissa = (bits & ((uint64_t{1} << 52) - 1)) | uint64_t{1} << 52;
+    return shift >= 0 ? static_cast<Fixed>(mantissa) << shift
+                      : static_cast<Fixed>(mantissa >> -shift);
 }
 
 double Fairness::share_of(const Level& link) const {
@@ -322,12 +331,37 @@ void Fairness::watch(int32_t number) {
     link.place = static_cast<int32_t>(active_.size());
     active_.push_back(number);
     share_.push_back(share_of(link));
+    if (share_.size() > least_.size() * kStretch)
+        least_.push_back(share_.back());
+    else
+        least_.back() = std::min(least_.back(), share_.back());  // what is stale stays so
+}
+
+void Fairness::set_share(size_t place, double share) {
+    double& least = least_[place / kStretch];
+    if (share <= least)
+        least = share;
+    else if (share_[place] == least)
+        least = kStale;
+    share_[place] = share;
+}
+
+// The lowest share of a stretch of active links.
+double Fairness::least_of(size_t stretch) {
+    double& least = least_[stretch];
+    if (least != kStale) return least;
+    auto first = share_.begin() + static_cast<std::ptrdiff_t>(stretch * kStretch);
+    auto rest = static_cast<size_t>(share_.end() - first);
+    return least = *std::min_element(first, first + std::min(rest, kStretch));
 }
 
 // Of the active links from `first` on.
-double Fairness::lowest_share(size_t first) const {
+double Fairness::lowest_share(size_t first) {
     double least = kNothing;
-    for (size_t i = first; i < share_.size(); ++i) least = share_[i] < least ? share_[i] : least;
+    size_t stretch = (first + kStretch - 1) / kStretch;
+    for (size_t i = first; i < std::min(stretch * kStretch, share_.size()); ++i)
+        least = std::min(least, share_[i]);
+    for (; stretch < least_.size(); ++stretch) least = std::min(least, least_of(stretch));
     return least;
 }
 
@@ -376,8 +410,13 @@ void Fairness::release_all() {
 
 void Fairness::find_tight() {
     tight_.clear();
-    for (size_t i = 0; i < share_.size(); ++i)
-        if (share_[i] <= level_ * kTie) tight_.push_back(active_[i]);
+    double most = level_ * kTie;
+    for (size_t stretch = 0; stretch < least_.size(); ++stretch) {
+        if (least_of(stretch) > most) continue;
+        size_t end = std::min((stretch + 1) * kStretch, share_.size());
+        for (size_t i = stretch * kStretch; i < end; ++i)
+            if (share_[i] <= most) tight_.push_back(active_[i]);
+    }
     next_full_.insert(next_full_.end(), tight_.begin(), tight_.end());
 }
 
@@ -404,7 +443,7 @@ void Fairness::freeze(int32_t f, int32_t by) {
         } else if (changes) {
             enter(number);
             link.used += rate - fixed(flow.level * flow.rank.weight);
-            if (link.place >= 0) share_[link.place] = share_of(link);
+            if (link.place >= 0) set_share(link.place, share_of(link));
         }
     }
 }
@@ -434,14 +473,16 @@ void Fairness::refresh() {
         Level& link = levels_[number];
         link.open -= std::exchange(link.frozen, 0);
         if (link.open) {
-            share_[link.place] = share_of(link);
+            set_share(link.place, share_of(link));
             continue;
         }
         levels_[active_.back()].place = link.place;
         active_[link.place] = active_.back();
-        share_[link.place] = share_.back();
+        set_share(link.place, share_.back());
+        if (share_.back() == least_.back()) least_.back() = kStale;
         active_.pop_back();
         share_.pop_back();
+        if (share_.size() <= (least_.size() - 1) * kStretch) least_.pop_back();
         link.place = kIdle;
     }
     touched_.clear();
@@ -470,6 +511,7 @@ void Fairness::leave_region() {
     for (auto* list : {&region_, &active_, &tight_, &touched_, &frozen_, &held_, &next_full_})
         list->clear();
     share_.clear();
+    least_.clear();
     pending_.clear();
 }
 

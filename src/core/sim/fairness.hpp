@@ -65,6 +65,8 @@ class Fairness {
     using Fixed = __int128;  // a sum of rates with 80 binary places
     static constexpr double kFresh = -1;
     static constexpr double kNothing = std::numeric_limits<double>::infinity();
+    static constexpr double kStale = -1;
+    static constexpr size_t kStretch = 32;
 
     // What has become of a flow while rates are found; counted from `stamp_`, below it: not seen.
     enum State : uint32_t { kPending, kReleased, kDone, kStates };
@@ -125,7 +127,9 @@ class Fairness {
     void enter(int32_t link);
     void open(Level& link, const Member& member);
     void watch(int32_t link);
-    double lowest_share(size_t first) const;
+    void set_share(size_t place, double share);
+    double least_of(size_t stretch);
+    double lowest_share(size_t first);
     void find_tight();
     void collect_held();
     void release_held();
@@ -162,6 +166,7 @@ class Fairness {
     int32_t cluster_ = -1, met_ = -1;  // met: another cluster that the region has reached
     std::vector<int32_t> region_, active_, tight_, touched_, frozen_, held_, next_full_;
     std::vector<double> share_;     // of each active link: the level its open flows would get
+    std::vector<double> least_;     // of each stretch of them; kStale where it is to be found anew
     std::vector<Pending> pending_;  // a heap
     bool eager_ = false;            // whether flows are released as soon as they are seen
 };

@@ -105,13 +105,12 @@ void Flows::begin_flow(int32_t a, int64_t transfer, Time now) {
     for (int32_t link : route) is_marked_[link] = 0;
 }
 
-void Flows::end_flow(const Event& event) {
-    Flow& flow = flows_[event.id];
-    int32_t a = flow.step;
-    ++flow.version;
-    flow.transfer = -1;
-    fairness_.remove(event.id);
-    if (--active_[a].pending == 0) end_round(a, event.time);
+void Flows::end_flow(int32_t f, Time now) {
+    int32_t a = flows_[f].step;
+    flows_[f].transfer = -1;
+    ends_.erase(f);
+    fairness_.remove(f);
+    if (--active_[a].pending == 0) end_round(a, now);
 }
 
 void Flows::end_round(int32_t a, Time now) {
@@ -149,22 +148,23 @@ void Flows::end_job(int32_t job, Time now) {
 Time Flows::next_time() {
     while (!events_.empty()) {
         const Event& e = events_.top();
-        uint32_t version = e.kind == kJobEnd    ? jobs_[e.id].version
-                           : e.kind == kFlowEnd ? flows_[e.id].version
-                                                : active_[e.id].version;
-        if (version == e.version) return e.time;
+        uint32_t version = e.kind == kJobEnd ? jobs_[e.id].version : active_[e.id].version;
+        if (version == e.version) return std::min(e.time, ends_.first());
         events_.pop();
     }
-    return kNever;
+    return ends_.first();
 }
 
 bool Flows::handle_until(Time now) {
     bool any = false;
-    while (next_time() <= now) {
+    for (Time time; (time = next_time()) <= now; any = true) {
+        if (ends_.first() == time) {
+            end_flow(ends_.first_flow(), time);
+            continue;
+        }
         Event event = events_.top();
         events_.pop();
         handle(event);
-        any = true;
     }
     return any;
 }
@@ -172,7 +172,6 @@ bool Flows::handle_until(Time now) {
 void Flows::handle(const Event& event) {
     switch (event.kind) {
         case kBegin: return begin_transfers(event);
-        case kFlowEnd: return end_flow(event);
         case kRoundsEnd: return end_skipped_rounds(event.id, event.time);
         case kJobEnd: break;
     }
@@ -229,11 +228,10 @@ void Flows::set_rate(int32_t f, double rate, Time now) {
         std::max(0.0, flow.remaining - flow.rate * static_cast<double>(now - flow.since));
     flow.since = now;
     flow.rate = rate;
-    ++flow.version;
-    if (rate > 0) {
-        Time end = now + amount(flow.remaining / rate);
-        events_.push({end, kFlowEnd, f, flow.version, 0});
-    }
+    if (rate > 0)
+        ends_.set(f, now + amount(flow.remaining / rate));
+    else
+        ends_.erase(f);
 }
 
 std::vector<Unfinished> Flows::unfinished() const {

@@ -12,6 +12,7 @@
 
 #include <queue>
 
+#include "core/sim/ends.hpp"
 #include "core/sim/fairness.hpp"
 #include "core/sim/network.hpp"
 
@@ -32,12 +33,12 @@ class Flows final : public Network {
    private:
     static constexpr int32_t kNobody = -1;
 
-    enum Kind : uint8_t { kBegin, kFlowEnd, kRoundsEnd, kJobEnd };
+    enum Kind : uint8_t { kBegin, kRoundsEnd, kJobEnd };
 
     struct Event {
         Time time;
         Kind kind;
-        int32_t id;        // active step, flow, active step, job
+        int32_t id;        // active step, active step, job
         uint32_t version;  // of what `id` names; events of other versions are stale
         int64_t first;     // kBegin: the first transfer
         bool operator>(const Event& other) const { return time > other.time; }
@@ -46,7 +47,6 @@ class Flows final : public Network {
     struct Flow {
         int32_t step = -1;
         int64_t transfer = -1;  // none once it has ended
-        uint32_t version = 0;   // of its end: changes with its rate
         double remaining = 0, rate = 0;
         Time since = 0;
     };
@@ -80,7 +80,7 @@ class Flows final : public Network {
     void begin_round(int32_t active, Time now);
     void begin_transfers(const Event& event);
     void begin_flow(int32_t active, int64_t transfer, Time now);
-    void end_flow(const Event& event);
+    void end_flow(int32_t flow, Time now);
     void end_round(int32_t active, Time now);
     void end_step(int32_t active, Time now);
     void end_job(int32_t job, Time now);
@@ -111,6 +111,7 @@ class Flows final : public Network {
     std::vector<std::vector<int32_t>> links_of_plan_;
 
     std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+    Ends ends_;  // of flows
     std::vector<Job> jobs_;
     std::vector<Active> active_;
     std::vector<Flow> flows_;  // numbered by fairness_

@@ -110,8 +110,7 @@ void Flows::materialize_job(int32_t job, Time now) {
 // Runs what lies before now: only events of what was just put back, on links that only it uses.
 void Flows::catch_up(Time now) {
     Fairness::Changes kept = fairness_.set_aside();
-    while (!events_.empty() && events_.top().time < now) {
-        Time then = events_.top().time;
+    for (Time then; (then = next_time()) < now;) {
         handle_until(then);
         settle(then);
     }

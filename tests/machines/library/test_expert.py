@@ -15,7 +15,12 @@ from chakrakit.machines.library import (
     throughput_terms,
     token_bytes,
 )
-from chakrakit.machines.library.engines import devices_reached, nodes_reached, reached
+from chakrakit.machines.library.engines import (
+    devices_reached,
+    nodes_reached,
+    places_reached,
+    reached,
+)
 from support.spanned import spanned
 
 
@@ -41,7 +46,10 @@ def test_limited_routing_reaches_what_drawn_tokens_reach(nodes, most):
     chosen = np.argsort(np.where(allowed, scores, -1.0), axis=1)[:, -topk:]
     drawn = np.mean([len(set(row)) for row in (chosen // (experts // nodes)).tolist()])
     devices = np.mean([len(set(row)) for row in (chosen // (experts // nodes // 2)).tolist()])
+    pairs = np.mean([len(set(row)) for row in (chosen // (2 * experts // nodes)).tolist()])
     routing = Routing(1, 1, topk, experts, most)
+    assert places_reached(nodes // 2, nodes, routing) == pytest.approx(pairs, rel=0.01)
+    assert places_reached(nodes, nodes, routing) == nodes_reached(nodes, routing)
     assert nodes_reached(nodes, routing) == pytest.approx(drawn, rel=0.01)
     assert devices_reached(nodes, 2 * nodes, routing) == pytest.approx(devices, rel=0.08)
 

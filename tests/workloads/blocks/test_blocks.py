@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -12,13 +13,18 @@ import chakrakit as ck
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.blocks import (
     ASSIGNMENTS,
+    SLACK,
     Assignment,
     AttentionWork,
+    Blocks,
+    Terms,
     assigned,
     attention_traces,
     cut,
     exchange_of,
 )
+from chakrakit.workloads.blocks.assignment import _Packing
+from chakrakit.workloads.blocks.moving import Moving
 
 
 def documents(rng: Random, most: int = 12) -> list[int]:
@@ -71,24 +77,74 @@ def test_the_traces_send_what_the_exchange_says_and_run_to_the_end() -> None:
 
 
 def test_one_document_is_spread_as_evenly_as_in_a_ring() -> None:
-    ring, blocks = (assigned([65536], 8, how) for how in ("per-document", "flops"))
+    ring, blocks, mixed = (
+        assigned([65536], 8, how, terms=Terms.even(8, 5000.0))
+        for how in ("per-document", "flops", "mixed")
+    )
+    assert exchange_of(mixed).tokens == pytest.approx(exchange_of(ring).tokens)
     assert ring.work.max() == pytest.approx(ring.work.mean())
     assert blocks.work.max() == pytest.approx(ring.work.max(), rel=0.01)
 
 
-def test_packing_is_within_a_twentieth_of_the_best_of_all_assignments() -> None:
-    """On up to 12 blocks every assignment can be tried; tokens are not limited, so that only work counts."""
-    for seed in range(6):
+def every_assignment(blocks: Blocks, ranks: int) -> np.ndarray:
+    """One per row: the rank of each block; only those within the limit on tokens that packing has."""
+    owners = np.array(list(itertools.product(range(ranks), repeat=len(blocks))), np.int8)
+    room = blocks.size.sum() / ranks * SLACK + blocks.size.max()
+    held = np.stack([(owners == rank) @ blocks.size for rank in range(ranks)])
+    return owners[(held <= room).all(axis=0)]
+
+
+def spans(blocks: Blocks, owners: np.ndarray, ranks: int, byte_pairs: float) -> np.ndarray:
+    """The slowest rank's time in every assignment, keys counted block by block."""
+    keys = np.zeros((len(owners), ranks, ranks))  # tokens that one rank needs of another
+    for key, rank in itertools.product(range(len(blocks)), range(ranks)):
+        later = (blocks.document == blocks.document[key]) & (blocks.start > blocks.start[key])
+        needed = (owners[:, later] == rank).any(axis=1) & (owners[:, key] != rank)
+        keys[np.arange(len(owners)), rank, owners[:, key]] += blocks.size[key] * needed
+    work = np.stack([(owners == rank) @ blocks.pairs for rank in range(ranks)], axis=1)
+    moved = np.maximum(keys.sum(axis=2), keys.sum(axis=1)) * byte_pairs
+    return np.maximum(work, moved).max(axis=1)
+
+
+@pytest.mark.parametrize(("ranks", "most", "seed"), [(2, 12, 0), (2, 12, 1), (3, 9, 2), (3, 9, 3)])
+def test_the_search_is_within_a_twentieth_of_the_best_of_all_assignments(
+    ranks: int, most: int, seed: int
+) -> None:
+    """Up to 12 blocks: `flops` where only work counts, `mixed` where keys take time as well."""
+    rng = Random(seed)
+    blocks = cut([rng.randint(1, 2000) for _ in range(4)], 512)
+    while len(blocks) > most:
+        blocks = cut(blocks.documents[1:].tolist(), 512)
+    lengths, owners = blocks.documents.tolist(), every_assignment(blocks, ranks)
+    for how, byte_pairs in (("flops", 0.0), ("mixed", 50.0), ("mixed", 2000.0)):
+        terms = Terms.even(ranks, byte_pairs)
+        found = assigned(lengths, ranks, how, 512, terms).span(terms.speeds, byte_pairs)
+        assert found <= 1.05 * spans(blocks, owners, ranks, byte_pairs).min()
+
+
+def test_a_move_or_a_trade_changes_the_times_of_ranks_as_counted_anew() -> None:
+    for seed in range(20):
         rng = Random(seed)
-        blocks = cut([512 * rng.randint(1, 5) for _ in range(3)], 512)
-        while len(blocks) > 9:
-            blocks = cut(blocks.documents[1:].tolist(), 512)
-        lengths = blocks.documents.tolist()
-        best = min(
-            np.bincount(np.array(owner), blocks.pairs, 2).max()
-            for owner in itertools.product((0, 1), repeat=len(blocks))
+        ranks, byte_pairs = rng.randint(2, 5), rng.choice([1.0, 300.0, 3000.0])
+        blocks = replace(cut([rng.randint(1, 9000) for _ in range(5)], 512), causal=seed % 3 > 0)
+        dealt = Assignment(
+            blocks, np.array([rng.randrange(ranks) for _ in range(len(blocks))]), ranks
         )
-        assert assigned(lengths, 2, "flops", block=512).work.max() <= 1.05 * best
+        speeds = np.array([rng.choice([1.0, 2.0]) for _ in range(ranks)])
+        moving = Moving(dealt, speeds, byte_pairs, np.full(ranks, np.inf))
+        before, after = moving.times().max(), moving.moved()
+        received = exchange_of(after).tokens.sum(axis=1) * byte_pairs
+        assert moving.times() == pytest.approx(np.maximum(after.work / speeds, received))
+        assert moving.times().max() <= before
+
+
+def test_of_ranks_that_are_as_busy_none_is_divided_with_itself() -> None:
+    """Four equal units and two ranks: both are the busiest, and the room of neither is counted twice."""
+    packing = _Packing(np.full(4, 8.0), np.full(4, 2.0), Terms.even(2))
+    packing.owner = np.array([0, 0, 1, 1])
+    room = packing.room.copy()
+    assert not packing._divided(np.array([16.0, 16.0]))
+    assert (packing.room == room).all()
 
 
 def test_what_is_no_assignment_is_refused() -> None:

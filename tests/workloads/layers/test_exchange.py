@@ -57,6 +57,19 @@ def test_once_to_every_node_and_from_there_within_it():
     assert (back[2], home[2]) == (near[2], far[2])
 
 
+def test_a_token_goes_to_no_more_nodes_than_the_groups_of_experts_it_is_limited_to():
+    """Four groups on four nodes, of which a token may go to one: it crosses to that one alone."""
+    plan = {"dp": 8, "ep": 8, "exchange": "once", "exchange_node": 2}
+    free, limited = (
+        exchanges(**plan, **g)[0][1] for g in ({}, {"expert_groups": 4, "top_groups": 1})
+    )
+    assert limited == SEQ * HIDDEN * 2 < free
+    with pytest.raises(ck.ConfigError, match="3 expert_groups do not divide 32 experts"):
+        exchanges(**plan, expert_groups=3, top_groups=1)
+    with pytest.raises(ck.ConfigError, match="top_k 4 of top_groups 1 with 2 experts each"):
+        exchanges(**plan, expert_groups=16, top_groups=1)
+
+
 def test_every_token_to_every_rank():
     own = SEQ * HIDDEN * 2
     gather, scatter = exchanges(dp=8, ep=8, exchange="gather")[:2]

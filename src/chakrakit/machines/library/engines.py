@@ -137,6 +137,25 @@ def devices_reached(nodes: int, members: int, routing: Routing) -> float:
     return reached(members * most // nodes, kept)
 
 
+def places_reached(places: int, groups: int, routing: Routing) -> float:
+    """The expected number of places that a token reaches, whose experts are of its best groups.
+
+    `routing.most_nodes` groups are kept of `groups`, equal parts of the experts as places are. A place is a
+    part of a group, a group, or some of them; where they lie across each other, the limit is left out, and
+    what comes out is too much rather than too little.
+    """
+    if not 0 < routing.most_nodes < groups or (places % groups and groups % places):
+        return reached(places, routing)
+    if places > groups:
+        return devices_reached(groups, places, routing)
+    chances, each = _chances(groups, routing), groups // places
+    total = 0.0
+    for n, chance in chances.items():
+        kept = min(n, routing.most_nodes)
+        total += chance * places * (1 - math.comb(groups - each, kept) / math.comb(groups, kept))
+    return total
+
+
 class ExchangeTerms(NamedTuple):
     """What an exchange of experts takes by term, in seconds: it starts, and then the slowest part decides."""
 

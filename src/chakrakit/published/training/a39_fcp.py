@@ -77,5 +77,6 @@ STUDY = Study(
         "blocks are balanced within 10 %": lambda t: 1.1 - most(t.figure("balance")),
     },
     decides="exchanges of heads: within a node they balance the work as well and send little.",
+    amended="Packing was mended, which had divided a rank with itself where several were as busy.",
     cannot_say="How kernels of small blocks lose speed, and what other layers gain from even tokens.",
 )

@@ -17,9 +17,13 @@ from chakrakit.workloads.blocks import AttentionWork, Terms, assigned, attention
 WORK = AttentionWork()
 PER_RANK = 8192
 """Tokens of a rank."""
-RATE, NIC = 989.4e12, 50e9
-"""An H100's dense bf16 peak, and a 400 Gb/s adapter, by their data sheets: what a plan goes by."""
-BYTE_PAIRS = WORK.token_bytes / NIC * RATE / WORK.pair_flops
+RATE, NIC, NVLINK = 989.4e12, 50e9, 450e9
+"""An H100's dense bf16 peak, a 400 Gb/s adapter, NVLink one way, by data sheets: what a plan goes by."""
+
+
+def byte_pairs(ranks: int) -> float:
+    """Pairs that a rank computes while it receives a token's keys, within a node or between nodes."""
+    return WORK.token_bytes / (NVLINK if ranks <= 8 else NIC) * RATE / WORK.pair_flops
 
 
 @cache
@@ -101,7 +105,7 @@ def block_seconds(
 def _block_seconds(
     lengths: tuple[int, ...], ranks: int, how: str, block: int, seed: int
 ) -> tuple[float, float, float]:
-    a = assigned(lengths, ranks, how, block, Terms.even(ranks, BYTE_PAIRS))
+    a = assigned(lengths, ranks, how, block, Terms.even(ranks, byte_pairs(ranks)))
     traces = attention_traces(a, WORK)
     sent = float(exchange_of(a).tokens.sum())
     seconds = seconds_of(traces, site(ranks, seed))

@@ -17,6 +17,7 @@ from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.blocks.cutting import Blocks, cut, cut_evenly
 from chakrakit.workloads.blocks.exchange import Assignment
+from chakrakit.workloads.blocks.moving import Moving, few
 
 SLACK = 1.25
 """Tokens of a rank against its share: a quarter more than the mean, which leaves bin packing some choice."""
@@ -31,6 +32,10 @@ _DIVISIONS = 1 << 15
 """Ways to divide units among two or three ranks that are all tried, in about ten milliseconds."""
 _PARTNERS = 6
 """The least busy ranks, of which two at a time share with the busiest."""
+
+
+_MOVED = 3
+"""The best limits between whole and cut documents, from which blocks are moved."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +81,48 @@ def by_flops(documents: Sequence[int], ranks: int, block: int, terms: Terms) -> 
 
 
 def mixed(documents: Sequence[int], ranks: int, block: int, terms: Terms) -> Assignment:
-    """Short documents whole and long ones in blocks: the limit between them is searched for."""
-    lengths = sorted(set(documents))
-    limits = [0, *np.unique(np.quantile(lengths, np.linspace(0, 1, 9))).astype(int).tolist()]
-    tried = [_split_at(documents, ranks, block, terms, limit) for limit in limits]
-    tried.append(per_document(documents, ranks, block, terms))
-    return min(tried, key=lambda a: a.span(terms.speeds, terms.byte_pairs))
+    """Short documents whole and long ones in blocks: the limit between them is searched for.
+
+    From the best limits, and from blocks that are just dealt out, blocks are moved as long as that helps.
+    """
+    dealt = [_dealt(documents, ranks, block, terms, turn) for turn in (False, True)]
+    if few(dealt[0]):
+        tried = [_moved(dealt[0], terms)]
+    elif len(documents) == 1:
+        # Uneven pieces of one document send less in all than even ones and wait longer in their rounds.
+        tried = [whole_documents(documents, ranks, block, terms)]
+    else:
+        lengths = sorted(set(documents))
+        limits = [0, *np.unique(np.quantile(lengths, np.linspace(0, 1, 9))).astype(int).tolist()]
+        tried = _by_span(
+            [_split_at(documents, ranks, block, terms, limit) for limit in limits], terms
+        )
+        tried += [_moved(a, terms) for a in (*dealt, *tried[:_MOVED])]
+    return _by_span([*tried, per_document(documents, ranks, block, terms)], terms)[0]
+
+
+def _by_span(tried: Sequence[Assignment], terms: Terms) -> list[Assignment]:
+    """The fastest first; of equal assignments one."""
+    unlike = {(a.owner.tobytes(), a.blocks.size.tobytes()): a for a in reversed(tried)}
+    spans = {a: a.span(terms.speeds, terms.byte_pairs) for a in reversed(unlike.values())}
+    return sorted(spans, key=lambda a: spans[a])
+
+
+def _dealt(
+    documents: Sequence[int], ranks: int, block: int, terms: Terms, turn: bool
+) -> Assignment:
+    """Blocks to ranks in turn, or a stretch of neighbours to each: where moving starts, and no more."""
+    blocks = replace(cut(documents, block), causal=terms.causal)
+    usable, count = np.flatnonzero(terms.shares > 0), np.arange(len(blocks))
+    place = count % len(usable) if turn else count * len(usable) // len(blocks)
+    return Assignment(blocks, usable[place], ranks)
+
+
+def _moved(assignment: Assignment, terms: Terms) -> Assignment:
+    """With blocks moved to where fewer keys have to be sent."""
+    sizes = assignment.blocks.size
+    room = terms.shares * sizes.sum() * terms.slack + sizes.max() * (terms.shares > 0)
+    return Moving(assignment, terms.speeds, terms.byte_pairs, room).moved()
 
 
 def _split_at(
@@ -174,7 +215,8 @@ class _Packing:
     def _divided(self, done: F64) -> bool:
         """The units of the busiest rank and of one or two others, in the best of all divisions among them."""
         busy = int(done.argmax())
-        idle = [rank for rank in np.argsort(done)[:-1].tolist() if self.usable[rank]]
+        # Others may be as busy, so that it need not be the last of them.
+        idle = [r for r in np.argsort(done).tolist() if self.usable[r] and r != busy]
         few = itertools.chain(
             ((busy, other) for other in idle),
             ((busy, *pair) for pair in itertools.combinations(idle[:_PARTNERS], 2)),
@@ -182,22 +224,33 @@ class _Packing:
         return any(self._divided_among(np.array(ranks), done[busy]) for ranks in few)
 
     def _divided_among(self, ranks: I64, most: float) -> bool:
-        units = np.flatnonzero(np.isin(self.owner, ranks))
+        units = np.flatnonzero((self.owner[:, None] == ranks).any(axis=1))
         count = len(ranks) ** len(units)
         if count > _DIVISIONS:
             return False
-        digits = np.arange(count)[:, None] // len(ranks) ** np.arange(len(units)) % len(ranks)
-        given = digits[:, :, None] == np.arange(len(ranks))
-        work, tokens = (np.einsum("nur,u->nr", given, of[units]) for of in (self.work, self.tokens))
+        work, tokens = (_sums(of[units], len(ranks)) for of in (self.work, self.tokens))
         held = np.array([self.tokens[self.owner == rank].sum() for rank in ranks])
-        after = (work / self.speeds[ranks]).max(axis=1)
-        after[(tokens - held > self.room[ranks]).any(axis=1)] = np.inf
+        after = (work / self.speeds[ranks][:, None]).max(axis=0)
+        after[(tokens > (self.room[ranks] + held)[:, None]).any(axis=0)] = np.inf
         best = int(after.argmin())
         if after[best] >= most * (1 - self.worth):
             return False
-        self.owner[units] = ranks[digits[best]]
-        self.room[ranks] -= tokens[best] - held
+        self.owner[units] = ranks[best // len(ranks) ** np.arange(len(units)) % len(ranks)]
+        self.room[ranks] -= tokens[:, best] - held
         return True
+
+
+def _sums(of: F64, ranks: int) -> F64:
+    """What each of a few ranks gets, in every division of units among them.
+
+    Divisions are numbered so that digit k, in base `ranks`, is the rank of unit k.
+    """
+    sums = np.zeros((ranks, 1))
+    for one in of:
+        sums = np.repeat(sums[:, None], ranks, axis=1)
+        sums[np.arange(ranks), np.arange(ranks)] += one
+        sums = sums.reshape(ranks, -1)
+    return sums
 
 
 ASSIGNMENTS: dict[str, Callable[[Sequence[int], int, int, Terms], Assignment]] = {

@@ -36,9 +36,10 @@ class Assignment:
         return float(exchange_of(self).tokens.sum())
 
     def span(self, speeds: F64, byte_pairs: float) -> float:
-        """The time of the slowest rank, in pairs: its work, or what it receives where that takes longer."""
-        received = exchange_of(self).tokens.sum(axis=1) * byte_pairs
-        return float(np.maximum(self.work / speeds, received).max())
+        """The slowest rank's time in pairs: its work, or what it receives or sends if that takes longer."""
+        tokens = exchange_of(self).tokens
+        moved = np.maximum(tokens.sum(axis=1), tokens.sum(axis=0)) * byte_pairs
+        return float(np.maximum(self.work / speeds, moved).max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,12 @@ def exchange_of(assignment: Assignment) -> BlockExchange:
     tokens, pairs = np.zeros((ranks, ranks)), np.zeros((ranks, ranks))
     bounds = np.flatnonzero(np.r_[True, np.diff(blocks.document) > 0, True])
     of_document = _causal if blocks.causal else _whole
-    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+    least, most = (of.reduceat(owner, bounds[:-1]) for of in (np.minimum, np.maximum))
+    alone, length = least == most, blocks.documents  # documents of one rank are not exchanged
+    own = length[alone].astype(np.float64) ** 2 / (2 if blocks.causal else 1)
+    pairs[np.diag_indices(ranks)] = np.bincount(least[alone], own, ranks)
+    cut = np.flatnonzero(~alone)
+    for low, high in zip(bounds[cut].tolist(), bounds[cut + 1].tolist(), strict=True):
         of_document(blocks.size[low:high].astype(np.float64), owner[low:high], tokens, pairs)
     np.fill_diagonal(tokens, 0)
     return BlockExchange(tokens, pairs)

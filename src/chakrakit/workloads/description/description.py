@@ -75,6 +75,10 @@ class Decoder(Part, frozen=True, kw_only=True, tag="decoder", tag_field="family"
     """Experts per layer; 0 for an ordinary MLP."""
     top_k: int = 0
     """Experts that process each token."""
+    expert_groups: int = 0
+    """Equal parts of the experts, in order; a token's experts are of its best `top_groups`. 0: no limit."""
+    top_groups: int = 0
+    """Groups of experts that a token may go to; 0 for all."""
     expert_ffn: int | None = None
     """Width of one expert; by default ffn."""
     shared_experts: int = 0

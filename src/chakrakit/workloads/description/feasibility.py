@@ -347,11 +347,26 @@ def _experts(model: Model, plan: Plan) -> Iterator[str]:
             yield f"ep {plan.ep} is more than {len(tables)} tables; use at most {len(tables)}"
         return
     experts = getattr(model, "experts", 0)
+    yield from _groups(model, experts)
     if not experts:
         yield f"{model.name} has no experts to spread over ep {plan.ep}; use ep 1"
     elif experts % plan.ep:
         why = "more than" if plan.ep > experts else "not a divisor of"
         yield f"ep {plan.ep} is {why} {model.name}'s {experts} experts; use {_fitting(experts, experts)}"
+
+
+def _groups(model: Model, experts: int) -> Iterator[str]:
+    """What groups of experts need that a token is limited to."""
+    groups, kept = getattr(model, "expert_groups", 0), getattr(model, "top_groups", 0)
+    if kept and not groups:
+        yield f"top_groups {kept} needs expert_groups: how many there are"
+    elif groups and experts % groups:
+        yield f"{groups} expert_groups do not divide {experts} experts"
+    elif kept > groups or (kept and kept * experts // groups < getattr(model, "top_k", 0)):
+        yield (
+            f"top_k {getattr(model, 'top_k', 0)} of top_groups {kept} with {experts // groups} experts each: "
+            f"there are too few, or more than expert_groups {groups}; change top_groups"
+        )
 
 
 def _folded(model: Model, plan: Plan) -> Iterator[str]:

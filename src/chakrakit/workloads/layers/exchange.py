@@ -5,7 +5,8 @@
     gather       every token to every rank, and sums back           tokens × ranks
 
 Of `once` with nodes, a token crosses to every node at most once, between ranks of the same place in their
-nodes, and is handed on within the node. Routing is uniform, as in `chakra collective dispatch`.
+nodes, and is handed on within the node. Routing is uniform, as in `chakra collective dispatch`, among the
+groups of experts that the model lets a token go to.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
-from chakrakit.machines.library import Routing, reached
+from chakrakit.machines.library import Routing, places_reached
 from chakrakit.trace.model import CollectiveType
 from chakrakit.workloads.layers.sharding import Move
 
@@ -32,6 +33,9 @@ class Exchange:
     node: int
     experts: int
     top_k: int
+    groups: int = 0
+    top_groups: int = 0
+    """Groups of experts, and those of them that a token may go to; 0 for all."""
 
     def moves(self, move: Move) -> Iterator[Move]:
         """The collectives that carry out one exchange of a copy for every expert."""
@@ -65,6 +69,6 @@ class Exchange:
 
     def _sized(self, move: Move, axis: str, places: int) -> Move:
         """The exchange of a token with every place that it reaches."""
-        routing = Routing(1, 1, self.top_k, self.experts)
-        size = ceil(move.size / self.top_k * reached(places, routing))
+        routing = Routing(1, 1, self.top_k, self.experts, self.top_groups)
+        size = ceil(move.size / self.top_k * places_reached(places, self.groups, routing))
         return replace(move, axis=axis, size=size, out_size=size)

@@ -275,7 +275,10 @@ def decoder_stack(
     if model.precision and model.precision.cache and not settings.cache_dtype:
         settings = replace(settings, cache_dtype=model.precision.cache)
     if model.experts and plan.ep > 1 and plan.exchange != "all-to-all":
-        way = Exchange(plan.exchange, plan.ep, plan.exchange_node, model.experts, model.top_k)
+        way = Exchange(
+            plan.exchange, plan.ep, plan.exchange_node, model.experts, model.top_k,
+            model.expert_groups, model.top_groups,
+        )  # fmt: skip
         settings = replace(settings, exchange=way)
     return Stack(
         settings,

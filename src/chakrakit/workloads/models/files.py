@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from chakrakit.configuration import read_document
+from chakrakit.configuration import read_document, with_choices
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.trace.sets import Card, read_card
 from chakrakit.workloads.description import Model, Workload
@@ -80,7 +80,7 @@ def from_plain(data: dict[str, Any], where: str = "description") -> Workload:
     try:
         return _with_batch(msgspec.convert(data, Workload), data)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {error}") from None
+        raise ConfigError(f"{where}: {with_choices(str(error), Workload)}") from None
 
 
 def _with_batch(workload: Workload, data: dict[str, Any]) -> Workload:

@@ -139,6 +139,8 @@ def _deepseeks() -> list[Decoder]:
             q_lora=1536,
             experts=256,
             top_k=8,
+            expert_groups=8,
+            top_groups=4,
             expert_ffn=2048,
             shared_experts=1,
             dense_layers=3,

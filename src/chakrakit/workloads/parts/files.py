@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
-from chakrakit.configuration import Document
+from chakrakit.configuration import Document, with_choices
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.trace.sets import GENERATED, Card, TraceSet
 from chakrakit.workloads.blocks import AttentionWork, generate_attention
@@ -118,7 +118,7 @@ def _described(kind: Callable[..., Kind], content: Mapping[str, Any], where: str
         described: Kind = msgspec.convert(content, kind)
         return described
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {error}") from None
+        raise ConfigError(f"{where}: {with_choices(str(error), kind)}") from None
 
 
 def _known(kind: Any, content: Mapping[str, Any], where: str) -> None:

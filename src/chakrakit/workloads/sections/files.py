@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from chakrakit.configuration import Document, document_of, plain, read_document
+from chakrakit.configuration import Document, document_of, plain, read_document, with_choices
 from chakrakit.errors import ConfigError
 from chakrakit.workloads.description import SectionGraph
 from chakrakit.workloads.models import field_types, with_models
@@ -37,7 +37,8 @@ def section_graph_of(document: Document, fields: Mapping[str, Any]) -> SectionGr
     try:
         graph = msgspec.convert(content, SectionGraph)
     except msgspec.ValidationError as error:
-        raise document.pointed(f"{document.path}: {error}") from None
+        said = with_choices(str(error), SectionGraph)
+        raise document.pointed(f"{document.path}: {said}") from None
     return graph if "global_batch" in content["step"] else _with_batch(graph)
 
 

@@ -69,9 +69,17 @@ class TextReader:
             "head_bias": self._on(traits.head_bias),
             "experts": experts,
             "top_k": self.top_k if experts else 0,
+            **self._groups(),
             "streams": keys.count("hc_mult", default=1),
             "mtp_layers": self.mtp_layers,
         }
+
+    def _groups(self) -> dict[str, int]:
+        """The groups of experts that a token is limited to, where it is."""
+        keys = self.keys
+        groups, kept = (keys.count(name, default=0) for name in ("n_group", "topk_group"))
+        limited = self.experts and 0 < kept < groups and keys.get("topk_method") != "greedy"
+        return {"expert_groups": groups, "top_groups": kept} if limited else {}
 
     @property
     def mtp_layers(self) -> int:
