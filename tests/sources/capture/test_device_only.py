@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
+import chakrakit as ck
 from chakrakit import validate
 
 Captured = Callable[..., Any]
@@ -38,3 +40,19 @@ def test_a_sharded_model_on_a_numbered_device(captured: Captured, strategy: str)
         ("REDUCE_SCATTER", 1, whole),
     ]
     assert validate(traces).ok
+
+
+def test_a_type_that_pytorch_changes_stays_on_the_device_and_a_copy_to_the_host_leaves_it() -> None:
+    """Routers of experts take their softmax in another type than the logits'."""
+    with ck.capture(ranks=1, device="h100") as c:
+        model = torch.nn.Linear(8, 4, device="cuda", dtype=torch.bfloat16)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(2):
+            logits = model(torch.ones(16, 8, device="cuda", dtype=torch.bfloat16))
+            weights, _ = torch.softmax(logits, -1, dtype=torch.float32).topk(2)
+            weights.detach().to("cpu", torch.float64).exp()
+            weights.sum().backward()
+            optimizer.step()
+    on_device = {n["name"]: not n["is_cpu_op"] for n in c.traces.trace(0).nodes.to_pylist()}
+    found = [on_device[f"aten::{name}"] for name in ("_softmax", "topk", "exp")]
+    assert found == [True, True, False]

@@ -31,8 +31,9 @@ def test_attention_is_that_of_a_gpu(names, kind, operator):
     assert out.shape == q.shape
 
 
-def test_attention_with_a_learnt_mask_is_plain_products_in_half_precision(names):
-    q = torch.empty(2, 4, 16, 64, dtype=torch.bfloat16, requires_grad=True)
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float32])
+def test_attention_with_a_learnt_mask_is_plain_products(names, kind):
+    q = torch.empty(2, 4, 16, 64, dtype=kind, requires_grad=True)
     mask = torch.empty(1, 4, 16, 16, requires_grad=True)
     functional.scaled_dot_product_attention(q, q, q, mask, dropout_p=0.1).sum().backward()
     assert mask.grad.shape == mask.shape
