@@ -114,7 +114,14 @@ def _is_dispatched(node: Any) -> bool:
 def _called(node: Any) -> tuple[str, list[Any]]:
     """The overload that was called, and with which numbers."""
     values = node.get("inputs", {}).get("values", [])
-    return _schema(node), [v for v in values if not isinstance(v, list)]
+    return _schema(node), [v for v in values if not _has_tensors(v)]
+
+
+def _has_tensors(value: Any) -> bool:
+    """Whether a recorded value is a tensor, which ends in its device, or a list of some."""
+    if not isinstance(value, list) or not value:
+        return False
+    return isinstance(value[-1], str) or any(map(_has_tensors, value))
 
 
 def _schema(node: Any) -> str:
