@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from chakrakit.operators.calls import (
     LARGEST,
+    UNTYPED_LIST,
     Argument,
     ArgumentTexts,
     Call,
@@ -129,6 +130,7 @@ __all__ = [
     "TIMED_AS_THEY_ARE",
     "TYPES",
     "UNFUSED",
+    "UNTYPED_LIST",
     "VIEWS",
     "Argument",
     "ArgumentTexts",

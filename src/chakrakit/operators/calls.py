@@ -19,6 +19,8 @@ import msgspec
 from chakrakit.operators.element_types import find_type
 
 _ELEMENT = re.compile(r"Tensor\(((?:nullptr \()?[^()]*)\)")
+UNTYPED_LIST = "TensorList"
+"""Kineto's type of a list of tensors, of which it writes neither shapes nor element types."""
 _NOTHING = "nullptr"
 _HOST = "cpu"
 LARGEST = 1 << 62
@@ -284,13 +286,24 @@ def read_call(
     Tensors on the host are kept only where the whole call is on the host; beside tensors of a device they
     are numbers that a kernel is passed.
     """
-    recorded_values = json_list(values)
+    recorded_values = [_plain(value) for value in json_list(values)]
     inputs = _arguments(ArgumentTexts(shapes, types, strides), recorded_values)
     results = _opened(_arguments(outputs, json_list(outputs.values))) if outputs else []
     if any(not t.on_host for t in (*_opened(inputs), *results)):
         inputs = [_without_host(argument) for argument in inputs]
         results = [t for t in results if not t.on_host]
     return Call(name, inputs, recorded_values, results, kernels)
+
+
+def _plain(value: Any) -> Any:
+    """An argument; Kineto writes numbers, lists and truths as texts of what Python prints."""
+    if not isinstance(value, str):
+        return value
+    parsed = _TRUTHS.get(value, json_value(value))
+    return value if parsed is None else parsed
+
+
+_TRUTHS = {"True": True, "False": False}
 
 
 def _opened(arguments: Sequence[Argument]) -> list[Operand]:
@@ -318,7 +331,7 @@ def _arguments(texts: ArgumentTexts, recorded_values: list[Any]) -> list[Argumen
 
 
 def _argument(shape: Any, kind: str, strides: Any, recorded_value: Any) -> Argument:
-    names = _ELEMENT.findall(kind)
+    names = _elements(kind)
     if kind.startswith("GenericList") or (_nested(shape) and names):
         if not names or not isinstance(shape, list):
             return None
@@ -329,6 +342,15 @@ def _argument(shape: Any, kind: str, strides: Any, recorded_value: Any) -> Argum
         )
         return [item for item in items if item is not None]
     return _operand(shape, names[0], strides, recorded_value) if names else None
+
+
+def _elements(kind: str) -> list[str]:
+    """The element types that a type's text names: the observer's `Tensor(float)`, or Kineto's bare `float`.
+
+    The observer's `Int` and `Bool` are numbers.
+    """
+    bare = kind[:1].islower() and find_type(kind) is not None
+    return _ELEMENT.findall(kind) or ([kind] if bare else [])
 
 
 def _operand(shape: Any, name: str, strides: Any, recorded_value: Any) -> Operand | None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from chakrakit.machines.device.generated import GeneratedRow, generated_operation
 from chakrakit.operators import (
+    UNTYPED_LIST,
     ArgumentTexts,
     Call,
     Operand,
@@ -114,6 +115,8 @@ class Launchers:
         call = self._call(operator, kernels)
         operation = operation_of(call)
         if operation is None:
+            if UNTYPED_LIST in self._text["inputs_types"](operator):
+                return None  # what the list holds is not recorded, and the rest is next to nothing
             operation = streamed(max(int(self._moved[r]) for r in kernels))
         return LaunchedOperation(
             rows, operation, call.name, _touches(call.tensors), _touches(call.outputs)

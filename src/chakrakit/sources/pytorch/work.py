@@ -15,9 +15,7 @@ from chakrakit.operators import (
     Call,
     Cost,
     cost_of,
-    find_type,
     json_list,
-    json_value,
     operator_of,
     read_call,
 )
@@ -112,21 +110,10 @@ def _from_dimensions(kineto: Kineto, event: I64) -> tuple[I64, I64]:
 
 
 def _kineto_call(name: str, dims: str, types: str, strides: str, values: str) -> Call:
-    """A call from Kineto's texts, put in the observer's form: `float` is a `Tensor(float)`."""
-    kinds = [str(kind) for kind in json_list(types)] or ["float"] * len(json_list(dims))
-    typed = [f"Tensor({kind})" if find_type(kind) else kind for kind in kinds]
-    arguments = [_plain(value) for value in json_list(values)]
-    return read_call(name, dims, _text(typed), strides, _text(arguments))
-
-
-def _plain(value: Any) -> Any:
-    """An argument, which Kineto writes as Python prints it."""
-    truth = {"True": True, "False": False}
-    return truth.get(value, json_value(value)) if isinstance(value, str) else None
-
-
-def _text(values: list[Any]) -> str:
-    return msgspec.json.encode(values).decode()
+    """A call from Kineto's texts; without types all tensors are taken for `float`."""
+    if not json_list(types):
+        types = msgspec.json.encode(["float"] * len(json_list(dims))).decode()
+    return read_call(name, dims, types, strides, values)
 
 
 def _per_distinct(keys: Sequence[NDArray[Any]], ask: Callable[..., Cost]) -> tuple[I64, I64]:
