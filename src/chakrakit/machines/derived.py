@@ -33,14 +33,14 @@ def with_base(content: Any, where: str, depth: int = 0) -> Any:
     base = with_base(preset, name, depth + 1)
     rest = {key: value for key, value in content.items() if key != "base"}
     merged = _merged(base, {"name": f"{name}, changed", **rest})
-    return _with_hops_of(merged, base, where) if "library" not in rest else merged
+    return with_hops_of(merged, base, where) if "library" not in rest else merged
 
 
 _LINKS_OF_A_WAY = {"switch": 2}
 """Links between two devices of a node, by its topology; elsewhere neighbours share one."""
 
 
-def _with_hops_of(machine: Any, base: Any, where: str) -> Any:
+def with_hops_of(machine: Any, base: Any, where: str) -> Any:
     """The description with its base's hops within a node, which hold the base's latency, at its own.
 
     Between nodes the library's constants say themselves which latency they hold.

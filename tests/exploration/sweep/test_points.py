@@ -69,3 +69,22 @@ def test_a_machine_file_beside_the_study_is_found_and_its_content_counts(study_f
     machine.write_text(text.replace("1 GB/s", "2 GB/s"))
     after = [p.key for p in grid(read_study(study_file)).points]
     assert [a == b for a, b in zip(before, after, strict=True)] == [False, True] * 6
+
+
+def test_figures_of_machines_are_axes(study_file: Path) -> None:
+    axis = "machine.network.0.latency: [1 us, 2 us]"
+    study_file.write_text(study_file.read_text().replace("axes:", f"axes:\n  {axis}"))
+    found = grid(read_study(study_file))
+    assert len(found.points) == 2 * 3 * 2 * 2
+    assert len({p.key for p in found.points}) == len(found.points)
+    latencies = {p.machine.machine().links.latency.max() for p in found.points}
+    assert latencies == {1e-6, 2e-6}
+    names = {p.parameters["machine"] for p in found.points}
+    assert len(names) == 2
+
+
+def test_a_figure_that_no_machine_has_is_refused_with_its_line(study_file: Path) -> None:
+    axis = "machine.netwrok.0.latency: [1 us]"
+    study_file.write_text(study_file.read_text().replace("axes:", f"axes:\n  {axis}"))
+    with pytest.raises(ConfigError, match=r":\d+: netwrok.0.latency: there is no netwrok"):
+        grid(read_study(study_file))

@@ -184,13 +184,13 @@ def _decide(
     progress(looked_at + len(rest), looked_at + len(rest))
 
 
-def ties(best: PlanResult, other: PlanResult) -> bool:
-    """Whether the difference of two steps could be zero, by what their residuals leave of it."""
+def tie_of(best: PlanResult, other: PlanResult) -> tuple[float, float] | None:
+    """The interval of the difference of two steps in ns, where it could be zero; None where it could not."""
     a, b = interval_in(best), interval_in(other)
     if a is None or b is None:
-        return False
+        return None
     low, high = difference(a, b, other.step_ns - best.step_ns)
-    return low <= 0 <= high
+    return (low, high) if low <= 0 <= high else None
 
 
 def ranked(searcher: Searcher, runners: int) -> tuple[Evaluated, list[PlanResult]]:
@@ -203,8 +203,10 @@ def ranked(searcher: Searcher, runners: int) -> tuple[Evaluated, list[PlanResult
     runners_up = [*(e.result for e in ranking[1 : 1 + runners]), *_beyond(searcher, best)]
     for result in runners_up:
         result.why = why(result.step_ns, result.parts, best.result.parts)
-        if ties(best.result, result):
-            result.tie, result.why = True, f"a tie with the best, within the interval; {result.why}"
+        if (apart := tie_of(best.result, result)) is not None:
+            between = f"{apart[0] / 1e6:,.3g} to {apart[1] / 1e6:,.3g} ms"
+            result.tie = True
+            result.why = f"a tie with the best: the difference may be {between}; {result.why}"
         if not result.fits:
             need, room = gib(result.memory_bytes), gib(searcher.room)
             result.why = f"does not fit: needs {need}, a device has {room}; {result.why}"

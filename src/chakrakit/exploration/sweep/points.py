@@ -18,7 +18,7 @@ import chakrakit
 from chakrakit.configuration import Place
 from chakrakit.errors import ConfigError, nearest
 from chakrakit.exploration.sweep.served import ServedWorkload, is_served, served_of
-from chakrakit.exploration.sweep.study import MachineChoice, StudySettings, SweepStudy
+from chakrakit.exploration.sweep.study import MachineChoice, StudySettings, SweepStudy, changed
 from chakrakit.sources.capture import capture_traces
 from chakrakit.trace.sets import TraceSet
 from chakrakit.workloads.description import Workload
@@ -77,6 +77,8 @@ def captured_of(plain: Mapping[str, Any], fields: Mapping[str, Any]) -> Captured
         raise ConfigError(f"workload: {error}") from None
 
 
+_OF_MACHINES = "machine."
+"""How axes begin that are figures of the study's machines: `machine.network.1.bandwidth`."""
 MOST_POINTS = 1_000_000  # all points are checked and held in memory before the first one runs
 _SMALL = 100
 """What every point costs beside its micro-batches × layers, in the same unit: the fixed part of a
@@ -116,17 +118,19 @@ def grid(study: SweepStudy) -> PointGrid:
     skipped = 0
     settings_key = _settings_key(study.text.simulate)
     for parameters, places in _combinations(study):
+        fields = {n: v for n, v in parameters.items() if not n.startswith(_OF_MACHINES)}
         try:
-            workload = _workload(study, parameters, places)
-            ranks, weight = _sizes(study, workload, parameters, places)
+            workload = _workload(study, fields, places)
+            ranks, weight = _sizes(study, workload, fields, places)
         except _ImpossibleError as error:
             if study.text.impossible == "refuse":
                 raise error.refused() from None
             skipped += len(study.machines) * len(study.chains)
             continue
-        for machine, chain in itertools.product(study.machines, study.chains):
+        for number, chain in itertools.product(range(len(study.machines)), study.chains):
+            machine = _machine(study, number, parameters, places)
             try:
-                _check_machine(study, machine, workload, ranks, parameters, places)
+                _check_machine(study, number, machine, workload, ranks, fields, places)
             except _ImpossibleError as error:
                 if study.text.impossible == "refuse":
                     raise error.refused() from None
@@ -231,7 +235,8 @@ def _set(
         place = next((p for p in places if p[1] == name), ("axes",))
         raise study.lines.error(
             place[:2],
-            f"axis {name!r} is not a field of a workload; write model, model.X, plan.X or step.X",
+            f"axis {name!r} is not a field of a workload; write model, model.X, plan.X, step.X or "
+            "machine.X",
         )
     plain[last] = value
 
@@ -312,8 +317,30 @@ def _spelled_fields(fields: dict[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in fields.items())
 
 
+def _machine(
+    study: SweepStudy, number: int, parameters: dict[str, Any], places: list[Place]
+) -> MachineChoice:
+    """A machine of the study with the figures that axes give it."""
+    base = study.machines[number]
+    changes = {
+        name.removeprefix(_OF_MACHINES): value
+        for name, value in parameters.items()
+        if name.startswith(_OF_MACHINES)
+    }
+    if not changes:
+        return base
+    try:
+        choice = changed(base, changes, base.name)
+        choice.machine()
+    except ConfigError as error:
+        of_machines = [p for p in places if str(p[1]).startswith(_OF_MACHINES)]
+        raise study.lines.error(_last(of_machines or places), str(error)) from None
+    return choice
+
+
 def _check_machine(
     study: SweepStudy,
+    number: int,
     machine: MachineChoice,
     workload: Workload | CapturedWorkload | ServedWorkload,
     ranks: int,
@@ -331,7 +358,7 @@ def _check_machine(
     try:
         loaded.check_ranks(ranks)
     except ConfigError as error:
-        place = ("machines", study.machines.index(machine))
+        place = ("machines", number)
         raise study.lines.error(place, str(error)) from None
 
 

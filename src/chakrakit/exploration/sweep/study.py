@@ -12,6 +12,7 @@ machines: [dgx-h100:8, {base: dgx-h100:8, name: half, network.1.bandwidth: 200 G
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +28,7 @@ from chakrakit.machines import (
     parse_name,
     preset_text,
     read_machine,
+    with_hops_of,
 )
 from chakrakit.machines.device import common_compute, work_model
 from chakrakit.machines.fabric import Machine
@@ -73,9 +75,16 @@ def choose(entry: str | dict[str, Any], folder: Path) -> MachineChoice:
         str(changes.pop("name", ""))
         or f"{base.name} with {', '.join(f'{k} {v}' for k, v in changes.items())}"
     )
+    return changed(base, changes, name)
+
+
+def changed(base: MachineChoice, changes: Mapping[str, Any], name: str) -> MachineChoice:
+    """The machine with other figures, such as `network.1.bandwidth`, under another name."""
     content = copy.deepcopy(base.content)
     for path, value in changes.items():
         _set(content, str(path), value)
+    if not any(str(path).startswith("library") for path in changes):
+        content = with_hops_of(content, base.content, name)
     return MachineChoice(name, content, base.nodes)
 
 
