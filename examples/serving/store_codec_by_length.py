@@ -40,7 +40,7 @@ class Always(CodecByLength):
 def main() -> None:
     """Each alone, then the choice."""
     for name, policy in (("none", Always(0)), ("int4", Always(1)), ("choice", CodecByLength())):
-        done = serve("llama-3.1-8b", "dgx-h100", STREAM, ENGINE, codecs=CODECS, policy=policy)
+        done = serve("llama-3.1-8b", "dgx-a100", STREAM, ENGINE, codecs=CODECS, policy=policy)
         print(f"{name}: {done.ttft_ms.mean:.1f} ms, {done.cache_hit_rate:.0%} cached")
 
 

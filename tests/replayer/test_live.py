@@ -71,14 +71,9 @@ def communication(trace):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "replaced"), [("cnn_ddp_2", []), ("gpt_pp_2", []), ("gpt_fsdp_tp_4", ["aten::cat"])]
-)
-def test_a_replay_does_what_was_recorded(tmp_path, name, replaced):
-    """Every operator, shape, collective and byte; only wrappers around operators are not there again.
-
-    FSDP has what it concatenates written into its buffer (`cat.out`): that takes its time and no more.
-    """
+@pytest.mark.parametrize("name", ["cnn_ddp_2", "gpt_pp_2", "gpt_fsdp_tp_4"])
+def test_a_replay_does_what_was_recorded(tmp_path, name):
+    """Every operator, shape, collective and byte; only wrappers around operators are not there again."""
     recorded, _ = link([DATA / name])
     report = replay(
         str(DATA / name),
@@ -88,9 +83,8 @@ def test_a_replay_does_what_was_recorded(tmp_path, name, replaced):
         output=tmp_path / "run",
         timeout_s=120,
     )
-    assert [s.name for s in report.stand_ins] == replaced
-    assert min(report.coverage.count, report.coverage.time) > 0.98
-    assert replaced or report.coverage.count == report.coverage.time == 1
+    assert report.stand_ins == []
+    assert report.coverage.count == report.coverage.time == 1
     replayed = ck.read(tmp_path / "run")
     plans = prepare(recorded, ReplayOptions()).plans
     for rank in recorded.ranks:
@@ -100,10 +94,12 @@ def test_a_replay_does_what_was_recorded(tmp_path, name, replaced):
         opened = operators(seen, sorted(set(range(len(seen))) - whole))
         before, after = operators(seen), operators(RecordedRows(rank, replayed.trace(rank)))
         views = [s for s in plans[rank].steps if isinstance(s, View)]
-        extra = after - before
-        assert {name for name, _ in extra} <= {"aten::as_strided"}
-        assert sum(extra.values()) <= len(views)
-        assert {name for name, _ in (before - after) - opened} <= set(replaced)
+        extra, missing = after - before, (before - after) - opened
+        # FSDP hands `cat` a buffer for its result; it is called without.
+        assert {name for name, _ in missing} <= {"aten::cat"}
+        assert {name for name, _ in extra} <= {"aten::as_strided", "aten::cat"}
+        assert sum(n for (name, _), n in extra.items() if name == "aten::cat") == missing.total()
+        assert sum(extra.values()) <= len(views) + missing.total()
         told = communication(recorded.trace(rank))
         assert Counter(communication(replayed.trace(rank))) == Counter(told)
     assert {len(communication(replayed.trace(r))) for r in recorded.ranks} - {0}
