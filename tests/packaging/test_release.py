@@ -68,6 +68,8 @@ def test_make_targets_that_workflows_call_exist(workflow: object) -> None:
 
 def test_what_make_starts_keeps_the_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # of the make that started the tests
+        monkeypatch.delenv(name, raising=False)
     show = 'show: ; @echo "<$$PYTHONDONTWRITEBYTECODE>"'
     done = subprocess.run(
         ["make", "-s", "--no-print-directory", "--eval", show, "show"],
