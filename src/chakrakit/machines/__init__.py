@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         calibrate_network,
         calibrate_profile,
     )
-    from chakrakit.machines.derived import with_hops_of
     from chakrakit.machines.description import machine_document, parse_machine
     from chakrakit.machines.drawing import MachinesReport, describe, draw, overview
     from chakrakit.machines.load import load_machine, machine, parse_name, preset_text, read_machine
@@ -45,7 +44,6 @@ _HOME = {
     "read_machine": "load",
     "read_schedule": "schedule",
     "recorded_on": "recorded",
-    "with_hops_of": "derived",
 }
 
 __all__ = [
@@ -69,7 +67,6 @@ __all__ = [
     "read_machine",
     "read_schedule",
     "recorded_on",
-    "with_hops_of",
 ]
 
 __getattr__ = late_names(__name__, _HOME)

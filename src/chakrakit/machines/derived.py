@@ -2,8 +2,7 @@
 
 Mappings are merged key by key and everything else is replaced. A network with as many dimensions as the
 base's is merged dimension by dimension, so that `network: [{}, {bandwidth: 100 Gb/s}]` changes the outer one
-alone. What is not mentioned stays: a library is never lost on the way, and goes only with `library: null`;
-its hops follow the latencies of the network.
+alone. What is not mentioned stays: a library is never lost on the way, and goes only with `library: null`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import Any
 
 from chakrakit.configuration import read_document
 from chakrakit.errors import ConfigError, nearest
-from chakrakit.machines.device import parse
 
 _PRESETS = Path(__file__).parent / "presets"
 _DEEPEST = 8
@@ -32,36 +30,7 @@ def with_base(content: Any, where: str, depth: int = 0) -> Any:
     preset = read_document(_PRESETS / f"{name}.yaml", "a preset").content
     base = with_base(preset, name, depth + 1)
     rest = {key: value for key, value in content.items() if key != "base"}
-    merged = _merged(base, {"name": f"{name}, changed", **rest})
-    return with_hops_of(merged, base, where) if "library" not in rest else merged
-
-
-_LINKS_OF_A_WAY = {"switch": 2}
-"""Links between two devices of a node, by its topology; elsewhere neighbours share one."""
-
-
-def with_hops_of(machine: Any, base: Any, where: str) -> Any:
-    """The description with its base's hops within a node, which hold the base's latency, at its own.
-
-    Between nodes the library's constants say themselves which latency they hold.
-    """
-    inner: list[Any] = [m["network"][0] if m.get("network") else None for m in (base, machine)]
-    library = machine.get("library")
-    if not isinstance(library, Mapping) or not all(isinstance(x, Mapping) for x in inner):
-        return machine
-    old, new = (parse(x.get("latency", 0), "time", f"{where}.network[0].latency") for x in inner)
-    longer_us = _LINKS_OF_A_WAY.get(str(inner[1].get("topology")), 1) * (new - old) * 1e6
-    if not longer_us:
-        return machine
-    protocols = {
-        name: {**library[name], "hop_us": max(0.0, library[name]["hop_us"] + longer_us)}
-        for name in ("ll", "ll128", "simple")
-        if isinstance(library.get(name), Mapping)
-    }
-    exchange = dict(library.get("exchange", {}))
-    for name in {"start_us", "simple_us"} & exchange.keys():
-        exchange[name] = max(0.0, exchange[name] + longer_us)
-    return {**machine, "library": {**library, **protocols, "exchange": exchange}}
+    return _merged(base, {"name": f"{name}, changed", **rest})
 
 
 def _merged(base: Any, over: Any) -> Any:

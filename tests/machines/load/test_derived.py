@@ -36,3 +36,9 @@ def test_within_a_node_two_machines_that_differ_in_the_network_alone_are_alike()
     traces = ck.generate(model="gpt3-125m", tp=4, seq=128, global_batch=1, layers=1).traces
     times = [ck.simulate(traces, m).summary.makespan_ns for m in ("dgx-h100:2", slow)]
     assert times[0] == times[1]
+
+
+@pytest.mark.parametrize("network", [5, {"a": 1}, "switch", [5], [{"latency": [1]}, {}]])
+def test_a_network_that_is_none_is_refused_as_without_a_base(network):
+    with pytest.raises(ConfigError, match="network"):
+        parse_machine({"base": "dgx-h100", "network": network}, "m")

@@ -28,7 +28,6 @@ from chakrakit.machines import (
     parse_name,
     preset_text,
     read_machine,
-    with_hops_of,
 )
 from chakrakit.machines.device import common_compute, work_model
 from chakrakit.machines.fabric import Machine
@@ -83,8 +82,6 @@ def changed(base: MachineChoice, changes: Mapping[str, Any], name: str) -> Machi
     content = copy.deepcopy(base.content)
     for path, value in changes.items():
         _set(content, str(path), value)
-    if not any(str(path).startswith("library") for path in changes):
-        content = with_hops_of(content, base.content, name)
     return MachineChoice(name, content, base.nodes)
 
 

@@ -421,8 +421,8 @@ def span_of(machine: Machine, devices: I64) -> Span:
     devices = np.asarray(devices, np.int64)
     node = machine.instance(devices, 0) if len(machine.dimensions) > 1 else np.zeros(len(devices))
     nodes, where, local = np.unique(node, return_inverse=True, return_counts=True)
-    link = _inside(machine, devices, where)
-    port, leaving, way = _outside(machine, devices, where) if len(nodes) > 1 else (0.0, 0.0, 0.0)
+    link, near = _inside(machine, devices, where)
+    port, leaving, far = _outside(machine, devices, where) if len(nodes) > 1 else (0.0, 0.0, 0.0)
     if not np.isfinite(link):
         link = port
     fabric = machine.dimensions[0]
@@ -434,7 +434,8 @@ def span_of(machine: Machine, devices: I64) -> Span:
         leaving=leaving,
         reduces=fabric.reduction and int(local.min()) == int(local.max()),
         port=port,
-        farther=farther(machine, way) if len(nodes) > 1 else 0.0,
+        farther=farther(machine, far, away=True) if far else 0.0,
+        farther_inside=farther(machine, near, away=False) if near else 0.0,
     )
 
 
@@ -442,21 +443,27 @@ _SAME_WAY = 1e-12
 """Seconds by which sums of latencies differ because they are rounded."""
 
 
-def farther(machine: Machine, way: float) -> float:
-    """Seconds by which a way between nodes is longer than the one that the library's constants are of."""
-    if machine.library is None:
+def farther(machine: Machine, way: float, *, away: bool) -> float:
+    """Seconds by which a way, to another node or not, is longer than what the library's constants are of."""
+    library = machine.library
+    known = None if library is None else library.network.latency_us if away else library.latency_us
+    if known is None:
         return 0.0
-    longer = way - machine.library.network.latency_us * 1e-6
+    longer = way - known * 1e-6
     return longer if abs(longer) > _SAME_WAY else 0.0
 
 
-def _inside(machine: Machine, devices: I64, node: I64) -> float:
-    """Bytes/s of the narrowest route between neighbours in a node; infinite with one device per node."""
+def _inside(machine: Machine, devices: I64, node: I64) -> tuple[float, float]:
+    """Bytes/s of the narrowest route between neighbours in a node, and the longest latency in seconds.
+
+    With one device per node the first is infinite and the second 0.
+    """
     order = np.argsort(node, kind="stable")
     same = node[order][1:] == node[order][:-1]
     src, dst = devices[order][:-1][same], devices[order][1:][same]
     routes = machine.routes(np.r_[src, dst], np.r_[dst, src])
-    return float(routes.bandwidth(machine.links).min(initial=np.inf))
+    narrowest = routes.bandwidth(machine.links).min(initial=np.inf)
+    return float(narrowest), float(routes.latency(machine.links).max(initial=0.0))
 
 
 def _outside(machine: Machine, devices: I64, node: I64) -> tuple[float, float, float]:

@@ -33,6 +33,8 @@ class Span:
     """Bytes/s of one device to other nodes."""
     farther: float = 0.0
     """Seconds by which a way between nodes is longer than on the network that the constants are of."""
+    farther_inside: float = 0.0
+    """The same of a way between devices of a node."""
 
 
 def rounds(collective: str) -> int:
@@ -203,6 +205,8 @@ class Library(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
 
     name: str = ""
     launch_us: Time
+    latency_us: Time | None = None
+    """What the way between two devices of a node takes of each hop; None: as long as the machine's takes."""
     ll: Protocol
     ll128: Protocol | None = None
     """None where the links do not keep 128 bytes together, as over PCIe."""

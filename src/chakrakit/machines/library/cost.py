@@ -83,6 +83,11 @@ def between_nodes(hop_us: float, span: Span) -> float:
     return max(0.0, hop_us * US + span.farther)
 
 
+def within_node(seconds: float, span: Span) -> float:
+    """Seconds of a hop within a node that takes so many on the links the constants are of."""
+    return max(0.0, seconds + span.farther_inside)
+
+
 def crossed(library: Library, span: Span) -> Bridge | None:
     """The bridge between the halves of a node, where a group lies on both sides of it."""
     bridge = library.bridge
@@ -97,9 +102,9 @@ def _ring(
     passes = 1 if collective in ("broadcast", "reduce") else hops
     flow = piece / rate(library, p, span)
     far = rounds(collective) * (span.nodes - 1)
-    near = p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * US
+    near = within_node(p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * US, span)
     if p.busy:
-        near = max(near, p.hop_us * US + flow) - flow
+        near = max(near, within_node(p.hop_us * US, span) + flow) - flow
     latency = (hops - far) * near + far * max(
         near, between_nodes(library.network.hop_us[name], span)
     )
@@ -117,7 +122,7 @@ def _tree(
 ) -> LibraryCost:
     """Two trees over the nodes and a chain within each node; all data goes up and down once."""
     depth = math.ceil(math.log2(span.nodes)) if span.nodes > 1 else 0
-    hop = p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * US
+    hop = within_node(p.hop_us * (1 + p.busy * min(1.0, size / SLOTS)) * US, span)
     latency = 2 * (
         (span.local - 1) * hop + depth * between_nodes(library.network.tree_hop_us[name], span)
     )
@@ -147,7 +152,8 @@ def _in_switch(
         latency = 2 * depth * between_nodes(library.network.tree_hop_us["Simple"], span)
         both = 1.0 if span.nodes == 2 else 0.5
         flow = min(flow, both * library.network.share * span.leaving)
-    return LibraryCost((library.launch_us + switch.start_us) * US, latency, size / flow)
+    start = within_node((library.launch_us + switch.start_us) * US, span)
+    return LibraryCost(start, latency, size / flow)
 
 
 def low_latency_us(x: ExchangeConstants, collective: str, size: float, members: int) -> float:
@@ -175,7 +181,8 @@ def exchange(library: Library, collective: str, size: float, span: Span) -> Libr
         away = peers if collective == "message" else n - span.local
         moved = max(moved, away * piece / (library.network.share * (span.port or span.leaving)))
     start = x.flow_us * US + x.copy * flow
-    wait = max(0.0, max(quick - moved, start) + span.farther)
+    beyond = span.farther if span.nodes > 1 else span.farther_inside
+    wait = max(0.0, max(quick - moved, start) + beyond)
     return LibraryCost(library.launch_us * US + wait, 0.0, moved)
 
 

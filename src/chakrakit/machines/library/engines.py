@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from chakrakit.errors import ConfigError
 from chakrakit.machines.library.constants import EngineKernels, ExpertKernels, Span
-from chakrakit.machines.library.cost import GB, NEVER, US, LibraryCost, between_nodes
+from chakrakit.machines.library.cost import GB, NEVER, US, LibraryCost, between_nodes, within_node
 
 
 def engine_kernel(engine: EngineKernels, size: float, span: Span) -> str:
@@ -39,7 +39,7 @@ def engine_cost(
     transfer = peers * flow if one_shot else 2 * peers / span.members * flow
     if eager:
         fixed = max(fixed, engine.eager_us - transfer / US)
-    return LibraryCost(fixed * US, 0.0, transfer)
+    return LibraryCost(within_node(fixed * US, span), 0.0, transfer)
 
 
 # Dispatch and combine of mixtures of experts across nodes, as in DeepEP.
@@ -190,7 +190,8 @@ def throughput_terms(
     rate = constants.multiprocessor_gbs if span.nodes > 1 else constants.local_multiprocessor_gbs
     copying = (1 + away + devices) * size / (multiprocessors * rate * GB)
     start = constants.start_us + constants.node_us * span.nodes
-    start = between_nodes(start, span) if span.nodes > 1 else constants.local_us * US
+    local = within_node(constants.local_us * US, span)
+    start = between_nodes(start, span) if span.nodes > 1 else local
     each = routing.tokens
     return ExchangeTerms(start, each * network, each * links, each * copying)
 
@@ -204,5 +205,6 @@ def latency_terms(
     links = near * size / (constants.low_latency_share * span.link)
     network = away * size / (constants.low_latency_network_share * span.port) if away else 0.0
     start = constants.low_latency_us + constants.low_latency_hop_us * math.log2(span.nodes)
-    start = between_nodes(start, span) if span.nodes > 1 else constants.low_latency_local_us * US
+    local = within_node(constants.low_latency_local_us * US, span)
+    start = between_nodes(start, span) if span.nodes > 1 else local
     return ExchangeTerms(start, routing.tokens * network, routing.tokens * links, 0.0)

@@ -180,8 +180,9 @@ def message_pace(
     routes = machine.routes(src, dst)
     bandwidth, latency = routes.bandwidth(machine.links), routes.latency(machine.links)
     away = machine.instance(src, 0) != machine.instance(dst, 0)
-    longer = {way: farther(machine, way) for way in np.unique(latency).tolist()}
-    beyond = np.where(away, [longer[way] for way in latency.tolist()], 0.0)
+    ways = list(zip(latency.tolist(), away.tolist(), strict=True))
+    longer = {way: farther(machine, way[0], away=way[1]) for way in set(ways)}
+    beyond = np.array([longer[way] for way in ways])
     keys, number = np.unique(np.stack([size, bandwidth, away, beyond]), axis=1, return_inverse=True)
     paces = [message_cost(library, *k) for k in keys.T.tolist()]
     stretch, wait = (np.array(c) for c in zip(*paces, strict=True)) if paces else ([], [])
@@ -199,6 +200,8 @@ def message_cost(
     if math.isinf(bandwidth) or not size:
         return 1.0, picoseconds(library.launch_us * 1e-6, "the launch of a message")
     nodes = 2 if away else 1
-    span = Span(2, nodes, 2 // nodes, bandwidth, bandwidth, port=bandwidth, farther=beyond)
+    span = Span(
+        2, nodes, 2 // nodes, bandwidth, bandwidth, port=bandwidth, farther=beyond, farther_inside=beyond
+    )  # fmt: skip
     took = cost(library, "message", "direct", "Simple", size, span)
     return took.transfer * bandwidth / size, picoseconds(took.fixed, "a message")

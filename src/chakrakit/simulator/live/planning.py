@@ -68,8 +68,9 @@ class Planning:
         A library's picoseconds count the way's latency; those of ports come on top of it.
         """
         if self.machine.library is not None:
-            way = farther(self.machine, latency_ps * 1e-12) if outermost > 0 else 0.0
-            stretch, wait = message_cost(self.machine.library, size, bandwidth, outermost > 0, way)
+            away = outermost > 0
+            way = farther(self.machine, latency_ps * 1e-12, away=away)
+            stretch, wait = message_cost(self.machine.library, size, bandwidth, away, way)
             return size * stretch, wait
         book = TransferPlans(self.machine, self.fair)
         book.add_messages(np.array([src]), np.array([dst]), np.array([float(size)]))
