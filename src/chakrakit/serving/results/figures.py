@@ -401,16 +401,21 @@ class ServedRun:
 
     @property
     def falls_behind(self) -> bool:
-        """Whether requests take ever longer: the stream brings more than the engines can serve.
+        """Whether requests take ever longer: the stream brings more than the engines can serve."""
+        return self._slower_at_the_end > _BEHIND
 
-        Of a stream that is too fast the last quarter waits 7/3 times as long as the second; of one that is
-        served as it comes, as long. Requests are compared by their time for a token. Few tell nothing.
+    @cached_property
+    def _slower_at_the_end(self) -> float:
+        """What the last quarter of the requests takes over what the second takes, by their time for a token.
+
+        Of a stream that is much too fast that is 7/3, of one that is served as it comes 1. Few requests tell
+        nothing, nor do those that all come before the first could be done: they wait for each other once.
         """
-        per_token = self._latencies.e2e / np.maximum(self._latencies.output, 1)
-        quarters = np.array_split(per_token, 4)
-        if len(per_token) < _LEAST_OF_A_TREND:
-            return False
-        return bool(np.median(quarters[3]) > _BEHIND * np.median(quarters[1]))
+        served, arrival = self._latencies, self.outcome.requests["arrival"]
+        if len(served.e2e) < _LEAST_OF_A_TREND or _ms(np.ptp(arrival)) <= served.e2e.min():
+            return 1.0
+        quarters = np.array_split(served.e2e / np.maximum(served.output, 1), 4)
+        return float(np.median(quarters[3]) / np.median(quarters[1]))
 
     @cached_property
     def _latencies(self) -> _Latencies:
@@ -468,6 +473,12 @@ class ServedRun:
         unserved = int((self.outcome.requests["finish"] < 0).sum())
         if unserved:
             notes.append(f"{unserved:,} requests were never served: {self._why_unserved}")
+        if self.falls_behind:
+            notes.append(
+                f"warning: requests take ever longer, at the end {self._slower_at_the_end:.1f} times as long "
+                "per token as in the second quarter: the stream brings more than the engines serve; lower "
+                "its rate or take more engines"
+            )
         if not self.device.power:
             notes.append(f"device {self.device.name} has no power, so energy is 0")
         return list(dict.fromkeys(notes))
