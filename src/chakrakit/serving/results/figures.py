@@ -412,7 +412,7 @@ class ServedRun:
         nothing, nor do those that all come before the first could be done: they wait for each other once.
         """
         served, arrival = self._latencies, self.outcome.requests["arrival"]
-        if len(served.e2e) < _LEAST_OF_A_TREND or _ms(np.ptp(arrival)) <= served.e2e.min():
+        if len(served.e2e) < _LEAST_OF_A_TREND or _ms(arrival - arrival[0]).max() <= served.e2e.min():
             return 1.0
         quarters = np.array_split(served.e2e / np.maximum(served.output, 1), 4)
         return float(np.median(quarters[3]) / np.median(quarters[1]))
