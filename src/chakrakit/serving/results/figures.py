@@ -248,11 +248,10 @@ _MS = 1e-9
 """Milliseconds in a picosecond."""
 
 
-_LEAST_OF_A_TREND = 40
-"""Requests of which a quarter has a median that means something."""
-_BEHIND = 1.5
-"""How much longer the last quarter may take than the second: between what is served as it comes (1) and what
-is not (7/3), in equal steps of the logarithm."""
+_LEFT_BEHIND = 0.1
+"""Share of the requests that come in the second half of a stream by which those under way may grow."""
+_DEVIATIONS = 3
+"""Standard deviations that the growth must exceed: requests under way vary as Poisson's do."""
 
 
 @dataclass(frozen=True)
@@ -401,21 +400,32 @@ class ServedRun:
 
     @property
     def falls_behind(self) -> bool:
-        """Whether requests take ever longer: the stream brings more than the engines can serve."""
-        return self._slower_at_the_end > _BEHIND
+        """Whether the stream brings more than the engines can serve, so that requests take ever longer."""
+        return self._left_behind is not None
 
     @cached_property
-    def _slower_at_the_end(self) -> float:
-        """What the last quarter of the requests takes over what the second takes, by their time for a token.
+    def _left_behind(self) -> tuple[int, int] | None:
+        """Requests that come and that are done in the second half of a stream, if too few are done.
 
-        Of a stream that is much too fast that is 7/3, of one that is served as it comes 1. Few requests tell
-        nothing, nor do those that all come before the first could be done: they wait for each other once.
+        A stream whose first quarter is not done in half of its time has not filled the engines by then, and
+        tells nothing.
         """
-        served, arrival = self._latencies, self.outcome.requests["arrival"]
-        if len(served.e2e) < _LEAST_OF_A_TREND or _ms(arrival - arrival[0]).max() <= served.e2e.min():
-            return 1.0
-        quarters = np.array_split(served.e2e / np.maximum(served.output, 1), 4)
-        return float(np.median(quarters[3]) / np.median(quarters[1]))
+        served = self._latencies
+        arrival, finish = np.sort(served.arrival), np.sort(served.arrival + served.e2e)
+        if len(arrival) < 4:
+            return None
+        half, end = arrival[0] + np.ptp(arrival) / 2, arrival[-1]
+        if np.median(served.e2e[np.argsort(served.arrival)[: len(arrival) // 4]]) > end - half:
+            return None
+        come = np.searchsorted(arrival, [half, end], "right")
+        done = np.searchsorted(finish, [half, end], "right")
+        under_way = come - done
+        growth = under_way[1] - under_way[0]
+        if growth <= max(
+            _LEFT_BEHIND * (come[1] - come[0]), _DEVIATIONS * np.sqrt(under_way.sum())
+        ):
+            return None
+        return int(come[1] - come[0]), int(done[1] - done[0])
 
     @cached_property
     def _latencies(self) -> _Latencies:
@@ -426,6 +436,7 @@ class ServedRun:
         )
         output = r["generated"][finished]  # less than was asked for where a policy ended it
         return _Latencies(
+            arrival=_ms(arrival),
             prompt=stream.prompt[finished],
             output=output,
             ttft=_ms(first - arrival),
@@ -473,11 +484,11 @@ class ServedRun:
         unserved = int((self.outcome.requests["finish"] < 0).sum())
         if unserved:
             notes.append(f"{unserved:,} requests were never served: {self._why_unserved}")
-        if self.falls_behind:
+        if self._left_behind:
+            come, done = self._left_behind
             notes.append(
-                f"warning: requests take ever longer, at the end {self._slower_at_the_end:.1f} times as long "
-                "per token as in the second quarter: the stream brings more than the engines serve; lower "
-                "its rate or take more engines"
+                f"warning: requests take ever longer: in the second half of the stream {come:,} come and "
+                f"{done:,} are done; lower its rate or take more engines"
             )
         if not self.device.power:
             notes.append(f"device {self.device.name} has no power, so energy is 0")
@@ -583,8 +594,9 @@ class ServedRun:
 
 @dataclass(frozen=True, eq=False)
 class _Latencies:
-    """Lengths and latencies (ms) of the requests that were served."""
+    """Arrivals, lengths and latencies (ms) of the requests that were served."""
 
+    arrival: F64
     prompt: I64
     output: I64
     ttft: F64
