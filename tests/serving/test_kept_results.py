@@ -10,7 +10,6 @@ import pytest
 
 from chakrakit.serving.requests import read_requests
 from fuzz.formats.serving import SERVING
-
 from support.commands import data
 from support.damaged import outcomes, printed
 from support.kept_results import compare

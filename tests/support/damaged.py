@@ -1,4 +1,4 @@
-"""What becomes of the files of a format, valid ones and damaged ones: the figures that are read, or the refusal."""
+"""What a format's files are read as, valid ones and damaged ones: their figures, or the refusal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Outcome = Callable[[Path], object]
 
 
 def outcomes(name: str, folder: Path, outcome: Outcome, damaged: int) -> dict[str, Any]:
-    """The figures of a format's valid files, and a checksum or the refusal for each of so many damaged ones."""
+    """The figures of a format's valid files, and of so many damaged ones a checksum or the refusal."""
     bench = Bench(replace(FORMATS[name], first=lambda _: None), folder, lambda _: None)
     results: dict[str, Any] = {"valid": outcome(bench.seeds)}
     for number in range(damaged):
