@@ -433,7 +433,7 @@ def _roofline(run: Run, operators: Operators, span: int, options: AnalysisOption
     known = [float(peak) if isinstance(peak, int | float) else 0.0 for peak in stated]
     peaks = run.card.settings.get("device_peaks")
     by_type = {k: float(v) for k, v in peaks.items()} if isinstance(peaks, dict) else {}
-    simulated = roofline_of(operators, span, len(run), *known, peaks=by_type)
+    simulated = roofline_of(operators, span, len(run), known[0], known[1], by_type)
     return simulated if simulated.hfu <= 1 else roofline_of(operators, span, len(run))
 
 

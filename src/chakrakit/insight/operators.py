@@ -128,7 +128,8 @@ def operators_of(view: RankView) -> RankOperators:
         _sum(totals, work, column[rows] >= 0, [(column[rows], values)])
     shape, values = view.texts("inputs_shapes")
     by_types: Totals = {}
-    keys = [(called, texts), (shape[operator], values), _types(view, rows, operator)]
+    keys: list[tuple[NDArray[np.integer], list[str]]] = [(called, texts)]
+    keys += [(shape[operator], values), _types(view, rows, operator)]
     _sum(by_types, work, shape[operator] >= 0, keys)
     for (kind, name, shapes, types), amounts in by_types.items():
         _merge(out.shapes, {(kind, name, shapes, _computed_in(name, shapes, types)): amounts}, 1)
