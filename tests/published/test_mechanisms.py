@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from chakrakit.machines import load_machine
 from chakrakit.published import seconds_of, unsure
 from chakrakit.published.communication import gradient_codecs as codecs
 from chakrakit.published.communication.regression import final_loss
+from chakrakit.published.methodology.seven_plans import PLANS, RANKS
 from chakrakit.published.planning.placements import scattered, snake, tiles
+from chakrakit.published.serving.balancing import Fewest
 from chakrakit.published.serving.rental import best_rates, one_by_one, together
 from chakrakit.published.serving.rental import two_stages_lose_nothing as lossless
 from chakrakit.published.workflows.call_program import ProgramCall, ordered
@@ -83,3 +86,28 @@ def test_a_machine_differs_a_little_by_seed_and_is_the_same_for_the_same_one():
     ]
     assert np.std(np.log(some)) == pytest.approx(0.05, rel=0.2)
     assert unsure(plain, 1).devices == unsure(plain, 1).devices
+
+
+def test_every_plan_takes_all_ranks_and_says_so():
+    for name, plan in PLANS.items():
+        assert plan.get("tp", 1) * plan.get("pp", 1) * plan["dp"] == RANKS, name
+
+
+class _Engine(NamedTuple):
+    """What a router asks of an engine."""
+
+    number: int
+    waiting: int
+    running: int
+    tokens_held: int = 0
+    tokens_promised: int = 0
+
+
+def test_a_request_goes_where_the_fewest_are_and_waits_where_all_are_full():
+    engines = [_Engine(0, 2, 1, 5, 90), _Engine(1, 0, 4, 90, 0), _Engine(2, 1, 1, 90, 6)]
+    assert Fewest(by_tokens=False, hold=0).route(None, engines) == 2
+    assert Fewest(by_tokens=True, hold=0).route(None, engines) == 1
+    assert Fewest(by_tokens=False, hold=3).route(None, engines) == 2
+    assert Fewest(by_tokens=False, hold=2).route(None, engines) is None
+    alike = [_Engine(1, 1, 0), _Engine(0, 0, 1)]
+    assert Fewest(by_tokens=False, hold=0).route(None, alike) == 0  # the first of those alike
