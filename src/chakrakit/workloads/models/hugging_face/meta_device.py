@@ -113,7 +113,7 @@ def configuration(transformers: Any, keys: Keys, path: Path) -> Any:
 def _text_inside(kind: Any, content: dict[str, Any]) -> dict[str, Any]:
     """A file with its text's sizes beside its other parts, as a class with a part for text takes it."""
     text = (getattr(kind, "sub_configs", None) or {}).get("text_config")
-    if "text_config" in content or not hasattr(text, "__name__"):
+    if "text_config" in content or not isinstance(text, type):
         return content
     whole, inside = _source(kind, alone=True), _source(text, alone=True)
     moved = {n: v for n, v in content.items() if _names(inside, n) and not _names(whole, n)}
