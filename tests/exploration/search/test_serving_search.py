@@ -111,7 +111,7 @@ def test_weights_that_do_not_fit_are_counted() -> None:
 
 def test_a_way_that_falls_behind_the_stream_is_not_the_best() -> None:
     """One decode engine meets the level of the first token and yet serves ever later."""
-    stream = "poisson{rate=40,n=240,prompt=512,output=256,seed=3}"
+    stream = "poisson{rate=20,n=600,prompt=512,output=256,seed=3}"
     fixed = {"tp": [1], "batch_tokens": [2048], "batch_requests": [8]}
     result = search_serving(MODEL, [8], "dgx-h100", stream, "ttft=400", fixed=fixed)[0]
     assert not result.best.falls_behind

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import chakrakit as ck
 from chakrakit.machines import parse_machine
 from chakrakit.serving.cluster import Setup, run
 from chakrakit.serving.results import ServedRun, ServiceLevel
@@ -62,3 +63,17 @@ def test_one_row_per_request(served: ServedRun) -> None:
     assert times == pytest.approx([0, 0.03, 0.04, 0.06])
     assert (second["id"], second["prompt"], second["output"]) == ("1", 8, 3)
     assert served.percentiles(1.0) == pytest.approx((40, 10, 60))
+
+
+@pytest.mark.parametrize(
+    ("rate", "requests", "behind"),
+    [(20, 600, False), (60, 600, True), (60, 60, False)],
+    ids=["keeps up", "too fast", "too short to tell"],
+)
+def test_a_stream_that_the_engine_cannot_serve_is_said(
+    rate: int, requests: int, behind: bool
+) -> None:
+    stream = f"poisson{{rate={rate},n={requests},prompt=512,output=128,seed=1}}"
+    result = ck.serve("llama-3.1-8b", "dgx-h100", stream)
+    assert any("requests take ever longer" in note for note in result.notes) == behind
+    assert ("requests take ever longer" in str(result)) == behind

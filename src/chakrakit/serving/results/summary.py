@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrakit.arrays import F64
+from chakrakit.arrays import F64, I64
 from chakrakit.errors import ConfigError
 from chakrakit.machines.residuals import served_interval
 from chakrakit.results import NO_SPREAD, Bars, Result, Spread
@@ -178,18 +178,26 @@ def with_intervals(result: ServeResult, machine: str, engine: str) -> ServeResul
 
 def gap_spread(totals: list[dict[str, Any]]) -> Spread:
     """Mean and percentiles of the gaps between tokens, from the engines' histograms."""
-    counts = sum(np.asarray(t["gaps"], np.int64) for t in totals if len(t["gaps"]))
-    if not np.any(counts):
+    gaps, counts = _gaps(totals)
+    if not counts.any():
         return NO_SPREAD
-    bins = np.arange(len(counts))  # type: ignore[arg-type]
-    middle = (
-        2.0 ** (bins // _BINS_PER_OCTAVE)
-        * (1 + (bins % _BINS_PER_OCTAVE + 0.5) / _BINS_PER_OCTAVE)
-        * 1e-9
-    )
     upto = np.cumsum(counts)
-    percentiles = [middle[np.searchsorted(upto, q * upto[-1])] for q in (0.5, 0.9, 0.95, 0.99)]
-    return Spread(float((counts * middle).sum() / upto[-1]), *(float(f) for f in percentiles))
+    percentiles = [gaps[np.searchsorted(upto, q * upto[-1])] for q in (0.5, 0.9, 0.95, 0.99)]
+    return Spread(float((counts * gaps).sum() / upto[-1]), *(float(f) for f in percentiles))
+
+
+def shortest_gap(totals: list[dict[str, Any]]) -> float:
+    """The shortest time between two tokens (ms), as engines have that hold few requests; 0 without any."""
+    gaps, counts = _gaps(totals)
+    return float(gaps[np.argmax(counts > 0)]) if counts.any() else 0.0
+
+
+def _gaps(totals: list[dict[str, Any]]) -> tuple[F64, I64]:
+    """The middles (ms) of the bins of the engines' histograms, and how many gaps lie in each."""
+    filled = [np.asarray(t["gaps"], np.int64) for t in totals if len(t["gaps"])]
+    counts = np.sum(filled, axis=0) if filled else np.zeros(0, np.int64)
+    octave, part = np.divmod(np.arange(len(counts)), _BINS_PER_OCTAVE)
+    return 2.0**octave * (1 + (part + 0.5) / _BINS_PER_OCTAVE) * 1e-9, counts
 
 
 def within_level(level: ServiceLevel, ttft: F64, tpot: F64, e2e: F64) -> NDArray[np.bool_]:
