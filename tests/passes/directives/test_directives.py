@@ -136,3 +136,11 @@ def test_directives_on_a_trace_from_a_file_give_what_they_give_in_memory(tmp_pat
 def test_a_stream_for_names_that_no_node_has_is_refused() -> None:
     with pytest.raises(ConfigError, match="no node's name matches 'all_reduse'"):
         ck.transform(generated(data="ddp", dp=2), ["stream{match=all_reduse, to=9}"])
+
+
+def test_the_report_says_how_many_ranks_there_are_and_what_one_reduces():
+    """As much as a rank of the plan that the generator has for it."""
+    report = ck.transform(generated(data="zero1"), ["replicate:ranks=4"]).report.applied[-1]
+    reduced = generated(dp=4).trace(0)
+    sizes = reduced.column("comm_size", 0)[reduced.column("comm_type", -1) >= 0]
+    assert report.notes == {"ranks": 4, "reduced_bytes": int(sizes.sum())}
