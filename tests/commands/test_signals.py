@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
+import chakrakit.commands
 from support.interrupting import run
-from support.writing_commands import COMMANDS, make_inputs
+from support.other_commands import OTHERS
+from support.writing_commands import COMMANDS, WITH_PYTORCH, make_inputs
+
+
+def test_every_command_can_be_stopped() -> None:
+    stopped = {command.words[0] for command in (COMMANDS | OTHERS | WITH_PYTORCH).values()}
+    assert stopped == set(chakrakit.commands.COMMANDS)
 
 
 @pytest.mark.slow
@@ -16,4 +23,5 @@ def test_signals_at_random_moments_leave_whole_outputs(tmp_path: Path) -> None:
     inputs = tmp_path / "inputs"
     inputs.mkdir()
     make_inputs(inputs)
-    assert run(list(COMMANDS.values()), inputs, len(COMMANDS), seed=1) == []
+    commands = list((COMMANDS | OTHERS).values())
+    assert run(commands, inputs, len(commands), seed=1) == []

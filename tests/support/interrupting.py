@@ -3,9 +3,10 @@
     python tests/support/interrupting.py --signals 500
 
 Every command first makes its new output undisturbed. Then it is started again and again on top of the old one
-in a process of its own, and stopped after a random part of the time it needs. Afterwards the output must be
-the old or the new one, file by file, nothing may lie beside it, and no process may be left. After SIGKILL
-hidden temporaries may lie there, until the command runs once more.
+in a process of its own, and stopped after a random part of the time it needs; one signal in five goes to one
+of its workers, where it has any. Afterwards the output must be the old or the new one, file by file, nothing
+may lie beside it, and no process may be left. After SIGKILL hidden temporaries may lie there, until the
+command runs once more. A command that only prints leaves nothing at all.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 _GRACE_S = 20.0
+_UP_S = 4.0
+"""In which a command that serves has begun to, and signals reach all of its beginning."""
+_TO_A_WORKER = 0.2
 _OUR_TRACEBACK = re.compile(r'^\s+File "[^"]*/chakrakit/', re.MULTILINE)
 Prints = dict[str, str]
 """Files by name, each with a hash of its bytes."""
@@ -44,6 +48,10 @@ class Command:
     """Two runs differ, as measurements do: then the new output is known by its names of files."""
     resumes: bool = False
     """What is done is kept and not done again: a second run ends with the new output."""
+    prints: bool = False
+    """It writes no file."""
+    serves: bool = False
+    """It goes on until it is stopped, and writes no file."""
 
 
 @dataclass
@@ -53,6 +61,8 @@ class Bench:
     command: Command
     inputs: Path
     folder: Path
+    grace_s: float = _GRACE_S
+    """In which the processes of a command are gone once it has ended."""
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -62,12 +72,18 @@ class Bench:
         if self.command.old is not None:
             self.command.old(self.kept)
         self.before = prints(self.kept)
+        self._quiet, self._open = os.pipe()  # standard input that stays open and says nothing
         self._restore()
+        self.after, self.seconds = self.before, _UP_S
+        if not self.command.serves:
+            self._undisturbed()
+
+    def _undisturbed(self) -> None:
         begun = time.monotonic()
         code = _wait(self.start(), _GRACE_S * 10)
         self.seconds = time.monotonic() - begun
         self.after = prints(self.out)
-        if code or self.after == self.before:
+        if code != 0 or (self.after == self.before) is not self.command.prints:
             raise RuntimeError(f"{self.command.name} ends with {code}:\n{self.said()}")
 
     def _restore(self) -> None:
@@ -90,6 +106,8 @@ class Bench:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.environ["TMPDIR"] = tempfile.tempdir = str(self.scratch)
+        os.dup2(self._quiet, 0)
+        os.close(self._open)
         told = os.open(self.folder / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(told, 1)
         os.dup2(told, 2)
@@ -100,18 +118,23 @@ class Bench:
         """What the command printed last."""
         return (self.folder / "said").read_text(errors="replace")[-2000:]
 
-    def interrupt(self, number: signal.Signals, part: float) -> None:
-        """Stops the command after a part of its time, and notes what is wrong then."""
+    def interrupt(self, number: signal.Signals, part: float, to_worker: bool = False) -> None:
+        """Stops the command, or a worker of it, after a part of its time, and notes what is wrong then."""
         self._restore()
         process = self.start()
         time.sleep(part * self.seconds)
+        workers = sorted(set(_members(process)) - {process}) if to_worker else []
         with contextlib.suppress(ProcessLookupError):
-            os.kill(process, number)
-        _wait(process, _GRACE_S)
-        self._check(process, number, f"{self.command.name}, {number.name} after {part:.3f} of it")
+            os.kill(workers[0] if workers else process, number)
+        # A worker's death is the command's own affair: it may go on to its end.
+        code = _wait(process, _GRACE_S * (10 if workers and not self.command.serves else 1))
+        when = f"{self.command.name}, {number.name} {'to a worker ' if workers else ''}after {part:.3f} of it"
+        if code is None and not (workers and self.command.serves):
+            self.problems.append(f"{when}: goes on and on")
+        self._check(process, number, when)
 
     def _check(self, session: int, number: signal.Signals, when: str) -> None:
-        left = _left_running(session)
+        left = _left_running(session, self.grace_s)
         if left:
             self.problems.append(f"{when}: still running: {left}")
         if _OUR_TRACEBACK.search(
@@ -194,7 +217,8 @@ def _end(code: int) -> None:
     os._exit(code)
 
 
-def _wait(process: int, seconds: float) -> int:
+def _wait(process: int, seconds: float) -> int | None:
+    """How a process ended; None if it had to be made to."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         done, status = os.waitpid(process, os.WNOHANG)
@@ -203,26 +227,29 @@ def _wait(process: int, seconds: float) -> int:
         time.sleep(0.01)
     os.killpg(process, signal.SIGKILL)
     os.waitpid(process, 0)
-    return -1
+    return None
 
 
-def _left_running(session: int) -> list[str]:
+def _left_running(session: int, grace_s: float) -> list[str]:
     """Processes of a session that are there after a moment of grace."""
-    until = time.monotonic() + _GRACE_S
-    while (left := list(_members(session))) and time.monotonic() < until:
+    until = time.monotonic() + grace_s
+    while (left := _members(session)) and time.monotonic() < until:
         time.sleep(0.05)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(session, signal.SIGKILL)
-    return left
+    return list(left.values())
 
 
-def _members(session: int) -> Iterator[str]:
+def _members(session: int) -> dict[int, str]:
+    """The processes of a session that are not over, with their command lines."""
+    found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
                 if int(fields[3]) == session and fields[0] != "Z":
-                    yield (entry / "cmdline").read_text().replace("\0", " ")[:80]
+                    found[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")[:80]
+    return found
 
 
 def prints(folder: Path) -> Prints:
@@ -248,17 +275,20 @@ def _differences(found: Prints, old: Prints, new: Prints) -> list[str]:
     return (strange or [f"some of each ({len(found)} files)"])[:5]
 
 
-def run(commands: list[Command], inputs: Path, signals: int, seed: int = 0) -> list[str]:
+def run(
+    commands: list[Command], inputs: Path, signals: int, seed: int = 0, grace_s: float = _GRACE_S
+) -> list[str]:
     """So many signals in all, in turn over the commands; gives what went wrong."""
     import chakrakit.commands  # noqa: F401 - so that children spend their time on the work
 
     rng = Random(seed)
     problems: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
-        benches = [Bench(c, inputs, Path(folder, c.name)) for c in commands]
+        benches = [Bench(c, inputs, Path(folder, c.name), grace_s) for c in commands]
         for number in range(signals):
             bench = benches[number % len(benches)]
-            bench.interrupt(rng.choice(SIGNALS), rng.random() * 1.1)
+            to_worker = rng.random() < _TO_A_WORKER
+            bench.interrupt(rng.choice(SIGNALS), rng.random() * 1.1, to_worker)
         for bench in benches:
             problems += bench.problems
     return problems
@@ -266,21 +296,22 @@ def run(commands: list[Command], inputs: Path, signals: int, seed: int = 0) -> l
 
 def main() -> int:
     """The command line; 1 if anything went wrong."""
+    from support.other_commands import OTHERS
     from support.writing_commands import COMMANDS, WITH_PYTORCH, make_inputs
 
+    every = COMMANDS | OTHERS | WITH_PYTORCH
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "commands",
-        nargs="*",
-        help=f"of {', '.join(COMMANDS | WITH_PYTORCH)}; by default all that need no PyTorch",
+        "commands", nargs="*", help=f"of {', '.join(every)}; all that need no PyTorch by default"
     )
     parser.add_argument("--signals", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--grace", type=float, default=5.0, help="seconds that processes may stay")
     given = parser.parse_args()
-    chosen = [(COMMANDS | WITH_PYTORCH)[name] for name in given.commands or COMMANDS]
+    chosen = [every[name] for name in given.commands or COMMANDS | OTHERS]
     with tempfile.TemporaryDirectory() as inputs:
         make_inputs(Path(inputs))
-        problems = run(chosen, Path(inputs), given.signals, given.seed)
+        problems = run(chosen, Path(inputs), given.signals, given.seed, given.grace)
     print(f"{given.signals} signals over {len(chosen)} commands, {len(problems)} problems")
     print("\n".join(problems))
     return 1 if problems else 0

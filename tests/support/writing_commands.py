@@ -32,7 +32,26 @@ axes: {plan.tp: [1, 2]}
 machines: [dgx-h100]
 simulate: {compute: roofline}
 """
+_PROGRAM = """\
+from chakrakit.simulator import live
 
+
+def ping(me, other):
+    for turn in range(200):
+        yield live.send(other, 1000, turn)
+        yield live.receive()
+
+
+def pong(me, other):
+    for turn in range(200):
+        yield live.receive()
+        yield live.send(other, 1000, turn)
+
+
+def program(world):
+    world.actor(ping, "b", name="a")
+    world.actor(pong, "a", name="b")
+"""
 
 _COLLECTIVES = "collective,members,bytes,time_us\n" + "".join(
     f"{name},{members},{1 << k},{8 + (1 << k) / 1e5}\n"
@@ -68,7 +87,21 @@ def make_inputs(folder: Path) -> None:
     (folder / "collectives.csv").write_text(_COLLECTIVES)
     (folder / "job.yaml").write_text(_JOB)
     (folder / "study.yaml").write_text(_STUDY)
+    (folder / "program.py").write_text(_PROGRAM)
+    _make_library(folder)
     Old.inputs = folder
+
+
+def _make_library(folder: Path) -> None:
+    place = folder / "library"
+    place.mkdir()
+    _chakra("bundle", f"{folder}/w", "-o", f"{place}/one.chakra")
+    code = (
+        "import sys; from pathlib import Path; from chakrakit.trace.library import entry_of, write_index\n"
+        "place = Path(sys.argv[1])\n"
+        "write_index(place, [entry_of(place / 'one.chakra', machine='dgx-h100', step_ns=1e6)])"
+    )
+    subprocess.run([sys.executable, "-c", code, str(place)], check=True)
 
 
 class Old:
@@ -132,6 +165,13 @@ _ALL = [
                        "--seq", "64", "--batch", "2", "--compute", "roofline",
                        "-o", "{out}/o"), Old.folder("before")),
     Command("export-replay", ("replay", "{in}/linked", "--export", "{out}/o")),
+    Command("get", ("get", "one", "--from", "{in}/library", "-o", "{out}/o")),
+    Command("live", ("live", "{in}/program.py", "-o", "{out}/o"), Old.folder("other")),
+    Command("conformance", ("conformance", "-o", "{out}/o")),
+    Command("demo", ("demo", "-o", "{out}/o")),
+    Command("study", ("study", "A23", "--quick", "-o", "{out}/o", "--jobs", "2"), varies=True, resumes=True),
+    Command("sweep-workers", ("sweep", "{in}/study.yaml", "-o", "{out}/o", "--jobs", "2"), varies=True,
+            resumes=True),
     Command("sweep", ("sweep", "{in}/study.yaml", "-o", "{out}/o", "--jobs", "1"), varies=True, resumes=True),
 ]  # fmt: skip
 _WITH_PYTORCH = [

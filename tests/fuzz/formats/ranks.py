@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
+import re
 import signal
 import tempfile
 import time
@@ -25,7 +27,7 @@ _TIMEOUT_S = 3.0
 _SETTINGS = {"iterations": 1, "warmup": 0, "timeout_s": _TIMEOUT_S}
 _OVER_S = 10.0
 _REFUSED, _RAISED = 2, 3
-_GLOO_ENDS = (signal.SIGABRT, signal.SIGSEGV)
+_CRASHED = re.compile(r"Current thread .*\n((?:  File .*\n)*)")
 
 
 def _talk(folder: Path) -> None:
@@ -88,15 +90,27 @@ def _run_ranks(folder: Path) -> None:
         children = {_child(p, i, len(plans), Path(scratch)): i for i, p in enumerate(plans)}
         ends = _ends(children)
         said = "\n".join(f.read_text() for f in Path(scratch).glob("*.txt"))
+        crashes = {rank: (Path(scratch) / f"{rank}.crash").read_text() for rank in ends}
     for rank, status in ends.items():
-        # gloo aborts a rank whose partner sends more or less than it expects, and now and then its thread
-        # is still reading when it does; a rank is confined, and its starter says how it died.
-        if os.WIFSIGNALED(status) and os.WTERMSIG(status) not in _GLOO_ENDS:
-            raise RuntimeError(f"rank {rank} died of signal {os.WTERMSIG(status)}")
+        if os.WIFSIGNALED(status) and not died_in_gloo(os.WTERMSIG(status), crashes[rank]):
+            raise RuntimeError(f"rank {rank} died of signal {os.WTERMSIG(status)}: {crashes[rank]}")
         if os.WEXITSTATUS(status) == _RAISED:
             raise RuntimeError(f"rank {rank}: {said}")
     if any(ends.values()):
         raise ChakraError("refused")
+
+
+def died_in_gloo(number: int, crash: str) -> bool:
+    """Whether it was gloo that ended a rank, by what `faulthandler` said of it.
+
+    gloo aborts a rank whose partner sends more or less than it expects, and now and then one of its threads
+    is still reading when it does. A rank has no native threads but gloo's, so that a crash outside Python's
+    threads is gloo's, and so is one inside a call of `torch.distributed`. Any other is ours.
+    """
+    if number not in (signal.SIGABRT, signal.SIGSEGV) or not crash.startswith("Fatal Python error"):
+        return False
+    frames = _CRASHED.search(crash)
+    return frames is None or "/torch/distributed/" in frames[1].partition("\n")[0]
 
 
 def _child(plan: Path, rank: int, ranks: int, scratch: Path) -> int:
@@ -104,9 +118,12 @@ def _child(plan: Path, rank: int, ranks: int, scratch: Path) -> int:
     if pid:
         return pid
     signal.setitimer(signal.ITIMER_PROF, 0)
+    crash = (scratch / f"{rank}.crash").open("w")
+    faulthandler.enable(crash)
     os.environ |= {
         "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank),
         "LOCAL_WORLD_SIZE": str(ranks), "CHAKRA_REPLAY_STORE": str(scratch / "store"),
+        "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     code = _RAISED
     try:
@@ -118,9 +135,12 @@ def _child(plan: Path, rank: int, ranks: int, scratch: Path) -> int:
 
 
 def _rank(path: Path) -> int:
+    import torch
+
     from chakrakit.replayer.runner.emulate import run_emulation
     from chakrakit.replayer.runner.measure import run_plan
 
+    torch.set_num_threads(1)  # with a pool, the crash of an operator would look like gloo's
     limit_machine()
     try:
         plan = read_plan(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -53,27 +54,33 @@ class Branches:
         return round(min(self.cap * len(own), len(more)))
 
 
-SPARE = 0.95
-"""The part of the time of a token that a step may use up: the rest is for what comes in between."""
-
-
 class BySlack(Branches):
     """As many branches as a step has time for, by the engine's own model of it.
 
-    A step may take as long as one token, or as long as every answer that is ahead of its level can spare.
+    An answer is judged at its end, so what it is ahead of its level is spread over the tokens that it has
+    left; how many those are, answers that ended have shown. What that leaves for each of its steps, beyond
+    what steps take without further branches, a step may be longer by. Steps are expected to take what they
+    took over as many of them as are to come; an answer that is late even so is not waited for.
     """
 
     def __init__(self, tpot_s: float, cap: float) -> None:
         super().__init__(tpot_s, cap)
         self.got: dict[int, dict[int, int]] = {}
         self.first_s: dict[int, float] = {}
+        self.running: dict[int, int] = {}
+        self.lengths: list[int] = []
+        """Tokens of requests that ended."""
+        self.steps_s: list[float] = []
+        """What past steps took without further branches."""
 
     def extras(self, own: list[RequestView], more: list[RequestView], engine: EngineView) -> int:
-        """The most for which a step takes no longer than it may."""
-        allowed = SPARE * self.allowed([*own, *more], engine.now_s)
+        """The most for which a step gets no longer than answers can spare."""
+        self.look([*own, *more])
         prompts = sum(r.prompt - r.computed for r in own if r.generated == 0)
         width = sum(r.generated > 0 for r in own)
         context = sum(r.computed for r in own)
+        self.steps_s.append(engine.step_seconds(width, context, prompts))
+        allowed = self.steps_s[-1] + self.spare([*own, *more], engine.now_s)
         low, high = 0, len(more)
         while low < high:
             middle = (low + high + 1) // 2
@@ -82,15 +89,29 @@ class BySlack(Branches):
             low, high = (middle, high) if taken <= allowed else (low, middle - 1)
         return low
 
-    def allowed(self, requests: list[RequestView], now_s: float) -> float:
-        """Seconds that a step may take; an answer that is late already is not waited for."""
+    def look(self, requests: list[RequestView]) -> None:
+        """Takes down what answers got, and how long requests were that are not there any more."""
+        here = {r.number: r.generated for r in requests}
+        self.lengths += [1 + n for r, n in self.running.items() if r not in here]
+        self.running = here
         for r in requests:
             self.got.setdefault(r.group, {})[r.number] = r.generated
             if r.first_s is not None:
                 self.first_s.setdefault(r.group, r.first_s)
+
+    def spare(self, requests: list[RequestView], now_s: float) -> float:
+        """Seconds by which a step may be longer than without further branches."""
+        left: dict[int, float] = {}
+        for r in requests:
+            left[r.group] = max(left.get(r.group, 1.0), self.left(r.generated))
         spare = []
-        for group in {r.group for r in requests} & self.first_s.keys():
-            tokens = 1 + sum(self.got[group].values())
-            left = self.first_s[group] + self.tpot_s * tokens - now_s
-            spare += [left] if left > 0 else []
-        return max(self.tpot_s, min(spare, default=self.tpot_s))
+        for group in left.keys() & self.first_s.keys():
+            ahead = self.first_s[group] + self.tpot_s * sum(self.got[group].values()) - now_s
+            usual = float(np.mean(self.steps_s[-math.ceil(left[group]) :]))
+            spare.append(self.tpot_s + ahead / left[group] - usual)
+        return min((s for s in spare if s >= 0), default=math.inf)
+
+    def left(self, generated: int) -> float:
+        """Tokens that a request which got so many has left, as those that ended and were longer had."""
+        longer = [n - generated for n in self.lengths if n > generated > 0]
+        return sum(longer) / len(longer) if longer else 0.0

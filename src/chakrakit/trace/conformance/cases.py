@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from chakrakit.trace.files import claimed, take_place, uninterrupted
 from chakrakit.trace.model import CollectiveType, NodeType, Trace, TraceBuilder
 from chakrakit.trace.sets import TraceSet
 from chakrakit.trace.storage import read, write
@@ -142,13 +143,19 @@ CASES = (
 
 
 def write_cases(folder: Path) -> dict[str, Path]:
-    """Writes every case as an `.et` file; gives their paths by name."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = {}
-    for case in CASES:
-        paths[case.name] = folder / f"{case.name}.0.et"
-        write(TraceSet([case.build().build()]), paths[case.name])
-    return paths
+    """Writes every case as an `.et` file; gives their paths by name. All or none are left, if stopped."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    names = {case.name: f"{case.name}.0.et" for case in CASES}
+    with claimed(folder, folder=True) as written:
+        for case in CASES:
+            write(TraceSet([case.build().build()]), written / names[case.name])
+        if not folder.exists():
+            take_place(written, folder)
+        else:  # what else lies there stays
+            with uninterrupted():
+                for name in names.values():
+                    (written / name).replace(folder / name)
+    return {case: folder / name for case, name in names.items()}
 
 
 def facts_of(path: Path) -> TraceFacts:
