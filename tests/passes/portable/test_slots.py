@@ -61,7 +61,11 @@ def test_threads_that_are_not_joined_follow_each_other(tmp_path: Path) -> None:
         builder.comp("op", is_cpu_op=True, tid=thread, start_time_ns=0, duration_ns=length * US)
     run = ck.Run([builder.build()], {0: ck.Binding(0), 1: ck.Binding(0)})
     apart, together = ck.transform(run, "portable"), ck.transform(run, JOINED)
-    assert apart.report.applied[0].notes["one_at_a_time_ns"] == in_astra(apart.traces, tmp_path) == 16 * US
+    assert (
+        apart.report.applied[0].notes["one_at_a_time_ns"]
+        == in_astra(apart.traces, tmp_path)
+        == 16 * US
+    )
     assert together.report.applied[0].notes["one_at_a_time_ns"] == 10 * US
 
 
