@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 import chakrakit as ck
 from chakrakit.machines.library import Routing, nodes_reached
-from chakrakit.machines.library.engines import devices_reached
+from chakrakit.machines.library.engines import CHANNEL, CHUNK, devices_reached
 
 COLLECTIVE_US, LATENCY_US = 6.6, 2.7  # as the presets dgx-h200 and gb200-nvl72
 LINK_KB_PER_US, PORT_KB_PER_US, NVL72_KB_PER_US = 450.0, 50.0, 900.0  # GB/s are KB/us
@@ -121,7 +121,11 @@ LIMIT = 4
 takes each token's experts from the best min(nodes, 4) groups."""
 PUBLISHED = {4: {"dispatch": 58, "combine": 57}, 8: {"dispatch": 51, "combine": 50}}
 """GB/s of DeepEP's own tests by nodes (H800 with ports of 400 Gb/s, 24 multiprocessors; pull request 130 of
-deepseek-ai/DeepEP), counted with what a token sends to its own node."""
+deepseek-ai/DeepEP), counted with what a token sends to its own node. On another cluster (its issue 493, H200
+with the same ports) 44 GB/s on 2 nodes become 12.5 on 4."""
+STARTS_US, RATES_KB_PER_US = np.arange(10, 241, 2.0), np.geomspace(5, 40, 140)
+PORTS_KB_PER_US = np.arange(8, 50.1, 0.5)
+"""What is tried for a start, for a multiprocessor, and for the slowest port of 8 nodes."""
 
 
 def exchanged(rows):
@@ -132,42 +136,100 @@ def exchanged(rows):
     return nodes, nodes * (1 - 1 / np.array([r["nodes"] for r in rows])), devices
 
 
-def throughput(rows, what: str):
-    """A token goes once to every node that wants it; multiprocessors copy, and limit two nodes.
+class Throughput:
+    """The rows of the throughput kernels, and what they take: as `throughput_terms`, but for arrays.
 
-    What they copy is fitted on two nodes, and so is the port, by the low-latency kernels, which fill it.
-    Gives the times on 8 nodes that the fits predict, and those measured.
+    A token goes once to every node that wants it, through the port of the sender's number, and over links
+    from there. Ports and multiprocessors work at once, after a first chunk has come through.
     """
-    port = 1 / low_latency_between(rows, what)[1]
-    rows = [r for r in rows if r["kind"] == "normal" and r["sglang_version"] == "0.5.6.post2"]
-    transfer = np.array([r[f"{what}_us"] for r in rows])
-    took = transfer + np.array([r[f"{what}_notify_us"] or 0 for r in rows])
-    nodes = np.array([r["nodes"] for r in rows])
-    size = np.array([r["tokens"] * token_kb(r, what) for r in rows])
-    _, away, devices = exchanged(rows)
-    copied = (1 + away + devices) * size / np.array([r[f"{what}_sms"] for r in rows])
-    columns = np.stack([np.ones(len(rows)), copied], 1)
-    two = fitted(columns[nodes == 2], took[nodes == 2])
-    predicted = two[0] + np.maximum(copied * two[1], away * size / port)
-    plain = COLLECTIVE_US + LATENCY_US + away * size / PORT_KB_PER_US
-    test = nodes == 8
-    rates = [float((away * size / t)[test].max()) for t in (transfer, took)]
+
+    def __init__(self, rows, what: str):
+        rows = [r for r in rows if r["kind"] == "normal" and r["sglang_version"] == "0.5.6.post2"]
+        self.transfer = np.array([r[f"{what}_us"] for r in rows])
+        self.whole = self.transfer + np.array([r[f"{what}_notify_us"] or 0 for r in rows])
+        self.nodes = np.array([r["nodes"] for r in rows])
+        tokens = np.array([r["tokens"] for r in rows])
+        sms = np.array([r[f"{what}_sms"] for r in rows])
+        size = tokens * np.array([token_kb(r, what) for r in rows])
+        every, away, devices = exchanged(rows)
+        self.sent, self.copied = away * size, (1 + away + devices) * size / sms
+        self.chunks = np.maximum(1.0, tokens * every / self.nodes * CHANNEL / sms / CHUNK)
+
+    def predicted(self, start: float, rate: float, port: float):
+        """Microseconds with this start, KB/us of a multiprocessor and of a port."""
+        parts = self.copied / rate, self.sent / port
+        return start + np.maximum(*parts) + np.minimum(*parts) / self.chunks
+
+    def fitted(self, took, nodes: int, rates, ports) -> tuple[float, float, float]:
+        """The start, rate and port of those tried with the least error; outliers count little."""
+        on = self.nodes == nodes
+        error, best = np.inf, (0.0, 0.0, 0.0)
+        for rate in rates:
+            for port in ports:
+                moving = self.predicted(0.0, rate, port)[on]
+                errors = np.abs((STARTS_US[:, None] + moving) / took[on] - 1)
+                means = np.sqrt(errors).mean(axis=1)
+                if means.min() < error:
+                    error, best = means.min(), (float(STARTS_US[means.argmin()]), rate, port)
+        return best
+
+    def error(self, took, nodes: int, constants: tuple[float, float, float]) -> str:
+        """The median on so many nodes."""
+        on = self.nodes == nodes
+        return median_error(self.predicted(*constants)[on], took[on])
+
+
+def throughput(rows, what: str):
+    """Fitted on two nodes, the port by the low-latency kernels, which fill it; tried on eight.
+
+    What rank 0 transfers in a combine passes through ports of its own number alone (results come back the way
+    the token went), so that it shows what a port does; its dispatch receives through all ports of its node,
+    and its notification waits for all ranks: both show the slowest port of the cluster. That is a constant of
+    the cluster, which two nodes do not have: it is read from the dispatch on 8, and the combine tests it.
+    Gives the times on 8 nodes that the fits on two nodes predict, and those measured.
+    """
+    port, t = 1 / low_latency_between(rows, what)[1], Throughput(rows, what)
+    fits = {
+        name: t.fitted(took, 2, RATES_KB_PER_US, [port])
+        for name, took in (("transfer", t.transfer), ("whole", t.whole))
+    }
+    start, rate, _ = fits["whole"]
+    plain = COLLECTIVE_US + LATENCY_US + t.sent / PORT_KB_PER_US
+    on = t.nodes == 8
     print(
-        f"DeepEP throughput  {what:9} start {two[0]:5.1f} us; {1 / two[1]:4.1f} GB/s a multiprocessor; "
-        f"2 nodes {median_error(predicted[nodes == 2], took[nodes == 2])}, 8 nodes "
-        f"{median_error(predicted[test], took[test])}, bytes alone {median_error(plain[test], took[test])}; "
-        f"a port carries {rates[0]:.0f} GB/s there at best while a rank transfers, and {rates[1]:.0f} with "
-        "its wait for the others"
+        f"DeepEP throughput  {what:9} start {start:5.1f} us; {rate:4.1f} GB/s a multiprocessor; "
+        f"transfer: 2 nodes {t.error(t.transfer, 2, fits['transfer'])}, 8 nodes "
+        f"{t.error(t.transfer, 8, fits['transfer'])}; with the wait for all ranks: 2 nodes "
+        f"{t.error(t.whole, 2, fits['whole'])}, 8 nodes {t.error(t.whole, 8, fits['whole'])}, "
+        f"bytes alone {median_error(plain[on], t.whole[on])}"
     )
+    slowest(rows, what, t, fits["whole"])
     for count, published in PUBLISHED.items():
         here = [{"nodes": count, "topk": 8, "experts": 256}]
         (every,), (sent,), (near,) = exchanged(here)
-        found = every / max(sent / port, (1 + sent + near) / 24 * two[1])
+        carried = every / max(sent / port, (1 + sent + near) / 24 / rate)
         print(
             f"  published on {count} nodes: {published[what]} GB/s of a port by DeepEP's count, here "
-            f"{found:.1f}: {100 * (found / published[what] - 1):+.1f} %"
+            f"{carried:.1f}: {100 * (carried / published[what] - 1):+.1f} %"
         )
-    return predicted[test], took[test]
+    return t.predicted(*fits["whole"])[on], t.whole[on]
+
+
+def slowest(rows, what: str, t: Throughput, two: tuple[float, float, float]) -> None:
+    """The slowest port on 8 nodes, and the constants of a preset that follow from it and from two nodes."""
+    start, rate, port = two
+    d = Throughput(rows, "dispatch")
+    own = d.fitted(d.whole, 2, RATES_KB_PER_US, [port])
+    read = d.fitted(d.whole, 8, [own[1]], PORTS_KB_PER_US)[2]
+    eight = t.fitted(t.whole, 8, [rate], [read])
+    node = (eight[0] - start) / 6
+    print(
+        f"  slowest port on 8 nodes, read from the dispatch: {read:.1f} GB/s; with it 8 nodes "
+        f"{t.error(t.whole, 8, (start, rate, read))}; constants of a preset: "
+        f"start_us {start - 2 * node:.1f}, node_us {node:.2f}, "
+        f"multiprocessor_gbs {rate:.1f}, crowd {(port / read - 1) / 6:.2f}, with which 8 "
+        f"nodes {t.error(t.whole, 8, eight)}"
+    )
 
 
 DTYPE_KB = {"bfloat16": 14.336, "fp8": 7.168, "nvfp4": 4.032}

@@ -47,11 +47,13 @@ waits for all ranks. Constants are fitted on 1, 2 and 8 nodes of SGLang 0.5.6 (h
 experts) and on five token counts of 0.5.12 on one H200 node; all other rows of 0.5.12 are not fitted. Routing
 is uniform over at most 4 nodes for a token, as in the test that the rows come from. Errors are absolute.
 
-The throughput kernels ("normal") on 8 nodes take up to three times as long as fits on 1 and 2 nodes say
-(`benchmarks/fit_messages.py`), and the constant `crowd` stands for that. DeepEP's authors publish 51 and 50
-GB/s for dispatch and combine on 8 nodes with ports of 400 Gb/s, 58 and 57 on 4 (their pull request 130; what
-stays in a token's own node is counted), for which the same fits give 54 and 53, 63 and 62 without it. The
-rows themselves say that ranks wait: up to 8,192 tokens a rank's own combine moves 47 GB/s through its port,
-as on 2 nodes, and then it waits twice as long for the others. Which rank or link of that cluster was slow
-cannot be told from the times of one rank. With `library: {dispatch: {crowd: 0, …}}` a machine's file says
+The throughput kernels ("normal") on 8 nodes take up to three times as long as fits on 1 and 2 nodes say, and
+the constant `crowd` stands for that (`benchmarks/fit_messages.py`). What rank 0 transfers in a combine on 8
+nodes, through ports of its own number alone, is within 8.2 % of a fit on 2 nodes (47 GB/s). Its dispatch
+receives through all ports, and its notification waits for all ranks: both show one slow port (17 GB/s). Read
+from the dispatch, that one figure gives the combine with its wait within 9.1 %. Fits on 2 nodes cannot know
+it: DeepEP's authors publish 51 and 50 GB/s for dispatch and combine on 8 nodes with ports of 400 Gb/s, 58 and
+57 on 4 (their pull request 130; what stays in a token's own node is counted), for which the same fits give 54
+and 53, 63 and 62; on another cluster with the same ports 44 GB/s on 2 nodes become 12.5 on 4 (issue 493 of
+the same project). With `library: {dispatch: {crowd: 0, …}}` a machine's file says
 that nothing is lost."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +66,37 @@ def test_a_job_is_as_slow_as_the_slowest_node_of_its_pool() -> None:
     assert days(pool={"nodes": 16, "sweep_limit": 1.05}).days.mean == pytest.approx(1 + 600 / 86400)
 
 
+def test_a_monitor_with_a_tight_limit_excludes_healthy_nodes_as_often_as_chance_says() -> None:
+    # One judgement an hour: a healthy node is 1.02 / 0.01 × √1 = 1.98 deviations below the limit, 2.4 %.
+    monitor = {"monitor_limit": 1.02, "monitor_seconds": 3600, "samples": 1, "noise": 0.01}
+    got = days(pool={"nodes": 600, **monitor})
+    judgements = got.days.mean * 24
+    assert got.excluded == got.excluded_healthy
+    assert got.excluded / judgements == pytest.approx(1 - (1 - 0.0238) ** 16, rel=0.15)
+    assert days(pool={"nodes": 600, "monitor_limit": 1.02}).excluded == 0  # eight deviations
+
+
+def test_nodes_that_fail_are_replaced_from_the_pool_before_the_job_waits() -> None:
+    parts = {
+        "failures": {"node_mtbf_hours": 100},
+        "checkpoint": {"interval_steps": 10, "seconds": 0},
+    }
+    cluster = {"nodes": 16, "repair_hours": 1000}
+    waits = days(cluster=cluster, **parts)
+    held = days(cluster=cluster, pool={"nodes": 64}, **parts)
+    assert waits.lost_hours.waiting > 100
+    assert held.failures > 1
+    assert held.lost_hours.waiting == 0
+
+
 def test_chains_of_retries_have_a_share_of_success() -> None:
     plan = {"nodes": 12, "pool": 16, "bad": 1, "bad_chance": 1.0, "attempts": 1, "minutes": 11}
     got = ck.campaign({**PLAIN, "retries": plan}, histories=400)
     assert got.retries is not None
     assert got.retries.success.mean == pytest.approx(4 / 16, abs=0.07)  # the bad one is left out
+    own = {"bad": 1, "bad_chance": 1.0, "attempts": 1}
+    part = {"cluster": {"nodes": 12, "spares": 4}, "retries": own}
+    assert ck.campaign({**PLAIN, **part}, histories=400).retries.success == got.retries.success
 
 
 OWN = """
@@ -126,7 +151,12 @@ def test_everything_from_a_file_to_analyze_and_the_run(tmp_path: Path) -> None:
     assert {s.name for s in run.counters.series(0)} >= {"telemetry nic", "telemetry power"}
     assert set(run.counters["incidents"]["kind"].to_pylist()) <= {"power", "thermal"}
     assert "preempted" in succeeded("analyze", tmp_path / "r")
-    assert "preempted" in json.dumps(data("analyze", tmp_path / "r", "--json"))
+    analysis = data("analyze", tmp_path / "r", "--json")
+    assert "preempted" in analysis["campaign"]
+    labels = data("query", tmp_path / "r", "select rank from incidents", "--json")["rows"]
+    assert len(analysis["incidents"]) <= len(labels)
+    assert {i["node"] for i in analysis["incidents"]} <= {row[0] for row in labels}
+    assert "what monitoring shows" in succeeded("analyze", tmp_path / "r", "--section", "campaign")
     with pytest.raises(ConfigError, match=r"mine.py:other' is not a subclass of .*Recovery"):
         ck.campaign(
             {**PLAIN, "recovery": f"{tmp_path}/mine.py:other"}, histories=1, allow_programs=True
@@ -146,7 +176,7 @@ def test_everything_from_a_file_to_analyze_and_the_run(tmp_path: Path) -> None:
         ({"pool": {"nodes": 16, "sweep_limit": 0.9}}, "sweep_limit is 0.9; it is a time over that"),
         ({"pool": {"nodes": 16, "factor": [2, 1.5]}}, "factor ends"),
         ({"pool": {"nods": 16}}, "nods"),
-        ({"retries": {"nodes": 9, "pool": 8}}, "a pool of 8 nodes does not hold 9"),
+        ({"retries": {"nodes": 9, "pool": 8}}, "a pool of 8 nodes does not hold 9; give `nodes`"),
         ({"recovery": {"policy": "mine.py"}}, "or FILE.py:CLASS of your own"),
     ],
 )

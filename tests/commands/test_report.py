@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import chakrakit as ck
-from support.commands import chakra, data
+from support.commands import chakra, data, succeeded
 
 
 def test_a_page_is_written_and_its_address_printed(runs: Path, tmp_path: Path) -> None:
@@ -58,3 +58,16 @@ def test_another_run_is_compared_with(run: ck.Run, tmp_path: Path) -> None:
     ck.write(run, tmp_path / "other")
     ck.report(run, tmp_path / "a.html", against=tmp_path / "other")
     assert str(tmp_path / "other") in (tmp_path / "a.html").read_text()
+
+
+def test_the_page_of_a_campaign_is_written_by_the_same_command(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(
+        "step_seconds: 10\nsteps: 8640\ncluster: {nodes: 16}\n"
+        "pool: {nodes: 64, slow_share: 0.2, sweep_limit: 1.02}\nretries: {bad: 1}\n"
+    )
+    succeeded("report", job, "-o", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "Which nodes were slow?" in page
+    assert "Does starting again help?" in page
+    assert "is no run" in chakra("report", job, "--json").stderr

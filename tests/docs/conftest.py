@@ -59,6 +59,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("et.json.gz", "kineto.json.gz", "kineto_only.json.gz"):
         shutil.copy(DATA / "pytorch" / "resnet50_b128" / name, home / name)
     shutil.copy(ROOT / "tests/sources/capture/programs/ddp.py", home / "train.py")
+    shutil.copytree(ROOT / "examples/campaigns", home / "examples/campaigns")
     write_dumps(home / "dumps", 4, 8)
     (home / "groups.json").write_bytes((home / "traces" / "gpt.json").read_bytes())
     (home / "system.json").write_text(json.dumps(SYSTEM))

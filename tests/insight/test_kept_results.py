@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
 import pytest
 
 import chakrakit as ck
 from chakrakit.insight import answers
+from chakrakit.insight.rank import Table
 from support.kept_results import compare
 from support.recorded import linked
 
 RECORDINGS = ["cnn_ddp_2", "gpt_pp_2", "two_streams", "mlp_ddp_nccl_1", "moe_tiny", "decode_graph"]
 
 
-def simulated(machine: str = "dgx-h100", **options: object) -> ck.Run:
+@cache
+def simulated(machine: str = "dgx-h100", slow: str = "") -> ck.Run:
     """A small pipeline with tensor and data parallelism, simulated."""
     traces = ck.generate(
         model="llama3.1-8b", layers=2, dp=2, tp=2, pp=2, global_batch=8, seq=256
     ).traces
-    return ck.simulate(traces, machine, **options).run()
+    return ck.simulate(traces, machine, stragglers=[slow] if slow else []).run()
 
 
 def analyzed(run: ck.Run) -> dict[str, object]:
     """All figures of a run, and the sentences that a reader sees first."""
     analysis = ck.analyze(run)
     sentences = {a.question: [a.figure, a.sentence, a.share] for a in answers(analysis)}
-    return {**analysis.to_dict(), "answers": sentences}
+    return {**analysis.to_dict(), "answers": sentences, "tables": shown(analysis.tables())}
+
+
+def shown(tables: list[Table]) -> dict[str, object]:
+    """Tables as people see them, by title."""
+    return {table.title: [table.head, *table.rows] for table in tables}
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -33,14 +43,35 @@ def test_kept_analyses_of_recordings(name: str) -> None:
 
 
 def test_kept_analyses_of_simulated_runs() -> None:
-    figures = {"plain": analyzed(simulated()), "slow rank": analyzed(simulated(stragglers=["3=2"]))}
+    figures = {"plain": analyzed(simulated()), "slow rank": analyzed(simulated(slow="3=2"))}
     compare("analyzed-simulated", figures)
 
 
 def test_kept_comparisons() -> None:
-    figures = {
-        "slow rank": ck.compare(simulated(), simulated(stragglers=["3=2"])).to_dict(),
-        "machines": ck.compare(simulated(), simulated("dgx-a100")).to_dict(),
-        "recordings": ck.compare(linked("gpt_pp_2"), linked("cnn_ddp_2")).to_dict(),
+    pairs = {
+        "slow rank": (simulated(), simulated(slow="3=2")),
+        "machines": (simulated(), simulated("dgx-a100")),
+        "recordings": (linked("gpt_pp_2"), linked("cnn_ddp_2")),
     }
+    compared = {name: ck.compare(*runs) for name, runs in pairs.items()}
+    figures = {name: c.to_dict() | {"tables": shown(c.tables())} for name, c in compared.items()}
     compare("compared", figures)
+
+
+def test_kept_analyses_of_served_streams(tmp_path: Path) -> None:
+    """One engine, and prompts apart from outputs; and how the two compare."""
+    stream = "poisson{rate=20,n=40,prompt=lognormal:300:1,output=lognormal:20:1,seed=2}"
+    settings = {"one": {}, "apart": {"prefill": 1, "decode": 1}}
+    for name, setting in settings.items():
+        ck.serve(
+            "llama-3.1-8b",
+            "dgx-h100",
+            stream,
+            output=tmp_path / name,
+            compute="roofline",
+            **setting,
+        )
+    runs = {name: ck.read(tmp_path / name) for name in settings}
+    compared = ck.compare(*runs.values())
+    figures = {name: analyzed(run) for name, run in runs.items()}
+    compare("analyzed-served", figures | {"compared": shown(compared.tables())})

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+from chakrakit.serving.requests import read_requests
+from fuzz.formats.serving import SERVING
 from support.commands import data
+from support.damaged import outcomes, printed
 from support.kept_results import compare
 
 STREAM = "poisson{rate=4,n=60,prompt=600,output=40}"
@@ -31,3 +38,27 @@ def test_kept_figures_of_served_streams(name: str) -> None:
     model, machine, *options = SETTINGS[name]
     words = ("serve", "--model", model, "--machine", machine, "--requests", STREAM, *options)
     compare(f"served-{name.replace(' ', '-')}", data(*words))
+
+
+@pytest.mark.parametrize("name", [f.name for f in SERVING if f.name.startswith("requests-")])
+def test_kept_outcomes_of_damaged_requests(name: str, tmp_path: Path) -> None:
+    """What each tool's file of requests is read as, and what is said to those that were damaged."""
+    compare(f"damaged-{name}", outcomes(name, tmp_path, _requests, 30))
+
+
+def _requests(folder: Path) -> object:
+    file = folder / "requests" if (folder / "requests").exists() else folder / "chunk-1-trace.csv"
+    return _plain(dataclasses.asdict(read_requests(file)))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+@pytest.mark.parametrize("file", ["cluster", "service"])
+def test_kept_outcomes_of_damaged_clusters(file: str, tmp_path: Path) -> None:
+    """How clusters in a file serve two requests, and what is said to damaged files."""
+    command = f"serve --cluster {{in}}/{file}.yaml --requests closed{{n=2,prompt=100,output=3}}"
+    compare(f"damaged-{file}", outcomes("cluster", tmp_path, printed(command), 15))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.errors import ChakraError
 from chakrakit.workloads.generate import generate
+from support.damaged import outcomes, printed
 from support.kept_results import compare, of_set
 from support.random_plans import random_workload
 from support.recorded import linked
@@ -54,3 +56,37 @@ def test_kept_runs_of_a_recording(name: str) -> None:
         f"rerun-{name}",
         {"summary": simulation.summary.to_dict(), **times, **counters, **of_set(run)},
     )
+
+
+GIVEN = {
+    "astra": "simulate {in}/w --astra {in}/system.json {in}/network.yaml {in}/memory.json "
+    "--groups {in}/groups.json",
+    "network-model": "simulate {in}/w --machine dgx-h100 --network-model {in}/model.json "
+    "--placement {in}/placement.json",
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_kept_outcomes_of_damaged_settings(name: str, tmp_path: Path) -> None:
+    """What simulations come to with files of settings, and what is said to damaged ones."""
+    compare(f"damaged-{name}", outcomes(name, tmp_path, printed(GIVEN[name]), 20))
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "kind", "ranks"),
+    [("msccl", "a.xml", "ALL_GATHER", 3), ("mscclpp", "a.json", "ALL_REDUCE", 2)],
+)
+def test_kept_outcomes_of_damaged_algorithms(
+    name: str, file: str, kind: str, ranks: int, tmp_path: Path
+) -> None:
+    """How long a collective takes with an algorithm in a file, and what is said to damaged ones."""
+    builder = ck.TraceBuilder()
+    builder.collective("c", ck.CollectiveType[kind], 1 << 20)
+    bindings = {rank: ck.Binding(0) for rank in range(ranks)}
+    traces = ck.TraceSet([builder.build()], bindings, ck.Groups({"": range(ranks)}))
+
+    def simulated(folder: Path) -> object:
+        algorithm = {kind.lower().replace("_", "-"): folder / file}
+        return [ck.simulate(traces, "dgx-h100", algorithms=algorithm).summary.makespan_ns]
+
+    compare(f"damaged-{name}", outcomes(name, tmp_path, simulated, 40))

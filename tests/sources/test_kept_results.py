@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import chakrakit as ck
+from chakrakit.sources import raw_at
+from chakrakit.sources.xla import parse_hlo
+from chakrakit.sources.xla.program import traces_of
+from fuzz.formats.recordings import RECORDINGS as FORMATS
+from support.damaged import outcomes
 from support.kept_results import compare, of_set
 from support.paths import DATA
 from support.recorded import linked
@@ -38,3 +45,27 @@ def _plain_card(run: ck.Run) -> dict[str, object]:
 
 def _without_times(report: dict[str, object]) -> dict[str, object]:
     return {k: v for k, v in report.items() if k not in ("seconds", "files", "inputs", "output")}
+
+
+@pytest.mark.parametrize("name", [f.name for f in FORMATS])
+def test_kept_outcomes_of_damaged_recordings(name: str, tmp_path: Path) -> None:
+    """What each format's files are read as, and what is said to those that were damaged."""
+    read = _module if name.startswith("hlo") else _opened
+    compare(f"damaged-{name}", outcomes(name, tmp_path, read, 20))
+
+
+def _opened(folder: Path) -> object:
+    raw = raw_at(folder)
+    if raw is None:
+        return "not a recording or workload"
+    traces = raw.traces()
+    times = (
+        {f"times {r}": [traces.start(r).tolist(), traces.end(r).tolist()] for r in traces.ranks}
+        if isinstance(traces, ck.Run)
+        else {}
+    )
+    return of_set(traces) | times
+
+
+def _module(folder: Path) -> object:
+    return of_set(traces_of(parse_hlo((folder / "module").read_bytes(), "module")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from random import Random
 
@@ -14,6 +15,7 @@ from chakrakit.workloads.generate import generate, model_list
 from chakrakit.workloads.models import catalog
 from chakrakit.workloads.models.hugging_face import read_config
 from chakrakit.workloads.models.hugging_face.defaults import DEFAULTS
+from support.damaged import outcomes, printed
 from support.kept_results import compare, of_set
 from support.random_plans import random_workload
 
@@ -119,3 +121,23 @@ def _by_default(kind: str, folder: Path) -> str:
     path = folder / "config.json"
     path.write_text(json.dumps(config | NOT_BY_DEFAULT.get(kind, {})))
     return json.dumps(msgspec.to_builtins(read_config(path)))
+
+
+@pytest.mark.parametrize("name", ["workload", "workload-shared"])
+def test_kept_outcomes_of_damaged_workloads(name: str, tmp_path: Path) -> None:
+    """What described workloads come to, and what is said to those that were damaged."""
+    command = printed("generate {in}/w.yaml --dry-run")
+    compare(f"damaged-{name}", outcomes(name, tmp_path, command, 30))
+
+
+@pytest.mark.parametrize("name", ["config", "config-moe"])
+def test_kept_outcomes_of_damaged_configurations(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What configurations of models are read as, and what is said to those that were damaged."""
+    monkeypatch.setitem(sys.modules, "transformers", None)  # as where it is not installed
+    compare(f"damaged-{name}", outcomes(name, tmp_path, _configured, 40))
+
+
+def _configured(folder: Path) -> object:
+    return msgspec.to_builtins(read_config(folder / "config.json"))

@@ -47,7 +47,9 @@ class HistoryOutcome(msgspec.Struct):
     slowdowns: int = 0
     preemptions: int = 0
     excluded: int = 0
-    """Nodes that were found slow and are not used any more."""
+    """Nodes that measured slow and are not used any more."""
+    excluded_healthy: int = 0
+    """How many of them were not slow."""
     paid: float = 0.0
     """For one node, at prices that move."""
     failures: dict[str, int] = msgspec.field(default_factory=dict)
@@ -202,10 +204,13 @@ class JobHistory:
         self._enter(RESTART, attempts * (seconds + self._restore) + sweep)
 
     def fill(self) -> bool:
-        """Puts spares into empty places; whether all are filled."""
-        while self.spares and self._empty:
+        """Puts spares, then others of the pool, into empty places; whether all are filled."""
+        while self._empty and (self.spares or (self._hidden and self._hidden.left)):
             slot = min(self._empty)
-            self.spares -= 1
+            if self.spares:
+                self.spares -= 1
+            elif self._hidden:
+                self._hidden.left -= 1
             self._occupy(slot)
         if not self._empty:
             self._running_nodes = self.plan.nodes
@@ -403,6 +408,8 @@ class JobHistory:
             self._onset(self._hidden)
         elif kind == "named" and self._hidden and slot in self._slow:
             self._exclude(slot, self._hidden)
+        elif kind == "false alarm" and self._hidden:
+            self._false_alarm(self._hidden)
         elif kind == "regrow":
             self.plan.recovery.regrow(self)
         elif kind == "recovered" and slot in self._slow and self._slow[slot][2] <= self._now:
@@ -446,12 +453,13 @@ class JobHistory:
         for slot in range(self.plan.nodes):
             self._admit(slot, hidden)
         self._set_timer(hidden.onset_after(self.plan.nodes), "onset", 0)
+        self._set_timer(hidden.false_alarm_after(self.plan.nodes), "false alarm", 0)
         if self.plan.guarding.sweep_limit:
             self._enter(RESTART, self.plan.guarding.sweep_seconds)
 
     def _admit(self, slot: int, hidden: HiddenNodes) -> None:
         factor = hidden.admitted()
-        self.outcome.excluded = hidden.excluded
+        self._count_excluded(hidden)
         if factor > 1:
             self._turn_slow(slot, factor, hidden)
 
@@ -468,6 +476,14 @@ class JobHistory:
             self._turn_slow(slot, hidden.slowness(), hidden)
         self._set_timer(hidden.onset_after(self.plan.nodes), "onset", 0)
 
+    def _false_alarm(self, hidden: HiddenNodes) -> None:
+        """The monitor names a node that is as fast as any, unless the job stands."""
+        self._set_timer(hidden.false_alarm_after(self.plan.nodes), "false alarm", 0)
+        slot = hidden.accused(self.plan.nodes)
+        healthy = slot not in self._empty and slot not in self._slow
+        if healthy and self._stage == RUN and (hidden.left or self.spares):
+            self._exclude(slot, hidden)
+
     def _exclude(self, slot: int, hidden: HiddenNodes) -> None:
         """A node that the monitor named is replaced, from the pool or by a spare; without either it stays."""
         if self._stage != RUN or not (hidden.left or self.spares):
@@ -475,12 +491,16 @@ class JobHistory:
         if hidden.left:
             hidden.left -= 1
             self.spares += 1
-        hidden.excluded += 1
-        self.outcome.excluded = hidden.excluded
+        hidden.exclude(self._slow[slot][0] if slot in self._slow else 1.0)
+        self._count_excluded(hidden)
         self._empty[slot] = self._now
         self._recover_pace(slot)
         self._restore = 0.0
         return self.plan.recovery.slow(self)
+
+    def _count_excluded(self, hidden: HiddenNodes) -> None:
+        self.outcome.excluded = hidden.excluded
+        self.outcome.excluded_healthy = hidden.healthy
 
     def _pace(self) -> None:
         """The step changes with the number of nodes and with the slowest of them."""

@@ -346,12 +346,16 @@ def _retries(text: JobText, lines: Document) -> RetryPlan | None:
     retries = text.retries
     if retries is None:
         return None
-    if not max(retries.nodes, retries.bad) <= retries.pool:
+    cluster = text.cluster
+    nodes = retries.nodes or cluster.nodes
+    pool = retries.pool or (text.pool.nodes if text.pool else cluster.nodes + cluster.spares)
+    if not max(nodes, retries.bad) <= pool:
         raise lines.error(
             ("retries",),
-            f"a pool of {retries.pool} nodes does not hold {max(retries.nodes, retries.bad)}",
+            f"a pool of {pool} nodes does not hold {max(nodes, retries.bad)}; give `nodes`, `bad` and "
+            "`pool` that fit one another",
         )
-    return RetryPlan(**msgspec.structs.asdict(retries))
+    return RetryPlan(**{**msgspec.structs.asdict(retries), "nodes": nodes, "pool": pool})
 
 
 def _convert(lines: Document, content: Any, kind: type[Part], place: Place) -> Part:

@@ -155,8 +155,10 @@ class SpotText(_Part, frozen=True, kw_only=True):
 class RetriesText(_Part, frozen=True, kw_only=True):
     """Sessions that are started again until one lasts."""
 
-    nodes: Nodes
-    pool: Nodes
+    nodes: Nodes | None = None
+    """Of a session; by default those of the job."""
+    pool: Nodes | None = None
+    """Among which they are chosen; by default those of `pool`, or the job's and its spares."""
     bad: Spares = 0
     """Nodes of the pool that make a session fail with `bad_chance`; any other does with `other_chance`."""
     bad_chance: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5

@@ -214,6 +214,7 @@ def _result(
         price=_price(job, days.mean * 24, outcomes),
         preemptions=sum(o.preemptions for o in outcomes) / len(outcomes),
         excluded=sum(o.excluded for o in outcomes) / len(outcomes),
+        excluded_healthy=sum(o.excluded_healthy for o in outcomes) / len(outcomes),
         node_hour_price=_paid_per_hour(job, outcomes),
         retries=_retries(job, len(outcomes), seed),
         sensitivity=tried,

@@ -67,7 +67,7 @@ class JobInProgress(Protocol):
         """The job runs again after `seconds` and the loading of its checkpoint, if the attempt works."""
 
     def fill(self) -> bool:
-        """Puts spares into empty places; whether all are filled."""
+        """Puts spares, then others of the pool, into empty places; whether all are filled."""
 
     def shrink(self, least: int) -> bool:
         """Goes on with whole replicas only, nodes left over become spares; whether enough are left."""

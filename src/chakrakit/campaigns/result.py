@@ -62,6 +62,20 @@ class RetryFigures(Result, msgspec.Struct, frozen=True, kw_only=True):
     excluded: float
     """Mean number of nodes that were found and left out."""
 
+    @property
+    def share_that_lasts(self) -> str:
+        """How many chains end with a session that lasts, and how sure that is."""
+        low, high = self.success.ci95
+        return f"{self.success.mean:.1%} of chains last ({max(low, 0):.1%} to {min(high, 1):.1%})"
+
+    @property
+    def took(self) -> str:
+        """What a chain took, as a sentence says it."""
+        return (
+            f"a chain has {self.attempts:.2f} attempts in {self.hours:.2f} hours, and "
+            f"{self.excluded:.2f} nodes are excluded in it"
+        )
+
 
 class CampaignChange(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What one change would give: the same histories, with the change."""
@@ -114,13 +128,21 @@ class CampaignResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     preemptions: float = 0.0
     """Mean number of times that the nodes were taken away."""
     excluded: float = 0.0
-    """Mean number of nodes that were found slow and not used any more."""
+    """Mean number of nodes that measured slow and were not used any more."""
+    excluded_healthy: float = 0.0
+    """How many of them were not slow: measurements scatter."""
     node_hour_price: float | None = None
     """What a node-hour cost on average, where prices move."""
     retries: RetryFigures | None = None
     sensitivity: list[CampaignChange]
     """Best first."""
     notes: list[str]
+
+    @property
+    def excluded_nodes(self) -> str:
+        """How many nodes measured slow, and how many of those were not."""
+        healthy = f" ({self.excluded_healthy:,.1f} of them healthy)" * bool(self.excluded_healthy)
+        return f"{self.excluded:,.1f} nodes measured slow{healthy}"
 
     @property
     def effective_share(self) -> float:

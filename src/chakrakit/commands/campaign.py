@@ -82,6 +82,8 @@ def campaign(
     )
     if options["output"] is not None:
         write(history_run(described, options["history"], seed), options["output"])
+    elif described.telemetry is not None:
+        result.notes.append("telemetry is of one history: it is written with -o RUN")
     return result
 
 
@@ -127,13 +129,9 @@ def _print(result: CampaignResult) -> None:
             f"node-hour on average, {result.price or 0:,.0f} in all"
         )
     if result.excluded:
-        out.print(f"{result.excluded:,.1f} nodes found slow and excluded")
-    if retries := result.retries:
-        out.print(
-            f"retries: {retries.success.mean:.1%} of chains last "
-            f"({max(retries.success.ci95[0], 0):.1%} to {min(retries.success.ci95[1], 1):.1%}), "
-            f"{retries.attempts:.2f} attempts, {retries.hours:.2f} hours"
-        )
+        out.print(f"{result.excluded_nodes} and were excluded")
+    if result.retries:
+        out.print(f"retries: {result.retries.share_that_lasts}; {result.retries.took}")
     lost = result.lost_hours
     names = sorted(lost.__struct_fields__, key=lambda name: -getattr(lost, name))
     rows = [(name, f"{getattr(lost, name):,.3f}") for name in names]

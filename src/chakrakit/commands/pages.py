@@ -1,4 +1,4 @@
-"""What `view` shows that is no run: the page of a sweep, a study or a campaign."""
+"""What `view` and `report` show that is no run: the page of a sweep, a study or a campaign."""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ from chakrakit.commands.inputs import Path_, ProgressOption, progress_of, traces
 from chakrakit.commands.opening import said
 from chakrakit.commands.options import Option, Positional, picked, public
 from chakrakit.commands.output import Json, print_json, progress
+from chakrakit.commands.pages import page_at
+from chakrakit.errors import ConfigError
 
 if TYPE_CHECKING:
     from chakrakit.commands.inputs import Traces
@@ -91,24 +93,44 @@ def _path(run: Traces) -> str:
 def command(run: str, *, output: str | None, json: Json = False, **options: Any) -> None:
     """Write one self-contained page about RUN: answers first, then plots and tables. Works offline.
 
+    RUN may also be a campaign's job, a sweep that was run, or a study's id.
     With --json the analysis is printed, and a page is written only where -o names it.
 
     \b
     chakra report run -o run.html
     chakra report run --against before -o run.html
     """
+    target = output or _page_of(options["md"])
+    if (page := page_at(run)) is not None:
+        return _write_page(run, page, target, json or bool(options["md"] or options["against"]))
     source = said(run)
     with progress("analyzing") as show:
         if json and output is None:
             if options["against"] is not None:
                 click.echo("note: only a page says what differs; -o FILE writes one", err=True)
             return print_json(analyze(source, progress=show, **picked(analyze, options)))
-        target = output or _page_of(options["md"])
         result = report(source, target, progress=show, **options)
     if json:
         print_json(result)
+    return _say_where(target)
+
+
+def _write_page(run: str, page: str, target: str, more_is_asked: bool) -> None:
+    """The page of a campaign, a sweep or a study, which is HTML and nothing else."""
+    from chakrakit.trace.files import open_output
+
+    if more_is_asked:
+        raise ConfigError(
+            f"{run} is no run: its page takes neither --md, --json nor --against; `chakra campaign`, "
+            "`sweep` and `study` print their figures with --json"
+        )
+    with open_output(target, binary_only=False) as stream:
+        stream.write(page.encode("utf-8", "replace"))
+    _say_where(target)
+
+
+def _say_where(target: str) -> None:
     if target != "-":
         click.echo(
             f"wrote {target}; open it with a browser: {Path(target).absolute().as_uri()}", err=True
         )
-    return None

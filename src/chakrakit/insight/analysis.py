@@ -56,6 +56,7 @@ from chakrakit.insight.diagnosis import (
     slow_ranks,
 )
 from chakrakit.insight.gather import GatheredFacts, Progress, RankTasks
+from chakrakit.insight.incidents import ShownIncident, incident_table, incidents_of
 from chakrakit.insight.launches import Launches, LaunchTable
 from chakrakit.insight.memory import Memory, join_memory, with_history
 from chakrakit.insight.operators import Operators, RunRoofline, listed_operators, roofline_of
@@ -159,6 +160,8 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
     machine is not known or has no profile."""
     campaign: dict[str, float] = {}
     """Hours of a campaign's history by what the job did, longest first; empty for other runs."""
+    incidents: list[ShownIncident] = []
+    """What telemetry shows of each incident that it has a label of; none where a run has no such counters."""
     storage: list[ServerUse] = []
     """The use of each storage server; empty where the run has no such counters."""
     tiers: list[TierUse] = []
@@ -212,7 +215,7 @@ class Analysis(Result, msgspec.Struct, kw_only=True):
         late, operators = Stragglers(self.stragglers, self.slow_links), self.operators
         return {
             "serving": self.serving.tables() if self.serving else [],
-            "campaign": [self._campaign()],
+            "campaign": [self._campaign(), incident_table(self.incidents)],
             "time": [] if self.campaign else [TimeBreakdown(self.span_ns, self.ranks).table()],
             "steps": [self.steps.table()],
             "critical-path": [self.critical_path.table()],
@@ -350,6 +353,7 @@ def _assembled(
         bound_saves=bound.saves,
         explained=bound.explained,
         campaign=_hours(operators, length) if run.card.tool == CAMPAIGN else {},
+        incidents=incidents_of(run.counters),
         actors=run.actors,
         storage=servers_of(run.counters),
         **msgspec.structs.asdict(RunFacts.of(run.counters)),

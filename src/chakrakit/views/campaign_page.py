@@ -80,3 +80,24 @@ def _answers(result: CampaignResult) -> Iterator[Answer]:
         figure=f"{result.failures:,.2f} failures",
         sentence=f"The mean history has {result.restarts:,.2f} restarts{between}.",
     )
+    if result.excluded:
+        yield Answer(
+            question="Which nodes were slow?",
+            figure=f"{result.excluded:,.1f} excluded",
+            sentence=f"{result.excluded_nodes} and were excluded; those that were used cost "
+            f"{result.lost_hours.degraded:,.2f} hours.",
+        )
+    if result.node_hour_price is not None:
+        yield Answer(
+            question="What did nodes cost?",
+            figure=f"{result.node_hour_price:,.2f} an hour",
+            sentence=f"They were taken away {result.preemptions:,.1f} times, for "
+            f"{result.lost_hours.preempted:,.2f} hours; {result.price or 0:,.0f} in all.",
+        )
+    if result.retries is not None:
+        yield Answer(
+            question="Does starting again help?",
+            figure=f"{result.retries.success.mean:.1%} last",
+            sentence=f"{result.retries.share_that_lasts}; {result.retries.took}.",
+            share=result.retries.success.mean,
+        )

@@ -108,6 +108,23 @@ def test_within_a_node_the_links_carry_what_every_token_sends():
     assert found == pytest.approx(expected, rel=1e-3)
 
 
+def test_ports_and_multiprocessors_work_at_once_after_a_first_chunk():
+    """Two nodes of one device, every token goes to both: 1 kB of it over 0.5 GB/s, 4 kB copied at 1 GB/s.
+
+    Four multiprocessors are two channels. Of 50 tokens each sends 25 to either node, less than a chunk of 32,
+    so that nothing runs at once; of 1,000 tokens 500, which are 15.6 chunks.
+    """
+    copying = msgspec.structs.replace(PLAIN, multiprocessor_gbs=0.25)
+    span = Span(2, 2, 1, 1e9, 1e9, False, port=1e9)
+    for tokens, chunks in ((50, 1.0), (1_000, 500 / 32)):
+        routing = Routing(tokens=tokens, hidden=500, topk=2, experts=2)
+        terms = throughput_terms(copying, "combine", routing, span, 4)
+        assert terms.network == pytest.approx(tokens * 1 * 1000 / 0.5e9)
+        assert terms.copying == pytest.approx(tokens * 4 * 1000 / 1e9)
+        assert terms.filling == pytest.approx(terms.network / chunks)
+        assert terms.seconds == pytest.approx(60e-6 + terms.copying + terms.filling)
+
+
 def test_low_latency_sends_a_token_to_each_of_its_experts():
     routing = Routing(tokens=100, hidden=500, topk=2, experts=4)
     within = Span(2, 1, 2, 2e9, 0.0, False)

@@ -14,6 +14,7 @@ from chakrakit import (
     CollectiveType,
     EdgeKind,
     Groups,
+    Run,
     Times,
     Trace,
     TraceBuilder,
@@ -181,3 +182,12 @@ def test_without_duckdb_the_cure_is_named(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(MissingExtra, match=r"pip install 'chakrakit\[sql\]'"):
         query(FOLDED, "SELECT 1")
+
+
+def test_a_runs_counters_are_tables_by_their_names() -> None:
+    watts = {"rank": [0, 0], "time_ns": [0, 500], "watts": [78.0, 640.0]}
+    run = Run([program()], counters={"power": watts, "mine": {"a": [1, 2]}})
+    assert rows_of(query(run, "select max(watts) from power")) == [[640.0]]
+    assert rows_of(query(run, "select sum(a) from mine")) == [[3]]
+    with pytest.raises(ConfigError, match="groups, power, mine"):
+        query(run, "select * from nowhere")

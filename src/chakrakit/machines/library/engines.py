@@ -50,7 +50,7 @@ def engine_cost(
 # probability 1 - C(experts·(1 - s), topk) / C(experts, topk). Routing limited to `most_nodes` takes the nodes
 # with a token's best experts, and its experts from those.
 #
-# throughput    start + node·nodes + tokens · max(network, links, copying)
+# throughput    start + node·nodes + filling + tokens · max(network, links, copying)
 # low latency   start + hop·log2(nodes) + tokens · topk · max(network, links)
 
 
@@ -58,6 +58,9 @@ SCALES = 4 / 128
 """Bytes of scales per byte of FP8: four for every 128 elements."""
 HEADER = 16
 """Bytes of metadata with every token of a dispatch."""
+CHANNEL, CHUNK = 2, 32
+"""Of DeepEP's throughput kernels between nodes: multiprocessors of a channel, and tokens that a channel
+gathers for a node before it sends them, the most that its tuning tries. Fits on 2 nodes are best with it."""
 
 
 class Routing(NamedTuple):
@@ -166,11 +169,13 @@ class ExchangeTerms(NamedTuple):
     """Within a node."""
     copying: float
     """By the multiprocessors that send and receive."""
+    filling: float = 0.0
+    """Of the second longest part, what passes before a first chunk has come through and both run at once."""
 
     @property
     def seconds(self) -> float:
-        """What it starts with and the longest of the others."""
-        return self.start + max(self.network, self.links, self.copying)
+        """What it starts with, the filling, and the longest of the others."""
+        return self.start + self.filling + max(self.network, self.links, self.copying)
 
 
 def throughput_terms(
@@ -192,8 +197,11 @@ def throughput_terms(
     start = constants.start_us + constants.node_us * span.nodes
     local = within_node(constants.local_us * US, span)
     start = between_nodes(start, span) if span.nodes > 1 else local
-    each = routing.tokens
-    return ExchangeTerms(start, each * network, each * links, each * copying)
+    each, filling = routing.tokens, 0.0
+    if span.nodes > 1:
+        chunks = each * nodes / span.nodes * CHANNEL / multiprocessors / CHUNK
+        filling = each * sorted((network, links, copying))[1] / max(1.0, chunks)
+    return ExchangeTerms(start, each * network, each * links, each * copying, filling)
 
 
 def latency_terms(

@@ -1,4 +1,4 @@
-"""SQL over traces with DuckDB: nodes, edges, communication, ranks and groups as tables, for reading only.
+"""SQL over traces with DuckDB: nodes, edges, communication, ranks, groups, counters; for reading only.
 
 Bodies are Arrow tables that DuckDB reads where they are. What a rank makes of its body (its groups, peers,
 scale and times) is a view that joins the two, so that a folded set of many ranks stays folded in memory.
@@ -8,7 +8,7 @@ A set in which nothing is shared is streamed instead (`sql_stream.py`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -48,7 +48,8 @@ def query(
             _lock(connection)
             return _fetched(connection.sql(sql), limit)
         except duckdb.Error as error:
-            raise ConfigError(_explained(connection, error, sql)) from None
+            tables = (*TABLES, *_counters(trace_set))
+            raise ConfigError(_explained(connection, error, sql, tables)) from None
 
 
 def _opened(path: Source) -> TraceSet:
@@ -80,10 +81,15 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(f"SET {setting}")
 
 
-def _mentioned(sql: str) -> list[str]:
+def _mentioned(sql: str, tables: Sequence[str] = TABLES) -> list[str]:
     words = {w.lower() for w in re.findall(r"\w+", sql)}
     whole = words & {"information_schema", "show", "describe", "duckdb_tables", "duckdb_columns"}
-    return [t for t in TABLES if whole or t in words]
+    return [t for t in tables if whole or t in words]
+
+
+def _counters(traces: TraceSet) -> list[str]:
+    """The names of a run's counters that no table of traces has."""
+    return [n for n in traces.counters if n not in TABLES] if isinstance(traces, Run) else []
 
 
 def _make_tables(
@@ -108,6 +114,9 @@ def _make_tables(
             connection.execute("CREATE VIEW ranks AS SELECT * FROM _ranks")
         else:
             connection.register(name, sql_tables.plain(traces, name, workers))
+    if isinstance(traces, Run):
+        for name in _mentioned(sql, _counters(traces)):
+            connection.register(name, traces.counters[name])
 
 
 def _make_nodes(connection: duckdb.DuckDBPyConnection, traces: TraceSet) -> None:
@@ -183,11 +192,13 @@ def _whole_numbers(table: pa.Table) -> pa.Table:
     return table
 
 
-def _explained(connection: duckdb.DuckDBPyConnection, error: Exception, sql: str) -> str:
+def _explained(
+    connection: duckdb.DuckDBPyConnection, error: Exception, sql: str, tables: Sequence[str]
+) -> str:
     """DuckDB's first line, and what there is to ask for."""
     line = next((s for s in str(error).splitlines() if s.strip()), type(error).__name__)
-    parts = [line.strip().rstrip("."), f"tables: {', '.join(TABLES)}"]
-    for name in _mentioned(sql):
+    parts = [line.strip().rstrip("."), f"tables: {', '.join(tables)}"]
+    for name in _mentioned(sql, tables):
         columns = sql_tables.column_names(connection, name)
         if columns:
             parts.append(f"columns of {name}: {', '.join(columns)}")

@@ -446,6 +446,13 @@ def _step(w: Workload) -> Iterator[str]:
     reaches = [k.mixer for k in getattr(w.model, "kinds", {}).values()]
     if w.step.lengths.mean and any(not _meets_all(m) for m in reaches):
         yield "lengths of documents are for attention that meets all keys; leave lengths out"
+    if w.step.lengths.mean < 0:
+        yield (
+            f"lengths.mean is {w.step.lengths.mean}; it is a number of tokens, or 0 where a document "
+            "fills a sequence"
+        )
+    if not w.step.lengths.sigma >= 0:
+        yield f"lengths.sigma is {w.step.lengths.sigma}; it is a standard deviation, 0 or more"
     if w.step.imbalance < 0:
         yield f"imbalance is {w.step.imbalance}; it is a coefficient of variation, 0 or more"
     if w.step.imbalance and not getattr(w.model, "experts", 0):
