@@ -47,7 +47,7 @@ class Command:
     varies: bool = False
     """Two runs differ, as measurements do: then the new output is known by its names of files."""
     resumes: bool = False
-    """What is done is kept and not done again: a second run ends with the new output."""
+    """What is done is kept, or is steps of which each is whole: a second run ends with the new output."""
     prints: bool = False
     """It writes no file."""
     serves: bool = False
