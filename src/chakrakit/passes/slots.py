@@ -111,7 +111,8 @@ def _joined(graph: PlainGraph, slot: I64, number: int) -> tuple[PlainGraph, I64]
 def _hidden(row: I64, mine: I64, keep: Mask) -> I64:
     """One node of each row that no stretch is named after: it stays, without time, for its work."""
     lost = mine[(row[mine] != GAP) & ~np.isin(row[mine], row[keep])]
-    return lost[np.unique(row[lost], return_index=True)[1]]
+    _, first = np.unique(row[lost], return_index=True)
+    return np.asarray(lost[first])
 
 
 def _overlapping(start: I64, end: I64) -> Mask:
