@@ -182,8 +182,9 @@ def _run(words: list[str]) -> None:
     from chakrakit.commands import main
 
     code: object = 1
+    sys.argv[1:] = words
     try:
-        main(words)
+        main()
         code = 0
     except SystemExit as end:
         code = end.code or 0
