@@ -126,7 +126,7 @@ browser:  ## install Debian's chromium and its driver, for the tests of the web 
 	{ command -v chromium && command -v chromedriver; } >/dev/null || { $(APT) update -q && $(APT) install -y -q chromium chromium-driver; }
 
 accuracy: $(VENV)/.built  ## measure every claim on the truth tables in DATA (or SECTIONS alone, JOBS at a time) and rewrite docs/accuracy.md
-	JOBS=$(JOBS) $(BIN)/python benchmarks/accuracy $(DATA) docs/accuracy.md $(SECTIONS)
+	JOBS=$(JOBS) ROWS=$(ROWS) $(BIN)/python benchmarks/accuracy $(DATA) docs/accuracy.md $(SECTIONS)
 
 studies: $(VENV)/.built  ## run every study of a published system, quick and full; record the tables and renew docs/studies
 	$(BIN)/python benchmarks/studies.py $(IDS)

@@ -2,8 +2,8 @@
 
 DIR holds truth tables (`nccl`, `training`, …). One file per claim: its `measure(data)` returns the section.
 `make accuracy DATA=DIR SECTIONS="power training"` measures these claims alone and leaves the page's other
-sections as they are, and `JOBS=8` measures as many at a time. Progress, with what each section took, goes to
-standard error.
+sections as they are, and `JOBS=8` measures as many at a time; `ROWS=8` has published training runs simulated
+that many at a time. Progress, with what each section took, goes to standard error.
 """
 
 from __future__ import annotations

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from chakrakit import Machine, load_machine
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class MissingDataError(Exception):
@@ -19,6 +25,14 @@ class MissingDataError(Exception):
 def machine_of(name: str) -> Machine:
     """A machine by name, loaded once."""
     return load_machine(name)
+
+
+def each(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """The function of every item, as many at a time as the environment's ROWS says: one by default."""
+    if (jobs := int(os.environ.get("ROWS") or 1)) == 1:
+        return list(map(function, items))
+    with ProcessPoolExecutor(jobs) as pool:
+        return list(pool.map(function, items))
 
 
 def need(data: Path, *parts: str) -> Path:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from claim import machine_of, need, percent, table
+from claim import each, machine_of, need, percent, table
 
 from chakrakit import Machine
 from chakrakit.errors import ChakraError
@@ -279,16 +279,23 @@ def training_errors(data: Path) -> tuple[dict[TrainingRow, float], dict[str, int
     """The error of every row, and how many could not be run, by reason."""
     errors: dict[TrainingRow, float] = {}
     refused: dict[str, int] = {}
-    for row in training_rows(data):
-        if row.gpus > TOO_SLOW:
-            reason = f"more than {TOO_SLOW} GPUs"
-            refused[reason] = refused.get(reason, 0) + 1
-            continue
-        try:
-            errors[row] = row.error()
-        except (ChakraError, KeyError) as error:
-            refused[str(error)[:70]] = refused.get(str(error)[:70], 0) + 1
+    rows = list(training_rows(data))
+    for row, result in zip(rows, each(_tried, rows), strict=True):
+        if isinstance(result, float):
+            errors[row] = result
+        else:
+            refused[result] = refused.get(result, 0) + 1
     return errors, refused
+
+
+def _tried(row: TrainingRow) -> float | str:
+    """The error of a row, or why there is none."""
+    if row.gpus > TOO_SLOW:
+        return f"more than {TOO_SLOW} GPUs"
+    try:
+        return row.error()
+    except (ChakraError, KeyError) as error:
+        return str(error)[:70]
 
 
 def measure(data: Path) -> str:
