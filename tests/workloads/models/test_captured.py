@@ -10,7 +10,7 @@ import pytest
 import chakrakit as ck
 from chakrakit.errors import ConfigError, MissingExtra
 from chakrakit.workloads.description import Decoder, Layer, Matrix, Plan, Recorded, Step, Workload
-from chakrakit.workloads.generate import parameters
+from chakrakit.workloads.generate import model_figures, parameters
 from chakrakit.workloads.layers import kept, stack_of
 from chakrakit.workloads.models import model_named
 
@@ -209,3 +209,40 @@ def test_a_matrix_that_layers_share_counts_once() -> None:
     assert both - once == 4 * (64 * 32 + 16 * 64)
     with pytest.raises(ConfigError, match="share matrices with others; use pp 1"):
         ck.generate(model=model, pp=2, seq=32)
+
+
+def parameters_of_class(kind: str, name: str, **sizes) -> int:
+    """Parameters of a class of transformers with these sizes."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    with torch.device("meta"):
+        model = getattr(transformers, name)(transformers.AutoConfig.for_model(kind, **sizes))
+    return int(model.num_parameters())
+
+
+@pytest.mark.slow
+def test_a_text_inside_a_file_is_what_differs_from_its_class(tmp_path) -> None:
+    """As LLaVA's files are stored: `text_config` without a width or a depth."""
+    tower = {"model_type": "clip_vision_model", "hidden_size": 32, "num_hidden_layers": 1,
+             "num_attention_heads": 2, "intermediate_size": 64, "image_size": 28,
+             "patch_size": 14}  # fmt: skip
+    sizes = {"text_config": {"model_type": "llama", "vocab_size": 64}, "vision_config": tower}
+    expected = parameters_of_class("llava", "LlavaForConditionalGeneration", **sizes)
+    config = {
+        "model_type": "llava",
+        "architectures": ["LlavaForConditionalGeneration"],
+        "vocab_size": 64,
+    }
+    model = model_named(written(tmp_path, config | sizes))
+    figures = model_figures(model, Step(kind="prefill"))
+    assert figures.parameters + figures.vision_parameters == expected
+
+
+@pytest.mark.slow
+def test_a_key_that_transformers_passes_over_is_named(tmp_path) -> None:
+    pytest.importorskip("transformers")
+    cohere = {"model_type": "cohere", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+              "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 100}  # fmt: skip
+    repeated = cohere | {"n_layer": 2, "d_model": 64}
+    assert model_named(written(tmp_path, repeated)).layers == 2
+    with pytest.raises(ConfigError, match=r"moe_expert_count \(8\) is not understood in a cohere"):
+        model_named(written(tmp_path, cohere | {"moe_expert_count": 8}))

@@ -248,3 +248,67 @@ def test_a_file_may_name_the_class_of_a_family_that_is_the_same(tmp_path) -> Non
     }  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert model_named(str(tmp_path)).experts == 4
+
+
+def test_a_type_that_nobody_knows_is_that_of_the_class_it_names(tmp_path) -> None:
+    named = LLAMA | {"model_type": "of_our_own", "architectures": ["LlamaForCausalLM"]}
+    assert read(tmp_path, named) == read(tmp_path, LLAMA)
+    with pytest.raises(ConfigError, match="model_type 'of_our_own' is neither built in nor known"):
+        read(tmp_path, named | {"architectures": ["OurOwnForCausalLM"]})
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        # Totals that the publishers state.
+        (
+            {"model_type": "internlm2", "hidden_size": 4096, "intermediate_size": 14336, "bias": False,
+             "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
+             "vocab_size": 92544},
+            7_737_708_544,
+        ),
+        (
+            {"model_type": "chatglm", "hidden_size": 4096, "ffn_hidden_size": 13696, "kv_channels": 128,
+             "add_qkv_bias": True, "multi_query_attention": True, "multi_query_group_num": 2,
+             "num_attention_heads": 32, "num_layers": 28, "padded_vocab_size": 65024, "rmsnorm": True},
+            6_243_584_000,
+        ),
+        (
+            {"model_type": "exaone", "hidden_size": 4096, "intermediate_size": 14336, "num_layers": 32,
+             "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 102400},
+            7_818_448_896,
+        ),
+        (
+            {"model_type": "minicpm", "hidden_size": 2304, "intermediate_size": 5760, "vocab_size": 122753,
+             "num_attention_heads": 36, "num_hidden_layers": 40, "num_key_value_heads": 36},
+            2_724_880_896,
+        ),
+        (
+            {"model_type": "deepseek", "hidden_size": 2048, "intermediate_size": 10944, "vocab_size": 102400,
+             "num_attention_heads": 16, "num_hidden_layers": 28, "num_key_value_heads": 16,
+             "n_routed_experts": 64, "n_shared_experts": 2, "num_experts_per_tok": 6, "moe_layer_freq": 1,
+             "moe_intermediate_size": 1408, "first_k_dense_replace": 1},
+            16_375_728_128,
+        ),
+        (
+            {"model_type": "baichuan", "hidden_size": 4096, "intermediate_size": 11008, "vocab_size": 125696,
+             "num_attention_heads": 32, "num_hidden_layers": 32},
+            7_505_973_248,
+        ),
+    ],
+    ids=lambda value: value["model_type"] if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_families_that_only_their_own_programs_build(tmp_path, config, expected) -> None:
+    assert model_figures(read(tmp_path, config), Step(kind="prefill")).parameters == expected
+
+
+def test_parts_of_a_head_must_add_up(tmp_path) -> None:
+    """DeepSeek-V4 states a head's width, and some files what of it has no positions."""
+    compressed = LLAMA | {
+        "model_type": "deepseek_v4", "head_dim": 16, "q_lora_rank": 8, "o_lora_rank": 8, "o_groups": 2,
+        "sliding_window": 8, "compress_ratios": [0, 128], "qk_rope_head_dim": 4, "qk_nope_head_dim": 12,
+        "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1,
+    }  # fmt: skip
+    assert read(tmp_path, compressed).layers == 2
+    with pytest.raises(ConfigError, match="qk_nope_head_dim is 8; it should be 12"):
+        read(tmp_path, compressed | {"qk_nope_head_dim": 8})

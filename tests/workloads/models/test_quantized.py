@@ -226,3 +226,14 @@ def test_a_method_that_is_not_understood_is_named(tmp_path) -> None:
         served(tmp_path, {"quant_method": "aqlm"})
     with pytest.raises(ConfigError, match="bits is 3; it should be 2, 4 or 8"):
         served(tmp_path, {"quant_method": "gptq", "bits": 3})
+    sparse = {
+        "quant_method": "compressed-tensors",
+        "sparsity_config": {"sparsity_structure": "2:4"},
+    }
+    with pytest.raises(ConfigError, match="sparsity_config is '2:4'"):
+        served(tmp_path, sparse)
+
+
+def test_files_from_before_the_method_had_a_key(tmp_path) -> None:
+    stated = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
+    assert served(tmp_path, stated) == served(tmp_path, {"quant_method": "bitsandbytes"} | stated)

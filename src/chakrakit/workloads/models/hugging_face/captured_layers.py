@@ -79,7 +79,10 @@ class CapturedLayers:
     @property
     def top_k(self) -> int:
         """How many experts a token meets; 0 where the configuration names none."""
-        values = (getattr(self.config, name, None) for name in _TOP_K)
+        inside = [
+            v for v in vars(self.config).values() if hasattr(v, "to_dict")
+        ]  # DBRX's ffn_config
+        values = (getattr(part, name, None) for part in (self.config, *inside) for name in _TOP_K)
         return next((v for v in values if isinstance(v, int) and v > 0), 0)
 
     def _expert_modules(self) -> list[Any]:

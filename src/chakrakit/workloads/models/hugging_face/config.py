@@ -12,7 +12,7 @@ from chakrakit.workloads.description import Decoder, Experts, Layer, Mlp, Tower
 from chakrakit.workloads.models.hugging_face.captured import beside_text, captured
 from chakrakit.workloads.models.hugging_face.defaults import fill_in
 from chakrakit.workloads.models.hugging_face.keys import Keys, NotBuiltIn, read_keys
-from chakrakit.workloads.models.hugging_face.meta_device import known_to_transformers
+from chakrakit.workloads.models.hugging_face.meta_device import known_to_transformers, type_of_class
 from chakrakit.workloads.models.hugging_face.quantization_methods import quantization_of
 from chakrakit.workloads.models.hugging_face.quantized import (
     Quantization,
@@ -20,14 +20,20 @@ from chakrakit.workloads.models.hugging_face.quantized import (
     with_formats,
 )
 from chakrakit.workloads.models.hugging_face.text import TextReader
-from chakrakit.workloads.models.hugging_face.traits import INSIDE, TRAITS
+from chakrakit.workloads.models.hugging_face.traits import (
+    INSIDE,
+    SPELLINGS,
+    TEXTS,
+    TRAITS,
+    kind_called,
+)
 from chakrakit.workloads.models.hugging_face.vision import tower_of
 
 
 def read_config(path: Path, ignored: Collection[str] = ()) -> Decoder:
     """The model a configuration describes; what is not understood is refused by name."""
     config = read_keys(path, ignored)
-    kind = config.word("model_type")
+    kind = _kind(config)
     text, text_kind = _text(config, kind)
     if text_kind == "gpt2":
         return _gpt2(text, path)
@@ -82,14 +88,31 @@ def _captured(config: Keys, text: Keys, path: Path) -> Decoder:
     )
 
 
+def _kind(config: Keys) -> str:
+    """The type that a file states, or, where nobody knows it, the type of the class that it names."""
+    stated = config.word("model_type")
+    if stated in TRAITS or stated in INSIDE or stated == "gpt2":
+        return stated
+    called = (config.words("architectures") or [""])[0]
+    kind = kind_called(called) or type_of_class(stated, called)
+    if not kind:
+        return stated
+    config.content = config.content | {"model_type": kind}
+    return kind
+
+
 def _text(config: Keys, kind: str) -> tuple[Keys, str]:
     """The language model's part of a configuration, and its type."""
-    part = config.part("text_config")
+    part = next((p for name in TEXTS if (p := config.part(name)) is not None), None)
     if part is None:
+        config.rename(SPELLINGS.get(kind, {}))
         fill_in(config, kind)
         return config, kind
     inside = part.word("model_type") or INSIDE.get(kind, kind)
     inside = inside if inside in TRAITS else INSIDE.get(kind, inside)
+    repeated = {n for n, v in part.content.items() if config.content.get(n) == v}
+    config.skip(*repeated)
+    part.rename(SPELLINGS.get(inside, {}))
     fill_in(part, inside)
     return part, inside
 
@@ -113,7 +136,7 @@ def _vision(config: Keys, kind: str, hidden: int, path: Path) -> dict[str, Any]:
     """The tower of a family that is known, or the parameters of whatever transformers builds beside text."""
     tower = tower_of(config, kind, hidden)
     # Only files with other parts ask transformers, which takes seconds to import.
-    if tower is None and config.parts() - {"text_config"} and known_to_transformers(config):
+    if tower is None and config.parts() - {*TEXTS} and known_to_transformers(config):
         beside, tied = beside_text(config, path)
         config.skip(*config.content)
         return {"vision": Tower(layers=0, hidden=0, parameters=beside), "tied": tied}
@@ -140,9 +163,8 @@ def _check_architecture(config: Keys, kind: str) -> None:
     words = config.words("architectures")
     if not words:
         return
-    called = words[0].lower().removesuffix("forcausallm").removesuffix("forconditionalgeneration")
-    plain = {k.replace("_", "").replace("-", ""): k for k in TRAITS}
-    if called in plain and kind in TRAITS and TRAITS[plain[called]] != TRAITS[kind]:
+    called = kind_called(words[0])
+    if called and kind in TRAITS and TRAITS[called] != TRAITS[kind]:
         raise ConfigError(
             f"{config.where}: model_type {kind!r} and architectures {words[0]!r} contradict each other; "
             "correct one of them"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ TOP_K = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_k
 HEAD_DIM = ("head_dim", "attention_head_dim")
 """Names of the width of a head."""
 _SIZES = ("num_hidden_layers", "hidden_size")
-"""What a file must say itself: transformers, too, would only guess it."""
+"""What a file must say itself: transformers, too, would only guess it. A text inside a file is stored as what
+differs from its class, so that there the class decides."""
 _HARMLESS = re.compile(
     r"""
      _.* | architectures | model_type | auto_map | torch_dtype | dtype | transformers_version
@@ -56,12 +57,20 @@ _HARMLESS = re.compile(
     | is_causal | language | tie_.*weights.* | pad_head_dim.* | layernorm_.* | load_balance.*
     | batch_size | moe_capacity | moe_use_aux_free | enable_lm_head_fp32 | anyres_.* | vit_.*
     | num_media_embeds | pool_type | (im|text|video)_(start|end|newline)_id | org_vocab_size
-    | class_num | interpolate_factor
+    | class_num | interpolate_factor | is_.*_config | transformers\.js_config | pad_vocab.*
+    | .*_in_fp32 | (force|dynamic)_image_size
     """,
     re.VERBOSE,
 )
 """Names of keys that change neither shapes nor work nor memory."""
-_USUAL_VALUES = {"full_attn_mod": 1, "norm_type": "rms", "use_mixed_mlp_moe": True}
+_USUAL_VALUES = {
+    "full_attn_mod": 1,
+    "norm_type": "rms",
+    "rmsnorm": True,
+    "post_layer_norm": True,
+    "multi_query_attention": True,
+    "use_mixed_mlp_moe": True,
+}
 """Keys that say nothing new with these values: what the family has anyway."""
 _BESIDE = {"cla_share_factor": "use_cla"}
 """Keys that say nothing where another one is off."""
@@ -102,9 +111,21 @@ def _plain(found: dict[str, Any]) -> Any:
 class Keys:
     """A configuration, or a part of one; remembers which keys were asked for."""
 
-    def __init__(self, content: dict[str, Any], where: str, ignored: Collection[str] = ()) -> None:
-        self.content, self.where, self.ignored = content, where, ignored
+    def __init__(
+        self,
+        content: dict[str, Any],
+        where: str,
+        ignored: Collection[str] = (),
+        inside: bool = False,
+    ) -> None:
+        self.content, self.where, self.ignored, self.inside = content, where, ignored, inside
         self._asked: set[str] = set()
+
+    def rename(self, spelling: Mapping[str, str]) -> None:
+        """Gives keys the names that most families have for them; a key that is there stays as it is."""
+        for theirs, ours in spelling.items():
+            if theirs in self.content and ours not in self.content:
+                self.content = {(ours if k == theirs else k): v for k, v in self.content.items()}
 
     def get(self, name: str, default: Any = None) -> Any:
         """What a key says; `null` is as good as nothing."""
@@ -119,7 +140,7 @@ class Keys:
             return None
         if not isinstance(value, dict):
             raise self.wrong(name, value, "a mapping")
-        return Keys(value, f"{self.where}: {name}", self.ignored)
+        return Keys(value, f"{self.where}: {name}", self.ignored, inside=True)
 
     def parts(self) -> set[str]:
         """Names of the configurations inside this one that say something, that of a precision aside."""
@@ -136,7 +157,7 @@ class Keys:
             if value is not None:
                 return self._whole(name, self._same(name, value))
         if default is None:
-            problem = ConfigError if names[0] in _SIZES else NotBuiltIn
+            problem = ConfigError if names[0] in _SIZES and not self.inside else NotBuiltIn
             raise problem(f"{self.where}: configuration without {names[0]!r}")
         return default
 
@@ -192,6 +213,8 @@ class Keys:
                 raise self.wrong(name, value, "a whole number") from None
         if isinstance(value, float) and math.isfinite(value) and value == int(value):
             value = int(value)
+        if value is False:  # Hunyuan-A13B's n_group: none
+            value = 0
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
             raise self.wrong(name, value, f"a whole number from 0 to {MOST:,}")
         return value

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +41,17 @@ def known_to_transformers(*parts: Keys) -> bool:
         for part, default in zip(parts, defaults, strict=False)
         for key in part.unread()
     )
+
+
+def type_of_class(stated: str, called: str) -> str:
+    """The `model_type` of a class of transformers, where it has the class and not the type stated."""
+    if not called.isidentifier() or importlib.util.find_spec("transformers") is None:
+        return ""
+    transformers = importlib.import_module("transformers")
+    if stated in transformers.CONFIG_MAPPING:
+        return ""
+    model = getattr(transformers, called, None)
+    return str(getattr(getattr(model, "config_class", None), "model_type", ""))
 
 
 def libraries(kind: str) -> tuple[Any, Any]:
@@ -87,12 +100,67 @@ def configuration(transformers: Any, keys: Keys, path: Path) -> Any:
             f"{path}: model_type {kind!r} is neither built in nor known to transformers "
             f"{transformers.__version__}.{own} Describe the model in YAML, or use a newer transformers"
         )
+    content = _text_inside(transformers.CONFIG_MAPPING[kind], content)
     try:
         config = transformers.AutoConfig.for_model(kind, **content)
     except Exception as error:  # configuration classes check what they like
         raise ConfigError(f"{path}: not a configuration of {kind}: {error!s:.200}") from None
     _check_depth(config, path)
+    _refuse_unknown(keys, config, kind)
     return config
+
+
+def _text_inside(kind: Any, content: dict[str, Any]) -> dict[str, Any]:
+    """A file with its text's sizes beside its other parts, as a class with a part for text takes it."""
+    text = (getattr(kind, "sub_configs", None) or {}).get("text_config")
+    if "text_config" in content or not isinstance(text, type):
+        return content
+    whole, inside = _source(kind, alone=True), _source(text, alone=True)
+    moved = {n: v for n, v in content.items() if _names(inside, n) and not _names(whole, n)}
+    if "hidden_size" not in moved:
+        return content
+    return {n: v for n, v in content.items() if n not in moved} | {"text_config": moved}
+
+
+def _refuse_unknown(keys: Keys, config: Any, kind: str) -> None:
+    """Names keys that transformers would pass over and that state something nothing else states.
+
+    What a class reads is named in its own source or in that of the model; what repeats a number that the
+    configuration has anyway says nothing.
+    """
+    inside = keys.part("text_config")
+    parts = [(keys, config)] if inside is None else [(keys, config), (inside, _text(config))]
+    source = _source(type(config)) + _source(type(_text(config)))
+    everything = [p.content for p, _ in parts] + [d.to_dict() for _, d in parts]
+    stated = _numbers([[v for n, v in e.items() if _names(source, n)] for e in everything])
+    for part, _ in parts:
+        said = (n for n, v in part.content.items() if _names(source, n) or _numbers(v) <= stated)
+        part.skip(*said)
+        part.refuse_unread(kind)
+
+
+def _numbers(value: Any) -> set[int]:
+    """Every whole number above 1 in what a key says."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return {n for entry in value for n in _numbers(entry)}
+    whole = isinstance(value, int) and not isinstance(value, bool) and value > 1
+    return {value} if whole else set()
+
+
+def _source(kind: type, *, alone: bool = False) -> str:
+    """The text of a configuration's class, and of the module that builds models from it."""
+    if alone:
+        return inspect.getsource(kind)
+    module = kind.__module__
+    names = (module, module.replace(".configuration_", ".modeling_"))
+    specs = [importlib.util.find_spec(name) for name in names]
+    return "".join(Path(s.origin).read_text() for s in specs if s is not None and s.origin)
+
+
+def _names(source: str, key: str) -> bool:
+    return re.search(rf"\b{re.escape(key)}\b", source) is not None
 
 
 def _check_depth(config: Any, path: Path) -> None:

@@ -27,9 +27,9 @@ def _in(places: Names, *names: str) -> Names:
     return tuple(f"{place}.{name}" for place in places for name in names)
 
 
-_SELF: Names = ("self_attn", "mixer", "attention")
-_MLP: Names = ("mlp", "feed_forward", "mixer")
-_SPARSE: Names = ("mlp", "block_sparse_moe", "feed_forward", "mixer", "moe")
+_SELF: Names = ("self_attn", "mixer", "attention", "attn")
+_MLP: Names = ("mlp", "feed_forward", "mixer", "ffn")
+_SPARSE: Names = ("mlp", "block_sparse_moe", "feed_forward", "mixer", "moe", "ffn")
 _EXPERT: Names = (
     *(f"{p}.experts.0" for p in _SPARSE),
     "experts.0",
@@ -55,8 +55,10 @@ def modules_of(layer: Layer, fused: bool) -> Mapping[str, list[Names]]:
             }, _SELF)  # fmt: skip
         case CompressedAttention():
             modules |= _one({
-                "attention.q_down": ("q_a_proj", "wq_a"), "attention.q_up": ("q_b_proj", "wq_b"),
-                "attention.kv": ("kv_proj", "wkv"), "attention.out_down": ("o_a_proj", "wo_a"),
+                "attention.q_down": ("q_a_proj", "wq_a", "fused_wqa_wkv"),
+                "attention.q_up": ("q_b_proj", "wq_b"),
+                "attention.kv": ("kv_proj", "wkv", "fused_wqa_wkv"),
+                "attention.out_down": ("o_a_proj", "wo_a"),
                 "attention.out": ("o_b_proj", "wo_b"),
                 "attention.index.q": ("compressor.indexer.q_b_proj",),
             }, _SELF)  # fmt: skip

@@ -64,6 +64,8 @@ def _read(stated: Keys, text: Keys) -> Quantization:
         "quark": _quark,
     }
     method = stated.word("quant_method")
+    if not method and {"load_in_4bit", "load_in_8bit"} & stated.content.keys():
+        method = "bitsandbytes"  # files from before the method had a key
     if method not in readers:
         known = ", ".join(readers)
         raise stated.wrong(
@@ -157,6 +159,10 @@ def _compressed(keys: Keys) -> Quantization:
     quantization = Quantization(
         excluded=matcher(names), patterns=len(names), cache=_cache(keys), router=True, head=True
     )
+    sparsity = keys.part("sparsity_config")
+    structure = sparsity.get("sparsity_structure") if sparsity else None
+    if structure not in (None, "unstructured", "0:0"):  # which leave every product as it is
+        raise keys.wrong("sparsity_config", structure, "unstructured: others are not built in")
     groups = keys.part("config_groups")
     for name in groups.content if groups else ():
         group = groups.part(name)  # type: ignore[union-attr]

@@ -366,6 +366,7 @@ class TextReader:
             dim=keys.count("index_head_dim"),
             most=keys.count("index_topk"),
         ) if sparse else None  # fmt: skip
+        self._check_head_parts()
         return CompressedAttention(
             heads=keys.count("num_attention_heads"),
             head_dim=self.head_dim,
@@ -377,6 +378,14 @@ class TextReader:
             out_lora=keys.count("o_lora_rank"),
             index=index,
         )
+
+    def _check_head_parts(self) -> None:
+        """A head is what has positions and what has none, where a file states both."""
+        rotary = self.keys.count("qk_rope_head_dim", default=0)
+        rest = self.head_dim - rotary
+        if self.keys.count("qk_nope_head_dim", default=rest) != rest:
+            nope = self.keys.get("qk_nope_head_dim")
+            raise self.keys.wrong("qk_nope_head_dim", nope, f"{rest}, head_dim less rotary")
 
     def _windowed_apart(self, windowed: bool) -> Attention:
         """Windowed layers with heads of their own (MiMo-V2)."""

@@ -126,8 +126,35 @@ TRAITS: dict[str, Traits] = {
     "dots1": _T(qkv_bias=_KEY, out_bias=_KEY, qk_norm="heads"),
     "helium": _T(),
     "cwm": _LLAMA,
+    # Families that only their own programs build, which are never run.
+    "internlm2": _T(qkv_bias="bias", out_bias="bias"),
+    "baichuan": _T(),
+    "chatglm": _T(qkv_bias="add_qkv_bias", out_bias="add_bias_linear", mlp_bias="add_bias_linear"),
+    "exaone": _T(),
+    "minicpm": _T(tied=True),
+    "mimo": _T(qkv_bias=_KEY, windows="switch"),
+    "deepseek": _DEEPSEEK,
+    "bailing_moe": _T(
+        qkv_bias="use_qkv_bias",
+        out_bias="use_bias",
+        mlp_bias="use_bias",
+        qk_norm="heads",
+        qk_norm_key="use_qk_norm",
+    ),
 }
 """By `model_type`; checked against transformers' own models, parameter by parameter."""
+
+SPELLINGS: dict[str, dict[str, str]] = {
+    "exaone": {"num_layers": "num_hidden_layers"},
+    "chatglm": {
+        "num_layers": "num_hidden_layers",
+        "ffn_hidden_size": "intermediate_size",
+        "multi_query_group_num": "num_key_value_heads",
+        "kv_channels": "head_dim",
+        "padded_vocab_size": "vocab_size",
+    },
+}
+"""Keys of families that have names of their own for what others call the same."""
 
 INSIDE = {
     "qwen3_vl": "qwen3_vl_text",
@@ -143,3 +170,15 @@ INSIDE = {
     "glm4v_moe": "glm4v_moe_text",
 }
 """The `model_type` of the text inside models of several kinds of input, where the part does not say."""
+
+TEXTS = ("text_config", "llm_config", "language_config")
+"""Names of the part of a file that describes its language model."""
+
+
+def kind_called(architecture: str) -> str:
+    """The type of a class by its name, `LlamaForCausalLM`; empty for none of ours."""
+    called = architecture.lower()
+    for ending in ("forcausallm", "forconditionalgeneration"):
+        called = called.removesuffix(ending)
+    plain = {kind.replace("_", "").replace("-", ""): kind for kind in TRAITS}
+    return plain.get(called, "")
