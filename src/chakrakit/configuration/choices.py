@@ -1,7 +1,8 @@
-"""What msgspec says of a word that is not one of those allowed, with the words that are."""
+"""What msgspec says of a word or a field that is not one of those allowed, with those that are."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,19 +11,21 @@ import msgspec
 from chakrakit.configuration.document import place_in
 from chakrakit.errors import nearest
 
-_WRONG = "Invalid enum value '"
+_WORD = re.compile(r"Invalid enum value '([^']*)'")
+_FIELD = re.compile(r"Object contains unknown field `([^`]*)`")
 
 
 def with_choices(message: str, kind: Any) -> str:
-    """The message about a `kind`; where a word is wrong, with those that are right."""
-    if not message.startswith(_WRONG):
+    """The message about a `kind`; where a word or a field is wrong, with those that are right."""
+    word, field = _WORD.match(message), _FIELD.match(message)
+    wrong = word or field
+    if wrong is None:
         return message
-    found = [msgspec.inspect.type_info(kind)]
+    types = [msgspec.inspect.type_info(kind)]
     for step in place_in(message):
-        found = [inner for outer in found for inner in _inside(outer, step)]
-    words = sorted({word for one in found for word in _words(one)})
-    given = message.removeprefix(_WRONG).partition("'")[0]
-    return f"{message}; {nearest(given, words)}" if words else message
+        types = [inner for outer in types for inner in _inside(outer, step)]
+    names = sorted({name for one in types for name in (_words if word else _fields)(one)})
+    return f"{message}; {nearest(wrong[1], names)}" if names else message
 
 
 def _inside(outer: Any, step: str | int) -> Iterator[Any]:
@@ -34,6 +37,12 @@ def _inside(outer: Any, step: str | int) -> Iterator[Any]:
             yield one.value_type
         elif isinstance(one, (msgspec.inspect.ListType, msgspec.inspect.VarTupleType)):
             yield one.item_type
+
+
+def _fields(outer: Any) -> Iterator[str]:
+    for one in _each(outer):
+        if isinstance(one, (msgspec.inspect.StructType, msgspec.inspect.DataclassType)):
+            yield from (f.encode_name for f in one.fields)
 
 
 def _words(outer: Any) -> Iterator[str]:

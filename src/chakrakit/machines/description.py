@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from chakrakit.configuration import Document, plain, read_document
+from chakrakit.configuration import Document, plain, read_document, with_choices
 from chakrakit.errors import ConfigError
 from chakrakit.machines.derived import with_base
 from chakrakit.machines.device import Device, DeviceText, Quantity, parse, positive, read_device
@@ -304,7 +304,7 @@ def parse_machine(content: Any, where: str, nodes: int | None = None) -> Machine
     try:
         text = msgspec.convert(plain(with_base(content, where)), MachineText)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {error}") from None
+        raise ConfigError(f"{where}: {with_choices(str(error), MachineText)}") from None
     if nodes is not None:
         text = msgspec.structs.replace(text, nodes=nodes)
     return build_machine(text, where)

@@ -13,8 +13,9 @@ constexpr double kSlack = 4e-9;  // more than what is taken as equal
 constexpr double kOne = 0x1p80;  // 1 in fixed point
 constexpr double kNoise = 1e-12;
 
-// Beyond this many flows that may stay as they are, finding out costs more than sharing them anew.
-constexpr size_t kMostPending = 1000;
+// Beyond this many flows that may stay as they are, or this share of all, finding out costs more
+// than sharing them anew.
+constexpr size_t kMostPending = 1000, kPartPending = 8;
 // Clusters whose regions meet are joined one by one so often, then all of them.
 constexpr int kMostMeetings = 3;
 }  // namespace
@@ -320,7 +321,8 @@ void Fairness::open(Level& link, const Member& member) {
     state = stamp_ + (member.level == kFresh ? kReleased : kPending);
     if (member.level == kFresh) return;
     pending_.push_back({member.level, member.flow});
-    eager_ |= pending_.size() > kMostPending;
+    eager_ |=
+        pending_.size() > std::max(kMostPending, (flows_.size() - free_.size()) / kPartPending);
     if (!eager_) std::push_heap(pending_.begin(), pending_.end());
 }
 

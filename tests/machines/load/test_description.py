@@ -91,3 +91,25 @@ def test_the_outermost_dimension_takes_the_number_of_nodes():
         parse_machine(tree, "m", 10)
     torus = {"network": [{"topology": "torus", "dims": [2, 2, 2], **LINK}]}
     assert parse_machine(torus, "m", 24).shape == (2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (
+            {"schedule": [{"at": "1 s", "faktor": 1}]},
+            "unknown field `faktor`.*did you mean 'factor'",
+        ),
+        ({"messages": {"latency": "1 us"}}, "unknown field `latency`.*there are gap, overhead"),
+    ],
+)
+def test_fields_that_a_machine_does_not_have_are_refused_with_those_it_has(part, said):
+    level = {"topology": "switch", "size": 2, "bandwidth": "1 GB/s", **part}
+    with pytest.raises(ConfigError, match=said):
+        parse_machine({"network": [level]}, "m")
+
+
+def test_words_that_a_machine_does_not_know_are_refused_with_those_it_knows():
+    level = {"topology": "switch", "size": 2, "bandwidth": "1 GB/s"}
+    with pytest.raises(ConfigError, match=r"'mpi'.*there are gloo, nccl"):
+        parse_machine({"network": [level], "software": {"groups": "mpi"}}, "m")

@@ -96,8 +96,11 @@ def test_weights_share_a_class():
     assert ends(two_messages(same, same)) == ends(two_messages())
 
 
-def test_an_analytical_network_shares_nothing():
+def test_an_analytical_network_shares_nothing_and_says_so():
     assert ends(two_messages({"link_priority": 1}), "analytical") == [1, 1]
+    for network, said in (("analytical", 1), ("flow", 0)):
+        run = simulate(two_messages({"link_priority": 1}), machine_of("switch", 3), network=network)
+        assert sum("link_priority" in note for note in run.summary.notes) == said
 
 
 def test_the_ends_of_a_message_and_members_of_a_collective_agree():

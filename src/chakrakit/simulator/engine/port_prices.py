@@ -51,10 +51,12 @@ def _peers(
     """To how many others each transfer's sender sends in the same step through the same ports."""
     copies = np.repeat(np.arange(shape[0]), shape[1] if len(shape) > 1 else 1)
     step = np.tile(step_of, shape[0]) if len(shape) > 1 else step_of
-    sender = np.stack([copies, step, dimension, src])
-    _, number = np.unique(sender, axis=1, return_inverse=True)
-    pairs = np.unique(number.reshape(-1) * size + dst)
-    return np.bincount(pairs // size)[number.reshape(-1)]
+    sender = np.zeros(len(src), np.int64)
+    for part in (copies, step, dimension + 1, src):  # as one number, which sorts faster than four
+        sender = sender * (part.max(initial=0) + 1) + part
+    _, number = np.unique(sender, return_inverse=True)
+    pairs = np.unique(number * size + dst)
+    return np.bincount(pairs // size)[number]
 
 
 @dataclass(frozen=True)

@@ -374,6 +374,7 @@ def simulate(
     summary.notes += _placement_notes(outcome, loaded, resolved.placement is None)
     summary.notes += _recording_notes(recorded, outcome, resolved)
     summary.notes += _host_notes(outcome)
+    summary.notes += _class_notes(summary, resolved.network)
     settings = {**_settings(resolved), **names, **_device_facts(loaded)}
     return Simulation(outcome, loaded, summary, settings, limit)
 
@@ -444,6 +445,16 @@ def _placement_notes(outcome: Outcome, machine: Machine, own: bool) -> list[str]
     return [
         f"warning: {len(cut)} groups of {min(cut)} to {max(cut)} ranks straddle nodes of {size} devices; "
         "with more nodes, or a --placement, each would stay within one"
+    ]
+
+
+def _class_notes(summary: SimulationSummary, network: str) -> list[str]:
+    """Says where classes and weights of traffic were given to a network that has none."""
+    if network != "analytical" or len(summary.link_classes) < 2:
+        return []
+    return [
+        "warning: link_priority and link_weight change nothing on the analytical network, where transfers "
+        "share no links; use the flow network for them"
     ]
 
 
