@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -25,7 +25,14 @@ from chakrakit.sources.capture.observing.signatures import Signatures
 from chakrakit.sources.capture.observing.storages import Storages, rounded
 from chakrakit.sources.capture.observing.whereabouts import BACKWARD, Whereabouts
 from chakrakit.sources.capture.observing.workspaces import workspace
-from chakrakit.sources.capture.recording import CommCall, Lifetimes, NeedsValue, Op, asking_line
+from chakrakit.sources.capture.recording import (
+    CaptureError,
+    CommCall,
+    Lifetimes,
+    NeedsValue,
+    Op,
+    asking_line,
+)
 
 # Lists of sharded tensors are taken apart here: DTensor would work out a sharding for every element of a
 # list, which takes seconds for an optimizer's, and element by element there is nothing to redistribute.
@@ -91,6 +98,8 @@ class Recorder(TorchDispatchMode):
     inside them. Operators on subclasses (DTensor) are left to these and recorded as what they dispatch.
     """
 
+    supports_higher_order_operators = True  # which are refused by name
+
     def __init__(
         self,
         where: Whereabouts,
@@ -136,6 +145,12 @@ class Recorder(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if type(func) is not OpOverload and isinstance(func, HigherOrderOperator):
+            raise CaptureError(
+                f"{asking_line()}: {func} runs functions of the script inside a kernel, which is not "
+                "captured; use an operator instead, such as scaled_dot_product_attention with is_causal or "
+                "a mask for flex_attention"
+            )
         if self.mode is not None and _fake_mode() is not self.mode:
             return func(*args, **kwargs)
         if func is shortcuts.DEVICE and type(args[0]) is FakeTensor:
