@@ -47,7 +47,16 @@ class Placeholder(float):
             f"nothing was computed; declare it with --value {self.line}=NUMBER"
         )
 
-    __lt__ = __le__ = __gt__ = __ge__ = _decide
+    def _is_below(self, other: object) -> bool:
+        """Against infinity, with which searches for the best begin, every number is known."""
+        infinite = isinstance(other, float) and not isinstance(other, Placeholder)
+        return other > 0 if infinite and math.isinf(other) else self._decide()
+
+    def _is_above(self, other: object) -> bool:
+        return not self._is_below(other)
+
+    __lt__ = __le__ = _is_below
+    __gt__ = __ge__ = _is_above
     __bool__ = _decide
 
     def __eq__(self, other: object) -> bool:
