@@ -70,6 +70,13 @@ def test_lbfgs_goes_on_for_all_its_iterations(captured: Captured) -> None:
     assert any("LBFGS: no step converges" in text for text in report.warnings)
 
 
+@pytest.mark.slow
+def test_numbers_that_where_fills_in_are_filled_on_the_device(captured: Captured) -> None:
+    _, traces = captured("other_manners", "masked", ranks=1, device="h200")
+    rows = zip(traces[0].column("name", ""), traces[0].column("is_cpu_op", False), strict=True)
+    assert [host for name, host in rows if name == "aten::scalar_tensor"] == [False, False]
+
+
 def test_what_one_rank_saved_others_load(captured: Captured) -> None:
     report, _ = captured("other_manners", "saved", ranks=2, device="h200")
     assert sum(kind.ranks for kind in report.kinds) == 2

@@ -136,6 +136,16 @@ def minimised():
         optimizer.step(closure)
 
 
+def masked():
+    """Numbers in place of what a mask leaves out, forward and backward."""
+    x = torch.randn(4, 8, device="cuda", requires_grad=True)
+    mask = torch.ones(4, 8, dtype=torch.bool, device="cuda")
+    optimizer = torch.optim.SGD([x], 0.1)
+    for _ in range(2):
+        torch.where(mask, x, -1e9).topk(2, -1).values.sum().backward()
+        optimizer.step()
+
+
 def saved():
     """The first rank saves, all load what it saved, and the first removes it."""
     dist.init_process_group("nccl")

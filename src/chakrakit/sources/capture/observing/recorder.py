@@ -87,6 +87,16 @@ _HOST = torch.device("cpu")
 _ORDERED = {torch.ops.aten.native_layer_norm_backward.default}
 """Operators whose results lie in order whatever the gradient's strides are, except for fake tensors."""
 _BLAS = ("mm", "addmm", "bmm", "baddbmm")
+_FILLED = (torch.ops.aten.scalar_tensor.default, torch.ops.aten.zeros.default)
+"""What PyTorch fills where a tensor is, which for fake ones is the host."""
+_FILLERS = (
+    torch.ops.aten.where.self,
+    torch.ops.aten.scatter.src,
+    torch.ops.aten.scatter_.src,
+    torch.ops.aten.scatter.value,
+    torch.ops.aten.scatter_.value,
+)
+"""For whom it does: `where` with a number, and gradients of what was selected."""
 _IN_BACKWARD = {"aten::scatter": "aten::scatter_", "aten::index_put": "aten::_index_put_impl_"}
 """Operators that autograd calls for fake tensors, and those it calls for plain tensors instead."""
 
@@ -135,6 +145,7 @@ class Recorder(TorchDispatchMode):
         self._mutates: dict[Any, tuple[tuple[int, str], ...]] = {}
         self._plain: dict[tuple[type, ...], bool] = {}
         self._writer: dict[int, int] = {}
+        self._filled: dict[int, int] = {}
         self._results = shortcuts.Results()
 
     @classmethod
@@ -316,12 +327,23 @@ class Recorder(TorchDispatchMode):
             self.storages.live - before + self.storages.freed + brief,
         )
         self.ops[-1].free += brief
+        if func in _FILLED and not on_device:
+            self._filled |= dict.fromkeys(writes, len(self.ops) - 1)
+        elif self._filled and func in _FILLERS and on_device and not self.storages.arriving:
+            self._fill_on_device(read)
         if short == "wait_tensor":
             self.ops[-1].waits_for = self._writer.get(read[0], -1)
             self.ops[-1].is_host = False
         for number in writes:
             if short != "wait_tensor":
                 self._writer[number] = len(self.ops) - 1
+
+    def _fill_on_device(self, read: list[int]) -> None:
+        """What an operator of the device filled for itself was filled there."""
+        for number in read:
+            at = self._filled.pop(number, -1)
+            if at >= 0:
+                self.ops[at].is_host = False
 
     def _brief(self, func: Any, args: Any, out: Any) -> int:
         """Bytes that an operator takes only while it runs."""

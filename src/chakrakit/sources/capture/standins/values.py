@@ -49,8 +49,9 @@ class Placeholder(float):
 
     def _is_below(self, other: object) -> bool:
         """Against infinity, with which searches for the best begin, every number is known."""
-        infinite = isinstance(other, float) and not isinstance(other, Placeholder)
-        return other > 0 if infinite and math.isinf(other) else self._decide()
+        if isinstance(other, float) and math.isinf(other):
+            return float.__gt__(other, 0.0)
+        return self._decide()
 
     def _is_above(self, other: object) -> bool:
         return not self._is_below(other)
